@@ -102,7 +102,7 @@ class Server(Foundation):
         """End listings and the like of an earlier process that held this home and did not end in order."""
         from controlplane.operations.work import rescue
 
-        rescue.abandon_looks(self.context("pool"), reason="its worker belonged to an earlier control plane")
+        rescue.abandon_probes(self.context("pool"), reason="its worker belonged to an earlier control plane")
 
     def _serve_api(self, bound: socket.socket) -> None:
         from controlplane.api.serving import Serving
@@ -176,7 +176,7 @@ class Server(Foundation):
         return self.failure is None and self._is_working()
 
     def _unready(self) -> str:
-        return self.troubles.stuck_everywhere if self._is_working() else "the loop has ended"
+        return self.failing_units.stuck_everywhere if self._is_working() else "the loop has ended"
 
 
 def _end_at_last(ended: threading.Event) -> None:

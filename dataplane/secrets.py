@@ -38,7 +38,7 @@ SHORTEST_PART = 8  # of texts that may be secret: encodings, lines of a longer v
 LARGEST_FILE = 1 << 20
 VARIABLE = "HEADGATE_SECRET_"
 FOLDER = "HEADGATE_SECRETS"
-HANDED = "HEADGATE_HANDED"  # number of a descriptor with a JSON object: variables that are in no environment
+PIPE_VARIABLE = "HEADGATE_HANDED"  # number of a descriptor with a JSON object: variables that are in no environment
 TOKEN = "HEADGATE_TOKEN"  # one of them: the driver's own
 
 _given: dict[str, str] = {}  # secrets taken out of the environment, or read from the descriptor
@@ -53,7 +53,7 @@ _changing = threading.RLock()  # a handler of a signal may log
 def take(environ: MutableMapping[str, str] = os.environ) -> list[str]:
     """At the start of a process, before code of users runs: secrets leave the environment, and all are hidden from now
     on, those in mounted files too. The names of those that are too short to be hidden."""
-    _given.update(_handed(environ))
+    _given.update(_secret_pipe(environ))
     for name in [name for name in environ if name.startswith(VARIABLE)]:
         _given[name] = environ.pop(name)
     for name, value in environ.items():
@@ -71,14 +71,14 @@ def start_clean(environ: MutableMapping[str, str] = os.environ) -> None:
     secrets = {name: environ.pop(name) for name in [*environ] if name.startswith(VARIABLE)}
     if not secrets:
         return
-    with handing({**_handed(environ), **secrets}) as descriptor:
+    with secret_pipe({**_secret_pipe(environ), **secrets}) as descriptor:
         os.set_inheritable(descriptor, True)
-        environ[HANDED] = str(descriptor)
+        environ[PIPE_VARIABLE] = str(descriptor)
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], dict(environ))
 
 
 @contextmanager
-def handing(values: Mapping[str, str]) -> Iterator[int]:
+def secret_pipe(values: Mapping[str, str]) -> Iterator[int]:
     """A descriptor of the secrets for a process that is started within the block, which gets its number by HANDED."""
     descriptor = _open_nameless()
     try:
@@ -98,8 +98,8 @@ def _open_nameless() -> int:
         return os.dup(file.fileno())
 
 
-def _handed(environ: MutableMapping[str, str]) -> dict[str, str]:
-    descriptor = environ.pop(HANDED, "")
+def _secret_pipe(environ: MutableMapping[str, str]) -> dict[str, str]:
+    descriptor = environ.pop(PIPE_VARIABLE, "")
     if not descriptor:
         return {}
     with os.fdopen(int(descriptor), "rb") as file:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from controlplane import settings
 from controlplane.__main__ import Bootstrap
-from controlplane.cli import door, explore_views, once, sources, views
+from controlplane.cli import explore_views, once, service_target, sources, views
 from controlplane.cli.session import Service, Session
 from controlplane.cli.sources import BlueprintText
 from controlplane.client import Document, Headgate, Time
@@ -187,7 +187,9 @@ class Connection:
         started = time.monotonic()
         with told(names):
             request = once.RunRequest(texts, self.branch_name)
-            summary = door.make(self._session, settings.read(self._home), request, lambda _: None, since=started)
+            summary = service_target.make(
+                self._session, settings.read(self._home), request, lambda _: None, since=started
+            )
         return Shown(summary, views.summary(summary))
 
     def _texts(self, blueprints: Sequence[str | PathLike[str]]) -> tuple[list[BlueprintText], dict[str, str]]:

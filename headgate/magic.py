@@ -106,16 +106,16 @@ class SqlMagic:
         before = "\n".join(
             [*text.split("\n")[: context.cursor_line], context.line_with_cursor[: context.cursor_position]]
         )
-        begun = _BETWEEN.split(before)[-1]
-        completions = [SimpleCompletion(name, type=NAME) for name in self._candidates(text, begun)]
-        return {"completions": completions, "suppress": True, "matched_fragment": begun}
+        typed = _BETWEEN.split(before)[-1]
+        completions = [SimpleCompletion(name, type=NAME) for name in self._candidates(text, typed)]
+        return {"completions": completions, "suppress": True, "matched_fragment": typed}
 
-    def _candidates(self, text: str, begun: str) -> list[str]:
+    def _candidates(self, text: str, typed: str) -> list[str]:
         try:
             with told():
                 connection = self.connection
                 shell = Shell(connection.client, connection.branch_name, 1, COMPLETED_WITHIN_S)
-                return Completer(shell, lambda: text).candidates(begun)
+                return Completer(shell, lambda: text).candidates(typed)
         except Refused:
             return []
 

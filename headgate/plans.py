@@ -43,8 +43,8 @@ class Plan:
             flows = list(answer["revisions"]) or list(self._basis["revisions"])
             waiting = service_run.Waiting(service, self.client, self.branch_name, lambda _: None)
             done = waiting.settled(flows, since)
-        told_run = once.answer(done, spark_started=done["spark_started"], since=started)
-        return Shown(told_run, views.summary(told_run))
+        reported_run = once.answer(done, spark_started=done["spark_started"], since=started)
+        return Shown(reported_run, views.summary(reported_run))
 
     @property
     def _basis(self) -> PlanBasis:

@@ -18,8 +18,8 @@ from benchmarks.planning import ours
 from benchmarks.planning.graph import Shape
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
+from controlplane.operations.failing_units import FailingUnits
 from controlplane.operations.planning.planner import Planner
-from controlplane.operations.troubles import Troubles
 from controlplane.ports.store import Tx
 from controlplane.reconciler.branching import Branching
 from controlplane.reconciler.loop import WINDOW
@@ -55,7 +55,7 @@ class Beside:
         self.store = ours.open_counted(self.url)
         self._main = Planner(self.store, ours.NAMESPACE, window=WINDOW)
         self._branching = Branching(
-            self.store, ours.NAMESPACE, self._main, Troubles(), window=WINDOW, since_trace=0, clock=lambda: 0.0
+            self.store, ours.NAMESPACE, self._main, FailingUnits(), window=WINDOW, since_trace=0, clock=lambda: 0.0
         )
 
     def multiply(self, times: int) -> None:

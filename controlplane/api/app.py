@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from controlplane.api import narrowing, problems
+from controlplane.api import problems, token_scope
 from controlplane.api.description import allowed, describe
 from controlplane.api.feed import Feeds
 from controlplane.api.routes import (
@@ -102,7 +102,7 @@ async def _fault(request: Request, _: Exception) -> Response:
 
 async def _problem(request: Request, error: Exception) -> Response:
     """Every expected error of routes, routing and validation is answered with a problem."""
-    return narrowing.problem(_problem_response(request, error), request)
+    return token_scope.problem(_problem_response(request, error), request)
 
 
 def _problem_response(request: Request, error: Exception) -> JSONResponse:

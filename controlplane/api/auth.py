@@ -16,11 +16,11 @@ from fastapi.params import Depends
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 
-from controlplane.api import narrowing
+from controlplane.api import token_scope
 from controlplane.api.access import CHALLENGE, authenticate, require
-from controlplane.api.narrowing import OpenTo
 from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
+from controlplane.api.token_scope import OpenTo
 from controlplane.core import rest
 from controlplane.core.model.access import Token
 from controlplane.core.rights import Permission
@@ -75,9 +75,9 @@ class Guarded(Encoded):
             limiter = app_services.threads.of(self.path)
             token = await to_thread.run_sync(authenticate, app_services, request, limiter=limiter)
             require(app_services, token.principal, self.need.permission)
-            narrowing.require_open(token.principal.within, self.need.open_to)
+            token_scope.require_open(token.principal.within, self.need.open_to)
             request.scope["headgate.token"], request.scope["headgate.need"] = token, self.need.permission
-            return await narrowing.answered(app_services, request, token, inner, limiter)
+            return await token_scope.answered(app_services, request, token, inner, limiter)
 
         return handle
 

@@ -19,8 +19,8 @@ from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFoun
 from controlplane.core.model import access
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonValue
+from controlplane.core.name_redaction import NameRedaction
 from controlplane.core.rights import Permission, may
-from controlplane.core.veil import Veil
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from dataplane.contract.encoding import digest
@@ -62,8 +62,10 @@ class Call:
 
     def shows(self, answer: object) -> bool:
         """Whether something is left of an answer that the token may see."""
-        veil = self.request.scope.get("headgate.veil")
-        return not isinstance(veil, Veil) or veil.over(cast("JsonValue", answer)) is not None
+        name_redaction = self.request.scope.get("headgate.veil")
+        return (
+            not isinstance(name_redaction, NameRedaction) or name_redaction.over(cast("JsonValue", answer)) is not None
+        )
 
     def target(self, text: str | None) -> str | None:
         """A dataflow or a dataset that a request names; None for everything, which needs a token that has it all."""

@@ -82,7 +82,7 @@ class DriverApp:
         except HTTPException as error:
             response = problems.of_http(error, request)
         except OSError as error:
-            self._services.deaf()
+            self._services.note_unknown_call()
             response = problems.of_outage(error, request)
         await response(scope, receive, send)
 
@@ -90,7 +90,7 @@ class DriverApp:
         threads = self._services.threads
         token = await to_thread.run_sync(authenticate, self._services, request, limiter=threads.drivers)
         require_driver(self._services, token)
-        self._services.heard(token.subject)
+        self._services.note_call(token.subject)
         handle = ROUTES.get(request.url.path)
         if handle is None:
             raise HTTPException(404, "Not Found")

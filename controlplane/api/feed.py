@@ -64,7 +64,7 @@ class Feed:
         self._texts: list[bytes] = []
         self._floor: int | None = None  # every later event is among the texts; None: nothing was read yet
         self._newest, self._reported_newest = 0, -1
-        services.living.at_end.append(self._wake_all)
+        services.token_watch.at_end.append(self._wake_all)
 
     @contextmanager
     def place(self, token: str) -> Iterator[None]:

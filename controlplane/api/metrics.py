@@ -15,7 +15,7 @@ from controlplane.core.model.leases import LOOP
 from controlplane.core.model.namespaces import DEFAULT
 from controlplane.operations import export_cursor
 from controlplane.operations.desired import namespaces
-from controlplane.operations.troubles import Troubles
+from controlplane.operations.failing_units import FailingUnits
 from controlplane.ports.store import Store
 from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS
 
@@ -36,7 +36,7 @@ def render(
     store: Store,
     counters: Counters,
     states: Mapping[str, int],
-    troubles: Troubles,
+    failing_units: FailingUnits,
     late_s: float = 0.0,
     *,
     namespace: str = DEFAULT,
@@ -50,7 +50,7 @@ def render(
         ProcessCollector(registry=registry)
         registry.register(_Counted(counters))
         registry.register(_Waiting(store))
-    registry.register(_Gauges(store, states, troubles, late_s, namespace=namespace, exports=exports))
+    registry.register(_Gauges(store, states, failing_units, late_s, namespace=namespace, exports=exports))
     return generate_latest(registry)
 
 
@@ -98,13 +98,13 @@ class _Gauges(Collector):
         self,
         store: Store,
         states: Mapping[str, int],
-        troubles: Troubles,
+        failing_units: FailingUnits,
         late_s: float,
         *,
         namespace: str,
         exports: bool,
     ) -> None:
-        self._store, self._states, self._troubles, self._late_s = store, states, troubles, late_s
+        self._store, self._states, self._failing_units, self._late_s = store, states, failing_units, late_s
         self._namespace, self._exports = namespace, exports
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -119,7 +119,7 @@ class _Gauges(Collector):
         yield _gauge("headgate_attempts", "Live attempts.", "kind", attempts)
         yield _gauge("headgate_drivers", "Drivers and workers that have not ended.", "kind", drivers)
         yield _gauge("headgate_datasets", "Datasets and targets by state.", "state", self._states)
-        failing = Counter(unit.partition(" ")[0] for unit in self._troubles.units)
+        failing = Counter(unit.partition(" ")[0] for unit in self._failing_units.units)
         yield _gauge("headgate_failing_units", "Parts of the loop's work whose last try failed.", "unit", failing)
         lateness = "Of the listing that is furthest behind its period."
         yield GaugeMetricFamily("headgate_listing_lateness_seconds", lateness, value=self._late_s)

@@ -9,15 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from controlplane.api.living import Living
 from controlplane.api.streams import Streams
 from controlplane.api.threads import Threads
+from controlplane.api.token_watch import TokenWatch
 from controlplane.core.model.access import Token
 from controlplane.core.model.alerts import Channel
 from controlplane.core.model.namespaces import DEFAULT
 from controlplane.operations.context import Context
+from controlplane.operations.failing_units import FailingUnits
 from controlplane.operations.planning.branch_planner import Planners
-from controlplane.operations.troubles import Troubles
 from controlplane.operations.upkeep.collect import Forget
 from controlplane.operations.upkeep.fsck import Damages
 from controlplane.ports.issuers import Issuers, SignOn
@@ -71,7 +71,7 @@ def no_checkpoint(_: bytes) -> bytes:
     raise OSError("no checkpoints of Delta logs are made here")
 
 
-TURNS = 64
+KEY_LOCKS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,13 @@ class Services:
     counters: Counters = field(default_factory=Counters)
     stopping: threading.Event = field(default_factory=threading.Event)
     unready: Callable[[], str] = lambda: ""  # why this process does not do its work; empty if it does
-    troubles: Troubles = field(default_factory=Troubles)  # of the loop, where it runs in this process
+    failing_units: FailingUnits = field(default_factory=FailingUnits)  # of the loop, where it runs in this process
     is_alive: Callable[[], bool] = lambda: True  # False: this process is to be replaced by another one
     planners: Planners = field(default_factory=Planners)
     packages: Callable[[str], Forget | None] = lambda _: None  # of a namespace
-    heard: Callable[[str], None] = lambda _: None  # each call of a driver's, before it is answered
+    note_call: Callable[[str], None] = lambda _: None  # each call of a driver's, before it is answered
     has_spark: Callable[[str], None] = lambda _: None  # a driver reported that Spark's start is over
-    deaf: Callable[[], None] = lambda: None  # a driver called, and which one is unknown
+    note_unknown_call: Callable[[], None] = lambda: None  # a driver called, and which one is unknown
     notify: tuple[Channel, ...] = ()  # channels of the installation, for `default`: their secrets are its own
     damages: Damages = lambda _: iter(())
     compare: CompareRows = no_comparison
@@ -111,17 +111,19 @@ class Services:
     hosts: frozenset[str] = frozenset()  # names of this service, beside those of this machine
     is_shown_only: bool = False  # pages offer no actions: nothing would carry them out
     threads: Threads = field(default_factory=Threads)
-    living: Living = field(init=False)
+    token_watch: TokenWatch = field(init=False)
     reads: ReadCounts = field(init=False)  # through the S3 view
-    turns: tuple[threading.Lock, ...] = field(default_factory=lambda: tuple(threading.Lock() for _ in range(TURNS)))
+    key_locks: tuple[threading.Lock, ...] = field(
+        default_factory=lambda: tuple(threading.Lock() for _ in range(KEY_LOCKS))
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reads", ReadCounts(self.store))
-        object.__setattr__(self, "living", Living(self.store, self.threads.events))
+        object.__setattr__(self, "token_watch", TokenWatch(self.store, self.threads.events))
 
     def turn(self, key: str) -> threading.Lock:
         """Held while a request with this Idempotency-Key is answered; few others have the same."""
-        return self.turns[hash(key) % TURNS]
+        return self.key_locks[hash(key) % KEY_LOCKS]
 
     def context(self, token: Token, request_id: str) -> Context:
         """For the operation that a request asks for, in the namespace of its token."""
@@ -135,7 +137,7 @@ class Services:
             wake_of=lambda other: self.wake.of(other).notify(),
             lake=self.lake.uri,
             planners=self.planners,
-            troubles=self.troubles.of(namespace),
+            failing_units=self.failing_units.of(namespace),
             notify=self.notify if namespace == DEFAULT else (),
             principal=token.principal,
             exports=self.exports,

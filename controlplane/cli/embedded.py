@@ -36,13 +36,13 @@ def run(
 ) -> None:
     """Make these dataflows and their upstream up to date, and end: through the service that there is, else in this
     process."""
-    from controlplane.cli import door, once
+    from controlplane.cli import once, service_target
     from controlplane.cli.progress import Progress
 
     session = options.session(ctx, output)
     request = once.RunRequest(session.load(files), branch, accept_deletes=accept_deletes)
     with Progress(sys.stderr) as progress:
-        value = door.make(session, settings.read(home), request, progress.show, since=session.started)
+        value = service_target.make(session, settings.read(home), request, progress.show, since=session.started)
     show(value, [*views.summary(value), *words.counts(value, explain)], session.output)
     raise typer.Exit(0 if value["state"] in failures.FINE else failures.ERROR)
 
@@ -76,10 +76,10 @@ def demo(
     by: Annotated[Per, typer.Option(help="One file of flights per month or day.")] = Per.month,
 ) -> None:
     """A tour on real data: a first run, a run with nothing to do, a late file, an edit and its revert."""
-    from controlplane.cli import tour
+    from controlplane.cli import demo_steps
 
     session: Session = options.session(ctx)
-    raise typer.Exit(tour.take(session, folder, by.value))
+    raise typer.Exit(demo_steps.take(session, folder, by.value))
 
 
 COMMANDS: Commands = {"run": run, "serve": serve, "demo": demo}

@@ -42,13 +42,13 @@ def make(server: Running, request: RunRequest, on_progress: Callable[[Any], None
     context = server.context("run")
     drivers = server.drivers_started
     sent = sources.as_sources(request.texts)
-    begun = runs.begin(context, request.branch, sent, accept_deletes=request.accept_deletes)
-    flows = list(begun["revisions"])
-    again = _retrying(context, request.branch, begun)
+    started = runs.begin(context, request.branch, sent, accept_deletes=request.accept_deletes)
+    flows = list(started["revisions"])
+    again = _retrying(context, request.branch, started)
     state = _in_thread(lambda: server.settle(flows, request.branch, on_progress, again))
     if server.stopping.is_set() and state not in failures.FINE:
         raise Interrupted("told to end before all was up to date: what was finished is kept, the next run goes on")
-    done = overview.summary(context, request.branch, flows, begun["since"])
+    done = overview.summary(context, request.branch, flows, started["since"])
     return answer(done, spark_started=server.drivers_started > drivers, since=since)
 
 
@@ -65,12 +65,12 @@ def answer(done: RunSummary, *, spark_started: bool, since: float) -> RunAnswer:
     }
 
 
-def _retrying(context: Context, branch: str, begun: RunBegun) -> Callable[[], bool]:
+def _retrying(context: Context, branch: str, started: RunBegun) -> Callable[[], bool]:
     """Retries, once, the tasks that had failed before and are still wanted: tasks that the new listings replaced are
     not."""
     from controlplane.operations.desired import controls
 
-    stuck = {flow: frozenset(map(bytes.fromhex, keys)) for flow, keys in begun["failed"].items()}
+    stuck = {flow: frozenset(map(bytes.fromhex, keys)) for flow, keys in started["failed"].items()}
 
     def again() -> bool:
         counts = [controls.retry(context, branch, flow, among=keys)["retried"] for flow, keys in stuck.items()]

@@ -70,11 +70,11 @@ def _applied(
     """Apply, wait, and answer as `run` does. `stored`: the dataflows of a plan, for one that stores nothing new."""
     import sys
 
-    from controlplane.cli import door, once, service_run
+    from controlplane.cli import once, service_run, service_target
     from controlplane.cli.progress import Progress
 
     service = session.require_loop()
-    door.say(service)
+    service_target.say(service)
     since = client.run_progress(branch=branch)["since"]
     flows = list(store(client)["revisions"]) or stored
     with Progress(sys.stderr) as progress:

@@ -82,20 +82,20 @@ class Waiting:
 def make(service: Service, client: Headgate, request: once.RunRequest, waiting: Waiting, *, since: float) -> RunAnswer:
     """The JSON of `run`, for the service's work. `since` is the monotonic time from which `wall_s` counts."""
     documents = sources.as_documents(request.texts)
-    begun = client.begin_run(documents, branch=request.branch, accept_deletes=request.accept_deletes)
-    flows = list(begun["revisions"])
-    progress = waiting.settled(flows, begun["since"])
+    started = client.begin_run(documents, branch=request.branch, accept_deletes=request.accept_deletes)
+    flows = list(started["revisions"])
+    progress = waiting.settled(flows, started["since"])
     with _going_on(service):
-        retried = _retried(client, request.branch, begun)
+        retried = _retried(client, request.branch, started)
     if retried:
-        progress = waiting.settled(flows, begun["since"])
+        progress = waiting.settled(flows, started["since"])
     return once.answer(progress, spark_started=progress["spark_started"], since=since)
 
 
-def _retried(client: Headgate, branch: str, begun: RunBegun) -> int:
+def _retried(client: Headgate, branch: str, started: RunBegun) -> int:
     """Tasks that had failed before, are still wanted, and are tried again: once."""
     count = 0
-    for flow, keys in begun["failed"].items():
+    for flow, keys in started["failed"].items():
         for start in range(0, len(keys), MOST_KEYS):
             count += client.retry(flow, branch=branch, tasks=keys[start : start + MOST_KEYS])["retried"]
     return count

@@ -73,34 +73,34 @@ class Shell:
     limit: int
     timeout_s: float
     engine: query.Engine = query.Engine.duckdb
-    _begun: list[str] = field(default_factory=list)
+    _typed: list[str] = field(default_factory=list)
     _is_over: bool = False
     _columns: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def prompt(self) -> str:
-        return "    -> " if self._begun else f"{self.branch}> "
+        return "    -> " if self._typed else f"{self.branch}> "
 
     def forget(self) -> None:
-        self._begun.clear()
+        self._typed.clear()
 
     def run(self, lines: Iterator[str]) -> None:
         for line in lines:
             self.take(line)
             if self._is_over:
                 return
-        if self._begun:
-            self._ask("\n".join(self._begun))
+        if self._typed:
+            self._ask("\n".join(self._typed))
 
     def take(self, line: str) -> None:
         """One line: a command, or a part of a query."""
-        if not self._begun and line.startswith("\\"):
+        if not self._typed and line.startswith("\\"):
             self._reporting_errors(lambda: self._command(*line[1:].split(maxsplit=1)))
             return
-        if line.strip() or self._begun:
-            self._begun.append(line)
+        if line.strip() or self._typed:
+            self._typed.append(line)
         if line.rstrip().endswith(";"):
-            text = "\n".join(self._begun)
+            text = "\n".join(self._typed)
             self.forget()
             self._ask(text)
 
@@ -168,21 +168,21 @@ class Completer:
         self._shell, self._line = shell, line
         self._found = list[str]()
 
-    def __call__(self, begun: str, number: int) -> str | None:
+    def __call__(self, typed: str, number: int) -> str | None:
         if number == 0:
-            self._found = self.candidates(begun)
+            self._found = self.candidates(typed)
         return self._found[number] if number < len(self._found) else None
 
-    def candidates(self, begun: str) -> list[str]:
+    def candidates(self, typed: str) -> list[str]:
         """Empty where the service does not answer: completion reports no errors."""
         from controlplane.client import ApiError
 
         with suppress(ApiError, OSError):
             tables = self._shell.tables()
-            text = "\n".join([*self._shell._begun, self._line()]).lower()
+            text = "\n".join([*self._shell._typed, self._line()]).lower()
             columns = [name for table in tables if table in text for name in self._shell.columns(table)]
             words = [*tables, *dict.fromkeys(columns), *WORDS.split()]
-            return [name for name in words if name.lower().startswith(begun.lower())]
+            return [name for name in words if name.lower().startswith(typed.lower())]
         return []
 
 

@@ -58,8 +58,8 @@ def _reasons(value: WhyAnswer) -> Iterator[str]:
     """The cause, and further reasons."""
     if value["sentence"]:
         yield f"cause: {value['sentence']}"
-    is_told = value["held_up"] is not None or value["reason"].startswith("it is up to date")
-    if value["reason"] and not is_told:
+    is_reported = value["held_up"] is not None or value["reason"].startswith("it is up to date")
+    if value["reason"] and not is_reported:
         yield value["reason"]
 
 

@@ -30,7 +30,7 @@ ROLE_NAME: Final = r"[a-z0-9][a-z0-9._-]{0,99}"
 
 
 @dataclass(frozen=True, slots=True)
-class Narrowing:
+class TokenScope:
     """Patterns of names, with `*` and `?`. A name has to fit one of its kind; a kind without patterns has all names."""
 
     dataflows: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Narrowing:
         return bool(self.dataflows or self.datasets or self.branches)
 
 
-EVERYWHERE: Final = Narrowing()
+EVERYWHERE: Final = TokenScope()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class NamedRole:
 
     name: str
     permissions: frozenset[Permission]
-    within: Narrowing
+    within: TokenScope
     actor: str
     at: float
 
@@ -65,7 +65,7 @@ class Principal:
     """The author of a request."""
 
     permissions: frozenset[Permission]
-    within: Narrowing = EVERYWHERE
+    within: TokenScope = EVERYWHERE
 
 
 EVERYTHING: Final = Principal(ROLES["admin"])
@@ -95,12 +95,12 @@ def may(
     return dataflow is None or _has_dataflow(within, dataflow)
 
 
-def _has_dataset(within: Narrowing, dataset: str) -> bool:
+def _has_dataset(within: TokenScope, dataset: str) -> bool:
     flow = dataset.partition(".")[0]
     return _fits(flow, within.dataflows) and _fits(dataset, within.datasets)
 
 
-def _has_dataflow(within: Narrowing, dataflow: str) -> bool:
+def _has_dataflow(within: TokenScope, dataflow: str) -> bool:
     wholes = tuple(pattern.removesuffix(".*") for pattern in within.datasets if _is_of_wholes(pattern))
     is_whole = not within.datasets or _fits_any(dataflow, wholes)
     return is_whole and _fits(dataflow, within.dataflows)
@@ -151,7 +151,7 @@ def is_role_name(text: str) -> bool:
     return text not in ROLES and text != "driver" and re.fullmatch(ROLE_NAME, text, re.ASCII) is not None
 
 
-def principal_of(roles: tuple[str, ...], within: Narrowing, named: Named) -> Principal:
+def principal_of(roles: tuple[str, ...], within: TokenScope, named: Named) -> Principal:
     """What these roles come to, within these names. A narrowed role that is not alone gives nothing."""
     narrowed = [named[role].within for role in roles if role in named and named[role].within]
     if narrowed and (len(roles) > 1 or within):
@@ -163,7 +163,7 @@ _FLOW, _DATASET = re.compile(r"[a-z0-9_*?]{1,200}"), re.compile(r"\*|[a-z0-9_*?]
 _BRANCH = re.compile(r"[a-z0-9._*?-]{1,100}")
 
 
-def check(roles: Collection[str], within: Narrowing, named: Named = NO_ROLES) -> None:
+def check(roles: Collection[str], within: TokenScope, named: Named = NO_ROLES) -> None:
     """Raises BadScope for a malformed pattern or an unknown role, and for roles that cannot be narrowed.
 
     `named`: roles of the namespace, by name.
@@ -191,7 +191,7 @@ def check_role(role: NamedRole) -> None:
     check_patterns(role.within)
 
 
-def check_patterns(within: Narrowing) -> None:
+def check_patterns(within: TokenScope) -> None:
     """Raises BadScope for a malformed pattern."""
     kinds = (("dataflow", within.dataflows, _FLOW), ("dataset", within.datasets, _DATASET))
     for kind, patterns, form in (*kinds, ("branch", within.branches, _BRANCH)):

@@ -156,7 +156,7 @@ class _Grouping:
         self.runs: list[Run] = []
         self._by_output: dict[Output, Run] = {}
         self._by_code: dict[tuple[str, int], Run] = {}
-        self._by_wish: dict[float, Run] = {}
+        self._by_request: dict[float, Run] = {}
         self._by_inputs: dict[tuple[str, tuple[Output, ...]], Run] = {}  # a maker, and what its tasks read
         self._count = 0
         self._past: dict[str, list[_Placed]] = {}  # of each dataset
@@ -173,7 +173,7 @@ class _Grouping:
             of_edit = _whole(self._by_code.setdefault(commit.code, run))
             run.revision = run.revision or (commit.code if of_edit is run else None)
         if commit.wish is not None:
-            self._by_wish.setdefault(commit.wish, run)
+            self._by_request.setdefault(commit.wish, run)
         self._by_inputs[commit.maker, commit.inputs] = run
         root = PENDING if commit.root is None else commit.root
         self._by_output[commit.dataset, root] = run
@@ -186,7 +186,7 @@ class _Grouping:
         if commit.has_new_code:
             candidates.append(self._by_code.get(commit.code))
         if commit.wish is not None:
-            candidates.append(self._by_wish.get(commit.wish))
+            candidates.append(self._by_request.get(commit.wish))
         if not any(candidates):
             candidates += self._made_beside(commit)
         if not any(candidates) and commit.follows:

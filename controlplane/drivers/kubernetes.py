@@ -24,9 +24,9 @@ from controlplane.core.model.tasks import Size
 from controlplane.drivers import manifests
 from controlplane.drivers.backoff import Backoff
 from controlplane.drivers.cluster import EVENTS, JOBS, PODS, SECRETS, ApiRefused
+from controlplane.drivers.log_tail import last_lines
 from controlplane.drivers.manifests import Launch
 from controlplane.drivers.pools import Cluster, Pool
-from controlplane.drivers.tails import last_lines
 from controlplane.drivers.verdicts import PodVerdict, awaits_pod, judge, time_of
 from controlplane.ports.pool import LOG_BYTES
 from dataplane.contract.failpoints import failpoint
@@ -143,7 +143,7 @@ class KubernetesPool:
             for job in surplus(idle, len(running), wanted):
                 self._end(job)
             if wanted <= len(running):
-                self._no_longer_refused(pool, driver_ends.AS_ASKED)
+                self._no_longer_refused(pool, driver_ends.AS_REQUESTED)
             if self._monotonic() >= self._backoff[pool.name].until:
                 for slot in _free(mine, pool.limits.maximum)[: max(0, wanted - len(running))]:
                     self._launch(pool, slot, namespace)
@@ -268,7 +268,7 @@ class KubernetesPool:
 
     def _vanished(self, job: SeenJob) -> Driver:
         is_requested = job.uid in self._end_reasons or job.verdict.state == "ending"
-        reason = self._end_reasons.get(job.uid, driver_ends.AS_ASKED) if is_requested else "its Job was deleted"
+        reason = self._end_reasons.get(job.uid, driver_ends.AS_REQUESTED) if is_requested else "its Job was deleted"
         return replace(
             job.driver, ended=True, seen=time.time(), reason=reason, fault="" if is_requested else "disrupted"
         )
@@ -321,7 +321,7 @@ class KubernetesPool:
             self._supplied.add(job.uid)
             del self._tokens[job.uid]
 
-    def _end(self, job: SeenJob, reason: str = driver_ends.AS_ASKED) -> None:
+    def _end(self, job: SeenJob, reason: str = driver_ends.AS_REQUESTED) -> None:
         self._api.delete(JOBS, job.job, job.uid)
         self._end_reasons.setdefault(job.uid, reason)
         self._current_jobs()[job.uid] = replace(job, verdict=PodVerdict("ending", driver_ends.ENDING))

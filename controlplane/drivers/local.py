@@ -33,10 +33,10 @@ from controlplane.core.model.tasks import SIZES, Size
 from controlplane.core.redaction import redacted
 from controlplane.drivers import folders
 from controlplane.drivers.backoff import Backoff
-from controlplane.drivers.handing import VARIABLE, handed
-from controlplane.drivers.hearing import Hearing
 from controlplane.drivers.left_behind import ChildRecords
-from controlplane.drivers.tails import end_of, last_lines
+from controlplane.drivers.liveness import Liveness
+from controlplane.drivers.log_tail import end_of, last_lines
+from controlplane.drivers.secret_pipe import VARIABLE, secret_pipe
 from controlplane.drivers.user import User
 from controlplane.ports.pool import LOG_BYTES
 from dataplane.contract.kinds import Process
@@ -47,7 +47,9 @@ START_S = 300.0  # a child that never called may take so long to
 AWAY_S = 20.0  # this process itself was paused, or busy, if it has not looked for so long
 ID = re.compile(r"(driver|worker)-[0-9a-f]{12}(n[a-z2-7]{1,64})?")
 NO_JVM = "JAVA_GATEWAY_EXITED"  # says PySpark, and leaves why to the JVM
-SAID_BY_JVM = re.compile(r"^(Exception in thread|Error|Invalid|Unrecognized|Conflicting|.* insufficient mem).*", re.M)
+WRITTEN_BY_JVM = re.compile(
+    r"^(Exception in thread|Error|Invalid|Unrecognized|Conflicting|.* insufficient mem).*", re.M
+)
 WORKER_TASKS = 200  # that wait or run are worth one more worker: it is memory, and processors' time of its own
 WORKERS, DRIVERS = 4, 2  # on one machine, whatever the number of namespaces
 WORKER_REST_S = 60.0  # a worker that has loaded Arrow and has no work for so long makes room for a fresh one
@@ -95,7 +97,7 @@ class LocalPool:
         environment: Mapping[str, str] = os.environ,
         monotonic: Callable[[], float] = time.monotonic,
         grace_s: float = 10.0,
-        hearing: Hearing | None = None,
+        liveness: Liveness | None = None,
         silent_s: float = 90.0,
         user: User | None = None,
         own: Path | None = None,
@@ -106,7 +108,7 @@ class LocalPool:
         `user`, if one is given, and store their files in the folder `own` instead of the home. A driver without work is
         kept for `driver_idle_s`."""
         self.shares = shares_of(driver_idle_s)
-        self._hearing, self._silent_s, self._looked = hearing, silent_s, float("inf")
+        self._liveness, self._silent_s, self._looked = liveness, silent_s, float("inf")
         self._url, self._home, self._mint_token = url, home, mint_token
         self._command, self._monotonic, self._grace_s = command, monotonic, grace_s
         self._environment, self._full_environment = inherited(environment), dict(environment)
@@ -164,14 +166,14 @@ class LocalPool:
     def _kill_silent(self) -> None:
         """Includes idle and stopping drivers. Requests that arrived during our pause are still queued, so silence
         counts only after they are answered."""
-        if self._hearing is None:
+        if self._liveness is None:
             return
         now = self._monotonic()
         if now - self._looked > AWAY_S:
-            self._hearing.note_deaf()
+            self._liveness.note_unknown_call()
         self._looked = now
         for child in self._children.values():
-            if self._hearing.silence_s(child.driver.id, child.began, START_S) > self._silent_s and _lives(child):
+            if self._liveness.silence_s(child.driver.id, child.began, START_S) > self._silent_s and _lives(child):
                 _kill(child, driver_ends.SILENT)
 
     def log(self, driver: str, lines: int) -> str:
@@ -233,8 +235,8 @@ class LocalPool:
             return replace(driver, seen=time.time(), reason=waits_for)
         status = self._bury(child)
         del self._children[driver.id]
-        if self._hearing is not None:
-            self._hearing.forget(driver.id)
+        if self._liveness is not None:
+            self._liveness.forget(driver.id)
         now = self._monotonic()
         if not child.stopping:
             self._backoff[child.namespace, driver.kind].after(now - child.began, now)
@@ -249,9 +251,9 @@ class LocalPool:
         )
 
     def _starts_spark(self, driver: Driver) -> bool:
-        if self._hearing is None or driver.kind != "driver":
+        if self._liveness is None or driver.kind != "driver":
             return False
-        return not self._hearing.has_spark(driver.id)
+        return not self._liveness.has_spark(driver.id)
 
     def _bury(self, child: Child) -> int:
         """Kill the rest of the group, then reap its leader: until then no other group can have its number."""
@@ -267,7 +269,7 @@ class LocalPool:
 def _spawn(
     command: list[str], environment: dict[str, str], secret_values: dict[str, str], log: Path, user: User | None
 ) -> subprocess.Popen[bytes]:
-    with open(log, "ab", opener=_private) as out, handed(secret_values) as descriptor:
+    with open(log, "ab", opener=_private) as out, secret_pipe(secret_values) as descriptor:
         return subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -316,13 +318,13 @@ def reason(status: int, child: Child) -> str:
     if child.killed:
         return child.killed
     if child.stopping:
-        return driver_ends.AS_ASKED
+        return driver_ends.AS_REQUESTED
     if "OutOfMemoryError" in tail or "MemoryError" in tail:
         return f"ran out of memory ({_ending(status)}); see {child.log.name}"
     if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
         return "killed by SIGKILL; if nobody did that, the machine ran out of memory"
     last = tail.strip().rpartition("\n")[2]
-    if NO_JVM in last and (match := SAID_BY_JVM.search(tail)):
+    if NO_JVM in last and (match := WRITTEN_BY_JVM.search(tail)):
         last = f"Spark's JVM did not start: {match[0]}"
     return _ending(status) + (f": {last[:300]}" if status and last else "")
 

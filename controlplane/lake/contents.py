@@ -22,7 +22,7 @@ def damages(lake_uri: str, fragments: Iterable[Fragment]) -> Iterator[tuple[Frag
     child: subprocess.Popen[bytes] | None = None
     try:
         for fragment in fragments:
-            child = child or _begun(lake_uri)
+            child = child or _started(lake_uri)
             answer = _answer(child, _request(fragment))
             if answer.endswith(b"\n"):
                 if damage := json.loads(answer):
@@ -38,7 +38,7 @@ def damages(lake_uri: str, fragments: Iterable[Fragment]) -> Iterator[tuple[Frag
             _ended(child)
 
 
-def _begun(lake_uri: str) -> subprocess.Popen[bytes]:
+def _started(lake_uri: str) -> subprocess.Popen[bytes]:
     child = subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
     assert child.stdin
     child.stdin.write(json.dumps({"lake": lake_uri}).encode() + b"\n")

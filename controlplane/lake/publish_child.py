@@ -104,7 +104,7 @@ class Publication:
             log = log_damage.examine(self.lake, self.path)
             if log.damage is None:
                 raise
-            return -1 if self.is_passing else self._made_anew(log)
+            return -1 if self.is_passing else self._made_again(log)
         if self.is_passing and (table.transaction_version(APP) or 0) > self.generation:
             return table.version()
         match relation(json.loads(table.schema().to_json()), self.schema_json):
@@ -150,7 +150,7 @@ class Publication:
         change = replacement(self.wanted, active)
         self._link(change.adds)
         version, table_id, logged = table.version() + 1, str(table.metadata().id), _logged(table)
-        entry, _ = self._anew(table_id, change.adds, {logged[p]: active[p] for p in change.removes})
+        entry, _ = self._again(table_id, change.adds, {logged[p]: active[p] for p in change.removes})
         self._ask()
         failpoint("publish-before-log")
         if not self.lake.put_if_absent(f"{self.path}/{LOG}/{commit_name(version)}", entry):
@@ -158,7 +158,7 @@ class Publication:
         failpoint("publish-after-log")
         return version
 
-    def _anew(
+    def _again(
         self, table_id: str | None, adds: Iterable[Add], removes: Mapping[str, int], *, whole: bool = False
     ) -> tuple[bytes, bytes]:
         """The entry of the log: that of a new table in a temporary folder, and the removed files. `whole`: with a
@@ -180,7 +180,7 @@ class Publication:
             DeltaTable(folder).create_checkpoint()
             return entry, (log / checkpoint_name(0)).read_bytes()
 
-    def _made_anew(self, log: log_damage.DeltaLog) -> int:
+    def _made_again(self, log: log_damage.DeltaLog) -> int:
         """Give an unreadable table a next version that needs none of those before: an entry with all that the table
         holds, and a checkpoint of it. The rest of the log stays, so that evidence is not lost. Files of the table that
         the rest of the log names are removed in that entry, for readers that follow it.
@@ -192,7 +192,7 @@ class Publication:
         self._link(adds)
         paths = {add.path for add in adds}
         removes = {path: size for path, size in log.files.items() if _plain(path) not in paths}
-        entry, checkpoint = self._anew(log.table_id, adds, removes, whole=True)
+        entry, checkpoint = self._again(log.table_id, adds, removes, whole=True)
         self._ask()
         failpoint("publish-before-log")
         if not self.lake.put_if_absent(f"{folder}/{commit_name(version)}", entry):

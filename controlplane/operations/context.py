@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from controlplane.core.model.alerts import Channel
+from controlplane.core.name_redaction import NameRedaction
 from controlplane.core.plan import Plan
 from controlplane.core.rights import EVERYTHING, Principal, may
-from controlplane.core.veil import Veil
+from controlplane.operations.failing_units import FailingUnits
 from controlplane.operations.planning.branch_planner import Planners
 from controlplane.operations.planning.snapshot import StoreSnapshot
-from controlplane.operations.troubles import Troubles
 from controlplane.ports.store import Store
 
 
@@ -36,11 +36,13 @@ class Context:
     wake_of: Callable[[str], None] = _no_namespace  # the same in another namespace
     lake: str = ""  # URI of the lake, for the addresses of tables
     planners: Planners = field(default_factory=Planners)
-    troubles: Troubles = field(default_factory=Troubles)  # of the loop, where it runs in this process
+    failing_units: FailingUnits = field(default_factory=FailingUnits)  # of the loop, where it runs in this process
     notify: tuple[Channel, ...] = ()  # channels of the installation
     principal: Principal = EVERYTHING  # what the actor may do
     exports: bool = False  # events of lineage are sent
-    veil: Veil | None = None  # over answers that pages are put together of, where the actor must not see all names
+    name_redaction: NameRedaction | None = (
+        None  # over answers that pages are put together of, where the actor must not see all names
+    )
     override: bool = False  # an administrator changes a protected branch, which is noted
 
     def sees(self, dataset: str) -> bool:

@@ -14,7 +14,7 @@ from controlplane.parts.foundation import Foundation
 from controlplane.settings import BadSetting
 
 if TYPE_CHECKING:
-    from controlplane.drivers.hearing import Hearing
+    from controlplane.drivers.liveness import Liveness
     from controlplane.drivers.tracked import TrackedPool
     from controlplane.drivers.user import User
     from controlplane.ports.pool import NamespacedPool
@@ -56,7 +56,7 @@ class DriverPools:
             self._foundation.url,
             self._foundation.home.path,
             self._mint,
-            hearing=self.hearing,
+            liveness=self.liveness,
             silent_s=self._settings.silent_s,
             user=self._user,
             own=self._folder,
@@ -84,10 +84,10 @@ class DriverPools:
         return text
 
     @cached_property
-    def hearing(self) -> Hearing:
-        from controlplane.drivers.hearing import Hearing
+    def liveness(self) -> Liveness:
+        from controlplane.drivers.liveness import Liveness
 
-        return Hearing()
+        return Liveness()
 
     def log(self, driver: str, lines: int) -> str:
         """The log of a driver. Any process can read it, by a pool of its own that starts, ends and follows nothing."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from controlplane.api.services import Counters
     from controlplane.core.model.alerts import Channel
     from controlplane.operations.context import Context
-    from controlplane.operations.troubles import Troubles
+    from controlplane.operations.failing_units import FailingUnits
     from controlplane.ports.store import Store
     from controlplane.reconciler.wake import Wake
 
@@ -54,11 +54,11 @@ class Foundation:
         return Counters()
 
     @cached_property
-    def troubles(self) -> Troubles:
+    def failing_units(self) -> FailingUnits:
         """The failures of the loop, which outlive its terms."""
-        from controlplane.operations.troubles import Troubles
+        from controlplane.operations.failing_units import FailingUnits
 
-        return Troubles()
+        return FailingUnits()
 
     @cached_property
     def notify(self) -> tuple[Channel, ...]:
@@ -89,7 +89,7 @@ class Foundation:
             request_id=secrets.token_hex(16),
             wake=self.wake.notify,
             lake=self.settings.lake,
-            troubles=self.troubles,
+            failing_units=self.failing_units,
             notify=self.notify,
             exports=self.settings.openlineage is not None,
         )

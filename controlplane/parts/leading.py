@@ -95,7 +95,7 @@ class Leading:
                     parts.callback(loop.close)
                     yield loop
 
-            Loops(store, serving, shared, fair, self._foundation.wake, self._foundation.troubles).run(over)
+            Loops(store, serving, shared, fair, self._foundation.wake, self._foundation.failing_units).run(over)
 
     def _reconciler(
         self,
@@ -115,10 +115,10 @@ class Leading:
 
         logs.tame()
         foundation = self._foundation
-        wake, troubles = foundation.wake.of(namespace), foundation.troubles.of(namespace)
+        wake, failing_units = foundation.wake.of(namespace), foundation.failing_units.of(namespace)
         context = Context(store, namespace, actor="reconciler", wake=wake.notify)
         silent_s = max(0.0, self._settings.silent_s - LEASE_S)
-        fleet = Fleet(context, open_lake(self._settings.lake), pool, troubles, silent_s, fair=fair)
+        fleet = Fleet(context, open_lake(self._settings.lake), pool, failing_units, silent_s, fair=fair)
         return Reconciler(
             store,
             fleet,
@@ -144,7 +144,7 @@ class Leading:
             return None
         from controlplane.reconciler.exporting import Exporting
 
-        exporting = Exporting(lineage, foundation.troubles.of(namespace))
+        exporting = Exporting(lineage, foundation.failing_units.of(namespace))
         exporting.start()
         ends.callback(exporting.close, within_s)
         return exporting

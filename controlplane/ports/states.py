@@ -57,10 +57,10 @@ class States(Protocol):
     def settled(self, branch: str, states: Iterable[tuple[str, int]]) -> tuple[State, ...]:
         """Those of these states (dataset, `seq`) that are still there."""
 
-    def put_begun(self, begun: UnfinishedRun) -> None:
+    def put_unfinished(self, unfinished: UnfinishedRun) -> None:
         """Insert or replace."""
 
-    def drop_begun(self, branch: str, datasets: Iterable[str]) -> None: ...
+    def drop_unfinished(self, branch: str, datasets: Iterable[str]) -> None: ...
 
     def marked(self, branch: str, after: int) -> tuple[int, frozenset[str]]:
         """The items marked behind the number `after`, and the number to remember: datasets and write components to

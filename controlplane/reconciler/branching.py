@@ -15,10 +15,10 @@ from controlplane.core.compile.nodes import Source, is_paused
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision
 from controlplane.operations.desired import branches
+from controlplane.operations.failing_units import FailingUnits
 from controlplane.operations.planning.apply_plan import BELOW_MAIN, Pass, PlanExecutor
 from controlplane.operations.planning.branch_planner import BranchPlanner
 from controlplane.operations.planning.planner import Planner
-from controlplane.operations.troubles import Troubles
 from controlplane.ports.store import Store
 
 log = logs.get("branching")
@@ -49,7 +49,7 @@ class Branching:
         store: Store,
         namespace: str,
         main: Planner,
-        troubles: Troubles,
+        failing_units: FailingUnits,
         *,
         window: int,
         since_trace: int,
@@ -59,7 +59,7 @@ class Branching:
     ) -> None:
         self._clock = clock
         main.follows_branches = True
-        self._store, self._namespace, self._main, self._troubles = store, namespace, main, troubles
+        self._store, self._namespace, self._main, self._failing_units = store, namespace, main, failing_units
         self._window, self._since_trace, self._flows, self._only = window, since_trace, flows, only
         self._lines: dict[str, _Line] = {}
 
@@ -70,7 +70,7 @@ class Branching:
         done = Done()
         for name, line in self._lines.items():
             # One that fails is tried again later, and stops neither main nor another one.
-            settled = self._troubles.attempt(f"branch:{name}", partial(self._settled, name, line), None)
+            settled = self._failing_units.attempt(f"branch:{name}", partial(self._settled, name, line), None)
             if settled is not None:
                 line.last = settled
                 done = Done(done.changed + settled.changed, done.under_way + settled.under_way)
@@ -139,7 +139,7 @@ class Branching:
             self._namespace,
             name,
             since_trace=self._since_trace,
-            troubles=self._troubles,
+            failing_units=self._failing_units,
             priority=BELOW_MAIN,
         )
         return _Line(planner, executor)

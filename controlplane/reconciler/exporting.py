@@ -7,7 +7,7 @@ import time
 
 from controlplane import logs
 from controlplane.core.model.leases import Deposed
-from controlplane.operations.troubles import OF_EXPORT, Troubles
+from controlplane.operations.failing_units import OF_EXPORT, FailingUnits
 from controlplane.reconciler.wake import Wake
 from controlplane.services.openlineage.export import Export
 
@@ -21,8 +21,8 @@ class Exporting:
     """From `start` until `close`. A failed step is retried with growing delays, and is reported among the failing
     units."""
 
-    def __init__(self, export: Export, troubles: Troubles) -> None:
-        self._export, self._troubles = export, troubles
+    def __init__(self, export: Export, failing_units: FailingUnits) -> None:
+        self._export, self._failing_units = export, failing_units
         self._wake, self._stop = Wake(), threading.Event()
         self._until: float | None = None  # when a finished run stops waiting for unsent events
         self._thread = threading.Thread(target=self._run, name="openlineage", daemon=True)
@@ -51,7 +51,7 @@ class Exporting:
         while not self._is_over():
             count, is_closing = self._wake.count, self._until is not None
             try:
-                is_more = self._troubles.attempt(OF_EXPORT, lambda: self._export.step(self._is_over), False)
+                is_more = self._failing_units.attempt(OF_EXPORT, lambda: self._export.step(self._is_over), False)
             except Deposed:
                 return  # the loop gets Deposed as well
             except BaseException as e:  # the thread must not end unseen: nothing would be sent any more
@@ -61,4 +61,4 @@ class Exporting:
                 continue
             if is_closing:
                 return
-            self._wake.wait(RETRY_S if self._troubles.failures(OF_EXPORT) else IDLE_S, count)
+            self._wake.wait(RETRY_S if self._failing_units.failures(OF_EXPORT) else IDLE_S, count)

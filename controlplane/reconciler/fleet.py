@@ -23,7 +23,7 @@ from controlplane.core.model.scaling import Level, Share
 from controlplane.core.model.tasks import Attempt, Size
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
-from controlplane.operations.troubles import Troubles
+from controlplane.operations.failing_units import FailingUnits
 from controlplane.operations.upkeep.orphans import sweep
 from controlplane.operations.work import claims, rescue
 from controlplane.ports.lake import ObjectStore
@@ -61,7 +61,7 @@ class Fleet:
         context: Context,
         lake: ObjectStore,
         pool: DriverPool,
-        troubles: Troubles | None = None,
+        failing_units: FailingUnits | None = None,
         silent_s: float = SILENT_S,
         monotonic: Callable[[], float] = time.monotonic,
         *,
@@ -72,7 +72,7 @@ class Fleet:
         self._monotonic = monotonic
         self.context, self.pool = context, pool
         self._store, self._namespace = context.store, context.namespace
-        self.troubles = troubles or Troubles()
+        self.failing_units = failing_units or FailingUnits()
         self._silent_s, self._fair = silent_s, fair
         self._draining: set[str] = set()  # drivers with a request to end
         self._drivers: dict[str, Driver] = {}  # by id, as they were last noted
@@ -115,7 +115,7 @@ class Fleet:
             if lost is not None:
                 self._rescue(attempt, driver, lost)
         if self._is_first_look and (left_behind or noted.attempts):  # the last process here did not end in order
-            self.troubles.attempt("orphans", lambda: sweep(self._store, self._namespace, self.lake), None)
+            self.failing_units.attempt("orphans", lambda: sweep(self._store, self._namespace, self.lake), None)
         self._is_first_look = False
 
     def scale(self) -> None:
@@ -126,7 +126,7 @@ class Fleet:
             ]
         for share, count in zip(self.pool.shares, tasks, strict=True):
             fit = partial(self._fit, share, count)
-            self.troubles.attempt(f"pool of {share.kind} {share.size}", fit, None)
+            self.failing_units.attempt(f"pool of {share.kind} {share.size}", fit, None)
 
     def close(self) -> None:
         """Note that the drivers of this pool, closed before, ended with it; none where they outlive it."""
@@ -214,10 +214,10 @@ class Fleet:
             return Lost("its driver belonged to an earlier control plane", "disrupted")
         if driver is not None and driver.ended:
             return Lost(f"its driver ended: {driver.reason}", _fault(driver))
-        heard_from = now if self._hears_since is None else self._hears_since
+        called = now if self._hears_since is None else self._hears_since
         is_ahead = attempt.lease_until > now + AHEAD * claims.LEASE_S  # of before the clock went back
-        lease_until = heard_from if is_ahead else attempt.lease_until
-        silent_from = max(lease_until, heard_from + claims.LEASE_S)
+        lease_until = called if is_ahead else attempt.lease_until
+        silent_from = max(lease_until, called + claims.LEASE_S)
         patience_s = 0.0 if driver is None else self._silent_s
         if silent_from + patience_s < now:
             return Lost("its driver fell silent", "crashed")
@@ -229,7 +229,7 @@ class Fleet:
         end = partial(rescue.adopt, self.context, attempt, self.lake, reason=lost.reason, fault=lost.fault)
         if self._rescues[attempt.id] >= RESCUE_TRIES:
             end = partial(rescue.abandon, self.context, attempt, reason=lost.reason, fault=lost.fault)
-        if self.troubles.attempt(unit, partial(self._counted, attempt.id, end), None) is not None:
+        if self.failing_units.attempt(unit, partial(self._counted, attempt.id, end), None) is not None:
             log.warning("attempt ended", attempt=attempt.id, dataset=attempt.dataset, reason=lost.reason)
             self._replace(attempt, driver)
 
@@ -290,7 +290,7 @@ def _event_of(driver: Driver) -> Event:
 
 def _fault(driver: Driver) -> Fault:
     """A task interrupted by a driver shutdown does not consume its retry budget."""
-    if driver.reason in (driver_ends.AS_ASKED, driver_ends.WITH_ITS_MAKER):
+    if driver.reason in (driver_ends.AS_REQUESTED, driver_ends.WITH_ITS_MAKER):
         return "disrupted"
     return driver.fault or "crashed"
 

@@ -20,12 +20,12 @@ from controlplane.core.model.states import State
 from controlplane.core.plan import Compute, Decision, Learn, Status, worst
 from controlplane.core.plan.values import INTERNAL
 from controlplane.operations.alerts.watch import Watch
+from controlplane.operations.failing_units import STUCK_AFTER, of_feed, of_listing, units_of
 from controlplane.operations.feeds.follow import follow
 from controlplane.operations.inspect.run_progress import MOVING
 from controlplane.operations.planning.apply_plan import Pass, PlanExecutor
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import desired
-from controlplane.operations.troubles import STUCK_AFTER, of_feed, of_listing, units_of
 from controlplane.operations.upkeep.collect import Collecting, Forget
 from controlplane.operations.work import listings
 from controlplane.ports.lake import Publisher
@@ -74,7 +74,7 @@ class Reconciler:
     ) -> None:
         """`fleet` is looked after and scaled in each pass. `notify`: channels of the installation.
         `wake_of` nudges the loop of another namespace."""
-        self.troubles = fleet.troubles
+        self.failing_units = fleet.failing_units
         self.store, self.fleet, self.wake = store, fleet, wake
         self.namespace, self.branch, self.flows = namespace, branch, flows
         self._wake_of = wake_of
@@ -83,12 +83,14 @@ class Reconciler:
         self.last: Pass | None = None
         self._planner = Planner(store, namespace, MAIN, flows=flows if branch == MAIN else None, window=WINDOW)
         since = self._newest_trace()
-        self._settling = PlanExecutor(store, self._planner, namespace, MAIN, since_trace=since, troubles=self.troubles)
+        self._settling = PlanExecutor(
+            store, self._planner, namespace, MAIN, since_trace=since, failing_units=self.failing_units
+        )
         self._branching = Branching(
             store,
             namespace,
             self._planner,
-            self.troubles,
+            self.failing_units,
             window=WINDOW,
             since_trace=since,
             flows=flows,
@@ -99,7 +101,7 @@ class Reconciler:
             self._branching.look()
         self._broken: set[str] = set()  # datasets that could not be planned, at the last plan from scratch
         self._reported: Desired | None = None  # the one last checked for dataflows that do not compile
-        self._was_looking = False  # listings were due or running when the last pass began
+        self._was_probing = False  # listings were due or running when the last pass began
         self._idle_s = IDLE_S  # until the next listing is due
         self._publishing = Publishing(store, namespace, publisher, fleet.lake, wake.notify)
         self._collecting = Collecting(store, namespace, fleet.lake, packages)
@@ -117,18 +119,18 @@ class Reconciler:
         while not stop.is_set():
             count = self.wake.count
             try:
-                self.troubles.pass_began()
+                self.failing_units.pass_began()
                 changed = self.tick()
                 self._packed(is_idle=not changed)
-                self.troubles.attempt("collection", lambda: _collect(self._collecting), None)
-                self.troubles.pass_succeeded()
+                self.failing_units.attempt("collection", lambda: _collect(self._collecting), None)
+                self.failing_units.pass_succeeded()
             except Deposed as e:
                 log.warning("deposed", reason=str(e))
-                self.troubles.pass_succeeded()  # a later term is another one
+                self.failing_units.pass_succeeded()  # a later term is another one
                 return
             except Exception as e:  # the next pass tries again; /readyz shows if none succeeds
                 log.exception("pass failed", error=str(e))
-                self.troubles.pass_failed(e)
+                self.failing_units.pass_failed(e)
                 changed = False
             if not changed:
                 self.wake.wait(BUSY_S if self.last and self.last.under_way else self._until_due(), count)
@@ -146,13 +148,13 @@ class Reconciler:
                 break
             self.wake.wait(BUSY_S, count)
         if not stop.is_set():
-            self.troubles.attempt("collection", lambda: _collect(self._collecting), None)
+            self.failing_units.attempt("collection", lambda: _collect(self._collecting), None)
         return worst(self._decisions())
 
     def _is_at_rest(self) -> bool:
-        return self._is_over() and not self._plans_anew()
+        return self._is_over() and not self._plans_again()
 
-    def _plans_anew(self) -> bool:
+    def _plans_again(self) -> bool:
         """What others have computed may be adopted where a damaged node kept a dataset from being planned: nothing of
         that dataset has changed, so it is not decided again by itself. True if a plan from scratch is due."""
         broken = {d.dataset for d in self._decisions() if d.error and d.error["condition"] == INTERNAL}
@@ -169,7 +171,7 @@ class Reconciler:
         return self.last.plan.decisions if self.last is not None else ()
 
     def _packed(self, *, is_idle: bool) -> bool:
-        return self.troubles.attempt("compaction", lambda: self._pack(is_idle=is_idle), False)
+        return self.failing_units.attempt("compaction", lambda: self._pack(is_idle=is_idle), False)
 
     def _pack(self, *, is_idle: bool) -> bool:
         """Where nothing else is to be done; True while packs are being made. No Spark is started for it by a run."""
@@ -186,17 +188,17 @@ class Reconciler:
 
     def _is_over(self) -> bool:
         assert self.last is not None
-        if self.last.under_way or self._was_looking:  # listings that ended during the pass are not planned yet
+        if self.last.under_way or self._was_probing:  # listings that ended during the pass are not planned yet
             return False
         if self._watch.is_under_way:
             return False
-        if self._has_passing_trouble():
+        if self._has_passing_failure():
             return False
         return not self._listing_open() and not self._publishing.can_go_on()
 
-    def _has_passing_trouble(self) -> bool:
+    def _has_passing_failure(self) -> bool:
         """A dataset failed to be carried out, and not often enough to be shown as failed: it is tried again first."""
-        if not (failing := self.troubles.units):
+        if not (failing := self.failing_units.units):
             return False
         moving = [d.dataset for d in self._decisions() if d.status in MOVING]
         failures = [failing[unit].failures for name in moving for unit in units_of(name) if unit in failing]
@@ -211,7 +213,7 @@ class Reconciler:
 
     def tick(self) -> bool:
         """One pass; True if it changed anything that may allow more."""
-        self._was_looking = False
+        self._was_probing = False
         self.fleet.look_after()
         nodes, _ = self._wished()
         listed = self._list()  # first: a worker is at work while we plan
@@ -219,14 +221,14 @@ class Reconciler:
         listed += self._followed()  # what branches read is known once they are planned
         if self._wished()[0] is not nodes:
             listed += self._list()
-        self._tell_broken(self._wished()[0])
-        alerted = self.troubles.attempt("alerts", self._watch.step, False)
+        self._report_broken(self._wished()[0])
+        alerted = self.failing_units.attempt("alerts", self._watch.step, False)
         self.fleet.scale()
         self._publishing.nudge(self._tables())
         self._report()
         if self.last.changed or alerted:
             self.wake.notify()  # claims wait for new tasks
-        self._tell_readers()
+        self._notify_readers()
         return bool(listed or self.last.changed or alerted)
 
     def _settled(self) -> Pass:
@@ -237,7 +239,7 @@ class Reconciler:
         branches = self._branching.settle()
         return Pass(main.plan, main.changed + branches.changed, main.under_way + branches.under_way)
 
-    def _tell_broken(self, nodes: Desired) -> None:
+    def _report_broken(self, nodes: Desired) -> None:
         """Log what does not compile, once."""
         if nodes is not self._reported:
             self._reported = nodes
@@ -305,7 +307,7 @@ class Reconciler:
         due = [n for n in free if listings.is_due(n, current.get(n.listing), now, periodic=periodic)]
         self._idle_s = min((listings.due_in(n, current.get(n.listing), now) for n in reads), default=IDLE_S)
         is_open = any(listings.is_open(current.get(n.listing)) for n in reads)
-        self._was_looking = bool(due or is_open)
+        self._was_probing = bool(due or is_open)
         if not due and not waiting:
             return 0
         listed = self._dispatch(due, by_branch)
@@ -319,7 +321,7 @@ class Reconciler:
         for branch, some in self._feeds().items():
             for node in some:
                 step = partial(follow, self.store, self.fleet.lake, self.namespace, branch, node)
-                steps += self.troubles.attempt(of_feed(node.dataset), step, 0)
+                steps += self.failing_units.attempt(of_feed(node.dataset), step, 0)
         return steps
 
     def _feeds(self) -> Mapping[str, Sequence[Source]]:
@@ -330,7 +332,7 @@ class Reconciler:
         own = {b: [n for n in some if n.feed is not None] for b, some in self._branching.sources().items()}
         return {MAIN: mains, **own}
 
-    def _tell_readers(self) -> None:
+    def _notify_readers(self) -> None:
         """Namespaces that may read feeds of this one look at them now, if any has moved since the last pass."""
         with self.store.read(self.namespace) as tx:
             readers = {grant.namespace for grant in tx.feeds.grants()} - {self.namespace}
@@ -359,7 +361,7 @@ class Reconciler:
             for node in reads:
                 mine = [node] if node in due else []
                 queue = partial(self._dispatched, mine, {branch: [node]})
-                listed += self.troubles.attempt(of_listing(node.dataset), queue, 0)
+                listed += self.failing_units.attempt(of_listing(node.dataset), queue, 0)
         return listed
 
     def _dispatched(self, due: Sequence[Source], by_branch: Mapping[str, Sequence[Source]]) -> int:

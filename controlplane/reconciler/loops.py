@@ -17,7 +17,7 @@ from controlplane.core.model import driver_ends
 from controlplane.core.model.leases import Deposed
 from controlplane.core.model.namespaces import DEFAULT
 from controlplane.operations.desired import namespaces
-from controlplane.operations.troubles import Troubles
+from controlplane.operations.failing_units import FailingUnits
 from controlplane.ports.store import Store
 from controlplane.reconciler.shared_pool import FairShare, SharedPool
 from controlplane.reconciler.wake import Ends, Wake
@@ -65,14 +65,14 @@ class Loops:
         pool: SharedPool,
         fair: FairShare,
         wake: Wake,
-        troubles: Troubles,
+        failing_units: FailingUnits,
         *,
         look_s: float = LOOK_S,
         pause_s: float = PAUSE_S,
     ) -> None:
         self._look_s, self._pause_s = look_s, pause_s
         self._store, self._serving, self._pool, self._fair = store, serving, pool, fair
-        self._wake, self._troubles = wake, troubles
+        self._wake, self._failing_units = wake, failing_units
         self._served: dict[str, Served] = {}
         self._pausing = threading.Event()
 
@@ -108,11 +108,11 @@ class Loops:
         for name in self._served.keys() - there:
             self._end(name)
             self._let_go(name)
-        self._troubles.keep_only(there)
+        self._failing_units.keep_only(there)
         for name in sorted(there):
             served = self._served.get(name)
             is_served = served is not None and served.thread.is_alive()
-            if not is_served and not over.is_set() and not self._troubles.of(name).is_waiting(BEGINNING):
+            if not is_served and not over.is_set() and not self._failing_units.of(name).is_waiting(BEGINNING):
                 self._begin(name, over)
 
     def _begin(self, name: str, over: Ends) -> None:
@@ -123,17 +123,17 @@ class Loops:
 
     def _serve(self, name: str, term: Term) -> None:
         """One that cannot begin is tried again, after waits that grow."""
-        troubles = self._troubles.of(name)
+        failing_units = self._failing_units.of(name)
         try:
             with self._serving(name) as loop:
-                troubles.succeeded(BEGINNING)
+                failing_units.succeeded(BEGINNING)
                 log.info("a namespace is served", namespace=name)
                 loop.run(term)
         except Deposed as e:
             log.warning("deposed", namespace=name, reason=str(e))
         except Exception as e:  # noqa: BLE001  # whatever it is, it is this namespace's alone
-            troubles.failed(BEGINNING, e)
-            troubles.pass_failed(e)
+            failing_units.failed(BEGINNING, e)
+            failing_units.pass_failed(e)
 
     def _end(self, name: str) -> None:
         served = self._served.pop(name)
@@ -146,6 +146,6 @@ class Loops:
         self._fair.forget(name)
         try:
             for driver in self._pool.poll(name):
-                self._pool.pool.end(driver.id, driver_ends.AS_ASKED)
+                self._pool.pool.end(driver.id, driver_ends.AS_REQUESTED)
         except PoolUnavailable as e:
             log.warning("drivers of a namespace that is gone cannot be ended", namespace=name, reason=str(e))

@@ -28,7 +28,7 @@ class Threads(Protocol):
     def s3_bodies(self) -> CapacityLimiter: ...
 
 
-class TokenWatch(Protocol):
+class TokenWatching(Protocol):
     def while_live(self, token: str, parts: AsyncIterable[Piece], /) -> AsyncIterator[Piece]:
         """The pieces of a stream, until its token has ended. Raises where the stream is then cut."""
 
@@ -47,7 +47,7 @@ class HttpParts(Protocol):
     def threads(self) -> Threads: ...
 
     @property
-    def living(self) -> TokenWatch: ...
+    def token_watch(self) -> TokenWatching: ...
 
     @property
     def s3_secret(self) -> bytes:

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from typing_extensions import TypedDict
 
 from controlplane.core.errors import HeadgateError, NotFound
-from controlplane.core.model.answers.wishes import ForeseenWish
+from controlplane.core.model.answers.foreseen import ForeseenWish
 from controlplane.core.model.branches import MAIN
 from controlplane.operations.inspect import overview
 from controlplane.operations.inspect.foreseen import Wish, foreseen

@@ -91,7 +91,7 @@ def _sign_in(request: Request, fields: dict[str, str]) -> Response:
     if token is None or not sees_pages(token):
         tries.failed(address)
         return form(request, onward, WRONG, 401)
-    return begun(services, token, onward, is_plain=_is_plain(request))
+    return start_session(services, token, onward, is_plain=_is_plain(request))
 
 
 def _is_safe(request: Request) -> bool:
@@ -104,7 +104,7 @@ def _is_plain(request: Request) -> bool:
     return request.url.scheme != "https" and not request.headers.get("origin", "").startswith("https://")
 
 
-def begun(services: PageServices, token: Token, onward: str, *, is_plain: bool) -> Response:
+def start_session(services: PageServices, token: Token, onward: str, *, is_plain: bool) -> Response:
     """Goes on with a session. `is_plain`: the browser is there over http, which only loopback may use."""
     answer = RedirectResponse(onward, 303)
     answer.set_cookie(
@@ -158,7 +158,7 @@ def _follow_link(request: Request, fields: dict[str, str]) -> Response:
     token = browser_sessions.follow(services.store, fields.get("key", ""))
     if token is None or not sees_pages(token):
         return form(request, "/", LINK_OVER, 410)
-    return begun(services, token, own_path(fields.get("next", "/")), is_plain=_is_plain(request))
+    return start_session(services, token, own_path(fields.get("next", "/")), is_plain=_is_plain(request))
 
 
 ROUTES = [

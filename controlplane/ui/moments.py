@@ -26,7 +26,7 @@ def chosen(ctx: Context, branch: str, flow: str, id: str, at: str) -> WaveAnswer
     """The wave of this id, or else the last one that had started at a time; None where neither is given. Raises
     NotFound, BadAddress."""
     if not id and at:
-        id = _begun_by(ctx, branch, flow, at)
+        id = _started_by(ctx, branch, flow, at)
     if not id:
         return None
     try:
@@ -35,7 +35,7 @@ def chosen(ctx: Context, branch: str, flow: str, id: str, at: str) -> WaveAnswer
         raise past.no_wave(branch, id) from None
 
 
-def _begun_by(ctx: Context, branch: str, flow: str, at: str) -> str:
+def _started_by(ctx: Context, branch: str, flow: str, at: str) -> str:
     point = point_of(at, at)
     if isinstance(point, Moment):
         for wave in visible(ctx, past.waves(ctx, branch, flow, before=None, limit=LOOKED_THROUGH))["items"]:

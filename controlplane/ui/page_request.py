@@ -173,6 +173,6 @@ def page_request_of(request: Request, proof_sent: str | None = None) -> PageRequ
     branch = request.query_params.get("branch", MAIN if MAIN in names else next(iter(names), MAIN))
     if branch not in names:
         raise branches.no_branch(branch)
-    context = hidden.veiled(context, [branch, *str(request.path_params.get("name", "")).split(BETWEEN)])
+    context = hidden.names_redacted(context, [branch, *str(request.path_params.get("name", "")).split(BETWEEN)])
     request.state.reader = context  # by whose rights an error is redacted
     return PageRequest(request, services, token, context, proof, branch=branch, branches=tuple(names))

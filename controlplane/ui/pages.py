@@ -95,20 +95,20 @@ def _dataset_shown(page_request: PageRequest, page: DatasetPage) -> Mapping[str,
         "g": pictures.of_neighbours(page),
         "cells": pictures.of_partitions(page),
         "within": _within(page_request),
-        "causes_found": list(told_causes(page["why"]["tree"])),
+        "causes_found": list(rendered_causes(page["why"]["tree"])),
         "first_with": _first_with(page),
         "numbers": NUMBERS,
         "url": page_request.origin,
     }
 
 
-def told_causes(node: WhyNode | None, depth: int = 0) -> Iterator[tuple[int, WhyNode]]:
+def rendered_causes(node: WhyNode | None, depth: int = 0) -> Iterator[tuple[int, WhyNode]]:
     """The causes as a list, nearest first, with how deep each is."""
     if node is None:
         return
     yield depth, node
     for cause in node["inputs"]:
-        yield from told_causes(cause, depth + 1)
+        yield from rendered_causes(cause, depth + 1)
 
 
 def _first_with(page: DatasetPage) -> Mapping[str, int]:

@@ -23,7 +23,7 @@ from controlplane.ui.actions import LONGEST_KEY
 from controlplane.ui.names import number_of
 from controlplane.ui.page import Page, both, dataset_of
 from controlplane.ui.page_request import PageRequest
-from controlplane.ui.pages import NUMBERS, told_causes
+from controlplane.ui.pages import NUMBERS, rendered_causes
 from controlplane.ui.rights import may
 from controlplane.ui.values import RecordsShown
 from controlplane.ui.views import GENERATIONS, RECORDS
@@ -119,7 +119,7 @@ def _records(page_request: PageRequest, name: str, key: str, generation: int, ro
 
 
 def _with_states(page_request: PageRequest, page: PartitionPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
-    return {"causes_found": list(told_causes(page["why"]["tree"])), "numbers": NUMBERS}
+    return {"causes_found": list(rendered_causes(page["why"]["tree"])), "numbers": NUMBERS}
 
 
 def _compared(page_request: PageRequest) -> DataComparePage:
@@ -162,7 +162,7 @@ def _difference(page_request: PageRequest, name: str, base: int, other: int, tim
     )
 
 
-def _rows_asked(page_request: PageRequest, page: DataComparePage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+def _rows_requested(page_request: PageRequest, page: DataComparePage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
     return {"may_rows": may(page_request.token, "data"), "with_rows": page_request.query("rows") == "yes"}
 
 
@@ -195,7 +195,7 @@ def _target(page_request: PageRequest, page: object) -> Mapping[str, Any]:  # no
 
 
 PARTITION = Page("partition.html", _partition, _with_states, _why_command)
-COMPARE = Page("generations.html", _compared, _rows_asked, _diff_command)
+COMPARE = Page("generations.html", _compared, _rows_requested, _diff_command)
 ROLLBACK = Page("rollback.html", _rollback, _target, _rollback_command)
 ROUTES: list[Route] = [
     *both("/datasets/{name}/partition", PARTITION),

@@ -125,7 +125,7 @@ async def callback(request: Request) -> Response:
             claims = await to_thread.run_sync(
                 sign_on.claims, signing, parameters["code"][:4000], limiter=_limiter(request)
             )
-            answer = await to_thread.run_sync(_begun, request, services, signing, claims, attempt)
+            answer = await to_thread.run_sync(_started, request, services, signing, claims, attempt)
         except HeadgateError as e:
             answer = await to_thread.run_sync(_refused, request, attempt, e)
     answer.delete_cookie(COOKIE, path="/")
@@ -140,7 +140,7 @@ def _attempt_of(request: Request) -> SignInAttempt:
     return SignInAttempt(secret, login.named(namespace), own_path(unquote(onward) or "/"))
 
 
-def _begun(
+def _started(
     request: Request, services: PageServices, signing: SignIn, claims: JsonObject, attempt: SignInAttempt
 ) -> Response:
     """Open a session. One answer of the issuer opens one session, also when it is sent again."""
@@ -152,7 +152,7 @@ def _begun(
     token = trust.login(
         context, services.sign_on.issuer, claims, lambda candidate: "" if sees_pages(candidate) else BLIND
     )
-    return login.begun(services, token, attempt.onward, is_plain=_origin(request).startswith("http:"))
+    return login.start_session(services, token, attempt.onward, is_plain=_origin(request).startswith("http:"))
 
 
 def _refused(request: Request, attempt: SignInAttempt, error: HeadgateError) -> Response:

@@ -34,7 +34,7 @@ def codec_of(encoding: str, head: bytes) -> str:
     return family if head.startswith(_MARKS[family]) else f"{family}-{_ORDERS[order]}"
 
 
-def looks_swapped(encoding: str, chunk: bytes) -> bool:
+def is_swapped(encoding: str, chunk: bytes) -> bool:
     """Whether text without a declared byte order or a mark has line breaks in little-endian order alone."""
     codec, other = codec_of(encoding, chunk), f"{encoding.lower()}-le"
     if encoding.lower() not in _MARKS or not codec.endswith("-be"):

@@ -251,8 +251,8 @@ def _expanded(text: str) -> list[str]:
         return [text]
     closed, cuts = _closing(text, opened)
     parts = [text[a + 1 : b] for a, b in zip([opened, *cuts], [*cuts, closed], strict=True)]
-    heads, tails = text[:opened], _expanded(text[closed + 1 :])
-    return [heads + middle + tail for part in parts for middle in _expanded(part) for tail in tails]
+    heads, log_tail = text[:opened], _expanded(text[closed + 1 :])
+    return [heads + middle + tail for part in parts for middle in _expanded(part) for tail in log_tail]
 
 
 def _first(text: str, searched: str) -> int:

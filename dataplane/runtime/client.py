@@ -16,7 +16,7 @@ from dataplane.contract.claims import CONTRACT, Claim
 from dataplane.contract.kinds import Kind
 from dataplane.contract.results import Measures, TaskResult
 from dataplane.secrets import remember, without_secrets
-from dataplane.secrets import token as handed_token
+from dataplane.secrets import token as token_of_pipe
 
 WAIT_S = 20.0  # how long the control plane may hold a claim that finds nothing
 ANSWER_S = 60.0
@@ -70,7 +70,7 @@ class Client:
     def from_environment(cls) -> Client:
         """By HEADGATE_URL, the token of the driver's descriptor or of HEADGATE_TOKEN_FILE, and, if they are set,
         HEADGATE_SIZES (separated by commas) and HEADGATE_CALLS_FILE."""
-        token = handed_token() or Path(os.environ["HEADGATE_TOKEN_FILE"]).read_text(encoding="utf-8").strip()
+        token = token_of_pipe() or Path(os.environ["HEADGATE_TOKEN_FILE"]).read_text(encoding="utf-8").strip()
         remember(token)
         sizes = [size for size in os.environ.get("HEADGATE_SIZES", "").split(",") if size]
         calls = os.environ.get("HEADGATE_CALLS_FILE")

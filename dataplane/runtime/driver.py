@@ -65,7 +65,7 @@ class Driver:
         self._client, self._start_spark, self._scratch = client, start_spark, scratch
         self._spark: Future[SparkSession] = Future()
         self._executors: dict[str, Executor] = {}
-        self._told_places: Measures | None = None
+        self._reported_places: Measures | None = None
         self._running: dict[str, float] = {}  # attempt -> its lease in seconds
         self._fenced: set[str] = set()
         self._lock = threading.Lock()
@@ -239,9 +239,9 @@ class Driver:
 
     def _places(self, spark: SparkSession) -> Measures:
         """They stay the same as long as the session."""
-        if self._told_places is None:
-            self._told_places = places(spark)
-        return self._told_places
+        if self._reported_places is None:
+            self._reported_places = places(spark)
+        return self._reported_places
 
     def _hand_in(self, claim: Claim, results: Sequence[TaskResult], measures: Measures) -> None:
         if KINDS[claim["kind"]].has_manifest:

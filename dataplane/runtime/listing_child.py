@@ -46,12 +46,12 @@ def is_users_code(claim: Claim) -> bool:
 def perform(claim: Claim, orders: Fencing, *, longest_s: float = LONGEST_S) -> list[TaskResult]:
     """The results of a claim's tasks, whatever becomes of the process that does them; none once it is fenced."""
     environment = {k: v for k, v in os.environ.items() if k not in OPENS} | {"HEADGATE_PARENT_PIPE": "1"}
-    with secrets.handing(secrets.named_by(claim["job"])) as descriptor:
+    with secrets.secret_pipe(secrets.named_by(claim["job"])) as descriptor:
         process = subprocess.Popen(
             COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment | {secrets.HANDED: str(descriptor)},
+            env=environment | {secrets.PIPE_VARIABLE: str(descriptor)},
             pass_fds=(descriptor,),
             process_group=0,
         )

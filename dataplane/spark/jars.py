@@ -36,7 +36,7 @@ jvm.org.apache.spark.util.DependencyUtils.resolveMavenDependencies(
 )
 """
 TELLING = re.compile(r"\[ERROR]|nresolved|Server access error|Exception: ")
-TOLD_LINES = 5
+REPORTED_LINES = 5
 DELTA_JAR = "delta-spark_*.jar"
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -112,7 +112,7 @@ def _run(command: list[str]) -> None:
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
         lines = done.stdout.strip().splitlines()
-        words = "\n".join((list(filter(TELLING.search, lines)) or lines)[:TOLD_LINES])
+        words = "\n".join((list(filter(TELLING.search, lines)) or lines)[:REPORTED_LINES])
         raise NoJars(
             f"jars that Spark needs could not be fetched; put them into a folder named by HEADGATE_JARS: {words}"
         )

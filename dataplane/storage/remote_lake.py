@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dataplane.lakes.object_store import ObjectStoreFiles
 
 BEGUN = "_begun"
-MOST_ASKED = 16  # files whose size is requested one by one
+MOST_REQUESTED = 16  # files whose size is requested one by one
 
 
 class RemoteLake:
@@ -34,7 +34,7 @@ class RemoteLake:
     def size_bytes(self, paths: Iterable[str], enough: int) -> int:
         total = 0
         for number, path in enumerate(paths):
-            if total > enough or number == MOST_ASKED:
+            if total > enough or number == MOST_REQUESTED:
                 return enough + 1
             total += self._files.size(path)
         return total

@@ -54,8 +54,8 @@ def _deal(attempt: SparkAttempt[TransformClaim], rows: DataFrame, task: Transfor
     texts = key_texts(schema, _parts(attempt, schema))
     with exact(rows.sparkSession):
         label = F.expr(f"left(sha2(concat('{task['task']}', to_json(array({', '.join(texts)}))), 256), 32)")
-        told_apart = rows.withColumn(LABEL, label).repartition(LABEL)  # one file for each key
-    written, metrics = write_dealt(attempt, told_apart)
+        distinguished = rows.withColumn(LABEL, label).repartition(LABEL)  # one file for each key
+    written, metrics = write_dealt(attempt, distinguished)
     return Partitioned(schema, dict(_keys(attempt, schema, written)), written, metrics)
 
 

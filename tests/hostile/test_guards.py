@@ -15,10 +15,10 @@ from controlplane.core.model.answers import DatasetStatus
 from controlplane.core.model.leases import Deposed
 from controlplane.core.model.states import State
 from controlplane.operations.desired import blueprints
+from controlplane.operations.failing_units import FIRST_S, LONGEST_S, STUCK_AFTER, FailingUnits
 from controlplane.operations.inspect import overview
 from controlplane.operations.planning.apply_plan import PlanExecutor
 from controlplane.operations.planning.snapshot import desired
-from controlplane.operations.troubles import FIRST_S, LONGEST_S, STUCK_AFTER, Troubles
 from controlplane.ports.store import Store, Tx
 from tests.hostile.resting import Resting
 from tests.property.model import Component, File, Pick, Read, Total
@@ -94,14 +94,14 @@ class Poisoned:
         return tx
 
 
-def poison(world: Guarded, name: str, spoil: Callable[..., Any]) -> Troubles:
+def poison(world: Guarded, name: str, spoil: Callable[..., Any]) -> FailingUnits:
     """From now on passes see spoilt rows; what fails in them."""
-    troubles = Troubles(lambda: world.later)
+    failing_units = FailingUnits(lambda: world.later)
     store: Any = Poisoned(world.store, name, spoil)
     planner = world._planner(window=world.window)
     planner._store = store
-    world.settling = PlanExecutor(store, planner, world.ctx.namespace, BRANCH, troubles=troubles)
-    return troubles
+    world.settling = PlanExecutor(store, planner, world.ctx.namespace, BRANCH, failing_units=failing_units)
+    return failing_units
 
 
 def test_rows_that_cannot_be_planned_over_fail_their_dataset_alone(world: Guarded) -> None:
@@ -154,19 +154,19 @@ def test_a_commit_that_raises_holds_up_its_dataset_and_what_is_downstream_alone(
             raise ValueError("a row that the database refuses")
         right(state, before)
 
-    troubles = poison(world, "states.commit", spoilt)
+    failing_units = poison(world, "states.commit", spoilt)
     arrives(world, "one", "two")
     world.go_on()
     assert world.state("good.y").generation == 2
     assert world.state("bad.x").generation == world.state("bad.y").generation == 1
-    assert troubles.units["dataset bad.x"].message == "ValueError: a row that the database refuses"
+    assert failing_units.units["dataset bad.x"].message == "ValueError: a row that the database refuses"
     told = [e for e in overview.events(world.ctx, "main", 0, 10_000) if e["kind"] == "dataset.failing"]
     assert {e["dataset"] for e in told} == {"bad.x"}
-    assert shown(world, troubles)["bad.x"]["state"] == "stale"  # once may be a moment's trouble
+    assert shown(world, failing_units)["bad.x"]["state"] == "stale"  # once may be a moment's trouble
     for _ in range(STUCK_AFTER - 1):
         world.later += LONGEST_S
         world.go_on()
-    status = shown(world, troubles)
+    status = shown(world, failing_units)
     assert status["bad.x"]["state"] == "failed"
     assert "ValueError: a row that the database refuses" in there(status["bad.x"]["error"])["message"]
     assert {name for name, dataset in status.items() if dataset["state"] == "failed"} == {"bad.x"}
@@ -174,12 +174,12 @@ def test_a_commit_that_raises_holds_up_its_dataset_and_what_is_downstream_alone(
     world.later += LONGEST_S
     assert set(world.go_on().values()) == {"up_to_date"}
     assert world.state("bad.y").generation == 2
-    assert troubles.units == {}
+    assert failing_units.units == {}
 
 
-def shown(world: Guarded, troubles: Troubles) -> dict[str, DatasetStatus]:
+def shown(world: Guarded, failing_units: FailingUnits) -> dict[str, DatasetStatus]:
     """The datasets of `status`, by name, in the process that has the loop."""
-    status = overview.status(replace(world.ctx, troubles=troubles), BRANCH)
+    status = overview.status(replace(world.ctx, failing_units=failing_units), BRANCH)
     return {dataset["name"]: dataset for flow in status["dataflows"] for dataset in flow["datasets"]}
 
 
@@ -247,7 +247,7 @@ def test_others_are_edited_while_one_does_not_compile(world: Guarded) -> None:
 
 def test_a_unit_that_fails_is_left_alone_for_a_while_that_grows() -> None:
     now = 0.0
-    troubles = Troubles(lambda: now)
+    failing_units = FailingUnits(lambda: now)
     tries = 0
 
     def work() -> str:
@@ -256,20 +256,20 @@ def test_a_unit_that_fails_is_left_alone_for_a_while_that_grows() -> None:
         raise ValueError("no")
 
     for _ in range(20):
-        assert troubles.attempt("x", work, "otherwise") == "otherwise"
-        now = troubles.units["x"].until
+        assert failing_units.attempt("x", work, "otherwise") == "otherwise"
+        now = failing_units.units["x"].until
     waits = [FIRST_S * 2**n for n in range(20)]
     assert now == sum(min(wait, LONGEST_S) for wait in waits)
     assert tries == 20
-    assert troubles.attempt("x", lambda: "done", "otherwise") == "done"
-    assert troubles.units == {}
+    assert failing_units.attempt("x", lambda: "done", "otherwise") == "done"
+    assert failing_units.units == {}
 
 
 def test_passes_that_all_fail_are_told_with_the_reason() -> None:
-    troubles = Troubles()
+    failing_units = FailingUnits()
     for _ in range(STUCK_AFTER):
-        assert troubles.stuck == ""
-        troubles.pass_failed(ValueError("of this"))
-    assert "ValueError: of this" in troubles.stuck
-    troubles.pass_succeeded()
-    assert troubles.stuck == ""
+        assert failing_units.stuck == ""
+        failing_units.pass_failed(ValueError("of this"))
+    assert "ValueError: of this" in failing_units.stuck
+    failing_units.pass_succeeded()
+    assert failing_units.stuck == ""

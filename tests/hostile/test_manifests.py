@@ -205,7 +205,7 @@ def test_a_manifest_of_an_unexpected_shape_does_not_stop_the_loop(body: bytes, w
     loop.tick()
     with world.store.read() as tx:
         assert claim["attempt"] not in tx.queue.attempts()
-    assert loop.troubles.units == {}
+    assert loop.failing_units.units == {}
     loop.close()
     assert set(world.go_on().values()) == {"up_to_date"}
 
@@ -234,10 +234,10 @@ def test_an_attempt_that_cannot_be_rescued_is_told_and_given_up(world: Attacked)
     lake = Unreadable(world.lake, claim["attempt"])
     loop = _loop(world, lake, gone)
     loop.tick()
-    [unit] = loop.troubles.units
+    [unit] = loop.failing_units.units
     assert unit == f"attempt {claim['attempt']} of bad.x"
-    while loop.troubles.units:
-        assert loop.troubles.failures(unit) <= RESCUE_TRIES
+    while loop.failing_units.units:
+        assert loop.failing_units.failures(unit) <= RESCUE_TRIES
         loop.tick()
     with world.store.read() as tx:
         assert claim["attempt"] not in tx.queue.attempts()

@@ -18,7 +18,7 @@ import pytest
 from controlplane.api.app import create_app
 from controlplane.api.auth import LINK
 from controlplane.api.services import Services
-from controlplane.core.rights import Narrowing
+from controlplane.core.rights import TokenScope
 from controlplane.operations.desired import blueprints, branches, tokens
 from controlplane.operations.inspect import overview
 from tests.hostile.routes import queries_of
@@ -41,7 +41,7 @@ components:
   bonus: {transform: {sql: 'SELECT k, v FROM shop.doubled'}}
 """
 FORBIDDEN = re.compile(r"payroll|ledger|salaries|wrong|bonus|secretdev")
-WITHIN = Narrowing(("shop",), (), ("main", "pr-*"))
+WITHIN = TokenScope(("shop",), (), ("main", "pr-*"))
 NAMES = {  # of a parameter: what is seen, what is hidden, and what is not there
     "branch": ("main", "secretdev", "nobranch"),
     "other": ("pr-1", "secretdev", "noother"),
@@ -58,7 +58,7 @@ class Place:
     services: Services
     url: str
 
-    def http(self, within: Narrowing = WITHIN, *roles: str) -> httpx2.Client:
+    def http(self, within: TokenScope = WITHIN, *roles: str) -> httpx2.Client:
         text, _ = tokens.create(self.world.ctx, f"t{len(roles)}", roles or ("data",), within=within)
         headers = {"Authorization": f"Bearer {text}"}
         return httpx2.Client(base_url=self.url, headers=headers, trust_env=False, timeout=60)
@@ -174,7 +174,7 @@ def test_lists_have_what_is_seen(place: Place) -> None:
 
 
 def test_a_stream_knows_names_that_came_after_it_began(place: Place) -> None:
-    with place.http(Narrowing(branches=("main", "pr-*"))) as http, http.stream("GET", "/v1/events") as stream:
+    with place.http(TokenScope(branches=("main", "pr-*"))) as http, http.stream("GET", "/v1/events") as stream:
         lines = stream.iter_lines()
         assert next(lines) == ": events"
         for name in ("secretdev2", "pr-2"):
@@ -194,7 +194,7 @@ def test_what_is_told_of_a_branch_is_hidden_when_it_has_ended(place: Place) -> N
     assert {"branch.create", "branch.delete"} <= {
         event["kind"] for event in everything if event["dataset"] == "secretdev"
     }
-    with place.http(Narrowing(("shop",), (), ("main", "pr*"))) as http:
+    with place.http(TokenScope(("shop",), (), ("main", "pr*"))) as http:
         told = http.get("/v1/events?after=0&follow=false").text
         listed = http.get("/v1/branches").json()["items"]
     assert not FORBIDDEN.search(told)
@@ -203,7 +203,7 @@ def test_what_is_told_of_a_branch_is_hidden_when_it_has_ended(place: Place) -> N
 
 
 def test_datasets_one_by_one(place: Place) -> None:
-    with place.http(Narrowing(datasets=("shop.doubled",))) as http:
+    with place.http(TokenScope(datasets=("shop.doubled",))) as http:
         assert http.get("/v1/branches/main/datasets/shop.doubled").status_code == 200
         assert http.get("/v1/branches/main/datasets/shop.orders").status_code == 404
         assert http.get("/v1/branches/main/dataflows/shop").status_code == 404, "its text names all of it"
@@ -251,7 +251,7 @@ def test_editors_edit_and_read_what_they_see(place: Place) -> None:
             assert json.dumps(told(reads)).replace("payroll", "nosuch") == json.dumps(told(lacks))
         assert http.delete("/v1/branches/main/dataflows/payroll").status_code == 404
         assert http.post("/v1/branches", json={"name": "pr-2"}).status_code == 403, "it has all dataflows"
-    with place.http(Narrowing(branches=("pr-*",)), "edit", "edit") as http:
+    with place.http(TokenScope(branches=("pr-*",)), "edit", "edit") as http:
         assert http.post("/v1/branches", json={"name": "other"}).status_code == 403
         assert http.post("/v1/branches", json={"name": "pr-2", "source": "secretdev"}).status_code == 404
         assert http.post("/v1/branches", json={"name": "pr-2", "source": "pr-1"}).status_code == 201

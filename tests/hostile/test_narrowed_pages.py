@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from controlplane.core.rights import Narrowing
+from controlplane.core.rights import TokenScope
 from controlplane.operations.desired import blueprints
 from tests.hostile.test_narrowed import FORBIDDEN, NAMES, SHOP, WITHIN, Place, place
 from tests.unit.expectations.world import HEAD
@@ -138,7 +138,7 @@ def test_no_page_has_a_hidden_name_and_hidden_is_as_not_there(place: Place) -> N
 
 
 def test_numbers_count_what_is_seen(place: Place) -> None:
-    with place.http() as http, place.http(Narrowing(), "data") as whole:
+    with place.http() as http, place.http(TokenScope(), "data") as whole:
         home, every = http.get("/index.json").json(), whole.get("/index.json").json()
         assert [flow["name"] for flow in home["dataflows"]] == ["shop"]
         assert {flow["name"] for flow in every["dataflows"]} == {"shop", "payroll"}
@@ -165,7 +165,7 @@ def test_paths_of_rows_that_were_adopted_name_no_hidden_dataset(place: Place) ->
 
 
 def test_a_dataflow_that_is_seen_in_part(place: Place) -> None:
-    with place.http(Narrowing(datasets=("shop.doubled",))) as http:
+    with place.http(TokenScope(datasets=("shop.doubled",))) as http:
         flow = http.get("/flows/shop.json").json()
         assert [one["name"] for one in flow["components"]["items"]] == ["shop.doubled"]
         assert flow["components"]["edges"] == []
@@ -181,7 +181,7 @@ def test_a_dataflow_that_is_seen_in_part(place: Place) -> None:
 
 
 def test_branches_that_are_not_main(place: Place) -> None:
-    with place.http(Narrowing(branches=("pr-*",))) as http:
+    with place.http(TokenScope(branches=("pr-*",))) as http:
         assert "branch <b>pr-1</b>" in http.get("/").text
         assert http.get("/?branch=main").status_code == 404
         assert http.get("/branches/main...pr-1").status_code == 404
@@ -313,7 +313,7 @@ def test_what_is_hidden_changes_nothing_of_what_is_seen_whatever_it_is_called(pl
         for path in before:
             assert after[path] == before[path], path
         assert "newsecret" not in http.get("/branches").text + http.get("/v1/branches").text
-        with place.http(Narrowing(datasets=("shop.doubled",))) as part:
+        with place.http(TokenScope(datasets=("shop.doubled",))) as part:
             beside = SHOP + "  items: {transform: {sql: 'SELECT k FROM orders'}}\n"
             shop = HEAD.format(home=place.world.home) + beside + beside.replace("items", "rows").split("\n")[-2] + "\n"
             blueprints.apply(place.world.ctx, "main", [blueprints.Source("/shop.yaml", shop, {})])
@@ -329,7 +329,7 @@ def test_what_is_hidden_changes_nothing_of_what_is_seen_whatever_it_is_called(pl
 
 
 def test_the_text_of_what_is_seen_in_part_opens_no_query(place: Place) -> None:
-    with place.http(Narrowing(datasets=("shop.doubled",))) as http:
+    with place.http(TokenScope(datasets=("shop.doubled",))) as http:
         for path in ("/query.json?of=shop.doubled", "/v1/branches/main/datasets/shop.doubled/query"):
             answer = http.get(path)
             assert answer.status_code in (403, 404), path

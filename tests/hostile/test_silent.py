@@ -13,7 +13,7 @@ import pytest
 
 from controlplane.core.model import driver_ends
 from controlplane.core.model.drivers import Driver
-from controlplane.drivers.hearing import Hearing
+from controlplane.drivers.liveness import Liveness
 from controlplane.drivers.local import AWAY_S, START_S, LocalPool
 from tests.e2e.workspace import Workspace, until
 from tests.slices import takes_turns
@@ -36,14 +36,14 @@ class Place:
     pool: LocalPool = field(init=False)
 
     def __post_init__(self) -> None:
-        self.hearing = Hearing(lambda: self.now)
+        self.liveness = Liveness(lambda: self.now)
         self.pool = LocalPool(
             "http://127.0.0.1:1",
             self.home,
             lambda id: f"token of {id}",
             command=SLEEPS,
             monotonic=lambda: self.now,
-            hearing=self.hearing,
+            liveness=self.liveness,
             silent_s=SILENT_S,
         )
 
@@ -75,7 +75,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 def test_a_silent_child_is_killed_shown_and_replaced(place: Place) -> None:
     first = place.worker()
-    place.hearing.note(first)
+    place.liveness.note(first)
     place.pass_by(SILENT_S)
     assert [d.ended for d in place.pool.poll()] == [False]
     place.now += 1
@@ -86,7 +86,7 @@ def test_a_silent_child_is_killed_shown_and_replaced(place: Place) -> None:
 def test_who_calls_stays(place: Place) -> None:
     first = place.worker()
     for _ in range(10):
-        place.hearing.note(first)
+        place.liveness.note(first)
         place.pass_by(SILENT_S)
     assert place.worker() == first
 
@@ -103,10 +103,10 @@ def test_one_that_never_calls_has_time_to_start(place: Place) -> None:
 def test_nobody_is_silent_while_we_do_not_listen(place: Place, why: str) -> None:
     """This process was stopped for an hour, or cannot tell who calls because the database is away."""
     first = place.worker()
-    place.hearing.note(first)
+    place.liveness.note(first)
     place.pass_by(SILENT_S - 5)
     if why == "outage":
-        place.hearing.note_deaf()
+        place.liveness.note_unknown_call()
         place.pass_by(10)
     else:
         place.pool.poll()
@@ -119,7 +119,7 @@ def test_nobody_is_silent_while_we_do_not_listen(place: Place, why: str) -> None
 
 def test_one_that_was_told_to_end_and_hangs(place: Place) -> None:
     first = place.worker()
-    place.hearing.note(first)
+    place.liveness.note(first)
     os.kill(place.pool._children[first].process.pid, signal.SIGSTOP)
     place.pool.scale("worker", 0)
     place.pass_by(SILENT_S)

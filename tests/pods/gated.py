@@ -99,27 +99,27 @@ class Gated:
         text = flow.format(name=self.name, size=size, code=whole)
         return self.client.apply([{"name": f"/{self.name}.yaml", "text": text}])
 
-    def begun(self, component: str = "driver") -> Json:
+    def unfinished(self, component: str = "driver") -> Json:
         """The pod in which it waits, once it does."""
 
         def look() -> Json:
             pods = self.cluster.pods(component) if node.is_anywhere(f"{self.name}.begun") else ()
-            return next((pod for pod in pods if self.is_begun(pod)), {})
+            return next((pod for pod in pods if self.is_started(pod)), {})
 
         return until(look, lambda: f"{self.name} does not begin: {self.client.status()['drivers']}")
 
-    def is_begun(self, pod: Json) -> bool:
+    def is_started(self, pod: Json) -> bool:
         place = node.folder(pod)
         return place is not None and (place / f"{self.name}.begun").exists()
 
     def let_go(self, component: str = "driver") -> None:
-        self.open(self.begun(component))
+        self.open(self.unfinished(component))
 
     def let_all_go(self) -> None:
         """Until nothing of it moves: a pod that waits may be killed for what else it does, then another one waits."""
 
         def look() -> bool:
-            for pod in filter(self.is_begun, self.cluster.pods("driver")):
+            for pod in filter(self.is_started, self.cluster.pods("driver")):
                 with suppress(FileNotFoundError, AssertionError):  # killed just now
                     self.open(pod)
             return not moving(self.client, self.name)

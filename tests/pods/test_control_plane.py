@@ -51,7 +51,7 @@ def test_killed_between_a_job_and_its_token_and_another_one_goes_on_with_it(
     with installed.changed(dies_with_each_launch()), installed.client() as client:
         flow = Gated(installed, client, "launching")
         flow.apply("small")
-        pod = flow.begun()
+        pod = flow.unfinished()
         jobs = installed.get("jobs", "--namespace", DATA, SMALL)["items"]
         until(lambda: kills(installed) >= len(jobs), lambda: f"{kills(installed)} were killed")  # told once restarted
         assert kills(installed) == len(jobs), "each launch killed somebody once, and nothing was launched twice"
@@ -78,7 +78,7 @@ def test_the_leader_is_killed_and_the_replica_that_waits_goes_on(installed: Clus
     with installed.client() as client:
         flow = Gated(installed, client, "led")
         flow.apply("standard", OF_A_MONTH, BY_MONTH)
-        pod = flow.begun()
+        pod = flow.unfinished()
         killed, epoch = installed.leader()
         with node.closed(installed):  # nobody comes in its place
             lose(installed, killed)
@@ -105,7 +105,7 @@ def test_what_runs_goes_on_while_the_api_server_is_away_and_what_waits_begins_af
 ) -> None:
     first, second = Gated(installed, client, "away"), Gated(installed, client, "later")
     first.apply("standard")
-    pod = first.begun()
+    pod = first.unfinished()
     installed.kubectl("delete", "jobs", SMALL, "--namespace", DATA, "--cascade=foreground")
     drivers = names(installed)
     with node.without_api_server(installed):

@@ -84,7 +84,7 @@ def test_a_driver_ends_and_another_one_does_its_task(
 ) -> None:
     flow = Gated(installed, client, name)
     flow.apply("standard")
-    pod = flow.begun()
+    pod = flow.unfinished()
     ENDS[name].happen(installed, pod)
     flow.ended(ENDS[name].words, pod)
     flow.let_go()
@@ -126,7 +126,7 @@ def test_a_pod_that_cannot_begin_does_once_it_may(
     words, hurdle = HURDLES[name]
     flow = Gated(installed, client, name)
     flow.apply("standard")
-    pod = flow.begun()
+    pod = flow.unfinished()
     with hurdle(installed):
         node.kill(pod)
         flow.held_up(words)
@@ -137,7 +137,7 @@ def test_a_pod_that_cannot_begin_does_once_it_may(
 def test_an_executor_is_killed_and_its_driver_goes_on(installed: Cluster, client: Headgate, airlines: pa.Table) -> None:
     flow = Gated(installed, client, "executor")
     flow.apply("large", IN_AN_EXECUTOR)
-    node.kill(flow.begun("executor"))
+    node.kill(flow.unfinished("executor"))
     flow.let_go("executor")
     flow.assert_right(airlines)
     assert installed.query("SELECT sum(n) FROM events WHERE kind = 'task.retried' AND dataset = 'executor.named'") == [

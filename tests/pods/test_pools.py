@@ -54,7 +54,7 @@ def test_a_pool_grows_to_its_maximum_while_more_waits_and_has_no_driver_once_it_
     assert len(small(installed.jobs())) == 2
     pods = small(installed.pods("driver"))
     assert {pod["metadata"]["annotations"][DRIVER] for pod in pods} == set(busy(installed))
-    until(lambda: all(map(flow.is_begun, pods)), lambda: f"not all begin: {busy(installed)}")
+    until(lambda: all(map(flow.is_started, pods)), lambda: f"not all begin: {busy(installed)}")
     for pod in pods:
         flow.open(pod)
     found = settled(client, flow.name)

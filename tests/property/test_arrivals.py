@@ -64,7 +64,7 @@ class Slow:
             return {name: state.generation for name, state in tx.states.newest(BRANCH).items()}
 
 
-def begun(home: Path, parts: Mapping[str, Component], exact: int, fewest: int) -> World:
+def unfinished(home: Path, parts: Mapping[str, Component], exact: int, fewest: int) -> World:
     world = World(home, exact=exact, fewest=fewest, widest=4)
     world.put("a", "f.csv", File(("k", "v"), ((1, 1),)))
     world.apply({"x": {"a": Read("a"), **parts}}, {})
@@ -85,7 +85,7 @@ QUICK = ("whole", "by key", "joined")
     ],
 )
 def test_slow_readers_move_on_and_end_right(tmp_path: Path, name: str, exact: int, fewest: int) -> None:
-    world = begun(tmp_path, READERS[name], exact, fewest)
+    world = unfinished(tmp_path, READERS[name], exact, fewest)
     slow = Slow(world, {f"x.{part}" for part in READERS[name]})
     before = slow.generations()
     for number in range(ROUNDS):
@@ -100,7 +100,7 @@ def test_slow_readers_move_on_and_end_right(tmp_path: Path, name: str, exact: in
 
 def test_a_slow_copy_gets_later_generations(tmp_path: Path) -> None:
     """A total is one partition: each state is written in place of the one before."""
-    world = begun(tmp_path, {"b": Total("a"), "to_b": Copy("b")}, 1000, 1000)
+    world = unfinished(tmp_path, {"b": Total("a"), "to_b": Copy("b")}, 1000, 1000)
     slow = Slow(world, {"x.to_b"})
     synced = []
     for number in range(ROUNDS):
@@ -115,7 +115,7 @@ def test_a_slow_copy_gets_later_generations(tmp_path: Path) -> None:
 
 
 def test_a_slow_source_is_committed_while_more_arrives(tmp_path: Path) -> None:
-    world = begun(tmp_path, {"b": Total("a")}, 1000, 1000)
+    world = unfinished(tmp_path, {"b": Total("a")}, 1000, 1000)
     slow = Slow(world, {"x.a"})
     for number in range(ROUNDS):
         slow.arrive(number)

@@ -25,7 +25,7 @@ from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.model.trust import TrustRule
-from controlplane.core.rights import NamedRole, Narrowing
+from controlplane.core.rights import NamedRole, TokenScope
 from dataplane.contract.identity import Content
 from dataplane.contract.jobs import AlertItem
 from dataplane.contract.kinds import placement_of
@@ -112,7 +112,7 @@ def building(dataset: str = "flights.weekly", **other: Any) -> PartialState:
     return replace(made, **other)
 
 
-def begun(dataset: str = "flights.weekly", **other: Any) -> UnfinishedRun:
+def unfinished(dataset: str = "flights.weekly", **other: Any) -> UnfinishedRun:
     return replace(
         UnfinishedRun("main", dataset, d(8), {"daily": 3}, {"flights.raw": d(2), "flights.é/salt": b"1 0"}), **other
     )
@@ -247,7 +247,7 @@ def feed_grant(feed: str, namespace: str = "team-a", dataflows: str = "*") -> Fe
 
 
 def role(name: str, **other: Any) -> NamedRole:
-    within = Narrowing(dataflows=("sales_*",), branches=("main",))
+    within = TokenScope(dataflows=("sales_*",), branches=("main",))
     return replace(NamedRole(name, frozenset({"view", "operate"}), within, actor="ann", at=3.5), **other)
 
 
@@ -260,7 +260,7 @@ def trust_rule(name: str, **other: Any) -> TrustRule:
         "https://headgate.example.com",
         {"repository": ("acme/flöws",), "ref": ("refs/heads/main", "refs/tags/*")},
         ("view", "operate"),
-        Narrowing(dataflows=("sales_*",), branches=("main",)),
+        TokenScope(dataflows=("sales_*",), branches=("main",)),
         ttl_s=3600.0,
         actor="ann",
         at=3.5,

@@ -18,10 +18,10 @@ from controlplane.core.model.addresses import Generation, Moment
 from controlplane.core.model.branches import MAIN
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, controls, merging, revert, rollback
+from controlplane.operations.failing_units import FailingUnits
 from controlplane.operations.inspect import time_travel
 from controlplane.operations.planning.apply_plan import PlanExecutor
 from controlplane.operations.planning.planner import Planner
-from controlplane.operations.troubles import Troubles
 from controlplane.ports.store import Store
 from controlplane.reconciler.branching import Branching
 from controlplane.store import open_store
@@ -32,9 +32,9 @@ BARRIER_S = 60
 
 def follow(ctx: Context) -> None:
     """Passes of the loop over main and its branches, without drivers, until they change nothing."""
-    troubles, planner = Troubles(), Planner(ctx.store, window=20_000)
+    failing_units, planner = FailingUnits(), Planner(ctx.store, window=20_000)
     main = PlanExecutor(ctx.store, planner, ctx.namespace, MAIN)
-    beside = Branching(ctx.store, ctx.namespace, planner, troubles, window=20_000, since_trace=0)
+    beside = Branching(ctx.store, ctx.namespace, planner, failing_units, window=20_000, since_trace=0)
     for _ in range(PASSES):
         if not main.settle().changed + beside.settle().changed:
             return

@@ -16,7 +16,6 @@ from controlplane.store.sql.tables import metadata
 from tests.store.conftest import World
 from tests.store.examples import (
     SCHEMA,
-    begun,
     branch,
     building,
     d,
@@ -27,6 +26,7 @@ from tests.store.examples import (
     state,
     target,
     task,
+    unfinished,
 )
 
 KNOWING = {name for name, table in metadata.tables.items() if "branch" in table.c}
@@ -155,7 +155,7 @@ def test_what_is_wished_in_a_branch_wins_over_main(forked: World) -> None:
 def test_what_is_computed_for_main_and_copied_elsewhere_is_mains_alone(forked: World) -> None:
     with forked.begin() as tx:
         tx.states.put_building(building())
-        tx.states.put_begun(begun(DAILY))
+        tx.states.put_unfinished(unfinished(DAILY))
         tx.queue.enqueue("main", DAILY, [task(1)])
         tx.states.set_problem("main", DAILY, error())
         tx.projections.put_target(target("flights.to_csv", 1))
@@ -224,7 +224,7 @@ def test_a_hold_is_marked_as_what_is_wanted(forked: World) -> None:
         with forked.read() as tx:
             marks = tx.states.marked("dev", seen)[1]
         assert marks == {change_marks.HOLDS, DAILY}
-        assert any(map(change_marks.is_wish, marks))
+        assert any(map(change_marks.is_request_mark, marks))
 
 
 def test_what_happens_in_main_is_marked_for_a_branch(forked: World) -> None:

@@ -23,7 +23,6 @@ from tests.servers.postgres import Postgres
 from tests.store.conftest import World
 from tests.store.examples import (
     SCHEMA,
-    begun,
     d,
     driver,
     event,
@@ -36,6 +35,7 @@ from tests.store.examples import (
     task,
     token,
     trace,
+    unfinished,
 )
 from tests.stores import new_store
 
@@ -51,8 +51,8 @@ def test_everything_that_holds_a_tree_is_told(world: World) -> None:
         tx.states.commit(old, 0)
         tx.states.commit(new, 1)
         tx.states.put_building(half)
-        tx.states.put_begun(begun("flights.raw"))
-        tx.states.put_begun(begun("flights.daily"))
+        tx.states.put_unfinished(unfinished("flights.raw"))
+        tx.states.put_unfinished(unfinished("flights.daily"))
         tx.traces.put_build(d(60), d(61), SCHEMA)
         tx.listings.put(listing(1))
         tx.listings.put(listing(2, root=None))

@@ -9,7 +9,7 @@ from controlplane.core.model import change_marks
 from controlplane.core.model.access import Answer
 from controlplane.core.model.events import NO_BRANCH
 from tests.store.conftest import World
-from tests.store.examples import begun, change, d, error, revision, state, task
+from tests.store.examples import change, d, error, revision, state, task, unfinished
 
 
 def test_the_newest_revision_counts(world: World) -> None:
@@ -78,8 +78,8 @@ def test_a_deletion_ends_what_belongs_to_the_dataflow(world: World) -> None:
     with world.begin() as tx:
         tx.blueprints.put(revision(1, "a_b"), 0)
         tx.states.commit(state(1, "a_b.x"), 0)
-        tx.states.put_begun(begun("a_b.x"))
-        tx.states.put_begun(begun("azb.x"))
+        tx.states.put_unfinished(unfinished("a_b.x"))
+        tx.states.put_unfinished(unfinished("azb.x"))
         tx.queue.enqueue("main", "a_b.x", [task(1), task(2)])
         tx.queue.enqueue("main", "azb.x", [task(2)])
         for name in ("a_b.x", "azb.x", "A_B.x"):
@@ -93,7 +93,7 @@ def test_a_deletion_ends_what_belongs_to_the_dataflow(world: World) -> None:
         assert set(tx.states.problems("dev")) == {"a_b.x"}
         assert tx.blueprints.paused("main") == {"azb.x", "A_B.x"}
         assert tx.queue.demands("main", "a_b.x") == {}
-        assert tx.states.unfinished("main") == ({}, {"azb.x": begun("azb.x")})
+        assert tx.states.unfinished("main") == ({}, {"azb.x": unfinished("azb.x")})
         assert set(tx.queue.tasks([d(1), d(2)])) == {d(2)}
         assert tx.states.newest("main") == {"a_b.x": state(1, "a_b.x")}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from controlplane.core.model.events import NO_BRANCH, Event
-from controlplane.core.rights import ROLES, Narrowing, Principal
+from controlplane.core.rights import ROLES, Principal, TokenScope
 from tests.store.conftest import World
 from tests.store.examples import d, driver, event, read, token
 
@@ -110,7 +110,7 @@ def test_tokens(world: World) -> None:
 
 
 def test_what_a_token_is_narrowed_to_and_its_last_use(world: World) -> None:
-    narrow = token("a", within=Narrowing(("shop*", "é"), ("shop.o?",), ("pr-*",)), parent="p")
+    narrow = token("a", within=TokenScope(("shop*", "é"), ("shop.o?",), ("pr-*",)), parent="p")
     with world.begin() as tx:
         tx.access.put_token(narrow)
         tx.access.touch_token("a", 12.5)

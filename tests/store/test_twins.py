@@ -22,7 +22,6 @@ from tests.property.memory_store.store import MEMORY
 from tests.store.conftest import World
 from tests.store.examples import (
     SCHEMA,
-    begun,
     branch,
     change,
     d,
@@ -39,6 +38,7 @@ from tests.store.examples import (
     target,
     task,
     trace,
+    unfinished,
 )
 from tests.stores import store_at
 
@@ -132,8 +132,13 @@ SETTLED = [
         numbers,
     ),
     call(lambda ns: lambda tx: tx.nodes.put_nodes({d(n): str(ns).encode() for n in ns}), numbers),
-    call(lambda b, n, s: lambda tx: tx.states.put_begun(begun(n, branch=b, states={"é": s})), branches, names, small),
-    call(lambda b, ns: lambda tx: tx.states.drop_begun(b, ns), branches, st.lists(names, max_size=2)),
+    call(
+        lambda b, n, s: lambda tx: tx.states.put_unfinished(unfinished(n, branch=b, states={"é": s})),
+        branches,
+        names,
+        small,
+    ),
+    call(lambda b, ns: lambda tx: tx.states.drop_unfinished(b, ns), branches, st.lists(names, max_size=2)),
     call(
         lambda n, g, o: lambda tx: tx.projections.put_target(replace(target(n, g), order=o, wish=d(o))),
         names,

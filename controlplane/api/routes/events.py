@@ -19,7 +19,7 @@ from controlplane.api.feed import STILL_HERE, Feed, Feeds
 from controlplane.api.metrics import CONTENT_TYPE, render
 from controlplane.core import rest
 from controlplane.core.model.branches import MAIN
-from controlplane.core.veil import Veil
+from controlplane.core.name_redaction import NameRedaction
 from controlplane.operations.inspect import hidden, overview
 
 DATA, END = b"\ndata: ", b"\n\n"
@@ -60,13 +60,13 @@ async def _visible_parts(call: Call, branch: str, parts: AsyncIterator[bytes]) -
             yield part
             continue
         limiter = call.services.threads.events
-        veil = await to_thread.run_sync(hidden.veil_of, call.context, [branch], limiter=limiter)
-        yield b"".join(_shown(event, veil) for event in part.split(END) if event) or STILL_HERE
+        name_redaction = await to_thread.run_sync(hidden.name_redaction_of, call.context, [branch], limiter=limiter)
+        yield b"".join(_shown(event, name_redaction) for event in part.split(END) if event) or STILL_HERE
 
 
-def _shown(event: bytes, veil: Veil) -> bytes:
+def _shown(event: bytes, name_redaction: NameRedaction) -> bytes:
     head, _, data = event.partition(DATA)
-    record = veil.over(json.loads(data))
+    record = name_redaction.over(json.loads(data))
     return b"" if record is None else head + DATA + json.dumps(record).encode() + END
 
 
@@ -100,7 +100,7 @@ def _metrics(call: Call) -> bytes:
         app_services.store,
         app_services.counters,
         states,
-        ctx.troubles,
+        ctx.failing_units,
         late_s,
         namespace=ctx.namespace,
         exports=app_services.exports,

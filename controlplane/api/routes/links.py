@@ -134,7 +134,7 @@ async def read(
     except (BadColumns, BadCondition) as e:  # whose words name columns that the link does not read
         raise NotFound("the dataset has no more the columns that this link reads; ask for another link") from e
     if isinstance(response, StreamingResponse):
-        response.body_iterator = services.living.while_live(maker.id, response.body_iterator, maker.principal)
+        response.body_iterator = services.token_watch.while_live(maker.id, response.body_iterator, maker.principal)
     with suppress(KeyError):
         del response.headers["X-Rows"]  # of all rows, also those that the link does not read
     return response

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Call, Called, Dataset, answer
-from controlplane.api.departures import CancelledStream, watch
+from controlplane.api.disconnects import CancelledStream, watch
 from controlplane.api.looks import analysed, waiting
 from controlplane.api.points import moment
 from controlplane.api.problems import JSON_TYPE, RequestRefused

@@ -38,7 +38,7 @@ def create(call: Called, new: NewRole) -> Answer[RoleEntry]:
     """Make a role, which tokens and rules of trust name."""
 
     def work() -> Answer[RoleEntry]:
-        return answer(roles.create(call.context, new.name, new.permissions, within=new.within.narrowing()), 201)
+        return answer(roles.create(call.context, new.name, new.permissions, within=new.within.token_scope()), 201)
 
     return call.once(work)
 
@@ -58,7 +58,7 @@ def show(call: Called, role: Name) -> Answer[RoleEntry]:
 @router.answers(rest.CHANGE_ROLE)
 def change(call: Called, role: Name, new: RoleBody) -> Answer[RoleEntry]:
     """What all who have the role may do from now on."""
-    return answer(roles.change(call.context, role, new.permissions, within=new.within.narrowing()))
+    return answer(roles.change(call.context, role, new.permissions, within=new.within.token_scope()))
 
 
 @router.responds(rest.DELETE_ROLE)

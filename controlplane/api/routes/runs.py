@@ -32,9 +32,9 @@ def begin(call: Overriding, branch: Branch, wish: Run) -> Answer[RunBegun]:
     sources = tuple(blueprints.Source(d.name, d.text, d.files) for d in wish.blueprints)
 
     def work() -> Answer[RunBegun]:
-        begun = runs.begin(call.context, branch, sources, accept_deletes=wish.accept_deletes)
-        runs.note(call.context, branch, begun)
-        return answer(begun)
+        started = runs.begin(call.context, branch, sources, accept_deletes=wish.accept_deletes)
+        runs.note(call.context, branch, started)
+        return answer(started)
 
     return call.once(work)
 

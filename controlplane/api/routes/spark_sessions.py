@@ -64,7 +64,7 @@ async def create(call: Called, branch: Branch, new: NewSparkSession) -> Answer[N
 async def _end_with_token(call: Call, token: Token, id: str) -> None:
     """Look at both now and then, until one of them is over."""
     sessions, threads = call.services.spark_sessions, call.services.threads.events
-    with call.services.living.watch(token.id, token.principal) as has_ended:
+    with call.services.token_watch.watch(token.id, token.principal) as has_ended:
         while not has_ended() and not call.services.stopping.is_set():
             await asyncio.sleep(LOOK_S)
             if not await to_thread.run_sync(sessions.is_open, id, limiter=threads):

@@ -13,7 +13,7 @@ from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers import NewTokenAnswer, TokensAnswer
-from controlplane.core.rights import ROLE_NAME, Narrowing
+from controlplane.core.rights import ROLE_NAME, TokenScope
 from controlplane.operations.desired import namespaces, tokens
 
 router = auth.router("admin")
@@ -35,8 +35,8 @@ class Within(BaseModel):
     datasets: Patterns = []
     branches: Patterns = []
 
-    def narrowing(self) -> Narrowing:
-        return Narrowing(tuple(self.dataflows), tuple(self.datasets), tuple(self.branches))
+    def token_scope(self) -> TokenScope:
+        return TokenScope(tuple(self.dataflows), tuple(self.datasets), tuple(self.branches))
 
 
 class NewToken(BaseModel):
@@ -57,7 +57,7 @@ def create(call: Called, new: NewToken) -> Answer[NewTokenAnswer]:
     if call.repeat is not None:
         raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a token: its text is shown once")
     scopes = tuple(dict.fromkeys(new.scopes))
-    within = new.within.narrowing()
+    within = new.within.token_scope()
     namespace = new.namespace or call.context.namespace
     text, token = namespaces.create_token(call.context, namespace, new.name, scopes, ttl_s=new.ttl_s, within=within)
     return answer(_shown(text, token), 201)

@@ -65,7 +65,7 @@ def create(call: Called, new: NewRule) -> Answer[TrustEntry]:
             new.claims,
             new.scopes,
             audience=new.audience,
-            within=new.within.narrowing(),
+            within=new.within.token_scope(),
             ttl_s=new.ttl_s,
         )
         return answer(rule, 201)

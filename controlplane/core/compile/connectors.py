@@ -117,18 +117,18 @@ def _identifying(settings: Settings) -> dict[str, object]:
     return {k: v for k, v in settings if k not in ("schema_change", "modules") and not k.startswith("client.")}
 
 
-class Told(TypedDict, total=False):
+class ConnectorFacts(TypedDict, total=False):
     """The part of a job that says which connector is to work, and by which settings."""
 
     connector: str
     settings: ConnectorSettings
 
 
-class ReadingTold(Told, total=False):
+class ReadSettings(ConnectorFacts, total=False):
     location: str
 
 
-def told(body: Read | Write) -> Told:
+def told(body: Read | Write) -> ConnectorFacts:
     """For `files` only settings, if there are any."""
     settings = {k: _plain(v) for k, v in body.settings}
     if is_files(body):
@@ -136,7 +136,7 @@ def told(body: Read | Write) -> Told:
     return {"connector": body.connector, "settings": settings}
 
 
-def reading_job(read: Read, location: str) -> ReadingTold:
+def reading_job(read: Read, location: str) -> ReadSettings:
     """The job of `told`, and the location to read; with `files` each object has its own."""
     if is_files(read):
         return {**told(read)}

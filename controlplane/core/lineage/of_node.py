@@ -26,7 +26,7 @@ Origin: TypeAlias = Literal["spark", "sqlglot", "declared", "assumed"]
 """Who says so. `declared`: a read or write component has the columns of its place or of its dataset."""
 
 _UNANALYSED: Final = "only Spark can tell, and has not analysed it: each column is said to come of all columns"
-_LOOKS_AT_DATA: Final = "its code looks at data: each column is said to come of all columns that it reads"
+_READS_DATA: Final = "its code looks at data: each column is said to come of all columns that it reads"
 _REASON: Final = f"{REASON}: what a row failed may be any of its columns"
 
 
@@ -162,7 +162,7 @@ class Lineages:
             resolved = node.query.lineage(inputs, columns) if len(inputs) == len(reads) else None
             if resolved is not None:
                 return "sqlglot", resolved
-        why = _LOOKS_AT_DATA if memo is not None and node.query is None else _UNANALYSED
+        why = _READS_DATA if memo is not None and node.query is None else _UNANALYSED
         return "assumed", all_of_all(columns, reads, why)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controlplane.core.model import namespaces
-from controlplane.core.rights import EVERYWHERE, NamedRole, Narrowing, Principal, principal_of
+from controlplane.core.rights import EVERYWHERE, NamedRole, Principal, TokenScope, principal_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Token:
     at: float
     expires: float | None = None
     revoked: bool = False
-    within: Narrowing = EVERYWHERE
+    within: TokenScope = EVERYWHERE
     parent: str = ""  # of an S3 key: the token that made it, with which it ends; empty: it stands alone
     used: float | None = None  # when it was last seen, at most a minute late
     roles: tuple[NamedRole, ...] = ()  # of its namespace, among its scopes, as they are now; not stored with it

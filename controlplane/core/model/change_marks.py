@@ -5,7 +5,7 @@ from __future__ import annotations
 PAUSES, FORCED, BRANCHES, HOLDS = "pauses:", "forced:", "branches:", "holds:"
 ENDED = "ended:"  # of a branch: a later one of the same name is another branch
 BASE = "base:"  # of a pinned branch: it sees another main
-ANEW = frozenset({ENDED, BASE})  # all that is known of a branch is to be forgotten
+AGAIN = frozenset({ENDED, BASE})  # all that is known of a branch is to be forgotten
 _FLOW, _LISTING = "flow:", "listing:"
 
 
@@ -25,6 +25,6 @@ def listing_of(mark: str) -> bytes | None:
     return bytes.fromhex(mark.removeprefix(_LISTING)) if mark.startswith(_LISTING) else None
 
 
-def is_wish(mark: str) -> bool:
+def is_request_mark(mark: str) -> bool:
     """Whether the mark changes the wanted results."""
-    return mark in (PAUSES, HOLDS) or mark in ANEW or flow_of(mark) is not None
+    return mark in (PAUSES, HOLDS) or mark in AGAIN or flow_of(mark) is not None

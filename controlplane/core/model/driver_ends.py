@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-AS_ASKED = "ended as asked"
+AS_REQUESTED = "ended as asked"
 BY_ITSELF = "exited with code 0"
 WITH_ITS_MAKER = "the control plane that started it ended"
 GONE = "it is not there any more"  # for no reason that was noted
@@ -11,4 +11,4 @@ SILENT = "fell silent: killed"  # it ran, and did not call for longer than its l
 ENDING = "is being ended"  # of one that has not ended yet
 STARTING = "Spark is starting"  # of one that runs and has no session yet
 
-EXPECTED = frozenset({"", AS_ASKED, BY_ITSELF, WITH_ITS_MAKER, LAUNCHED})
+EXPECTED = frozenset({"", AS_REQUESTED, BY_ITSELF, WITH_ITS_MAKER, LAUNCHED})

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from controlplane.core.rights import Narrowing
+from controlplane.core.rights import TokenScope
 
 Use: TypeAlias = Literal["login", "exchange"]
 """`login`: people who sign in to the pages. `exchange`: programs that show a token of their issuer, such as CI jobs."""
@@ -28,7 +28,7 @@ class TrustRule:
     audience: str
     claims: Mapping[str, tuple[str, ...]]
     roles: tuple[str, ...]
-    within: Narrowing
+    within: TokenScope
     ttl_s: float
     actor: str
     at: float

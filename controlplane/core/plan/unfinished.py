@@ -35,7 +35,7 @@ LATER = "finishes what it began; newer input comes after that"
 
 def current_run(planning: Planning, node: Source | Transform) -> UnfinishedRun | None:
     """The run under way, if it is of the present code."""
-    run = planning.world.begun(node.dataset)
+    run = planning.world.unfinished(node.dataset)
     if run is None or run.lineage != node.lineage:
         return None
     if not salts.is_of(planning, node, run):
@@ -67,7 +67,7 @@ def with_run(
     if not isinstance(step, Compute):
         return decision
     run = UnfinishedRun(planning.branch, node.dataset, node.lineage, states, cut)
-    return replace(decision, step=replace(step, begun=run))
+    return replace(decision, step=replace(step, unfinished=run))
 
 
 def continue_run(decision: Decision) -> Decision | GivenUp:
@@ -94,7 +94,7 @@ def _until_later(decision: Decision) -> Decision:
 def replace_run(decision: Decision) -> Decision:
     """The decision on the newest inputs, where the run under way is given up."""
     step = decision.step
-    if isinstance(step, Compute) and step.begun is not None:
+    if isinstance(step, Compute) and step.unfinished is not None:
         return decision  # the run that it begins takes the place of the other one
     # The failed tasks of the run are no longer demanded. Once they are forgotten, it would be begun again.
     return replace(decision, gives_up=isinstance(step, Compute | Learn | RunChecks))

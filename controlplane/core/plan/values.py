@@ -89,13 +89,13 @@ class Commit:
 class Compute:
     """Ask for these tasks; they share `job`. If there are many, these are the first; `building` holds the finished part
     so far, with `entered` the tasks of the partitions that came to it. They belong to the run that reads the inputs in
-    `begun`."""
+    `unfinished`."""
 
     tasks: tuple[Task, ...]
     job: StoredJob
     building: PartialState | None = None
     entered: Mapping[str, bytes] = field(default_factory=dict)
-    begun: UnfinishedRun | None = None
+    unfinished: UnfinishedRun | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class Snapshot(Protocol):
         """By listing."""
 
     def building(self, dataset: str) -> PartialState | None: ...
-    def begun(self, dataset: str) -> UnfinishedRun | None: ...
+    def unfinished(self, dataset: str) -> UnfinishedRun | None: ...
     def pinned(self, dataset: str) -> Pin | None: ...
     def traces(self, keys: Sequence[bytes]) -> Mapping[bytes, Trace]: ...
     def fragments(self, ids: Sequence[bytes]) -> Mapping[bytes, Fragment]: ...

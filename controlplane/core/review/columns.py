@@ -11,7 +11,7 @@ from dataplane.contract.joins import is_held
 from dataplane.contract.schemas import Schema, Type
 from dataplane.contract.types import in_words
 
-NOT_TOLD: Type = UNKNOWN.lower()  # the type of a column of which only the name is known
+NOT_REPORTED: Type = UNKNOWN.lower()  # the type of a column of which only the name is known
 NO_CHANGES = ColumnChanges()
 
 
@@ -39,7 +39,7 @@ def fold(name: str, *, case_sensitive: bool) -> str:
 
 
 def _differ(old: Type, new: Type) -> bool:
-    if NOT_TOLD in (old, new):
+    if NOT_REPORTED in (old, new):
         return False
     return in_words(old) != in_words(new)
 
@@ -69,8 +69,8 @@ def from_ddl(columns: Mapping[str, str]) -> Schema:
 
 def _type(ddl: str) -> Type:
     if UNKNOWN in ddl.upper():
-        return NOT_TOLD
+        return NOT_REPORTED
     try:
         return types(parse_ddl(f"c {ddl}"))["c"]
     except InvalidSchema:
-        return NOT_TOLD
+        return NOT_REPORTED

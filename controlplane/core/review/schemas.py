@@ -25,7 +25,7 @@ from controlplane.core.model.sources import Listing
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan.transform.jobs import logic_job
-from controlplane.core.review.columns import NOT_TOLD, as_ddl, fold, from_ddl
+from controlplane.core.review.columns import NOT_REPORTED, as_ddl, fold, from_ddl
 from controlplane.core.review.values import KnownFacts, KnownSchema, SchemaOrigin, Wish
 from controlplane.core.schema.schemas import struct, types
 from dataplane.contract.identity import schema_id
@@ -217,5 +217,5 @@ def _appended(node: Source, listing: Listing | None, state: State | None) -> dic
     for columns in listing.columns:
         for name in columns or ():
             if name not in declared and NESTED not in name:
-                appended[name] = had.get(name, NOT_TOLD)
+                appended[name] = had.get(name, NOT_REPORTED)
     return appended

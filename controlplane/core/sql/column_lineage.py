@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # with an optimizer that few commands need
 Values: TypeAlias = Mapping[str, Value]  # of the columns of a relation in order, by their lower case
 
 UNTOLD: Final = "sqlglot cannot tell where {} comes from: all columns of all inputs are named for it"
-_MOST_TOLD: Final = 3  # names of unresolved columns in a message
+_MOST_REPORTED: Final = 3  # names of unresolved columns in a message
 USING: Final = "RIGHT JOIN with USING: a column that both sides have is said to come of both"
 _DECIDING: Final[Mapping[str, Indirect]] = {
     "where": "FILTER", "having": "FILTER", "qualify": "FILTER", "group": "GROUP_BY", "order": "SORT", "sort": "SORT",
@@ -71,7 +71,7 @@ def of_query(
     if has_right:
         walk.tracing.over_reported.add(USING)
     if walk.untold:
-        unresolved = ", ".join(walk.untold[:_MOST_TOLD]) + (", ..." if len(walk.untold) > _MOST_TOLD else "")
+        unresolved = ", ".join(walk.untold[:_MOST_REPORTED]) + (", ..." if len(walk.untold) > _MOST_REPORTED else "")
         walk.tracing.over_reported.add(UNTOLD.format(unresolved))
     names = columns if len(columns) == len(outputs) else tuple(outputs)
     return walk.tracing.lineage(dict(zip(names, outputs.values(), strict=True)))

@@ -25,11 +25,11 @@ from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import NEWEST_EDITION, Revision, in_edition
 from controlplane.core.plan import Plan
 from controlplane.core.review import Wish
+from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, drafts, feeds, holds, permits, pins, renaming
 from controlplane.operations.desired.drafts import Source as Source
 from controlplane.operations.inspect import plan_basis, source_changes, views
-from controlplane.operations.noting import note_change
 from controlplane.operations.planning import plan_listings, review
 from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.plan_listings import PlanListings
@@ -347,7 +347,7 @@ def _end_demands(tx: Tx, branch: str, before: Desired, after: Desired) -> None:
         if now is None or (now.component.paused and not node.component.paused):
             tx.queue.drop_demands(branch, dataset)
             ended.append(dataset)
-    tx.states.drop_begun(branch, ended)
+    tx.states.drop_unfinished(branch, ended)
 
 
 def _check_expected(edit: Edit, expected: int) -> None:

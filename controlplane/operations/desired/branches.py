@@ -13,11 +13,11 @@ from controlplane.core.model.answers import BranchAnswer, BranchesAnswer, DropBr
 from controlplane.core.model.branches import MAIN, Branch
 from controlplane.core.model.events import NO_BRANCH, Event
 from controlplane.core.model.revisions import Revision
+from controlplane.core.name_redaction import HIDDEN
 from controlplane.core.rights import may, may_see_part
-from controlplane.core.veil import HIDDEN
+from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.inspect.views import instant
-from controlplane.operations.noting import note_change
 from controlplane.operations.planning.snapshot import compile_live, desired
 from controlplane.ports.store import Store, Tx
 

@@ -14,9 +14,9 @@ from hashlib import sha256
 from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.browser_sessions import BrowserSession, SessionKind
+from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
-from controlplane.operations.noting import note_change
 from controlplane.ports.store import Store, Tx
 
 IDLE_S = 12 * 3600.0

@@ -9,10 +9,10 @@ from controlplane.core.compile.nodes import Desired, Source, paused_by
 from controlplane.core.errors import NotFound
 from controlplane.core.model.answers import PauseAnswer, RefreshAnswer, RetryAnswer
 from controlplane.core.model.events import Event
+from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import holds, schema_pins
 from controlplane.operations.inspect import tasks
-from controlplane.operations.noting import note_change
 from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.snapshot import desired, targeted
 from controlplane.operations.work import listing_requests, listings
@@ -151,7 +151,7 @@ def pause(ctx: Context, branch: str, target: str) -> PauseAnswer:
         tx.blueprints.set_paused(branch, target, True)
         for dataset in sorted(chosen):
             tx.queue.drop_demands(branch, dataset)
-        tx.states.drop_begun(branch, chosen)
+        tx.states.drop_unfinished(branch, chosen)
         _note(ctx, tx, branch, "pause", target, {"before": before})
     ctx.wake()
     return {"target": target, "paused": True}

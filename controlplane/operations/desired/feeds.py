@@ -22,13 +22,13 @@ from controlplane.core.model.branches import MAIN
 from controlplane.core.model.feeds import DATAFLOWS, FEED_NAME, Feed, FeedAddress, FeedGrant
 from controlplane.core.schema.contracts import breaches, broken_promises
 from controlplane.core.schema.schemas import InvalidSchema, parse_ddl, types
+from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired.namespaces import names
 from controlplane.operations.feeds import readers
 from controlplane.operations.feeds.offers import Offer, offer
 from controlplane.operations.feeds.readers import Reader
 from controlplane.operations.inspect.time_travel import state_of
-from controlplane.operations.noting import note_change
 from controlplane.ports.store import Tx
 from dataplane.contract.schemas import Schema
 from dataplane.contract.types import in_words

@@ -21,12 +21,12 @@ from controlplane.core.model.links import Link
 from controlplane.core.records import columns, where
 from controlplane.core.records.formats import Compression, Format
 from controlplane.core.rights import may
+from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.operations.inspect.records import RecordsWish
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.operations.inspect.views import instant
-from controlplane.operations.noting import note_change
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.encoding import canonical
 

@@ -15,12 +15,12 @@ from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Revision
 from controlplane.core.plan import Plan
+from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, branches, conflicts, drafts, readiness
 from controlplane.operations.desired.blueprints import Edit
 from controlplane.operations.desired.drafts import Source
 from controlplane.operations.inspect import source_changes, views
-from controlplane.operations.noting import note_change
 from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.snapshot import StoreSnapshot, plan_now
 from controlplane.ports.store import Tx

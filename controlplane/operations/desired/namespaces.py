@@ -15,10 +15,10 @@ from controlplane.core.model.access import Token
 from controlplane.core.model.answers.namespaces import NamespaceEntry
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.namespaces import DEFAULT, Namespace
-from controlplane.core.rights import EVERYWHERE, Narrowing
+from controlplane.core.rights import EVERYWHERE, TokenScope
+from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
-from controlplane.operations.noting import note_change
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store, Tx
 
@@ -92,7 +92,7 @@ def create_token(
     scopes: Sequence[str],
     *,
     ttl_s: float | None = None,
-    within: Narrowing = EVERYWHERE,
+    within: TokenScope = EVERYWHERE,
 ) -> tuple[str, Token]:
     """As `tokens.create`, for another namespace than the caller's. Raises NotAdministered, NotFound, NameTaken."""
     if namespace == ctx.namespace:

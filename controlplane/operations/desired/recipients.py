@@ -17,10 +17,10 @@ from controlplane.core.model.access import Token
 from controlplane.core.model.answers.shares import RecipientEntry
 from controlplane.core.model.shares import Share
 from controlplane.core.scopes import Scope
+from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import shares, tokens
 from controlplane.operations.desired.s3_keys import S3Key
-from controlplane.operations.noting import note_change
 from controlplane.ports.store import Store, Tx
 
 

@@ -11,16 +11,16 @@ from controlplane.core import rights
 from controlplane.core.errors import BadScope, NameTaken, NotFound, RoleInUse
 from controlplane.core.model.answers.roles import RoleEntry
 from controlplane.core.model.json_values import JsonObject
-from controlplane.core.rights import EVERYWHERE, NO_ROLES, PERMISSIONS, ROLES, NamedRole, Narrowing, Permission
+from controlplane.core.rights import EVERYWHERE, NO_ROLES, PERMISSIONS, ROLES, NamedRole, Permission, TokenScope
+from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
-from controlplane.operations.noting import note_change
 from controlplane.ports.store import Tx
 
 SHOWN = 10  # of those that have a role, in the words of a refusal
 
 
-def create(ctx: Context, name: str, permissions: Sequence[Permission], *, within: Narrowing = EVERYWHERE) -> RoleEntry:
+def create(ctx: Context, name: str, permissions: Sequence[Permission], *, within: TokenScope = EVERYWHERE) -> RoleEntry:
     """A new role. Raises BadScope, and NameTaken where there is one of this name."""
     with ctx.store.begin(ctx.namespace) as tx:
         made = _checked(ctx, tx, name, permissions, within)
@@ -31,7 +31,7 @@ def create(ctx: Context, name: str, permissions: Sequence[Permission], *, within
         return _entry(tx, made)
 
 
-def change(ctx: Context, name: str, permissions: Sequence[Permission], *, within: Narrowing = EVERYWHERE) -> RoleEntry:
+def change(ctx: Context, name: str, permissions: Sequence[Permission], *, within: TokenScope = EVERYWHERE) -> RoleEntry:
     """Replace the permissions of a role, for all its holders, from now on. Raises NotFound, BadScope, and RoleInUse
     where the new role cannot be combined with a holder's other roles or names."""
     with ctx.store.begin(ctx.namespace) as tx:
@@ -74,7 +74,7 @@ def _role_named(tx: Tx, name: str) -> NamedRole:
     return role
 
 
-def _checked(ctx: Context, tx: Tx, name: str, permissions: Sequence[Permission], within: Narrowing) -> NamedRole:
+def _checked(ctx: Context, tx: Tx, name: str, permissions: Sequence[Permission], within: TokenScope) -> NamedRole:
     granted = rights.whole(permissions) if permissions else frozenset[Permission]()
     made = NamedRole(name, granted, within, actor=ctx.actor, at=tx.now())
     rights.check_role(made)
@@ -101,7 +101,7 @@ def _users(tx: Tx, name: str) -> list[str]:
     return [user for user, _, _ in _holders(tx, name)]
 
 
-def _holders(tx: Tx, name: str) -> Iterator[tuple[str, tuple[str, ...], Narrowing]]:
+def _holders(tx: Tx, name: str) -> Iterator[tuple[str, tuple[str, ...], TokenScope]]:
     """In words each live token and rule of trust that has the role; all its roles, and within which names."""
     for token in tx.access.tokens():
         if name in token.scopes and tokens.live(tx, token) is not None:

@@ -20,11 +20,11 @@ from controlplane.core.model.answers import RollbackAnswer, RollbackEntry
 from controlplane.core.model.events import COMMITTED, Event, committed_body
 from controlplane.core.model.holds import Hold
 from controlplane.core.model.states import State
+from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, earlier
 from controlplane.operations.desired.earlier import Chosen
 from controlplane.operations.inspect.views import instant
-from controlplane.operations.noting import note_change
 from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.store import Tx
 
@@ -168,7 +168,7 @@ def _stop(tx: Tx, branch: str, nodes: Desired, datasets: Iterable[str]) -> None:
     for name in names:
         tx.queue.drop_demands(branch, name)
         tx.states.drop_building(branch, name)
-    tx.states.drop_begun(branch, [*names, *nodes.graph.downstream(names)])
+    tx.states.drop_unfinished(branch, [*names, *nodes.graph.downstream(names)])
 
 
 def _note(ctx: Context, tx: Tx, wish: _Wish, entries: Sequence[RollbackEntry], *, force: bool) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from controlplane.core.model.answers import RunBegun
 from controlplane.core.model.events import Event
+from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.desired.blueprints import Source
-from controlplane.operations.noting import note_change
 
 
 def begin(ctx: Context, branch: str, sources: Sequence[Source], *, accept_deletes: bool = False) -> RunBegun:
@@ -28,9 +28,9 @@ def begin(ctx: Context, branch: str, sources: Sequence[Source], *, accept_delete
     return {"since": since, "revisions": revisions, "failed": failed}
 
 
-def note(ctx: Context, branch: str, begun: RunBegun) -> None:
+def note(ctx: Context, branch: str, started: RunBegun) -> None:
     """In the audit and the events: who ran what."""
-    flows = list(begun["revisions"])
+    flows = list(started["revisions"])
     with ctx.store.begin(ctx.namespace) as tx:
         note_change(ctx, tx, "run", ", ".join(flows), after={"dataflows": flows}, branch=branch)
         tx.events.put([Event("operator.run", flow, 1, {"actor": ctx.actor}, branch=branch) for flow in flows])

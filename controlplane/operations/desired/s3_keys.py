@@ -20,9 +20,9 @@ from controlplane.core.model.access import Token
 from controlplane.core.model.answers import S3KeyEntry
 from controlplane.core.rights import EVERYTHING, Principal
 from controlplane.core.scopes import Scope
+from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
-from controlplane.operations.noting import note_change
 from controlplane.ports.store import Store, Tx
 
 _SCOPE = "s3:"  # starts the scopes of such a token

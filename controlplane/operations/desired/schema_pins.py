@@ -27,7 +27,7 @@ def take_back(tx: Tx, branch: str, nodes: Desired, chosen: Iterable[str]) -> lis
     for dataset, pin in sorted(pins.items()):
         tx.states.pin_schema(branch, dataset, pin._replace(settings=TAKEN_BACK))
         tx.states.drop_building(branch, dataset)
-    tx.states.drop_begun(branch, sorted(pins))
+    tx.states.drop_unfinished(branch, sorted(pins))
     if not pins:
         message = "none of these datasets has an inferred schema: only read components without `schema:` have one"
         raise NothingPinned(f"{message}, once they have been read")

@@ -8,10 +8,10 @@ from controlplane.core.errors import BadScope, NameTaken, NotFound
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.shares import SharedTableEntry, ShareEntry
 from controlplane.core.model.shares import SHARE_NAME, Share, SharedTable
+from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.operations.inspect.time_travel import state_of
-from controlplane.operations.noting import note_change
 from controlplane.ports.store import Tx
 
 SCOPE = "share:"  # starts the scopes of recipients' tokens; the share's id follows

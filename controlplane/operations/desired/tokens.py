@@ -18,9 +18,9 @@ from controlplane.core.errors import AmbiguousName, NameTaken, NotFound
 from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers import TokenEntry, WithinAnswer
-from controlplane.core.rights import EVERYWHERE, Narrowing, Principal
+from controlplane.core.rights import EVERYWHERE, Principal, TokenScope
+from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
-from controlplane.operations.noting import note_change
 from controlplane.ports.store import Store, Tx
 
 PREFIX = "hg_"
@@ -38,7 +38,7 @@ def create(
     subject: str = "",
     ttl_s: float | None = None,
     is_unique: bool = False,
-    within: Narrowing = EVERYWHERE,
+    within: TokenScope = EVERYWHERE,
 ) -> tuple[str, Token]:
     """A new token: its text, which is never seen again, and its record.
 
@@ -98,7 +98,7 @@ def _hash(text: str) -> bytes:
     return sha256(text.encode()).digest()
 
 
-def patterns(within: Narrowing) -> dict[str, list[str]]:
+def patterns(within: TokenScope) -> dict[str, list[str]]:
     every = {"dataflows": within.dataflows, "datasets": within.datasets, "branches": within.branches}
     return {kind: list(patterns) for kind, patterns in every.items() if patterns}
 
@@ -223,7 +223,7 @@ def is_draining(token: Token) -> bool:
     return _DRAIN in token.scopes
 
 
-def shown(within: Narrowing) -> WithinAnswer:
+def shown(within: TokenScope) -> WithinAnswer:
     """Empty lists narrow nothing."""
     return {
         "dataflows": list(within.dataflows),

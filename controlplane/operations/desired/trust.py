@@ -17,11 +17,11 @@ from controlplane.core.model.access import Token
 from controlplane.core.model.answers.trust import TrustEntry
 from controlplane.core.model.json_values import JsonObject
 from controlplane.core.model.trust import TrustRule, Use
-from controlplane.core.rights import EVERYWHERE, Narrowing
+from controlplane.core.rights import EVERYWHERE, TokenScope
+from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.operations.desired.tokens import LOGIN, TRUST
-from controlplane.operations.noting import note_change
 from controlplane.ports.issuers import Issuers
 from controlplane.ports.store import Tx
 
@@ -39,7 +39,7 @@ def create(
     roles: Sequence[str],
     *,
     audience: str = "",
-    within: Narrowing = EVERYWHERE,
+    within: TokenScope = EVERYWHERE,
     ttl_s: float | None = None,
 ) -> TrustEntry:
     """A new rule. Raises BadTrust, BadScope, NameTaken."""

@@ -69,10 +69,10 @@ def _facets(every: Iterable[Mapping[FacetName, Sequence[str]]], chosen: Mapping[
             continue
         for name in wrong or FACETS:
             counts[name].update(values[name])
-    return [{"name": name, "values": _told_values(counts[name], chosen.get(name))} for name in FACETS]
+    return [{"name": name, "values": _rendered_values(counts[name], chosen.get(name))} for name in FACETS]
 
 
-def _told_values(counts: Counter[str], chosen: str | None) -> list[FacetValue]:
+def _rendered_values(counts: Counter[str], chosen: str | None) -> list[FacetValue]:
     """The chosen one is always among them."""
     ranked = sorted(counts, key=lambda value: (-counts[value], value))
     shown = ranked[:VALUES]

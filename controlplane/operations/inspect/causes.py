@@ -85,7 +85,7 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
             "tree": None if top is None else _node(top, facts),
             "stopped": [_stop(stop) for stop in stopped],
             "sources": lineage.sources(facts, facts.desired, target, partition),
-            "drivers": _in_trouble(tx, decision.step),
+            "drivers": _is_failing(tx, decision.step),
             "error": views.error(error, node),
             "work": _work(tx, branch, target, state, partition),
         }
@@ -209,7 +209,7 @@ def _cause(top: CauseNode | None, state: State | None) -> Cause | None:
     return state.cause if state else None
 
 
-def _in_trouble(tx: Tx, step: Step) -> list[DriverStatus]:
+def _is_failing(tx: Tx, step: Step) -> list[DriverStatus]:
     """Why waiting tasks have no drivers, and why the last drivers ended."""
     if not isinstance(step, Compute | Learn | RunChecks | Sync):
         return []

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 from controlplane.core.compile.nodes import paused_by
 from controlplane.core.errors import NotFound
-from controlplane.core.model.answers.wishes import ForeseenItem, ForeseenWish
+from controlplane.core.model.answers.foreseen import ForeseenItem, ForeseenWish
 from controlplane.core.model.past_attempts import Cost
 from controlplane.core.model.tasks import TaskState
 from controlplane.core.plan import Decision, Plan

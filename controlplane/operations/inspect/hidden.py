@@ -10,8 +10,8 @@ from controlplane.core.errors import NotFound
 from controlplane.core.model.answers.problems import ProblemDetail
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonObject, JsonValue
+from controlplane.core.name_redaction import NameRedaction, problem_over
 from controlplane.core.rights import may, may_see_part
-from controlplane.core.veil import Veil, problem_over
 from controlplane.operations.context import Context
 from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.store import Tx
@@ -19,7 +19,7 @@ from controlplane.ports.store import Tx
 T = TypeVar("T")
 
 
-def veil_of(ctx: Context, branches: Iterable[str] = ()) -> Veil:
+def name_redaction_of(ctx: Context, branches: Iterable[str] = ()) -> NameRedaction:
     """For answers to the actor about main and these branches, as far as they are there."""
     who = ctx.principal
     with ctx.store.read(ctx.namespace) as tx:
@@ -28,7 +28,7 @@ def veil_of(ctx: Context, branches: Iterable[str] = ()) -> Veil:
     flows = {name.partition(".")[0] for name in names}
     unseen = frozenset(flow for flow in flows if not may_see_part(who, flow))
     datasets = (name for name in names if "." in name and name.partition(".")[0] not in unseen)
-    return Veil(
+    return NameRedaction(
         who,
         dataflows=unseen,
         datasets=frozenset(name for name in datasets if not may(who, "view", dataset=name)),
@@ -44,16 +44,16 @@ def _names(tx: Tx, branches: Iterable[str], namespace: str) -> set[str]:
     return hidden_names
 
 
-def veiled(ctx: Context, branches: Iterable[str]) -> Context:
+def names_redacted(ctx: Context, branches: Iterable[str]) -> Context:
     """The context with redaction for answers about these branches, if the actor must not see all names."""
-    return replace(ctx, veil=veil_of(ctx, branches)) if ctx.principal.within else ctx
+    return replace(ctx, name_redaction=name_redaction_of(ctx, branches)) if ctx.principal.within else ctx
 
 
 def visible(ctx: Context, answer: T) -> T:
     """The answer as the actor may see it. Raises NotFound for an answer about a hidden thing."""
-    if ctx.veil is None:
+    if ctx.name_redaction is None:
         return answer
-    redacted = ctx.veil.over(cast("JsonValue", answer))
+    redacted = ctx.name_redaction.over(cast("JsonValue", answer))
     if redacted is None and answer is not None:
         raise NotFound("there is nothing of this name")
     return cast("T", redacted)
@@ -61,11 +61,11 @@ def visible(ctx: Context, answer: T) -> T:
 
 def problem(ctx: Context, detail: ProblemDetail, sent: str) -> ProblemDetail:
     """In words that the actor may see. `sent`: the text that it is a problem of, whose names the actor knows."""
-    if ctx.veil is None:
+    if ctx.name_redaction is None:
         return detail
-    return cast("ProblemDetail", problem_over(ctx.veil, cast("JsonObject", detail), sent))
+    return cast("ProblemDetail", problem_over(ctx.name_redaction, cast("JsonObject", detail), sent))
 
 
 def words(ctx: Context, text: str, sent: str = "") -> str:
     """A text without hidden names, but those that were sent."""
-    return text if ctx.veil is None else ctx.veil.words(text, sent)
+    return text if ctx.name_redaction is None else ctx.name_redaction.words(text, sent)

@@ -34,6 +34,7 @@ from controlplane.core.schema.contracts import breaches
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from controlplane.operations.export_cursor import behind
+from controlplane.operations.failing_units import OF_EXPORT, STUCK_AFTER, FailingUnit, units_of
 from controlplane.operations.inspect import (
     freshness,
     lateness,
@@ -48,7 +49,6 @@ from controlplane.operations.planning import plan_listings
 from controlplane.operations.planning.snapshot import StoreSnapshot, desired, plan_now, targeted
 from controlplane.operations.projections.publish import is_published
 from controlplane.operations.projections.seen_tables import SeenTables
-from controlplane.operations.troubles import OF_EXPORT, STUCK_AFTER, Trouble, units_of
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
 from dataplane.contract.results import infrastructure_error
@@ -162,8 +162,8 @@ def _export(ctx: Context, tx: Tx) -> ExportStatus | None:
     """How far behind events of lineage are, where they are sent."""
     if not ctx.exports:
         return None
-    trouble = ctx.troubles.units.get(OF_EXPORT)
-    return {"behind": behind(tx) or 0, "error": None if trouble is None else trouble.message}
+    failing_unit = ctx.failing_units.units.get(OF_EXPORT)
+    return {"behind": behind(tx) or 0, "error": None if failing_unit is None else failing_unit.message}
 
 
 def _add_times(tx: Tx, branch: str, flows: Iterable[DataflowStatus]) -> None:
@@ -310,17 +310,17 @@ def as_known(ctx: Context, tx: Tx, facts: StoreSnapshot, decisions: Iterable[Dec
     decisions = list(decisions)
     names = [decision.dataset for decision in decisions]
     tables = SeenTables.of_branch(tx, facts.branch, names if len(names) <= FEW else None)
-    failing = ctx.troubles.units
+    failing = ctx.failing_units.units
     decided = (_with_table(d, facts.state(d.dataset), tables) for d in decisions)
-    return [_with_trouble(d, failing) for d in decided] if failing else list(decided)
+    return [_with_failure(d, failing) for d in decided] if failing else list(decided)
 
 
-def _with_trouble(decision: Decision, failing: Mapping[str, Trouble]) -> Decision:
+def _with_failure(decision: Decision, failing: Mapping[str, FailingUnit]) -> Decision:
     """Show a unit that failed often in a row as failed until it succeeds: one or two failures may be temporary."""
-    trouble = next((failing[unit] for unit in units_of(decision.dataset) if unit in failing), None)
-    if trouble is None or trouble.failures < STUCK_AFTER:
+    failing_unit = next((failing[unit] for unit in units_of(decision.dataset) if unit in failing), None)
+    if failing_unit is None or failing_unit.failures < STUCK_AFTER:
         return decision
-    error = infrastructure_error(INTERNAL, f"{trouble.message} (failed {trouble.failures} times in a row)")
+    error = infrastructure_error(INTERNAL, f"{failing_unit.message} (failed {failing_unit.failures} times in a row)")
     return replace(decision, status="failed", reason="it is planned, and that failed; it is tried again", error=error)
 
 

@@ -169,7 +169,7 @@ def _next_commits(
     moving: Collection[str],
 ) -> Iterator[Commit]:
     """The commits to come: one of the inputs that the unfinished run reads, and one of those that arrived since."""
-    name, state, begun = decision.dataset, facts.state(decision.dataset), facts.begun(decision.dataset)
+    name, state, unfinished = decision.dataset, facts.state(decision.dataset), facts.unfinished(decision.dataset)
     seq = state.seq + 1 if state else 1
     reads = [slot.dataset for slot in getattr(node, "slots", ())]
     newest = [(read, PENDING) for read in reads if read in moving]
@@ -185,7 +185,7 @@ def _next_commits(
         changed=(),
         inputs=tuple(newest) or _listed(node, facts),
     )
-    first = _begun_with(begun, node, past_states) if begun else []
+    first = _started_with(unfinished, node, past_states) if unfinished else []
     consumed = {(c.dataset, c.root) for c in state.inputs.values()} if state else set(newest)
     started = tuple(output for output in first if output not in consumed)
     since = tuple(output for output in newest if output not in consumed and output not in first)
@@ -202,12 +202,12 @@ def _listed(node: Source | Transform, facts: StoreSnapshot) -> tuple[Output, ...
     return (("", PENDING if listing is None or listing.root is None else listing.root),)
 
 
-def _begun_with(
-    begun: UnfinishedRun, node: Source | Transform, past_states: Mapping[str, Sequence[State]]
+def _started_with(
+    unfinished: UnfinishedRun, node: Source | Transform, past_states: Mapping[str, Sequence[State]]
 ) -> list[Output]:
     """The outputs that a run under way reads."""
     read = {slot.name: slot.dataset for slot in getattr(node, "slots", ())}
-    consumed = {(read[slot], seq) for slot, seq in begun.states.items() if slot in read}
+    consumed = {(read[slot], seq) for slot, seq in unfinished.states.items() if slot in read}
     states = (state for name in read.values() for state in past_states.get(name, ()))
     return [(state.dataset, state.root) for state in states if (state.dataset, state.seq) in consumed]
 

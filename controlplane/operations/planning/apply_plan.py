@@ -13,9 +13,9 @@ from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.leases import Deposed
 from controlplane.core.model.tasks import Demand, Task
 from controlplane.core.plan import Commit, Compute, Decision, Keep, Learn, Plan, RunChecks, Sync
+from controlplane.operations.failing_units import FailingUnits, of_dataset
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import StoreSnapshot
-from controlplane.operations.troubles import Troubles, of_dataset
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.kinds import KINDS
@@ -47,13 +47,13 @@ class PlanExecutor:
         branch: str,
         *,
         since_trace: int = 0,
-        troubles: Troubles | None = None,
+        failing_units: FailingUnits | None = None,
         priority: int = 0,
     ) -> None:
         """`priority` is added to that of all tasks."""
         self._store, self._planner, self._namespace, self._branch = store, planner, namespace, branch
         self._since_trace = since_trace
-        self._troubles = troubles or Troubles()
+        self._failing_units = failing_units or FailingUnits()
         self._priority = priority
         planner.keeps_nodes = True
 
@@ -76,7 +76,7 @@ class PlanExecutor:
             collections = facts.tx.upkeep.collections() if todo else 0
             carrying = _Carrying(facts, demands, collections, self._planner.seen)
         changed = self._carry_out(carrying, todo) if todo else 0
-        failing = self._held(plan, facts) if self._troubles.units else ()
+        failing = self._held(plan, facts) if self._failing_units.units else ()
         return Pass(plan, changed, _under_way(demands, [d for d in steps if d.dataset not in failing]))
 
     def _ranked(self, decision: Decision) -> Decision:
@@ -85,9 +85,9 @@ class PlanExecutor:
 
     def _held(self, plan: Plan, facts: StoreSnapshot) -> set[str]:
         """Datasets that failed to be carried out a moment ago, and those downstream: plans take it for done."""
-        if not self._troubles.units:
+        if not self._failing_units.units:
             return set()  # as nearly always: a plan may have ten thousand decisions
-        failing = {d.dataset for d in plan.decisions if self._troubles.is_waiting(of_dataset(d.dataset))}
+        failing = {d.dataset for d in plan.decisions if self._failing_units.is_waiting(of_dataset(d.dataset))}
         return failing | facts.desired.graph.downstream(failing) if failing else failing
 
     def _carry_out(self, carrying: _Carrying, todo: Sequence[Decision]) -> int:
@@ -102,9 +102,9 @@ class PlanExecutor:
                 return 0
             self._planner.forget()
             return self._apart(carrying, todo)
-        if self._troubles.units:
+        if self._failing_units.units:
             for decision in todo:
-                self._troubles.succeeded(of_dataset(decision.dataset))
+                self._failing_units.succeeded(of_dataset(decision.dataset))
         return changed
 
     def _apart(self, carrying: _Carrying, todo: Sequence[Decision]) -> int:
@@ -116,7 +116,7 @@ class PlanExecutor:
                 continue
             try:
                 changed += self._together(carrying, [decision])
-                self._troubles.succeeded(of_dataset(decision.dataset))
+                self._failing_units.succeeded(of_dataset(decision.dataset))
             except (Deposed, OSError):
                 raise
             except Exception as e:  # noqa: BLE001  # whatever it is, it is this dataset's alone
@@ -126,8 +126,8 @@ class PlanExecutor:
 
     def _fail(self, dataset: str, error: Exception) -> None:
         self._planner.forget()
-        trouble = self._troubles.failed(of_dataset(dataset), error)
-        body = {"message": trouble.message, "failures": trouble.failures}
+        failing_unit = self._failing_units.failed(of_dataset(dataset), error)
+        body = {"message": failing_unit.message, "failures": failing_unit.failures}
         with self._store.begin(self._namespace) as tx:
             tx.events.put([Event("dataset.failing", dataset, 1, body, branch=self._branch)])
 
@@ -139,7 +139,7 @@ class PlanExecutor:
                 self._planner.forget()
                 return 1
             if any(
-                map(change_marks.is_wish, tx.states.marked(self._branch, carrying.seen)[1])
+                map(change_marks.is_request_mark, tx.states.marked(self._branch, carrying.seen)[1])
             ):  # it may be unwanted by now
                 return 1
             tx.nodes.put_nodes(facts.overlay.staged)
@@ -163,7 +163,7 @@ class _Carrying:
 
 def _is_given_up(decision: Decision, facts: StoreSnapshot) -> bool:
     """A run is under way although there is nothing to do."""
-    return decision.status in ("up_to_date", "held") and facts.begun(decision.dataset) is not None
+    return decision.status in ("up_to_date", "held") and facts.unfinished(decision.dataset) is not None
 
 
 def _is_held(decision: Decision) -> bool:
@@ -225,8 +225,8 @@ def _has_work(decision: Decision, demanded: Mapping[bytes, Demand], facts: Store
             is_noted = not notes
         case Sync(target=target):
             is_noted = target == facts.target(dataset)
-        case Compute(begun=begun, building=building):
-            if begun is not None and begun != facts.begun(dataset):
+        case Compute(unfinished=unfinished, building=building):
+            if unfinished is not None and unfinished != facts.unfinished(dataset):
                 return True
             # Its partial root has moved on, but the next window can wait.
             if building is not None and _is_well_supplied(tasks, demanded):
@@ -264,8 +264,8 @@ def _carry_out(
     tx: Tx, decision: Decision, demanded: Mapping[bytes, Demand], facts: StoreSnapshot, since_trace: int
 ) -> int:
     goes_on = isinstance(decision.step, Compute | Learn | RunChecks) and not decision.gives_up
-    if facts.begun(decision.dataset) is not None and not goes_on:
-        tx.states.drop_begun(facts.branch, [decision.dataset])
+    if facts.unfinished(decision.dataset) is not None and not goes_on:
+        tx.states.drop_unfinished(facts.branch, [decision.dataset])
     match decision.step:
         case Keep():
             tx.queue.drop_demands(facts.branch, decision.dataset)
@@ -276,9 +276,9 @@ def _carry_out(
             tx.traces.put_memos(notes)
         case Sync(target=target) if target != facts.target(decision.dataset):
             tx.projections.put_target(target)
-        case Compute(building=building, entered=entered, begun=begun):
-            if begun is not None and begun != facts.begun(decision.dataset):
-                tx.states.put_begun(begun)
+        case Compute(building=building, entered=entered, unfinished=unfinished):
+            if unfinished is not None and unfinished != facts.unfinished(decision.dataset):
+                tx.states.put_unfinished(unfinished)
             if building is not None and building != facts.building(decision.dataset):
                 tx.states.put_building(building)
                 _note_adopted(tx, facts.branch, decision.dataset, _adopted(tx, entered, decision.dataset, since_trace))

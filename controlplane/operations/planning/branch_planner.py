@@ -85,7 +85,7 @@ class BranchPlanner(Planner):
         memory, stale = self._known(tx)
         desired = memory.desired
         assert desired is not None
-        stale |= self._own_anew(tx, memory, desired, main)
+        stale |= self._own_again(tx, memory, desired, main)
         pinned = self._snapshot
         stale |= self._take_over(memory, desired, of_main.decisions if pinned is None else self._frozen)
         below = main.observed if pinned is None else pinned.known
@@ -152,7 +152,7 @@ class BranchPlanner(Planner):
             self._compiled = NOTHING  # nothing holds of what followed from it
         return stale
 
-    def _own_anew(self, tx: Tx, memory: Memory, desired: Desired, main: StoreSnapshot) -> set[str]:
+    def _own_again(self, tx: Tx, memory: Memory, desired: Desired, main: StoreSnapshot) -> set[str]:
         """Datasets that have become this branch's own, or main's, since the last plan. The former are fetched."""
         pinned = self._snapshot
         of_main = main.compiled if pinned is None else pinned.desired
@@ -218,7 +218,7 @@ def _over(own: Fetched, main: Fetched, names: Collection[str]) -> Fetched:
         listings=ChainMap(own.listings, main.listings),
         targets=own.targets,
         buildings=own.buildings,
-        begun=own.begun,
+        unfinished=own.unfinished,
         pins=ChainMap(own.pins, main.pins),
         paused=own.paused,
         forces=own.forces,

@@ -54,7 +54,7 @@ def id_of(plan: str, listing: bytes) -> bytes:
     return digest("plan listing/1", plan=plan, listing=listing)
 
 
-def begun(plan: str, listing: bytes, shared: Listing | None, now: float) -> Listing:
+def started(plan: str, listing: bytes, shared: Listing | None, now: float) -> Listing:
     """A requested listing of a plan."""
     base = shared or Listing(listing, None, None, 0, 0)
     look: PlanLook = {"plan": plan, "of": listing.hex(), "base": _hex(base.root), "since": now}

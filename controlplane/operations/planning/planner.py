@@ -150,7 +150,7 @@ class Planner:
         if memory is None or time.monotonic() - memory.swept_at > SWEEP_S:
             return self._swept(tx)
         memory.seen, marked = tx.states.marked(self._branch, memory.seen)
-        if marked & change_marks.ANEW:  # the facts are those of an earlier branch of this name, or of another main
+        if marked & change_marks.AGAIN:  # the facts are those of an earlier branch of this name, or of another main
             return self._swept(tx)
         return memory, self._refreshed(tx, memory, marked) | turned(tx, memory)
 

@@ -120,10 +120,10 @@ def unanswered(ctx: Context, branch: str, wishes: Iterable[Wish]) -> tuple[Wish,
         left = keys - tx.traces.memos(keys).keys()
         tasks = tx.queue.tasks(left) if left else {}
     failed = {key for key, task in tasks.items() if task.state == "failed"}
-    open_wishes = tuple(wish for wish in wishes if wish.task.key in left - failed)
-    if dropped := [wish for wish in open_wishes if wish.task.key not in tasks]:
+    open_requests = tuple(wish for wish in wishes if wish.task.key in left - failed)
+    if dropped := [wish for wish in open_requests if wish.task.key not in tasks]:
         ask(ctx, branch, dropped)
-    return open_wishes
+    return open_requests
 
 
 def forget(ctx: Context, branch: str, datasets: Iterable[str]) -> None:

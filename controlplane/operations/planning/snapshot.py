@@ -187,7 +187,7 @@ class Fetched:
     listings: MutableMapping[bytes, Listing] = field(default_factory=dict)
     targets: MutableMapping[str, Target] = field(default_factory=dict)
     buildings: MutableMapping[str, PartialState] = field(default_factory=dict)
-    begun: MutableMapping[str, UnfinishedRun] = field(default_factory=dict)
+    unfinished: MutableMapping[str, UnfinishedRun] = field(default_factory=dict)
     pins: MutableMapping[str, Pin] = field(default_factory=dict)
     paused: frozenset[str] = frozenset()
     forces: Mapping[str, int] = field(default_factory=dict)
@@ -199,9 +199,9 @@ class Fetched:
         sources = [n for n in nodes if n.is_source]
         if everything or not all(n.is_copy for n in nodes):
             self._replace(self.states, names, tx.states.newest(branch, names))
-            half_built, begun = tx.states.unfinished(branch, names)
+            half_built, unfinished = tx.states.unfinished(branch, names)
             self._replace(self.buildings, names, half_built)
-            self._replace(self.begun, names, begun)
+            self._replace(self.unfinished, names, unfinished)
         if sources:
             self.listings.update(tx.listings.get(n.listing for n in sources))
             self._replace(self.pins, names, tx.states.pinned_schemas(branch, [n.dataset for n in sources]))
@@ -210,7 +210,7 @@ class Fetched:
 
     def drop(self, dataset: str) -> None:
         """Forget all facts about it."""
-        for held in (self.states, self.targets, self.buildings, self.begun, self.pins):
+        for held in (self.states, self.targets, self.buildings, self.unfinished, self.pins):
             held.pop(dataset, None)
 
     @staticmethod
@@ -281,8 +281,8 @@ class StoreSnapshot:
     def building(self, dataset: str) -> PartialState | None:
         return self._fetched.buildings.get(dataset)
 
-    def begun(self, dataset: str) -> UnfinishedRun | None:
-        return self._fetched.begun.get(dataset)
+    def unfinished(self, dataset: str) -> UnfinishedRun | None:
+        return self._fetched.unfinished.get(dataset)
 
     def listing(self, id: bytes) -> Listing | None:
         return self._fetched.listings.get(id)

@@ -19,13 +19,13 @@ from dataplane.contract.failpoints import failpoint
 
 def follow(store: Store, namespace: str, state: State, publisher: Publisher, lake: ObjectStore) -> bool:
     """Make a branch's table hold this state of its own. False if the branch no longer needs the table."""
-    if not _is_begun(store, namespace, state, lake):
+    if not _is_started(store, namespace, state, lake):
         return False
     publish.publish(store, namespace, state, publisher)
     return True
 
 
-def _is_begun(store: Store, namespace: str, state: State, lake: ObjectStore) -> bool:
+def _is_started(store: Store, namespace: str, state: State, lake: ObjectStore) -> bool:
     """Whether the table may be written: it is known to be there, or nothing of an earlier one is."""
     with store.read(namespace) as tx:
         publication = tx.projections.publications(state.branch, [state.dataset]).get(state.dataset)

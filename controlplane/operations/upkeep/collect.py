@@ -222,7 +222,7 @@ def _sweep(store: Store, namespace: str, now: float, grace_s: float) -> dict[str
         try:
             used = _used(snapshot_tx)
         except CorruptNode:
-            if _has_begun_since(store, namespace, number):
+            if _has_started_since(store, namespace, number):
                 return {}  # another collection was here: its nodes are gone, and it does what this one would
             raise
         unused = list(islice((digest for digest in _stored(snapshot_tx) if digest not in used), NODES_A_COLLECTION))
@@ -235,7 +235,7 @@ def _sweep(store: Store, namespace: str, now: float, grace_s: float) -> dict[str
     return {"nodes": dropped, "nodes_in_use": len(used), "superseded": given_up}
 
 
-def _has_begun_since(store: Store, namespace: str, number: int) -> bool:
+def _has_started_since(store: Store, namespace: str, number: int) -> bool:
     with store.read(namespace) as tx:
         return tx.upkeep.collections() > number
 

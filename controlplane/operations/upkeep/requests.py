@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import TypeAlias
 
 from controlplane.core.model.answers import CollectAnswer, FindingEntry, FsckAnswer
+from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
-from controlplane.operations.noting import note_change
 from controlplane.operations.projections import compaction
 from controlplane.operations.upkeep.collect import Collected, Forget, collect
 from controlplane.operations.upkeep.fsck import LIMIT, REPAIRED, Finding, RowCheck, fsck

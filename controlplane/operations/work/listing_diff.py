@@ -213,19 +213,19 @@ def _unzipped(lake: ObjectStore, path: str) -> Iterator[bytes]:
 
 
 def _lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    begun: list[bytes] = []
+    started: list[bytes] = []
     size = 0
     for block in blocks:
         *ends, rest = block.split(b"\n")
         for end in ends:
-            yield b"".join((*begun, end, b"\n"))
-            begun.clear()
+            yield b"".join((*started, end, b"\n"))
+            started.clear()
             size = 0
-        begun.append(rest)
+        started.append(rest)
         size += len(rest)
         if size > LINE_BYTES:
             raise Damaged(f"a line of it has more than {LINE_BYTES} bytes")
-    if any(begun):
+    if any(started):
         raise Damaged("its last line has no end")
 
 

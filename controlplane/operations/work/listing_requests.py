@@ -56,7 +56,7 @@ def ask_for_plan(ctx: Context, branch: str, nodes: Iterable[Source], plan: str) 
         shared = tx.listings.get(node.listing for node in chosen)
         due = [node for node in chosen if not _is_new(shared.get(node.listing), tx.now())]
         for id in {node.listing for node in due}:
-            tx.listings.put(plan_listings.begun(plan, id, shared.get(id), tx.now()))
+            tx.listings.put(plan_listings.started(plan, id, shared.get(id), tx.now()))
         own = [replace(node, listing=plan_listings.id_of(plan, node.listing)) for node in due]
         requests = replace(_requests_of(tx, branch, own, shared, unseen), plan=plan)
         listings.dispatch(tx, branch, own, requests.demand)

@@ -53,12 +53,12 @@ def request(tx: Tx, nodes: Iterable[Source], *, accept_deletes: bool = False, is
 
 
 def _requested(tx: Tx, current: Sequence[Listing]) -> Iterator[Listing]:
-    begun = _begun(tx, {_key(listing.id, listing.requested): listing.id for listing in current if listing.is_open})
+    started = _started(tx, {_key(listing.id, listing.requested): listing.id for listing in current if listing.is_open})
     for listing in current:
-        yield replace(listing, requested=(listing.requested if listing.id in begun else listing.served) + 1)
+        yield replace(listing, requested=(listing.requested if listing.id in started else listing.served) + 1)
 
 
-def _begun(tx: Tx, tasks: Mapping[bytes, bytes]) -> set[bytes]:
+def _started(tx: Tx, tasks: Mapping[bytes, bytes]) -> set[bytes]:
     """The listings whose tasks are running."""
     return {tasks[key] for key, task in tx.queue.tasks(tasks).items() if task.state == "running"}
 
@@ -143,8 +143,10 @@ def to_queue(
         if is_open(current.get(node.listing)):
             by_listing.setdefault(node.listing, []).append(node)
     later = [current[id] for id in by_listing if current[id].requested > current[id].served + 1]
-    begun = _begun(tx, {_key(listing.id, listing.requested - 1): listing.id for listing in later}) if later else set()
-    groups = {id: sorted(group, key=lambda n: n.dataset) for id, group in by_listing.items() if id not in begun}
+    started = (
+        _started(tx, {_key(listing.id, listing.requested - 1): listing.id for listing in later}) if later else set()
+    )
+    groups = {id: sorted(group, key=lambda n: n.dataset) for id, group in by_listing.items() if id not in started}
     demands = tx.queue.demanded(branch, [demanding(group[0].dataset) for group in groups.values()]) if groups else {}
     listing_tasks, turns = [], Counter[str]()
     for id, group in groups.items():

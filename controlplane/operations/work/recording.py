@@ -162,12 +162,12 @@ class Recording:
             request = self._request(bytes.fromhex(result["task"]))
             outcome = listings.take_in(self.tx, self._list_job, request, self.found[result["task"]])
             if outcome.event is not None:
-                self._tell_listing(outcome.event)
+                self._report_listing(outcome.event)
                 self._count("task.other", _keys([result]))
             self.is_news |= outcome.is_news
         self.is_news |= len(results) < len(self.attempt.tasks)
 
-    def _tell_listing(self, event: Event) -> None:
+    def _report_listing(self, event: Event) -> None:
         """Under the name of the source that was listed; others may share its location."""
         self._events.append(replace(event, dataset=self.attempt.dataset))
 
@@ -245,7 +245,7 @@ class Recording:
             is_live = self.tx.queue.finish(self.attempt.id, [key])
             event = listings.fail(self.tx, self._list_job, self._request(key), error) if is_live else None
             if event is not None:
-                self._tell_listing(event)
+                self._report_listing(event)
         elif self.tx.queue.fail(self.attempt.id, key, self._here(error)):
             body = {"message": error["message"], "partition": self.tasks[key].partition}
             self._count("task.failed", [key], body)

@@ -44,7 +44,7 @@ def abandon(ctx: Context, attempt: Attempt, *, reason: str, fault: Fault = "cras
     return _abandon(ctx, attempt, reason, fault)
 
 
-def abandon_looks(ctx: Context, *, reason: str) -> None:
+def abandon_probes(ctx: Context, *, reason: str) -> None:
     """End the attempts at listings and the like of workers that are gone. Their tasks go back to the queue."""
     with ctx.store.read(ctx.namespace) as tx:
         left = [attempt for attempt in tx.queue.attempts().values() if attempt.kind in LOOKS]

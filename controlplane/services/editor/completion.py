@@ -86,17 +86,17 @@ def _merged(schema: Mapping[str, Any], beside: Mapping[str, str]) -> Mapping[str
 
 def _keys(meant: Meaning, spot: Spot) -> Iterator[Candidate]:
     if spot.path[-1:] == ("inputs",):
-        yield from _datasets(meant, spot.begun, "dataset", ": ")
+        yield from _datasets(meant, spot.typed, "dataset", ": ")
         return
     schema = schema_of(spot.path, spot.beside)
     for key, value in schema.get("properties", {}).items():
-        if key not in spot.beside or key == spot.begun:
-            yield Candidate(key, "key", value.get("description", ""), f"{key}: ", len(spot.begun))
+        if key not in spot.beside or key == spot.typed:
+            yield Candidate(key, "key", value.get("description", ""), f"{key}: ", len(spot.typed))
 
 
 def _values(meant: Meaning, spot: Spot, component: str, columns: Columns) -> Iterator[Candidate]:
     if spot.key in OF_DATASETS:
-        yield from _datasets(meant, spot.begun, "dataset", "")
+        yield from _datasets(meant, spot.typed, "dataset", "")
         return
     if spot.key in OF_COLUMNS and len(spot.path) > 1:
         yield from _own_columns(meant, component, spot, columns)
@@ -106,31 +106,31 @@ def _values(meant: Meaning, spot: Spot, component: str, columns: Columns) -> Ite
     value = _items(value)
     words = value.get("enum") or (["true", "false"] if value.get("type") == "boolean" else [])
     for word in words:
-        yield Candidate(str(word), "word", "default" if word == value.get("default") else "", "", len(spot.begun))
+        yield Candidate(str(word), "word", "default" if word == value.get("default") else "", "", len(spot.typed))
 
 
 # --- datasets and columns --------------------------------------------------------------------------
 
 
-def _datasets(meant: Meaning, begun: str, kind: Kind, behind: str) -> Iterator[Candidate]:
+def _datasets(meant: Meaning, typed: str, kind: Kind, behind: str) -> Iterator[Candidate]:
     for name in meant.names():
-        yield Candidate(name, kind, "dataset", f"{name}{behind}", len(begun))
+        yield Candidate(name, kind, "dataset", f"{name}{behind}", len(typed))
 
 
 def _own_columns(meant: Meaning, component: str, spot: Spot, columns: Columns) -> Iterator[Candidate]:
     for name, kind in columns(f"{meant.dataflow}.{component}").items():
-        yield Candidate(name, "column", kind, "", len(spot.begun))
+        yield Candidate(name, "column", kind, "", len(spot.typed))
 
 
 def _in_sql(meant: Meaning, component: str, spot: Spot, text: str, columns: Columns) -> Iterator[Candidate]:
     """Behind `alias.` the columns of its table; else datasets, columns of the tables that are named, parameters."""
-    owner, dot, rest = spot.begun.rpartition(".")
+    owner, dot, rest = spot.typed.rpartition(".")
     named = _tables(meant, component, text)
     if dot and (dataset := _of_alias(meant, component, text, owner) or meant.resolve(owner, component)):
         for name, kind in columns(dataset).items():
             yield Candidate(name, "column", kind, "", len(rest))
         return
-    yield from _datasets(meant, spot.begun, "dataset", "")
+    yield from _datasets(meant, spot.typed, "dataset", "")
     if dot:
         return
     offered = set[str]()
@@ -138,11 +138,11 @@ def _in_sql(meant: Meaning, component: str, spot: Spot, text: str, columns: Colu
         for name, kind in columns(dataset).items():
             if name not in offered:
                 offered.add(name)
-                yield Candidate(name, "column", f"{kind} of {dataset}".strip(), "", len(spot.begun))
+                yield Candidate(name, "column", f"{kind} of {dataset}".strip(), "", len(spot.typed))
     node = meant.nodes.get(f"{meant.dataflow}.{component}")
     if node is not None and node.is_transform:
         for name, _ in node.body.params:
-            yield Candidate(f":{name}", "parameter", "parameter", "", len(spot.begun))
+            yield Candidate(f":{name}", "parameter", "parameter", "", len(spot.typed))
 
 
 def _tables(meant: Meaning, component: str, text: str) -> list[str]:

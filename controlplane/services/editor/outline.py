@@ -21,11 +21,11 @@ _BLOCK = re.compile(r" *[|>][-+0-9]* *(#.*)?$")
 class Spot:
     """`path`: the keys around the place, outermost first. `key`: the key whose value stands there; empty where a key
     itself does. `beside`: keys of the same mapping, with values that are plain words. `is_text`: within a text of
-    several lines, or of one that is SQL. `begun`: the word before the place."""
+    several lines, or of one that is SQL. `typed`: the word before the place."""
 
     path: tuple[str, ...]
     key: str = ""
-    begun: str = ""
+    typed: str = ""
     beside: dict[str, str] = field(default_factory=dict)
     is_text: bool = False
 
@@ -42,7 +42,7 @@ def spot(text: str, line: int, column: int) -> Spot:
     lines = lines_of(text)[:line]
     before = lines[-1][: column - 1] if lines else ""
     above = lines[:-1]
-    word = _begun(before)
+    word = _typed(before)
     parents, block = _parents(above, _indent_of(before))
     if block:
         return Spot(_path(parents[:-1]), parents[-1].key, word, is_text=True)
@@ -62,7 +62,7 @@ def spot(text: str, line: int, column: int) -> Spot:
     return Spot(_path(parents), "", word, _beside(text, line, _indent_of(before)))
 
 
-def _begun(before: str) -> str:
+def _typed(before: str) -> str:
     """The word that a line ends with; dots belong to it."""
     start = len(before)
     while start and (before[start - 1].isalnum() or before[start - 1] in "_."):

@@ -300,7 +300,7 @@ class _Attempts:
         read = task_input.schema if slot is None else _read(self.task.node, slot, task_input.schema)
         declared = read if slot is None else self.columns.of_dataset(slot.dataset)
         rows = tuple(_rows([_values(read, row, str(self.task.node.spark["timezone"])) for row in some]))
-        return Given(task_input.name, NOWHERE, rows, "" if _is_told(read, declared, rows) else ddl(read))
+        return Given(task_input.name, NOWHERE, rows, "" if _is_reported(read, declared, rows) else ddl(read))
 
 
 def _read(node: Transform, slot: Slot, schema: Schema) -> Schema:
@@ -323,7 +323,7 @@ def _values(schema: Schema, row: Mapping[str, Json], timezone: str) -> dict[str,
     return values
 
 
-def _is_told(read: Schema, declared_schema: Schema | None, rows: Sequence[ExampleRow]) -> bool:
+def _is_reported(read: Schema, declared_schema: Schema | None, rows: Sequence[ExampleRow]) -> bool:
     """Whether a test knows the types without a `schema`: from the blueprint, or else from the rows."""
     types = {field["name"]: field["type"] for field in read["fields"]}
     if declared_schema is not None:

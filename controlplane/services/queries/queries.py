@@ -110,10 +110,10 @@ def answer(
     """The first rows. Raises QueryRefused, QueryLimit, QueryCancelled, QueriesBusy, QueryCrashed, EngineUnavailable,
     NotFound, GenerationGone."""
     with ExitStack() as ends:
-        begun = _begin(ctx, queries, branch, request, cancel=cancel or Cancel(), ends=ends)
-        query_result = begun.kept or begun.run_to_the_end()
-        read = _Read(begun.id, query_result, begun.generations, is_cached=begun.kept is not None)
-        return _page(ctx, queries, begun.session, read, after=0, bounds=bounds)
+        started = _begin(ctx, queries, branch, request, cancel=cancel or Cancel(), ends=ends)
+        query_result = started.kept or started.run_to_the_end()
+        read = _Read(started.id, query_result, started.generations, is_cached=started.kept is not None)
+        return _page(ctx, queries, started.session, read, after=0, bounds=bounds)
 
 
 def kept_result(
@@ -121,8 +121,8 @@ def kept_result(
 ) -> KeptResult:
     """All rows, where they are kept. Raises as `answer`."""
     with ExitStack() as ends:
-        begun = _begin(ctx, queries, branch, request, cancel=cancel or Cancel(), ends=ends)
-        return begun.kept or begun.run_to_the_end()
+        started = _begin(ctx, queries, branch, request, cancel=cancel or Cancel(), ends=ends)
+        return started.kept or started.run_to_the_end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +136,12 @@ class Stream:
 def stream(ctx: Context, queries: Queries, branch: str, request: QueryRequest, *, cancel: Cancel) -> Stream:
     """As `answer`, in pieces as they come. An error of the first piece is raised here."""
     with ExitStack() as ends:
-        begun = _begin(ctx, queries, branch, request, cancel=cancel, ends=ends)
-        pieces = queries.results.stream(begun.kept) if begun.kept else begun.run()
+        started = _begin(ctx, queries, branch, request, cancel=cancel, ends=ends)
+        pieces = queries.results.stream(started.kept) if started.kept else started.run()
         first = next(pieces, b"")
         rest = _rest(first, pieces, ends.pop_all())
         next(rest)  # it has begun, so that it ends what it holds whether or not anybody reads
-        return Stream(begun.generations, rest)
+        return Stream(started.generations, rest)
 
 
 def _rest(first: bytes, pieces: Iterator[bytes], ends: ExitStack) -> Generator[bytes, None, None]:
@@ -204,7 +204,7 @@ def cancel(ctx: Context, queries: Queries, id: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
+class _StartedQuery:
     """A query whose tables are known. `kept`: its result, if it is there already."""
 
     session: QuerySession
@@ -248,7 +248,7 @@ def _begin(
     *,
     cancel: Cancel,
     ends: ExitStack,
-) -> _Begun:
+) -> _StartedQuery:
     ends.enter_context(queries.running.running(user(ctx), request.id, cancel))
     engine = queries.of(request.engine)
     session = ends.enter_context(engine.session(user(ctx), cancel, timeout_s=request.timeout_s))
@@ -267,7 +267,7 @@ def _begin(
         }
         audit.note_read(ctx, "query", table.branch, table.state.dataset, what)
     place = _place(ctx, id)
-    return _Begun(session, queries.results, request, tables=tables, id=id, place=place, kept=cached, read=read)
+    return _StartedQuery(session, queries.results, request, tables=tables, id=id, place=place, kept=cached, read=read)
 
 
 def user(ctx: Context) -> str:

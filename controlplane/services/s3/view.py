@@ -194,16 +194,16 @@ class _Listing:
                 yield S3Object(folder + name, size, etag, at, source)
 
     def _point(self, table: Table) -> Point:
-        if self._is_begun(table):
+        if self._is_started(table):
             return Generation(self._begin.generation)
         if table.generation is not None:
             return table.generation
         time = table.ref.time
         return self._moment if time is None or time.milliseconds > self._moment.milliseconds else time
 
-    def _is_begun(self, table: Table) -> bool:
+    def _is_started(self, table: Table) -> bool:
         return self._begin.generation > 0 and self._begin.after.startswith(table.folder)
 
     def _check_there(self, table: Table) -> None:
-        if self._is_begun(table):
+        if self._is_started(table):
             raise NoSuchListing(f"{table.folder} of the time when this listing began is not kept any more; list again")

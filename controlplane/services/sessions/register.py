@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from controlplane.services.sessions.port import SparkServers
     from controlplane.services.sessions.sessions import SparkSessions
 
-LOOKS_S = 1.0  # between looks at the tokens of sessions
+PROBE_S = 1.0  # between looks at the tokens of sessions
 NO_SESSIONS = (
     "Spark sessions run code of their users in a process of the service's user, which HEADGATE_POOL=local allows "
     "without HEADGATE_DRIVER_USER: read the datasets with your own Spark through the S3 view"
@@ -73,6 +73,6 @@ def _end_without_token(store: Store, sessions: SparkSessions, ended: threading.E
     from controlplane.core.errors import HeadgateError
     from controlplane.services.sessions.sessions import end_without_token
 
-    while not ended.wait(LOOKS_S):
+    while not ended.wait(PROBE_S):
         with suppress(HeadgateError, OSError):
             end_without_token(store, sessions)

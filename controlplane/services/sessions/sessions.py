@@ -21,10 +21,10 @@ from controlplane.core.model.reads import Read
 from controlplane.core.model.states import State
 from controlplane.core.rights import may
 from controlplane.operations import known_fragments
+from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, tokens
 from controlplane.operations.inspect import time_travel
-from controlplane.operations.noting import note_change
 from controlplane.ports.store import Store, Tx
 from controlplane.services.sessions.port import NoServers, Note, SparkServers
 from dataplane.contract.queries import SparkTable

@@ -128,7 +128,7 @@ class Part:
             found &= table.c[name] == value
         return found
 
-    def _told_in(self, table: Table, branch: str) -> ColumnElement[bool]:
+    def _events_in(self, table: Table, branch: str) -> ColumnElement[bool]:
         """The rows of this namespace that belong to the branch or to none."""
         return self._mine(table) & table.c.branch.in_((NO_BRANCH, branch))
 

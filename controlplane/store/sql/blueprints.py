@@ -120,7 +120,7 @@ class SqlBlueprints(Part):
         self._snapshots.note_move("dataflow", branch, dataflow, [row.last_number, True])
         prefix = f"{dataflow}."
         self._queue.drop_demands_below(branch, prefix)
-        named = [(table, table.c.dataset) for table in (db.problems, db.begun, db.holds)] + [
+        named = [(table, table.c.dataset) for table in (db.problems, db.unfinished, db.holds)] + [
             (db.pauses, db.pauses.c.target)
         ]
         for table, column in named:
@@ -216,7 +216,7 @@ class SqlAuditTrail(SqlReads):
         self, branch: str | None, limit: int = 100, *, since: float = 0.0, until: float | None = None
     ) -> tuple[Change, ...]:
         self._write_changes()
-        ours = self._mine(db.changes) if branch is None else self._told_in(db.changes, branch)
+        ours = self._mine(db.changes) if branch is None else self._events_in(db.changes, branch)
         told = select(db.changes).where(ours, db.changes.c.at >= since)
         if until is not None:
             told = told.where(db.changes.c.at < until)

@@ -22,7 +22,7 @@ from controlplane.store.sql.snapshots import NOW, SqlSnapshots
 from controlplane.store.sql.states import publication_row
 
 BY_DATAFLOW = (db.dataflows, db.revisions, db.uids)
-BY_DATASET = (db.heads, db.states, db.buildings, db.begun, db.pins, db.problems, db.forces, db.holds)
+BY_DATASET = (db.heads, db.states, db.buildings, db.unfinished, db.pins, db.problems, db.forces, db.holds)
 OTHERS = (db.pauses, db.targets, db.wishes, db.marks, db.alerts, db.messages, db.links, db.shared_tables)
 COPIED = (*BY_DATAFLOW, db.heads, db.states, db.pins, db.forces, db.holds, db.pauses)  # to a branch of a branch
 

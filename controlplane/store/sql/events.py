@@ -13,7 +13,7 @@ from controlplane.core.model.access import Token
 from controlplane.core.model.driver_ends import EXPECTED
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import CLAIMED, Event
-from controlplane.core.rights import Narrowing
+from controlplane.core.rights import TokenScope
 from controlplane.store.rules import is_of_flows
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import OpenTransaction, Part, dump
@@ -46,7 +46,7 @@ class SqlEvents(Part):
 
     def newer(self, branch: str | None, after: int, limit: int = 1000) -> tuple[Event, ...]:
         self._write_events()
-        told = self._mine(db.events) if branch is None else self._told_in(db.events, branch)
+        told = self._mine(db.events) if branch is None else self._events_in(db.events, branch)
         newer = select(db.events).where(told, db.events.c.id > after).order_by(db.events.c.id).limit(limit)
         return tuple(_event(row) for row in self._rows(newer))
 
@@ -69,7 +69,7 @@ class SqlEvents(Part):
 
     def count(self, branch: str, after: int, flows: Collection[str] | None = None) -> dict[str, int]:
         self._write_events()
-        newer = self._told_in(db.events, branch) & (db.events.c.id > after)
+        newer = self._events_in(db.events, branch) & (db.events.c.id > after)
         groups = (db.events.c.kind,) if flows is None else (db.events.c.kind, db.events.c.dataset)
         rows = self._rows(select(*groups, func.sum(db.events.c.n).label("total")).where(newer).group_by(*groups))
         sums: dict[str, int] = {}
@@ -188,7 +188,7 @@ def _token(row: Row[Any]) -> Token:
         at=row.at,
         expires=row.expires,
         revoked=row.revoked,
-        within=Narrowing(**{kind: tuple(patterns) for kind, patterns in json.loads(row.narrowed).items()}),
+        within=TokenScope(**{kind: tuple(patterns) for kind, patterns in json.loads(row.narrowed).items()}),
         parent=row.parent or "",
         used=row.used,
     )
@@ -210,6 +210,6 @@ def _token_row(token: Token) -> dict[str, Any]:
     }
 
 
-def _patterns(within: Narrowing) -> dict[str, tuple[str, ...]]:
+def _patterns(within: TokenScope) -> dict[str, tuple[str, ...]]:
     every = {"dataflows": within.dataflows, "datasets": within.datasets, "branches": within.branches}
     return {kind: patterns for kind, patterns in every.items() if patterns}

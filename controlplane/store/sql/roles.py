@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from controlplane.core.rights import NamedRole, Narrowing
+from controlplane.core.rights import NamedRole, TokenScope
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part, dump
 
@@ -29,7 +29,7 @@ class SqlRoles(Part):
 
 
 def _role(row: Row[Any]) -> NamedRole:
-    within = Narrowing(**{kind: tuple(patterns) for kind, patterns in json.loads(row.narrowed).items()})
+    within = TokenScope(**{kind: tuple(patterns) for kind, patterns in json.loads(row.narrowed).items()})
     return NamedRole(row.name, frozenset(json.loads(row.permissions)), within, actor=row.actor, at=row.at)
 
 

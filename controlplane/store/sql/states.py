@@ -30,7 +30,7 @@ from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.json_values import JsonValue
 from controlplane.core.model.pins import ColumnHistory, Pin, Widening
-from controlplane.core.model.projections import NO_WISH, Publication, Target
+from controlplane.core.model.projections import NO_REQUEST, Publication, Target
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import OpenTransaction, Part, dump, dump_optional, load_optional
@@ -41,7 +41,7 @@ from controlplane.store.sql.statements import equal, one_of, over_main, update_r
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema
 
-_STATE, _HEAD, _HALF, _BEGUN = db.states.c, db.heads.c, db.buildings.c, db.begun.c
+_STATE, _HEAD, _HALF, _RUN = db.states.c, db.heads.c, db.buildings.c, db.unfinished.c
 
 
 def _all_and_some(statement: Select[Any], column: Column[Any]) -> tuple[Select[Any], Select[Any]]:
@@ -70,15 +70,15 @@ def _unfinished(*names: ColumnElement[bool]) -> CompoundSelect[Any]:
     """Runs under way have no root, and states in place of inputs. `names`: conditions of both tables."""
     nothing = cast(null(), _HALF.root.type)
     halves = select(_HALF.branch, _HALF.dataset, _HALF.lineage, _HALF.inputs, _HALF.root, _HALF.schema, _HALF.cut)
-    runs = select(_BEGUN.branch, _BEGUN.dataset, _BEGUN.lineage, _BEGUN.states, nothing, nothing, _BEGUN.cut)
+    runs = select(_RUN.branch, _RUN.dataset, _RUN.lineage, _RUN.states, nothing, nothing, _RUN.cut)
     of_halves, of_runs = names or (true(), true())
     return union_all(
-        halves.where(equal(db.buildings, "branch"), of_halves), runs.where(equal(db.begun, "branch"), of_runs)
+        halves.where(equal(db.buildings, "branch"), of_halves), runs.where(equal(db.unfinished, "branch"), of_runs)
     )
 
 
 _UNFINISHED = _unfinished()
-_UNFINISHED_SOME = _unfinished(one_of(_HALF.dataset), one_of(_BEGUN.dataset))
+_UNFINISHED_SOME = _unfinished(one_of(_HALF.dataset), one_of(_RUN.dataset))
 _MARK = db.marks.c
 _NEWER_MARKS = select(_MARK.name, _MARK.at).where(
     equal(db.marks), _MARK.at > bind("after", type_=BigInteger), one_of(_MARK.branch, "branches")
@@ -213,7 +213,7 @@ class SqlStates(SqlHolds):
         self._mark(branch, dataset)
         if branch == MAIN:
             before = self._row_of(db.pins, branch=MAIN, dataset=dataset)
-            self._snapshots.note_move("pin", MAIN, dataset, _pin_told(before))
+            self._snapshots.note_move("pin", MAIN, dataset, _reported_pin(before))
         row = {"branch": branch, "dataset": dataset, "settings": pin.settings}
         told = {"schema": dump(pin.schema), "widened": _pin_text(pin)}
         self._upsert(db.pins, [{**row, **told}])
@@ -224,9 +224,9 @@ class SqlStates(SqlHolds):
         self, branch: str, datasets: Iterable[str] | None = None
     ) -> tuple[dict[str, PartialState], dict[str, UnfinishedRun]]:
         rows = list(self._all_or_some((_UNFINISHED, _UNFINISHED_SOME), datasets, of_branch=branch))
-        halves, begun = [r for r in rows if r.root is not None], [r for r in rows if r.root is None]
+        halves, unfinished = [r for r in rows if r.root is not None], [r for r in rows if r.root is None]
         schemas = self._schemas(row.schema for row in halves if row.schema is not None)
-        return {r.dataset: _building(r, schemas) for r in halves}, {r.dataset: _begun(r) for r in begun}
+        return {r.dataset: _building(r, schemas) for r in halves}, {r.dataset: _unfinished_run(r) for r in unfinished}
 
     def put_building(self, building: PartialState) -> None:
         self._mark(building.branch, building.dataset)
@@ -246,18 +246,18 @@ class SqlStates(SqlHolds):
         found = {(row.dataset, row.seq): row for row in own_last if (row.dataset, row.seq) in wanted}
         return self._read_states(list(found.values()))
 
-    def put_begun(self, begun: UnfinishedRun) -> None:
+    def put_unfinished(self, unfinished: UnfinishedRun) -> None:
         self._queue.lock()  # who ends a run ends its tasks as well: both in one order
-        self._mark(begun.branch, begun.dataset)
-        self._upsert(db.begun, [_begun_row(begun)])
+        self._mark(unfinished.branch, unfinished.dataset)
+        self._upsert(db.unfinished, [_unfinished_row(unfinished)])
 
-    def drop_begun(self, branch: str, datasets: Iterable[str]) -> None:
+    def drop_unfinished(self, branch: str, datasets: Iterable[str]) -> None:
         names = list(datasets)
         if not names:
             return
         self._queue.lock()
         self._mark(branch, *names)
-        self._delete_among(db.begun, "dataset", names, branch=branch)
+        self._delete_among(db.unfinished, "dataset", names, branch=branch)
 
     def marked(self, branch: str, after: int) -> tuple[int, frozenset[str]]:
         sources = {NO_BRANCH, MAIN, branch} if self._snapshots.base(branch) is None else {branch}
@@ -307,7 +307,7 @@ def _pin(row: Row[Any]) -> Pin | None:
     return Pin(row.settings, json.loads(row.schema), *_pin_parts(row.widened))
 
 
-def _pin_told(row: Row[Any] | None) -> JsonValue:
+def _reported_pin(row: Row[Any] | None) -> JsonValue:
     """As it is kept for pinned branches."""
     return None if row is None else [row.settings.hex(), row.schema, row.widened]
 
@@ -358,17 +358,17 @@ def _building_row(building: PartialState, schema: bytes | None, at: float) -> di
     }
 
 
-def _begun(row: Row[Any]) -> UnfinishedRun:
+def _unfinished_run(row: Row[Any]) -> UnfinishedRun:
     return UnfinishedRun(row.branch, row.dataset, row.lineage, json.loads(row.inputs), _cut(row.cut))
 
 
-def _begun_row(begun: UnfinishedRun) -> dict[str, Any]:
+def _unfinished_row(unfinished: UnfinishedRun) -> dict[str, Any]:
     return {
-        "branch": begun.branch,
-        "dataset": begun.dataset,
-        "lineage": begun.lineage,
-        "states": dump(dict(begun.states)),
-        "cut": _cut_text(begun.cut),
+        "branch": unfinished.branch,
+        "dataset": unfinished.dataset,
+        "lineage": unfinished.lineage,
+        "states": dump(dict(unfinished.states)),
+        "cut": _cut_text(unfinished.cut),
     }
 
 
@@ -433,7 +433,7 @@ def publication_row(publication: Publication) -> dict[str, Any]:
 def _target(row: Row[Any]) -> Target:
     error = load_optional(row.error)
     of = (row.branch, row.component, row.identity, row.root, row.generation)
-    return Target(*of, error, row.order or 0, row.wish or NO_WISH)
+    return Target(*of, error, row.order or 0, row.wish or NO_REQUEST)
 
 
 def _target_row(target: Target) -> dict[str, Any]:

@@ -165,14 +165,14 @@ class SqlStore:
 
     @contextmanager
     def begin(self, namespace: str = "default") -> Iterator[Tx]:
-        with _faults_told(), self._engines.writer.begin() as connection:
+        with _reported_faults(), self._engines.writer.begin() as connection:
             tx = self._transaction(connection, namespace, is_writing=True)
             yield tx
             tx.flush()
 
     @contextmanager
     def read(self, namespace: str = "default") -> Iterator[Tx]:
-        with _faults_told(), self._engines.reader.begin() as connection:
+        with _reported_faults(), self._engines.reader.begin() as connection:
             yield self._transaction(connection, namespace, is_writing=False)
 
     def _transaction(self, connection: Connection, namespace: str, *, is_writing: bool) -> SqlTx:
@@ -184,7 +184,7 @@ class SqlStore:
 
 
 @contextmanager
-def _faults_told() -> Iterator[None]:
+def _reported_faults() -> Iterator[None]:
     """Faults that another try may survive are OSErrors for who does not know about databases."""
     try:
         yield

@@ -186,7 +186,7 @@ buildings = _table(
     _text("cut"),
     _time("at"),
 )
-begun = _table("begun", _key("branch"), _key("dataset"), _digest("lineage"), _text("states"), _text("cut"))
+unfinished = _table("begun", _key("branch"), _key("dataset"), _digest("lineage"), _text("states"), _text("cut"))
 marks = _table("marks", _key("branch"), _key("name"), _count("at"), clustered=True)
 Index("marks_at", marks.c.namespace, marks.c.at)
 pins = _table(

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Row, delete
 
 from controlplane.core.model.trust import TrustRule
-from controlplane.core.rights import Narrowing
+from controlplane.core.rights import TokenScope
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part, dump
 
@@ -35,7 +35,7 @@ class SqlTrustRules(Part):
 
 def _rule(row: Row[Any]) -> TrustRule:
     claims = {name: tuple(patterns) for name, patterns in json.loads(row.claims).items()}
-    within = Narrowing(**{kind: tuple(patterns) for kind, patterns in json.loads(row.narrowed).items()})
+    within = TokenScope(**{kind: tuple(patterns) for kind, patterns in json.loads(row.narrowed).items()})
     return TrustRule(
         name=row.name,
         id=row.id,

@@ -81,9 +81,11 @@ class SqlUpkeep(SqlPacks):
             for row in self._paged(newest, of.branch, of.dataset):
                 for _, root, _ in json.loads(row.inputs).values():
                     yield Pointer("input", row.dataset, bytes.fromhex(root), row.branch)
-        begun = db.begun.c
+        unfinished = db.unfinished.c
         for row in self._paged(
-            select(begun.branch, begun.dataset, begun.cut).where(self._mine(db.begun)), begun.branch, begun.dataset
+            select(unfinished.branch, unfinished.dataset, unfinished.cut).where(self._mine(db.unfinished)),
+            unfinished.branch,
+            unfinished.dataset,
         ):
             if listed := json.loads(row.cut).get(row.dataset):  # of a read component; states hold on to theirs
                 yield Pointer("input", row.dataset, bytes.fromhex(listed), row.branch)

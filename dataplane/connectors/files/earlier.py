@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from dataplane.connectors.files.footers import footer_types
-from dataplane.connectors.files.verify import are_unchanged, local_file, open_source, told_path
+from dataplane.connectors.files.verify import are_unchanged, local_file, open_source, reported_path
 from dataplane.contract.claims import ParseTask
 from dataplane.contract.jobs import SourceJob
 from dataplane.contract.listings import SourceObject
@@ -27,7 +27,7 @@ def misread_columns(job: SourceJob, task: ParseTask) -> list[Misread]:
     be read."""
     misread: list[Misread] = []
     for source in task["objects"]:
-        path = told_path(source)
+        path = reported_path(source)
         with open_source(job, source, BUFFER_BYTES) as file:
             types = footer_types(file, path, job["format"])
         misread += _misread(path, types, task["columns"])

@@ -29,12 +29,12 @@ class FolderColumns:
     """The columns that folders of some files give. Each file has the text of each, and where the value comes from."""
 
     names: tuple[str, ...]
-    tells_empty: bool  # the format distinguishes an empty text from NULL
+    distinguishes_empty: bool  # the format distinguishes an empty text from NULL
 
     @staticmethod
     def of(objects: Iterable[SourceObject], format: str) -> FolderColumns:
         names = dict.fromkeys(key for source in objects for key, _ in source.get("folders", ()))
-        return FolderColumns(tuple(names), tells_empty=format != "csv")
+        return FolderColumns(tuple(names), distinguishes_empty=format != "csv")
 
     @property
     def kinds(self) -> str:
@@ -60,7 +60,7 @@ class FolderColumns:
         kind = column["type"]
         if not isinstance(kind, str) or kind in _UNCOMPARED:
             return own
-        if kind == "string" and not self.tells_empty:
+        if kind == "string" and not self.distinguishes_empty:
             own = F.coalesce(own, F.when(text == "", text))
         differing = _differing(column["name"], own, text).cast(type_of_column(column))
         return F.when(own.eqNullSafe(value), own).otherwise(differing)

@@ -22,7 +22,7 @@ from dataplane.connectors.files.loading import loaded
 from dataplane.connectors.files.numbers import NumberFacts, facts_of, is_number, read_facts
 from dataplane.connectors.files.options import encoding_of, has_header, reader
 from dataplane.connectors.files.times_of_day import as_texts, clock_columns, first_time
-from dataplane.connectors.files.verify import misread, open_source, plain, told_path
+from dataplane.connectors.files.verify import misread, open_source, plain, reported_path
 from dataplane.contract.claims import ObjectsTask, SourceClaim
 from dataplane.contract.jobs import SourceJob
 from dataplane.contract.joins import STRING, field_types, grow, join
@@ -87,7 +87,7 @@ def _of_footers(attempt: SparkAttempt[SourceClaim], objects: Sequence[SourceObje
 
 def _held_types(attempt: SparkAttempt[SourceClaim], source: SourceObject) -> tuple[str, dict[str, Type]]:
     attempt.check()
-    job, path = attempt.claim["job"], told_path(source)
+    job, path = attempt.claim["job"], reported_path(source)
     with open_source(job, source, BUFFER_BYTES) as file:
         types = footers.footer_types(file, path, job["format"])
     own: dict[str, Type] = {}
@@ -149,7 +149,7 @@ def _blaming(
             raise
         if misread_as := _misread(attempt.claim["job"], objects[0]):
             raise Failed(misread_as) from e
-        path = told_path(objects[0])
+        path = reported_path(objects[0])
         message = error["message"] if path in error["message"] else f"{path}: {error['message']}"
         raise Failed({**error, "message": message, "file": path}) from e
 

@@ -23,7 +23,7 @@ from dataplane.connectors.files.loading import PATH, loaded, loaded_labelled
 from dataplane.connectors.files.numbers import NOT_HELD, NUMBER_NOT_HELD
 from dataplane.connectors.files.options import CORRUPT, has_header, reader
 from dataplane.connectors.files.times_of_day import as_texts, clock_columns, error, first_times
-from dataplane.connectors.files.verify import one_of, open_source, told_path
+from dataplane.connectors.files.verify import one_of, open_source, reported_path
 from dataplane.contract.claims import ParseClaim, ParseTask
 from dataplane.contract.jobs import ParseJob, SourceJob
 from dataplane.contract.joins import field_types, join
@@ -170,7 +170,7 @@ class _Batch:
 
     def _unfit(self, source: SourceObject) -> TaskFailure | None:
         """A value of the file's folders that its column cannot have."""
-        return unfit(source, told_path(source), field_types(self._schema), self._inferred)
+        return unfit(source, reported_path(source), field_types(self._schema), self._inferred)
 
     def run(self, tasks: Sequence[ParseTask]) -> dict[str, Written]:
         """All these tasks as one job."""
@@ -242,9 +242,9 @@ class _Batch:
             return names
         if not has_header("csv", self._options):
             return names if own is None else names[: len(own)]
-        return tuple(own) if own is not None else self._asked_of_spark(session, source)
+        return tuple(own) if own is not None else self._asks_spark(session, source)
 
-    def _asked_of_spark(self, session: SparkSession, source: SourceObject) -> tuple[str, ...]:
+    def _asks_spark(self, session: SparkSession, source: SourceObject) -> tuple[str, ...]:
         """The header as Spark reads it, one file at a time: only for headers that the listing could not determine."""
         return tuple(loaded(self._attempt, session, reader(session, "csv", self._options), [source]).columns)
 
@@ -253,17 +253,17 @@ class _Batch:
     def _load(self, session: SparkSession, scan: Scan) -> DataFrame:
         """The rows of a scan as they are in its files, with the label and, where metadata or values of folders are
         needed, the facts of the file."""
-        is_told = bool(self._attempt.claim["job"]["metadata"] or scan.folders.names)
+        is_reported = bool(self._attempt.claim["job"]["metadata"] or scan.folders.names)
         source = reader(session, self._format, self._options)
         if self._drops:
             source = source.option("mode", "PERMISSIVE")
         schema = None if self._format == "binary" else self._typed(scan)
         rows = loaded_labelled(
-            self._attempt, session, source, scan.objects, schema, numbered=is_told, located=scan.has_nanos
+            self._attempt, session, source, scan.objects, schema, numbered=is_reported, located=scan.has_nanos
         )
         rows = self._numbers.read(rows, scan.columns, CORRUPT if self._drops else None)
         self._attempt.rename(_path_of_label(scan.objects))
-        if not is_told:
+        if not is_reported:
             return rows
         rows = rows.join(F.broadcast(self._objects(session, scan)), OBJECT)
         return rows.withColumn(CORRUPT, F.coalesce(F.col(_MISFIT), F.col(CORRUPT))) if self._drops else rows
@@ -273,7 +273,7 @@ class _Batch:
         folders, facts = scan.folders, []
         for number, (_, source) in enumerate(scan.objects):
             failure = self._unfit(source) if self._drops else None
-            common = (number, told_path(source), failure and failure.message, source["name"], source["modified_ms"])
+            common = (number, reported_path(source), failure and failure.message, source["name"], source["modified_ms"])
             facts.append((*common, *folders.row(source)))
         kinds = f"{OBJECT} INT, {PLACE} STRING, {_MISFIT} STRING, _source_name STRING, modified_ms BIGINT"
         rows = session.createDataFrame(facts, kinds + folders.kinds)
@@ -321,7 +321,7 @@ def _path_of_label(objects: Sequence[tuple[str, SourceObject]]) -> Callable[[str
 def other_types(job: SourceJob, source: SourceObject, schema: Schema) -> dict[str, FileType]:
     """The types that a file has of columns which are read under another type than that of `schema`. TaskFailure for
     one whose values that may not hold."""
-    path = told_path(source)
+    path = reported_path(source)
     with open_source(job, source, BUFFER_BYTES) as file:
         types = footer_types(file, path, job["format"])
     others = dict[str, FileType]()

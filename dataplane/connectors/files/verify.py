@@ -24,7 +24,7 @@ from dataplane.contract.jobs import SourceJob
 from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import TaskError
 from dataplane.errors import TaskFailure, error_of
-from dataplane.listing.encodings import codec_of, is_wide, looks_swapped
+from dataplane.listing.encodings import codec_of, is_swapped, is_wide
 from dataplane.storage.source_stores import ALL_BYTES, Access, is_remote, moved, open_object, open_root, root_of
 
 DOUBTFUL_NUMBERS = "doubtful numbers"
@@ -49,14 +49,14 @@ def open_source(job: SourceJob, source: SourceObject, buffer_bytes: int = ALL_BY
     return open(local_file(source["uri"]), "rb")
 
 
-def told_path(source: SourceObject) -> str:
+def reported_path(source: SourceObject) -> str:
     """A source file's place as users know it."""
     return source["uri"] if is_remote(source["uri"]) else local_file(source["uri"])
 
 
 def one_of(objects: Sequence[SourceObject]) -> str:
     """A task's file as users know it, or one of several."""
-    first = told_path(objects[0])
+    first = reported_path(objects[0])
     return first if len(objects) == 1 else f"{first} or one of {len(objects) - 1} files beside it"
 
 
@@ -87,7 +87,7 @@ def misread(
 ) -> TaskError | str | None:
     """The first place of a text file that its encoding does not allow; or where values are that Spark passes over.
     DOUBTFUL_NUMBERS where the file may have numbers that `number_types` do not hold; in JSON, that DOUBLE does not."""
-    path, options = told_path(source), users_options(job["options"])
+    path, options = reported_path(source), users_options(job["options"])
     look = _look_of(job["format"], options, number_types)
     unseen = DOUBTFUL_NUMBERS if number_types else None
     if path.endswith(_OPAQUE):
@@ -101,7 +101,7 @@ def misread(
         try:
             for chunk in _chunks(plain(file, path)):
                 if not chunks and is_wide(encoding):
-                    if looks_swapped(encoding, chunk):
+                    if is_swapped(encoding, chunk):
                         return _swapped(path, encoding)
                     decoder = codecs.getincrementaldecoder(codec_of(encoding, chunk))()
                 text = decoder.decode(chunk)
@@ -136,7 +136,7 @@ def _lines_in(job: SourceJob, source: SourceObject, chunks: int, error: UnicodeD
     files are text."""
     before = error.object[: error.start]
     with open_source(job, source) as file:
-        some = islice(_chunks(plain(file, told_path(source))), chunks)
+        some = islice(_chunks(plain(file, reported_path(source))), chunks)
         if not error.encoding.startswith(("utf-16", "utf-32")):
             return sum(chunk.count(b"\n") for chunk in some) + before.count(b"\n")
         decoder = codecs.getincrementaldecoder(error.encoding)("replace")

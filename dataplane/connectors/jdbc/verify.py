@@ -41,7 +41,7 @@ class Comparison:
     snapshot: str
     settings: ConnectorSettings
     _thread: ThreadPoolExecutor
-    _begun: RunningSums | None = None
+    _started: RunningSums | None = None
 
     def changed(self, listed: Sequence[SourceObject]) -> frozenset[str]:
         """Names of those that are another thing now. The first time, before any row is read, none: it is found out
@@ -49,18 +49,18 @@ class Comparison:
 
         A table that was rewritten or truncated meanwhile is empty in the snapshot, for us as for Spark.
         """
-        if self._begun is None:
-            self._begun = self._begin(listed)
+        if self._started is None:
+            self._started = self._begin(listed)
             return frozenset()
-        early = self._begun.result()
+        early = self._started.result()
         with self._within():
-            if early is not None and _storage(self.connection, self.settings) == self._begun.storage:
+            if early is not None and _storage(self.connection, self.settings) == self._started.storage:
                 return early & {source["name"] for source in listed}
             return self._moved(listed)
 
     @property
     def is_running(self) -> bool:
-        return self._begun is not None and self._begun.is_running
+        return self._started is not None and self._started.is_running
 
     def _begin(self, listed: Sequence[SourceObject]) -> RunningSums:
         with ExitStack() as held:

@@ -25,7 +25,7 @@ class Carrying:
     def __init__(self, connection: socket.socket, child: Child, *, silent_s: float, linger_s: float) -> None:
         connection.settimeout(silent_s)
         self._connection, self._child, self._linger_s = connection, child, linger_s
-        self._told_to_stop, self._stop = os.pipe()
+        self._stops, self._stop = os.pipe()
         self._is_over = threading.Event()
 
     def run(self) -> bool:
@@ -44,7 +44,7 @@ class Carrying:
             self._shut()
             down.join()
             os.close(self._stop)
-            os.close(self._told_to_stop)
+            os.close(self._stops)
         return is_kept
 
     def _up(self) -> bool:
@@ -78,8 +78,8 @@ class Carrying:
         """Nothing: it has ended, or we have."""
         ready = select.poll()
         ready.register(self._child.output, select.POLLIN | select.POLLHUP)
-        ready.register(self._told_to_stop, select.POLLIN)
-        if any(descriptor == self._told_to_stop for descriptor, _ in ready.poll()):
+        ready.register(self._stops, select.POLLIN)
+        if any(descriptor == self._stops for descriptor, _ in ready.poll()):
             return b""
         return os.read(self._child.output, PIPE_BYTES)
 

@@ -16,7 +16,7 @@ from dataplane.runtime.query_pod.carrying import Carrying
 from dataplane.runtime.query_pod.child import Child, Kind
 from dataplane.runtime.query_pod.greeting import nonce_of
 
-AT_THE_DOOR = 32  # connections that have not sent their token, or wait for their turn
+AT_THE_PORT = 32  # connections that have not sent their token, or wait for their turn
 LOOK_S = 1.0
 
 
@@ -37,7 +37,7 @@ class QueryPod:
     def __init__(self, listening: socket.socket, token: str, kind: Kind, patience: Patience) -> None:
         assert token, "nobody is known by nothing"
         self._listening, self._token, self._kind, self._patience = listening, token, kind, patience
-        self._door = threading.Semaphore(AT_THE_DOOR)
+        self._door = threading.Semaphore(AT_THE_PORT)
         self._turn = threading.Lock()
         self._counting = threading.Lock()
         self._known, self._since = 0, time.monotonic()  # callers with the token, and when the last one left

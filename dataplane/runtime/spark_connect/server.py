@@ -20,7 +20,7 @@ from dataplane.storage.lake import open_lake
 
 SERVICE = "SparkConnectService$"
 LOOK_S = 1.0  # between looks at whether Spark lives
-LOOKS_MS = 30_000  # between Spark's looks at sessions that are idle
+PROBE_MS = 30_000  # between Spark's looks at sessions that are idle
 
 
 class Server:
@@ -64,5 +64,5 @@ def _settings(order: ServerOrder) -> dict[str, str]:
         "spark.connect.grpc.binding.address": "127.0.0.1",  # it would listen on all of them
         "spark.connect.grpc.binding.port": "0",
         "spark.connect.session.manager.defaultSessionTimeout": f"{idle_ms}ms",  # closed, which `wait` sees
-        "spark.connect.session.manager.maintenanceInterval": f"{min(idle_ms, LOOKS_MS)}ms",
+        "spark.connect.session.manager.maintenanceInterval": f"{min(idle_ms, PROBE_MS)}ms",
     }

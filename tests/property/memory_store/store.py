@@ -132,7 +132,7 @@ class FlatTx(
             if b == branch and (name == dataflow or name.startswith(prefix)):
                 self._space.problems.pop((b, name), None)
                 self._space.pauses.pop((b, name), None)
-        shelves: tuple[CowDict[Named, Any], ...] = (self._space.begun, self._space.holds)
+        shelves: tuple[CowDict[Named, Any], ...] = (self._space.unfinished, self._space.holds)
         for shelf in shelves:
             for b, name in list(shelf):
                 if b == branch and (name == dataflow or name.startswith(prefix)):
@@ -277,7 +277,7 @@ class FlatTx(
         self, branch: str, datasets: Iterable[str] | None = None
     ) -> tuple[dict[str, PartialState], dict[str, UnfinishedRun]]:
         names = None if datasets is None else list(datasets)
-        return _of_branch(self._space.buildings, branch, names), _of_branch(self._space.begun, branch, names)
+        return _of_branch(self._space.buildings, branch, names), _of_branch(self._space.unfinished, branch, names)
 
     def put_building(self, building: PartialState) -> None:
         self._mark(building.branch, building.dataset)
@@ -294,14 +294,14 @@ class FlatTx(
                 found.update({(dataset, s.seq): s for s in self._space.states.get((home, dataset), ())})
         return tuple(s for key, s in found.items() if key in wanted)
 
-    def put_begun(self, begun: UnfinishedRun) -> None:
-        self._mark(begun.branch, begun.dataset)
-        self._space.begun[begun.branch, begun.dataset] = begun
+    def put_unfinished(self, unfinished: UnfinishedRun) -> None:
+        self._mark(unfinished.branch, unfinished.dataset)
+        self._space.unfinished[unfinished.branch, unfinished.dataset] = unfinished
 
-    def drop_begun(self, branch: str, datasets: Iterable[str]) -> None:
+    def drop_unfinished(self, branch: str, datasets: Iterable[str]) -> None:
         for dataset in datasets:
             self._mark(branch, dataset)
-            self._space.begun.pop((branch, dataset), None)
+            self._space.unfinished.pop((branch, dataset), None)
 
     def marked(self, branch: str, after: int) -> tuple[int, frozenset[str]]:
         told = (NO_BRANCH, MAIN, branch) if self._base(branch) is None else (branch,)
@@ -417,7 +417,7 @@ NAMES = {  # of the methods of each collaborator, and of those of `FlatTx` where
     ),
     "states": (
         "newest=states find=state_of commit=commit_state history unfinished put_building "
-        "drop_building settled put_begun drop_begun marked pinned_schemas pin_schema holds "
+        "drop_building settled put_unfinished drop_unfinished marked pinned_schemas pin_schema holds "
         "put_hold drop_holds"
     ),
     "traces": (

@@ -105,7 +105,7 @@ class NamespaceTables:
     source_partitions: CowDict[tuple[bytes, str], SourcePartition] = field(default_factory=CowDict)
     states: CowDict[Named, tuple[State, ...]] = field(default_factory=CowDict)  # oldest first
     buildings: CowDict[Named, PartialState] = field(default_factory=CowDict)
-    begun: CowDict[Named, UnfinishedRun] = field(default_factory=CowDict)
+    unfinished: CowDict[Named, UnfinishedRun] = field(default_factory=CowDict)
     marks: CowDict[Named, int] = field(default_factory=CowDict)
     pins: CowDict[Named, Pin] = field(default_factory=CowDict)
     holds: CowDict[Named, Hold] = field(default_factory=CowDict)

@@ -64,9 +64,9 @@ class MemoryCollected(MemorySnapshots):
         for one in made:
             for consumed in one.inputs.values():
                 yield Pointer("input", one.dataset, consumed.root, one.branch)
-        for begun in self._space.begun.values():
-            if begun.dataset in begun.cut:  # of a read component; states hold on to theirs
-                yield Pointer("input", begun.dataset, begun.cut[begun.dataset], begun.branch)
+        for unfinished in self._space.unfinished.values():
+            if unfinished.dataset in unfinished.cut:  # of a read component; states hold on to theirs
+                yield Pointer("input", unfinished.dataset, unfinished.cut[unfinished.dataset], unfinished.branch)
 
     def _building_pointers(self) -> Iterator[Pointer]:
         return (Pointer("building", b.dataset, b.root, b.branch) for b in self._space.buildings.values())

@@ -11,9 +11,9 @@ import pytest
 from anyio import CapacityLimiter
 
 from controlplane.api import feed
-from controlplane.api.living import LOOK_AGAIN_S, Living
+from controlplane.api.token_watch import LOOK_AGAIN_S, TokenWatch
 from controlplane.core.model.access import Token
-from controlplane.core.rights import NamedRole, Narrowing
+from controlplane.core.rights import NamedRole, TokenScope
 from controlplane.operations.context import Context
 from controlplane.operations.desired import roles, s3_keys, tokens, trust
 from tests.unit.api.world import World
@@ -100,7 +100,7 @@ def test_rights_that_changed_before_the_first_look_end_a_stream(world: World, ct
     assert token is not None
 
     async def has_ended_by_itself() -> bool:
-        with Living(ctx.store, CapacityLimiter(1)).watch(token.id, token.principal) as has_ended:
+        with TokenWatch(ctx.store, CapacityLimiter(1)).watch(token.id, token.principal) as has_ended:
             while not has_ended():
                 await asyncio.sleep(0)
         return True
@@ -220,10 +220,10 @@ def test_a_token_has_roles_that_there_are_and_that_go_together(
 
 def test_a_narrowed_role_beside_another_gives_nothing() -> None:
     """Whatever came of two changes at the same time."""
-    narrow = NamedRole("narrow", frozenset({"view", "data"}), Narrowing(dataflows=("shop",)), "", 0.0)
+    narrow = NamedRole("narrow", frozenset({"view", "data"}), TokenScope(dataflows=("shop",)), "", 0.0)
     alone = Token("", b"", "", ("narrow",), "", 0.0, roles=(narrow,))
     beside = Token("", b"", "", ("narrow", "admin"), "", 0.0, roles=(narrow,))
-    again = Token("", b"", "", ("narrow",), "", 0.0, within=Narrowing(branches=("main",)), roles=(narrow,))
+    again = Token("", b"", "", ("narrow",), "", 0.0, within=TokenScope(branches=("main",)), roles=(narrow,))
     assert alone.principal.within == narrow.within
     assert [one.principal.permissions for one in (beside, again)] == [frozenset(), frozenset()]
     assert Token("", b"", "", ("narrow",), "", 0.0).principal.permissions == frozenset()

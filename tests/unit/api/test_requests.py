@@ -329,7 +329,7 @@ def test_one_that_takes_long_holds_up_no_other(world: World) -> None:
 
 
 def test_a_repeat_at_another_replica_meanwhile_gets_the_same_answer(world: World) -> None:
-    other = replace(world.services, turns=tuple(threading.Lock() for _ in world.services.turns))
+    other = replace(world.services, key_locks=tuple(threading.Lock() for _ in world.services.key_locks))
 
     def asked(services: Services, number: int, work: Callable[[], object] = lambda: None) -> Response:
         call = calls.Call(services, Context(services.store), Request({"type": "http"}), ("key", b""))

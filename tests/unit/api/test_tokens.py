@@ -13,9 +13,9 @@ import httpx2
 import pytest
 
 from controlplane.api import driver, feed
-from controlplane.api.living import LOOK_AGAIN_S
 from controlplane.api.services import Services
-from controlplane.core.rights import Narrowing
+from controlplane.api.token_watch import LOOK_AGAIN_S
+from controlplane.core.rights import TokenScope
 from controlplane.operations.context import Context
 from controlplane.operations.desired import s3_keys, tokens
 from controlplane.ports.records import WantedRows
@@ -105,7 +105,7 @@ def test_a_use_is_noted_once_a_minute() -> None:
 
 def test_an_s3_key_reads_no_more_than_its_token_and_ends_with_it(world: World) -> None:
     context = Context(world.services.store)
-    text, token = tokens.create(context, "analyst", ("data",), within=Narrowing(("shop",), (), ("main",)))
+    text, token = tokens.create(context, "analyst", ("data",), within=TokenScope(("shop",), (), ("main",)))
     with bearer(world.url, text) as http, world.http() as admin:
         made = http.post("/v1/s3/keys", json={"name": "mine", "read": ["*"]}).json()
         other = admin.post("/v1/s3/keys", json={"name": "other"}).json()

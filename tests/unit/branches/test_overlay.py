@@ -12,9 +12,9 @@ import pytest
 from controlplane.core.model.revisions import Revision
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.explore.catalogue import catalogue
+from controlplane.operations.failing_units import FailingUnits
 from controlplane.operations.inspect import overview, views
 from controlplane.operations.planning.planner import Planner
-from controlplane.operations.troubles import Troubles
 from controlplane.ports.store import Store
 from controlplane.reconciler.branching import Branching
 from tests.unit.branches.world import BranchWorld
@@ -211,10 +211,10 @@ def test_a_branch_that_cannot_be_planned_stops_neither_main_nor_another_one(worl
     world.apply_in("dev", EDITED)
     world.apply_in("fine", EDITED)
     planner = Planner(world.store)
-    troubles = Troubles()
+    failing_units = FailingUnits()
     broken = cast("Store", BrokenStore(world.store))
-    branching = Branching(broken, "default", planner, troubles, window=10, since_trace=0)
+    branching = Branching(broken, "default", planner, failing_units, window=10, since_trace=0)
     planner.plan()
     assert branching.settle().under_way  # of the other one
-    assert troubles.failures("branch:dev") == 1
+    assert failing_units.failures("branch:dev") == 1
     assert [d.status for d in branching.decisions("dev")] == ["failed"]

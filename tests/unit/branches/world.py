@@ -11,9 +11,9 @@ from controlplane.core.model.branches import Branch
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision
 from controlplane.operations.desired import blueprints
+from controlplane.operations.failing_units import FailingUnits
 from controlplane.operations.planning.apply_plan import Pass, PlanExecutor
 from controlplane.operations.planning.planner import Planner
-from controlplane.operations.troubles import Troubles
 from controlplane.operations.work import listings
 from controlplane.reconciler.branching import Branching
 from tests.property.engine import MemoryLake
@@ -31,7 +31,7 @@ class BranchWorld(World):
         super().__init__(home, url=url, namespace=namespace, lake=lake)
         planner = Planner(self.store, window=WINDOW)
         self.settling = PlanExecutor(self.store, planner, "default", BRANCH)
-        self.branching = Branching(self.store, "default", planner, Troubles(), window=WINDOW, since_trace=0)
+        self.branching = Branching(self.store, "default", planner, FailingUnits(), window=WINDOW, since_trace=0)
 
     def close(self) -> None:
         self.store.close()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.__main__ import Bootstrap
-from controlplane.cli import door, once, service_run
+from controlplane.cli import once, service_run, service_target
 from controlplane.cli.main import run
 from controlplane.cli.session import Service, Session
 from controlplane.client import ApiError, Headgate
@@ -144,15 +144,15 @@ def test_a_holder_that_does_not_say_what_it_is_is_an_error(folder: Path) -> None
     wish = once.RunRequest(Session(Bootstrap()).load([Path("shop.yaml")]))
     pauses: list[float] = []
     with pytest.raises(HomeLocked, match="is held by another process"):
-        door.make(Session(Bootstrap()), read(home.path), wish, lambda _: None, since=0.0, pause=pauses.append)
-    assert sum(pauses) == pytest.approx(door.STARTS_WITHIN_S)
+        service_target.make(Session(Bootstrap()), read(home.path), wish, lambda _: None, since=0.0, pause=pauses.append)
+    assert sum(pauses) == pytest.approx(service_target.STARTS_WITHIN_S)
     lock.release()
 
 
 # --- waiting --------------------------------------------------------------------------------------
 
 
-def begun(client: Headgate) -> int:
+def unfinished(client: Headgate) -> int:
     return client.begin_run([{"name": "/data/shop.yaml", "text": BLUEPRINT}])["since"]
 
 
@@ -162,7 +162,7 @@ def waiting(world: World, client: Headgate, pause: object) -> service_run.Waitin
 
 def test_a_service_that_ends_while_it_is_waited_for_is_told(world: World) -> None:  # noqa: F811
     with world.client() as client:
-        since = begun(client)
+        since = unfinished(client)
         pauses: list[float] = []
         unreachable = Headgate("http://127.0.0.1:1", "hg_x")
         with (
@@ -178,14 +178,14 @@ def test_who_stops_waiting_is_told_that_the_service_goes_on(world: World) -> Non
         raise KeyboardInterrupt
 
     with world.client() as client:
-        since = begun(client)
+        since = unfinished(client)
         with pytest.raises(once.Interrupted, match="goes on with it: `headgate wait`"):
             waiting(world, client, interrupted).settled(["shop"], since)
 
 
 def test_a_token_that_is_refused_ends_the_waiting_at_once(world: World) -> None:  # noqa: F811
     with world.client() as client:
-        since = begun(client)
+        since = unfinished(client)
     with Headgate(world.url, "hg_wrong") as stranger, pytest.raises(ApiError, match="token"):
         waiting(world, stranger, pytest.fail).settled(["shop"], since)
 
@@ -198,7 +198,7 @@ def test_progress_is_told_until_all_is_settled(world: World) -> None:  # noqa: F
         controls.pause(context, "main", "shop")
 
     with world.client() as client:
-        since = begun(client)
+        since = unfinished(client)
         progress = service_run.Waiting(Service(world.url), client, "main", shown.append, pause).settled(["shop"], since)
     assert [moving.states["shop.orders"] for moving in shown] == ["stale"]
     assert progress["state"] == "paused"

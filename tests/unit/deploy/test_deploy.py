@@ -14,7 +14,7 @@ import yaml
 from controlplane.api.metrics import render
 from controlplane.api.services import Counters
 from controlplane.drivers import pools
-from controlplane.operations.troubles import Troubles
+from controlplane.operations.failing_units import FailingUnits
 from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS
 from dataplane.spark.jars import CONNECTORS, coordinates
 from tests.cluster import containerfile
@@ -33,7 +33,7 @@ def alerts() -> list[dict[str, Any]]:
 
 def exported() -> set[str]:
     """Names of all metrics, with one count each, so that they are shown."""
-    text = render(new_store(), Counters(), {"failed": 1}, Troubles()).decode()
+    text = render(new_store(), Counters(), {"failed": 1}, FailingUnits()).decode()
     return set(re.findall(r"^# TYPE (headgate_\S+) ", text, re.MULTILINE))
 
 
@@ -48,7 +48,7 @@ def test_an_alert_looks_at_metrics_that_there_are_and_names_its_runbook(rule: di
 
 
 def test_what_alerts_add_up_is_a_number_also_where_there_is_nothing() -> None:
-    shown = render(new_store(), Counters(), {}, Troubles()).decode().splitlines()
+    shown = render(new_store(), Counters(), {}, FailingUnits()).decode().splitlines()
     kinds = {"headgate_attempts": DRIVER_KINDS | WORKER_KINDS, "headgate_drivers": {"driver", "worker"}}
     for name, of in kinds.items():
         assert {line for line in shown if line.startswith(f"{name}{{")} == {f'{name}{{kind="{k}"}} 0.0' for k in of}

@@ -19,7 +19,7 @@ import pytest
 from controlplane.core.model import namespaces
 from controlplane.core.model.drivers import Driver
 from controlplane.drivers.backoff import FIRST_PAUSE_S, LONGEST_PAUSE_S, SHORT_LIFE_S, Backoff
-from controlplane.drivers.hearing import Hearing
+from controlplane.drivers.liveness import Liveness
 from controlplane.drivers.local import LocalPool, inherited, secrets_of
 
 HERE = Path(__file__).parent
@@ -124,8 +124,8 @@ def test_scaling_is_a_level(world: World) -> None:
 
 
 def test_a_driver_says_that_spark_is_starting_until_it_is_there(world: World) -> None:
-    hearing = Hearing(lambda: world.now)
-    pool = world.pool("stay", hearing=hearing)
+    liveness = Liveness(lambda: world.now)
+    pool = world.pool("stay", liveness=liveness)
     pool.scale("driver", 1)
     pool.scale("worker", 1)
     for _ in range(2):
@@ -133,10 +133,10 @@ def test_a_driver_says_that_spark_is_starting_until_it_is_there(world: World) ->
     reasons = {driver.kind: driver.reason for driver in pool.poll()}
     assert reasons == {"driver": "Spark is starting", "worker": ""}
     for driver in pool.poll():
-        hearing.note(driver.id)
+        liveness.note(driver.id)
     assert any(driver.reason for driver in pool.poll())  # a claim comes before Spark is there
     for driver in pool.poll():
-        hearing.note_spark(driver.id)
+        liveness.note_spark(driver.id)
     assert not any(driver.reason for driver in pool.poll())
 
 
@@ -313,9 +313,9 @@ def test_what_children_inherit() -> None:
     ours = {"HEADGATE_DATABASE_URL": "x", "HEADGATE_TOKEN": "x", "PGPASSWORD": "x", "HEADGATE_POOL": "x"}
     theirs = {"JAVA_HOME": "/java", "PATH": "/bin", "HEADGATE_SECRETS": "/s"}
     theirs |= {"HEADGATE_LAKE": "s3://bucket/x", "HEADGATE_JARS": "/jars", "AWS_REGION": "r"}
-    handed = {"HEADGATE_SECRET_A_B": "y"}
-    assert inherited(ours | theirs | handed) == theirs
-    assert secrets_of(ours | theirs | handed) == handed
+    secret_pipe = {"HEADGATE_SECRET_A_B": "y"}
+    assert inherited(ours | theirs | secret_pipe) == theirs
+    assert secrets_of(ours | theirs | secret_pipe) == secret_pipe
 
 
 def test_namespaces_have_drivers_and_secrets_of_their_own() -> None:

@@ -48,8 +48,8 @@ class Client:
             message = self._read()
             self._keep(message)
             params = message.get("params") or {}
-            is_told = message.get("method") == "textDocument/publishDiagnostics" and params["uri"] == uri
-            if is_told and version in (None, params.get("version")):
+            is_reported = message.get("method") == "textDocument/publishDiagnostics" and params["uri"] == uri
+            if is_reported and version in (None, params.get("version")):
                 return self.told[uri]
 
     def open(self, path: Path, text: str) -> list[dict[str, Any]]:

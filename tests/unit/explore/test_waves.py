@@ -32,7 +32,7 @@ def rest(world: World, factor: int = 2) -> str:
     return REST.format(home=world.home, factor=factor)
 
 
-def begun(home: Path) -> World:
+def unfinished(home: Path) -> World:
     """After a first run."""
     world = World(home)
     (home / "places").mkdir()
@@ -46,7 +46,7 @@ def begun(home: Path) -> World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    world = begun(tmp_path)
+    world = unfinished(tmp_path)
     yield world
     world.store.close()
 
@@ -134,7 +134,7 @@ def test_a_wave_is_told_whole_or_not_at_all(world: World, monkeypatch: pytest.Mo
 
 
 def test_a_page_takes_a_few_statements(tmp_path: Path) -> None:
-    world = begun(tmp_path)
+    world = unfinished(tmp_path)
     for number in range(3):
         world.put("late.csv", (1, number))
         world.settle()

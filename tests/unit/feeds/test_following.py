@@ -315,7 +315,7 @@ def test_a_file_that_the_producer_lost_stops_that_reader_alone(teams: tuple[Team
     reader.reads("team-a")
     reader.settle()
     assert reader.files("sales.sold") == []
-    assert "feed of sales.sold" in reader.loop.troubles.units
+    assert "feed of sales.sold" in reader.loop.failing_units.units
     seller.of.lake.objects[lost] = body
     reader.settle()
 

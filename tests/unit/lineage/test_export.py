@@ -23,8 +23,8 @@ from controlplane.core.model.leases import LOOP, Deposed
 from controlplane.operations import export_cursor
 from controlplane.operations.context import Context
 from controlplane.operations.desired import rollback
+from controlplane.operations.failing_units import OF_EXPORT, FailingUnits
 from controlplane.operations.inspect import overview
-from controlplane.operations.troubles import OF_EXPORT, Troubles
 from controlplane.reconciler.exporting import Exporting
 from controlplane.reconciler.leader import FencedStore
 from controlplane.services.openlineage import export as openlineage
@@ -307,7 +307,7 @@ def test_who_was_deposed_moves_no_cursor(exported: Exported) -> None:
 
 
 def test_the_thread_sends_what_there_is_before_it_ends(exported: Exported) -> None:
-    thread = Exporting(exported.export, Troubles())
+    thread = Exporting(exported.export, FailingUnits())
     thread.start()
     arrive(exported)
     thread.nudge()
@@ -317,7 +317,7 @@ def test_the_thread_sends_what_there_is_before_it_ends(exported: Exported) -> No
 
 
 def test_the_thread_backs_off_and_goes_on_where_it_was(exported: Exported) -> None:
-    troubles, tried = Troubles(), threading.Event()
+    failing_units, tried = FailingUnits(), threading.Event()
     exported.sink.answers.extend([ConnectionError("away")])
     send = exported.sink.send
 
@@ -327,13 +327,13 @@ def test_the_thread_backs_off_and_goes_on_where_it_was(exported: Exported) -> No
 
     exported.sink.send = told  # type: ignore[method-assign]
     arrive(exported)
-    thread = Exporting(exported.export, troubles)
+    thread = Exporting(exported.export, failing_units)
     thread.start()
     assert tried.wait(60.0)
     thread.close()
     assert exported.taken() == []
-    assert troubles.failures(OF_EXPORT) == 1
-    ctx = Context(exported.world.store, troubles=troubles, exports=True)
+    assert failing_units.failures(OF_EXPORT) == 1
+    ctx = Context(exported.world.store, failing_units=failing_units, exports=True)
     told_now = overview.status(ctx, "main")["openlineage"]
     assert told_now["behind"] > 0
     assert told_now["error"] == "ConnectionError: away"
@@ -350,10 +350,10 @@ def test_status_and_metrics_tell_how_far_behind_it_is(exported: Exported) -> Non
     assert "openlineage" not in overview.status(exported.world.ctx, "main")
     counters = Counters()
     counters.add("openlineage_events", "refused")
-    text = metrics.render(exported.world.store, counters, {}, Troubles(), exports=True).decode()
+    text = metrics.render(exported.world.store, counters, {}, FailingUnits(), exports=True).decode()
     assert f"headgate_openlineage_behind_events {float(behind['behind'])}" in text
     assert 'headgate_openlineage_events_total{outcome="refused"} 1.0' in text
-    silent = metrics.render(exported.world.store, counters, {}, Troubles()).decode()
+    silent = metrics.render(exported.world.store, counters, {}, FailingUnits()).decode()
     assert "behind_events" not in silent
     exported.sent()
     assert overview.status(ctx, "main")["openlineage"]["behind"] == 0

@@ -62,7 +62,7 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
     store.close()
 
 
-def is_told(result: ListingResult) -> bool:
+def is_reported(result: ListingResult) -> bool:
     return "partitions" in result or "file" in result
 
 
@@ -70,12 +70,12 @@ def test_what_did_not_change_costs_the_same_however_much_there_is(watched: Watch
     costs = []
     for count in (20, 400):
         watched.put(*(f"{n:04}" for n in range(count)))
-        assert is_told(watched.list())
+        assert is_reported(watched.list())
         before, told = watched.known.listing, watched.known.event()
         statements = watched.known.store.statements
         result = watched.list()
         costs.append(watched.known.store.statements - statements)
-        assert not is_told(result)
+        assert not is_reported(result)
         assert len(json.dumps(result)) < MOST_BYTES
         after = watched.known.listing
         assert (after.root, after.digest, after.objects, after.error) == (before.root, before.digest, count, None)
@@ -112,10 +112,10 @@ def test_what_changed_is_told(watched: Watched, change: Callable[[Path], object]
     watched.put("a", "b")
     watched.list()
     change(watched.folder)
-    assert is_told(watched.list())
+    assert is_reported(watched.list())
     changed: Json = watched.known.event().body["changed"]
     assert changed > 0
-    assert not is_told(watched.list())
+    assert not is_reported(watched.list())
 
 
 def test_what_was_not_taken_in_is_told_again(watched: Watched) -> None:
@@ -125,12 +125,12 @@ def test_what_was_not_taken_in_is_told_again(watched: Watched) -> None:
     for name in names[:20]:
         (watched.folder / name).unlink()
     for _ in range(2):
-        assert is_told(watched.list())
+        assert is_reported(watched.list())
         assert watched.known.listing.held is not None
     watched.known.accept_deletes()
-    assert is_told(watched.list())
+    assert is_reported(watched.list())
     assert watched.known.listing.objects == 10
-    assert not is_told(watched.list())
+    assert not is_reported(watched.list())
 
 
 def test_what_is_known_by_now_is_another_thing(watched: Watched) -> None:
@@ -138,7 +138,7 @@ def test_what_is_known_by_now_is_another_thing(watched: Watched) -> None:
     watched.put("a")
     watched.list()
     claim, result = watched.look()
-    assert not is_told(result)
+    assert not is_reported(result)
     watched.known.report(claim, {**result, "digest": "00" * 32})
     assert watched.known.event().kind == "listing.repeated"
     assert (watched.known.listing.objects, watched.known.listing.is_open) == (1, True)
@@ -148,20 +148,20 @@ def test_fresh_files_may_change_unseen(watched: Watched) -> None:
     watched.put("a")
     watched.cache = Versions(watched.folder.parent / "versions.db", time.time_ns)
     watched.list()
-    assert is_told(watched.list())
+    assert is_reported(watched.list())
 
 
 def test_a_broken_memory_is_none(watched: Watched) -> None:
     watched.put("a")
     watched.list()
     (watched.folder.parent / "cache" / "versions.db").write_bytes(b"no database, but long enough to be taken for one")
-    assert is_told(watched.list())
-    assert not is_told(watched.list())
+    assert is_reported(watched.list())
+    assert not is_reported(watched.list())
 
 
 @pytest.mark.parametrize(("tags", "is_told"), [(["a", "b"], True), (["a", None], False)])
-def test_objects_without_a_tag_may_have_changed_within_one_tick(tags: list[str | None], is_told: bool) -> None:
+def test_objects_without_a_tag_may_have_changed_within_one_tick(tags: list[str | None], is_reported: bool) -> None:
     at = pa.array([0, 0], pa.timestamp("us", "UTC"))
     with Pages() as pages:
         pages.add(pa.record_batch({"path": ["x", "y"], "size": [1, 1], "last_modified": at, "e_tag": tags}))
-        assert bool(pages.text) is is_told
+        assert bool(pages.text) is is_reported

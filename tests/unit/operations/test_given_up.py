@@ -19,7 +19,7 @@ OTHER = "  other: {transform: {sql: 'SELECT k, v + 1 AS v FROM orders'}}\n"
 
 
 @pytest.fixture
-def begun(tmp_path: Path) -> World:
+def unfinished(tmp_path: Path) -> World:
     """The next pass asks for two tasks of `more`."""
     world = World(tmp_path)
     world.put("a.csv", (1, 10))
@@ -33,11 +33,11 @@ def begun(tmp_path: Path) -> World:
 
 
 @pytest.fixture
-def world(begun: World) -> World:
+def world(unfinished: World) -> World:
     """Two tasks of `more` wait for a driver."""
-    begun.once()
-    assert waiting(begun) == 2
-    return begun
+    unfinished.once()
+    assert waiting(unfinished) == 2
+    return unfinished
 
 
 def waiting(world: World) -> int:
@@ -73,14 +73,14 @@ def test_a_dry_run_changes_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("wish", ["delete", "edit", "pause"])
-def test_a_plan_of_before_asks_for_nothing_that_is_given_up_meanwhile(begun: World, wish: str) -> None:
+def test_a_plan_of_before_asks_for_nothing_that_is_given_up_meanwhile(unfinished: World, wish: str) -> None:
     """The loop has planned, and an operator is faster than its transaction."""
     give_up: dict[str, Callable[[], object]] = {
-        "delete": lambda: blueprints.delete(begun.ctx, BRANCH, "shop"),
-        "edit": lambda: begun.apply(""),
-        "pause": lambda: controls.pause(begun.ctx, BRANCH, "shop.more"),
+        "delete": lambda: blueprints.delete(unfinished.ctx, BRANCH, "shop"),
+        "edit": lambda: unfinished.apply(""),
+        "pause": lambda: controls.pause(unfinished.ctx, BRANCH, "shop.more"),
     }
-    begin, meanwhile = begun.store.begin, [give_up[wish]]
+    begin, meanwhile = unfinished.store.begin, [give_up[wish]]
 
     def slow(namespace: str = "default") -> AbstractContextManager[Tx]:
         while meanwhile:
@@ -88,31 +88,31 @@ def test_a_plan_of_before_asks_for_nothing_that_is_given_up_meanwhile(begun: Wor
         return begin(namespace)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(begun.store, "begin", slow)
-        assert begun.settling.settle().changed  # so that the loop looks again at once
+        patched.setattr(unfinished.store, "begin", slow)
+        assert unfinished.settling.settle().changed  # so that the loop looks again at once
     for _ in range(2):
-        assert waiting(begun) == 0
-        begun.settling.settle()
+        assert waiting(unfinished) == 0
+        unfinished.settling.settle()
     assert not meanwhile
 
 
 QUARANTINING = "    expect: [{name: positive, check: v > 0, on_fail: quarantine}]\n"
 
 
-def test_a_pause_holds_for_rows_that_are_taken_out_as_well(begun: World) -> None:
+def test_a_pause_holds_for_rows_that_are_taken_out_as_well(unfinished: World) -> None:
     """They are a dataset of their own, which the same tasks make."""
-    begun.apply(QUARANTINING)
-    begun.settle()
-    begun.put("c.csv", (3, -30))
-    begun.refresh()
-    begun.work()
-    begun.once()
-    assert waiting(begun) == 1
-    controls.pause(begun.ctx, BRANCH, "shop.orders")
-    begun.check_kept_plan()
-    assert waiting(begun) == 0
-    assert not begun.settle()["parse"]
-    controls.resume(begun.ctx, BRANCH, "shop.orders")
-    begun.check_kept_plan()
-    assert begun.settle()["parse"] == 1
-    assert begun.rows("shop.orders__quarantine") == [(3, -30, "positive")]
+    unfinished.apply(QUARANTINING)
+    unfinished.settle()
+    unfinished.put("c.csv", (3, -30))
+    unfinished.refresh()
+    unfinished.work()
+    unfinished.once()
+    assert waiting(unfinished) == 1
+    controls.pause(unfinished.ctx, BRANCH, "shop.orders")
+    unfinished.check_kept_plan()
+    assert waiting(unfinished) == 0
+    assert not unfinished.settle()["parse"]
+    controls.resume(unfinished.ctx, BRANCH, "shop.orders")
+    unfinished.check_kept_plan()
+    assert unfinished.settle()["parse"] == 1
+    assert unfinished.rows("shop.orders__quarantine") == [(3, -30, "positive")]

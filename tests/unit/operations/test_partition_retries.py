@@ -12,7 +12,7 @@ from controlplane.__main__ import Bootstrap
 from controlplane.cli.main import run
 from controlplane.client import ApiError, Headgate
 from controlplane.core.errors import NotFound
-from controlplane.core.rights import Narrowing
+from controlplane.core.rights import TokenScope
 from controlplane.operations.desired import branches, controls, tokens
 from controlplane.operations.inspect import audit, causes
 from tests.unit.ui.world import Pages, pages
@@ -89,7 +89,7 @@ def test_the_command_and_the_api_say_which(
     told = json.loads(capsys.readouterr().out)
     assert told == {"target": "shop.orders", "partition": "y.csv", "retried": 1, "listings": 0}
     assert states(world) == {"x.csv": "failed", "y.csv": "queued"}
-    narrow, _ = tokens.create(world.world.ctx, "narrow", ("operate",), within=Narrowing(datasets=("shop.dear",)))
+    narrow, _ = tokens.create(world.world.ctx, "narrow", ("operate",), within=TokenScope(datasets=("shop.dear",)))
     with Headgate(world.url, narrow) as client, pytest.raises(ApiError) as refused:
         client.retry("shop.orders", partition="x.csv")
     assert refused.value.status == 404

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from controlplane.core.errors import BadScope
-from controlplane.core.rights import ROLES, Narrowing, Principal, check, may, may_see_part
-from controlplane.core.veil import Veil, problem_over
+from controlplane.core.name_redaction import NameRedaction, problem_over
+from controlplane.core.rights import ROLES, Principal, TokenScope, check, may, may_see_part
 
 
 def within(*dataflows: str, datasets: tuple[str, ...] = (), branches: tuple[str, ...] = ()) -> Principal:
-    return Principal(ROLES["data"], Narrowing(dataflows, datasets, branches))
+    return Principal(ROLES["data"], TokenScope(dataflows, datasets, branches))
 
 
 @pytest.mark.parametrize(
@@ -51,29 +51,29 @@ def test_a_dataflow_is_seen_in_part_where_one_of_its_datasets_may_be() -> None:
 
 
 @pytest.mark.parametrize(
-    ("roles", "narrowing"),
+    ("roles", "token_scope"),
     [
-        (["admin"], Narrowing(("shop",))),
-        (["view", "admin"], Narrowing(branches=("main",))),
-        (["driver"], Narrowing(("shop",))),
-        (["view"], Narrowing(("shop.orders",))),
-        (["view"], Narrowing(datasets=("shop",))),
-        (["view"], Narrowing(("[a-z]*",))),
-        (["view"], Narrowing(("",))),
-        (["view"], Narrowing(branches=("a/b",))),
+        (["admin"], TokenScope(("shop",))),
+        (["view", "admin"], TokenScope(branches=("main",))),
+        (["driver"], TokenScope(("shop",))),
+        (["view"], TokenScope(("shop.orders",))),
+        (["view"], TokenScope(datasets=("shop",))),
+        (["view"], TokenScope(("[a-z]*",))),
+        (["view"], TokenScope(("",))),
+        (["view"], TokenScope(branches=("a/b",))),
     ],
 )
-def test_what_cannot_be_narrowed_so_is_refused(roles: list[str], narrowing: Narrowing) -> None:
+def test_what_cannot_be_narrowed_so_is_refused(roles: list[str], token_scope: TokenScope) -> None:
     with pytest.raises(BadScope):
-        check(roles, narrowing)
+        check(roles, token_scope)
 
 
 def test_what_can_be() -> None:
-    check(["view", "operate"], Narrowing(("sales_*", "s?op"), ("*", "sales.*"), ("pr-*", "release.1")))
-    check(["admin", "driver"], Narrowing())
+    check(["view", "operate"], TokenScope(("sales_*", "s?op"), ("*", "sales.*"), ("pr-*", "release.1")))
+    check(["admin", "driver"], TokenScope())
 
 
-VEIL = Veil(within("shop"), frozenset({"payroll", "hr"}), frozenset(), frozenset({"secret"}))
+VEIL = NameRedaction(within("shop"), frozenset({"payroll", "hr"}), frozenset(), frozenset({"secret"}))
 
 
 def test_what_is_about_something_hidden_goes_and_words_have_gaps() -> None:
@@ -101,9 +101,9 @@ def test_what_is_about_something_hidden_goes_and_words_have_gaps() -> None:
 
 
 def test_components_of_a_dataflow_that_is_seen_in_part_have_short_names() -> None:
-    veil = Veil(within(datasets=("shop.orders",)), datasets=frozenset({"shop.dear"}))
+    name_redaction = NameRedaction(within(datasets=("shop.orders",)), datasets=frozenset({"shop.dear"}))
     answer = {"modes": {"dear": 1, "orders": 2}, "reason": "dear waits for shop.dear, dearest", "name": "shop.orders"}
-    assert veil.over(answer) == {  # type: ignore[arg-type]  # mypy takes dicts for another type
+    assert name_redaction.over(answer) == {  # type: ignore[arg-type]  # mypy takes dicts for another type
         "modes": {"orders": 2},
         "reason": "(hidden) waits for (hidden), dearest",
         "name": "shop.orders",

@@ -45,18 +45,18 @@ def work(world: World) -> None:
         publish.publish(world.store, "default", state, Nowhere())
 
 
-def progress(world: World, begun: RunBegun) -> RunProgress:
-    return run_progress.progress(world.ctx, BRANCH, list(begun["revisions"]), begun["since"])
+def progress(world: World, unfinished: RunBegun) -> RunProgress:
+    return run_progress.progress(world.ctx, BRANCH, list(unfinished["revisions"]), unfinished["since"])
 
 
 def test_a_run_has_settled_once_its_listings_tasks_and_tables_are_there(world: World) -> None:
-    begun = begin(world)
-    found = progress(world, begun)
+    unfinished = begin(world)
+    found = progress(world, unfinished)
     assert (found["state"], found["settled"], found["spark_started"]) == ("stale", False, False)
     world.once()
-    assert progress(world, begun)["under_way"] == 1
+    assert progress(world, unfinished)["under_way"] == 1
     work(world)
-    found = progress(world, begun)
+    found = progress(world, unfinished)
     assert (found["state"], found["settled"], found["under_way"]) == ("up_to_date", True, 0)
     assert found["tasks"]["executed"] == 1
 
@@ -100,27 +100,27 @@ def test_what_had_failed_before_is_named_and_only_that_is_tried_again(world: Wor
 def test_a_driver_that_began_since_is_told(world: World) -> None:
     with world.store.begin() as tx:
         tx.drivers.put(driver("before", at=world.now - 1.0))
-    begun = begin(world)
-    assert not progress(world, begun)["spark_started"]
+    unfinished = begin(world)
+    assert not progress(world, unfinished)["spark_started"]
     with world.store.begin() as tx:
         tx.drivers.put(driver("since", at=world.now + 1.0))
-    assert progress(world, begun)["spark_started"]
+    assert progress(world, unfinished)["spark_started"]
 
 
 def test_a_start_of_spark_for_a_run_is_told_with_its_duration(world: World) -> None:
-    begun = begin(world)
+    unfinished = begin(world)
     work(world)
     starting = driver("d", at=world.now - 95.0, reason=STARTING)
     with world.store.begin() as tx:
         tx.drivers.put(starting)
-    assert progress(world, begun)["spark_starting_s"] is None  # nothing waits for it
+    assert progress(world, unfinished)["spark_starting_s"] is None  # nothing waits for it
     world.put("b.csv", (3, 30))
-    begun = begin(world)
+    unfinished = begin(world)
     world.once()
-    assert progress(world, begun)["spark_starting_s"] == pytest.approx(95.0)
+    assert progress(world, unfinished)["spark_starting_s"] == pytest.approx(95.0)
     with world.store.begin() as tx:
         tx.drivers.put(replace(starting, reason=""))
-    assert progress(world, begun)["spark_starting_s"] is None
+    assert progress(world, unfinished)["spark_starting_s"] is None
 
 
 def test_a_dataflow_that_is_not_there_has_no_run(world: World) -> None:

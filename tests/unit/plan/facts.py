@@ -128,11 +128,11 @@ class Facts:
         match step:
             case Commit():
                 self._commit(dataset, step)
-            case Compute(building=building, begun=begun):
+            case Compute(building=building, unfinished=unfinished):
                 if building is not None:
                     self.buildings[dataset] = building
-                if begun is not None:
-                    self.runs[dataset] = begun
+                if unfinished is not None:
+                    self.runs[dataset] = unfinished
             case RunChecks(notes=notes):
                 self.memos.update(notes)
             case Sync(target=target):
@@ -195,7 +195,7 @@ class Facts:
     def building(self, dataset: str) -> PartialState | None:
         return self.buildings.get(dataset)
 
-    def begun(self, dataset: str) -> UnfinishedRun | None:
+    def unfinished(self, dataset: str) -> UnfinishedRun | None:
         return self.runs.get(dataset)
 
     def pinned(self, dataset: str) -> Pin | None:

@@ -681,7 +681,7 @@ SINKS: list[Example] = [
     ),
 ]
 
-ANEW: list[Example] = [
+AGAIN: list[Example] = [
     (
         "a forced source is read again",
         [blueprint(ORDERS), listed("a b"), settled, forced("shop.orders")],
@@ -760,7 +760,7 @@ BY_TYPES: list[Example] = [
     ),
 ]
 
-GROUPS = (SOURCES, EARLIER, TRANSFORMS, PAUSES_AND_FAILURES, FOLDS, CHECKS, SINKS, ANEW, RUNS, BY_TYPES)
+GROUPS = (SOURCES, EARLIER, TRANSFORMS, PAUSES_AND_FAILURES, FOLDS, CHECKS, SINKS, AGAIN, RUNS, BY_TYPES)
 
 
 @pytest.mark.parametrize(
@@ -796,7 +796,7 @@ def test_the_newest_inputs_that_agree_are_read() -> None:
     facts = [blueprint(IN_FORKED), listed("a"), settled, listed("a=2"), settled, listed("a=3"), over(1), only("plus")]
     for fact in [*facts, blueprint(IN_EDGES), only("edges")]:
         fact(world)
-    run = world.begun("shop.edges")
+    run = world.unfinished("shop.edges")
     assert run is not None
     assert run.states == {"plus": 2, "less": 2}
 

@@ -67,7 +67,7 @@ class Observed:
     def history(self, dataset: str, limit: int = 8) -> Sequence[State]:
         return [s for name, s in self.states.items() if name == dataset]
 
-    def begun(self, dataset: str) -> None:
+    def unfinished(self, dataset: str) -> None:
         return None
 
     def settled(self, states: Sequence[tuple[str, int]]) -> Sequence[State]:

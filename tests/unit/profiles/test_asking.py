@@ -14,7 +14,7 @@ from controlplane.cli.main import run
 from controlplane.client import Headgate
 from controlplane.core import profiles as told
 from controlplane.core.model.answers.profiles import ProfileAnswer, ProfileHistoryAnswer, ProfilePoint
-from controlplane.core.rights import Narrowing
+from controlplane.core.rights import TokenScope
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.operations.inspect import audit
@@ -91,7 +91,7 @@ def test_values_take_the_permission_of_rows_and_are_noted(place: Place) -> None:
 
 
 def test_a_narrowed_token_sees_its_own_and_no_other(place: Place) -> None:
-    token, _ = tokens.create(place.world.ctx, "narrow", ("view", "data"), within=Narrowing(datasets=("shop.doubled",)))
+    token, _ = tokens.create(place.world.ctx, "narrow", ("view", "data"), within=TokenScope(datasets=("shop.doubled",)))
     with Headgate(place.url, token) as client:
         assert client.profile("shop.doubled")["columns"][0]["values"]["min"] == 1
     with place.http() as http:

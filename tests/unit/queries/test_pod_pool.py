@@ -85,7 +85,7 @@ def test_a_pod_is_waited_for_and_then_remembered(pod: Serving) -> None:
 )
 def test_who_listens_at_the_address_by_chance_learns_nothing_and_is_not_asked(pod: Serving, said: bytes) -> None:
     """As where it was given to another pod meanwhile."""
-    heard = list[bytes]()
+    note_call = list[bytes]()
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def answer_it() -> None:
@@ -93,7 +93,7 @@ def test_who_listens_at_the_address_by_chance_learns_nothing_and_is_not_asked(po
             with connection:
                 connection.sendall(said)
                 while piece := connection.recv(1000):
-                    heard.append(piece)
+                    note_call.append(piece)
 
         thread = threading.Thread(target=answer_it)
         thread.start()
@@ -103,8 +103,8 @@ def test_who_listens_at_the_address_by_chance_learns_nothing_and_is_not_asked(po
             assert answer(child, run("SELECT 1"))["rows"] == 1
             pool.put_back(child, is_sound=True)
         thread.join()
-    assert TOKEN.encode() not in b"".join(heard)
-    assert b"SELECT" not in b"".join(heard)
+    assert TOKEN.encode() not in b"".join(note_call)
+    assert b"SELECT" not in b"".join(note_call)
 
 
 def test_a_pod_that_is_gone_is_looked_for(pod: Serving, tmp_path: Path) -> None:

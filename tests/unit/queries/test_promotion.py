@@ -10,7 +10,7 @@ import pytest
 from controlplane.core.errors import InvalidBlueprint, NotFound, QueryRefused
 from controlplane.core.merging.adding import with_transform
 from controlplane.core.model.answers.promotion import PromotionAnswer
-from controlplane.core.rights import Narrowing, Principal, permissions_of
+from controlplane.core.rights import Principal, TokenScope, permissions_of
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, promotion
 from controlplane.operations.desired.drafts import Source
@@ -145,7 +145,7 @@ def test_what_cannot_be_opened(ctx: Context) -> None:
 
 
 def test_who_sees_a_part_of_a_dataflow_gets_no_text_of_it(ctx: Context) -> None:
-    within = Narrowing(datasets=("shop.o*",))
+    within = TokenScope(datasets=("shop.o*",))
     partly = replace(ctx, principal=Principal(permissions_of(["view"]), within))
     with pytest.raises(NotFound, match="no dataflow shop that you see whole"):
         promotion.promote(partly, "main", SQL, "shop.others")
@@ -153,7 +153,7 @@ def test_who_sees_a_part_of_a_dataflow_gets_no_text_of_it(ctx: Context) -> None:
 
 @pytest.mark.parametrize("hidden", ["shop.dear", "shop.nothing"])
 def test_hidden_inputs_are_refused_whether_there_or_not(ctx: Context, hidden: str) -> None:
-    within = Narrowing(datasets=("report.*",))
+    within = TokenScope(datasets=("report.*",))
     other = replace(ctx, principal=Principal(permissions_of(["view"]), within))
     with pytest.raises(QueryRefused, match=f"there is no dataset {hidden} that you see"):
         promotion.promote(other, "main", f"SELECT * FROM {hidden}", "report.copy")

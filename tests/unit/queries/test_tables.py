@@ -21,7 +21,7 @@ from controlplane.core.errors import (
     RowsUnreadable,
 )
 from controlplane.core.model import addresses
-from controlplane.core.rights import Narrowing, Principal, permissions_of
+from controlplane.core.rights import Principal, TokenScope, permissions_of
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from controlplane.operations.inspect import audit
@@ -142,7 +142,7 @@ def test_what_is_gone_and_what_is_no_address(world: World) -> None:
 
 
 def narrowed(world: World, **within: tuple[str, ...]) -> Context:
-    return replace(world.ctx, principal=Principal(permissions_of(("data",)), Narrowing(**within)))
+    return replace(world.ctx, principal=Principal(permissions_of(("data",)), TokenScope(**within)))
 
 
 def test_every_table_is_one_that_the_asker_may_read(world: World) -> None:

@@ -55,11 +55,11 @@ class Work:
     """Notes its terms, and lasts until each is over."""
 
     def __init__(self) -> None:
-        self.begun, self.ended = threading.Semaphore(0), threading.Semaphore(0)
+        self.unfinished, self.ended = threading.Semaphore(0), threading.Semaphore(0)
         self.fails = False
 
     def __call__(self, store: FencedStore, over: TermEnd) -> None:
-        self.begun.release()
+        self.unfinished.release()
         if self.fails:
             self.fails = False
             raise RuntimeError("at its first")
@@ -68,7 +68,7 @@ class Work:
         self.ended.release()
 
     def begins(self) -> bool:
-        return self.begun.acquire(timeout=HANGS_S)
+        return self.unfinished.acquire(timeout=HANGS_S)
 
     def ends(self) -> bool:
         return self.ended.acquire(timeout=HANGS_S)
@@ -80,7 +80,7 @@ def test_the_second_leads_once_the_first_has_ended(place: Place) -> None:
     assert first.begins()
     place.stand(LeaderElection(place.store, "second", LEASE_S, second))
     assert place.holder() == "first"
-    assert not second.begun.acquire(blocking=False)
+    assert not second.unfinished.acquire(blocking=False)
     told.set()
     thread.join()
     assert second.begins(), "it was handed back, although its time is not over"

@@ -13,7 +13,7 @@ from itertools import count
 import pytest
 
 from controlplane.core.model.namespaces import DEFAULT, Namespace
-from controlplane.operations.troubles import Troubles
+from controlplane.operations.failing_units import FailingUnits
 from controlplane.ports.store import Store
 from controlplane.reconciler.loops import Loops
 from controlplane.reconciler.shared_pool import FairShare, SharedPool
@@ -30,17 +30,19 @@ class Place:
 
     store: Store = field(default_factory=new_store)
     wake: Wake = field(default_factory=Wake)
-    troubles: Troubles = field(default_factory=lambda: Troubles(partial(next, count())))  # waits are over soon
+    failing_units: FailingUnits = field(
+        default_factory=lambda: FailingUnits(partial(next, count()))
+    )  # waits are over soon
     slots: Slots = field(default_factory=lambda: Slots((FOUR,)))
     over: threading.Event = field(default_factory=threading.Event)
-    begun: Counter[str] = field(default_factory=Counter)
+    unfinished: Counter[str] = field(default_factory=Counter)
     ended: Counter[str] = field(default_factory=Counter)
     broken: set[str] = field(default_factory=set)
     moved: threading.Condition = field(default_factory=threading.Condition)
 
     @contextmanager
     def serving(self, namespace: str) -> Iterator[OneLoop]:
-        self.note(self.begun, namespace)
+        self.note(self.unfinished, namespace)
         if namespace in self.broken:
             raise ValueError("it cannot begin")
         try:
@@ -78,7 +80,7 @@ class OneLoop:
 def place() -> Iterator[Place]:
     found = Place()
     pool, quick = SharedPool(found.slots), {"look_s": 0.01, "pause_s": 0.0}
-    serving = Loops(found.store, found.serving, pool, FairShare(), found.wake, found.troubles, **quick)
+    serving = Loops(found.store, found.serving, pool, FairShare(), found.wake, found.failing_units, **quick)
     thread = threading.Thread(target=serving.run, args=[found.over])
     thread.start()
     yield found
@@ -89,18 +91,18 @@ def place() -> Iterator[Place]:
 
 
 def test_a_namespace_is_served_from_when_it_is_made(place: Place) -> None:
-    place.until(place.begun, DEFAULT)
+    place.until(place.unfinished, DEFAULT)
     place.make("team-a")
-    place.until(place.begun, "team-a")
+    place.until(place.unfinished, "team-a")
     place.make("team-b")
-    place.until(place.begun, "team-b")
-    assert place.begun["team-a"] == 1
+    place.until(place.unfinished, "team-b")
+    assert place.unfinished["team-a"] == 1
     assert not place.ended
 
 
 def test_one_that_is_gone_ends_with_its_drivers(place: Place) -> None:
     place.make("team-a")
-    place.until(place.begun, "team-a")
+    place.until(place.unfinished, "team-a")
     place.slots.scale("driver", 2, namespace="team-a")
     place.slots.scale("driver", 1)
     with place.store.begin() as tx:
@@ -108,7 +110,7 @@ def test_one_that_is_gone_ends_with_its_drivers(place: Place) -> None:
     place.wake.notify()
     place.until(place.ended, "team-a")
     place.make("team-b")
-    place.until(place.begun, "team-b")  # which is looked at after what is gone
+    place.until(place.unfinished, "team-b")  # which is looked at after what is gone
     assert len(place.slots.there) == 1
     assert not place.ended[DEFAULT]
 
@@ -116,20 +118,20 @@ def test_one_that_is_gone_ends_with_its_drivers(place: Place) -> None:
 def test_a_broken_one_stops_no_other_and_is_tried_again(place: Place) -> None:
     place.broken.add("team-a")
     place.make("team-a")
-    place.until(place.begun, "team-a", 4)
-    assert "it cannot begin" in place.troubles.of("team-a").stuck
-    assert not place.troubles.stuck_everywhere
+    place.until(place.unfinished, "team-a", 4)
+    assert "it cannot begin" in place.failing_units.of("team-a").stuck
+    assert not place.failing_units.stuck_everywhere
     place.make("team-b")
-    place.until(place.begun, "team-b")
+    place.until(place.unfinished, "team-b")
     place.broken.clear()
-    before = place.begun["team-a"]
-    place.until(place.begun, "team-a", before + 1)
+    before = place.unfinished["team-a"]
+    place.until(place.unfinished, "team-a", before + 1)
     assert not place.ended
 
 
 def test_all_end_with_the_term(place: Place) -> None:
     place.make("team-a")
-    place.until(place.begun, "team-a")
+    place.until(place.unfinished, "team-a")
     place.over.set()
     place.wake.notify_all()
     place.until(place.ended, DEFAULT)

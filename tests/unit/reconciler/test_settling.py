@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.operations.failing_units import FailingUnits
 from controlplane.operations.inspect import causes, overview
 from controlplane.operations.planning.apply_plan import Pass
-from controlplane.operations.troubles import Troubles
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
@@ -85,9 +85,9 @@ def after_damage_to(dataset: str, home: Path) -> PublishedWorld:
     damage_node(world.store, root)
     world.put("b.csv", (2, 20))
     world.apply(TOTALS, "other")
-    troubles = Troubles(lambda: 5.0 * next(steps))
-    world.ctx = replace(world.ctx, troubles=troubles)
-    fleet = Fleet(world.ctx, world.lake, Children(world.engine), troubles)
+    failing_units = FailingUnits(lambda: 5.0 * next(steps))
+    world.ctx = replace(world.ctx, failing_units=failing_units)
+    fleet = Fleet(world.ctx, world.lake, Children(world.engine), failing_units)
     world.loop = Reconciler(world.store, fleet, world.logs, Wake(), flows=frozenset({"shop", "other"}))
     world.rest()
     return world

@@ -29,10 +29,10 @@ class Blocked(Iterator[bytes]):
     """A piece that is waited for until somebody closes."""
 
     def __init__(self) -> None:
-        self.begun, self.closed = threading.Event(), threading.Event()
+        self.unfinished, self.closed = threading.Event(), threading.Event()
 
     def __next__(self) -> bytes:
-        self.begun.set()
+        self.unfinished.set()
         assert self.closed.wait(LONG_S)
         raise StopIteration
 
@@ -61,7 +61,7 @@ def serving(tmp_path: Path, render: Any) -> Any:
     return served(world, render=render)
 
 
-def begun(place: Served) -> socket.socket:
+def unfinished(place: Served) -> socket.socket:
     """A request whose answer nobody reads."""
     url = httpx2.URL(place.url)
     client = socket.create_connection((url.host, url.port or 80))
@@ -82,7 +82,7 @@ def is_free(place: Served) -> bool:
 def test_nothing_is_made_that_nobody_takes(tmp_path: Path) -> None:
     source = Endless()
     with serving(tmp_path, lambda _: source.pieces()) as place:
-        client = begun(place)
+        client = unfinished(place)
         assert client.recv(12) == b"HTTP/1.1 200"
         with place.http() as http:
             for _ in range(30):  # there is time to make more
@@ -96,8 +96,8 @@ def test_nothing_is_made_that_nobody_takes(tmp_path: Path) -> None:
 def test_who_leaves_before_the_first_piece_is_not_waited_for(tmp_path: Path) -> None:
     source = Blocked()
     with serving(tmp_path, lambda _: source) as place:
-        client = begun(place)
-        assert source.begun.wait(LONG_S)
+        client = unfinished(place)
+        assert source.unfinished.wait(LONG_S)
         client.close()
         assert source.closed.wait(LONG_S)
         assert is_free(place)
@@ -114,8 +114,8 @@ def test_one_caller_leaves_room_for_others(tmp_path: Path) -> None:
         return sources[-1]
 
     with serving(tmp_path, render) as place:
-        clients = [begun(place) for _ in range(8)]
-        while len(sources) < 8 or not all(source.begun.wait(LONG_S) for source in sources):
+        clients = [unfinished(place) for _ in range(8)]
+        while len(sources) < 8 or not all(source.unfinished.wait(LONG_S) for source in sources):
             pass
         is_blocking = False
         other, _ = tokens.create(place.world.ctx, "other", ("admin",))

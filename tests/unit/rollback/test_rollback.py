@@ -14,7 +14,7 @@ from controlplane.core.model.retention import Expired
 from controlplane.operations.desired import controls, rollback
 from controlplane.operations.inspect import time_travel
 from controlplane.operations.upkeep.collect import DAY_S, collect
-from tests.store.examples import begun, task
+from tests.store.examples import task, unfinished
 from tests.unit.branches.world import BranchWorld
 
 DOUBLED = "  doubled:\n    transform: {{sql: 'SELECT k, {factor} * v AS v FROM orders'}}\n"
@@ -258,7 +258,7 @@ def test_work_that_was_asked_for_meanwhile_is_dropped(world: BranchWorld, what: 
         if what == "tasks":
             tx.queue.enqueue("main", "shop.doubled", [task(1)])
         else:
-            tx.states.put_begun(begun("shop.doubled"))
+            tx.states.put_unfinished(unfinished("shop.doubled"))
     world.once()
     with world.store.read() as tx:
         assert tx.queue.demands("main", "shop.doubled") == {}

@@ -21,7 +21,7 @@ from obstore.store import S3Store
 from controlplane.api.services import Services
 from controlplane.client import Headgate
 from controlplane.core.model.projections import Table
-from controlplane.core.rights import Narrowing
+from controlplane.core.rights import TokenScope
 from controlplane.lake.publisher import DeltaPublisher
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
@@ -235,7 +235,7 @@ def test_a_key_of_a_narrowed_token_sees_its_datasets_alone_and_its_reads_are_in_
     served.world.commit("shop.a", {"x": ROWS})
     served.world.commit("shop.b", {"x": MORE})
     served.world.commit("payroll.a", {"x": MORE})
-    within = Narrowing(datasets=("shop.a",), branches=("main",))
+    within = TokenScope(datasets=("shop.a",), branches=("main",))
     text, token = tokens.create(Context(served.world.store), "analyst", ("data",), within=within)
     with Headgate(served.url, text) as client:
         made = client.create_s3_key("mine", ["*"])

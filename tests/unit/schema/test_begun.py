@@ -15,7 +15,7 @@ from tests.unit.expectations.world import BRANCH
 from tests.unit.schema.world import World
 
 
-def begun(world: World, name: str) -> Taken:
+def unfinished(world: World, name: str) -> Taken:
     """Somebody is at work on this file."""
     world.refresh()
     for _ in range(20):
@@ -62,7 +62,7 @@ def test_files_are_read_anew_as_they_are_listed_now(world: World, other: str) ->
     world.read()
     world.settle()
     world.file("c.csv", "v\n3.5\n")
-    taken = begun(world, "c.csv")
+    taken = unfinished(world, "c.csv")
     world.file("b.csv", other) if other else world.remove("b.csv")
     world.refresh()
     go_on(world)
@@ -82,7 +82,7 @@ def test_sync_keeps_a_column_that_its_own_listing_has(world: World) -> None:
     world.read("sync")
     world.settle()
     world.file("c.csv", "v\n3\n")
-    taken = begun(world, "c.csv")
+    taken = unfinished(world, "c.csv")
     world.remove("b.csv")
     world.refresh()
     go_on(world)

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from controlplane.api.routes import spark_sessions
-from controlplane.core.rights import Narrowing
+from controlplane.core.rights import TokenScope
 from controlplane.operations.desired import tokens
 from controlplane.services.sessions.sessions import MOST_VIEWS, SparkSessions
 from tests.e2e.workspace import until
@@ -87,7 +87,7 @@ def test_who_may_not_edit_opens_none(place: Served, servers: Servers, roles: tup
 
 
 def test_who_is_narrowed_opens_none(place: Served, servers: Servers) -> None:
-    with place.http(token(place, "narrow", "edit", "data", within=Narrowing(dataflows=("shop",)))) as http:
+    with place.http(token(place, "narrow", "edit", "data", within=TokenScope(dataflows=("shop",)))) as http:
         assert http.post(PATH, json={}).status_code == 403
     assert servers.tables == []
 

@@ -271,9 +271,9 @@ def _aggregates(scope: exp.Select) -> Iterator[exp.Expr]:
         for top in value if isinstance(value, list) else [value] if value else []:
             for node in top.find_all(exp.AggFunc):
                 whole = node.parent if isinstance(node.parent, exp.Filter) else node
-                is_told = isinstance(node, exp.Grouping | exp.GroupingId)  # of merged groups, as it stands
+                is_reported = isinstance(node, exp.Grouping | exp.GroupingId)  # of merged groups, as it stands
                 is_own = (
-                    not is_told
+                    not is_reported
                     and not isinstance(whole.parent, exp.Window)
                     and whole.find_ancestor(exp.Select) is scope
                 )

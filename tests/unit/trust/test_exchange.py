@@ -11,10 +11,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from controlplane.api.living import LOOK_AGAIN_S
+from controlplane.api.token_watch import LOOK_AGAIN_S
 from controlplane.client import ApiError, Headgate
 from controlplane.core.errors import BadTrust, NotFound
-from controlplane.core.rights import Narrowing
+from controlplane.core.rights import TokenScope
 from controlplane.home import Home
 from controlplane.operations.desired import namespaces, roles, tokens, trust
 from tests.unit.trust.world import AUDIENCE, JOB, Command, Trusting
@@ -28,7 +28,7 @@ def bearer(place: Trusting, answer: httpx2.Response) -> httpx2.Client:
 
 
 def test_a_job_gets_the_role_of_its_rule_for_a_while(place: Trusting) -> None:
-    place.trust("ci", "exchange", MAIN, ["edit"], within=Narrowing(dataflows=("sales_*",)), ttl_s=900)
+    place.trust("ci", "exchange", MAIN, ["edit"], within=TokenScope(dataflows=("sales_*",)), ttl_s=900)
     answer = place.exchange(place.job())
     made = answer.json()
     assert (made["rule"], made["name"], made["scopes"]) == ("ci", "acme/flows@refs/heads/main", ["edit"])
@@ -44,7 +44,7 @@ def test_a_job_gets_the_role_of_its_rule_for_a_while(place: Trusting) -> None:
 
 
 def test_a_rule_gives_a_role_of_ones_own_as_it_is_now(place: Trusting) -> None:
-    roles.create(place.context, "deploy", ["edit"], within=Narrowing(dataflows=("sales",)))
+    roles.create(place.context, "deploy", ["edit"], within=TokenScope(dataflows=("sales",)))
     roles.create(place.context, "look", ["view"])
     place.trust("few", "exchange", MAIN, ["look"])
     place.trust("more", "exchange", MAIN, ["deploy"])

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from controlplane import logs
-from controlplane.core.rights import Narrowing
+from controlplane.core.rights import TokenScope
 from controlplane.issuers.sign_on import OidcSignOn
 from controlplane.operations.desired import tokens, trust
 from controlplane.ui import gate, sign_on
@@ -102,7 +102,7 @@ def test_a_role_that_is_narrowed_sees_pages_of_its_names(place: Trusting, browse
         place.issuer.url,
         ADMINS,
         ["data"],
-        within=Narrowing(dataflows=("sales",)),
+        within=TokenScope(dataflows=("sales",)),
     )
     assert browser.get(back(browser)).status_code == 303
     assert is_in(browser)

@@ -24,7 +24,7 @@ def browser(place: Trusting) -> Iterator[httpx2.Client]:
         yield http
 
 
-def begun(http: httpx2.Client, **asked: str) -> httpx2.Response:
+def unfinished(http: httpx2.Client, **asked: str) -> httpx2.Response:
     """There and back."""
     answer = http.get("/login/start", params=asked)
     return http.get(arrived(answer.headers["location"]))
@@ -36,7 +36,7 @@ def tokens_seen(http: httpx2.Client) -> list[str]:
 
 def test_a_session_is_of_the_namespace_that_was_chosen(place: Trusting, browser: httpx2.Client) -> None:
     place.trust("admins", "login", ADMINS, ["admin"], namespace="team-a")
-    answer = begun(browser, next="/settings/tokens", namespace="team-a")
+    answer = unfinished(browser, next="/settings/tokens", namespace="team-a")
     assert (answer.status_code, answer.headers["location"]) == (303, "/settings/tokens")
     assert tokens_seen(browser) == ["ada@acme.com"], "and not the administrator of default"
     page = browser.get("/settings/tokens")
@@ -52,7 +52,7 @@ def test_a_session_is_of_the_namespace_that_was_chosen(place: Trusting, browser:
 def test_a_rule_opens_its_own_namespace_alone(place: Trusting, browser: httpx2.Client, namespace: str) -> None:
     """And whether there is another one is not told."""
     place.trust("admins", "login", ADMINS, ["admin"], namespace="team-a")
-    answer = begun(browser, namespace=namespace)
+    answer = unfinished(browser, namespace=namespace)
     assert answer.status_code == 403
     assert "no rule gives a role" in answer.text
     assert not is_in(browser)
@@ -96,7 +96,7 @@ def test_a_service_with_one_namespace_asks_for_none(place: Trusting) -> None:
 
 def test_the_namespace_of_the_last_session_is_proposed(place: Trusting, browser: httpx2.Client) -> None:
     place.trust("admins", "login", ADMINS, ["admin"], namespace="team-a")
-    begun(browser, namespace="team-a")
+    unfinished(browser, namespace="team-a")
     tokens.revoke(replace(place.context, namespace="team-a"), "ada@acme.com")
     assert not is_in(browser)
     page = browser.get("/login").text
@@ -110,7 +110,7 @@ def test_the_namespace_of_the_last_session_is_proposed(place: Trusting, browser:
 def test_a_session_ends_with_the_rule_of_its_namespace(place: Trusting, browser: httpx2.Client) -> None:
     for name in ("default", "team-a"):
         place.trust("admins", "login", ADMINS, ["admin"], namespace=name)
-    begun(browser, namespace="team-a")
+    unfinished(browser, namespace="team-a")
     trust.delete(place.context, "admins")
     assert is_in(browser), "the rule of default is another one"
     trust.delete(replace(place.context, namespace="team-a"), "admins")
@@ -118,7 +118,7 @@ def test_a_session_ends_with_the_rule_of_its_namespace(place: Trusting, browser:
 
 
 def test_who_is_refused_is_asked_again_for_the_same_namespace(place: Trusting, browser: httpx2.Client) -> None:
-    answer = begun(browser, next="/flows", namespace="team-b")
+    answer = unfinished(browser, next="/flows", namespace="team-b")
     assert (answer.status_code, "no rule gives a role in namespace team-b" in answer.text) == (403, True)
     assert "/login/start?next=%2Fflows&amp;namespace=team-b" in answer.text
     assert gate.COOKIE not in browser.cookies

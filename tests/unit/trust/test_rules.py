@@ -10,7 +10,7 @@ from controlplane.core import trust
 from controlplane.core.errors import BadIdentity, BadScope, BadTrust
 from controlplane.core.model.json_values import JsonObject
 from controlplane.core.model.trust import TrustRule, Use
-from controlplane.core.rights import EVERYWHERE, Narrowing
+from controlplane.core.rights import EVERYWHERE, TokenScope
 
 ISSUER = "https://token.actions.githubusercontent.com"
 
@@ -66,7 +66,7 @@ def test_a_rule_fits_where_each_claim_does(patterns: dict[str, Any], claims: Jso
 def test_the_rule_that_allows_most_is_taken_and_rather_one_that_is_not_narrowed() -> None:
     everybody = {"sub": ("*",)}
     read, all_of_it = rule("a-read", claims=everybody, roles=("data",)), rule("z", claims=everybody, roles=("admin",))
-    narrow = rule("a-narrow", claims=everybody, within=Narrowing(dataflows=("sales",)))
+    narrow = rule("a-narrow", claims=everybody, within=TokenScope(dataflows=("sales",)))
     wide, also = rule("wide", claims=everybody), rule("wide-too", claims=everybody)
     nobodys = rule("nobody", claims={"sub": ("u2",)}, roles=("admin",))
     claims: JsonObject = {"sub": "u1"}
@@ -107,7 +107,7 @@ def test_what_is_no_rule_is_refused(wrong: dict[str, Any]) -> None:
 
 def test_a_rule_cannot_narrow_administrators() -> None:
     with pytest.raises(BadScope):
-        trust.check(rule(roles=("admin",), within=Narrowing(dataflows=("sales",))))
+        trust.check(rule(roles=("admin",), within=TokenScope(dataflows=("sales",))))
 
 
 def test_anybody_of_an_issuer_may_be_let_in_as_a_person() -> None:

@@ -325,7 +325,7 @@ def _readable(case: ReadCase, extent: ReadExtent, schema: Schema) -> Deciding[Re
     """The extent to read under a schema: everything, where present rows cannot stay under its types."""
     if extent.written is None or can_stay(extent.written, schema):
         return extent
-    return replace((yield from _holes(case, tree.EMPTY_ROOT)), is_anew=True)
+    return replace((yield from _holes(case, tree.EMPTY_ROOT)), is_again=True)
 
 
 def _job(node: Source) -> ParseJob:
@@ -466,7 +466,7 @@ def _compute(
     own = listed(sorted(window.missing)) if window.is_whole else extent.partitions
     size = sum(t.size_bytes for t in window.tasks)
     item = _item(case, "compute", len(window.tasks) if window.is_whole else own.count, own, size)
-    items = [replace(item, certain=window.is_whole, cause="schema" if extent.is_anew else item.cause)]
+    items = [replace(item, certain=window.is_whole, cause="schema" if extent.is_again else item.cause)]
     if extent.removed:
         items.append(_item(case, "remove", 0, listed(extent.removed)))
     touched = (

@@ -71,7 +71,7 @@ class ReadExtent:
     parts: Mapping[str, SourcePartition] | None  # of all of them; None: too many
     described: Keys  # partitions whose columns have to be known before anything else
     written: Schema | None = None  # the columns under which `base` came about; None: it is empty
-    is_anew: bool = False  # all of it, since present rows cannot stay under the new types
+    is_again: bool = False  # all of it, since present rows cannot stay under the new types
 
 
 def every_part(case: ReadCase, extent: ReadExtent) -> Deciding[Mapping[str, SourcePartition]]:

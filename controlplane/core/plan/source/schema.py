@@ -201,7 +201,7 @@ def fitted(case: ReadCase, extent: ReadExtent, pin: Pin, window: windows.Window)
         return Fitting(schema)
     match node.read.schema_change:
         case "sync":
-            return (yield from _anew(case, extent, pin, worst))
+            return (yield from _again(case, extent, pin, worst))
         case "fail" if grown != schema:
             return Decision(node.dataset, "failed", error=_retyped(texts, schema, grown, schemas))
         case _:
@@ -256,7 +256,7 @@ def _grown(
     return struct(kinds.items()), conflicts
 
 
-def _anew(
+def _again(
     case: ReadCase, extent: ReadExtent, pin: Pin, worst: tuple[str, Conflict] | None
 ) -> Deciding[Fitting | Decision]:
     """The types of all that there is now, as if it were read for the first time."""

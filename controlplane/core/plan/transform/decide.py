@@ -61,17 +61,17 @@ def finish(planning: Planning, node: Transform) -> Finishing:
     if _reads(node, run, newest):
         return None
     chosen = consistent(planning, node, newest)
-    begun_with = yield from unfinished.inputs_of(node, run)
+    started_with = yield from unfinished.inputs_of(node, run)
     # States of its inputs are gone: nothing can be read as the run has read it.
-    if begun_with is None:
+    if started_with is None:
         return unfinished.GIVEN_UP
     # The inputs agree on nothing newer.
-    if chosen == begun_with:
+    if chosen == started_with:
         return None
     # The newest inputs need no work, for example because the file that led to the run is gone.
     if chosen is not None and is_current(_case(planning, node, chosen)):
         return unfinished.GIVEN_UP
-    case = _case(planning, node, begun_with)
+    case = _case(planning, node, started_with)
     # The run is done already.
     if is_current(case):
         return unfinished.GIVEN_UP

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import IO, Self
 
 from controlplane.core.redaction import redacted
-from controlplane.drivers.handing import VARIABLE, handed
 from controlplane.drivers.local import COMMAND, inherited, secrets_of
-from controlplane.drivers.tails import end_of
+from controlplane.drivers.log_tail import end_of
+from controlplane.drivers.secret_pipe import VARIABLE, secret_pipe
 from controlplane.services.examples.port import RunnerLost
 from dataplane.contract.examples import Answer, Question
 
@@ -88,7 +88,7 @@ class ExampleProcess:
 
     def _start(self) -> subprocess.Popen[str]:
         self._log = tempfile.NamedTemporaryFile(prefix="headgate-test-", suffix=".log")  # noqa: SIM115  # until the end
-        with handed(self._secrets) as descriptor:
+        with secret_pipe(self._secrets) as descriptor:
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,

@@ -37,7 +37,7 @@ class ChangeRenderer:
 
     def __init__(self, lake_uri: str, stopping: threading.Event, *, timeout_s: float = TIMEOUT_S) -> None:
         self._lake, self._stopping, self._timeout_s = lake_uri, stopping, timeout_s
-        self._turns = threading.BoundedSemaphore(AT_ONCE)
+        self._user_limits = threading.BoundedSemaphore(AT_ONCE)
 
     def __call__(self, wanted: WantedChanges) -> Iterator[bytes]:
         if wanted.before and wanted.after:
@@ -64,13 +64,13 @@ class ChangeRenderer:
 
     @contextmanager
     def _turn(self, allowance: Allowance) -> Iterator[None]:
-        while not self._turns.acquire(timeout=LOOK_S):
+        while not self._user_limits.acquire(timeout=LOOK_S):
             if allowance.is_over() or time.monotonic() > allowance.deadline:
                 raise NotCompared(f"other comparisons took all of the {self._timeout_s:g} s; try again later")
         try:
             yield
         finally:
-            self._turns.release()
+            self._user_limits.release()
 
     def _tell(self, changes: WantedChanges, scratch: str, rendered: Path, allowance: Allowance) -> None:
         request = request_of(self._lake, changes, scratch=scratch, seconds=int(self._timeout_s) + GRACE_S)

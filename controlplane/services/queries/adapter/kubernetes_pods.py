@@ -25,7 +25,7 @@ from controlplane.services.queries.port import PodPlace
 
 Found = Mapping[str, Any]
 LATELY_S = 120.0  # a pod that failed in this time is started once more, and not a third time
-ASKED_FOR = "it was asked for"
+REQUESTED_FOR = "it was asked for"
 STARTS = "it is being started"
 AWAY = "the cluster cannot be asked: {reason}"
 REFUSED = "Spark has no pod: {reason}; ask DuckDB, or tell who runs this service"
@@ -77,7 +77,7 @@ class KubernetesQueryPods:
                 return self._waited_for(self._api, job, pod, verdict)
         self._check_failures([verdict for _, _, verdict in verdicts])
         self._start(self._api, 1 + max(map(pod_kinds.number_of, jobs), default=0))
-        return ASKED_FOR
+        return REQUESTED_FOR
 
     def _pod_and_verdict(self, api: Asks, job: Found, labels: str) -> tuple[Found, PodVerdict]:
         """Its pod, and the verdict of cluster and pod."""

@@ -14,7 +14,7 @@ from controlplane.drivers.transport import ChildEnded, PodProcess, reached
 from controlplane.services.queries.adapter.child import QueryChild, SparkChild
 from controlplane.services.queries.adapter.pool import CANCELLED, QueryPool
 from controlplane.services.queries.adapter.spark import SparkPool, SparkSession
-from controlplane.services.queries.adapter.turns import ENDS
+from controlplane.services.queries.adapter.user_limits import ENDS
 from controlplane.services.queries.port import Cancellation, PageBounds, PodPlace, QueryPods, RowsPage
 from dataplane.contract.query_pods import BEAT_S
 

@@ -24,7 +24,7 @@ from controlplane.core.errors import (
 from controlplane.core.query_problems import problem_at
 from controlplane.drivers.transport import ChildEnded, LocalProcess
 from controlplane.services.queries.adapter.child import QueryChild
-from controlplane.services.queries.adapter.turns import ENDS, Bounds, Turns
+from controlplane.services.queries.adapter.user_limits import ENDS, Bounds, UserLimits
 from controlplane.services.queries.port import Cancellation, PageBounds, Pieces, RowsPage
 from dataplane.contract.queries import (
     GRACE_S,
@@ -43,7 +43,7 @@ EACH = 1  # of one user: another one's query finds a process
 WAITING = 10
 MEMORY_BYTES = 1 << 30
 DISK_BYTES = 4 << 30
-MOST_ASKED = 600  # questions, of which a query has three
+MOST_REQUESTED = 600  # questions, of which a query has three
 SLOWEST_S = 2 * GRACE_S  # after the deadline: the kernel is first
 CANCELLED = "the query was cancelled"
 CRASHED = "the process that answered the query ended ({code}); nothing else is affected, and another one is there"
@@ -65,7 +65,7 @@ class QueryPool:
         self._lake, self._bytes = lake, (memory_bytes, disk_bytes)
         self._most = at_once
         self._free = threading.Condition()
-        self._turns = Turns(Bounds(at_once, each, waiting), self._free)
+        self._user_limits = UserLimits(Bounds(at_once, each, waiting), self._free)
         self._idle = list[QueryChild]()
         self._busy = set[QueryChild]()
         self._is_closed = False
@@ -85,7 +85,7 @@ class QueryPool:
     @contextmanager
     def session(self, user: str, cancellation: Cancellation, *, timeout_s: float) -> Iterator[Session]:
         deadline = time.monotonic() + timeout_s
-        with self._turns.turn(user, deadline, timeout_s):
+        with self._user_limits.turn(user, deadline, timeout_s):
             session = self._session(user, cancellation, deadline, timeout_s)
             try:
                 yield session
@@ -127,7 +127,7 @@ class QueryPool:
         with self._free:
             self._busy.discard(child)
             child.is_unwanted = False
-            if is_sound and child.is_alive and child.asked < MOST_ASKED and not self._is_closed:
+            if is_sound and child.is_alive and child.asked < MOST_REQUESTED and not self._is_closed:
                 self._keep(child)
                 return
         child.close()
@@ -143,7 +143,7 @@ class QueryPool:
             idle, self._idle = self._idle, []
             for child in self._busy:
                 child.kill()
-        self._turns.close()
+        self._user_limits.close()
         for child in idle:
             child.close()
 

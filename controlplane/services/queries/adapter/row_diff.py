@@ -29,17 +29,17 @@ class RowComparer:
 
     def __init__(self, lake_uri: str, stopping: threading.Event, *, disk_bytes: int = DISK_BYTES) -> None:
         self._lake, self._stopping, self._disk_bytes = lake_uri, stopping, disk_bytes
-        self._turns = threading.BoundedSemaphore(AT_ONCE)
+        self._user_limits = threading.BoundedSemaphore(AT_ONCE)
 
     def __call__(self, files: ComparedFiles, *, timeout_s: float) -> RowDifference:
         deadline = time.monotonic() + timeout_s
-        if not self._turns.acquire(timeout=timeout_s):
+        if not self._user_limits.acquire(timeout=timeout_s):
             raise NotCompared(f"other comparisons took all of the {timeout_s:g} s; try again later")
         try:
             with TemporaryDirectory(prefix="headgate-diff-", ignore_cleanup_errors=True) as scratch:
                 return self._compared(files, scratch, timeout_s, deadline)
         finally:
-            self._turns.release()
+            self._user_limits.release()
 
     def _compared(self, files: ComparedFiles, scratch: str, timeout_s: float, deadline: float) -> RowDifference:
         request = {

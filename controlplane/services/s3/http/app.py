@@ -21,6 +21,7 @@ from starlette.types import Message, Receive, Scope, Send
 from controlplane import logs
 from controlplane.core.errors import CorruptNode, NotFound, error_text
 from controlplane.operations.desired import recipients, s3_keys
+from controlplane.services.caller_limit import CallerLimit, TooManyAtOnce
 from controlplane.services.http_parts import HttpParts
 from controlplane.services.s3 import addresses
 from controlplane.services.s3.access import OutOfScope, Reader
@@ -31,7 +32,6 @@ from controlplane.services.s3.http.sigv4 import SignedRequest
 from controlplane.services.s3.objects import S3Object
 from controlplane.services.s3.reads import ReadCounts
 from controlplane.services.s3.view import S3View
-from controlplane.services.turns import TooManyAtOnce, Turns
 
 PER_KEY = 64  # requests at a time, bodies under way among them
 BINARY = "binary/octet-stream"
@@ -97,41 +97,41 @@ class S3App:
     def __init__(self, parts: S3Parts, per_key: int = PER_KEY) -> None:
         self._parts = parts
         self._views = dict[str, S3View]()  # by namespace
-        self._turns = Turns(per_key)
+        self._caller_limits = CallerLimit(per_key)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = _signed_request(scope)
         answer = _Answer(self._parts, scope, request)
         try:
             limiter = self._parts.threads.s3_keys
-            key, s3_object = await to_thread.run_sync(self._begun, request, limiter=limiter)
+            key, s3_object = await to_thread.run_sync(self._started, request, limiter=limiter)
             answer.key = key
-            with self._turns.of(key.id) as turn:
+            with self._caller_limits.of(key.id) as turn:
                 view = self._view_of(key.namespace)
                 response = await self._answered(request, view, Reader(key.scopes, key.principal), turn, s3_object)
                 if isinstance(response, StreamingResponse):
-                    response.body_iterator = self._parts.living.while_live(key.id, response.body_iterator)
+                    response.body_iterator = self._parts.token_watch.while_live(key.id, response.body_iterator)
                 await answer.send(response, receive, send)
         except S3Refused as refused:
             await answer.send(answer.refusal(refused), receive, send)
         except TooManyAtOnce:
-            words = f"this key has {self._turns.most} requests under way: try again"
+            words = f"this key has {self._caller_limits.most} requests under way: try again"
             await answer.send(answer.refusal(S3Refused("SlowDown", 503, words)), receive, send)
         except OutOfScope as e:
             await answer.send(answer.refusal(S3Refused("AccessDenied", 403, str(e))), receive, send)
         except CorruptNode as e:
-            if answer.is_begun:
+            if answer.is_started:
                 raise
             log.error("request failed", path=request.path, request_id=answer.request_id, reason=str(e))
             await answer.send(answer.refusal(S3Refused("InternalError", 500, error_text(e))), receive, send)
         except OSError as e:
-            if answer.is_begun:
+            if answer.is_started:
                 raise
             log.warning("request failed", path=request.path, request_id=answer.request_id, reason=str(e))
             words = "the database or the lake does not answer; the log has the reason under this request id"
             await answer.send(answer.refusal(S3Refused("ServiceUnavailable", 503, words)), receive, send)
 
-    def _begun(self, request: SignedRequest) -> tuple[s3_keys.S3Key, S3Object | None]:
+    def _started(self, request: SignedRequest) -> tuple[s3_keys.S3Key, S3Object | None]:
         """Who asks, and the object if it is found by a short look: to go to another thread takes longer than that."""
         key = self._key(request)
         if request.method not in ("GET", "HEAD"):
@@ -249,7 +249,7 @@ class _Answer:
     def __init__(self, parts: S3Parts, scope: Scope, request: SignedRequest) -> None:
         self._parts, self._scope, self._request = parts, scope, request
         self.request_id = str(scope["headgate.request_id"])
-        self.code, self.is_begun = "", False
+        self.code, self.is_started = "", False
         self.key: s3_keys.S3Key | None = None
 
     def refusal(self, refused: S3Refused) -> Response:
@@ -261,7 +261,7 @@ class _Answer:
         return Response(body if self._request.method != "HEAD" else b"", refused.status, headers)
 
     async def send(self, response: Response, receive: Receive, send: Send) -> None:
-        self.is_begun = True
+        self.is_started = True
         sent = 0
 
         async def counted(message: Message) -> None:

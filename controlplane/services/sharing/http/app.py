@@ -30,6 +30,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import recipients, s3_keys
 from controlplane.operations.desired.recipients import Recipient
 from controlplane.operations.inspect import audit
+from controlplane.services.caller_limit import CallerLimit
 from controlplane.services.http_parts import HttpParts
 from controlplane.services.s3.http import presigned
 from controlplane.services.sharing import tables
@@ -38,7 +39,6 @@ from controlplane.services.sharing.http import refusals
 from controlplane.services.sharing.http.recognition import PREFIX
 from controlplane.services.sharing.http.refusals import SharingRefused
 from controlplane.services.sharing.tables import Version
-from controlplane.services.turns import Turns
 from dataplane.contract.schemas import Json
 
 LINES = "application/x-ndjson; charset=utf-8"
@@ -82,19 +82,19 @@ class SharingApp:
     def __init__(self, parts: HttpParts, per_recipient: int = PER_RECIPIENT) -> None:
         self._parts = parts
         self._tables = _Tables(parts)
-        self._turns = Turns(per_recipient)
+        self._caller_limits = CallerLimit(per_recipient)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request, is_begun, who, status = Request(scope, receive), False, "", 500
+        request, is_started, who, status = Request(scope, receive), False, "", 500
         try:
             recipient = await to_thread.run_sync(self._recipient, request, limiter=self._parts.threads.s3_keys)
             who = recipient.id
-            with self._turns.of(who) as turn:
+            with self._caller_limits.of(who) as turn:
                 response = await self._response(request, recipient, turn)
-                is_begun, status = True, response.status_code
+                is_started, status = True, response.status_code
                 await response(scope, receive, send)
         except refusals.EXPECTED as e:
-            refusal = None if is_begun else refusals.of(e)
+            refusal = None if is_started else refusals.of(e)
             if refusal is None:
                 raise
             status = refusal.status_code
@@ -135,7 +135,7 @@ class SharingApp:
         answered = await self._in_turn(turn, lambda: self._tables.answer(sharing_request))
         if isinstance(answered, Response):
             return answered
-        body = self._parts.living.while_live(recipient.id, self._body(answered, turn))
+        body = self._parts.token_watch.while_live(recipient.id, self._body(answered, turn))
         return StreamingResponse(body, headers=answered.headers, media_type=LINES)
 
     async def _body(self, answered: _Lines, turn: CapacityLimiter) -> AsyncIterator[bytes]:

@@ -6,7 +6,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from controlplane.core.errors import HeadgateError
-from controlplane.services.turns import TooManyAtOnce
+from controlplane.services.caller_limit import TooManyAtOnce
 
 _CODES = {
     400: "INVALID_PARAMETER_VALUE",

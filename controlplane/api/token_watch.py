@@ -24,7 +24,7 @@ class TokenEnded(Exception):
     """In the middle of an answer: its connection is cut."""
 
 
-class Living:
+class TokenWatch:
     """Called from the event loop only. `at_end` is called when a token has ended, to wake streams that wait."""
 
     def __init__(self, store: Store, limiter: CapacityLimiter) -> None:

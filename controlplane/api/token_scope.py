@@ -21,8 +21,8 @@ from controlplane.api.services import Services
 from controlplane.core.errors import NotFound
 from controlplane.core.model.access import Token
 from controlplane.core.model.json_values import JsonObject, JsonValue
-from controlplane.core.rights import Narrowing
-from controlplane.core.veil import Veil, problem_over
+from controlplane.core.name_redaction import NameRedaction, problem_over
+from controlplane.core.rights import TokenScope
 from controlplane.operations.desired import tokens
 from controlplane.operations.inspect import hidden
 
@@ -31,7 +31,7 @@ EVENTS = "text/event-stream"
 LONG_S = 0.5  # after which a token is looked up again: it may have ended while the request waited
 
 
-def require_open(within: Narrowing, open_to: OpenTo) -> None:
+def require_open(within: TokenScope, open_to: OpenTo) -> None:
     """Refused for a token that is narrowed more than a route can be."""
     is_open = open_to == "all" or (open_to == "branches" and not within.dataflows and not within.datasets)
     if within and not is_open:
@@ -49,31 +49,33 @@ async def answered(
 ) -> Response:
     """The answer of a route, as the token may see it."""
     began = time.monotonic()
-    veil: Veil | None = None
+    name_redaction: NameRedaction | None = None
     if token.principal.within:
-        veil = await to_thread.run_sync(_veil, app_services, request, token, limiter=limiter)
-        request.scope["headgate.veil"] = veil
+        name_redaction = await to_thread.run_sync(_name_redaction, app_services, request, token, limiter=limiter)
+        request.scope["headgate.veil"] = name_redaction
     try:
         response = await inner(request)
     finally:
-        if veil is not None:
+        if name_redaction is not None:
             request.scope["headgate.body"] = getattr(request, "_body", b"")  # as far as it was read
     if request.method == "GET" and time.monotonic() - began > LONG_S:
         await _require_live(app_services, token, limiter)
     if isinstance(response, StreamingResponse):
         has_no_end = response.media_type == EVENTS
-        response.body_iterator = app_services.living.while_live(
+        response.body_iterator = app_services.token_watch.while_live(
             token.id, response.body_iterator, token.principal, has_no_end=has_no_end
         )
-    elif veil is not None and _media_type(response).endswith("json") and response.body:
-        return _veiled(response, request, veil)
+    elif name_redaction is not None and _media_type(response).endswith("json") and response.body:
+        return _names_redacted(response, request, name_redaction)
     return response
 
 
-def _veil(app_services: Services, request: Request, token: Token) -> Veil:
+def _name_redaction(app_services: Services, request: Request, token: Token) -> NameRedaction:
     """Over main and the branches that the address names."""
     named = (request.path_params.get("branch"), request.path_params.get("other"), request.query_params.get("branch"))
-    return hidden.veil_of(app_services.context(token, problems.request_id(request)), [name for name in named if name])
+    return hidden.name_redaction_of(
+        app_services.context(token, problems.request_id(request)), [name for name in named if name]
+    )
 
 
 def _media_type(response: Response) -> str:
@@ -81,11 +83,11 @@ def _media_type(response: Response) -> str:
     return response.headers.get("content-type", "").partition(";")[0].strip()
 
 
-def _veiled(response: Response, request: Request, veil: Veil) -> Response:
+def _names_redacted(response: Response, request: Request, name_redaction: NameRedaction) -> Response:
     value = cast("JsonValue", json.loads(bytes(response.body)))
     if _media_type(response) == problems.MEDIA_TYPE:  # what a request with an Idempotency-Key was answered
-        return _with(response, problem_over(veil, cast("JsonObject", value), _sent(request)))
-    shown = veil.over(value)
+        return _with(response, problem_over(name_redaction, cast("JsonObject", value), _sent(request)))
+    shown = name_redaction.over(value)
     if shown is None and value is not None:
         raise NotFound("there is nothing of this name")
     return _with(response, shown)
@@ -99,11 +101,11 @@ def _with(response: Response, value: JsonValue) -> Response:
 
 def problem(response: JSONResponse, request: Request) -> Response:
     """A problem in words that its reader may see."""
-    veil = request.scope.get("headgate.veil")
-    if not isinstance(veil, Veil):
+    name_redaction = request.scope.get("headgate.veil")
+    if not isinstance(name_redaction, NameRedaction):
         return response
     document = cast("JsonObject", json.loads(bytes(response.body)))
-    return _with(response, problem_over(veil, document, _sent(request)))
+    return _with(response, problem_over(name_redaction, document, _sent(request)))
 
 
 def _sent(request: Request) -> str:

@@ -13,13 +13,13 @@ class TooManyAtOnce(Exception):
     """The caller has as many requests under way as there may be."""
 
 
-class Turns:
+class CallerLimit:
     """By id of the caller. Called from the event loop only, so it needs no lock."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self._running: Counter[str] = Counter()
-        self._turns: dict[str, CapacityLimiter] = {}
+        self._caller_limits: dict[str, CapacityLimiter] = {}
 
     @contextmanager
     def of(self, caller: str) -> Iterator[CapacityLimiter]:
@@ -28,8 +28,8 @@ class Turns:
             raise TooManyAtOnce
         self._running[caller] += 1
         try:
-            yield self._turns.setdefault(caller, CapacityLimiter(1))
+            yield self._caller_limits.setdefault(caller, CapacityLimiter(1))
         finally:
             self._running[caller] -= 1
             if not self._running[caller]:
-                del self._running[caller], self._turns[caller]
+                del self._running[caller], self._caller_limits[caller]

@@ -57,7 +57,7 @@ _GONE: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Veil:
+class NameRedaction:
     """The names hidden from one principal: `datasets` of dataflows that it sees in part; `dataflows` of which it sees
     nothing; `branches`, but main, which is no secret since all are made of it."""
 
@@ -211,18 +211,18 @@ def _pattern(names: frozenset[str]) -> re.Pattern[str] | None:
     return re.compile(rf"(?<![A-Za-z0-9_])(?:{words})(?:\.[a-z][a-z0-9_]*)?(?![A-Za-z0-9_])")
 
 
-def problem_over(veil: Veil, document: Mapping[str, JsonValue], sent: str) -> JsonObject:
+def problem_over(name_redaction: NameRedaction, document: Mapping[str, JsonValue], sent: str) -> JsonObject:
     """A problem document: no part of it goes, since clients read all. `sent`: the text of the request."""
-    return {key: _redacted(veil, value, sent) for key, value in document.items()}
+    return {key: _redacted(name_redaction, value, sent) for key, value in document.items()}
 
 
-def _redacted(veil: Veil, value: JsonValue, sent: str) -> JsonValue:
+def _redacted(name_redaction: NameRedaction, value: JsonValue, sent: str) -> JsonValue:
     match value:
         case str():
-            return veil.words(value, sent)
+            return name_redaction.words(value, sent)
         case list():
-            return [_redacted(veil, member, sent) for member in value]
+            return [_redacted(name_redaction, member, sent) for member in value]
         case dict():
-            return {key: _redacted(veil, member, sent) for key, member in value.items()}
+            return {key: _redacted(name_redaction, member, sent) for key, member in value.items()}
         case _:
             return value

@@ -13,7 +13,7 @@ VARIABLE = "HEADGATE_HANDED"  # of a child: the descriptor to read a JSON object
 
 
 @contextmanager
-def handed(values: Mapping[str, str]) -> Iterator[int]:
+def secret_pipe(values: Mapping[str, str]) -> Iterator[int]:
     """A descriptor for a child that is started within the block."""
     descriptor = _open_nameless()
     try:

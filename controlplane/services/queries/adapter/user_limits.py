@@ -30,7 +30,7 @@ class Bounds:
         return max(1, self.waiting // 2)
 
 
-class Turns:
+class UserLimits:
     """Safe to use from many threads. `free`: the lock, shared with the owner of the processes."""
 
     def __init__(self, bounds: Bounds, free: threading.Condition) -> None:

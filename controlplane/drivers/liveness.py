@@ -6,17 +6,17 @@ import time
 from collections.abc import Callable
 
 
-class Hearing:
+class Liveness:
     """Written by threads of the API, read by the pool."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        self._heard: dict[str, float] = {}
+        self._calls: dict[str, float] = {}
         self._with_spark: set[str] = set()
-        self._deaf = float("-inf")
+        self._unknown_call_at = float("-inf")
 
     def note(self, driver: str) -> None:
-        self._heard[driver] = self._monotonic()
+        self._calls[driver] = self._monotonic()
 
     def note_spark(self, driver: str) -> None:
         """The start of Spark is over in this driver, well or not."""
@@ -25,16 +25,16 @@ class Hearing:
     def has_spark(self, driver: str) -> bool:
         return driver in self._with_spark
 
-    def note_deaf(self) -> None:
+    def note_unknown_call(self) -> None:
         """Calls cannot be attributed, or were not received: until now, silence says nothing about any driver."""
-        self._deaf = self._monotonic()
+        self._unknown_call_at = self._monotonic()
 
     def silence_s(self, driver: str, began: float, start_s: float) -> float:
         """Seconds since its last call; for a driver that never called, the time beyond its allowance to start."""
         now = self._monotonic()
-        heard = self._heard.get(driver, began + start_s)
-        return now - max(heard, self._deaf)
+        note_call = self._calls.get(driver, began + start_s)
+        return now - max(note_call, self._unknown_call_at)
 
     def forget(self, driver: str) -> None:
-        self._heard.pop(driver, None)
+        self._calls.pop(driver, None)
         self._with_spark.discard(driver)

@@ -27,7 +27,7 @@ log = logs.get("troubles")
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class FailingUnit:
     """One unit that failed so many times in a row, and when it is tried again, by the clock of its registry."""
 
     failures: int
@@ -35,28 +35,28 @@ class Trouble:
     message: str
 
 
-class Troubles:
+class FailingUnits:
     """Safe to use from many threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._lock = clock, threading.Lock()
-        self._units: dict[str, Trouble] = {}
+        self._units: dict[str, FailingUnit] = {}
         self._passes = 0  # that failed in a row
         self._began: float | None = None  # the pass under way
         self._reason = ""
-        self._others: dict[str, Troubles] = {}
+        self._others: dict[str, FailingUnits] = {}
 
-    def of(self, namespace: str) -> Troubles:
+    def of(self, namespace: str) -> FailingUnits:
         """Those of the loop of this namespace. Those of `default` are these."""
         if namespace == DEFAULT:
             return self
         with self._lock:
-            return self._others.setdefault(namespace, Troubles(self._clock))
+            return self._others.setdefault(namespace, FailingUnits(self._clock))
 
     def keep_only(self, namespaces: Collection[str]) -> None:
         """Forget those of namespaces that are gone."""
         with self._lock:
-            self._others = {name: troubles for name, troubles in self._others.items() if name in namespaces}
+            self._others = {name: failing_units for name, failing_units in self._others.items() if name in namespaces}
 
     @property
     def stuck_everywhere(self) -> str:
@@ -64,7 +64,7 @@ class Troubles:
         from no other."""
         with self._lock:
             others = list(self._others.values())
-        reasons = [troubles.stuck for troubles in (self, *others)]
+        reasons = [failing_units.stuck for failing_units in (self, *others)]
         return reasons[0] if all(reasons) else ""
 
     # --- units
@@ -86,24 +86,26 @@ class Troubles:
     def is_waiting(self, unit: str) -> bool:
         """It failed, and is not to be tried yet."""
         with self._lock:
-            trouble = self._units.get(unit)
-            return trouble is not None and trouble.until > self._clock()
+            failing_unit = self._units.get(unit)
+            return failing_unit is not None and failing_unit.until > self._clock()
 
     def failures(self, unit: str) -> int:
         """In a row."""
         with self._lock:
-            trouble = self._units.get(unit)
-            return trouble.failures if trouble is not None else 0
+            failing_unit = self._units.get(unit)
+            return failing_unit.failures if failing_unit is not None else 0
 
-    def failed(self, unit: str, error: Exception) -> Trouble:
+    def failed(self, unit: str, error: Exception) -> FailingUnit:
         """Note and log a failure of the unit."""
         with self._lock:
             before = self._units.get(unit)
             failures = before.failures + 1 if before else 1
             wait_s = min(FIRST_S * 2 ** min(failures - 1, 20), LONGEST_S)
-            trouble = self._units[unit] = Trouble(failures, self._clock() + wait_s, error_text(error)[:LONGEST_MESSAGE])
+            failing_unit = self._units[unit] = FailingUnit(
+                failures, self._clock() + wait_s, error_text(error)[:LONGEST_MESSAGE]
+            )
         log.error("unit failed", unit=unit, failures=failures, again_in_s=wait_s, exc_info=error)
-        return trouble
+        return failing_unit
 
     def succeeded(self, unit: str) -> None:
         if self._units:
@@ -111,11 +113,13 @@ class Troubles:
                 self._units.pop(unit, None)
 
     @property
-    def units(self) -> dict[str, Trouble]:
+    def units(self) -> dict[str, FailingUnit]:
         """Units whose last try failed, and that are still tried: others are gone."""
         oldest = self._clock() - 2 * LONGEST_S
         with self._lock:
-            self._units = {unit: trouble for unit, trouble in self._units.items() if trouble.until > oldest}
+            self._units = {
+                unit: failing_unit for unit, failing_unit in self._units.items() if failing_unit.until > oldest
+            }
             return dict(self._units)
 
     # --- passes
