@@ -8,10 +8,8 @@ from __future__ import annotations
 import multiprocessing
 import shutil
 import signal
-import threading
 import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -28,7 +26,6 @@ from controlplane.operations.upkeep.fsck import fsck
 from controlplane.store import open_store
 from controlplane.store.sql import tables
 from dataplane.contract.kinds import Kind
-from tests.property.memory_store.store import MemoryStore
 from tests.slices import sliced
 from tests.store import killed
 from tests.store.conftest import STORES
@@ -195,11 +192,6 @@ def met(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BranchWorld]
 
 def at_once(world: BranchWorld, *operations: str) -> dict[str, str]:
     """How each ended."""
-    if isinstance(world.store, MemoryStore):
-        barrier = threading.Barrier(len(operations))
-        with ThreadPoolExecutor(len(operations)) as threads:
-            ends = threads.map(lambda one: killed.outcome(world.ctx, one, barrier), operations)
-            return dict(zip(operations, ends, strict=True))
     context = server()
     told, together = context.SimpleQueue(), context.Barrier(len(operations))
     args = [(url_of(world), world.now, operation, together, told) for operation in operations]
