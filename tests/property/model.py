@@ -445,9 +445,9 @@ def seen_of(files: Folder, before: Seen | None = None, null: str = "") -> Seen:
 
 
 def columns_of(component: Read, places: Places) -> Columns:
-    """Declared ones first, then those of files by their places."""
+    """Declared ones first, then those of files by their places; by name where a replaced file gave two one place."""
     declared = component.declared or ()
-    return (*declared, *sorted((c for c in places if c not in declared), key=lambda column: places[column]))
+    return (*declared, *sorted((c for c in places if c not in declared), key=lambda column: (places[column], column)))
 
 
 def read(component: Read, files: Folder, seen: Seen) -> tuple[Dataset, dict[str, Key]]:

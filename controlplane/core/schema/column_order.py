@@ -1,6 +1,7 @@
 """The order of columns: by the first file, in the order of names, that has a column, and its place in that file.
 
-So it does not count when a file came. Places of fields in structs go by NESTED paths, as in listings.
+So it does not count when a file came. A file that was replaced can give two columns one place: they go by name. Places
+of fields in structs go by NESTED paths, as in listings.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ def _in_order(schema: Schema, places: Places, above: str, fixed: tuple[str, ...]
     kinds = types(schema)
     order = {name: at for at, name in enumerate(kinds)}
 
-    def rank(name: str) -> tuple[bool, str, int]:
+    def rank(name: str) -> tuple[bool, str, int, str]:
         first, at = places.get(above + name, (_LAST, order[name]))
-        return (False, "", order[name]) if name in fixed else (True, first, at)
+        return (False, "", order[name], "") if name in fixed else (True, first, at, name)
 
     inner = {n: t if n in fixed else _nested(t, places, above + n + NESTED) for n, t in kinds.items()}
     return struct((name, inner[name]) for name in sorted(kinds, key=rank))

@@ -95,6 +95,17 @@ def test_the_first_file_by_name_decides_the_order_of_columns(tmp_path: Path) -> 
     world.store.close()
 
 
+def test_columns_to_which_a_replaced_file_gave_one_place_go_by_name(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.file("m.csv", "y,x,z\n1,2,3\n")
+    world.read()
+    world.settle()
+    world.file("m.csv", "x,z\n1,2\n")
+    world.settle()
+    assert list(world.schema) == ["x", "y", "z"]
+    world.store.close()
+
+
 def test_a_file_that_comes_while_an_output_is_half_built_loses_no_place_of_a_column(tmp_path: Path) -> None:
     world = World(tmp_path, exact=1, window=2)
     world.file("m.csv", "x\n1\n")
