@@ -84,9 +84,9 @@ class Access(Connection):
     ) -> TrustEntry:
         """A rule: identity tokens of this issuer whose claims fit open tokens (`exchange`) or sessions (`login`)."""
         rule = {"name": name, "use": use, "issuer": issuer, "audience": audience, "scopes": [*scopes]}
-        patterns = {claim: [*values] for claim, values in claims.items()}
+        fitting = {claim: [*patterns] for claim, patterns in claims.items()}
         within = {"dataflows": [*dataflows], "datasets": [*datasets], "branches": [*branches]}
-        return self._call(rest.CREATE_TRUST, claims=patterns, within=within, ttl_s=ttl_s, **rule)
+        return self._call(rest.CREATE_TRUST, claims=fitting, within=within, ttl_s=ttl_s, **rule)
 
     def trust(self) -> list[TrustEntry]:
         """All rules of trust in issuers."""

@@ -42,9 +42,9 @@ class Branches(Connection):
     ) -> BranchAnswer:
         """`days` without an edit after which it ends; None keeps it. `redirect`: where write components write to.
         `pinned`: it sees main as it is now. `publish`: datasets of its own also become Delta tables."""
-        begins = {"name": name, "source": source, "days": days, "protected": protected}
+        options = {"name": name, "source": source, "days": days, "protected": protected}
         targets = dict(redirect or {})
-        return self._call(rest.CREATE_BRANCH, redirect=targets, pinned=pinned, publish=publish, **begins)
+        return self._call(rest.CREATE_BRANCH, redirect=targets, pinned=pinned, publish=publish, **options)
 
     def update_branch(self, name: str) -> BranchAnswer:
         """Have a pinned branch see main as it is now."""
@@ -68,8 +68,8 @@ class Branches(Connection):
     ) -> MergeAnswer:
         """`take` settles conflicts: `dataflow.component` to `ours` or `theirs`. `when_ready`: only if nothing is left
         to compute."""
-        how = {"dry_run": dry_run, "take": dict(take), "when_ready": when_ready}
-        return self._call(rest.MERGE_BRANCH, branch=name, into=into, **how)
+        options = {"dry_run": dry_run, "take": dict(take), "when_ready": when_ready}
+        return self._call(rest.MERGE_BRANCH, branch=name, into=into, **options)
 
     def diff_branches(self, one: str, other: str) -> BranchDifference:
         """From the first to the second. Pages are put together."""
@@ -81,8 +81,8 @@ class Branches(Connection):
             difference["datasets"] += page["datasets"]
         return {**difference, "next": None}
 
-    def _difference(self, one: str, other: str, after: str | None = None) -> BranchDifference:
-        return cast("BranchDifference", self._call(rest.DIFF_BRANCHES, branch=one, other=other, after=after))
+    def _difference(self, branch: str, other: str, after: str | None = None) -> BranchDifference:
+        return cast("BranchDifference", self._call(rest.DIFF_BRANCHES, branch=branch, other=other, after=after))
 
     def diff_dataset(
         self,

@@ -87,8 +87,8 @@ class Operating(Connection):
         override: bool = False,
     ) -> ApplyAnswer:
         """Store the text of revision `to` again. `revision`: only if the dataflow is there now."""
-        wish = {"to": to, "dry_run": dry_run, "override": override or None}
-        return self._call(rest.REVERT, None, match_of(revision), branch=branch, dataflow=dataflow, **wish)
+        revert = {"to": to, "dry_run": dry_run, "override": override or None}
+        return self._call(rest.REVERT, None, match_of(revision), branch=branch, dataflow=dataflow, **revert)
 
     def gc(self, *, packs: bool = False) -> CollectAnswer:
         """Collect what nothing refers to any more; how many rows of each kind went. With `packs`, all packs are given
