@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from controlplane.client.connection import Connection
-from controlplane.client.requests import dataset_path, only_given, overriding, segment
+from controlplane.core import rest
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import (
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
         DropBranchAnswer,
         MergeAnswer,
     )
-    from controlplane.core.model.json_values import JsonObject
 
 
 class Branches(Connection):
@@ -25,10 +24,10 @@ class Branches(Connection):
 
     def branches(self) -> list[BranchAnswer]:
         """All beside main."""
-        return self._items("/v1/branches")
+        return self._call(rest.BRANCHES)["items"]
 
     def branch(self, name: str) -> BranchAnswer:
-        return self._get(f"/v1/branches/{segment(name)}")
+        return self._call(rest.BRANCH, branch=name)
 
     def create_branch(
         self,
@@ -43,22 +42,20 @@ class Branches(Connection):
     ) -> BranchAnswer:
         """`days` without an edit after which it ends; None keeps it. `redirect`: where write components write to.
         `pinned`: it sees main as it is now. `publish`: datasets of its own also become Delta tables."""
-        body: JsonObject = {"name": name, "source": source, "days": days, "protected": protected}
-        body |= {"redirect": dict(redirect or {}), "pinned": pinned, "publish": publish}
-        return self._post("/v1/branches", body)
+        options = {"name": name, "source": source, "days": days, "protected": protected}
+        targets = dict(redirect or {})
+        return self._call(rest.CREATE_BRANCH, redirect=targets, pinned=pinned, publish=publish, **options)
 
     def update_branch(self, name: str) -> BranchAnswer:
         """Have a pinned branch see main as it is now."""
-        return self._post(f"/v1/branches/{segment(name)}/update", {})
+        return self._call(rest.UPDATE_BRANCH, branch=name)
 
     def protect_branch(self, name: str, *, protected: bool) -> BranchAnswer:
         """Whether it changes by merges alone."""
-        path = f"/v1/branches/{segment(name)}/protection"
-        return self._put(path, {"protected": protected})
+        return self._call(rest.PROTECT_BRANCH, branch=name, protected=protected)
 
     def delete_branch(self, name: str, *, override: bool = False) -> DropBranchAnswer:
-        path = f"/v1/branches/{segment(name)}"
-        return self._delete(path, overriding(override))
+        return self._call(rest.DELETE_BRANCH, branch=name, override=override or None)
 
     def merge_branch(
         self,
@@ -71,19 +68,21 @@ class Branches(Connection):
     ) -> MergeAnswer:
         """`take` settles conflicts: `dataflow.component` to `ours` or `theirs`. `when_ready`: only if nothing is left
         to compute."""
-        body: JsonObject = {"into": into, "dry_run": dry_run, "take": dict(take), "when_ready": when_ready}
-        return self._post(f"/v1/branches/{segment(name)}/merge", body)
+        options = {"dry_run": dry_run, "take": dict(take), "when_ready": when_ready}
+        return self._call(rest.MERGE_BRANCH, branch=name, into=into, **options)
 
     def diff_branches(self, one: str, other: str) -> BranchDifference:
         """From the first to the second. Pages are put together."""
-        path = f"/v1/branches/{segment(one)}/diff/{segment(other)}"
-        page: BranchDifference = self._get(path)
+        page = self._difference(one, other)
         difference = page
         while page["next"] is not None:
-            page = self._get(path, {"after": page["next"]})
+            page = self._difference(one, other, page["next"])
             difference["components"] += page["components"]
             difference["datasets"] += page["datasets"]
         return {**difference, "next": None}
+
+    def _difference(self, branch: str, other: str, after: str | None = None) -> BranchDifference:
+        return cast("BranchDifference", self._call(rest.DIFF_BRANCHES, branch=branch, other=other, after=after))
 
     def diff_dataset(
         self,
@@ -102,13 +101,10 @@ class Branches(Connection):
         """How a dataset differs from generation or time `one` to `other`, by default the newest; or, with `onto`, from
         a branch to that one. `rows_s`: how long to wait at most for rows to be compared; None compares none. `key`:
         columns that identify a row. `after`: the `next` of the page before."""
-        query: dict[str, str | int | Sequence[str]] = {"limit": limit, **({"key": list(key)} if key else {})}
-        query |= only_given(partition=partition, after=after)
-        query |= {} if rows_s is None else {"rows": "true", "timeout_s": f"{rows_s:g}"}
+        rows = {} if rows_s is None else {"rows": True, "timeout_s": rows_s}
+        query = {"dataset": name, "partition": partition, "key": list(key), "after": after, "limit": limit, **rows}
+        timeout_s = self._waiting(rows_s)
         if onto is None:
-            path = f"{dataset_path(branch, name)}/diff"
-            query |= only_given(one=one, other=other)
-        else:
-            path = f"/v1/branches/{segment(branch)}/diff/{segment(onto)}"
-            query["dataset"] = name
-        return self._get(path, query, wait_s=rows_s)
+            return self._call(rest.DIFF_DATASET, timeout_s, branch=branch, one=one, other=other, **query)
+        difference = self._call(rest.DIFF_BRANCHES, timeout_s, branch=branch, other=onto, **query)
+        return cast("DataDifference", difference)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Self, TypeVar, cast
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import httpx2
 
-from controlplane.client.requests import Query, request_parts
+from controlplane.client.requests import request_parts
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import ProblemDocument
@@ -70,70 +71,53 @@ class Connection:
     def _call(
         self,
         route: Route[Answer],
-        extra_s: float | None = None,
+        timeout_s: float | None = None,
         headers: Mapping[str, str] | None = None,
         /,
         **arguments: object,
     ) -> Answer:
-        """The answer of a route. Arguments are names in its path, of its query, and of its body. `extra_s`: how long
-        the answer may take beyond the usual."""
+        """The answer of a route. Arguments are names in its path, of its query, and of its body. `timeout_s`: how long
+        the answer may take; the usual time by default."""
+        request = self._request(route, timeout_s, headers, arguments)
+        return cast("Answer", value_of(self._http.send(request)))
+
+    def _text(self, route: Route[str], /, **arguments: object) -> str:
+        """The answer of a route that answers a text."""
+        response = self._http.send(self._request(route, None, None, arguments))
+        return response.text if response.status_code < 400 else str(value_of(response))
+
+    @contextmanager
+    def _stream(
+        self,
+        route: Route[Any],
+        timeout_s: float | None = None,
+        headers: Mapping[str, str] | None = None,
+        /,
+        **arguments: object,
+    ) -> Iterator[httpx2.Response]:
+        """The response of a route, whose body is still to come. `timeout_s`: how long each part of it may take."""
+        request = self._request(route, timeout_s, headers, arguments)
+        with closing(self._http.send(request, stream=True)) as response:
+            if response.status_code >= 400:
+                response.read()
+                value_of(response)
+            yield response
+
+    def _request(
+        self,
+        route: Route[Any],
+        timeout_s: float | None,
+        headers: Mapping[str, str] | None,
+        arguments: Mapping[str, object],
+    ) -> httpx2.Request:
         path, query, body = request_parts(route, arguments)
-        response = self._http.request(
-            route.method, path, params=query, json=body, headers=headers, timeout=self._timeout(extra_s)
-        )
-        return cast("Answer", value_of(response))
+        seconds = self._waiting(None) if timeout_s is None else timeout_s
+        timeout = httpx2.Timeout(seconds, connect=CONNECT_TIMEOUT_S)
+        return self._http.build_request(route.method, path, params=query, json=body, headers=headers, timeout=timeout)
 
-    # Methods that are not moved to `_call` yet: answers have the type that the calling method declares.
-
-    def _get(
-        self,
-        path: str,
-        query: Query | None = None,
-        *,
-        wait_s: float | None = None,
-    ) -> Answer:  # type: ignore[type-var]  # by the caller
-        return cast("Answer", value_of(self._http.get(path, params=query, timeout=self._timeout(wait_s))))
-
-    def _items(self, path: str, query: Query | None = None) -> list[Answer]:
-        answer: dict[str, list[Answer]] = self._get(path, query)
-        return answer["items"]
-
-    def _put(self, path: str, body: Mapping[str, object]) -> Answer:  # type: ignore[type-var]  # by the caller
-        return cast("Answer", value_of(self._http.put(path, json=body)))
-
-    def _delete(
-        self,
-        path: str,
-        query: Query | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Answer:  # type: ignore[type-var]  # by the caller
-        return cast("Answer", value_of(self._http.delete(path, params=query, headers=headers)))
-
-    def _post(
-        self,
-        path: str,
-        body: Mapping[str, object],
-        query: Query | None = None,
-        headers: Mapping[str, str] | None = None,
-        wait_s: float | None = None,
-    ) -> Answer:  # type: ignore[type-var]  # by the caller
-        timeout = self._timeout(wait_s)
-        return cast(
-            "Answer", value_of(self._http.post(path, json=body, params=query, headers=headers, timeout=timeout))
-        )
-
-    def _at_length(
-        self,
-        path: str,
-        body: Mapping[str, object] | None,
-    ) -> Answer:  # type: ignore[type-var]  # by the caller
-        """For requests that take as long as the database is large."""
-        timeout = httpx2.Timeout(LONG_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
-        return cast("Answer", value_of(self._http.post(path, json=body, timeout=timeout)))
-
-    def _timeout(self, wait_s: float | None) -> httpx2.Timeout:
-        """The timeout of a request that may wait `wait_s` for workers."""
-        return httpx2.Timeout(self._timeout_s + (wait_s or 0.0), connect=CONNECT_TIMEOUT_S)
+    def _waiting(self, wait_s: float | None) -> float:
+        """The timeout of a request that may wait `wait_s` for workers, in seconds."""
+        return self._timeout_s + (wait_s or 0.0)
 
 
 def value_of(response: httpx2.Response) -> JsonObject:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from controlplane.client.connection import Connection
-from controlplane.client.requests import Query, match_of, overriding, refreshing, segment
+from controlplane.client.requests import match_of, refreshing
+from controlplane.core import rest
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import (
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
         ProblemDetail,
         RunBegun,
         RunProgress,
-        ValidateAnswer,
     )
 
 
@@ -52,50 +52,46 @@ class Dataflows(Connection):
         in a dry run, how long to wait at most for workers to list the sources first. `analyse_s`: likewise, for both
         together, where Spark is to give the columns of edited transforms. `override`: also in a protected branch, here
         and below; that needs `admin`."""
-        query = {"branch": branch, "dry_run": str(dry_run).lower(), **refreshing(refresh_s), **_analysing(analyse_s)}
-        query |= overriding(override)
-        headers, body = match_of(revision) | _key(key), {"blueprints": list(documents)}
-        wait_s = refresh_s if analyse_s is None else analyse_s
-        return self._post("/v1/blueprints", body, query, headers, wait_s=wait_s)
+        query = {"dry_run": dry_run, "override": override or None, **refreshing(refresh_s), **_analysing(analyse_s)}
+        timeout_s = self._waiting(refresh_s if analyse_s is None else analyse_s)
+        headers = match_of(revision) | _key(key)
+        return self._call(rest.APPLY, timeout_s, headers, branch=branch, blueprints=list(documents), **query)
 
     def validate(self, documents: Iterable[Document]) -> list[ProblemDetail]:
         """All problems of these blueprints."""
-        answer: ValidateAnswer = self._post("/v1/validate", {"blueprints": list(documents)})
-        return answer["errors"]
+        return self._call(rest.VALIDATE, blueprints=list(documents))["errors"]
 
     def connections(self, documents: Iterable[Document]) -> ConnectionsAnswer:
         """Connections of these blueprints, each as a worker tested it."""
-        return self._post("/v1/connections", {"blueprints": list(documents)})
+        return self._call(rest.CONNECTIONS, blueprints=list(documents))
 
     def notify(self, target: str | None = None, *, branch: str = "main") -> NotifyAnswer:
         """Send a test message to each channel of a dataflow and of the installation. Answers the outcome of each."""
-        return self._post(f"/v1/branches/{segment(branch)}/notify", {"target": target})
+        return self._call(rest.NOTIFY, branch=branch, target=target)
 
     def dataflows(self, branch: str = "main") -> list[DataflowEntry]:
-        return self._items(f"/v1/branches/{segment(branch)}/dataflows")
+        return self._call(rest.DATAFLOWS, branch=branch)["items"]
 
     def dataflow(self, name: str, branch: str = "main") -> DataflowAnswer:
-        return self._get(f"/v1/branches/{segment(branch)}/dataflows/{segment(name)}")
+        return self._call(rest.DATAFLOW, branch=branch, dataflow=name)
 
     def delete(
         self, name: str, *, branch: str = "main", revision: int | None = None, override: bool = False
     ) -> DeleteAnswer:
-        path = f"/v1/branches/{segment(branch)}/dataflows/{segment(name)}"
-        query = overriding(override)
-        return self._delete(path, query, headers=match_of(revision))
+        headers = match_of(revision)
+        return self._call(rest.DELETE_DATAFLOW, None, headers, branch=branch, dataflow=name, override=override or None)
 
     def plan(
         self, *, branch: str = "main", dataflows: Iterable[str] = (), refresh_s: float | None = None
     ) -> PlanAnswer:
         """The whole plan: pages are put together. `refresh_s`: how long to wait at most for workers to list the
         sources first; None has nothing listed."""
-        path = f"/v1/branches/{segment(branch)}/plan"
-        query: Query = {"dataflow": list(dataflows), "limit": 1000}
-        page: PlanAnswer = self._get(path, {**query, **refreshing(refresh_s)}, wait_s=refresh_s)
+        query = {"branch": branch, "dataflow": list(dataflows), "limit": 1000}
+        page = self._call(rest.PLAN, self._waiting(refresh_s), **query, **refreshing(refresh_s))
         plan = page
         looked = plan["basis"].get("looked", "") if "basis" in plan else ""
         while page["next"] is not None:
-            page = self._get(path, {**query, "looked": looked, "after": page["next"]})
+            page = self._call(rest.PLAN, looked=looked, after=page["next"], **query)
             plan["items"] += page["items"]
         return {**plan, "next": None}
 
@@ -110,23 +106,20 @@ class Dataflows(Connection):
     ) -> ApplyAnswer:
         """Store the blueprints of a plan, if all that it rests on (`basis`) is still so."""
         body = {"blueprints": list(documents), "basis": basis}
-        path = f"/v1/branches/{segment(branch)}/plan"
-        return self._post(path, body, overriding(override), _key(key))
+        return self._call(rest.CARRY_OUT, None, _key(key), branch=branch, override=override or None, **body)
 
     def begin_run(
         self, documents: Iterable[Document], *, branch: str = "main", accept_deletes: bool = False
     ) -> RunBegun:
         """Store blueprints, and have all listed that they read. A service does the rest: look with `run_progress`."""
-        body = {"blueprints": list(documents), "accept_deletes": accept_deletes}
-        return self._post(f"/v1/branches/{segment(branch)}/run", body)
+        blueprints = list(documents)
+        return self._call(rest.BEGIN_RUN, branch=branch, blueprints=blueprints, accept_deletes=accept_deletes)
 
     def run_progress(
         self, dataflows: Iterable[str] = (), *, branch: str = "main", since: int | None = None
     ) -> RunProgress:
         """Progress of these dataflows and their upstream since an event, and their states."""
-        query: dict[str, str | int | Sequence[str]] = {"dataflow": list(dataflows)}
-        query |= {} if since is None else {"since": since}
-        return self._get(f"/v1/branches/{segment(branch)}/run", query)
+        return self._call(rest.RUN_PROGRESS, branch=branch, dataflow=list(dataflows), since=since)
 
 
 def _analysing(timeout_s: float | None) -> dict[str, str | int]:

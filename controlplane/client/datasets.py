@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from controlplane.client.connection import Connection
-from controlplane.client.requests import Time, dataset_path, only_given, refreshing, segment, state_path
+from controlplane.client.requests import Time, refreshing, state_of
+from controlplane.core import rest
 from controlplane.core.model.addresses import time_of
 
 if TYPE_CHECKING:
@@ -36,17 +37,16 @@ class Datasets(Connection):
     ) -> StatusAnswer:
         """`refresh_s`: how long to wait at most for workers to list the sources first; None has nothing listed. `long`:
         also the time that the last commits took, and the work under way."""
-        parameters = only_given(target=target, long="true" if long else None)
-        path, query = f"/v1/branches/{segment(branch)}/status", {**parameters, **refreshing(refresh_s)}
-        return self._get(path, query, wait_s=refresh_s)
+        timeout_s, query = self._waiting(refresh_s), refreshing(refresh_s)
+        return self._call(rest.STATUS, timeout_s, branch=branch, target=target, long=long or None, **query)
 
     def dataset(self, name: str, *, branch: str = "main") -> DatasetAnswer:
         """Exports have `target`."""
-        return self._get(dataset_path(branch, name))
+        return cast("DatasetAnswer", self._call(rest.DATASET, branch=branch, dataset=name))
 
     def target(self, name: str, *, branch: str = "main") -> TargetStatus:
         """How a copy elsewhere stands."""
-        return self._get(dataset_path(branch, name))
+        return cast("TargetStatus", self._call(rest.DATASET, branch=branch, dataset=name))
 
     # which state is meant: by an address (`shop.totals@12`) in place of the name, by `generation`, or by `at`, a time
     def partitions(
@@ -64,9 +64,8 @@ class Datasets(Connection):
     ) -> PartitionsAnswer:
         """`prefix`: keys that begin so. `state`: those with work to do, or with a failed task. `changed_in`: those that
         a generation added, changed or removed."""
-        path, query = state_path(branch, name, generation, at)
-        parameters = only_given(after=after, limit=limit, prefix=prefix, state=state, changed_in=changed_in)
-        return self._get(f"{path}/partitions", {**query, **parameters})
+        keys = {"after": after, "limit": limit, "prefix": prefix, "state": state, "changed_in": changed_in}
+        return self._call(rest.PARTITIONS, branch=branch, **keys, **state_of(name, generation, at))
 
     def history(
         self,
@@ -79,23 +78,21 @@ class Datasets(Connection):
         at: Time | None = None,
     ) -> HistoryAnswer:
         """Generations, newest first, up to the one that is meant."""
-        path, query = state_path(branch, name, generation, at)
-        return self._get(f"{path}/history", {**query, **only_given(before=before, limit=limit)})
+        state = state_of(name, generation, at)
+        return self._call(rest.HISTORY, branch=branch, before=before, limit=limit, **state)
 
     def generations(
         self, dataflow: str, *, branch: str = "main", at: Time | None = None, consistent: bool = False
     ) -> GenerationsAnswer:
         """Which generation each dataset has, or had at a time. `consistent`: those made of the same sources."""
         name, moment = time_of(dataflow, at)
-        query = only_given(at=None if moment is None else str(moment), consistent="true" if consistent else None)
-        path = f"/v1/branches/{segment(branch)}/dataflows/{segment(name)}/generations"
-        return self._get(path, query)
+        query = {"at": None if moment is None else str(moment), "consistent": consistent or None}
+        return self._call(rest.GENERATIONS, branch=branch, dataflow=name, **query)
 
     def checks(
         self, name: str, *, branch: str = "main", generation: int | None = None, at: Time | None = None
     ) -> ChecksAnswer:
-        path, query = state_path(branch, name, generation, at)
-        return self._get(f"{path}/checks", query)
+        return self._call(rest.CHECKS, branch=branch, **state_of(name, generation, at))
 
     def why(
         self,
@@ -108,9 +105,8 @@ class Datasets(Connection):
         at: Time | None = None,
     ) -> WhyAnswer:
         """The causes of a dataset or partition. `shows_all`: with inputs that did not change."""
-        path, query = state_path(branch, name, generation, at)
-        parameters = only_given(partition=partition, all="true" if shows_all else None)
-        return self._get(f"{path}/why", {**query, **parameters})
+        state = state_of(name, generation, at)
+        return self._call(rest.WHY, branch=branch, partition=partition, all=shows_all or None, **state)
 
     def lineage(
         self,
@@ -127,6 +123,6 @@ class Datasets(Connection):
     ) -> LineageAnswer:
         """Where columns and partitions come from; `downstream`, what depends on them. `object`: the partitions that
         rows of a source object of a read component are in."""
-        path, query = state_path(branch, name, generation, at)
-        parameters = only_given(column=column, partition=partition, object=object, limit=limit)
-        return self._get(f"{path}/lineage", {**query, **parameters, "direction": direction})
+        begin = {"column": column, "partition": partition, "object": object}
+        state = state_of(name, generation, at)
+        return self._call(rest.LINEAGE, branch=branch, direction=direction, limit=limit, **begin, **state)

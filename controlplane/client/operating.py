@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from controlplane.client.connection import Connection
-from controlplane.client.requests import match_of, overriding, segment
+from controlplane.client.connection import LONG_TIMEOUT_S, Connection
+from controlplane.client.requests import match_of
+from controlplane.core import rest
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import (
@@ -35,12 +36,10 @@ class Operating(Connection):
         wait_s: float = 0.0,
     ) -> RefreshAnswer:
         """`wait_s`: how long to wait at most for the listings, whose changes are under `changes` then."""
-        body: dict[str, str | bool | float | None]
-        body = {"target": target, "accept_deletes": accept_deletes, "force": force}
+        body: dict[str, object] = {"target": target, "accept_deletes": accept_deletes, "force": force}
         body |= {"schema": True} if schema else {}  # which an earlier service does not know
         body |= {"wait_s": wait_s} if wait_s else {}  # which an earlier service does not know
-        path = f"/v1/branches/{segment(branch)}/refresh"
-        return self._post(path, body, wait_s=wait_s)
+        return self._call(rest.REFRESH, self._waiting(wait_s), branch=branch, **body)
 
     def retry(
         self,
@@ -54,13 +53,13 @@ class Operating(Connection):
         the dataset that `target` names, and nothing upstream of it."""
         body: dict[str, object] = {"target": target} | ({} if tasks is None else {"tasks": list(tasks)})
         body |= {} if partition is None else {"partition": partition}
-        return self._post(f"/v1/branches/{segment(branch)}/retry", body)
+        return self._call(rest.RETRY, branch=branch, **body)
 
     def pause(self, target: str | None = None, *, branch: str = "main") -> PauseAnswer | PauseAllAnswer:
-        return self._post(f"/v1/branches/{segment(branch)}/pause", {"target": target})
+        return self._call(rest.PAUSE, branch=branch, target=target)
 
     def resume(self, target: str | None = None, *, branch: str = "main") -> PauseAnswer | PauseAllAnswer:
-        return self._post(f"/v1/branches/{segment(branch)}/resume", {"target": target})
+        return self._call(rest.RESUME, branch=branch, target=target)
 
     def rollback(
         self,
@@ -75,7 +74,7 @@ class Operating(Connection):
     ) -> RollbackAnswer:
         """Go back to a generation of a dataset, or to the state of a dataset or dataflow at a time, until `resume`."""
         body = {"target": target, "generation": generation, "at": at, "reason": reason, "force": force}
-        return self._post(f"/v1/branches/{segment(branch)}/rollback", body, overriding(override))
+        return self._call(rest.ROLLBACK, branch=branch, override=override or None, **body)
 
     def revert(
         self,
@@ -88,14 +87,14 @@ class Operating(Connection):
         override: bool = False,
     ) -> ApplyAnswer:
         """Store the text of revision `to` again. `revision`: only if the dataflow is there now."""
-        path = f"/v1/branches/{segment(branch)}/dataflows/{segment(dataflow)}/revert"
-        body, query = {"to": to, "dry_run": dry_run}, overriding(override)
-        return self._post(path, body, query, match_of(revision))
+        revert = {"to": to, "dry_run": dry_run, "override": override or None}
+        return self._call(rest.REVERT, None, match_of(revision), branch=branch, dataflow=dataflow, **revert)
 
     def gc(self, *, packs: bool = False) -> CollectAnswer:
         """Collect what nothing refers to any more; how many rows of each kind went. With `packs`, all packs are given
         up, too, and made again in time."""
-        return self._at_length("/v1/gc", {"packs": True} if packs else None)
+        body = {"packs": True} if packs else {}
+        return self._call(rest.GC, LONG_TIMEOUT_S, **body)
 
     def fsck(
         self,
@@ -117,4 +116,4 @@ class Operating(Connection):
             body |= {"contents": True, "dataset": dataset}
         if types:
             body["types"] = True
-        return self._at_length("/v1/fsck", body)
+        return self._call(rest.FSCK, LONG_TIMEOUT_S, **body)

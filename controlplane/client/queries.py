@@ -7,8 +7,9 @@ from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from controlplane.client.connection import Connection, value_of
-from controlplane.client.requests import Time, dataset_path, segment
+from controlplane.client.connection import Connection
+from controlplane.client.requests import Time
+from controlplane.core import rest
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnswer
@@ -44,12 +45,11 @@ class Queries(Connection):
         branches, at most `limit`. Pages are put together. `parameters`: for `$name`, or in order for `?`; Spark's are
         `:name`. `at`: the time that is meant of tables that name none. `id`: 8 to 64 hexadecimal digits, to cancel it
         by."""
-        path = f"/v1/branches/{segment(branch)}/query"
         body = _query(sql, parameters, limit, at=at, timeout_s=timeout_s, id=id, engine=engine)
-        page: QueryAnswer = self._post(path, body, wait_s=timeout_s)
+        page = self._call(rest.QUERY, self._waiting(timeout_s), branch=branch, **body)
         rows = page
         while page["next"] is not None:
-            page = self._get(f"{path}/{rows['result']}", {"after": page["next"]})
+            page = self._call(rest.QUERY_PAGE, branch=branch, query=rows["result"], after=page["next"])
             rows["rows"] += page["rows"]
             rows["cut"] += page["cut"]
         return {**rows, "next": None}
@@ -67,13 +67,9 @@ class Queries(Connection):
         engine: Literal["duckdb", "spark"] = "duckdb",
     ) -> Generator[bytes, None, None]:
         """The same, all rows as parts of an Arrow stream, as they come. Closing it early ends the query."""
-        path = f"/v1/branches/{segment(branch)}/query"
         body = _query(sql, parameters, limit, at=at, timeout_s=timeout_s, id=id, engine=engine)
-        timeout = self._timeout(timeout_s)
-        with self._http.stream("POST", path, json=body, headers={"Accept": ARROW}, timeout=timeout) as response:
-            if response.status_code >= 400:
-                response.read()
-                value_of(response)
+        wait_s, headers = self._waiting(timeout_s), {"Accept": ARROW}
+        with self._stream(rest.QUERY, wait_s, headers, branch=branch, **body) as response:
             yield from response.iter_bytes()
 
     def promote(
@@ -89,25 +85,22 @@ class Queries(Connection):
         """A proposed blueprint with the query as the transform that makes `dataset`. Nothing is stored. `analyse`: with
         the columns that Spark says it would have. `compare`: the engine whose rows of the query are compared with those
         of Spark. Either waits for at most `timeout_s`."""
-        path = f"/v1/branches/{segment(branch)}/query/promote"
-        body: JsonObject = {"sql": sql, "dataset": dataset, "analyse": analyse, "compare": compare}
-        return self._post(path, {**body, "timeout_s": timeout_s}, wait_s=2 * timeout_s)
+        body = {"sql": sql, "dataset": dataset, "analyse": analyse, "compare": compare, "timeout_s": timeout_s}
+        return self._call(rest.PROMOTE, self._waiting(2 * timeout_s), branch=branch, **body)
 
     def query_of(self, dataset: str, *, branch: str = "main") -> OpenedAnswer:
         """A transform's SQL as a query over its inputs' present states."""
-        return self._get(f"{dataset_path(branch, dataset)}/query")
+        return self._call(rest.QUERY_OF, branch=branch, dataset=dataset)
 
     def cancel_query(self, id: str, *, branch: str = "main") -> CancelAnswer:
         """End a query of one's own that runs."""
-        path = f"/v1/branches/{segment(branch)}/query/{segment(id)}"
-        return self._delete(path)
+        return self._call(rest.CANCEL_QUERY, branch=branch, query=id)
 
     def ask_test(self, question: Mapping[str, object], files: Mapping[str, bytes]) -> JsonObject:
         """The answer of the service's Spark to a question of a test. `files`: the content of each file that the
         question names, by its path."""
         texts = {path: b64encode(content).decode() for path, content in files.items()}
-        answer: dict[str, JsonObject] = self._post("/v1/tests", {"question": question, "files": texts}, wait_s=TEST_S)
-        return answer["answer"]
+        return self._call(rest.ASK_TEST, self._waiting(TEST_S), question=question, files=texts)["answer"]
 
     def open_spark_session(
         self,
@@ -119,17 +112,17 @@ class Queries(Connection):
     ) -> NewSparkSessionAnswer:
         """A Spark Connect server of one's own, with datasets as views: `shop.orders`, `shop.orders@12`, `shop.*`, or
         all of them. `at`: the time that is meant of names without a point. `ttl_s`: when it ends at the latest."""
-        body: JsonObject = {"datasets": list(datasets), "at": at.isoformat() if isinstance(at, datetime) else at}
-        path = f"/v1/branches/{segment(branch)}/spark-sessions"
-        return self._post(path, {**body, "ttl_s": ttl_s}, wait_s=SPARK_STARTS_S)
+        moment = at.isoformat() if isinstance(at, datetime) else at
+        body = {"datasets": list(datasets), "at": moment, "ttl_s": ttl_s}
+        return self._call(rest.OPEN_SPARK_SESSION, self._waiting(SPARK_STARTS_S), branch=branch, **body)
 
     def spark_sessions(self) -> list[SparkSessionEntry]:
         """One's own that are open; all of them for who administers."""
-        return self._items("/v1/spark-sessions")
+        return self._call(rest.SPARK_SESSIONS)["items"]
 
     def end_spark_session(self, id: str) -> None:
         """Now, whatever it does."""
-        self._delete(f"/v1/spark-sessions/{segment(id)}")
+        self._call(rest.END_SPARK_SESSION, session=id)
 
 
 def _query(

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-import httpx2
-
-from controlplane.client.connection import Connection, value_of
-from controlplane.client.requests import Query, Time, dataset_path, only_given, segment, state_path
+from controlplane.client.connection import Connection
+from controlplane.client.requests import Time, state_of
+from controlplane.core import rest
 from controlplane.core.model.addresses import named
 from controlplane.core.records.formats import Compression, Format
 
@@ -50,11 +49,9 @@ class Records(Connection):
     ) -> Iterator[Iterator[bytes]]:
         """Records of one committed generation as parts of a body. `columns`: these, in this order; `where`: a condition
         on rows, in SQL; `compression`: of Arrow and Parquet, within (docs/records.md)."""
-        path, query = state_path(branch, name, generation, at)
-        parameters: dict[str, str | int | Sequence[str]] = {**query, **only_given(format=format, partition=partition)}
-        parameters |= only_given(where=where, offset=offset, limit=limit, compression=compression)
-        parameters |= {"columns": _list(columns)} if columns else {}
-        with self._stream(f"{path}/records", parameters) as response:
+        rows = {"partition": partition, "columns": _list(columns), "where": where, "offset": offset, "limit": limit}
+        query = {"format": format, "compression": compression, **rows, **state_of(name, generation, at)}
+        with self._stream(rest.RECORDS, branch=branch, **query) as response:
             yield response.iter_bytes()
 
     @contextmanager
@@ -73,20 +70,10 @@ class Records(Connection):
         """Rows that were added and removed since a generation or time (0: from nothing), up to another one, by default
         the newest. Its `until` is what to send as `since` next. `columns`: rows are compared by these, in this order;
         `where`: a condition on rows, in SQL."""
-        parameters: dict[str, str | int | Sequence[str]] = {"since": _point(since)}
-        parameters |= only_given(where=where, compression=compression)
-        parameters |= {"columns": _list(columns)} if columns else {}
-        parameters |= {} if until is None else {"until": _point(until)}
-        with self._stream(f"{dataset_path(branch, name)}/changes.{format}", parameters) as response:
+        points = {"since": _point(since), "until": None if until is None else _point(until)}
+        query = {"columns": _list(columns), "where": where, "compression": compression, **points}
+        with self._stream(rest.CHANGES, branch=branch, dataset=name, format=format, **query) as response:
             yield ChangeStream(int(response.headers["X-Generation"]), response.iter_bytes())
-
-    @contextmanager
-    def _stream(self, path: str, query: Query) -> Iterator[httpx2.Response]:
-        with self._http.stream("GET", path, params=query) as response:
-            if response.status_code >= 400:
-                response.read()
-                value_of(response)
-            yield response
 
     def create_link(
         self,
@@ -117,20 +104,20 @@ class Records(Connection):
             "limit": limit,
         }
         body |= {} if ttl_s is None else {"ttl_s": ttl_s}
-        return self._post("/v1/links", body)
+        return self._call(rest.CREATE_LINK, **body)
 
     def links(self) -> list[LinkEntry]:
         """All links, without their addresses."""
-        return self._items("/v1/links")
+        return self._call(rest.LINKS)["items"]
 
     def revoke_link(self, link: str) -> None:
         """End a link now, by its id."""
-        self._delete(f"/v1/links/{segment(link)}")
+        self._call(rest.REVOKE_LINK, link=link)
 
 
-def _list(columns: Sequence[str]) -> str:
-    """Names in backquotes, which may hold any character."""
-    return ",".join("`{}`".format(name.replace("`", "``")) for name in columns)
+def _list(columns: Sequence[str]) -> str | None:
+    """Names in backquotes, which may hold any character; None for no names."""
+    return ",".join("`{}`".format(name.replace("`", "``")) for name in columns) or None
 
 
 def _point(meant: int | str | datetime) -> str:

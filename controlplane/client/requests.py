@@ -19,13 +19,16 @@ Time: TypeAlias = str | datetime  # with a zone
 
 
 def request_parts(route: Route[Any], arguments: Mapping[str, object]) -> tuple[str, Query, Mapping[str, object] | None]:
-    """Path, query and body of a request. None in a query is left out; in a body it is sent."""
+    """Path, query and body of a request. None in a query is left out; in a body it is sent. POST and PUT always have a
+    body."""
     body = dict(arguments)
     path = PARAMETER.sub(lambda match: segment(str(body.pop(match[1]))), route.path)
     query = {name: body.pop(name) for name in route.query if name in body}
-    if body and route.method in ("GET", "DELETE"):
+    takes_body = route.method in ("POST", "PUT")
+    if body and not takes_body:
         raise TypeError(f"{route.method} {route.path} takes no {', '.join(body)}")
-    return path, {name: _query_value(value) for name, value in query.items() if value is not None}, body or None
+    parameters = {name: _query_value(value) for name, value in query.items() if value is not None}
+    return path, parameters, body if takes_body else None
 
 
 def _query_value(value: object) -> str | int | Sequence[str]:
@@ -38,14 +41,6 @@ def _query_value(value: object) -> str | int | Sequence[str]:
             return cast("str | int | Sequence[str]", value)
 
 
-def only_given(**query: str | int | None) -> Query:
-    return {k: v for k, v in query.items() if v is not None}
-
-
-def overriding(override: bool) -> dict[str, str]:
-    return {"override": "true"} if override else {}
-
-
 def refreshing(timeout_s: float | None) -> dict[str, str | int]:
     return {} if timeout_s is None else {"refresh": "true", "timeout_s": f"{timeout_s:g}"}
 
@@ -54,16 +49,6 @@ def match_of(revision: int | None) -> dict[str, str]:
     if revision is None:
         return {}
     return {"If-Match": f'"{revision}"'} if revision else {"If-None-Match": "*"}
-
-
-def dataset_path(branch: str, name: str) -> str:
-    return f"/v1/branches/{segment(branch)}/datasets/{segment(name)}"
-
-
-def state_path(branch: str, name: str, generation: int | None, at: Time | None) -> tuple[str, Query]:
-    """The path of a dataset that an address may name, and which state of it is meant."""
-    state = state_of(name, generation, at)
-    return dataset_path(branch, str(state.pop("dataset"))), state
 
 
 def state_of(name: str, generation: int | None, at: Time | None) -> dict[str, str | int]:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-import httpx2
-
-from controlplane.client.connection import CONNECT_TIMEOUT_S, Connection, value_of
-from controlplane.client.requests import dataset_path, only_given, segment
+from controlplane.client.connection import Connection
+from controlplane.core import rest
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import EventRecord, TasksAnswer
@@ -23,29 +21,23 @@ class Work(Connection):
 
     def attempts(self, name: str, *, branch: str = "main", limit: int = 100) -> AttemptsAnswer:
         """Attempts at a dataset that are over, the last ones first."""
-        query = only_given(state="ended", limit=limit)
-        return self._get(f"{dataset_path(branch, name)}/tasks", query)
+        answer = self._call(rest.TASKS, branch=branch, dataset=name, state="ended", limit=limit)
+        return cast("AttemptsAnswer", answer)
 
     def runs(self, target: str | None = None, *, branch: str = "main", limit: int = 20) -> PastRunsAnswer:
         """The last runs that reached the target, the last ones first."""
-        path = f"/v1/branches/{segment(branch)}/runs"
-        return self._get(path, only_given(target=target, limit=limit))
+        return self._call(rest.PAST_RUNS, branch=branch, target=target, limit=limit)
 
     def past_run(self, id: str, *, branch: str = "main") -> PastRunAnswer:
         """One run, with its steps and its attempts."""
-        return self._get(f"/v1/branches/{segment(branch)}/runs/{segment(id)}")
+        return self._call(rest.PAST_RUN, branch=branch, run=id)
 
     def events(
         self, after: int | None = None, *, branch: str = "main", follow: bool = True
     ) -> Iterator[EventRecord | None]:
         """Events of a branch, and those of no branch, after an id (None: from now on), in order; None in between shows
         that the connection lives."""
-        query = only_given(after=after, branch=branch, follow=str(follow).lower())
-        timeout = httpx2.Timeout(QUIET_LIMIT_S, connect=CONNECT_TIMEOUT_S)
-        with self._http.stream("GET", "/v1/events", params=query, timeout=timeout) as response:
-            if response.status_code >= 400:
-                response.read()
-                value_of(response)
+        with self._stream(rest.EVENTS, QUIET_LIMIT_S, after=after, branch=branch, follow=follow) as response:
             for line in response.iter_lines():
                 if line.startswith("data: "):
                     yield json.loads(line.removeprefix("data: "))
@@ -53,20 +45,17 @@ class Work(Connection):
                     yield None
 
     def tasks(self, name: str, *, branch: str = "main", after: int = 0, limit: int = 100) -> TasksAnswer:
-        return self._get(f"{dataset_path(branch, name)}/tasks", {"after": after, "limit": limit})
+        answer = self._call(rest.TASKS, branch=branch, dataset=name, after=after, limit=limit)
+        return cast("TasksAnswer", answer)
 
     def log(self, attempt: str, *, tail: int = 200) -> str:
         """The last lines of the log of an attempt's driver."""
-        return self._text(f"/v1/attempts/{segment(attempt)}/log", tail)
+        return self._text(rest.ATTEMPT_LOG, attempt=attempt, tail=tail)
 
     def dataset_log(self, name: str, *, branch: str = "main", tail: int = 200) -> str:
         """The last lines of the log of the driver of a dataset's newest attempt."""
-        return self._text(f"{dataset_path(branch, name)}/log", tail)
+        return self._text(rest.DATASET_LOG, branch=branch, dataset=name, tail=tail)
 
     def driver_log(self, driver: str, *, tail: int = 200) -> str:
         """The last lines of the log of a driver or worker."""
-        return self._text(f"/v1/drivers/{segment(driver)}/log", tail)
-
-    def _text(self, path: str, tail: int) -> str:
-        response = self._http.get(path, params={"tail": tail})
-        return response.text if response.status_code < 400 else str(value_of(response))
+        return self._text(rest.DRIVER_LOG, driver=driver, tail=tail)
