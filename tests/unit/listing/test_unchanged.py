@@ -159,7 +159,7 @@ def test_a_broken_memory_is_none(watched: Watched) -> None:
     assert not is_reported(watched.list())
 
 
-@pytest.mark.parametrize(("tags", "is_told"), [(["a", "b"], True), (["a", None], False)])
+@pytest.mark.parametrize(("tags", "is_reported"), [(["a", "b"], True), (["a", None], False)])
 def test_objects_without_a_tag_may_have_changed_within_one_tick(tags: list[str | None], is_reported: bool) -> None:
     at = pa.array([0, 0], pa.timestamp("us", "UTC"))
     with Pages() as pages:
