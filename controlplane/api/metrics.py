@@ -73,7 +73,7 @@ class _Counted(Collector):
 
 # Alerts add up what there is, and nothing is no number.
 NOTHING = dict.fromkeys(sorted(DRIVER_KINDS | WORKER_KINDS), 0)
-NOBODY = {"driver": 0, "worker": 0}
+NO_DRIVERS = {"driver": 0, "worker": 0}
 
 
 class _Waiting(Collector):
@@ -111,7 +111,7 @@ class _Gauges(Collector):
         with self._store.read(self._namespace) as tx:
             backlog = tx.queue.backlog()
             attempts = NOTHING | Counter(a.kind for a in tx.queue.attempts().values())
-            drivers = NOBODY | Counter(d.kind for d in tx.drivers.running())
+            drivers = NO_DRIVERS | Counter(d.kind for d in tx.drivers.running())
             behind = export_cursor.behind(tx) if self._exports else None
             lease, now = tx.leases.get(LOOP), tx.now()  # of `default`, which all share
         leaders = [lease] if lease is not None and lease.until > now else []

@@ -42,4 +42,4 @@ class Events(Protocol):
         """Insert, or move on. A cursor never goes back: an earlier event leaves it where it is."""
 
     def drop(self, before: float, limit: int) -> int:
-        """The oldest ones; whatever is newer than one that stays, stays."""
+        """Delete the oldest events, up to the first that is not older than `before`, at most `limit`; how many."""

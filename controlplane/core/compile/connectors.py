@@ -128,7 +128,7 @@ class ReadSettings(ConnectorFacts, total=False):
     location: str
 
 
-def told(body: Read | Write) -> ConnectorFacts:
+def settings_of(body: Read | Write) -> ConnectorFacts:
     """For `files` only settings, if there are any."""
     settings = {k: _plain(v) for k, v in body.settings}
     if is_files(body):
@@ -137,10 +137,10 @@ def told(body: Read | Write) -> ConnectorFacts:
 
 
 def reading_job(read: Read, location: str) -> ReadSettings:
-    """The job of `told`, and the location to read; with `files` each object has its own."""
+    """The job of `settings_of`, and the location to read; with `files` each object has its own."""
     if is_files(read):
-        return {**told(read)}
-    return {**told(read), "location": location}
+        return {**settings_of(read)}
+    return {**settings_of(read), "location": location}
 
 
 def _plain(value: object) -> object:

@@ -232,7 +232,7 @@ def _job(node: Sink, state: State) -> WriteJob:
         "options": dict(node.write.options),
         "owner": _owner(node),
         "schema": state.schema,
-        **connectors.told(node.write),
+        **connectors.settings_of(node.write),
     }
     if not connectors.is_files(node.write):
         job["keyed"] = list(node.keyed)

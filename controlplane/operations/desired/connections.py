@@ -76,5 +76,5 @@ def _job(body: Read | Write, place: str, *, writes: bool) -> ConnectJob:
         "place": place,
         "options": dict(body.options),
         "writes": writes,
-        **connectors.told(body),
+        **connectors.settings_of(body),
     }

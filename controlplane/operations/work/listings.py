@@ -175,7 +175,7 @@ def _task(listing: Listing, group: list[Source]) -> tuple[Task, ListJob]:
         "deletes_max": min(n.read.deletes_max for n in group),
         "accept_deletes": _is_accepted(listing),
         "listing": listing.id.hex(),
-        **connectors.told(node.read),
+        **connectors.settings_of(node.read),
     }
     if node.read.is_growing:  # it only adds to the listing before it, and its claim has the end of that one
         job["known"] = None

@@ -1,7 +1,4 @@
-"""The store without a database: for tests, dry runs and simulation. It keeps the same contract as the SQL store.
-
-Does not belong here: anything that outlives the process.
-"""
+"""The store without a database, for property worlds: what the planner uses, under the contract of the SQL store."""
 
 from __future__ import annotations
 
