@@ -26,16 +26,18 @@ from sqlalchemy import (
 from sqlalchemy import bindparam as bind
 
 from controlplane.core.errors import StaleState
+from controlplane.core.model import change_marks
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import NO_BRANCH
+from controlplane.core.model.holds import Hold
 from controlplane.core.model.json_values import JsonValue
 from controlplane.core.model.pins import ColumnHistory, Pin, Widening
 from controlplane.core.model.projections import NO_REQUEST, Publication, Target
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import OpenTransaction, Part, dump, dump_optional, load_optional
-from controlplane.store.sql.holds import SqlHolds
+from controlplane.store.sql.base import OpenTransaction, Part
 from controlplane.store.sql.queue import SqlQueue
+from controlplane.store.sql.row_records import Record, dump
 from controlplane.store.sql.snapshots import SqlSnapshots
 from controlplane.store.sql.statements import equal, one_of, over_main, update_rows
 from dataplane.contract.results import TaskError
@@ -91,7 +93,13 @@ _TARGETS = _all_and_some(
 )
 
 
-class SqlStates(SqlHolds):
+_HOLDS = Record(db.holds, Hold)
+_STATES = Record(db.states, State, inputs=None, schema=None, cut=None)
+PUBLICATIONS = Record(db.publications, Publication)
+_COPIES = Record(db.targets, Target, order=None, wish=None)
+
+
+class SqlStates(Part):
     def __init__(self, transaction: OpenTransaction, snapshots: SqlSnapshots, queue: SqlQueue) -> None:
         super().__init__(transaction)
         self._snapshots = snapshots
@@ -259,6 +267,24 @@ class SqlStates(SqlHolds):
         self._mark(branch, *names)
         self._delete_among(db.unfinished, "dataset", names, branch=branch)
 
+    # --- holds of datasets
+
+    def holds(self, branch: str) -> dict[str, Hold]:
+        return {hold.dataset: hold for hold in self._values_of(_HOLDS, branch=branch)}
+
+    def put_hold(self, hold: Hold) -> None:
+        self._put(_HOLDS, [hold])
+        self._mark(hold.branch, change_marks.HOLDS, hold.dataset)
+
+    def drop_holds(self, branch: str, datasets: Iterable[str]) -> None:
+        names = list(datasets)
+        if not names:
+            return
+        self._delete_among(db.holds, "dataset", names, branch=branch)
+        self._mark(branch, change_marks.HOLDS, *names)
+
+    # --- reports
+
     def marked(self, branch: str, after: int) -> tuple[int, frozenset[str]]:
         sources = {NO_BRANCH, MAIN, branch} if self._snapshots.base(branch) is None else {branch}
         if self._transaction.counters.pop("marks", after + 1) <= after:  # as it was read a moment ago
@@ -279,15 +305,15 @@ class SqlStates(SqlHolds):
 class SqlProjections(Part):
     def publications(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Publication]:
         rows = self._rows_if(db.publications, "dataset", datasets, branch=branch)
-        return {row.dataset: _publication(row) for row in rows}
+        return {row.dataset: PUBLICATIONS.from_row(row) for row in rows}
 
     def branch_publications(self) -> tuple[Publication, ...]:
         of = self._select(db.publications).where(db.publications.c.branch != MAIN)
-        found = map(_publication, self._rows(of))
-        return tuple(sorted(found, key=lambda one: (one.branch, one.dataset)))
+        publications = map(PUBLICATIONS.from_row, self._rows(of))
+        return tuple(sorted(publications, key=lambda p: (p.branch, p.dataset)))
 
     def put_publication(self, publication: Publication) -> None:
-        self._upsert(db.publications, [publication_row(publication)])
+        self._put(PUBLICATIONS, [publication])
 
     def drop_publication(self, branch: str, dataset: str) -> None:
         self._delete(db.publications, branch=branch, dataset=dataset)
@@ -298,7 +324,7 @@ class SqlProjections(Part):
 
     def put_target(self, target: Target) -> None:
         self._mark(target.branch, target.component)
-        self._upsert(db.targets, [_target_row(target)])
+        self._put(_COPIES, [target])
         of = {"branch": target.branch, "component": target.component}
         self._upsert(db.wishes, [{**of, "order": target.order, "wish": target.wish}])
 
@@ -367,84 +393,23 @@ def _unfinished_row(unfinished: UnfinishedRun) -> dict[str, Any]:
         "branch": unfinished.branch,
         "dataset": unfinished.dataset,
         "lineage": unfinished.lineage,
-        "states": dump(dict(unfinished.states)),
+        "states": dump(unfinished.states),
         "cut": _cut_text(unfinished.cut),
     }
 
 
 def _state(row: Row[Any], schemas: Mapping[bytes, Schema]) -> State:
-    return State(
-        branch=row.branch,
-        dataset=row.dataset,
-        seq=row.seq,
-        generation=row.generation,
-        logic=row.logic,
-        inputs=_inputs(row.inputs),
-        root=row.root,
-        schema=schemas[row.schema],
-        cut=_cut(row.cut),
-        partitions=row.partitions,
-        rows=row.rows,
-        cause=row.cause,
-        revision=row.revision,
-        at=row.at,
-        lineage=row.lineage,
-    )
+    inputs, cut = _inputs(row.inputs), _cut(row.cut)
+    return _STATES.from_row(row, inputs=inputs, schema=schemas[row.schema], cut=cut)
 
 
 def _state_row(state: State, schema: bytes) -> dict[str, Any]:
-    return {
-        "branch": state.branch,
-        "dataset": state.dataset,
-        "seq": state.seq,
-        "generation": state.generation,
-        "logic": state.logic,
-        "inputs": _inputs_text(state.inputs),
-        "root": state.root,
-        "schema": schema,
-        "cut": _cut_text(state.cut),
-        "partitions": state.partitions,
-        "rows": state.rows,
-        "cause": state.cause,
-        "revision": state.revision,
-        "at": state.at,
-        "lineage": state.lineage,
-    }
-
-
-def _publication(row: Row[Any]) -> Publication:
-    return Publication(
-        row.branch, row.dataset, row.generation, root=row.root, schema=row.schema, version=row.version, error=row.error
-    )
-
-
-def publication_row(publication: Publication) -> dict[str, Any]:
-    return {
-        "branch": publication.branch,
-        "dataset": publication.dataset,
-        "generation": publication.generation,
-        "root": publication.root,
-        "schema": publication.schema,
-        "version": publication.version,
-        "error": publication.error,
-    }
+    packed = {"inputs": _inputs_text(state.inputs), "cut": _cut_text(state.cut)}
+    return _STATES.to_row(state) | packed | {"schema": schema}
 
 
 def _target(row: Row[Any]) -> Target:
-    error = load_optional(row.error)
-    of = (row.branch, row.component, row.identity, row.root, row.generation)
-    return Target(*of, error, row.order or 0, row.wish or NO_REQUEST)
-
-
-def _target_row(target: Target) -> dict[str, Any]:
-    return {
-        "branch": target.branch,
-        "component": target.component,
-        "identity": target.identity,
-        "root": target.root,
-        "generation": target.generation,
-        "error": dump_optional(target.error),
-    }
+    return _COPIES.from_row(row, order=row.order or 0, wish=row.wish or NO_REQUEST)
 
 
 def _pin_text(pin: Pin) -> str | None:

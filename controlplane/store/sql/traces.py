@@ -14,8 +14,9 @@ from controlplane.core.model.retention import Files, Stored
 from controlplane.core.model.tasks import Fragment, StoredFile, Trace
 from controlplane.store.rules import firsts
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import OpenTransaction, Part, chunks, dump
+from controlplane.store.sql.base import OpenTransaction, Part, chunks
 from controlplane.store.sql.file_texts import stored_files
+from controlplane.store.sql.row_records import dump
 from controlplane.store.sql.statements import among, equal, one_of
 from dataplane.contract.identity import MASK, Content
 from dataplane.contract.schemas import Schema
