@@ -1,10 +1,12 @@
 """Access: tokens, browser sessions, rules of trust and roles.
 
-Does not belong here: which sessions are over, a match with a token's claims, the permissions that a role grants.
+Does not belong here: which sessions are over, the match with a token's claims, the permissions of
+a role.
 """
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import Row, delete, update
@@ -46,7 +48,8 @@ class SqlAccess(Part):
     def drop_children(self, parent: str, before: float) -> None:
         token = db.tokens.c
         is_child = token.parent.startswith(parent, autoescape=True)
-        self._change(delete(db.tokens).where(self._mine(db.tokens) & is_child & (token.expires < before)))
+        old = self._mine(db.tokens) & is_child & (token.expires < before)
+        self._change(delete(db.tokens).where(old))
 
     # --- sessions of browsers
 
@@ -99,7 +102,5 @@ def _token(row: Row[Any]) -> Token:
 
 def _token_row(token: Token) -> dict[str, Any]:
     """Kinds without patterns are left out, other than in roles and rules."""
-    within = token.within
-    every = {"dataflows": within.dataflows, "datasets": within.datasets, "branches": within.branches}
-    narrowed = {kind: patterns for kind, patterns in every.items() if patterns}
+    narrowed = {kind: patterns for kind, patterns in asdict(token.within).items() if patterns}
     return _TOKENS.to_row(token) | {"narrowed": dump(narrowed), "parent": token.parent or None}

@@ -78,7 +78,8 @@ class SqlAuditTrail(Part):
 
     def drop_reads(self, before: float, limit: int) -> int:
         read = db.reads.c
-        old = select(read.id).where(self._mine(db.reads), read.at < before).order_by(read.at, read.id).limit(limit)
+        old = select(read.id).where(self._mine(db.reads), read.at < before)
+        old = old.order_by(read.at, read.id).limit(limit)
         return self._change(delete(db.reads).where(self._mine(db.reads), read.id.in_(old)))
 
     # --- answers

@@ -34,4 +34,5 @@ class SqlFeeds(Part):
         self._put(_GRANTS, [grant])
 
     def drop_grant(self, grant: FeedGrant) -> None:
-        self._delete(db.feed_grants, feed=grant.feed, reader=grant.namespace, dataflows=grant.dataflows)
+        key = {"feed": grant.feed, "reader": grant.namespace, "dataflows": grant.dataflows}
+        self._delete(db.feed_grants, **key)

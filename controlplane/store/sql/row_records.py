@@ -1,10 +1,11 @@
-"""Rows as values of core: a table's columns are the fields of a dataclass, and lists and mappings in them are JSON.
+"""Rows as values of core: columns are the fields of a dataclass, lists and mappings are JSON.
 
     _SHARES = Record(db.shares, Share)
     _SHARES.to_row(share)  # {"name": ..., "id": ..., "actor": ..., "at": ...}
     _SHARES.from_row(row)  # the share again
 
-Does not belong here: fields that several tables share, or that a column packs (beside their statements).
+Does not belong here: fields that several tables share, or that a column packs. They are mapped
+beside their statements.
 """
 
 from __future__ import annotations
@@ -14,7 +15,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from operator import attrgetter
 from types import NoneType, UnionType
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    Generic,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from sqlalchemy import Column, Row, Table, Text
 
@@ -44,15 +55,12 @@ def dump_optional(value: object) -> str | None:
     return None if value is None else dump(value)
 
 
-def load_optional(text: str | None) -> Any:  # the stored value; the caller knows its type
-    return None if text is None else json.loads(text)
-
-
 class Record(Generic[T]):
     """A table whose rows hold values of one dataclass; derived once, when a module is imported.
 
-    Each field stands in the column of its name, or in the one that `columns` names. None: it has no column, so that
-    the caller gives it to `from_row`, or its default holds. A column without a field is left to the caller as well.
+    Each field stands in the column of its name, or in the one that `columns` names. None: the field
+    has no column; the caller gives it to `from_row`, or its default holds. A column without a field
+    is left to the caller as well. KeyError: a field has no column, and is not named.
     """
 
     def __init__(self, table: Table, kind: type[T], **columns: str | None) -> None:
@@ -65,8 +73,8 @@ class Record(Generic[T]):
         self._names = tuple(column.name for column in stored.values())
         self._values_of = attrgetter(*self._fields)
         self._columns_of = attrgetter(*self._names)
-        packed = {field: column for field, column in stored.items() if _is_json(column, hints[field])}
-        self._encoders = [(column.name, dump_optional if column.nullable else dump) for column in packed.values()]
+        packed = [field for field, column in stored.items() if _is_json(column, hints[field])]
+        self._encoders = [(stored[field].name, _encoder(stored[field])) for field in packed]
         self._decoders = [(field, _decoder(hints[field])) for field in packed]
 
     def to_row(self, stored: T) -> dict[str, Any]:
@@ -85,8 +93,8 @@ class Record(Generic[T]):
         """The value of a row. `others`: fields to use in place of their columns."""
         values = dict(zip(self._fields, self._columns_of(row), strict=True)) | others
         for field, decode in self._decoders:
-            if field not in others:
-                values[field] = decode(load_optional(values[field]))
+            if field not in others and values[field] is not None:
+                values[field] = decode(json.loads(values[field]))
         return self._kind(**values)
 
 
@@ -95,6 +103,10 @@ def _is_json(column: Column[Any], hint: Any) -> bool:
     bare = _without_none(hint)
     is_text = bare is str or get_origin(bare) is Literal
     return isinstance(column.type, Text) and not is_text
+
+
+def _encoder(column: Column[Any]) -> Callable[[object], str | None]:
+    return dump_optional if column.nullable else dump
 
 
 def _without_none(hint: Any) -> Any:

@@ -93,8 +93,10 @@ _TARGETS = _all_and_some(
 )
 
 
+PACKED = ("inputs", "schema", "cut")
 _HOLDS = Record(db.holds, Hold)
-_STATES = Record(db.states, State, inputs=None, schema=None, cut=None)
+_STATES = Record(db.states, State, **dict.fromkeys(PACKED))
+_BUILDINGS = Record(db.buildings, PartialState, **dict.fromkeys(PACKED))
 PUBLICATIONS = Record(db.publications, Publication)
 _COPIES = Record(db.targets, Target, order=None, wish=None)
 
@@ -178,7 +180,7 @@ class SqlStates(Part):
 
     def _read_states(self, rows: Sequence[Row[Any]]) -> tuple[State, ...]:
         schemas = self._schemas(row.schema for row in rows)
-        return tuple(_state(row, schemas) for row in rows)
+        return tuple(_STATES.from_row(row, **_unpacked(row, schemas)) for row in rows)
 
     def commit(self, state: State, expected_seq: int) -> None:
         if state.seq != expected_seq + 1 or not self._move_head(state, expected_seq):
@@ -186,7 +188,7 @@ class SqlStates(Part):
         self._mark(state.branch, state.dataset)
         self._snapshots.note_move("head", state.branch, state.dataset, expected_seq)
         (schema,) = self._put_schemas([state.schema])
-        self._insert(db.states, [_state_row(state, schema)])
+        self._insert(db.states, [_STATES.to_row(state) | _packed(state, schema)])
 
     def _move_head(self, state: State, expected_seq: int) -> bool:
         of = {"branch": state.branch, "dataset": state.dataset}
@@ -234,12 +236,15 @@ class SqlStates(Part):
         rows = list(self._all_or_some((_UNFINISHED, _UNFINISHED_SOME), datasets, of_branch=branch))
         halves, unfinished = [r for r in rows if r.root is not None], [r for r in rows if r.root is None]
         schemas = self._schemas(row.schema for row in halves if row.schema is not None)
-        return {r.dataset: _building(r, schemas) for r in halves}, {r.dataset: _unfinished_run(r) for r in unfinished}
+        buildings = (_BUILDINGS.from_row(row, **_unpacked(row, schemas)) for row in halves)
+        runs = map(_unfinished_run, unfinished)
+        return {half.dataset: half for half in buildings}, {run.dataset: run for run in runs}
 
     def put_building(self, building: PartialState) -> None:
         self._mark(building.branch, building.dataset)
         (schema,) = self._put_schemas([building.schema]) if building.schema is not None else (None,)
-        self._upsert(db.buildings, [_building_row(building, schema, self._now())])
+        row = _BUILDINGS.to_row(building) | _packed(building, schema)
+        self._upsert(db.buildings, [row | {"at": self._now()}])
 
     def drop_building(self, branch: str, dataset: str) -> None:
         self._delete(db.buildings, branch=branch, dataset=dataset)
@@ -342,12 +347,19 @@ def _pin_of(told: Any) -> Pin | None:
     return None if told is None else Pin(bytes.fromhex(told[0]), json.loads(told[1]), *_pin_parts(told[2]))
 
 
-def _inputs(text: str) -> dict[str, Consumed]:
-    return {n: Consumed(i[0], bytes.fromhex(i[1]), bytes.fromhex(i[2])) for n, i in json.loads(text).items()}
+def _packed(state: State | PartialState, schema: bytes | None) -> dict[str, Any]:
+    """Columns of states and of half-built ones."""
+    inputs = {name: [i.dataset, i.root.hex(), i.schema.hex()] for name, i in state.inputs.items()}
+    return {"inputs": dump(inputs), "cut": _cut_text(state.cut), "schema": schema}
 
 
-def _inputs_text(inputs: Mapping[str, Consumed]) -> str:
-    return dump({name: [i.dataset, i.root.hex(), i.schema.hex()] for name, i in inputs.items()})
+def _unpacked(row: Row[Any], schemas: Mapping[bytes, Schema]) -> dict[str, Any]:
+    inputs = {
+        name: Consumed(dataset, bytes.fromhex(root), bytes.fromhex(schema))
+        for name, (dataset, root, schema) in json.loads(row.inputs).items()
+    }
+    schema = None if row.schema is None else schemas[row.schema]
+    return {"inputs": inputs, "cut": _cut(row.cut), "schema": schema}
 
 
 def _cut(text: str) -> dict[str, bytes]:
@@ -356,32 +368,6 @@ def _cut(text: str) -> dict[str, bytes]:
 
 def _cut_text(cut: Mapping[str, bytes]) -> str:
     return dump({source: root.hex() for source, root in cut.items()})
-
-
-def _building(row: Row[Any], schemas: Mapping[bytes, Schema]) -> PartialState:
-    schema = None if row.schema is None else schemas[row.schema]
-    return PartialState(
-        row.branch,
-        row.dataset,
-        row.lineage,
-        inputs=_inputs(row.inputs),
-        root=row.root,
-        schema=schema,
-        cut=_cut(row.cut),
-    )
-
-
-def _building_row(building: PartialState, schema: bytes | None, at: float) -> dict[str, Any]:
-    return {
-        "branch": building.branch,
-        "dataset": building.dataset,
-        "lineage": building.lineage,
-        "inputs": _inputs_text(building.inputs),
-        "root": building.root,
-        "schema": schema,
-        "cut": _cut_text(building.cut),
-        "at": at,
-    }
 
 
 def _unfinished_run(row: Row[Any]) -> UnfinishedRun:
@@ -396,16 +382,6 @@ def _unfinished_row(unfinished: UnfinishedRun) -> dict[str, Any]:
         "states": dump(unfinished.states),
         "cut": _cut_text(unfinished.cut),
     }
-
-
-def _state(row: Row[Any], schemas: Mapping[bytes, Schema]) -> State:
-    inputs, cut = _inputs(row.inputs), _cut(row.cut)
-    return _STATES.from_row(row, inputs=inputs, schema=schemas[row.schema], cut=cut)
-
-
-def _state_row(state: State, schema: bytes) -> dict[str, Any]:
-    packed = {"inputs": _inputs_text(state.inputs), "cut": _cut_text(state.cut)}
-    return _STATES.to_row(state) | packed | {"schema": schema}
 
 
 def _target(row: Row[Any]) -> Target:

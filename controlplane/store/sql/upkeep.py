@@ -1,5 +1,5 @@
-"""Queries of the collection: which trees are referenced, which rows are old, which packs are left over; and dropping
-them in pieces.
+"""Queries of the collection: which trees are referenced, which rows are old, where packs came from;
+and dropping them in pieces.
 
 Does not belong here: how long anything is kept (`operations.upkeep.collect`).
 """
@@ -180,7 +180,8 @@ class SqlUpkeep(Part):
         self._put(_ORIGINS, origins)
 
     def origins(self) -> Iterator[Origin]:
-        return map(_ORIGINS.from_row, self._paged(self._select(db.pack_origins), db.pack_origins.c.pack))
+        rows = self._paged(self._select(db.pack_origins), db.pack_origins.c.pack)
+        return map(_ORIGINS.from_row, rows)
 
     def drop_packs(self, packs: Sequence[bytes]) -> None:
         for column in (db.pack_origins.c.pack, db.fragments.c.id):
@@ -191,8 +192,8 @@ class SqlUpkeep(Part):
 
     def leftovers(self, due: float, limit: int) -> tuple[PendingDeletion, ...]:
         of = db.leftovers.c
-        rows = self._rows(self._select(db.leftovers).where(of.due <= due).order_by(of.due, of.folder).limit(limit))
-        return tuple(map(_LEFTOVERS.from_row, rows))
+        old = self._select(db.leftovers).where(of.due <= due).order_by(of.due, of.folder).limit(limit)
+        return tuple(map(_LEFTOVERS.from_row, self._rows(old)))
 
     def drop_leftovers(self, folders: Sequence[str]) -> None:
         self._delete_among(db.leftovers, "folder", folders)
