@@ -10,14 +10,18 @@ from sqlalchemy import Row
 
 from controlplane.core.model.alerts import Alert, Message
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import Part, dump, dump_optional, load_optional
+from controlplane.store.sql.base import Part
+from controlplane.store.sql.row_records import Record, dump
+
+_ALERTS = Record(db.alerts, Alert)
+_MESSAGES = Record(db.messages, Message)
 
 
 class SqlAlerts(Part):
     def all(self, branch: str) -> tuple[Alert, ...]:
         of = db.alerts.c
         rows = self._rows(self._select(db.alerts, branch=branch).order_by(of.dataset, of.condition))
-        return tuple(_alert(row) for row in rows)
+        return tuple(map(_alert, rows))
 
     def put(self, alerts: Sequence[Alert]) -> None:
         self._upsert(db.alerts, map(_alert_row, alerts))
@@ -28,62 +32,19 @@ class SqlAlerts(Part):
 
     def messages(self, branch: str) -> tuple[Message, ...]:
         rows = self._rows(self._select(db.messages, branch=branch).order_by(db.messages.c.id))
-        return tuple(_message(row) for row in rows)
+        return tuple(map(_MESSAGES.from_row, rows))
 
     def put_messages(self, messages: Sequence[Message]) -> None:
-        self._upsert(db.messages, map(_message_row, messages))
+        self._put(_MESSAGES, messages)
 
     def drop_messages(self, ids: Iterable[str]) -> None:
         self._delete_among(db.messages, "id", ids)
 
 
 def _alert(row: Row[Any]) -> Alert:
-    return Alert(
-        row.branch,
-        row.dataset,
-        row.condition,
-        since=row.since,
-        text=json.loads(row.text),
-        told=tuple(json.loads(row.told)),
-        ended=row.ended,
-    )
+    return _ALERTS.from_row(row, text=json.loads(row.text))
 
 
 def _alert_row(alert: Alert) -> dict[str, Any]:
-    return {
-        "branch": alert.branch,
-        "dataset": alert.dataset,
-        "condition": alert.condition,
-        "since": alert.since,
-        "text": dump(alert.text),
-        "told": dump(alert.told),
-        "ended": alert.ended,
-    }
-
-
-def _message(row: Row[Any]) -> Message:
-    return Message(
-        row.id,
-        row.branch,
-        row.dataflow,
-        channel=row.channel,
-        items=tuple(json.loads(row.items)),
-        due=row.due,
-        tries=row.tries,
-        task=row.task,
-        error=load_optional(row.error),
-    )
-
-
-def _message_row(message: Message) -> dict[str, Any]:
-    return {
-        "id": message.id,
-        "branch": message.branch,
-        "dataflow": message.dataflow,
-        "channel": message.channel,
-        "items": dump(message.items),
-        "due": message.due,
-        "tries": message.tries,
-        "task": message.task,
-        "error": dump_optional(message.error),
-    }
+    """The text is JSON too: it may have characters that a database's texts cannot hold."""
+    return _ALERTS.to_row(alert) | {"text": dump(alert.text)}

@@ -34,6 +34,7 @@ from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import NO_BRANCH
 from controlplane.store.sql import tables
 from controlplane.store.sql.dialects import Dialect
+from controlplane.store.sql.row_records import Record, dump
 from controlplane.store.sql.statements import (
     delete_among,
     delete_rows,
@@ -47,25 +48,11 @@ from controlplane.store.sql.statements import (
 )
 from dataplane.contract.schemas import Schema
 
-_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 KEYS_A_STATEMENT = 10_000
 PAGE = 5_000  # rows of a result that is read page by page
 SCHEMAS_KEPT = 4_096
 T = TypeVar("T")
 KeptSchema = Callable[[bytes], list[Schema]]  # where the schema with this digest is kept; empty until it was read
-
-
-def dump(value: object) -> str:
-    """JSON as it is stored: ASCII (PostgreSQL's text cannot hold NUL), keys sorted."""
-    return _encode(value)
-
-
-def dump_optional(value: object) -> str | None:
-    return None if value is None else dump(value)
-
-
-def load_optional(text: str | None) -> Any:  # the stored value; the caller knows its type
-    return None if text is None else json.loads(text)
 
 
 def chunks(items: Sequence[T], size: int = KEYS_A_STATEMENT) -> Iterator[Sequence[T]]:
@@ -155,6 +142,13 @@ class Part:
     def _row_of(self, table: Table, **equal: Any) -> Row[Any] | None:
         return self._row(select_rows(table, *equal), **_bound(equal))
 
+    def _values_of(self, record: Record[T], **equal: Any) -> Iterator[T]:
+        """As `_rows_of`."""
+        return map(record.from_row, self._rows_of(record.table, **equal))
+
+    def _value_of(self, record: Record[T], **equal: Any) -> T | None:
+        return next(iter(self._values_of(record, **equal)), None)
+
     def _rows_by(self, statement: Executable, values: Iterable[Any], **others: Any) -> Iterator[Row[Any]]:
         """The rows of a statement that has `one_of` a column; one statement per 10,000 values."""
         for chunk in chunks(list(dict.fromkeys(values))):
@@ -242,6 +236,10 @@ class Part:
     ) -> None:
         """Rows whose primary key is there already are replaced, but where `unless` says that the old one stays."""
         self._insert_rows(table, upsert(self._dialect.insert, table, unless), rows)
+
+    def _put(self, record: Record[T], values: Iterable[T]) -> None:
+        """Values whose primary key is there already replace the old ones."""
+        self._upsert(record.table, map(record.to_row, values))
 
     def _update_many(self, table: Table, key: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Set each row's columns where column `key` equals the row's `of_<key>`."""

@@ -1,24 +1,24 @@
-"""Blueprint revisions and requests of operators, with who made them. Does not belong here: computed results."""
+"""Blueprint revisions and requests of operators. Does not belong here: computed results."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, delete, func, literal, select, update
 
-from controlplane.core.errors import IdempotencyConflict, NotFound, StaleRevision
+from controlplane.core.errors import NotFound, StaleRevision
 from controlplane.core.model import change_marks
-from controlplane.core.model.access import Answer
 from controlplane.core.model.branches import MAIN
-from controlplane.core.model.revisions import Change, Revision
+from controlplane.core.model.revisions import Revision
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import OpenTransaction, Part, dump
+from controlplane.store.sql.base import OpenTransaction, Part
 from controlplane.store.sql.queue import SqlQueue
-from controlplane.store.sql.reads import SqlReads
+from controlplane.store.sql.row_records import Record
 from controlplane.store.sql.snapshots import SqlSnapshots
+
+_REVISIONS = Record(db.revisions, Revision)
 
 
 class SqlBlueprints(Part):
@@ -36,7 +36,11 @@ class SqlBlueprints(Part):
         names = None if dataflows is None else list(dataflows)
         if self._snapshots.base(branch) is None:
             rows = self._some(_newest().where(self._over_main(db.revisions, branch)), db.revisions.c.dataflow, names)
-            return {row.dataflow: _revision(row) for row in rows if row.branch == branch or row.dataflow not in own}
+            return {
+                row.dataflow: _REVISIONS.from_row(row)
+                for row in rows
+                if row.branch == branch or row.dataflow not in own
+            }
         shared = self.mains_revisions(branch, names)
         kept = {flow: revision for flow, revision in shared.items() if flow not in own}
         return {**kept, **self._own_revisions(branch, names)} if own else kept
@@ -53,7 +57,7 @@ class SqlBlueprints(Part):
     def _own_revisions(self, branch: str, dataflows: Iterable[str] | None) -> dict[str, Revision]:
         newest = _newest().where(self._mine(db.revisions, branch=branch))
         rows = self._some(newest, db.revisions.c.dataflow, dataflows)
-        return {row.dataflow: _revision(row) for row in rows}
+        return {row.dataflow: _REVISIONS.from_row(row) for row in rows}
 
     def _dataflows(self, branch: str) -> dict[str, Row[Any]]:
         """The branch's own, by name. Its base comes along, so that it is not looked up by itself."""
@@ -66,8 +70,7 @@ class SqlBlueprints(Part):
         return {row.dataflow: row for row in rows if row.dataflow is not None}
 
     def revision(self, branch: str, dataflow: str, number: int) -> Revision | None:
-        row = self._row_of(db.revisions, branch=branch, dataflow=dataflow, number=number)
-        return None if row is None else _revision(row)
+        return self._value_of(_REVISIONS, branch=branch, dataflow=dataflow, number=number)
 
     def put(self, revision: Revision, expected: int | None) -> None:
         row = self._dataflow(revision.branch, revision.dataflow)
@@ -77,7 +80,7 @@ class SqlBlueprints(Part):
             raise StaleRevision(revision.dataflow, expected or 0, newest)
         if revision.number != last + 1 or not self._move(revision, last, live):
             raise StaleRevision(revision.dataflow, revision.number - 1, last)
-        self._insert(db.revisions, [_revision_row(revision)])
+        self._insert(db.revisions, [_REVISIONS.to_row(revision)])
         self._mark(revision.branch, change_marks.flow(revision.dataflow))
         self._snapshots.note_move("dataflow", revision.branch, revision.dataflow, [last, live])
         of = {"branch": revision.branch, "dataflow": revision.dataflow}
@@ -188,54 +191,6 @@ class SqlBlueprints(Part):
         self._mark(branch, change_marks.FORCED, *newer)
 
 
-class SqlAuditTrail(SqlReads):
-    """Changes are written when the transaction ends."""
-
-    def __init__(self, transaction: OpenTransaction) -> None:
-        super().__init__(transaction)
-        self._new_changes: list[Change] = []
-
-    def put_change(self, change: Change) -> None:
-        self._new_changes.append(change)
-
-    def _write_changes(self) -> None:
-        if new := self._new_changes:
-            self.store_changes(self._count("changes", len(new)))
-
-    def store_changes(self, last: int) -> None:
-        """`last`: the counter of changes, which was raised for all of them."""
-        first = last - len(self._new_changes) + 1
-        self._insert(db.changes, [_change_row(first + i, change) for i, change in enumerate(self._new_changes)])
-        self._new_changes.clear()
-
-    def waiting(self) -> int:
-        """How many changes wait for the end of the transaction."""
-        return len(self._new_changes)
-
-    def changes(
-        self, branch: str | None, limit: int = 100, *, since: float = 0.0, until: float | None = None
-    ) -> tuple[Change, ...]:
-        self._write_changes()
-        ours = self._mine(db.changes) if branch is None else self._events_in(db.changes, branch)
-        told = select(db.changes).where(ours, db.changes.c.at >= since)
-        if until is not None:
-            told = told.where(db.changes.c.at < until)
-        rows = self._rows(told.order_by(db.changes.c.id.desc()).limit(limit))
-        return tuple(_change(row) for row in rows)
-
-    def answer(self, key: str) -> Answer | None:
-        row = self._row_of(db.answers, key=key)
-        return row and Answer(row.key, row.body, row.status, row.response)
-
-    def put_answer(self, answer: Answer) -> None:
-        row = {"key": answer.key, "body": answer.body, "status": answer.status, "response": answer.response}
-        if not self._insert_one(db.answers, **row, at=self._now()):
-            raise IdempotencyConflict(f"the request {answer.key} has been answered already")
-
-    def drop_answers(self, before: float, limit: int) -> int:
-        return self._drop(db.answers, db.answers.c.key, db.answers.c.at < before, limit)
-
-
 @dataclass(frozen=True, slots=True)
 class _Head:
     """The newest number that was ever given, and whether the dataflow is there."""
@@ -263,60 +218,3 @@ def _newest() -> Select[tuple[object, ...]]:
         & (head.last_number == db.revisions.c.number)
     )
     return select(db.revisions).join(db.dataflows, same).where(head.is_live)
-
-
-def _revision(row: Row[tuple[object, ...]]) -> Revision:
-    return Revision(
-        branch=row.branch,
-        dataflow=row.dataflow,
-        number=row.number,
-        text=row.text,
-        files=json.loads(row.files),
-        file=row.file,
-        uids=json.loads(row.uids),
-        actor=row.actor,
-        request_id=row.request_id,
-        at=row.at,
-    )
-
-
-def _revision_row(revision: Revision) -> dict[str, object]:
-    return {
-        "branch": revision.branch,
-        "dataflow": revision.dataflow,
-        "number": revision.number,
-        "text": revision.text,
-        "files": dump(dict(revision.files)),
-        "file": revision.file,
-        "uids": dump(dict(revision.uids)),
-        "actor": revision.actor,
-        "request_id": revision.request_id,
-        "at": revision.at,
-    }
-
-
-def _change(row: Row[tuple[object, ...]]) -> Change:
-    return Change(
-        actor=row.actor,
-        request_id=row.request_id,
-        action=row.action,
-        target=row.target,
-        before=json.loads(row.before),
-        after=json.loads(row.after),
-        at=row.at,
-        branch=row.branch,
-    )
-
-
-def _change_row(number: int, change: Change) -> dict[str, object]:
-    return {
-        "id": number,
-        "actor": change.actor,
-        "request_id": change.request_id,
-        "action": change.action,
-        "target": change.target,
-        "before": dump(change.before),
-        "after": dump(change.after),
-        "at": change.at,
-        "branch": change.branch,
-    }

@@ -5,7 +5,6 @@ Does not belong here: who may branch, comparing and merging; how rows shared wit
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,11 +15,13 @@ from controlplane.core.model import change_marks
 from controlplane.core.model.branches import MAIN, Branch
 from controlplane.core.model.projections import unknown_table
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import OpenTransaction, Part, dump
+from controlplane.store.sql.base import OpenTransaction, Part
 from controlplane.store.sql.queue import SqlQueue
+from controlplane.store.sql.row_records import Record
 from controlplane.store.sql.snapshots import NOW, SqlSnapshots
-from controlplane.store.sql.states import publication_row
+from controlplane.store.sql.states import PUBLICATIONS
 
+_BRANCHES = Record(db.branches, Branch, pinned=None)
 BY_DATAFLOW = (db.dataflows, db.revisions, db.uids)
 BY_DATASET = (db.heads, db.states, db.buildings, db.unfinished, db.pins, db.problems, db.forces, db.holds)
 OTHERS = (db.pauses, db.targets, db.wishes, db.marks, db.alerts, db.messages, db.links, db.shared_tables)
@@ -53,7 +54,7 @@ class SqlBranches(Part):
                 raise BranchExists(branch.name)
             self._require(branch.source)
         base = self._first_base(branch)
-        if not self._insert_one(db.branches, **_branch_row(branch), base=base):
+        if not self._insert_one(db.branches, **_BRANCHES.to_row(branch), base=base):
             raise BranchExists(branch.name)
         self._snapshots.note_base(branch.name, base)
         if branch.source != MAIN:
@@ -90,9 +91,9 @@ class SqlBranches(Part):
     def put(self, branch: Branch) -> None:
         there = self._mine(db.branches, name=branch.name)
         if branch.name == MAIN:
-            self._upsert(db.branches, [_branch_row(branch)])
+            self._upsert(db.branches, [_BRANCHES.to_row(branch)])
         else:
-            self._change(update(db.branches).where(there).values(**_branch_row(branch)))
+            self._change(update(db.branches).where(there).values(**_BRANCHES.to_row(branch)))
         self._mark(MAIN, change_marks.BRANCHES)
 
     def is_protected(self, name: str) -> bool:
@@ -132,7 +133,7 @@ class SqlBranches(Part):
 
     def _forgotten_tables(self, branch: str) -> Update:
         """Files of them may be there."""
-        row = publication_row(unknown_table(branch, ""))
+        row = PUBLICATIONS.to_row(unknown_table(branch, ""))
         del row["dataset"]
         return update(db.publications).where(self._mine(db.publications, branch=branch)).values(**row)
 
@@ -144,27 +145,4 @@ class SqlBranches(Part):
 
 
 def _branch(row: Row[Any]) -> Branch:
-    return Branch(
-        name=row.name,
-        source=row.source,
-        at=row.at,
-        actor=row.actor,
-        expires=row.expires,
-        protected=row.protected,
-        redirects=json.loads(row.redirects),
-        pinned=row.base is not None,
-        publish=row.publish,
-    )
-
-
-def _branch_row(branch: Branch) -> dict[str, Any]:
-    return {
-        "name": branch.name,
-        "source": branch.source,
-        "at": branch.at,
-        "actor": branch.actor,
-        "expires": branch.expires,
-        "protected": branch.protected,
-        "redirects": dump(dict(branch.redirects)),
-        "publish": branch.publish,
-    }
+    return _BRANCHES.from_row(row, pinned=row.base is not None)

@@ -1,24 +1,23 @@
-"""Events, drivers and tokens: rows that are recorded as they come. Does not belong here: decisions."""
+"""Events and drivers: rows that are recorded as they come. Does not belong here: decisions."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
 from itertools import takewhile
-from typing import Any
 
-from sqlalchemy import Row, delete, func, select, update
+from sqlalchemy import delete, func, select
 
-from controlplane.core.model.access import Token
 from controlplane.core.model.driver_ends import EXPECTED
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import CLAIMED, Event
-from controlplane.core.rights import TokenScope
 from controlplane.store.rules import is_of_flows
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import OpenTransaction, Part, dump
+from controlplane.store.sql.base import OpenTransaction, Part
+from controlplane.store.sql.row_records import Record, dump
 from controlplane.store.sql.statements import one_of
 
+_EVENTS = Record(db.events, Event)
+_DRIVERS = Record(db.drivers, Driver, fault=None, size=None)
 DRIVER_ONLY = dump(["driver"])  # scopes of a token that a pool made
 
 
@@ -39,16 +38,15 @@ class SqlEvents(Part):
 
     def store_events(self, last: int) -> None:
         """`last`: the counter of events, which was raised for all of them."""
-        first = last - len(self._new_events) + 1
-        rows = [_event_row(first + i, event, self._now()) for i, event in enumerate(self._new_events)]
-        self._insert(db.events, rows)
+        rows = _EVENTS.numbered(self._new_events, last)
+        self._insert(db.events, [{**row, "at": self._now()} for row in rows])
         self._new_events.clear()
 
     def newer(self, branch: str | None, after: int, limit: int = 1000) -> tuple[Event, ...]:
         self._write_events()
         told = self._mine(db.events) if branch is None else self._events_in(db.events, branch)
         newer = select(db.events).where(told, db.events.c.id > after).order_by(db.events.c.id).limit(limit)
-        return tuple(_event(row) for row in self._rows(newer))
+        return tuple(map(_EVENTS.from_row, self._rows(newer)))
 
     def last(self) -> int:
         self._write_events()
@@ -59,13 +57,13 @@ class SqlEvents(Part):
         event = db.events.c
         told = self._select(db.events, kind=CLAIMED).where(event.body.contains(dump(attempt), autoescape=True))
         row = self._row(told.order_by(event.id.desc()).limit(1))
-        return row and _event(row)
+        return row and _EVENTS.from_row(row)
 
     def of_kind(self, branch: str, kind: str, since: float) -> tuple[Event, ...]:
         self._write_events()
         event = db.events.c
         told = self._select(db.events, kind=kind, branch=branch).where(event.at > since)
-        return tuple(_event(row) for row in self._rows(told.order_by(event.id)))
+        return tuple(map(_EVENTS.from_row, self._rows(told.order_by(event.id))))
 
     def count(self, branch: str, after: int, flows: Collection[str] | None = None) -> dict[str, int]:
         self._write_events()
@@ -106,16 +104,18 @@ class SqlEvents(Part):
 
 class SqlDrivers(Part):
     def put(self, driver: Driver) -> None:
-        self._upsert(db.drivers, [_driver_row(driver)])
+        self._put(_DRIVERS, [driver])
 
     def running(self) -> tuple[Driver, ...]:
         running = self._select(db.drivers, ended=False).order_by(db.drivers.c.at)
-        return tuple(sorted((_driver(row) for row in self._rows(running)), key=lambda d: (d.at, d.id)))
+        drivers = map(_DRIVERS.from_row, self._rows(running))
+        return tuple(sorted(drivers, key=lambda d: (d.at, d.id)))
 
     def ends(self, limit: int) -> tuple[Driver, ...]:
         driver = db.drivers.c
         told = self._select(db.drivers, ended=True).where(driver.reason.not_in(sorted(EXPECTED)))
-        return tuple(_driver(row) for row in self._rows(told.order_by(driver.seen.desc(), driver.id).limit(limit)))
+        newest = told.order_by(driver.seen.desc(), driver.id).limit(limit)
+        return tuple(map(_DRIVERS.from_row, self._rows(newest)))
 
     def drop(self, before: float, limit: int) -> int:
         driver, token = db.drivers.c, db.tokens.c
@@ -124,92 +124,3 @@ class SqlDrivers(Part):
         over = (token.expires < before) | one_of(token.subject)
         tokens = self._drop(db.tokens, token.id, (token.scopes == DRIVER_ONLY) & over, 2 * limit, keys=gone)
         return tokens + self._change_among(delete(db.drivers).where(ended), driver.id, gone)
-
-
-class SqlTokens(Part):
-    def token(self, hashed: bytes) -> Token | None:
-        row = self._row_of(db.tokens, hash=hashed)
-        return row and _token(row)
-
-    def token_by_id(self, id: str) -> Token | None:
-        row = self._row_of(db.tokens, id=id)
-        return row and _token(row)
-
-    def tokens(self) -> tuple[Token, ...]:
-        return tuple(sorted((_token(row) for row in self._rows_of(db.tokens)), key=lambda t: (t.at, t.id)))
-
-    def put_token(self, token: Token) -> None:
-        self._upsert(db.tokens, [_token_row(token)])
-
-    def touch_token(self, id: str, at: float) -> None:
-        self._change(update(db.tokens).where(self._mine(db.tokens, id=id)).values(used=at))
-
-
-def _event(row: Row[Any]) -> Event:
-    return Event(row.kind, row.dataset, row.n, json.loads(row.body), row.id, row.at, branch=row.branch)
-
-
-def _event_row(number: int, event: Event, at: float) -> dict[str, Any]:
-    return {
-        "id": number,
-        "kind": event.kind,
-        "dataset": event.dataset,
-        "n": event.n,
-        "body": dump(dict(event.body)),
-        "at": at,
-        "branch": event.branch,
-    }
-
-
-def _driver(row: Row[Any]) -> Driver:
-    return Driver(row.id, row.pool, row.kind, at=row.at, seen=row.seen, ended=row.ended, reason=row.reason)
-
-
-def _driver_row(driver: Driver) -> dict[str, Any]:
-    return {
-        "id": driver.id,
-        "pool": driver.pool,
-        "kind": driver.kind,
-        "at": driver.at,
-        "seen": driver.seen,
-        "ended": driver.ended,
-        "reason": driver.reason,
-    }
-
-
-def _token(row: Row[Any]) -> Token:
-    scopes = tuple(json.loads(row.scopes))
-    return Token(
-        row.id,
-        row.hash,
-        row.name,
-        scopes=scopes,
-        subject=row.subject,
-        at=row.at,
-        expires=row.expires,
-        revoked=row.revoked,
-        within=TokenScope(**{kind: tuple(patterns) for kind, patterns in json.loads(row.narrowed).items()}),
-        parent=row.parent or "",
-        used=row.used,
-    )
-
-
-def _token_row(token: Token) -> dict[str, Any]:
-    return {
-        "id": token.id,
-        "hash": token.hash,
-        "name": token.name,
-        "scopes": dump(token.scopes),
-        "subject": token.subject,
-        "at": token.at,
-        "expires": token.expires,
-        "revoked": token.revoked,
-        "narrowed": dump(_patterns(token.within)),
-        "parent": token.parent or None,
-        "used": token.used,
-    }
-
-
-def _patterns(within: TokenScope) -> dict[str, tuple[str, ...]]:
-    every = {"dataflows": within.dataflows, "datasets": within.datasets, "branches": within.branches}
-    return {kind: patterns for kind, patterns in every.items() if patterns}

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from sqlalchemy import ColumnElement, Row, select, update
+from sqlalchemy import ColumnElement, select, update
 
 from controlplane.core.model.leases import AHEAD, Deposed, Lease
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part
+from controlplane.store.sql.row_records import Record
+
+_LEASES = Record(db.leases, Lease)
 
 
 class SqlLeases(Part):
     """On PostgreSQL the clock is read before a row is waited for, so that waiting never makes a lease look over."""
 
     def get(self, name: str) -> Lease | None:
-        row = self._row_of(db.leases, name=name)
-        return row and _lease(row)
+        return self._value_of(_LEASES, name=name)
 
     def take(self, name: str, holder: str, lease_s: float) -> Lease:
         lease, now = db.leases.c, self._now()
@@ -27,8 +27,7 @@ class SqlLeases(Part):
         anew = {**mine, "epoch": lease.epoch + 1}
         key = list(db.leases.primary_key)
         self._connection.execute(insert.on_conflict_do_update(index_elements=key, set_=anew, where=is_free))
-        (row,) = self._rows_of(db.leases, name=name)
-        return _lease(row)
+        return next(self._values_of(_LEASES, name=name))
 
     def renew(self, name: str, epoch: int, lease_s: float) -> bool:
         return self._until(name, epoch, self._now() + lease_s) == 1
@@ -50,7 +49,3 @@ class SqlLeases(Part):
 
     def _of_epoch(self, name: str, epoch: int) -> ColumnElement[bool]:
         return self._mine(db.leases, name=name, epoch=epoch)
-
-
-def _lease(row: Row[Any]) -> Lease:
-    return Lease(row.name, row.holder, row.epoch, row.since, row.until)

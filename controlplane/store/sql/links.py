@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Row
 
 from controlplane.core.model.links import Link
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import Part, dump
+from controlplane.store.sql.base import Part
+from controlplane.store.sql.row_records import Record, dump
+
+REQUEST: Final = ("format", "compression", "point", "partition", "columns", "where", "limit")
+"""Fields in one column: they are read together only."""
+
+_LINKS = Record(db.links, Link, **dict.fromkeys(REQUEST))
 
 
 class SqlLinks(Part):
@@ -18,51 +24,13 @@ class SqlLinks(Part):
         return row and _link(row)
 
     def all(self) -> tuple[Link, ...]:
-        return tuple(sorted((_link(row) for row in self._rows_of(db.links)), key=lambda x: (x.at, x.id)))
+        return tuple(sorted(map(_link, self._rows_of(db.links)), key=lambda x: (x.at, x.id)))
 
     def put(self, link: Link) -> None:
-        self._upsert(db.links, [_link_row(link)])
+        request = dump({name: getattr(link, name) for name in REQUEST})
+        self._upsert(db.links, [_LINKS.to_row(link) | {"asked": request}])
 
 
 def _link(row: Row[Any]) -> Link:
-    asked = json.loads(row.asked)
-    return Link(
-        id=row.id,
-        maker=row.maker,
-        actor=row.actor,
-        branch=row.branch,
-        dataset=row.dataset,
-        format=asked["format"],
-        compression=asked["compression"],
-        point=asked["point"],
-        partition=asked["partition"],
-        columns=tuple(asked["columns"]),
-        where=asked["where"],
-        limit=asked["limit"],
-        at=row.at,
-        expires=row.expires,
-        revoked=row.revoked,
-    )
-
-
-def _link_row(link: Link) -> dict[str, Any]:
-    asked = {
-        "format": link.format,
-        "compression": link.compression,
-        "point": link.point,
-        "partition": link.partition,
-        "columns": list(link.columns),
-        "where": link.where,
-        "limit": link.limit,
-    }
-    return {
-        "id": link.id,
-        "maker": link.maker,
-        "actor": link.actor,
-        "branch": link.branch,
-        "dataset": link.dataset,
-        "asked": dump(asked),
-        "at": link.at,
-        "expires": link.expires,
-        "revoked": link.revoked,
-    }
+    request = json.loads(row.asked)
+    return _LINKS.from_row(row, **{**request, "columns": tuple(request["columns"])})

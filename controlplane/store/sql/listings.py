@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, ColumnElement, Row, case, func, select, update
+from sqlalchemy import BigInteger, Column, ColumnElement, case, func, select, update
 from sqlalchemy import bindparam as bind
 
 from controlplane.core.model import change_marks
 from controlplane.core.model.sources import Listing, SourcePartition, StoredPlanListing
 from controlplane.store.rules import NODE_FRESH_S
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import KEYS_A_STATEMENT, Part, chunks, dump, dump_optional, load_optional
+from controlplane.store.sql.base import KEYS_A_STATEMENT, Part, chunks
+from controlplane.store.sql.row_records import Record
 from controlplane.store.sql.statements import Insert, equal, one_of, one_of_pairs
 
 ROWS_A_STATEMENT = 1000  # of partitions, whose objects are wide
 OF_PLANS = '%"look":%'  # in what they are held for
 
-
+_LISTINGS = Record(db.listings, Listing)
+_PARTITIONS = Record(db.source_partitions, SourcePartition)
 _LISTING, _PARTITION = db.listings.c, db.source_partitions.c
 _PAIRS = select(db.source_partitions).where(
     equal(db.source_partitions), one_of_pairs(_PARTITION.listing, _PARTITION.key)
@@ -73,25 +74,25 @@ class SqlNodes(Part):
 class SqlListings(Part):
     def get(self, ids: Iterable[bytes]) -> dict[bytes, Listing]:
         rows = self._rows_among(db.listings, "id", ids)
-        return {row.id: _listing(row) for row in rows}
+        return {row.id: _LISTINGS.from_row(row) for row in rows}
 
     def put(self, listing: Listing) -> None:
         self._mark("", change_marks.listing(listing.id))
-        self._insert_rows(db.listings, _put_listing(self._dialect.insert), [_listing_row(listing)])
+        self._insert_rows(db.listings, _put_listing(self._dialect.insert), [_LISTINGS.to_row(listing)])
 
     def confirm(self, id: bytes, served: int) -> None:
         self._change(_CONFIRM, of_id=id, at=self._now(), at_least=served)
 
     def partitions(self, listing: bytes, keys: Iterable[str]) -> dict[str, SourcePartition]:
         rows = self._rows_among(db.source_partitions, "key", keys, listing=listing)
-        return {r.key: SourcePartition(r.key, r.source, tuple(json.loads(r.objects))) for r in rows}
+        return {row.key: _PARTITIONS.from_row(row) for row in rows}
 
     def partitions_of(self, keys: Mapping[bytes, Sequence[str]]) -> dict[bytes, dict[str, SourcePartition]]:
         found: dict[bytes, dict[str, SourcePartition]] = {listing: {} for listing in keys}
         for chunk in chunks([(listing, key) for listing, some in keys.items() for key in some]):
             ids, names = zip(*chunk, strict=True)
             for row in self._rows(_PAIRS, digests=ids, keys=names):
-                found[row.listing][row.key] = SourcePartition(row.key, row.source, tuple(json.loads(row.objects)))
+                found[row.listing][row.key] = _PARTITIONS.from_row(row)
         return found
 
     def put_partitions(self, listing: bytes, changed: Iterable[SourcePartition], gone: Iterable[str]) -> None:
@@ -99,11 +100,11 @@ class SqlListings(Part):
         while chunk := list(islice(keys, KEYS_A_STATEMENT)):
             self._delete_among(table, "key", chunk, listing=listing)
         while some := list(islice(parts, ROWS_A_STATEMENT)):
-            self._upsert(table, [_partition_row(listing, partition) for partition in some])
+            self._upsert(table, [{"listing": listing, **_PARTITIONS.to_row(p)} for p in some])
 
     def of_plans(self) -> Sequence[StoredPlanListing]:
         rows = self._rows(_OF_PLANS)
-        looks = {row.id: look for row in rows if (look := _listing(row).look) is not None}
+        looks = {row.id: look for row in rows if (look := _LISTINGS.from_row(row).look) is not None}
         sizes = {row.listing: int(row.size) for row in self._rows_by(_SIZES, looks)}
         return [StoredPlanListing(id, look["since"], sizes.get(id, 0)) for id, look in looks.items()]
 
@@ -112,46 +113,3 @@ class SqlListings(Part):
         for chunk in chunks(list(ids)):
             self._delete_among(parts, "listing", chunk)
             self._delete_among(own, "id", chunk)
-
-
-def _partition_row(listing: bytes, partition: SourcePartition) -> dict[str, Any]:
-    objects = dump(partition.objects)
-    return {"listing": listing, "key": partition.key, "source": partition.source, "objects": objects}
-
-
-def _columns(text: str) -> tuple[tuple[str, ...] | None, ...]:
-    return tuple(None if names is None else tuple(names) for names in json.loads(text))
-
-
-def _listing(row: Row[Any]) -> Listing:
-    return Listing(
-        id=row.id,
-        root=row.root,
-        at=row.at,
-        objects=row.objects,
-        size_bytes=row.size_bytes,
-        requested=row.requested,
-        served=row.served,
-        error=load_optional(row.error),
-        held=load_optional(row.held),
-        digest=row.digest,
-        columns=_columns(row.columns),
-        all_columns=row.all_columns,
-    )
-
-
-def _listing_row(listing: Listing) -> dict[str, Any]:
-    return {
-        "id": listing.id,
-        "root": listing.root,
-        "at": listing.at,
-        "objects": listing.objects,
-        "size_bytes": listing.size_bytes,
-        "requested": listing.requested,
-        "served": listing.served,
-        "error": dump_optional(listing.error),
-        "held": dump_optional(listing.held),
-        "digest": listing.digest,
-        "columns": dump(listing.columns),
-        "all_columns": listing.all_columns,
-    }

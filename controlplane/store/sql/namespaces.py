@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from sqlalchemy import Row, delete, select
+from sqlalchemy import delete, select
 
 from controlplane.core.model.namespaces import Namespace
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part
+from controlplane.store.sql.row_records import Record
+
+_NAMESPACES = Record(db.namespaces, Namespace)
 
 
 class SqlNamespaces(Part):
     def all(self) -> tuple[Namespace, ...]:
-        rows = self._rows_of(db.namespaces)
-        return tuple(sorted((_namespace(row) for row in rows), key=lambda one: one.name))
+        return tuple(sorted(self._values_of(_NAMESPACES), key=lambda namespace: namespace.name))
 
     def put(self, namespace: Namespace) -> None:
-        row = {"name": namespace.name, "actor": namespace.actor, "at": namespace.at, "ended": namespace.ended}
-        self._upsert(db.namespaces, [row])
+        self._put(_NAMESPACES, [namespace])
 
     def is_in_use(self, namespace: str) -> bool:
         live = select(db.dataflows.c.dataflow).where(db.dataflows.c.namespace == namespace, db.dataflows.c.is_live)
@@ -30,7 +29,3 @@ class SqlNamespaces(Part):
     def empty(self, namespace: str) -> None:
         for table in db.metadata.sorted_tables:
             self._change(delete(table).where(table.c.namespace == namespace))
-
-
-def _namespace(row: Row[Any]) -> Namespace:
-    return Namespace(row.name, row.actor, row.at, row.ended)

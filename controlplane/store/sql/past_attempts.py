@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, func, select
+from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy import bindparam as bind
 
 from controlplane.core.model.past_attempts import COMPUTING, COST_ATTEMPTS, Cost, PastAttempt, Share, cost, share
 from controlplane.core.model.revisions import MAIN
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part
+from controlplane.store.sql.row_records import Record
 from controlplane.store.sql.statements import equal, one_of
 
-NAMES = tuple(field.name for field in fields(PastAttempt))
-
+_ATTEMPTS = Record(db.past_attempts, PastAttempt)
 _PAST, _TWIN = db.past_attempts.c, db.past_attempts.alias("twin").c
 _SAME = (_TWIN.namespace == _PAST.namespace) & (_TWIN.id == _PAST.id)
 _IS_IN_BRANCH = select(_TWIN.id).where(_SAME, _TWIN.branch == bind("of_branch")).exists()
@@ -38,7 +37,7 @@ _COSTS = _costs((_PAST.branch == bind("of_branch")) | ((_PAST.branch == MAIN) & 
 
 class SqlPastAttempts(Part):
     def put(self, attempts: Sequence[PastAttempt]) -> None:
-        self._insert(db.past_attempts, map(asdict, attempts))
+        self._insert(db.past_attempts, map(_ATTEMPTS.to_row, attempts))
 
     def newest(
         self,
@@ -55,12 +54,12 @@ class SqlPastAttempts(Part):
         if ended is not None:
             wanted = wanted.where(past.ended_at > ended[0], past.ended_at <= ended[1])
         newest = wanted.order_by(past.ended_at.desc(), past.id).limit(limit)
-        return tuple(map(_past, self._rows(newest)))
+        return tuple(map(_ATTEMPTS.from_row, self._rows(newest)))
 
     def find(self, ids: Iterable[str]) -> dict[str, PastAttempt]:
         past = db.past_attempts.c
         rows = self._among(self._select(db.past_attempts).order_by(past.branch), past.id, ids)
-        return {row.id: _past(row) for row in rows}
+        return {row.id: _ATTEMPTS.from_row(row) for row in rows}
 
     def costs(self, branch: str, datasets: Iterable[str]) -> Mapping[str, Cost]:
         names = list(dict.fromkeys(datasets))
@@ -76,7 +75,3 @@ class SqlPastAttempts(Part):
     def drop(self, before: float, limit: int) -> int:
         past = db.past_attempts.c
         return self._drop(db.past_attempts, past.id, past.ended_at < before, limit)
-
-
-def _past(row: Row[Any]) -> PastAttempt:
-    return PastAttempt(**{name: row._mapping[name] for name in NAMES})

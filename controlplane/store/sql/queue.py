@@ -19,11 +19,14 @@ from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task, TaskState
 from controlplane.store.rules import LONGEST_DELAY_S, KindText, attempt_prefix, kind_texts, within
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import OpenTransaction, Part, dump, dump_optional, load_optional
+from controlplane.store.sql.base import OpenTransaction, Part
+from controlplane.store.sql.row_records import Record, dump, dump_optional
 from controlplane.store.sql.statements import among, equal, one_of
 from dataplane.contract.kinds import KINDS, PLACEMENTS, Kind, Placement, placement_of
 from dataplane.contract.results import TaskError
 
+_REQUESTED = Record(db.tasks, Task, size=None, placement=None, priority=None)
+_ATTEMPTS = Record(db.attempts, Attempt, tasks=None)
 _TASK, _DEMAND, _ATTEMPT = db.tasks.c, db.demands.c, db.attempts.c
 ORDER = (_TASK.rank, _TASK.queued_us, _TASK.key)
 FRESH = {"state": "queued", "attempt": None, "failures": 0, "not_before": 0.0, "error": None}
@@ -396,54 +399,19 @@ def _queued_row(task: Task, queued_us: int) -> dict[str, Any]:
 
 
 def _task(row: Row[Any]) -> Task:
-    kind, size, placement = KindText.of(row.kind)
-    return Task(
-        key=row.key,
-        kind=kind,
-        size=size,
-        placement=placement,
-        dataset=row.dataset,
-        partition=row.partition,
-        job=row.job,
-        spec=json.loads(row.spec),
-        size_bytes=row.size_bytes,
-        priority=-row.rank,
-        state=row.state,
-        epoch=row.epoch,
-        attempt=row.attempt,
-        failures=row.failures,
-        not_before=row.not_before,
-        error=load_optional(row.error),
-    )
+    return _REQUESTED.from_row(row, priority=-row.rank, **KindText.of(row.kind)._asdict())
 
 
 def _attempt_row(attempt: Attempt) -> dict[str, Any]:
-    return {
-        "id": attempt.id,
-        "dataset": attempt.dataset,
-        "driver": attempt.driver,
-        "kind": attempt.kind,
-        "job": attempt.job,
-        "prefix": attempt.prefix,
-        "tasks": dump({key.hex(): epoch for key, epoch in attempt.tasks.items()}),
-        "lease_until": attempt.lease_until,
-        "at": attempt.at,
-        "queued_at": attempt.queued_at,
-        "partition": attempt.partition,
-    }
+    tasks = {key.hex(): epoch for key, epoch in attempt.tasks.items()}
+    return _ATTEMPTS.to_row(attempt) | {"tasks": dump(tasks)}
 
 
 def _attempt(row: Row[Any]) -> Attempt:
-    return Attempt(
-        id=row.id,
-        dataset=row.dataset,
-        driver=row.driver,
-        kind=row.kind,
-        job=row.job,
-        prefix=row.prefix,
+    """Rows of versions before have no partition, nor when their tasks were queued."""
+    return _ATTEMPTS.from_row(
+        row,
         tasks={bytes.fromhex(key): epoch for key, epoch in json.loads(row.tasks).items()},
-        lease_until=row.lease_until,
-        at=row.at,
         queued_at=row.at if row.queued_at is None else row.queued_at,
         partition=row.partition or "",
     )

@@ -19,7 +19,8 @@ from sqlalchemy import bindparam as bind
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonValue
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import OpenTransaction, Part, dump
+from controlplane.store.sql.base import OpenTransaction, Part
+from controlplane.store.sql.row_records import dump
 from controlplane.store.sql.statements import equal, one_of, update_rows
 
 Pointer: TypeAlias = Literal["head", "dataflow", "pause", "force", "pin"]

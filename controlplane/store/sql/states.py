@@ -26,16 +26,18 @@ from sqlalchemy import (
 from sqlalchemy import bindparam as bind
 
 from controlplane.core.errors import StaleState
+from controlplane.core.model import change_marks
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import NO_BRANCH
+from controlplane.core.model.holds import Hold
 from controlplane.core.model.json_values import JsonValue
 from controlplane.core.model.pins import ColumnHistory, Pin, Widening
 from controlplane.core.model.projections import NO_REQUEST, Publication, Target
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import OpenTransaction, Part, dump, dump_optional, load_optional
-from controlplane.store.sql.holds import SqlHolds
+from controlplane.store.sql.base import OpenTransaction, Part
 from controlplane.store.sql.queue import SqlQueue
+from controlplane.store.sql.row_records import Record, dump
 from controlplane.store.sql.snapshots import SqlSnapshots
 from controlplane.store.sql.statements import equal, one_of, over_main, update_rows
 from dataplane.contract.results import TaskError
@@ -91,7 +93,15 @@ _TARGETS = _all_and_some(
 )
 
 
-class SqlStates(SqlHolds):
+PACKED = ("inputs", "schema", "cut")
+_HOLDS = Record(db.holds, Hold)
+_STATES = Record(db.states, State, **dict.fromkeys(PACKED))
+_BUILDINGS = Record(db.buildings, PartialState, **dict.fromkeys(PACKED))
+PUBLICATIONS = Record(db.publications, Publication)
+_COPIES = Record(db.targets, Target, order=None, wish=None)
+
+
+class SqlStates(Part):
     def __init__(self, transaction: OpenTransaction, snapshots: SqlSnapshots, queue: SqlQueue) -> None:
         super().__init__(transaction)
         self._snapshots = snapshots
@@ -170,7 +180,7 @@ class SqlStates(SqlHolds):
 
     def _read_states(self, rows: Sequence[Row[Any]]) -> tuple[State, ...]:
         schemas = self._schemas(row.schema for row in rows)
-        return tuple(_state(row, schemas) for row in rows)
+        return tuple(_STATES.from_row(row, **_unpacked(row, schemas)) for row in rows)
 
     def commit(self, state: State, expected_seq: int) -> None:
         if state.seq != expected_seq + 1 or not self._move_head(state, expected_seq):
@@ -178,7 +188,7 @@ class SqlStates(SqlHolds):
         self._mark(state.branch, state.dataset)
         self._snapshots.note_move("head", state.branch, state.dataset, expected_seq)
         (schema,) = self._put_schemas([state.schema])
-        self._insert(db.states, [_state_row(state, schema)])
+        self._insert(db.states, [_STATES.to_row(state) | _packed(state, schema)])
 
     def _move_head(self, state: State, expected_seq: int) -> bool:
         of = {"branch": state.branch, "dataset": state.dataset}
@@ -226,12 +236,15 @@ class SqlStates(SqlHolds):
         rows = list(self._all_or_some((_UNFINISHED, _UNFINISHED_SOME), datasets, of_branch=branch))
         halves, unfinished = [r for r in rows if r.root is not None], [r for r in rows if r.root is None]
         schemas = self._schemas(row.schema for row in halves if row.schema is not None)
-        return {r.dataset: _building(r, schemas) for r in halves}, {r.dataset: _unfinished_run(r) for r in unfinished}
+        buildings = (_BUILDINGS.from_row(row, **_unpacked(row, schemas)) for row in halves)
+        runs = map(_unfinished_run, unfinished)
+        return {half.dataset: half for half in buildings}, {run.dataset: run for run in runs}
 
     def put_building(self, building: PartialState) -> None:
         self._mark(building.branch, building.dataset)
         (schema,) = self._put_schemas([building.schema]) if building.schema is not None else (None,)
-        self._upsert(db.buildings, [_building_row(building, schema, self._now())])
+        row = _BUILDINGS.to_row(building) | _packed(building, schema)
+        self._upsert(db.buildings, [row | {"at": self._now()}])
 
     def drop_building(self, branch: str, dataset: str) -> None:
         self._delete(db.buildings, branch=branch, dataset=dataset)
@@ -259,6 +272,24 @@ class SqlStates(SqlHolds):
         self._mark(branch, *names)
         self._delete_among(db.unfinished, "dataset", names, branch=branch)
 
+    # --- holds of datasets
+
+    def holds(self, branch: str) -> dict[str, Hold]:
+        return {hold.dataset: hold for hold in self._values_of(_HOLDS, branch=branch)}
+
+    def put_hold(self, hold: Hold) -> None:
+        self._put(_HOLDS, [hold])
+        self._mark(hold.branch, change_marks.HOLDS, hold.dataset)
+
+    def drop_holds(self, branch: str, datasets: Iterable[str]) -> None:
+        names = list(datasets)
+        if not names:
+            return
+        self._delete_among(db.holds, "dataset", names, branch=branch)
+        self._mark(branch, change_marks.HOLDS, *names)
+
+    # --- reports
+
     def marked(self, branch: str, after: int) -> tuple[int, frozenset[str]]:
         sources = {NO_BRANCH, MAIN, branch} if self._snapshots.base(branch) is None else {branch}
         if self._transaction.counters.pop("marks", after + 1) <= after:  # as it was read a moment ago
@@ -279,15 +310,15 @@ class SqlStates(SqlHolds):
 class SqlProjections(Part):
     def publications(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Publication]:
         rows = self._rows_if(db.publications, "dataset", datasets, branch=branch)
-        return {row.dataset: _publication(row) for row in rows}
+        return {row.dataset: PUBLICATIONS.from_row(row) for row in rows}
 
     def branch_publications(self) -> tuple[Publication, ...]:
         of = self._select(db.publications).where(db.publications.c.branch != MAIN)
-        found = map(_publication, self._rows(of))
-        return tuple(sorted(found, key=lambda one: (one.branch, one.dataset)))
+        publications = map(PUBLICATIONS.from_row, self._rows(of))
+        return tuple(sorted(publications, key=lambda p: (p.branch, p.dataset)))
 
     def put_publication(self, publication: Publication) -> None:
-        self._upsert(db.publications, [publication_row(publication)])
+        self._put(PUBLICATIONS, [publication])
 
     def drop_publication(self, branch: str, dataset: str) -> None:
         self._delete(db.publications, branch=branch, dataset=dataset)
@@ -298,7 +329,7 @@ class SqlProjections(Part):
 
     def put_target(self, target: Target) -> None:
         self._mark(target.branch, target.component)
-        self._upsert(db.targets, [_target_row(target)])
+        self._put(_COPIES, [target])
         of = {"branch": target.branch, "component": target.component}
         self._upsert(db.wishes, [{**of, "order": target.order, "wish": target.wish}])
 
@@ -316,12 +347,19 @@ def _pin_of(told: Any) -> Pin | None:
     return None if told is None else Pin(bytes.fromhex(told[0]), json.loads(told[1]), *_pin_parts(told[2]))
 
 
-def _inputs(text: str) -> dict[str, Consumed]:
-    return {n: Consumed(i[0], bytes.fromhex(i[1]), bytes.fromhex(i[2])) for n, i in json.loads(text).items()}
+def _packed(state: State | PartialState, schema: bytes | None) -> dict[str, Any]:
+    """Columns of states and of half-built ones."""
+    inputs = {name: [i.dataset, i.root.hex(), i.schema.hex()] for name, i in state.inputs.items()}
+    return {"inputs": dump(inputs), "cut": _cut_text(state.cut), "schema": schema}
 
 
-def _inputs_text(inputs: Mapping[str, Consumed]) -> str:
-    return dump({name: [i.dataset, i.root.hex(), i.schema.hex()] for name, i in inputs.items()})
+def _unpacked(row: Row[Any], schemas: Mapping[bytes, Schema]) -> dict[str, Any]:
+    inputs = {
+        name: Consumed(dataset, bytes.fromhex(root), bytes.fromhex(schema))
+        for name, (dataset, root, schema) in json.loads(row.inputs).items()
+    }
+    schema = None if row.schema is None else schemas[row.schema]
+    return {"inputs": inputs, "cut": _cut(row.cut), "schema": schema}
 
 
 def _cut(text: str) -> dict[str, bytes]:
@@ -330,32 +368,6 @@ def _cut(text: str) -> dict[str, bytes]:
 
 def _cut_text(cut: Mapping[str, bytes]) -> str:
     return dump({source: root.hex() for source, root in cut.items()})
-
-
-def _building(row: Row[Any], schemas: Mapping[bytes, Schema]) -> PartialState:
-    schema = None if row.schema is None else schemas[row.schema]
-    return PartialState(
-        row.branch,
-        row.dataset,
-        row.lineage,
-        inputs=_inputs(row.inputs),
-        root=row.root,
-        schema=schema,
-        cut=_cut(row.cut),
-    )
-
-
-def _building_row(building: PartialState, schema: bytes | None, at: float) -> dict[str, Any]:
-    return {
-        "branch": building.branch,
-        "dataset": building.dataset,
-        "lineage": building.lineage,
-        "inputs": _inputs_text(building.inputs),
-        "root": building.root,
-        "schema": schema,
-        "cut": _cut_text(building.cut),
-        "at": at,
-    }
 
 
 def _unfinished_run(row: Row[Any]) -> UnfinishedRun:
@@ -367,84 +379,13 @@ def _unfinished_row(unfinished: UnfinishedRun) -> dict[str, Any]:
         "branch": unfinished.branch,
         "dataset": unfinished.dataset,
         "lineage": unfinished.lineage,
-        "states": dump(dict(unfinished.states)),
+        "states": dump(unfinished.states),
         "cut": _cut_text(unfinished.cut),
     }
 
 
-def _state(row: Row[Any], schemas: Mapping[bytes, Schema]) -> State:
-    return State(
-        branch=row.branch,
-        dataset=row.dataset,
-        seq=row.seq,
-        generation=row.generation,
-        logic=row.logic,
-        inputs=_inputs(row.inputs),
-        root=row.root,
-        schema=schemas[row.schema],
-        cut=_cut(row.cut),
-        partitions=row.partitions,
-        rows=row.rows,
-        cause=row.cause,
-        revision=row.revision,
-        at=row.at,
-        lineage=row.lineage,
-    )
-
-
-def _state_row(state: State, schema: bytes) -> dict[str, Any]:
-    return {
-        "branch": state.branch,
-        "dataset": state.dataset,
-        "seq": state.seq,
-        "generation": state.generation,
-        "logic": state.logic,
-        "inputs": _inputs_text(state.inputs),
-        "root": state.root,
-        "schema": schema,
-        "cut": _cut_text(state.cut),
-        "partitions": state.partitions,
-        "rows": state.rows,
-        "cause": state.cause,
-        "revision": state.revision,
-        "at": state.at,
-        "lineage": state.lineage,
-    }
-
-
-def _publication(row: Row[Any]) -> Publication:
-    return Publication(
-        row.branch, row.dataset, row.generation, root=row.root, schema=row.schema, version=row.version, error=row.error
-    )
-
-
-def publication_row(publication: Publication) -> dict[str, Any]:
-    return {
-        "branch": publication.branch,
-        "dataset": publication.dataset,
-        "generation": publication.generation,
-        "root": publication.root,
-        "schema": publication.schema,
-        "version": publication.version,
-        "error": publication.error,
-    }
-
-
 def _target(row: Row[Any]) -> Target:
-    error = load_optional(row.error)
-    of = (row.branch, row.component, row.identity, row.root, row.generation)
-    return Target(*of, error, row.order or 0, row.wish or NO_REQUEST)
-
-
-def _target_row(target: Target) -> dict[str, Any]:
-    return {
-        "branch": target.branch,
-        "component": target.component,
-        "identity": target.identity,
-        "root": target.root,
-        "generation": target.generation,
-        "error": dump_optional(target.error),
-    }
+    return _COPIES.from_row(row, order=row.order or 0, wish=row.wish or NO_REQUEST)
 
 
 def _pin_text(pin: Pin) -> str | None:

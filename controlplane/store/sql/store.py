@@ -14,8 +14,9 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from controlplane.ports.store import Tx
 from controlplane.store.sql.access import SqlAccess
 from controlplane.store.sql.alerts import SqlAlerts
+from controlplane.store.sql.audit_trail import SqlAuditTrail
 from controlplane.store.sql.base import OpenTransaction, keeping_schemas
-from controlplane.store.sql.blueprints import SqlAuditTrail, SqlBlueprints
+from controlplane.store.sql.blueprints import SqlBlueprints
 from controlplane.store.sql.branches import SqlBranches
 from controlplane.store.sql.dialects import Dialect, Engines, Postgres, Sqlite, postgres_engines, sqlite_engines
 from controlplane.store.sql.events import SqlDrivers, SqlEvents

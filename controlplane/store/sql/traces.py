@@ -14,12 +14,14 @@ from controlplane.core.model.retention import Files, Stored
 from controlplane.core.model.tasks import Fragment, StoredFile, Trace
 from controlplane.store.rules import firsts
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import OpenTransaction, Part, chunks, dump
+from controlplane.store.sql.base import OpenTransaction, Part, chunks
 from controlplane.store.sql.file_texts import stored_files
+from controlplane.store.sql.row_records import Record, dump
 from controlplane.store.sql.statements import among, equal, one_of
 from dataplane.contract.identity import MASK, Content
 from dataplane.contract.schemas import Schema
 
+_STORED_FRAGMENTS = Record(db.fragments, Fragment, schema=None, content=None)
 _FRAGMENT, _TRACE, _OUTPUT = db.fragments.c, db.traces.c, db.outputs.c
 _CONTENT = (_FRAGMENT.rows, _FRAGMENT.sum1, _FRAGMENT.sum2)
 _FRAGMENTS = among(db.fragments, "id")
@@ -232,29 +234,13 @@ def _output_rows(trace: Trace) -> list[dict[str, Any]]:
 
 
 def _fragment(row: Row[Any], schemas: Mapping[bytes, Schema]) -> Fragment:
-    return Fragment(
-        id=row.id,
-        schema=schemas[row.schema],
-        content=_content(row),
-        files=tuple(json.loads(row.files)),
-        home=row.home,
-        attempt=row.attempt,
-        status=row.status,
-    )
+    return _STORED_FRAGMENTS.from_row(row, schema=schemas[row.schema], content=_content(row))
 
 
 def _fragment_row(fragment: Fragment, schema: bytes) -> dict[str, Any]:
-    return {
-        "id": fragment.id,
-        "schema": schema,
-        "rows": fragment.content.rows,
-        "sum1": _signed(fragment.content.sum1),
-        "sum2": _signed(fragment.content.sum2),
-        "files": dump(fragment.files),
-        "home": fragment.home,
-        "attempt": fragment.attempt,
-        "status": fragment.status,
-    }
+    rows, sum1, sum2 = fragment.content
+    content = {"rows": rows, "sum1": _signed(sum1), "sum2": _signed(sum2)}
+    return _STORED_FRAGMENTS.to_row(fragment) | content | {"schema": schema}
 
 
 def _signed(number: int) -> int:

@@ -1,4 +1,5 @@
-"""Queries of the collection: which trees are referenced, which rows are old; and dropping them in pieces.
+"""Queries of the collection: which trees are referenced, which rows are old, where packs came from;
+and dropping them in pieces.
 
 Does not belong here: how long anything is kept (`operations.upkeep.collect`).
 """
@@ -12,14 +13,19 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, FromClause, Table, delete, func, select
 from sqlalchemy import bindparam as bind
 
+from controlplane.core.model.pack_origins import Origin, PendingDeletion
 from controlplane.core.model.retention import HOLDERS, Expired, Pointer, PointerKind, Span
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.packs import SqlPacks
+from controlplane.store.sql.base import Part
+from controlplane.store.sql.row_records import Record
 from controlplane.store.sql.snapshots import is_held
 from controlplane.store.sql.statements import one_of
 
+_ORIGINS = Record(db.pack_origins, Origin)
+_LEFTOVERS = Record(db.leftovers, PendingDeletion)
 
-class SqlUpkeep(SqlPacks):
+
+class SqlUpkeep(Part):
     # --- collections of tree nodes
 
     def collections(self) -> int:
@@ -167,6 +173,30 @@ class SqlUpkeep(SqlPacks):
         return self._change_among(
             delete(db.build_traces).where(self._mine(db.build_traces), build.at < before), build.key, keys
         )
+
+    # --- packs that are no longer needed
+
+    def put_origins(self, origins: Sequence[Origin]) -> None:
+        self._put(_ORIGINS, origins)
+
+    def origins(self) -> Iterator[Origin]:
+        rows = self._paged(self._select(db.pack_origins), db.pack_origins.c.pack)
+        return map(_ORIGINS.from_row, rows)
+
+    def drop_packs(self, packs: Sequence[bytes]) -> None:
+        for column in (db.pack_origins.c.pack, db.fragments.c.id):
+            self._change_among(delete(column.table).where(self._mine(column.table)), column, packs)
+
+    def put_leftovers(self, leftovers: Sequence[PendingDeletion]) -> None:
+        self._put(_LEFTOVERS, leftovers)
+
+    def leftovers(self, due: float, limit: int) -> tuple[PendingDeletion, ...]:
+        of = db.leftovers.c
+        old = self._select(db.leftovers).where(of.due <= due).order_by(of.due, of.folder).limit(limit)
+        return tuple(map(_LEFTOVERS.from_row, self._rows(old)))
+
+    def drop_leftovers(self, folders: Sequence[str]) -> None:
+        self._delete_among(db.leftovers, "folder", folders)
 
     # --- what piles up beside
 

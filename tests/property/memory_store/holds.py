@@ -1,4 +1,4 @@
-"""Holds in memory: the twin of `sql.holds`. Does not belong here: the states that they hold."""
+"""Holds in memory: the twin of `sql.states`. Does not belong here: the states that they hold."""
 
 from __future__ import annotations
 

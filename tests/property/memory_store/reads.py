@@ -1,4 +1,4 @@
-"""Reads of data in memory: the twin of `sql.reads`."""
+"""Reads of data in memory: the twin of `sql.audit_trail`."""
 
 from __future__ import annotations
 
