@@ -36,7 +36,7 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a round over all branches changed, and how many tasks are under way for them."""
+    """A pass over several branches: the number of changes, and of tasks under way for them."""
 
     changed: int = 0
     under_way: int = 0
