@@ -170,15 +170,13 @@ class Reconciler:
             outcome = self.tick()
             if outcome.changed:
                 continue
-            if self._is_at_rest(outcome) and not again() and not self._packed(outcome):
+            is_at_rest = self._is_over(outcome) and not self._plans_again(outcome)
+            if is_at_rest and not again() and not self._packed(outcome):
                 break
             self.wake.wait(BUSY_S, count)
         if not stop.is_set():
             self.failing_units.attempt("collection", lambda: _collect(self._collecting), None)
         return worst(outcome.decisions)
-
-    def _is_at_rest(self, outcome: TickOutcome) -> bool:
-        return self._is_over(outcome) and not self._plans_again(outcome)
 
     def _plans_again(self, outcome: TickOutcome) -> bool:
         """What others have computed may be adopted where a damaged node kept a dataset from being planned: nothing of

@@ -11,21 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import chain, groupby, islice
-from operator import itemgetter
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from dataplane.contract.globs import GLOB_CHARACTERS
 from dataplane.contract.jobs import ConnectJob, ConnectorJob, ListJob
 from dataplane.contract.listings import ListedPartition, SourceObject
 from dataplane.errors import TaskFailure
-from dataplane.listing.bounds import Bounds
+from dataplane.listing.bounds import AT_A_TIME, Bounds
 from dataplane.listing.external_sort import Record, sorted_unique
 from dataplane.listing.file_columns import own_columns
-from dataplane.listing.files import AT_A_TIME, base_folder, keys_for, listed
-from dataplane.listing.glob import BadGlob, matcher
-from dataplane.listing.grouping import grouped
-from dataplane.listing.hive_partitions import with_folders
+from dataplane.listing.glob import BadGlob, base_folder, matcher
+from dataplane.listing.listed_partitions import keys_for, listed_partitions
 from dataplane.listing.page_buffer import Pages, StoredObject, stored_objects
 from dataplane.listing.unchanged import LocationFingerprint
 from dataplane.listing.version_cache import FileReading, Seen, Stamp, Versions
@@ -106,9 +103,8 @@ def _partitions(
 ) -> Iterator[ListedPartition]:
     reading = FileReading(job["format"], job["options"])
     try:
-        sources = grouped(_observed(sorted_unique(_records(objects, place, job, places)), place, reading, cache), job)
-        for key, group in groupby(with_folders(sources, job), itemgetter(0)):
-            yield listed(key, [source for _, source in group], job.get("metadata", ()))
+        records = sorted_unique(_records(objects, place, job, places))
+        yield from listed_partitions(_observed(records, place, reading, cache), job)
     except BadGlob as e:
         raise TaskFailure("bad-glob", f"{job['location']}: {e}") from e
 

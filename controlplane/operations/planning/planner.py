@@ -132,15 +132,11 @@ class Planner:
         update = self._view.update(tx, memory)
         facts = StoreSnapshot(tx, self._branch, memory.desired, update.observed, self.cache)
         facts.own = update.decided
-        self._stage(memory, facts)
+        if self.keeps_nodes:  # decisions outlive this transaction, and so do the tree nodes that they are about
+            facts.overlay.staged = memory.staged
         self._decide(memory, facts, stale | update.stale)
         self._memory = memory
         return self._scoped(memory, flows), facts
-
-    def _stage(self, memory: Memory, facts: StoreSnapshot) -> None:
-        """Decisions outlive the transaction that made them, and so do the tree nodes that they are about."""
-        if self.keeps_nodes:
-            facts.overlay.staged = memory.staged
 
     def nodes_stored(self) -> None:
         """Forget staged tree nodes: those of the last plan are stored."""

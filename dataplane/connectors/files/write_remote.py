@@ -1,4 +1,4 @@
-"""The `write` kind for files in an object store: objects below a name for each partition, in a target that names its
+"""Writing files to an object store: objects below a name for each partition, in a target that names its
 owner.
 
 Nothing is renamed there. A partition's rows are put under a fresh name; then its marker, in one put, says which names
@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from dataplane.connectors.files.folders import FIRST, NEWEST, folder_of, places_of
 from dataplane.connectors.files.marker import MARKER, RELEASE, fence, gone, of_partition, whose
-from dataplane.connectors.files.write import WRITERS, WriteOptions, check_format, file_name
+from dataplane.connectors.files.write_formats import WRITERS, WriteOptions, check_format, file_name
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.jobs import WriteJob
 from dataplane.contract.keys import encode_key
