@@ -6,7 +6,7 @@ files are. A listing that breaks off in the middle is a failure, never a shorter
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -179,7 +179,7 @@ def _observed(
     with ThreadPoolExecutor(THREADS) as threads:
         while some := list(islice(records, AT_A_TIME)):
             objects = [_of_record(place, record) for record in some]
-            columns = _columns(objects, place, reading, cache, lambda work, items: threads.map(work, items))
+            columns = _columns(objects, place, reading, cache, threads)
             for (key, *_), source in zip(some, objects, strict=True):
                 source["columns"] = columns[source["uri"]]
                 yield key, source
@@ -199,7 +199,7 @@ def _columns(
     place: StorePlace,
     reading: FileReading,
     cache: Versions,
-    each: Callable[[Callable[[SourceObject], Seen | None], list[SourceObject]], Iterable[Seen | None]],
+    threads: ThreadPoolExecutor,
 ) -> dict[str, list[str] | None]:
     """By URI: remembered under the version, or read. An object that changes meanwhile gets None; its reader will detect
     the change."""
@@ -208,7 +208,7 @@ def _columns(
     began_ns, fresh = cache.now_ns(), [o for uri, o in by_uri.items() if uri not in cached]
     read = {
         o["uri"]: observed
-        for o, observed in zip(fresh, each(lambda o: _observe(o, place, reading), fresh), strict=True)
+        for o, observed in zip(fresh, threads.map(lambda o: _observe(o, place, reading), fresh), strict=True)
         if observed
     }
     cache.keep(reading, [(uri, observed, began_ns) for uri, observed in read.items()])

@@ -31,13 +31,12 @@ from dataplane.connectors.files.marker import (
     take,
     version_of,
 )
-from dataplane.connectors.files.write_formats import WRITERS, WriteOptions, check_format, file_name
+from dataplane.connectors.files.write_formats import FileFormat
 from dataplane.contract.jobs import WriteJob
 from dataplane.contract.keys import encode_key
 from dataplane.contract.results import WriteAnswer
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
-from dataplane.fragments.arrow import arrow_schema, batches
 from dataplane.listing.local_files import local_path
 
 ABANDONED_S = 86_400.0
@@ -48,11 +47,9 @@ class FilesTarget:
     """One target folder, owned. Every method may be repeated."""
 
     def __init__(self, job: WriteJob) -> None:
-        self.format: str = check_format(job["format"])
+        self.format = FileFormat.of(job)
         self.root = Path(local_path(job["path"]))
-        self.options = WriteOptions.of(job["format"], job["options"])
         self.owner: str = job["owner"]
-        self.schema: Schema = job["schema"]
         self.goes_on: bool = job.get("goes_on", False)
         self.by_columns: bool = job.get("by_columns", False)
         self.layout = NEWEST
@@ -74,8 +71,8 @@ class FilesTarget:
         """Replace one partition's rows. Result: `{rows, bytes}`."""
         final = self._folder(partition)
         with self._fresh() as fresh:
-            file = fresh / file_name(self.format, self.options)
-            rows = WRITERS[self.format](file, batches(files, arrow_schema(self.schema)), self.schema, self.options)
+            file = fresh / self.format.file_name
+            rows = self.format.write(file, files)
             size = file.stat().st_size
             self._swap(partition, fresh, final, [file.name], generation)
         return {"rows": rows, "bytes": size}
