@@ -9,7 +9,6 @@ import threading
 from collections import ChainMap
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from controlplane.core.compile import ownership, redirects
 from controlplane.core.compile.nodes import NOTHING, Desired, Source
@@ -53,11 +52,11 @@ class PinnedMain:
 class _Basis:
     """The facts that decide which datasets are a branch's own. `forces`: of the branch, and of main."""
 
-    desired: Desired = NOTHING
-    main: Desired = NOTHING  # as it is now, also beside a pinned branch
-    branches: Mapping[str, Branch] = MappingProxyType({})
-    forces: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})
-    holds: Mapping[str, Hold] = MappingProxyType({})
+    desired: Desired
+    main: Desired  # as it is now, also beside a pinned branch
+    branches: Mapping[str, Branch]
+    forces: tuple[Mapping[str, int], Mapping[str, int]]
+    holds: Mapping[str, Hold]
 
     def is_like(self, other: _Basis) -> bool:
         """By identity where a comparison would take long: these values are replaced, never changed."""
@@ -66,6 +65,9 @@ class _Basis:
         if self.branches is not other.branches:
             return False
         return (self.forces, self.holds) == (other.forces, other.holds)
+
+
+_NO_BASIS = _Basis(NOTHING, NOTHING, {}, ({}, {}), {})
 
 
 class BranchView(View):
@@ -81,7 +83,7 @@ class BranchView(View):
         self.flows = None if flows is None else frozenset(flows)
         self.lock = main.lock
         self.own = frozenset()
-        self._basis = _Basis()  # of `own`
+        self._basis = _NO_BASIS  # of `own`
         self._pinned: PinnedMain | None = None  # of main, where this branch is pinned
         self._frozen: tuple[Decision, ...] = ()  # about its contents
         self._off: Mapping[str, str] = {}  # write components that were redirected and are off, and why
@@ -135,7 +137,7 @@ class BranchView(View):
     # --- a plan
 
     def reset(self, tx: Tx) -> None:
-        self.own, self._basis = frozenset(), _Basis()
+        self.own, self._basis = frozenset(), _NO_BASIS
         self._left_over = tx.branches.own_datasets(self.branch)
         self._pinned = PinnedMain.of(tx, self.branch, self.namespace) if is_pinned(tx, self.branch) else None
 
@@ -144,7 +146,7 @@ class BranchView(View):
         pinned = self._pinned
         marked = memory.marked & memory.desired.nodes.keys()
         if pinned is not None and marked and pinned.refresh(tx, self.branch, marked):
-            self._basis = _Basis()
+            self._basis = _NO_BASIS
         stale = self._own_again(tx, memory, main)
         stale |= self._take_over(memory, plan_of_main.decisions if pinned is None else self._frozen)
         below = main.observed if pinned is None else pinned.facts
