@@ -27,6 +27,20 @@ def authenticate(services: Services, request: Request) -> Token:
     return token
 
 
+def caller(request: Request) -> Token:
+    """The token of this request. Refused if the request was not authenticated."""
+    token = request.scope.get("headgate.token")
+    if not isinstance(token, Token):
+        raise RequestRefused("unauthenticated", "a token is needed", CHALLENGE)
+    return token
+
+
+def services(request: Request) -> Services:
+    app_services = request.app.state.services
+    assert isinstance(app_services, Services)
+    return app_services
+
+
 def require(services: Services, principal: Principal, permission: Permission) -> None:
     """Refused without the permission, whatever it is narrowed to."""
     if not may(principal, permission):

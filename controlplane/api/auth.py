@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from anyio import to_thread
 from fastapi import APIRouter, Request, Response
@@ -17,20 +17,15 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 
 from controlplane.api import token_scope
-from controlplane.api.access import CHALLENGE, authenticate, require
-from controlplane.api.problems import RequestRefused
-from controlplane.api.services import Services
+from controlplane.api.access import authenticate, require, services
+from controlplane.api.calls import Answer
 from controlplane.api.token_scope import OpenTo
 from controlplane.core import rest
-from controlplane.core.model.access import Token
 from controlplane.core.rights import Permission
 
 LINK = rest.READ_LINK.path  # opened by the signature in its query, and by no token
 EXCHANGE = rest.EXCHANGE.path  # opened by the identity token in its body
 PUBLIC = frozenset({"/livez", "/readyz", "/openapi.json", "/schema/blueprint-v1.json"})
-
-if TYPE_CHECKING:
-    from controlplane.api.calls import Answer
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -114,17 +109,3 @@ def router(permission: Permission = "admin", open_to: OpenTo = "whole") -> Route
 def needs(permission: Permission, open_to: OpenTo = "whole") -> list[Depends]:
     """The `dependencies` of a route that needs another permission than its router says, or is open to others."""
     return [Depends(Need(permission, open_to))]
-
-
-def caller(request: Request) -> Token:
-    """The token of this request. Refused if the request was not authenticated."""
-    token = request.scope.get("headgate.token")
-    if not isinstance(token, Token):
-        raise RequestRefused("unauthenticated", "a token is needed", CHALLENGE)
-    return token
-
-
-def services(request: Request) -> Services:
-    app_services = request.app.state.services
-    assert isinstance(app_services, Services)
-    return app_services

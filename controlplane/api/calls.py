@@ -11,8 +11,7 @@ from typing import Annotated, Generic, TypeAlias, TypeVar, cast
 from fastapi import Depends, Header, Path, Request, Response
 from fastapi.responses import JSONResponse
 
-from controlplane.api.access import require
-from controlplane.api.auth import caller, services
+from controlplane.api.access import caller, require, services
 from controlplane.api.problems import RequestRefused, of_error, request_id
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound

@@ -17,7 +17,7 @@ from controlplane.core.model.alerts import Channel
 from controlplane.core.model.namespaces import DEFAULT
 from controlplane.operations.context import Context
 from controlplane.operations.failing_units import FailingUnits
-from controlplane.operations.planning.branch_planner import Planners
+from controlplane.operations.planning.branch_view import Planners
 from controlplane.operations.upkeep.collect import Forget
 from controlplane.operations.upkeep.fsck import Damages
 from controlplane.ports.issuers import Issuers, SignOn

@@ -11,7 +11,7 @@ from controlplane.core.name_redaction import NameRedaction
 from controlplane.core.plan import Plan
 from controlplane.core.rights import EVERYTHING, Principal, may
 from controlplane.operations.failing_units import FailingUnits
-from controlplane.operations.planning.branch_planner import Planners
+from controlplane.operations.planning.branch_view import Planners
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.ports.store import Store
 

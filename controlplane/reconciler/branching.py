@@ -17,7 +17,7 @@ from controlplane.core.plan import Decision
 from controlplane.operations.desired import branches
 from controlplane.operations.failing_units import FailingUnits
 from controlplane.operations.planning.apply_plan import BELOW_MAIN, Pass, PlanExecutor
-from controlplane.operations.planning.branch_planner import BranchPlanner
+from controlplane.operations.planning.branch_view import BranchView
 from controlplane.operations.planning.planner import Planner
 from controlplane.ports.store import Store
 
@@ -28,14 +28,15 @@ log = logs.get("branching")
 class _Line:
     """One branch. `last`: what its last pass did."""
 
-    planner: BranchPlanner
+    view: BranchView
+    planner: Planner
     executor: PlanExecutor
     last: Pass | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a round over all branches changed, and how many tasks are under way for them."""
+    """A pass over several branches: the number of changes, and of tasks under way for them."""
 
     changed: int = 0
     under_way: int = 0
@@ -78,7 +79,7 @@ class Branching:
 
     def _settled(self, name: str, line: _Line) -> Pass:
         done = line.executor.settle()
-        return replace(done, changed=done.changed + self._give_back(name, line.planner))
+        return replace(done, changed=done.changed + self._give_back(name, line.view))
 
     def look(self) -> None:
         """Plan without doing anything about it."""
@@ -93,14 +94,18 @@ class Branching:
             observed = line.planner.observed()
             if observed is not None:
                 paused = observed[1].paused
-                by_branch[name] = [node for node in line.planner.sources() if not is_paused(node, paused)]
+                by_branch[name] = [node for node in line.view.sources() if not is_paused(node, paused)]
         return by_branch
 
     def published(self) -> list[State]:
         """What branches in scope that publish have of their own, as of the last look."""
         there = self._main.branches
-        lines = [line for name, line in self._lines.items() if name in there and there[name].publish]
-        return [state for line in lines for state in line.planner.own_states()]
+        published: list[State] = []
+        for name, line in self._lines.items():
+            observed = line.planner.observed()
+            if observed is not None and name in there and there[name].publish:
+                published += line.view.own_states(observed[1].states)
+        return published
 
     def decisions(self, branch: str) -> Sequence[Decision]:
         """The decisions on all that a branch sees in scope, as of its last pass that did not fail."""
@@ -112,7 +117,7 @@ class Branching:
     def shared_by(self, branch: str) -> frozenset[str]:
         """Datasets of main that a branch in scope reads, or has as they are."""
         line = self._lines.get(branch)
-        return line.planner.shared() if line is not None else frozenset()
+        return line.view.shared() if line is not None else frozenset()
 
     def _end_old(self) -> None:
         """Branches whose time is over; the database's clock has the last word."""
@@ -132,7 +137,8 @@ class Branching:
             self._lines[name] = self._line(name)
 
     def _line(self, name: str) -> _Line:
-        planner = BranchPlanner(self._store, self._main, self._namespace, name, flows=self._flows, window=self._window)
+        view = BranchView(self._main, self._namespace, name, self._flows)
+        planner = view.planner(self._store, self._window)
         executor = PlanExecutor(
             self._store,
             planner,
@@ -142,15 +148,15 @@ class Branching:
             failing_units=self._failing_units,
             priority=BELOW_MAIN,
         )
-        return _Line(planner, executor)
+        return _Line(view, planner, executor)
 
-    def _give_back(self, name: str, planner: BranchPlanner) -> int:
+    def _give_back(self, name: str, view: BranchView) -> int:
         """Share datasets with main again that the branch no longer overrides; how many."""
-        left = planner.left_over()
+        left = view.left_over()
         if left:
             with self._store.begin(self._namespace) as tx:
                 held = set(tx.states.holds(name))  # one may have been rolled back since the look
-                given_up = left & held & planner.given_up(held)
+                given_up = left & held & view.given_up(held)
                 tx.states.drop_holds(name, sorted(given_up))
                 tx.branches.share(name, left - held | given_up)
         return len(left)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 from controlplane import logs
@@ -23,14 +23,14 @@ from controlplane.operations.alerts.watch import Watch
 from controlplane.operations.failing_units import STUCK_AFTER, of_feed, of_listing, units_of
 from controlplane.operations.feeds.follow import follow
 from controlplane.operations.inspect.run_progress import MOVING
-from controlplane.operations.planning.apply_plan import Pass, PlanExecutor
+from controlplane.operations.planning.apply_plan import PlanExecutor
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import desired
 from controlplane.operations.upkeep.collect import Collecting, Forget
 from controlplane.operations.work import listings
 from controlplane.ports.lake import Publisher
 from controlplane.ports.store import Store, Tx
-from controlplane.reconciler.branching import Branching
+from controlplane.reconciler.branching import Branching, Done
 from controlplane.reconciler.compaction import Packing
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.publishing import Publishing
@@ -51,6 +51,31 @@ class Progress:
     states: dict[str, Status]
     publishing: int
     spark_starting_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TickOutcome:
+    """The result of one pass. `decisions`: on all datasets in scope of the loop's branch.
+
+    `changed`: something that may allow more, so the next pass follows at once. Otherwise it follows after a nudge, and
+    after `again_after_s` at the latest. `under_way`: tasks. `is_listing`: listings were due or open when the pass
+    began; the results of those that ended meanwhile are not planned yet.
+    """
+
+    decisions: Sequence[Decision] = ()
+    changed: bool = False
+    under_way: int = 0
+    is_listing: bool = False
+    again_after_s: float = IDLE_S
+
+
+@dataclass(frozen=True, slots=True)
+class _ListingStep:
+    """`queued`: how many a pass has queued. `again_after_s`: when to look for due ones again."""
+
+    queued: int = 0
+    is_open: bool = False
+    again_after_s: float = IDLE_S
 
 
 class Reconciler:
@@ -80,7 +105,7 @@ class Reconciler:
         self._wake_of = wake_of
         self._moved: dict[str, int] = {}  # what feeds offer, as of the last pass: the newest state of each dataset
         self.on_progress = on_progress
-        self.last: Pass | None = None
+        self._planned: Sequence[Decision] = ()  # decisions on main, as of the last pass
         self._planner = Planner(store, namespace, MAIN, flows=flows if branch == MAIN else None, window=WINDOW)
         since = self._newest_trace()
         self._settling = PlanExecutor(
@@ -101,8 +126,6 @@ class Reconciler:
             self._branching.look()
         self._broken: set[str] = set()  # datasets that could not be planned, at the last plan from scratch
         self._reported: Desired | None = None  # the one last checked for dataflows that do not compile
-        self._was_probing = False  # listings were due or running when the last pass began
-        self._idle_s = IDLE_S  # until the next listing is due
         self._publishing = Publishing(store, namespace, publisher, fleet.lake, wake.notify)
         self._collecting = Collecting(store, namespace, fleet.lake, packages)
         self._watch = Watch(fleet.context, MAIN, self._planner, notify)
@@ -116,12 +139,13 @@ class Reconciler:
 
     def run(self, stop: Ends) -> None:
         """Serve until `stop`, or another process leads: faults are logged and the next pass tries again."""
+        outcome = TickOutcome()
         while not stop.is_set():
             count = self.wake.count
             try:
                 self.failing_units.pass_began()
-                changed = self.tick()
-                self._packed(is_idle=not changed)
+                outcome = self.tick()
+                self._packed(outcome)
                 self.failing_units.attempt("collection", lambda: _collect(self._collecting), None)
                 self.failing_units.pass_succeeded()
             except Deposed as e:
@@ -131,33 +155,33 @@ class Reconciler:
             except Exception as e:  # the next pass tries again; /readyz shows if none succeeds
                 log.exception("pass failed", error=str(e))
                 self.failing_units.pass_failed(e)
-                changed = False
-            if not changed:
-                self.wake.wait(BUSY_S if self.last and self.last.under_way else self._until_due(), count)
+                outcome = replace(outcome, changed=False)
+            if not outcome.changed:
+                self.wake.wait(outcome.again_after_s, count)
 
     def settle(self, stop: Ends, again: Callable[[], bool] = lambda: False) -> Status:
         """Pass until nothing is left, or nothing can go on, and collect if it is time; the worst state in scope.
 
         `again` is called then: True says that it has found more to do.
         """
+        outcome = TickOutcome(self._decisions())
         while not stop.is_set():
             count = self.wake.count
-            if self.tick():
+            outcome = self.tick()
+            if outcome.changed:
                 continue
-            if self._is_at_rest() and not again() and not self._packed(is_idle=True):
+            is_at_rest = self._is_over(outcome) and not self._plans_again(outcome)
+            if is_at_rest and not again() and not self._packed(outcome):
                 break
             self.wake.wait(BUSY_S, count)
         if not stop.is_set():
             self.failing_units.attempt("collection", lambda: _collect(self._collecting), None)
-        return worst(self._decisions())
+        return worst(outcome.decisions)
 
-    def _is_at_rest(self) -> bool:
-        return self._is_over() and not self._plans_again()
-
-    def _plans_again(self) -> bool:
+    def _plans_again(self, outcome: TickOutcome) -> bool:
         """What others have computed may be adopted where a damaged node kept a dataset from being planned: nothing of
         that dataset has changed, so it is not decided again by itself. True if a plan from scratch is due."""
-        broken = {d.dataset for d in self._decisions() if d.error and d.error["condition"] == INTERNAL}
+        broken = {d.dataset for d in outcome.decisions if d.error and d.error["condition"] == INTERNAL}
         if broken <= self._broken:
             return False
         self._broken = broken
@@ -166,18 +190,16 @@ class Reconciler:
 
     def _decisions(self) -> Sequence[Decision]:
         """The decisions of this loop's branch, as of the last pass."""
-        if self.branch != MAIN:
-            return self._branching.decisions(self.branch)
-        return self.last.plan.decisions if self.last is not None else ()
+        return self._planned if self.branch == MAIN else self._branching.decisions(self.branch)
 
-    def _packed(self, *, is_idle: bool) -> bool:
-        return self.failing_units.attempt("compaction", lambda: self._pack(is_idle=is_idle), False)
+    def _packed(self, outcome: TickOutcome) -> bool:
+        return self.failing_units.attempt("compaction", lambda: self._pack(outcome), False)
 
-    def _pack(self, *, is_idle: bool) -> bool:
+    def _pack(self, outcome: TickOutcome) -> bool:
         """Where nothing else is to be done; True while packs are being made. No Spark is started for it by a run."""
         may_start = self.flows is None or self.fleet.has_warm_drivers
         observed = self._planner.observed()
-        if not is_idle or not may_start or observed is None or self.last is None or self.last.under_way:
+        if outcome.changed or outcome.under_way or not may_start or observed is None:
             return False
         is_open = self._packing.step(self._states(), observed[0].nodes, time.monotonic())
         if is_open:
@@ -186,21 +208,18 @@ class Reconciler:
             self._publishing.nudge(self._tables())
         return is_open or self._publishing.can_go_on()
 
-    def _is_over(self) -> bool:
-        assert self.last is not None
-        if self.last.under_way or self._was_probing:  # listings that ended during the pass are not planned yet
+    def _is_over(self, outcome: TickOutcome) -> bool:
+        if outcome.under_way or outcome.is_listing:
             return False
-        if self._watch.is_under_way:
-            return False
-        if self._has_passing_failure():
+        if self._watch.is_under_way or self._has_passing_failure(outcome):
             return False
         return not self._listing_open() and not self._publishing.can_go_on()
 
-    def _has_passing_failure(self) -> bool:
+    def _has_passing_failure(self, outcome: TickOutcome) -> bool:
         """A dataset failed to be carried out, and not often enough to be shown as failed: it is tried again first."""
         if not (failing := self.failing_units.units):
             return False
-        moving = [d.dataset for d in self._decisions() if d.status in MOVING]
+        moving = [d.dataset for d in outcome.decisions if d.status in MOVING]
         failures = [failing[unit].failures for name in moving for unit in units_of(name) if unit in failing]
         return any(count < STUCK_AFTER for count in failures)
 
@@ -211,33 +230,42 @@ class Reconciler:
 
     # --- one pass ---------------------------------------------------------------------------------
 
-    def tick(self) -> bool:
-        """One pass; True if it changed anything that may allow more."""
-        self._was_probing = False
+    def tick(self) -> TickOutcome:
+        """One pass."""
         self.fleet.look_after()
         nodes, _ = self._wished()
-        listed = self._list()  # first: a worker is at work while we plan
-        self.last = self._settled()
-        listed += self._followed()  # what branches read is known once they are planned
+        listing = self._list()  # first: a worker is at work while we plan
+        queued = listing.queued
+        settled = self._settled()
+        queued += self._followed()  # the reads of branches are known once these are planned
         if self._wished()[0] is not nodes:
-            listed += self._list()
+            listing = self._list()
+            queued += listing.queued
         self._report_broken(self._wished()[0])
         alerted = self.failing_units.attempt("alerts", self._watch.step, False)
         self.fleet.scale()
         self._publishing.nudge(self._tables())
-        self._report()
-        if self.last.changed or alerted:
+        decisions = self._decisions()
+        self._report(decisions, settled.under_way)
+        if settled.changed or alerted:
             self.wake.notify()  # claims wait for new tasks
         self._notify_readers()
-        return bool(listed or self.last.changed or alerted)
+        return TickOutcome(
+            decisions,
+            changed=bool(queued or settled.changed or alerted),
+            under_way=settled.under_way,
+            is_listing=listing.is_open,
+            again_after_s=BUSY_S if settled.under_way else listing.again_after_s,
+        )
 
-    def _settled(self) -> Pass:
+    def _settled(self) -> Done:
         """Main first: branches read its datasets, and their work comes after its own."""
         if self.branch != MAIN:
             self._planner.only = self._branching.shared_by(self.branch)
         main = self._settling.settle()
         branches = self._branching.settle()
-        return Pass(main.plan, main.changed + branches.changed, main.under_way + branches.under_way)
+        self._planned = main.plan.decisions
+        return Done(main.changed + branches.changed, main.under_way + branches.under_way)
 
     def _report_broken(self, nodes: Desired) -> None:
         """Log what does not compile, once."""
@@ -246,12 +274,11 @@ class Reconciler:
             for flow, reason in nodes.left_out.items():
                 log.error("a stored dataflow does not compile and is left out", dataflow=flow, reason=reason)
 
-    def _report(self) -> None:
-        if self.on_progress is not None and self.last is not None:
-            states = {d.dataset: d.status for d in self._decisions()}
+    def _report(self, decisions: Iterable[Decision], under_way: int) -> None:
+        if self.on_progress is not None:
+            states = {d.dataset: d.status for d in decisions}
             starting_s = self.fleet.spark_starting_s
-            progress = Progress(self.last.under_way, states, self._publishing.count, starting_s)
-            self.on_progress(progress)
+            self.on_progress(Progress(under_way, states, self._publishing.count, starting_s))
 
     def _sources(self) -> list[Source]:
         """Read components in scope that are not paused, as of the last pass."""
@@ -287,12 +314,12 @@ class Reconciler:
         scope = self._scope(desired)
         return [state for name, state in facts.states.items() if name in scope]
 
-    def _list(self) -> int:
+    def _list(self) -> _ListingStep:
         """Request the listings that are due and queue those that are open."""
         by_branch = self._read_in_branches()
         reads = [node for some in by_branch.values() for node in some]
         if not reads:
-            return 0
+            return _ListingStep()
         with self.store.read(self.namespace) as tx:
             current, now = tx.listings.get(n.listing for n in reads), tx.now()
             # Without the lock that writing takes.
@@ -305,15 +332,12 @@ class Reconciler:
         held = self._in_hand(reads)
         free = [n for n in reads if n.listing not in held]
         due = [n for n in free if listings.is_due(n, current.get(n.listing), now, periodic=periodic)]
-        self._idle_s = min((listings.due_in(n, current.get(n.listing), now) for n in reads), default=IDLE_S)
-        is_open = any(listings.is_open(current.get(n.listing)) for n in reads)
-        self._was_probing = bool(due or is_open)
-        if not due and not waiting:
-            return 0
-        listed = self._dispatch(due, by_branch)
-        if listed:
+        due_in_s = min(listings.due_in(n, current.get(n.listing), now) for n in reads)
+        is_open = bool(due) or any(listings.is_open(current.get(n.listing)) for n in reads)
+        queued = self._dispatch(due, by_branch) if due or waiting else 0
+        if queued:
             self.wake.notify()  # a worker waits for it
-        return listed
+        return _ListingStep(queued, is_open, min(max(due_in_s, BUSY_S), IDLE_S))
 
     def _followed(self) -> int:
         """Steps towards what feeds offer by now."""
@@ -374,11 +398,8 @@ class Reconciler:
         If they grew on meanwhile it would never be whole: a stream whose slices take longer than the time from look to
         look would be published when it ends."""
         growing = {n.dataset: n.listing for n in reads if n.read.is_growing}
-        planned = [d for d in self.last.plan.decisions if d.dataset in growing] if self.last and growing else []
+        planned = [d for d in self._planned if d.dataset in growing] if growing else []
         return {growing[d.dataset] for d in planned if d.error is None and isinstance(d.step, Compute | Learn)}
-
-    def _until_due(self) -> float:
-        return min(max(self._idle_s, BUSY_S), IDLE_S)
 
     def _listing_open(self) -> bool:
         reads = [node for some in self._read_in_branches().values() for node in some]

@@ -13,6 +13,7 @@ from dataplane.errors import TaskFailure
 TIMEOUT = "HEADGATE_LISTING_TIMEOUT"  # in seconds
 DEFAULT_S = 3600.0
 MOST_ENTRIES = 50_000_000  # files and folders, whether a glob wants them or not
+AT_A_TIME = 2000  # files that are looked at before the next are
 _EACH = 1000  # entries between two looks at the clock
 
 

@@ -17,13 +17,18 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from dataplane.contract.globs import braces_fault
+from dataplane.contract.globs import braces_fault, fixed_folder
 
 _SPECIAL = re.compile(r"[*?\[{\\]")
 
 
 class BadGlob(ValueError):
     """A bracket that is not closed, a range that is backwards, or more alternatives than anybody means."""
+
+
+def base_folder(pattern: str) -> str:
+    """The folder that names are relative to; with its last slash."""
+    return fixed_folder(pattern.partition("{")[0] + "*" if "{" in pattern else pattern)
 
 
 def find(pattern: str, folder: str, count: Callable[[], None] = lambda: None) -> Iterator[str]:

@@ -6,26 +6,23 @@ files are. A listing that breaks off in the middle is a failure, never a shorter
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import chain, groupby, islice
-from operator import itemgetter
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from dataplane.contract.globs import GLOB_CHARACTERS
 from dataplane.contract.jobs import ConnectJob, ConnectorJob, ListJob
 from dataplane.contract.listings import ListedPartition, SourceObject
 from dataplane.errors import TaskFailure
-from dataplane.listing.bounds import Bounds
+from dataplane.listing.bounds import AT_A_TIME, Bounds
 from dataplane.listing.external_sort import Record, sorted_unique
 from dataplane.listing.file_columns import own_columns
-from dataplane.listing.files import AT_A_TIME, base_folder, keys_for, listed
-from dataplane.listing.glob import BadGlob, matcher
-from dataplane.listing.grouping import grouped
-from dataplane.listing.hive_partitions import with_folders
+from dataplane.listing.glob import BadGlob, base_folder, matcher
+from dataplane.listing.listed_partitions import keys_for, listed_partitions
 from dataplane.listing.page_buffer import Pages, StoredObject, stored_objects
 from dataplane.listing.unchanged import LocationFingerprint
 from dataplane.listing.version_cache import FileReading, Seen, Stamp, Versions
@@ -106,9 +103,8 @@ def _partitions(
 ) -> Iterator[ListedPartition]:
     reading = FileReading(job["format"], job["options"])
     try:
-        sources = grouped(_observed(sorted_unique(_records(objects, place, job, places)), place, reading, cache), job)
-        for key, group in groupby(with_folders(sources, job), itemgetter(0)):
-            yield listed(key, [source for _, source in group], job.get("metadata", ()))
+        records = sorted_unique(_records(objects, place, job, places))
+        yield from listed_partitions(_observed(records, place, reading, cache), job)
     except BadGlob as e:
         raise TaskFailure("bad-glob", f"{job['location']}: {e}") from e
 
@@ -183,7 +179,7 @@ def _observed(
     with ThreadPoolExecutor(THREADS) as threads:
         while some := list(islice(records, AT_A_TIME)):
             objects = [_of_record(place, record) for record in some]
-            columns = _columns(objects, place, reading, cache, lambda work, items: threads.map(work, items))
+            columns = _columns(objects, place, reading, cache, threads)
             for (key, *_), source in zip(some, objects, strict=True):
                 source["columns"] = columns[source["uri"]]
                 yield key, source
@@ -203,7 +199,7 @@ def _columns(
     place: StorePlace,
     reading: FileReading,
     cache: Versions,
-    each: Callable[[Callable[[SourceObject], Seen | None], list[SourceObject]], Iterable[Seen | None]],
+    threads: ThreadPoolExecutor,
 ) -> dict[str, list[str] | None]:
     """By URI: remembered under the version, or read. An object that changes meanwhile gets None; its reader will detect
     the change."""
@@ -212,7 +208,7 @@ def _columns(
     began_ns, fresh = cache.now_ns(), [o for uri, o in by_uri.items() if uri not in cached]
     read = {
         o["uri"]: observed
-        for o, observed in zip(fresh, each(lambda o: _observe(o, place, reading), fresh), strict=True)
+        for o, observed in zip(fresh, threads.map(lambda o: _observe(o, place, reading), fresh), strict=True)
         if observed
     }
     cache.keep(reading, [(uri, observed, began_ns) for uri, observed in read.items()])

@@ -22,7 +22,10 @@ from dataplane import secrets
 from dataplane.contract.claims import Claim
 from dataplane.contract.results import TaskResult
 from dataplane.errors import TaskFailure, error_of
+from dataplane.listing.version_cache import Versions
 from dataplane.runtime import parent_watch
+from dataplane.runtime.heartbeats import Orders
+from dataplane.runtime.worker_tasks import perform_here
 from dataplane.secrets import Printing, without_secrets
 
 COMMAND = (sys.executable, "-P", "-m", "dataplane.runtime.listing_child")
@@ -106,10 +109,6 @@ def _results(output: bytes, process: subprocess.Popen[bytes]) -> list[TaskResult
 
 def main() -> None:
     """The child."""
-    from dataplane.listing.version_cache import Versions
-    from dataplane.runtime.heartbeats import Orders
-    from dataplane.runtime.worker import perform_here
-
     secrets.take()
     report_descriptor = os.dup(1)
     os.dup2(2, 1)

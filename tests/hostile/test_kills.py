@@ -162,10 +162,9 @@ class Shop:
         loop = self.loop(self.store, self.store)
         for _ in range(PASSES):
             self.now += LATER_S
-            loop.tick()
+            outcome = loop.tick()
         loop.close()
-        assert loop.last is not None
-        return {decision.dataset: decision.status for decision in loop.last.plan.decisions}
+        return {decision.dataset: decision.status for decision in outcome.decisions}
 
     def counted(self) -> Counter[str]:
         with self.store.read() as tx:

@@ -17,8 +17,8 @@ from dataplane.contract.globs import MOST_ALTERNATIVES, MOST_BRACES, braces_faul
 from dataplane.contract.jobs import ListJob
 from dataplane.errors import TaskFailure
 from dataplane.listing import glob
-from dataplane.listing.files import keys_for
 from dataplane.listing.glob import BadGlob, braces, matcher, translate
+from dataplane.listing.listed_partitions import keys_for
 
 LONGEST_NAME = "a" * 255
 STARS = "*a" * 60 + "b.csv"

@@ -28,7 +28,7 @@ from dataplane.contract.encoding import digest
 from dataplane.contract.identity import EMPTY, Content, slot_id
 from dataplane.contract.listings import source_id
 from dataplane.contract.results import partition_result
-from dataplane.listing import files as listing
+from dataplane.listing import listed_partitions
 from tests.property import runs
 from tests.property.memory_store.queue import MemoryQueue
 from tests.slices import sliced
@@ -170,7 +170,7 @@ def a_partition_is_part_of_a_key() -> Patch:
 
 @mutation("calm")
 def names_of_files_are_part_of_a_parse_key() -> Patch:
-    return listing, "source_of", lambda objects, metadata: source_id(objects, named=True)
+    return listed_partitions, "source_of", lambda objects, metadata: source_id(objects, named=True)
 
 
 @mutation("calm")

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from dataplane.connectors.files.folder_types import fits
-from dataplane.connectors.files.write import FilesTarget
+from dataplane.connectors.files.write_local import FilesTarget
 from dataplane.contract.jobs import WriteJob
 from dataplane.contract.keys import column_key
 from dataplane.contract.listings import SourceObject, columns_of

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from anyio import to_thread
 from fastapi import Depends, Query, Request, Response
 
-from controlplane.api import auth
+from controlplane.api import access, auth
 from controlplane.api.calls import Branch, Called, Dataset, is_head
 from controlplane.api.content_tags import content_tag, is_named
 from controlplane.api.routes.records import Takes, named, noted, sent, tagged
@@ -91,6 +91,6 @@ async def changes(
     }
     await noted(call.services, call.context, "changes", branch, dataset, what)
     pieces = call.services.render_changes(row_changes.wanted)
-    caller = auth.caller(call.request).id
+    caller = access.caller(call.request).id
     stream = Stream(call.services.streams, caller, pieces, call.services.threads.connections)  # it may wait for a turn
     return await sent(stream, call.request, headers, media_type)

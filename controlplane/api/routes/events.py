@@ -13,7 +13,7 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from controlplane.api import auth
-from controlplane.api.auth import caller
+from controlplane.api.access import caller
 from controlplane.api.calls import Call, Called, branch_of, is_head
 from controlplane.api.feed import STILL_HERE, Feed, Feeds
 from controlplane.api.metrics import CONTENT_TYPE, render

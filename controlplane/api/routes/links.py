@@ -13,7 +13,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane import logs
-from controlplane.api import auth
+from controlplane.api import access, auth
 from controlplane.api.calls import DATASET, Answer, Called, answer, branch_of, dataset_of
 from controlplane.api.problems import RequestRefused, request_id
 from controlplane.api.routes import records
@@ -68,7 +68,7 @@ def create(call: Called, new: NewLink) -> Answer[NewLinkAnswer]:
         where=new.where,
         limit=new.limit,
     )
-    link = links.create(call.context, auth.caller(call.request), wish, new.ttl_s)
+    link = links.create(call.context, access.caller(call.request), wish, new.ttl_s)
     signature = links.signature(call.services.s3_secret, call.context.namespace, link)
     base = str(call.request.base_url).rstrip("/")
     url = f"{base}/v1/links/{link.id}/{quote(_file(link))}?signature={signature}"
@@ -78,13 +78,13 @@ def create(call: Called, new: NewLink) -> Answer[NewLinkAnswer]:
 @router.answers(rest.LINKS)
 def listing(call: Called) -> Answer[LinksAnswer]:
     """The links of this token, or all for who administers, without their addresses."""
-    return answer({"items": links.listing(call.context, auth.caller(call.request)), "next": None})
+    return answer({"items": links.listing(call.context, access.caller(call.request)), "next": None})
 
 
 @router.responds(rest.REVOKE_LINK)
 def revoke(call: Called, link: Annotated[str, Path(pattern=r"^[0-9a-f]{1,64}$")]) -> Response:
     """End a link now."""
-    links.revoke(call.context, auth.caller(call.request), link)
+    links.revoke(call.context, access.caller(call.request), link)
     return Response(status_code=204)
 
 
@@ -98,7 +98,7 @@ async def read(
     if_none_match: Annotated[str | None, Header(max_length=4_000)] = None,
 ) -> Response:
     """The records that a link fixes, whatever else is in the query. `If-None-Match` is answered as for `records`."""
-    services = auth.services(request)
+    services = access.services(request)
 
     def look() -> tuple[Link, Token]:
         return links.find(services.store, services.s3_secret, link, signature)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from anyio import to_thread
 from fastapi import Request
 
-from controlplane.api.auth import Encoded, Routes, services
+from controlplane.api.access import services
+from controlplane.api.auth import Encoded, Routes
 from controlplane.api.calls import Answer, answer
 from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services

@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 from anyio import to_thread
 from fastapi import Depends, Header, Query, Request, Response
 
-from controlplane.api import auth
+from controlplane.api import access, auth
 from controlplane.api.calls import Branch, Call, Called, Dataset, is_head
 from controlplane.api.content_tags import content_tag, is_named
 from controlplane.api.points import Number
@@ -124,7 +124,7 @@ async def _of_call(
         point,
         wish=wish,
         rendering=takes.rendering(format),
-        caller=auth.caller(call.request).id,
+        caller=access.caller(call.request).id,
         if_none_match=takes.if_none_match,
     )
     return await answered(call.services, call.context, call.request, records_request)

@@ -8,7 +8,7 @@ from fastapi import Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
-from controlplane.api.auth import caller
+from controlplane.api.access import caller
 from controlplane.api.calls import Answer, Call, Called, answer
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controlplane.api import auth
+from controlplane.api import access, auth
 from controlplane.api.calls import Answer, Called, answer
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
@@ -17,5 +17,5 @@ def create(call: Called) -> Answer[SessionLinkAnswer]:
     """Make a link that opens one session of the caller's own token, once, within five minutes."""
     if call.repeat is not None:
         raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a link: it is shown once")
-    text, expires = browser_sessions.link(call.context, auth.caller(call.request))
+    text, expires = browser_sessions.link(call.context, access.caller(call.request))
     return answer({"path": f"/open?key={text}", "expires": expires}, 201)

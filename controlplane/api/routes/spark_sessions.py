@@ -10,7 +10,7 @@ from anyio import to_thread
 from fastapi import Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from controlplane.api import auth
+from controlplane.api import access, auth
 from controlplane.api.calls import Answer, Branch, Call, Called, answer
 from controlplane.api.looks import waiting
 from controlplane.api.points import moment
@@ -48,7 +48,7 @@ async def create(call: Called, branch: Branch, new: NewSparkSession) -> Answer[N
         raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a session: its address is shown once")
     at = moment(new.at)
 
-    token = auth.caller(call.request)
+    token = access.caller(call.request)
 
     def work() -> NewSparkSessionAnswer:
         sessions = call.services.spark_sessions

@@ -9,7 +9,8 @@ from fastapi import Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
-from controlplane.api.auth import Encoded, services
+from controlplane.api.access import services
+from controlplane.api.auth import Encoded
 from controlplane.api.calls import Answer, Called, answer
 from controlplane.api.problems import RequestRefused, request_id
 from controlplane.api.routes.tokens import RoleName, Within

@@ -10,16 +10,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
-from controlplane.core.compile.nodes import Desired, Node, paused_by
+from controlplane.core.compile.nodes import NOTHING, Desired, Node, paused_by
 from controlplane.core.model import change_marks
 from controlplane.core.model.branches import Branch
 from controlplane.core.model.revisions import Revision
 from controlplane.core.plan import EXACT, FEWEST, WIDEST, Commit, Decision, Plan, RunChecks, plan, salts
 from controlplane.core.tree import NodeCache
-from controlplane.operations.planning.snapshot import CACHE_BYTES, Fetched, StoreSnapshot, compile_live
+from controlplane.operations.planning.snapshot import CACHE_BYTES, Fetched, StoreSnapshot, compile_live, redirected
 from controlplane.ports.store import Store, Tx
 
 SWEEP_S = 300.0  # the longest time without a look at everything
@@ -31,7 +31,7 @@ class Memory:
 
     seen: int = 0
     revisions: dict[str, Revision] = field(default_factory=dict)
-    desired: Desired | None = None
+    desired: Desired = NOTHING
     known: Fetched = field(default_factory=Fetched)
     decisions: dict[str, Decision] = field(default_factory=dict)
     swept_at: float = 0.0
@@ -41,12 +41,40 @@ class Memory:
     )  # tree nodes of decisions, for who carries them out to store
     branches: Mapping[str, Branch] = field(default_factory=dict)  # beside main; known to main's planner only
     periods: Mapping[salts.PeriodKind, str] = field(default_factory=dict)  # as it was when that was decided about
+    marked: frozenset[str] = frozenset()  # since the plan before
+
+
+@dataclass(frozen=True, slots=True)
+class ViewUpdate:
+    """The part of a plan that differs between views. `observed`: the facts to plan from. `decided`: the datasets to
+    decide about (None: all). `stale`: datasets to decide about again, besides those that changed in the store."""
+
+    observed: Fetched
+    decided: frozenset[str] | None = None
+    stale: frozenset[str] = frozenset()
+
+
+class View:
+    """The part of a branch that a planner fetches, decides about and has carried out. Main's is all of main.
+
+    `own`: the datasets in it, as of the last plan (None: all). `lock` is held while the planner looks.
+    """
+
+    own: frozenset[str] | None = None
+    lock: AbstractContextManager[object] = nullcontext()
+
+    def reset(self, tx: Tx) -> None:
+        """The planner starts from nothing in this transaction."""
+
+    def update(self, tx: Tx, memory: Memory) -> ViewUpdate:  # noqa: ARG002  # a view of a part reads main
+        """Bring the view up to date with `memory`, which is as of now. May change its facts and decisions."""
+        return ViewUpdate(memory.known)
 
 
 class Planner:
     """Plans of one branch; of these dataflows and their upstream, if any are named. Threads take turns.
 
-    `window`, `exact`, `fewest` and `widest`: see `core.plan.plan`.
+    `view`: the part of the branch to plan. `window`, `exact`, `fewest` and `widest`: see `core.plan.plan`.
     """
 
     def __init__(
@@ -61,11 +89,13 @@ class Planner:
         fewest: int = FEWEST,
         widest: int = WIDEST,
         cache: NodeCache | None = None,
+        view: View | None = None,
     ) -> None:
         self._store, self._namespace, self._branch = store, namespace, branch
         self._flows = None if flows is None else frozenset(flows)
         self._window, self._exact, self._fewest, self._widest = window, exact, fewest, widest
         self.cache = cache or NodeCache(CACHE_BYTES)
+        self._view = view or View()
         self._memory: Memory | None = None
         self.keeps_nodes = False  # as who carries decisions out needs: another look may have made them
         self.follows_branches = False  # as the planner of main has to, in a process that looks after others
@@ -80,14 +110,15 @@ class Planner:
     @contextmanager
     def looking(self, flows: Iterable[str] | None = None) -> Iterator[tuple[Plan, StoreSnapshot]]:
         """The plan and the facts that it rests on, while the snapshot is open."""
-        with self.lock, self._store.read(self._namespace) as tx:
+        with self._view.lock, self.lock, self._store.read(self._namespace) as tx:
             yield self.look(tx, flows)
 
     def carried_out(self, full_plan: Plan) -> Sequence[Decision]:
         """The decisions of a plan that are this planner's to have carried out."""
-        if self.only is None:
+        limit = _in_both(self._view.own, self.only)
+        if limit is None:
             return full_plan.decisions
-        return [decision for decision in full_plan.decisions if decision.dataset in self.only]
+        return [decision for decision in full_plan.decisions if decision.dataset in limit]
 
     @property
     def branches(self) -> Mapping[str, Branch]:
@@ -98,27 +129,25 @@ class Planner:
     def look(self, tx: Tx, flows: Iterable[str] | None = None) -> tuple[Plan, StoreSnapshot]:
         """As `looking`, in a transaction of the caller's. Not for several threads at a time."""
         memory, stale = self._known(tx)
-        desired = memory.desired
-        assert desired is not None
-        facts = StoreSnapshot(tx, self._branch, desired, memory.known, self.cache)
-        self._stage(memory, facts)
-        self._decide(memory, desired, facts, stale)
-        self._memory = memory
-        return self._scoped(memory, desired, flows), facts
-
-    def _stage(self, memory: Memory, facts: StoreSnapshot) -> None:
-        """Decisions outlive the transaction that made them, and so do the tree nodes that they are about."""
-        if self.keeps_nodes:
+        update = self._view.update(tx, memory)
+        facts = StoreSnapshot(tx, self._branch, memory.desired, update.observed, self.cache)
+        facts.own = update.decided
+        if self.keeps_nodes:  # decisions outlive this transaction, and so do the tree nodes that they are about
             facts.overlay.staged = memory.staged
+        self._decide(memory, facts, stale | update.stale)
+        self._memory = memory
+        return self._scoped(memory, flows), facts
 
     def nodes_stored(self) -> None:
         """Forget staged tree nodes: those of the last plan are stored."""
         if self._memory is not None:
             self._memory.staged.clear()
 
-    def _scoped(self, memory: Memory, desired: Desired, flows: Iterable[str] | None) -> Plan:
-        scope = self._scope(desired, flows)
-        order = desired.order if scope is None else [d for d in desired.order if d in scope]
+    def _scoped(self, memory: Memory, flows: Iterable[str] | None) -> Plan:
+        order = memory.desired.order
+        scope = self._scope(memory.desired, flows)
+        if scope is not None:
+            order = tuple(d for d in order if d in scope)
         return Plan(tuple(memory.decisions[d] for d in order if d in memory.decisions))
 
     def forget(self) -> None:
@@ -135,7 +164,7 @@ class Planner:
     def observed(self) -> tuple[Desired, Fetched] | None:
         """The facts of the last plan; not to be changed."""
         memory = self._memory
-        return None if memory is None or memory.desired is None else (memory.desired, memory.known)
+        return None if memory is None else (memory.desired, memory.known)
 
     def _scope(self, desired: Desired, flows: Iterable[str] | None) -> frozenset[str] | None:
         chosen_flows = self._flows if flows is None else frozenset(flows)
@@ -149,13 +178,15 @@ class Planner:
         self._memory = None  # whatever happens now, nothing half-known is kept
         if memory is None or time.monotonic() - memory.swept_at > SWEEP_S:
             return self._swept(tx)
-        memory.seen, marked = tx.states.marked(self._branch, memory.seen)
-        if marked & change_marks.AGAIN:  # the facts are those of an earlier branch of this name, or of another main
+        memory.seen, memory.marked = tx.states.marked(self._branch, memory.seen)
+        # The facts are those of an earlier branch of this name, or of another main.
+        if memory.marked & change_marks.AGAIN:
             return self._swept(tx)
-        return memory, self._refreshed(tx, memory, marked) | turned(tx, memory)
+        return memory, self._refreshed(tx, memory) | turned(tx, memory)
 
     def _swept(self, tx: Tx) -> tuple[Memory, set[str]]:
         """Everything from nothing."""
+        self._view.reset(tx)
         mark, _ = tx.states.marked(self._branch, 0)
         memory = Memory(mark, tx.blueprints.revisions(self._branch), swept_at=time.monotonic())
         memory.desired = self._compile(tx, memory)
@@ -171,19 +202,19 @@ class Planner:
         return memory, set(memory.desired.order)
 
     def _fetch(self, tx: Tx, memory: Memory, datasets: Collection[str] | None) -> None:
-        """What the store says of these datasets now, or of all."""
+        """Fetch the facts about these datasets, or about all; only those in the view."""
         desired = memory.desired
-        assert desired is not None
-        nodes = [desired.nodes[d] for d in (desired.order if datasets is None else sorted(datasets))]
-        memory.known.fetch(tx, self._branch, nodes, everything=datasets is None)
+        names = _in_both(self._view.own, None if datasets is None else frozenset(datasets))
+        nodes = [desired.nodes[d] for d in (desired.order if names is None else sorted(names))]
+        memory.known.fetch(tx, self._branch, nodes, everything=names is None)
 
-    def _refreshed(self, tx: Tx, memory: Memory, marked: frozenset[str]) -> set[str]:
+    def _refreshed(self, tx: Tx, memory: Memory) -> set[str]:
         """Fetch the datasets that were marked since; returns the datasets to decide about again."""
+        marked = memory.marked
         if not marked:
             return set()
         stale = self._recompiled(tx, memory, {f for m in marked if (f := change_marks.flow_of(m))})
         desired = memory.desired
-        assert desired is not None
         if change_marks.PAUSES in marked:
             memory.known.paused, before = tx.blueprints.paused(self._branch), memory.known.paused
             moved = memory.known.paused ^ before
@@ -210,29 +241,25 @@ class Planner:
         memory.revisions.update(tx.blueprints.revisions(self._branch, flows))
         before, memory.desired = memory.desired, self._compile(tx, memory)
         memory.kinds = salts.kinds(memory.desired)
-        assert before is not None
         for removed in before.nodes.keys() - memory.desired.nodes.keys():
             memory.decisions.pop(removed, None)
         return {d for d, node in memory.desired.nodes.items() if not _is_same(before.nodes.get(d), node)}
 
-    def _compile(self, _tx: Tx, memory: Memory) -> Desired:
-        return compile_live(memory.revisions.values(), self._namespace)
+    def _compile(self, tx: Tx, memory: Memory) -> Desired:
+        return redirected(tx, self._branch, compile_live(memory.revisions.values(), self._namespace))
 
     # --- decisions
 
-    def _decided(self, desired: Desired) -> frozenset[str] | None:
-        """The datasets that are decided about here; None for all."""
-        return self._scope(desired, None)
-
-    def _decide(self, memory: Memory, desired: Desired, facts: StoreSnapshot, stale: set[str]) -> None:
+    def _decide(self, memory: Memory, facts: StoreSnapshot, stale: set[str]) -> None:
         """Decide again about stale datasets, about commits that may not have been carried out, and all downstream of
         these."""
         waiting = {d for d, decision in memory.decisions.items() if _is_carried_out_unseen(decision)}
         changed = stale | waiting
         if not changed:
             return
+        desired = memory.desired
         changed |= desired.graph.downstream(changed)
-        scope = self._decided(desired)
+        scope = _in_both(facts.own, self._scope(desired, None))
         chosen = frozenset(changed if scope is None else changed & scope)
         decided = {d: decision for d, decision in memory.decisions.items() if d not in chosen}
         new_plan = plan(
@@ -252,12 +279,18 @@ class Planner:
 
 def turned(tx: Tx, memory: Memory) -> set[str]:
     """Datasets to recompute because a day or an hour is over: no transaction marks that."""
-    assert memory.desired is not None
     if not memory.kinds:
         return set()
     now, before = salts.periods(memory.kinds, tx.now()), memory.periods
     memory.periods = now
     return salts.period_changed(memory.desired, before, now)
+
+
+def _in_both(limit: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    """The datasets within both limits. None limits nothing."""
+    if limit is None or other is None:
+        return other if limit is None else limit
+    return limit & other
 
 
 def _is_carried_out_unseen(decision: Decision) -> bool:

@@ -25,7 +25,8 @@ from dataplane.contract.keys import key_of
 from dataplane.contract.listings import NESTED, ListedPartition, SourceObject
 from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
-from dataplane.listing.files import THREADS, listed, local_path
+from dataplane.listing.listed_partitions import listed
+from dataplane.listing.local_files import THREADS, local_path
 from dataplane.listing.version_cache import FileReading, Seen, Versions, cache_file, look
 from dataplane.storage.refused_places import Places
 

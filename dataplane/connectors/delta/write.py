@@ -31,7 +31,7 @@ from dataplane.contract.results import FileEntry, WriteAnswer
 from dataplane.contract.schemas import Schema, canonical_schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import check_whole
-from dataplane.listing.files import local_path
+from dataplane.listing.local_files import local_path
 from dataplane.storage.lake import Lake
 from dataplane.storage.refused_places import Places
 

@@ -1,4 +1,4 @@
-"""The `write` kind for files in an object store: objects below a name for each partition, in a target that names its
+"""Writing files to an object store: objects below a name for each partition, in a target that names its
 owner.
 
 Nothing is renamed there. A partition's rows are put under a fresh name; then its marker, in one put, says which names
@@ -22,14 +22,13 @@ from uuid import uuid4
 
 from dataplane.connectors.files.folders import FIRST, NEWEST, folder_of, places_of
 from dataplane.connectors.files.marker import MARKER, RELEASE, fence, gone, of_partition, whose
-from dataplane.connectors.files.write import WRITERS, WriteOptions, check_format, file_name
+from dataplane.connectors.files.write_formats import FileFormat
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.jobs import WriteJob
 from dataplane.contract.keys import encode_key
 from dataplane.contract.results import WriteAnswer
 from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
-from dataplane.fragments.arrow import arrow_schema, batches
 from dataplane.storage.source_stores import Access, open_root, root_of, telling, uri_of
 
 if TYPE_CHECKING:
@@ -48,10 +47,8 @@ class RemoteTarget:
     """One prefix, owned. Every method may be repeated."""
 
     def __init__(self, job: WriteJob) -> None:
-        self.format: str = check_format(job["format"])
-        self.options = WriteOptions.of(self.format, job["options"])
+        self.format = FileFormat.of(job)
         self.owner: str = job["owner"]
-        self.schema = job["schema"]
         self.root = root_of(job["path"])
         self.folder = job["path"].removeprefix(self.root).strip("/")
         self.goes_on: bool = job.get("goes_on", False)
@@ -91,11 +88,9 @@ class RemoteTarget:
         contents = self._contents(folder, generation)
         with TemporaryDirectory(prefix="headgate-") as scratch:
             file = Path(scratch) / "rows"
-            rows = WRITERS[self.format](file, batches(files, arrow_schema(self.schema)), self.schema, self.options)
+            rows = self.format.write(file, files)
             size = file.stat().st_size
-            name = file_name(self.format, self.options).replace(
-                "part-00000", f"part-00000-{self._tag}-{uuid4().hex}", 1
-            )
+            name = self.format.file_name.replace("part-00000", f"part-00000-{self._tag}-{uuid4().hex}", 1)
             self._put(f"{folder}/{name}", file)
         failpoint("files-put")
         self._mark(partition, folder, contents, [name], generation)

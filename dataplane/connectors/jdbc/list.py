@@ -19,7 +19,7 @@ from dataplane.contract.jobs import ConnectorSettings, ListJob
 from dataplane.contract.keys import column_key, encode_segment
 from dataplane.contract.listings import ListedPartition, SourceObject
 from dataplane.errors import TaskFailure
-from dataplane.listing.files import listed
+from dataplane.listing.listed_partitions import listed
 
 if TYPE_CHECKING:
     from typing import LiteralString

@@ -14,7 +14,7 @@ from dataplane.connectors.kafka.server import OffsetBounds, Topic, look
 from dataplane.contract.jobs import ConnectorSettings, ListJob
 from dataplane.contract.listings import ListedPartition, SourceObject
 from dataplane.errors import TaskFailure
-from dataplane.listing.files import listed
+from dataplane.listing.listed_partitions import listed
 
 KIND = "offsets:"
 ABOUT = ("_key", "_headers", "_partition", "_offset", "_timestamp")  # columns of a message, beside its value's

@@ -20,7 +20,7 @@ from dataplane.contract.listings import ListedPartition, SourceObject
 from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.listing.bounds import Bounds
-from dataplane.listing.files import listed
+from dataplane.listing.listed_partitions import listed
 from dataplane.secrets import resolved
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 from controlplane.operations.desired import branches
 from controlplane.operations.planning.apply_plan import PlanExecutor
-from controlplane.operations.planning.branch_planner import BranchPlanner, Planners
+from controlplane.operations.planning.branch_view import BranchView, Planners
 from controlplane.operations.planning.planner import Planner
 from tests.unit.branches.test_overlay import EDITED
 from tests.unit.branches.test_overlay import world as world
@@ -65,7 +65,7 @@ class EndedBetween:
 def test_nothing_is_written_for_one_that_has_ended(world: BranchWorld) -> None:
     world.apply_in("dev", EDITED)
     store: Any = EndedBetween(world)
-    planner = BranchPlanner(store, Planner(world.store), "default", "dev")
+    planner = BranchView(Planner(world.store), "default", "dev").planner(store)
     executor = PlanExecutor(store, planner, "default", "dev")
     executor.settle()
     with world.store.read() as tx:

@@ -205,7 +205,7 @@ def test_a_rollback_just_before_its_dataset_is_given_back_stays(world: BranchWor
     line = world.branching._lines["dev"]
     line.planner.plan()
     rollback.rollback(world.ctx, "dev", "shop.other", Generation(1))
-    world.branching._give_back("dev", line.planner)
+    world.branching._give_back("dev", line.view)
     world.ran()
     assert world.values("dev", "shop.other") == [(1, 11)]
     check(world)

@@ -84,7 +84,7 @@ def test_at_rest_nothing_is_written(teams: tuple[Team, Team]) -> None:
     reader.settle()
     generation = reader.generation("sales.sold")
     reader.rest()
-    assert not reader.loop.tick()
+    assert not reader.loop.tick().changed
     seller.settle()
     reader.rest()
     assert reader.generation("sales.sold") == generation
@@ -302,7 +302,7 @@ def test_many_partitions_come_in_pieces_and_nothing_is_seen_of_a_part(
     monkeypatch.setattr(follow, "STEP", 2)
     reader.reads("team-a")
     for _ in range(4):
-        assert reader.loop.tick()
+        assert reader.loop.tick().changed
         assert reader.files("sales.sold") == []
     reader.settle()
     assert len(reader.rows("sales.sold")) == 9

@@ -27,7 +27,7 @@ from dataplane.contract.jobs import ListJob
 from dataplane.contract.listings import ListedPartition, ListingResult, SourceObject
 from dataplane.contract.results import TaskResult
 from dataplane.contract.schemas import Json
-from dataplane.listing.files import listed
+from dataplane.listing.listed_partitions import listed
 from dataplane.listing.result_file import ListingWriter
 
 ID = digest("listing/1", location="a test's")

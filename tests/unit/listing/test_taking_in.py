@@ -23,7 +23,7 @@ from controlplane.store import open_store, upgrade
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import Content
 from dataplane.contract.listings import ListedPartition, ListingResult, SourceObject, listing_line
-from dataplane.listing.files import listed
+from dataplane.listing.listed_partitions import listed
 from tests.stores import new_store
 from tests.unit.listing.location import NEVER, Location, each, file, files, told
 

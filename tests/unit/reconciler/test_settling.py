@@ -12,7 +12,7 @@ from controlplane.operations.failing_units import FailingUnits
 from controlplane.operations.inspect import causes, overview
 from controlplane.operations.planning.apply_plan import Pass
 from controlplane.reconciler.fleet import Fleet
-from controlplane.reconciler.loop import Reconciler
+from controlplane.reconciler.loop import Progress, Reconciler
 from controlplane.reconciler.wake import Wake
 from tests.hostile.test_kills import Children
 from tests.stores import damage_node
@@ -30,18 +30,21 @@ TOTALS = "  totals: {transform: {sql: 'SELECT k, sum(v) AS v FROM orders GROUP B
 class Ends:
     """Once there is work for a driver; or after some passes, in which a run would have ended by itself."""
 
-    loop: Reconciler
     looks: int = 0
+    under_way: int = 0
 
     def is_set(self) -> bool:
         self.looks += 1
-        return self.looks > PASSES or bool(self.loop.last and self.loop.last.under_way)
+        return self.looks > PASSES or self.under_way > 0
+
+    def observe(self, progress: Progress) -> None:
+        self.under_way = progress.under_way
 
 
 def test_what_is_found_after_a_pass_has_planned_is_planned_by_one_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    place = Place()
-    fleet = Fleet(place.ctx, place.lake, place.pool)
-    place.loop = Reconciler(place.ctx.store, fleet, Nowhere(), Wake(), flows=frozenset({"stream"}))
+    place, ends = Place(), Ends()
+    fleet, flows = Fleet(place.ctx, place.lake, place.pool), frozenset({"stream"})
+    place.loop = Reconciler(place.ctx.store, fleet, Nowhere(), Wake(), flows=flows, on_progress=ends.observe)
     settling, passes = place.loop._settling, []
     plan = settling.settle
 
@@ -53,7 +56,7 @@ def test_what_is_found_after_a_pass_has_planned_is_planned_by_one_more(monkeypat
         return passes[-1]
 
     monkeypatch.setattr(settling, "settle", and_then_found)
-    place.loop.settle(Ends(place.loop))
+    place.loop.settle(ends)
     assert [p.under_way > 0 for p in passes] == [False, False, True]
 
 

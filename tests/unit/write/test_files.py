@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dataplane.connectors.files import write as written
-from dataplane.connectors.files.write import ABANDONED_S, FilesTarget, write_tasks
+from dataplane.connectors.files import write_local
+from dataplane.connectors.files.write import write_tasks
+from dataplane.connectors.files.write_local import ABANDONED_S, FilesTarget
 from dataplane.contract.claims import WriteTask
 from dataplane.contract.schemas import Json, Schema, Type, field_of, struct_of
 from dataplane.errors import TaskFailure
@@ -216,7 +217,7 @@ def test_what_came_meanwhile_is_replaced_by_nothing_older(
 
 def test_a_writer_waits_for_another_that_swaps(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """And for one that was stopped there not for ever."""
-    monkeypatch.setattr(written, "TRIES", 3)
+    monkeypatch.setattr(write_local, "TRIES", 3)
     world.put("a", 1, generation=1)
     with (world.target / "_headgate.json").open("r+b") as marker:
         fcntl.flock(marker, fcntl.LOCK_EX)
