@@ -38,6 +38,8 @@ from controlplane.core.plan.values import (
     Status,
     Step,
     Sync,
+    WorkStep,
+    visit_step,
     worst,
 )
 
@@ -62,7 +64,9 @@ __all__ = [
     "Status",
     "Step",
     "Sync",
+    "WorkStep",
     "plan",
+    "visit_step",
     "worst",
 ]
 
