@@ -39,7 +39,6 @@ from controlplane.core.plan.values import (
     Step,
     Sync,
     WorkStep,
-    visit_step,
     worst,
 )
 
@@ -66,7 +65,6 @@ __all__ = [
     "Sync",
     "WorkStep",
     "plan",
-    "visit_step",
     "worst",
 ]
 

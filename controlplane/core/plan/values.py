@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Protocol, TypeAlias, TypeVar
+from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Desired, Source, Transform
@@ -24,8 +24,6 @@ from controlplane.core.tree import NodeStore
 from dataplane.contract.results import TaskError, infrastructure_error, task_error
 from dataplane.contract.schemas import Schema
 
-T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 Action: TypeAlias = Literal["compute", "adopt", "remove", "check", "sync"]
 Status: TypeAlias = Literal["up_to_date", "stale", "building", "failed", "blocked", "waiting", "paused", "held"]
 SEVERITY: tuple[Status, ...] = (
@@ -132,34 +130,6 @@ class Sync:
 
 WorkStep: TypeAlias = Compute | Learn | RunChecks | Sync  # demands its tasks
 Step: TypeAlias = Keep | Commit | WorkStep
-
-
-class StepVisitor(Protocol[T_co]):
-    """An answer for each kind of step."""
-
-    def visit_keep(self, step: Keep, /) -> T_co: ...
-    def visit_commit(self, step: Commit, /) -> T_co: ...
-    def visit_compute(self, step: Compute, /) -> T_co: ...
-    def visit_learn(self, step: Learn, /) -> T_co: ...
-    def visit_run_checks(self, step: RunChecks, /) -> T_co: ...
-    def visit_sync(self, step: Sync, /) -> T_co: ...
-
-
-def visit_step(step: Step, visitor: StepVisitor[T]) -> T:
-    """The visitor's answer for this step."""
-    match step:
-        case Keep():
-            return visitor.visit_keep(step)
-        case Commit():
-            return visitor.visit_commit(step)
-        case Compute():
-            return visitor.visit_compute(step)
-        case Learn():
-            return visitor.visit_learn(step)
-        case RunChecks():
-            return visitor.visit_run_checks(step)
-        case Sync():
-            return visitor.visit_sync(step)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from controlplane.core.plan import Decision, Keep, Plan, WorkStep
 from controlplane.operations.failing_units import FailingUnits, of_dataset
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import StoreSnapshot
-from controlplane.operations.planning.step_visitors import carry_out, is_given_up, would_change
+from controlplane.operations.planning.step_visitors import StepExecutor, StepPreview, is_given_up
 from controlplane.ports.store import Store
 from dataplane.contract.failpoints import failpoint
 
@@ -69,7 +69,7 @@ class PlanExecutor:
             steps = [d for d in decided if not isinstance(d.step, Keep) or is_given_up(d, facts) or _is_held(d)]
             demanding = [d.dataset for d in steps if isinstance(d.step, WorkStep) or _is_held(d)]
             demands = facts.tx.queue.demanded(self._branch, demanding)
-            todo = [d for d in steps if would_change(d, demands.get(d.dataset, {}), facts)]
+            todo = [d for d in steps if StepPreview(d, demands.get(d.dataset, {}), facts).would_change()]
             collections = facts.tx.upkeep.collections() if todo else 0
             carrying = _Carrying(facts, demands, collections, self._planner.seen)
         changed = self._carry_out(carrying, todo) if todo else 0
@@ -146,7 +146,7 @@ class PlanExecutor:
             tx.nodes.put_nodes(facts.overlay.staged)
             for decision in todo:
                 demanded = demands.get(decision.dataset, {})
-                changed += carry_out(tx, decision, demanded, facts, self._since_trace)
+                changed += StepExecutor(tx, decision, demanded, facts, self._since_trace).carry_out()
         self._planner.nodes_stored()
         failpoint("after-commit")
         return changed

@@ -14,7 +14,7 @@ from controlplane.core.errors import StaleState
 from controlplane.core.model.events import COMMITTED, Event, committed_body
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import Demand, Task, Trace
-from controlplane.core.plan import Commit, Compute, Decision, Keep, Learn, RunChecks, Sync, visit_step
+from controlplane.core.plan import Commit, Compute, Decision, Keep, Learn, RunChecks, Step, Sync
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.ports.store import Tx
 from dataplane.contract.kinds import KINDS
@@ -23,29 +23,25 @@ AGAIN_S = 1.0
 Answers: TypeAlias = Callable[[Sequence[bytes]], Collection[bytes]]  # the keys of those that are remembered
 
 
-def would_change(decision: Decision, demanded: Mapping[bytes, Demand], facts: StoreSnapshot) -> bool:
-    """Whether carrying it out would change anything. A pass over a world at rest writes nothing."""
-    if decision.gives_up:
-        return True
-    # An edit outside of a task's key: it needs a larger driver, or is more urgent.
-    if not all(demanded[task.key].covers(task) for task in decision.step.tasks if task.key in demanded):
-        return True
-    return visit_step(decision.step, StepPreview(decision, demanded, facts))
-
-
-def carry_out(
-    tx: Tx, decision: Decision, demanded: Mapping[bytes, Demand], facts: StoreSnapshot, since_trace: int
-) -> int:
-    """Carry out the step; returns the number of changes. `since_trace`: see PlanExecutor."""
-    executor = StepExecutor(tx, decision.dataset, demanded, facts, since_trace)
-    if decision.gives_up:
-        executor.end_run()
-    return visit_step(decision.step, executor)
-
-
 def is_given_up(decision: Decision, facts: StoreSnapshot) -> bool:
     """A run is under way although there is nothing to do."""
     return decision.status in ("up_to_date", "held") and facts.unfinished(decision.dataset) is not None
+
+
+def visit_step(step: Step, visitor: StepPreview | StepExecutor) -> int:
+    match step:
+        case Keep():
+            return visitor.visit_keep(step)
+        case Commit():
+            return visitor.visit_commit(step)
+        case Compute():
+            return visitor.visit_compute(step)
+        case Learn():
+            return visitor.visit_learn(step)
+        case RunChecks():
+            return visitor.visit_run_checks(step)
+        case Sync():
+            return visitor.visit_sync(step)
 
 
 # --- explaining -----------------------------------------------------------------------------------
@@ -53,11 +49,21 @@ def is_given_up(decision: Decision, facts: StoreSnapshot) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StepPreview:
-    """Whether the store, and the queue's `demanded` tasks, differ from what a step brings."""
+    """Compares the step of a decision with the store, and with the dataset's `demanded` tasks."""
 
     decision: Decision
     demanded: Mapping[bytes, Demand]
     facts: StoreSnapshot
+
+    def would_change(self) -> bool:
+        """Whether carrying it out would change anything. A pass over a world at rest writes nothing."""
+        decision, demanded = self.decision, self.demanded
+        if decision.gives_up:
+            return True
+        # An edit outside of a task's key: it needs a larger driver, or is more urgent.
+        if not all(demanded[task.key].covers(task) for task in decision.step.tasks if task.key in demanded):
+            return True
+        return bool(visit_step(decision.step, self))
 
     def visit_keep(self, _: Keep) -> bool:
         return is_given_up(self.decision, self.facts) or bool(self.demanded)
@@ -70,24 +76,25 @@ class StepPreview:
         if step.unfinished is not None and step.unfinished != self.facts.unfinished(dataset):
             return True
         if step.building is None:
-            return self._differs_from_queue(step.tasks)
+            return self._queue_differs
         # Its partial root has moved on, but the next window can wait.
         if is_well_supplied(step.tasks, self.demanded):
             return False
-        return step.building != self.facts.building(dataset) or self._differs_from_queue(step.tasks)
+        return step.building != self.facts.building(dataset) or self._queue_differs
 
-    def visit_learn(self, step: Learn) -> bool:
-        return self._differs_from_queue(step.tasks)
+    def visit_learn(self, _: Learn) -> bool:
+        return self._queue_differs
 
     def visit_run_checks(self, step: RunChecks) -> bool:
-        return bool(step.notes) or self._differs_from_queue(step.tasks)
+        return bool(step.notes) or self._queue_differs
 
     def visit_sync(self, step: Sync) -> bool:
-        return step.target != self.facts.target(self.decision.dataset) or self._differs_from_queue(step.tasks)
+        return step.target != self.facts.target(self.decision.dataset) or self._queue_differs
 
-    def _differs_from_queue(self, tasks: Sequence[Task]) -> bool:
-        """False if just these are demanded, and none of them is over."""
-        if {task.key for task in tasks} != self.demanded.keys():
+    @property
+    def _queue_differs(self) -> bool:
+        """False if just the tasks of the step are demanded, and none of them is over."""
+        if {task.key for task in self.decision.step.tasks} != self.demanded.keys():
             return True
         return any(demand.state == "done" for demand in self.demanded.values())
 
@@ -104,26 +111,31 @@ def is_well_supplied(tasks: Sequence[Task], demanded: Mapping[bytes, Demand]) ->
 
 @dataclass(frozen=True, slots=True)
 class StepExecutor:
-    """Carries out the step of one dataset in a transaction. Each method returns the number of changes."""
+    """Carries out the step of a decision in a transaction. Each method returns the number of changes. `since_trace`:
+    see PlanExecutor."""
 
     tx: Tx
-    dataset: str
+    decision: Decision
     demanded: Mapping[bytes, Demand]
     facts: StoreSnapshot
     since_trace: int
 
-    def end_run(self) -> None:
-        """Forget the run under way, if there is one."""
-        if self.facts.unfinished(self.dataset) is not None:
-            self.tx.states.drop_unfinished(self.facts.branch, [self.dataset])
+    @property
+    def dataset(self) -> str:
+        return self.decision.dataset
+
+    def carry_out(self) -> int:
+        if self.decision.gives_up:
+            self._end_run()
+        return visit_step(self.decision.step, self)
 
     def visit_keep(self, _: Keep) -> int:
-        self.end_run()
+        self._end_run()
         self.tx.queue.drop_demands(self.facts.branch, self.dataset)
         return 1
 
     def visit_commit(self, step: Commit) -> int:
-        self.end_run()
+        self._end_run()
         if not self._has_pin_of(step):
             return 0
         tx, state = self.tx, step.state
@@ -151,24 +163,31 @@ class StepExecutor:
             self._note_adopted(self._adopted(step.entered))
         is_memo = any(KINDS[task.kind].remembered_as == "memo" for task in step.tasks)
         traces = self.tx.traces
-        return self._request(step.tasks, _shared_job(step), traces.memos if is_memo else traces.hits)
+        return self._request(_shared_job(step), traces.memos if is_memo else traces.hits)
 
     def visit_learn(self, step: Learn) -> int:
-        return self._request(step.tasks, _shared_job(step), self.tx.traces.memos)
+        return self._request(_shared_job(step), self.tx.traces.memos)
 
     def visit_run_checks(self, step: RunChecks) -> int:
         self.tx.traces.put_memos(step.notes)
-        return self._request(step.tasks, step.jobs, self.tx.traces.memos)
+        return self._request(step.jobs, self.tx.traces.memos)
 
     def visit_sync(self, step: Sync) -> int:
-        self.end_run()
+        self._end_run()
         if step.target != self.facts.target(self.dataset):
             self.tx.projections.put_target(step.target)
-        return self._request(step.tasks, _shared_job(step), _unanswered)  # a copy's content is asked of its target
+        # The content of a copy is asked of its target.
+        return self._request(_shared_job(step), lambda _: ())
 
-    def _request(self, tasks: Sequence[Task], jobs: Mapping[bytes, StoredJob], answers: Answers) -> int:
-        """Demand these tasks and nothing else; a task that has an answer by now is never dispatched."""
-        queue, branch, again = self.tx.queue, self.facts.branch, self.tx.now() + AGAIN_S
+    def _end_run(self) -> None:
+        """Forget the run under way, if there is one."""
+        if self.facts.unfinished(self.dataset) is not None:
+            self.tx.states.drop_unfinished(self.facts.branch, [self.dataset])
+
+    def _request(self, jobs: Mapping[bytes, StoredJob], answers: Answers) -> int:
+        """Demand the tasks of the step and nothing else; one that has an answer by now is never dispatched."""
+        queue, branch, tasks = self.tx.queue, self.facts.branch, self.decision.step.tasks
+        again = self.tx.now() + AGAIN_S
         answered = set(answers([task.key for task in tasks]))
         missing = [self._delayed(task, again) for task in tasks if task.key not in answered]
         queue.drop_demands(branch, self.dataset, [task.key for task in missing])
@@ -209,7 +228,3 @@ class StepExecutor:
 def _shared_job(step: Compute | Learn | Sync) -> dict[bytes, StoredJob]:
     """The job of all tasks of a step, by digest."""
     return {task.job: step.job for task in step.tasks[:1]}
-
-
-def _unanswered(_: Sequence[bytes]) -> Collection[bytes]:
-    return ()

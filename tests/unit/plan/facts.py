@@ -62,7 +62,7 @@ class Facts:
     def apply(self, *texts: str, file: str = "/a.yaml") -> None:
         """These blueprints, and no others."""
         revisions = [Revision(BRANCH, _name(text), 1, text, {}, file, {}, "", "", 0.0) for text in texts]
-        self.desired = compile_revisions(revisions)
+        self.desired = compile_revisions(revisions).require()
 
     def list(self, files: Mapping[str, str], dataset: str) -> None:
         """Its location holds these files; each is a partition by its name, and has a version."""
