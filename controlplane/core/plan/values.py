@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Desired, Source, Transform
@@ -71,7 +71,7 @@ class Item:
 class Keep:
     """Nothing to do, or nothing that can be done now."""
 
-    tasks: ClassVar[tuple[Task, ...]] = ()
+    tasks = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Commit:
     """Move the dataset to `state`. `entered` maps the partitions that enter its root to their tasks (None: a build
     trace brought the whole root, `adopted` partitions of it)."""
 
-    tasks: ClassVar[tuple[Task, ...]] = ()
+    tasks = ()
     state: State
     entered: Mapping[str, bytes] | None
     adopted: int

@@ -180,12 +180,12 @@ def _next(
     is_same = before and (before.text, before.files, before.file) == (source.text, dict(source.files), source.name)
     if before and is_same and not identities.is_raised(before.uids, brought):
         return before
-    components = draft.blueprint.components if draft.blueprint else ()
+    names = [component.name for component in draft.blueprint.components] if draft.blueprint else []
     uids = identities.assigned(
-        [component.name for component in components],
+        names,
         before.uids if before else {},
         tx.blueprints.uids(branch, draft.dataflow),
-        renames=_renames(before, source),
+        renames=_renames(before, source, names),
         brought=brought,
         new=_foreseen(branch, draft.dataflow) if is_look else lambda: in_edition(uuid.uuid4().hex, NEWEST_EDITION),
     )
@@ -194,9 +194,9 @@ def _next(
     return replace(next_one, uids=uids, actor=ctx.actor, request_id=ctx.request_id, at=tx.now())
 
 
-def _renames(before: Revision | None, source: Source) -> dict[str, str]:
-    """New names of components to old ones."""
-    if before is None:
+def _renames(before: Revision | None, source: Source, names: list[str]) -> dict[str, str]:
+    """New names of components to old ones. Texts are read again only for a new name."""
+    if before is None or before.uids.keys() >= set(names):
         return {}
     return identities.renames(definitions(before.text, before.files), definitions(source.text, source.files))
 
