@@ -97,7 +97,8 @@ def carry_out(ctx: Context, branch: str, sources: Sequence[Source], planned: Pla
     """Store the blueprints of a plan if its basis still holds, so that exactly the planned work runs. A plan of stored
     blueprints stores nothing. Raises PlanMoved, and as `apply`."""
     draft_set = DraftSet.of(sources)
-    preview(ctx, branch, sources)  # compiled here, the transaction that writes need not
+    with ctx.store.read(ctx.namespace) as tx:
+        edit_of(ctx, tx, branch, draft_set)  # compiled here, the transaction that writes need not
     with ctx.store.begin(ctx.namespace) as tx:
         branches.require_editable(ctx, tx, branch)
         edit = edit_of(ctx, tx, branch, draft_set)
@@ -114,7 +115,7 @@ def carry_out(ctx: Context, branch: str, sources: Sequence[Source], planned: Pla
 def preview(ctx: Context, branch: str, sources: Sequence[Source]) -> Edit:
     """The edit that these texts would be. Raises InvalidBlueprint."""
     with ctx.store.read(ctx.namespace) as tx:
-        return edit_of(ctx, tx, branch, DraftSet.of(sources))
+        return edit_of(ctx, tx, branch, DraftSet.of(sources), is_look=True)
 
 
 def questions(ctx: Context, branch: str, sources: Sequence[Source], looked: str = "") -> tuple[Wish, ...]:

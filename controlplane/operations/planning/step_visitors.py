@@ -13,7 +13,7 @@ from typing import TypeAlias
 from controlplane.core.errors import StaleState
 from controlplane.core.model.events import COMMITTED, Event, committed_body
 from controlplane.core.model.jobs import StoredJob
-from controlplane.core.model.tasks import Demand, Task, Trace
+from controlplane.core.model.tasks import Demand, Task
 from controlplane.core.plan import Commit, Compute, Decision, Keep, Learn, RunChecks, Step, Sync
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.ports.store import Tx
@@ -213,11 +213,12 @@ class StepExecutor:
     def _adopted(self, entered: Mapping[str, bytes]) -> int:
         """Entering partitions that no task executed for this dataset since the run began."""
         traces = self.tx.traces.hits(list(dict.fromkeys(entered.values())))
-        own = {key for key, trace in traces.items() if self._is_own(trace)}
+        own = {
+            key
+            for key, trace in traces.items()
+            if trace.seq > self.since_trace and trace.by == "executed" and trace.home == self.dataset
+        }
         return sum(task not in own for task in entered.values())
-
-    def _is_own(self, trace: Trace) -> bool:
-        return trace.seq > self.since_trace and trace.by == "executed" and trace.home == self.dataset
 
     def _note_adopted(self, adopted: int) -> None:
         if adopted:
