@@ -58,10 +58,10 @@ def _say(text: str) -> None:
 
 
 def _desired(client: Headgate, request: ExampleRequest, texts: Sequence[Source]) -> Desired:
-    from controlplane.operations.desired import blueprints
+    from controlplane.operations.desired.compile_edit import compile_texts
 
     stored = [client.dataflow(flow_entry["name"], request.branch) for flow_entry in client.dataflows(request.branch)]
-    desired = blueprints.beside(stored, texts)
+    desired = compile_texts(texts, stored).require()
     flow = request.dataset.partition(".")[0]
     if flow not in desired.texts and any(flow_entry["name"] == flow for flow_entry in stored):
         raise NotFound(f"the dataflow {flow} does not compile any more: `headgate status {flow}` says why")

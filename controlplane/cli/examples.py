@@ -90,11 +90,11 @@ def _progress(output: options.Form) -> Callable[[ExampleEntry], None]:
 def _ran(session: Session, files: list[Path], only: str, on_result: Callable[[ExampleEntry], None]) -> ExamplesAnswer:
     from controlplane.cli import sources
     from controlplane.cli.example_runner import example_runner
-    from controlplane.operations.desired import blueprints
+    from controlplane.operations.desired.compile_edit import compile_with_tests
     from controlplane.services.examples import running
 
     began = time.monotonic()
-    desired = blueprints.tested(sources.as_sources(session.load(files)))
+    desired = compile_with_tests(sources.as_sources(session.load(files))).require()
     tests = running.named_tests(desired, only)
     if not tests and only:
         raise NotFound(f"no test's dataset or name holds {only!r}")

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from controlplane.cli.example_yaml import block
 from controlplane.core.blueprint.example_model import ExpectedRows
 from controlplane.core.model.answers.examples import ExampleEntry
-from controlplane.operations.desired.blueprints import Source, compiled
+from controlplane.operations.desired.compile_edit import compile_texts
+from controlplane.operations.desired.drafts import Source
 from controlplane.services.examples.making import Rows, made, task_like
 from controlplane.services.examples.running import named_tests, run
 from dataplane.contract.examples import Answer, Question
@@ -79,7 +80,7 @@ class Runner:
 
 
 def results(spark: SparkSession, folder: Path, text: str) -> dict[str, ExampleEntry]:
-    desired = compiled([Source(str(folder / "shop.yaml"), text, {})])
+    desired = compile_texts([Source(str(folder / "shop.yaml"), text, {})]).require()
     return {entry["name"]: entry for entry in run(desired, named_tests(desired), Runner(spark, folder), 0.0)}
 
 
@@ -141,7 +142,7 @@ COMMITTED = InMemory(
 
 
 def test_one_that_is_made_from_real_rows_passes(spark: SparkSession, tmp_path: Path) -> None:
-    desired = compiled([Source("/shop.yaml", LIKE, {})])
+    desired = compile_texts([Source("/shop.yaml", LIKE, {})]).require()
     task = task_like(desired, "shop.sold", "a.json", COMMITTED)
     test = made(desired, task, Runner(spark, tmp_path), most=40, now=1_372_975_200.5)
     (tmp_path / "again").mkdir()

@@ -54,7 +54,7 @@ def node() -> Node:
     made = revision(
         dataflow="d", text=component(f"{READ}\nsort_by: [customer]"), files={}, uids={"c": "u"}, file="/f.yaml"
     )
-    return compile_revisions([made]).nodes["d.c"]
+    return compile_revisions([made]).require().nodes["d.c"]
 
 
 NODE = node()

@@ -144,7 +144,7 @@ async def apply(
         listings_seen = Look()
         if refresh:
             listings_seen = look_for_plan(
-                call, branch, blueprints.proposed_sources(call.context, branch, sources), timeout_s
+                call, branch, blueprints.preview(call.context, branch, sources).own_sources, timeout_s
             )
         asking = (
             analysed(call, branch, sources, deadline, timeout_s, listings_seen.plan) if analyse else nullcontext("")

@@ -25,22 +25,6 @@ from dataplane.contract.results import QUARANTINED
 from dataplane.contract.schemas import Schema
 
 
-def compile_revisions(
-    revisions: Iterable[Revision],
-    *,
-    namespace: str = "default",
-    semantics: int = 1,
-    before: Desired | None = None,
-    parsed: Mapping[str, Draft] = MappingProxyType({}),
-) -> Desired:
-    """Compile a set of dataflows that may refer to each other. Raises InvalidBlueprint with every problem: one that is
-    found early hides none of other components."""
-    outcome = attempt(revisions, namespace=namespace, semantics=semantics, before=before, parsed=parsed)
-    if outcome.problems:
-        raise InvalidBlueprint(outcome.problems)
-    return outcome.desired
-
-
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """What a set of dataflows asks for, as far as it compiles, and every problem. Components with one are left out, and
@@ -49,8 +33,14 @@ class Attempt:
     desired: Desired
     problems: tuple[Problem, ...]
 
+    def require(self) -> Desired:
+        """Raises InvalidBlueprint with every problem."""
+        if self.problems:
+            raise InvalidBlueprint(self.problems)
+        return self.desired
 
-def attempt(
+
+def compile_revisions(
     revisions: Iterable[Revision],
     *,
     namespace: str = "default",
@@ -58,7 +48,8 @@ def attempt(
     before: Desired | None = None,
     parsed: Mapping[str, Draft] = MappingProxyType({}),
 ) -> Attempt:
-    """Compile as much as can be.
+    """Compile a set of dataflows that may refer to each other, as much as can be: a problem that is found early hides
+    none of other components.
 
     `before` was compiled with the same namespace and semantics: unchanged parts are taken from it. `parsed` holds
     drafts of revisions that were parsed already, by dataflow.

@@ -38,6 +38,7 @@ from controlplane.core.plan.values import (
     Status,
     Step,
     Sync,
+    WorkStep,
     worst,
 )
 
@@ -62,6 +63,7 @@ __all__ = [
     "Status",
     "Step",
     "Sync",
+    "WorkStep",
     "plan",
     "worst",
 ]

@@ -21,7 +21,7 @@ from controlplane.core.compile.nodes import Source, Transform
 from controlplane.core.model.states import State, UnfinishedRun
 from controlplane.core.plan import lookups, salts
 from controlplane.core.plan.lookups import Deciding
-from controlplane.core.plan.values import Commit, Compute, Decision, Keep, Learn, Planning, RunChecks
+from controlplane.core.plan.values import Commit, Compute, Decision, Keep, Planning, WorkStep
 
 
 class GivenUp:
@@ -97,4 +97,4 @@ def replace_run(decision: Decision) -> Decision:
     if isinstance(step, Compute) and step.unfinished is not None:
         return decision  # the run that it begins takes the place of the other one
     # The failed tasks of the run are no longer demanded. Once they are forgotten, it would be begun again.
-    return replace(decision, gives_up=isinstance(step, Compute | Learn | RunChecks))
+    return replace(decision, gives_up=isinstance(step, WorkStep))

@@ -71,12 +71,15 @@ class Item:
 class Keep:
     """Nothing to do, or nothing that can be done now."""
 
+    tasks = ()
+
 
 @dataclass(frozen=True, slots=True)
 class Commit:
     """Move the dataset to `state`. `entered` maps the partitions that enter its root to their tasks (None: a build
     trace brought the whole root, `adopted` partitions of it)."""
 
+    tasks = ()
     state: State
     entered: Mapping[str, bytes] | None
     adopted: int
@@ -102,7 +105,7 @@ class Compute:
 class Learn:
     """A schema has to be inferred or analysed before anything else can be decided; its memo key is the task's key."""
 
-    task: Task
+    tasks: tuple[Task, ...]  # one
     job: StoredJob
 
 
@@ -125,7 +128,8 @@ class Sync:
     job: StoredJob
 
 
-Step: TypeAlias = Keep | Commit | Compute | Learn | RunChecks | Sync
+WorkStep: TypeAlias = Compute | Learn | RunChecks | Sync  # demands its tasks
+Step: TypeAlias = Keep | Commit | WorkStep
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,16 @@ from controlplane.core.model.answers import ConnectionFound
 from controlplane.core.model.memos import connection_in
 from controlplane.core.model.tasks import Task
 from controlplane.operations.context import Context
-from controlplane.operations.desired import blueprints
+from controlplane.operations.desired import compile_edit, drafts
 from dataplane.contract.encoding import digest
 from dataplane.contract.jobs import ConnectJob
 
 BRANCH = "main"
 
 
-def ask(ctx: Context, sources: Sequence[blueprints.Source]) -> dict[str, bytes]:
+def ask(ctx: Context, sources: Sequence[drafts.Source]) -> dict[str, bytes]:
     """Queue the tasks; their keys by component. Raises InvalidBlueprint."""
-    jobs = _jobs(blueprints.compiled(sources))
+    jobs = _jobs(compile_edit.compile_texts(sources).require())
     request = uuid.uuid4().hex
     keys: dict[str, bytes] = {}
     with ctx.store.begin(ctx.namespace) as tx:

@@ -17,9 +17,9 @@ from controlplane.core.model.revisions import Revision
 from controlplane.core.plan import Plan
 from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
-from controlplane.operations.desired import blueprints, branches, conflicts, drafts, readiness
-from controlplane.operations.desired.blueprints import Edit
-from controlplane.operations.desired.drafts import Source
+from controlplane.operations.desired import blueprints, branches, conflicts, readiness
+from controlplane.operations.desired.compile_edit import Edit, edit_of
+from controlplane.operations.desired.drafts import DraftSet, Source
 from controlplane.operations.inspect import source_changes, views
 from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.snapshot import StoreSnapshot, plan_now
@@ -102,10 +102,8 @@ def _texts(tx: Tx, source: str, into: str) -> tuple[object, ...]:
 
 def _edit(ctx: Context, tx: Tx, source: str, into: str, take: Mapping[str, Side]) -> tuple[_Brought, Edit]:
     brought = _brought(tx, source, into, take)
-    read_drafts = drafts.read(brought.sources)
-    return brought, blueprints.edit_of(
-        ctx, tx, into, read_drafts, brought.sources, uids=brought.uids, without=brought.ended
-    )
+    draft_set = DraftSet.of(brought.sources)
+    return brought, edit_of(ctx, tx, into, draft_set, uids=brought.uids, without=brought.ended)
 
 
 def _brought(tx: Tx, source: str, into: str, take: Mapping[str, Side]) -> _Brought:
@@ -208,7 +206,7 @@ def _share_texts(ctx: Context, tx: Tx, source: str, into: str, flows: list[str])
     sources = [Source(revision.file, revision.text, revision.files) for revision in merged.values()]
     uids = {flow: revision.uids for flow, revision in merged.items()}
     try:
-        edit = blueprints.edit_of(ctx, tx, source, drafts.read(sources), sources, uids=uids)
+        edit = edit_of(ctx, tx, source, DraftSet.of(sources), uids=uids)
     except InvalidBlueprint:
         return
     blueprints.commit(ctx, tx, edit, None)

@@ -15,7 +15,7 @@ from controlplane.core.review.columns import as_ddl
 from controlplane.core.rights import may
 from controlplane.core.sql.references import TableRef
 from controlplane.operations.context import Context
-from controlplane.operations.desired import blueprints, drafts
+from controlplane.operations.desired import compile_edit, drafts
 from controlplane.operations.inspect import review_views, views
 from controlplane.operations.planning import review
 from dataplane.contract.jobs import SparkSettings
@@ -58,9 +58,9 @@ def propose(ctx: Context, branch: str, text: str, dataset: str) -> Proposal:
         raise _refused(0, 0, "query-refused", f"components of {flow} do not each begin a line", hint)
     file, files = (f"/{flow}.yaml", {}) if stored is None else (stored.file, dict(stored.files))
     sources = (drafts.Source(file, proposed, files),)
-    read_drafts = drafts.read(sources)
+    draft_set = drafts.DraftSet.of(sources)
     with ctx.store.read(ctx.namespace) as tx:
-        edit = blueprints.edit_of(ctx, tx, branch, read_drafts, sources)
+        edit = compile_edit.edit_of(ctx, tx, branch, draft_set)
     node = edit.proposed.nodes[dataset]
     assert node.is_transform
     answer: PromotionAnswer = {
@@ -79,9 +79,9 @@ def propose(ctx: Context, branch: str, text: str, dataset: str) -> Proposal:
 def analysis(ctx: Context, branch: str, proposal: Proposal, unanswered: str) -> PromotionAnalysis:
     """Columns that the transform would have, and the breaks that it would cause, as far as Spark has answered.
     `unanswered`: why answers of Spark are missing."""
-    dataset, change = proposal.answer["dataset"], drafts.read(proposal.sources)
+    dataset, draft_set = proposal.answer["dataset"], drafts.DraftSet.of(proposal.sources)
     with ctx.store.read(ctx.namespace) as tx:
-        edit = blueprints.edit_of(ctx, tx, branch, change, proposal.sources, is_look=True)
+        edit = compile_edit.edit_of(ctx, tx, branch, draft_set, is_look=True)
         columns_after = review.columns_of(tx, branch, edit.before, edit.proposed, dataset, unanswered)
         changes = review.of_edit(tx, branch, edit.before, edit.proposed, unanswered).changes
     columns = None if columns_after.schema is None else as_ddl(columns_after.schema)

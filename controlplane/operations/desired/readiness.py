@@ -12,7 +12,7 @@ from controlplane.core.compile import ownership
 from controlplane.core.compile.nodes import Desired
 from controlplane.core.errors import MergeNotReady, Problem
 from controlplane.core.plan import Commit, Decision
-from controlplane.operations.desired.blueprints import Edit
+from controlplane.operations.desired.compile_edit import Edit
 from controlplane.operations.planning.snapshot import plan_now
 from controlplane.ports.store import Tx
 

@@ -15,7 +15,7 @@ from controlplane.core.errors import NothingPinned
 from controlplane.core.model.pins import TAKEN_BACK
 from controlplane.core.model.revisions import NEWEST_EDITION, Revision, edition_of, in_edition
 from controlplane.operations.context import Context
-from controlplane.operations.desired import blueprints
+from controlplane.operations.desired import blueprints, compile_edit
 from controlplane.ports.store import Tx
 
 
@@ -44,7 +44,7 @@ def raise_editions(ctx: Context, tx: Tx, branch: str, nodes: Desired, datasets: 
     if names:
         live = tx.blueprints.revisions(branch)
         raised = [_raised(ctx, tx, branch, live[flow], some) for flow, some in sorted(names.items())]
-        blueprints.commit(ctx, tx, blueprints.edit_over(ctx, branch, live, raised), None, "refresh")
+        blueprints.commit(ctx, tx, compile_edit.edit_over(ctx, branch, live, raised), None, "refresh")
     return bool(names)
 
 

@@ -22,7 +22,7 @@ from controlplane.core.model.answers.work import WorkSummary
 from controlplane.core.model.driver_ends import ENDING
 from controlplane.core.model.states import Cause, State
 from controlplane.core.model.tasks import Task
-from controlplane.core.plan import Compute, Decision, Learn, RunChecks, Step, Sync
+from controlplane.core.plan import Decision, Step, WorkStep
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import freshness, views, work
 from controlplane.operations.inspect.datasets import kept_states, one_of
@@ -211,7 +211,7 @@ def _cause(top: CauseNode | None, state: State | None) -> Cause | None:
 
 def _is_failing(tx: Tx, step: Step) -> list[DriverStatus]:
     """Why waiting tasks have no drivers, and why the last drivers ended."""
-    if not isinstance(step, Compute | Learn | RunChecks | Sync):
+    if not isinstance(step, WorkStep):
         return []
     return [
         views.driver(d) for d in (*tx.drivers.running(), *tx.drivers.ends(ENDS_SHOWN)) if d.reason not in ("", ENDING)
@@ -225,10 +225,8 @@ def _require_partition(tx: Tx, state: State, partition: str, task: Task | None) 
 
 def _task(tx: Tx, branch: str, decision: Decision, partition: str | None) -> Task | None:
     """The most telling demanded task: the partition's, or the first that failed."""
-    match decision.step:
-        case Compute() | Learn() | RunChecks() | Sync():
-            demanded = sorted(tx.queue.demands(branch, decision.dataset).values(), key=lambda t: t.partition)
-        case _:
-            return None
+    if not isinstance(decision.step, WorkStep):
+        return None
+    demanded = sorted(tx.queue.demands(branch, decision.dataset).values(), key=lambda t: t.partition)
     chosen = [t for t in demanded if partition is None or t.partition == partition]
     return next((t for t in chosen if t.error), next(iter(chosen), None))

@@ -12,9 +12,9 @@ from typing import TypeVar
 
 from controlplane.core.blueprint import Draft
 from controlplane.core.compile import key_types, ownership, redirects
-from controlplane.core.compile.compiler import compile_revisions
+from controlplane.core.compile.compiler import Attempt, compile_revisions
 from controlplane.core.compile.nodes import Desired, Node, is_paused
-from controlplane.core.errors import InvalidBlueprint, NotFound
+from controlplane.core.errors import NotFound, Problem
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.holds import Hold
 from controlplane.core.model.memos import Memos
@@ -78,7 +78,7 @@ def compile_live(revisions: Iterable[Revision], namespace: str) -> Desired:
 @lru_cache(maxsize=CACHED)
 def _compile_live(of: _Revisions) -> Desired:
     try:
-        return compile_cached(of.ordered, of.namespace)
+        return attempt_cached(of.ordered, of.namespace).require()
     except Exception as e:  # noqa: BLE001  # a dataflow that crashes the compiler is left out, too
         return _without_broken({r.dataflow: r for r in of.ordered}, of.namespace, e)
 
@@ -90,7 +90,7 @@ def _without_broken(live: Mapping[str, Revision], namespace: str, error: Excepti
             left_out[flow] = reason
             del sound[flow]
         try:
-            return replace(compile_cached(sound.values(), namespace), left_out=left_out)
+            return replace(attempt_cached(sound.values(), namespace).require(), left_out=left_out)
         except Exception as e:  # noqa: BLE001  # ends: each round leaves one out
             error = e
 
@@ -99,15 +99,12 @@ def _guilty(live: Mapping[str, Revision], namespace: str, error: Exception) -> d
     """Dataflows that made a compilation fail, with a reason; all of them where the faulty ones cannot be identified."""
     named = {f"{r.file}#{flow}": replace(r, file=f"{r.file}#{flow}") for flow, r in live.items()}
     try:
-        with _compiling:
-            compile_revisions(_ordered(named.values()), namespace=namespace, semantics=_semantics())
-    except InvalidBlueprint as e:
-        places = {p.file: p for p in reversed(e.problems)}
-        reasons = {r.dataflow: places[file].summary for file, r in named.items() if file in places}
-        if reasons:
-            return reasons
+        places = {p.file: p for p in reversed(_problems(named.values(), namespace))}
     except Exception:  # noqa: BLE001  # each is tried alone, below
-        pass
+        places = {}
+    reasons = {r.dataflow: places[file].summary for file, r in named.items() if file in places}
+    if reasons:
+        return reasons
     alone = {flow: reason for flow, r in live.items() if (reason := _crash(r, namespace))}
     return alone or dict.fromkeys(live, _in_words(error))
 
@@ -115,38 +112,53 @@ def _guilty(live: Mapping[str, Revision], namespace: str, error: Exception) -> d
 def _crash(revision: Revision, namespace: str) -> str:
     """The problem of one dataflow by itself, apart from datasets of others that it reads; empty if there is none."""
     try:
-        with _compiling:
-            compile_revisions([revision], namespace=namespace, semantics=_semantics())
-    except InvalidBlueprint as e:
-        return next((p.summary for p in e.problems if p.code != "missing-input"), "")
+        problems = _problems([revision], namespace)
     except Exception as e:  # noqa: BLE001  # reported, and left out
         return _in_words(e)
-    return ""
+    return next((p.summary for p in problems if p.code != "missing-input"), "")
+
+
+def _problems(revisions: Iterable[Revision], namespace: str) -> Sequence[Problem]:
+    with _compiling:
+        return compile_revisions(_ordered(revisions), namespace=namespace, semantics=_semantics()).problems
 
 
 def _in_words(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:LONGEST_REASON]
 
 
-def compile_cached(
+class _Incomplete(Exception):
+    """An attempt with problems. It is not remembered: whether columns are a problem depends on `parsed`."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        super().__init__()
+        self.attempt = attempt
+
+
+def attempt_cached(
     revisions: Iterable[Revision], namespace: str, parsed: Mapping[str, Draft] = MappingProxyType({})
-) -> Desired:
-    """Compile, or return the earlier result for equal revisions. `parsed`: drafts that were parsed already, by
-    dataflow."""
+) -> Attempt:
+    """Compile as much as can be, or return the earlier result for equal revisions without a problem. `parsed`: drafts
+    that were parsed already, by dataflow."""
     of = _Revisions.of(revisions, namespace, parsed)
     with _compiling:
-        return _compile(of)
+        try:
+            return _compile(of)
+        except _Incomplete as incomplete:
+            return incomplete.attempt
 
 
 @lru_cache(maxsize=CACHED)
-def _compile(of: _Revisions) -> Desired:
-    """Compile, and reuse the unchanged parts of the last compilation."""
+def _compile(of: _Revisions) -> Attempt:
+    """Compile, and reuse the unchanged parts of the last compilation. Raises _Incomplete."""
     kind = of.namespace, of.semantics
-    compiled = compile_revisions(
+    attempt = compile_revisions(
         of.ordered, namespace=of.namespace, semantics=of.semantics, before=_newest.get(kind), parsed=of.parsed
     )
-    _newest[kind] = compiled
-    return compiled
+    if attempt.problems:
+        raise _Incomplete(attempt)
+    _newest[kind] = attempt.desired
+    return attempt
 
 
 def _ordered(revisions: Iterable[Revision]) -> list[Revision]:

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from controlplane.core.blueprint import file_references
 from controlplane.core.compile.columns import Columns
-from controlplane.core.compile.nodes import Node
+from controlplane.core.compile.nodes import Desired, Node
 from controlplane.core.errors import Problem
 from controlplane.core.review.columns import as_ddl
-from controlplane.operations.desired import blueprints
+from controlplane.operations.desired import blueprints, compile_edit
 from controlplane.operations.desired.blueprints import Source as Text
 from controlplane.services.editor import outline
 
@@ -97,16 +97,16 @@ class Knowledge:
         were read from disk."""
         own = _source(path, text)
         sources = [own, *_neighbours(own, opened)]
-        checked = blueprints.validate(sources)
-        self._keep(path, text, sources)
+        attempt = compile_edit.compile_with_tests(sources)
+        checked = blueprints.verdict(attempt)
+        self._keep(path, text, sources, attempt.desired)
         files = {path.as_posix(): text} | {str(path.parent / name): body for name, body in own.files.items()}
         problems = tuple(_of(path, own, checked.problems))
         return Report(problems, tuple(_of(path, own, checked.notices)), files)
 
-    def _keep(self, path: Path, text: str, sources: list[Text]) -> None:
+    def _keep(self, path: Path, text: str, sources: list[Text], desired: Desired) -> None:
         """New nodes over those before. A component that is still declared and does not compile now keeps its last
         meaning."""
-        desired = blueprints.attempted(sources)
         flow = _name(text)
         before = self.meaning(path)
         declared = outline.components(text)

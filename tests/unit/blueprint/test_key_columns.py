@@ -95,7 +95,7 @@ components:
 
 def compiled(settings: str) -> Desired:
     revision = Revision("main", "d", 1, FLOW % settings, {}, "/d.yaml", {}, "ann", "r", 0.0)
-    return compile_revisions([revision])
+    return compile_revisions([revision]).require()
 
 
 def out(settings: str) -> Transform:

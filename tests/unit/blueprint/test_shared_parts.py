@@ -119,7 +119,7 @@ components:
 def desired(text: str) -> Desired:
     return compile_revisions(
         [Revision("main", "shop", number=1, text=text, files={}, file=FILE, uids={}, actor="", request_id="", at=0.0)]
-    )
+    ).require()
 
 
 def identities(text: str) -> dict[str, tuple[bytes, ...]]:

@@ -15,7 +15,7 @@ components:
   plus: {transform: {sql: SELECT v + 1 AS v FROM orders}}
   total: {transform: {sql: SELECT sum(v) AS v FROM plus}}
 """
-DESIRED = compile_revisions([Revision("main", "shop", 1, TEXT, {}, "/a.yaml", {}, "", "", 0.0)])
+DESIRED = compile_revisions([Revision("main", "shop", 1, TEXT, {}, "/a.yaml", {}, "", "", 0.0)]).require()
 
 
 def test_a_branch_without_edits_owns_nothing() -> None:

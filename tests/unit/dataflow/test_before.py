@@ -32,7 +32,7 @@ def revision(text: str, number: int = 1) -> Revision:
 
 
 def compiled(*texts: str, before: Desired | None = None, number: int = 1) -> Desired:
-    return compile_revisions([revision(text, number) for text in texts], before=before)
+    return compile_revisions([revision(text, number) for text in texts], before=before).require()
 
 
 def kept(before: Desired, after: Desired) -> set[str]:
@@ -66,7 +66,7 @@ def test_another_number_or_uid_is_another_revision() -> None:
     before = compiled(BASE)
     assert kept(before, compiled(BASE, before=before, number=2)) == set()
     renamed = Revision("main", "base", 1, BASE, {}, "/base.yaml", {"raw": "other"}, "ann", "r-1", 0.0)
-    assert compile_revisions([renamed], before=before).nodes["base.raw"].uid == "other"
+    assert compile_revisions([renamed], before=before).require().nodes["base.raw"].uid == "other"
 
 
 def test_a_dataflow_that_went_is_missed() -> None:

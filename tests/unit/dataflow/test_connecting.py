@@ -19,7 +19,7 @@ components:
   c: {{write: {WRITE % write}}}
 """
     uids = {"t": "1", "x": "2", "c": uid}
-    return compile_revisions([Revision("main", "f", 1, text, {}, "f.yaml", uids, "", "", 0.0)])
+    return compile_revisions([Revision("main", "f", 1, text, {}, "f.yaml", uids, "", "", 0.0)]).require()
 
 
 def source(read: str = "") -> Source:
@@ -59,7 +59,11 @@ def test_a_target_is_written_anew_where_rows_are_found_otherwise() -> None:
 
 def read_of(keys: str) -> Source:
     text = f"dataflow: f\ncomponents:\n  t:\n    read:\n{keys}\n"
-    node = compile_revisions([Revision("main", "f", 1, text, {}, "/b/f.yaml", {"t": "1"}, "", "", 0.0)]).nodes["f.t"]
+    node = (
+        compile_revisions([Revision("main", "f", 1, text, {}, "/b/f.yaml", {"t": "1"}, "", "", 0.0)])
+        .require()
+        .nodes["f.t"]
+    )
     assert isinstance(node, Source)
     return node
 

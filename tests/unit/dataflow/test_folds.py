@@ -30,7 +30,9 @@ def flow(body: str, schema: str = f'schema: "{DDL}"') -> str:
 
 
 def compiled(text: str) -> Transform:
-    node = compile_revisions([Revision("main", "a", 1, text, {}, "/a.yaml", {}, "", "", 0.0)]).nodes["a.total"]
+    node = (
+        compile_revisions([Revision("main", "a", 1, text, {}, "/a.yaml", {}, "", "", 0.0)]).require().nodes["a.total"]
+    )
     assert isinstance(node, Transform)
     return node
 

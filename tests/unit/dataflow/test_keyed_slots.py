@@ -32,7 +32,7 @@ SUMS = "SELECT k, sum(v) AS v FROM f GROUP BY k"
 
 def transform(sql: str, key: str = "[k]", hints: str = "{}", more: str = "") -> Transform:
     text = FLOW.format(sql=sql, key=key, hints=hints).replace("      partition_by: \n", "") + more
-    node = compile_revisions([Revision("main", "a", 1, text, {}, "/a.yaml", {}, "", "", 0.0)]).nodes["a.out"]
+    node = compile_revisions([Revision("main", "a", 1, text, {}, "/a.yaml", {}, "", "", 0.0)]).require().nodes["a.out"]
     assert isinstance(node, Transform)
     return node
 
@@ -169,7 +169,7 @@ EXPECTING = """    expect: [{{name: positive, check: v > 0, on_fail: {on_fail}}}
 def compiled(on_fail: str, mode: str) -> Transform:
     text = FLOW.format(sql="SELECT k, max(v) AS v FROM f GROUP BY k", key="[k]", hints=f"{{f: {mode}}}")
     text += EXPECTING.format(on_fail=on_fail)
-    node = compile_revisions([Revision("main", "a", 1, text, {}, "/a.yaml", {}, "", "", 0.0)]).nodes["a.out"]
+    node = compile_revisions([Revision("main", "a", 1, text, {}, "/a.yaml", {}, "", "", 0.0)]).require().nodes["a.out"]
     assert isinstance(node, Transform)
     return node
 

@@ -25,7 +25,7 @@ def compiled(imports: str, requirements: str = "[]") -> Transform:
     code = f"{imports}\ndef transform(a):\n    return a\n"
     text = f"{HEAD}  b:\n    transform: {{file: b.py, inputs: {{a: all}}, requirements: {requirements}}}\n"
     revision = Revision("main", "shop", 1, text, {"b.py": code}, "/shop.yaml", {}, "", "", 0.0)
-    node = compile_revisions([revision]).nodes["shop.b"]
+    node = compile_revisions([revision]).require().nodes["shop.b"]
     assert isinstance(node, Transform)
     return node
 

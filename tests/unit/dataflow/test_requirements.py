@@ -16,7 +16,7 @@ def compiled(requirements: str, code: str = CODE) -> Transform:
     more = f"\n      requirements: {requirements}" if requirements else ""
     text = f"{HEAD}  b:\n    transform:\n      file: b.py\n      inputs: {{a: all}}{more}\n"
     revision = Revision("main", "shop", 1, text, {"b.py": code}, "/shop.yaml", {}, "", "", 0.0)
-    node = compile_revisions([revision]).nodes["shop.b"]
+    node = compile_revisions([revision]).require().nodes["shop.b"]
     assert isinstance(node, Transform)
     return node
 

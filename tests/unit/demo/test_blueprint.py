@@ -29,7 +29,7 @@ def text() -> str:
 
 @pytest.fixture(scope="module")
 def desired(text: str) -> Desired:
-    return compile_revisions([revision(text)])
+    return compile_revisions([revision(text)]).require()
 
 
 def test_every_component_says_what_it_is(desired: Desired) -> None:
@@ -46,7 +46,7 @@ def test_every_dataset_is_checked_against_an_independent_query(desired: Desired)
 @pytest.mark.parametrize("hinted", [True, False])
 def test_a_late_file_costs_one_task_in_each_step_of_the_chain(text: str, hinted: bool) -> None:
     assert HINT.search(text)
-    desired = compile_revisions([revision(text if hinted else HINT.sub("", text))])
+    desired = compile_revisions([revision(text if hinted else HINT.sub("", text))]).require()
     modes = {name: slot_modes(node) for name, node in desired.nodes.items() if isinstance(node, Transform)}
     assert modes["flights.legs"] == {"flights": "each"}
     assert modes["flights.named"] == {"legs": "each", "airlines": "all", "airports": "all", "planes": "all"}

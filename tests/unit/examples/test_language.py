@@ -98,5 +98,5 @@ def test_only_transforms_have_tests() -> None:
 def test_they_are_no_part_of_the_logic() -> None:
     texts = [HEAD, f"{HEAD}    tests:\n      - {{name: a, given: {{nowhere: []}}, expect: []}}\n"]
     revisions = [Revision("main", "shop", 1, text, {}, "/f.yaml", {}, "", "", 0.0) for text in texts]
-    before, after = (compile_revisions([revision]).nodes["shop.dear"] for revision in revisions)
+    before, after = (compile_revisions([revision]).require().nodes["shop.dear"] for revision in revisions)
     assert before.lineage == after.lineage

@@ -8,7 +8,8 @@ from controlplane.cli.example_yaml import block
 from controlplane.core.blueprint import parse
 from controlplane.core.blueprint.example_model import Cell, Example, ExampleRow, ExpectedRows, Given, Plain
 from controlplane.core.errors import NotFound
-from controlplane.operations.desired.blueprints import Source, beside
+from controlplane.operations.desired.compile_edit import compile_texts
+from controlplane.operations.desired.drafts import Source
 from controlplane.services.examples.making import NOWHERE, NoSample, Rows, Task, task_like
 from tests.unit.examples.committed import InMemory
 
@@ -71,7 +72,7 @@ COMMITTED = InMemory(
 
 
 def like(key: str, dataset: str, committed: InMemory = COMMITTED) -> Task:
-    return task_like(beside([], [Source("/shop.yaml", FLOW, {})]), dataset, key, committed)
+    return task_like(compile_texts([Source("/shop.yaml", FLOW, {})]).require(), dataset, key, committed)
 
 
 @pytest.mark.parametrize("name", [LAST, f"{LAST}.csv"])
@@ -129,7 +130,7 @@ SOLD: Rows = [
 )
 def test_rows_are_of_the_key_alone(parts: str, key: str, ids: list[int]) -> None:
     flow = "timezone: Europe/Berlin\n" + KEYED.replace("PARTS", parts)
-    desired = beside([], [Source("/shop.yaml", flow, {})])
+    desired = compile_texts([Source("/shop.yaml", flow, {})]).require()
     schemas = {"shop.orders": "id INT, at TIMESTAMP, carrier STRING", "shop.sold": "id INT"}
     committed = InMemory({"shop.orders": {"": SOLD}, "shop.sold": {key: []}}, schemas)
     task = task_like(desired, "shop.sold", key, committed)
@@ -143,7 +144,7 @@ def test_rows_are_of_the_key_alone(parts: str, key: str, ids: list[int]) -> None
 
 
 def test_rows_of_inputs_that_are_read_whole_are_of_the_key_too() -> None:
-    desired = beside([], [Source("/shop.yaml", KEYED.replace("PARTS", "carrier"), {})])
+    desired = compile_texts([Source("/shop.yaml", KEYED.replace("PARTS", "carrier"), {})]).require()
     schemas = {"shop.orders": "id INT, at TIMESTAMP, carrier STRING", "shop.names": "carrier STRING, name STRING"}
     rows: dict[str, dict[str, Rows]] = {
         "shop.orders": {"": SOLD},

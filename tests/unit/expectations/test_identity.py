@@ -25,7 +25,7 @@ LARGE
 def nodes(orders: str = "", large: str = "") -> dict[str, Node]:
     text = TEXT.replace("ORDERS", f"    expect: [{orders}]").replace("LARGE", f"    expect: [{large}]")
     revision = Revision("main", "shop", 1, text, {}, "/shop.yaml", {"orders": "u1", "large": "u2"}, "", "", 0.0)
-    return dict(compile_revisions([revision]).nodes)
+    return dict(compile_revisions([revision]).require().nodes)
 
 
 def ids(orders: str = "", large: str = "") -> tuple[str, ...]:
@@ -99,7 +99,7 @@ def test_what_parses_files_with_types_has_a_new_identity_and_its_schema_stays() 
     """Results and pins of versions that did not ask files for their types are found under the ids that these had."""
     text = TEXT.replace("csv, options: {header: true}", "parquet").replace("ORDERS", "").replace("LARGE", "")
     revision = Revision("main", "shop", 1, text, {}, "/shop.yaml", {"orders": "u1", "large": "u2"}, "", "", 0.0)
-    source = compile_revisions([revision]).nodes["shop.orders"]
+    source = compile_revisions([revision]).require().nodes["shop.orders"]
     assert isinstance(source, Source)
     assert source.earlier is not None
     assert [id.hex()[:16] for id in (source.parse, source.earlier, settings_id(source))] == PARQUET

@@ -47,7 +47,7 @@ class Facts:
 
 @pytest.fixture(scope="module")
 def lineages() -> Lineages:
-    desired = compile_revisions([revision(Path(blueprint_folder(), "flights.yaml").read_text())])
+    desired = compile_revisions([revision(Path(blueprint_folder(), "flights.yaml").read_text())]).require()
     found = Lineages(desired, Facts(desired))  # type: ignore[arg-type]  # no tasks at all
     found.prepare(desired.order)
     return found

@@ -32,7 +32,7 @@ def world(tmp_path: Path) -> World:
 
 def proposed(world: World, more: str = "") -> list[Source]:
     text = (HEAD + more).format(home=world.home)
-    return blueprints.proposed_sources(world.ctx, BRANCH, [blueprints.Source("/shop.yaml", text, {})])
+    return blueprints.preview(world.ctx, BRANCH, [blueprints.Source("/shop.yaml", text, {})]).own_sources
 
 
 def ask(world: World, nodes: list[Source] | None = None) -> ListingRequests:

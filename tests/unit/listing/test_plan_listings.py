@@ -43,7 +43,7 @@ def looked(world: World, plan: str) -> PlanAnswer:
 
 def drafted(world: World, plan: str, text: str) -> ApplyAnswer:
     sources = [blueprints.Source("/shop.yaml", text, {})]
-    proposed = blueprints.proposed_sources(world.ctx, BRANCH, sources)
+    proposed = blueprints.preview(world.ctx, BRANCH, sources).own_sources
     requests = listing_requests.ask_for_plan(world.ctx, BRANCH, proposed, plan)
     worker(world)
     listing_requests.end(world.ctx, requests, 60.0)

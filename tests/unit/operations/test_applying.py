@@ -12,6 +12,8 @@ import pytest
 from controlplane.core.errors import InvalidBlueprint, StaleRevision
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
+from controlplane.operations.desired.drafts import DraftSet
+from controlplane.operations.planning.snapshot import attempt_cached, compile_live
 from controlplane.ports.store import Tx
 from controlplane.store import open_store, upgrade
 
@@ -88,6 +90,16 @@ def refused(act: Callable[[], object]) -> list[str]:
     with pytest.raises(InvalidBlueprint) as caught:
         act()
     return [f"{p.line}:{p.column} {p.code}: {p.message} ({p.hint})" for p in caught.value.problems]
+
+
+def test_an_attempt_with_problems_is_not_remembered() -> None:
+    """Wrong columns are a problem of a text that is sent, not of one that an earlier release stored."""
+    text = 'dataflow: f\ncomponents: {a: {transform: {sql: SELECT 1 AS n}, expect: [{check: "m > 1"}]}}\n'
+    draft_set = DraftSet.of([blueprints.Source("/f.yaml", text, {})])
+    sent = attempt_cached(draft_set.revisions, "default", draft_set.by_flow)
+    assert [problem.code for problem in sent.problems] == ["unknown-column"]
+    assert attempt_cached(draft_set.revisions, "default").problems == ()
+    assert compile_live(draft_set.revisions, "default").nodes.keys() == {"f.a"}
 
 
 def test_a_dataflow_that_others_read_is_not_deleted_and_they_are_named(store: Any) -> None:

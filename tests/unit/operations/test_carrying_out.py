@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.core.model.tasks import Demand, Task
 from controlplane.operations.planning import edited
-from controlplane.operations.planning.apply_plan import _is_well_supplied
+from controlplane.operations.planning.step_visitors import is_well_supplied
 
 TASK = Task(b"0", "transform", "shop.total", partition="0", job=b"job", spec={"slots": {}})
 WINDOW = [replace(TASK, key=bytes([n])) for n in range(4)]
@@ -25,7 +25,7 @@ WAITING = Demand("queued", "standard", 0)
     ],
 )
 def test_a_window_waits_while_more_than_half_of_it_is_queued(demanded: list[int], is_supplied: bool) -> None:
-    assert _is_well_supplied(WINDOW, {bytes([n]): WAITING for n in demanded}) is is_supplied
+    assert is_well_supplied(WINDOW, {bytes([n]): WAITING for n in demanded}) is is_supplied
 
 
 def test_a_dataset_that_takes_a_forced_name_has_the_later_force() -> None:

@@ -18,7 +18,7 @@ from controlplane.core.model.revisions import Revision
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Task, Trace
-from controlplane.core.plan import EXACT, RECENT, Commit, Compute, Decision, Learn, Plan, RunChecks, Step, Sync, plan
+from controlplane.core.plan import EXACT, RECENT, Commit, Compute, Decision, Learn, Plan, RunChecks, Sync, plan
 from controlplane.core.schema.schemas import parse_ddl
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import Content, fragment_id
@@ -62,7 +62,7 @@ class Facts:
     def apply(self, *texts: str, file: str = "/a.yaml") -> None:
         """These blueprints, and no others."""
         revisions = [Revision(BRANCH, _name(text), 1, text, {}, file, {}, "", "", 0.0) for text in texts]
-        self.desired = compile_revisions(revisions)
+        self.desired = compile_revisions(revisions).require()
 
     def list(self, files: Mapping[str, str], dataset: str) -> None:
         """Its location holds these files; each is a partition by its name, and has a version."""
@@ -137,7 +137,7 @@ class Facts:
                 self.memos.update(notes)
             case Sync(target=target):
                 self.targets[dataset] = target
-        for task in tasks_of(step):
+        for task in step.tasks:
             self.queue.setdefault(task.key, task)
 
     def _commit(self, dataset: str, step: Commit) -> None:
@@ -229,17 +229,6 @@ class Facts:
         return self.forces.get(dataset, 0)
 
 
-def tasks_of(step: Step) -> tuple[Task, ...]:
-    """What a step asks for."""
-    match step:
-        case Compute(tasks=tasks) | RunChecks(tasks=tasks) | Sync(tasks=tasks):
-            return tasks
-        case Learn(task=task):
-            return (task,)
-        case _:
-            return ()
-
-
 def _name(text: str) -> str:
     return text.split("dataflow:")[1].split()[0]
 
@@ -280,7 +269,7 @@ def in_words(facts: Facts, decision: Decision) -> Words:
 def _keys(facts: Facts, decision: Decision) -> Iterator[str]:
     step = decision.step
     if not isinstance(step, Commit):
-        yield from (_of_task(task) for task in tasks_of(step))
+        yield from (_of_task(task) for task in step.tasks)
         return
     if step.entered is None:
         yield "remembered"

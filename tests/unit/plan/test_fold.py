@@ -41,7 +41,7 @@ KEYS = [f"{number:06}" for number in range(MANY)]
 
 
 def desired() -> Desired:
-    return compile_revisions([Revision("main", "a", 1, FLOW, {}, "/a.yaml", {}, "", "", 0.0)])
+    return compile_revisions([Revision("main", "a", 1, FLOW, {}, "/a.yaml", {}, "", "", 0.0)]).require()
 
 
 def entry(key: str, value: int) -> Entry:

@@ -205,7 +205,11 @@ def in_listings(values: Sequence[str], cuts: Sequence[bool], format: str) -> tup
 
 def compiled(uid: str, keys: str = "") -> Source:
     text = f"{{dataflow: f, components: {{t: {{read: {{connector: files, path: /d/*, format: csv{keys}}}}}}}}}"
-    node = compile_revisions([Revision("main", "f", 1, text, {}, "f.yaml", {"t": uid}, "", "", 0.0)]).nodes["f.t"]
+    node = (
+        compile_revisions([Revision("main", "f", 1, text, {}, "f.yaml", {"t": uid}, "", "", 0.0)])
+        .require()
+        .nodes["f.t"]
+    )
     assert isinstance(node, Source)
     return node
 

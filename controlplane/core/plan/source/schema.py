@@ -368,7 +368,9 @@ def _infer(case: ReadCase, parts: Parts, pending: Keys) -> Deciding[Schema | Dec
     status, error = windows.learning(task, (yield from lookups.tasks([key])))
     keys = listed(sorted(parts))
     item = Item(node.dataset, "compute", "missing", False, keys.count, keys)
-    return Decision(node.dataset, status, Learn(task, job), (item,), "schema inference", error=error, pending=pending)
+    return Decision(
+        node.dataset, status, Learn((task,), job), (item,), "schema inference", error=error, pending=pending
+    )
 
 
 # --- errors ---------------------------------------------------------------------------------------

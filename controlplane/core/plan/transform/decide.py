@@ -224,7 +224,7 @@ def _analyse(case: Case, key: bytes, build: bytes | None) -> Deciding[Decision]:
     status, error = windows.learning(task, queued)
     items = yield from _work_after(case, build)
     pending = union(item.keys for item in items)
-    return Decision(dataset, status, Learn(task, job), items, "analysis", error=error, pending=pending)
+    return Decision(dataset, status, Learn((task,), job), items, "analysis", error=error, pending=pending)
 
 
 def _work_after(case: Case, build: bytes | None) -> Deciding[tuple[Item, ...]]:

@@ -284,7 +284,7 @@ def analyse(following: PartialsFollowing) -> Deciding[Decision | None]:
     status, error = windows.learning(task, queued)
     if error is not None:
         return None
-    return replace(compute(following), status=status, step=Learn(task, job), reason="analysis")
+    return replace(compute(following), status=status, step=Learn((task,), job), reason="analysis")
 
 
 def schema_of(following: PartialsFollowing) -> Deciding[Schema]:
