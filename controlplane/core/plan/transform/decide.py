@@ -281,10 +281,10 @@ def _index(case: Case, lagging: KeyIndex) -> Deciding[Decision]:
     """Ask for what an index lacks. Which partitions of the output follow from it is not known yet."""
     missing = union([lacking(case.nodes, root) for root in (case.root, *(i.root for i in case.parted))])
     keys = _or_whole(missing)
-    item = item_of(case, "compute", lagging.missing, keys)
-    item = uncertain(item, "once it is known which keys the changed partitions have")
+    work = item_of(case, "compute", lagging.missing, keys)
+    work = uncertain(work, "once it is known which keys the changed partitions have")
     building = None
     if lagging.is_windowed:
         root = yield from still_right(case)
         building = half_built(case, root, None)
-    return lagging.request(item, building)
+    return lagging.request(work, building)

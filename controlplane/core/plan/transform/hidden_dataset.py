@@ -92,15 +92,15 @@ class Hidden(ABC, Generic[Result]):
 
     @abstractmethod
     def changes(self) -> Deciding[Iterable[tree.EntryChange]]:
-        """How the input differs from what is done. Sets `count`."""
+        """How the input differs from the part that the trees reflect. Sets `count`."""
 
     @abstractmethod
-    def task(self, entry: tree.Entry, job: bytes) -> Task | None:
+    def task(self, partition: tree.Entry, job: bytes) -> Task | None:
         """The task that gives a partition's result; None where none is needed."""
 
     @abstractmethod
     def edit(self, changes: Sequence[tree.EntryChange], results: Results[Result]) -> Deciding[None]:
-        """Take these changes into the trees. `results` has those of all present entries that need one, and of former
+        """Take these changes into the trees. `results` has those of all present partitions that need one, and of former
         ones as far as memory has them."""
 
     @property
@@ -133,12 +133,12 @@ class Hidden(ABC, Generic[Result]):
     def _take(self, chunk: Sequence[tree.EntryChange]) -> Deciding[None]:
         job = ids.job_id(self.job)
         tasks: dict[tree.Entry | None, Task] = {}
-        for entry in chain.from_iterable((change.before, change.after) for change in chunk):
-            task = self.task(entry, job) if entry else None
+        for partition in chain.from_iterable((change.before, change.after) for change in chunk):
+            task = self.task(partition, job) if partition else None
             if task is not None:
-                tasks[entry] = task
+                tasks[partition] = task
         remembered = yield from self.memory([task.key for task in tasks.values()])
-        results = {entry: remembered[task.key] for entry, task in tasks.items() if task.key in remembered}
+        results = {of: remembered[task.key] for of, task in tasks.items() if task.key in remembered}
         missing = {c.key: tasks[c.after] for c in chunk if c.after in tasks and c.after not in results}
         if missing:
             yield from self.window.lack(missing)
@@ -146,9 +146,9 @@ class Hidden(ABC, Generic[Result]):
         if ready:
             yield from self.edit(ready, results)
 
-    def request(self, item: Item, building: PartialState | None) -> Decision:
-        """Ask for the missing tasks. `item` is the work that follows, as far as it is known."""
-        decision = Decision(self.case.node.dataset, "stale", items=(item,), pending=item.keys)
+    def request(self, work: Item, building: PartialState | None) -> Decision:
+        """Ask for the missing tasks. `work` is all that is to be done for the output, as far as it is known."""
+        decision = Decision(self.case.node.dataset, "stale", items=(work,), pending=work.keys)
         if self.limit == 0:
             return decision
         return windows.computing(decision, self.window, self.job, building)

@@ -99,19 +99,19 @@ class KeyIndex(Hidden[Memo]):
         self.count = len(changes)
         return changes
 
-    def task(self, entry: tree.Entry, job: bytes) -> Task | None:
-        if not entry.content.rows:
+    def task(self, partition: tree.Entry, job: bytes) -> Task | None:
+        if not partition.content.rows:
             return None
         node, of = self.case.node, self.case.node.component
-        spec: FragmentsSpec = {"slots": {"": [entry.fragment.hex()]}}
+        spec: FragmentsSpec = {"slots": {"": [partition.fragment.hex()]}}
         return Task(
-            ids.index_key(self.mark, entry.content),
+            ids.index_key(self.mark, partition.content),
             "index",
             node.dataset,
-            partition=entry.key,
+            partition=partition.key,
             job=job,
             spec=spec,
-            size_bytes=entry.content.rows * ROW_COST,
+            size_bytes=partition.content.rows * ROW_COST,
             priority=of.priority,
             size=of.resources,
         )

@@ -81,12 +81,12 @@ class Partials(Hidden[Trace]):
             for key, entry in tree.lookup(self.case.nodes, self.read.of.root, chunk).items():
                 yield tree.EntryChange(key, None, entry)
 
-    def task(self, entry: tree.Entry, job: bytes) -> Task:
+    def task(self, partition: tree.Entry, job: bytes) -> Task:
         slot = self.read.slot.name
-        key = task_key(self.mark, {slot: slot_id(entry.content, self.read.schema)})
-        spec: FragmentsSpec = {"slots": {slot: [entry.fragment.hex()]}}
+        key = task_key(self.mark, {slot: slot_id(partition.content, self.read.schema)})
+        spec: FragmentsSpec = {"slots": {slot: [partition.fragment.hex()]}}
         is_batched = self.query.split.labelled is not None
-        return node_task(self.case.node, key, job, spec, entry.content.rows, entry.key, is_batched=is_batched)
+        return node_task(self.case.node, key, job, spec, partition.content.rows, partition.key, is_batched=is_batched)
 
     def edit(self, changes: Sequence[tree.EntryChange], results: Results[Trace]) -> Deciding[None]:
         window = windows.Window({c.key: (results[c.after].task, results[c.after]) for c in changes})
