@@ -92,7 +92,6 @@ def _level(merging: Merging) -> Deciding[None]:
     """The merges of the leaves, if memory has all of them, take the place of the root."""
     leaves = dict(tree.leaf_totals(merging.nodes, merging.root))
     several = [last for last, totals in leaves.items() if totals.partitions > 1]
-
     job, logic = ids.job_id(merging.job), _logic(merging)
 
     def tasks(lasts: Sequence[str]) -> Deciding[dict[str, Task]]:
