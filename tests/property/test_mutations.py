@@ -19,7 +19,8 @@ from controlplane.core.plan import lookups, salts, sink
 from controlplane.core.plan.source import decide as source
 from controlplane.core.plan.transform import decide as transform
 from controlplane.core.plan.transform import extent as extents
-from controlplane.core.plan.transform import fold, inputs, key_index, tasks
+from controlplane.core.plan.transform import fold, inputs, tasks
+from controlplane.core.plan.transform.key_index import KeyIndex
 from controlplane.core.sql import keyed
 from controlplane.core.tree import EMPTY_ROOT
 from controlplane.operations.planning.snapshot import StoreSnapshot
@@ -185,18 +186,21 @@ def finished_work_of_the_dead_is_thrown_away() -> Patch:
 
 @mutation("calm")
 def indexes_keep_what_a_partition_held_before() -> Patch:
-    return key_index, "_before", lambda found, change, memos: ()
+    return KeyIndex, "_before", lambda self, change, answers: ()
 
 
 @mutation("calm")
 def indexes_are_not_updated() -> Patch:
-    right = key_index._edited
+    right = KeyIndex.edit
 
-    def edited(found: Any, changes: Any, memos: Any) -> Any:
-        after = yield from right(found, changes, memos)
-        return after if found.index.done == EMPTY_ROOT else replace(found.index, done=after.done)
+    def edit(self: Any, changes: Any, results: Any) -> Any:
+        before = dict(self.trees)
+        yield from right(self, changes, results)
+        slot = self.read.slot.name
+        if before[slot].root != EMPTY_ROOT:
+            self.trees = before | {slot: self.trees[slot]}
 
-    return key_index, "_edited", edited
+    return KeyIndex, "edit", edit
 
 
 @mutation("calm")

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Slot, Source, Transform
 from controlplane.core.errors import CorruptNode
-from controlplane.core.model.states import LOST, Cause, State
+from controlplane.core.model.states import LOST, PAIRS, Cause, State
 from controlplane.core.plan import salts
 from controlplane.core.plan.keys import Keys, lacking, listed
 from controlplane.core.tree import NodeStore
@@ -179,7 +179,7 @@ def read_of(nodes: NodeStore, state: State, slot: Slot, partitions: Partitions) 
         return None
     if slot.mode == "each":
         return partitions
-    pairs = state.inputs.get(f"{slot.name}/pairs")
+    pairs = state.inputs.get(slot.name + PAIRS)
     if pairs is None:
         return None
     try:

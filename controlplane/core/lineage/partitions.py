@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Desired
-from controlplane.core.model.states import State
+from controlplane.core.model.states import PAIRS, State
 from dataplane.contract.jobs import Mode
 from dataplane.contract.keys import pair_key
 
@@ -94,7 +94,7 @@ def _by_slot(desired: Desired, nodes: tree.NodeStore, state: State, keys: Keys) 
         consumed = state.inputs.get(slot.name)
         if consumed is None:
             continue
-        pairs = state.inputs.get(f"{slot.name}/pairs")
+        pairs = state.inputs.get(slot.name + PAIRS)
         if slot.mode == "each" and read is not None:
             there = tree.lookup(nodes, consumed.root, sorted(read))
             yield slot.name, slot.dataset, _Demand("each", consumed.root, frozenset(there))
@@ -177,7 +177,7 @@ def _holding(
         if slot.dataset not in held:
             continue
         first = first or slot.mode
-        keys, pairs = held[slot.dataset], state.inputs.get(f"{slot.name}/pairs")
+        keys, pairs = held[slot.dataset], state.inputs.get(slot.name + PAIRS)
         if keys is None or slot.mode == "all" or (slot.mode == "by" and pairs is None):
             return slot.mode, None
         made = keys if pairs is None else _keys_in(nodes, pairs.root, keys)

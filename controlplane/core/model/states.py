@@ -14,6 +14,7 @@ Cause: TypeAlias = Literal[
 ]  # fmt: skip
 
 
+KEYS, PAIRS, PARTS, PARTED = "/keys", "/pairs", "/parts", "/parted"  # end names of inputs: trees of hidden datasets
 LOST = bytes(32)  # stands for the code of a state some of whose files are gone: all of it is looked at again
 
 

@@ -116,7 +116,7 @@ def _target(planning: Planning, node: Sink, state: State) -> Target:
         return Target(planning.branch, node.dataset, identity, tree.EMPTY_ROOT, 0, order=node.since)
     if target.identity == identity:
         return target
-    return replace(anew(planning.world.nodes, target), identity=identity)
+    return replace(anew(planning.nodes, target), identity=identity)
 
 
 def anew(nodes: tree.NodeStore, target: Target) -> Target:
@@ -178,7 +178,7 @@ def _sync(
     keys = [change.key for change in changes]
     yield from lookups.nodes([(target.root, keys)])
     if tasks:
-        moved = replace(ordered, root=tree.edit(planning.world.nodes, target.root, _void(keys)))
+        moved = replace(ordered, root=tree.edit(planning.nodes, target.root, _void(keys)))
     else:
         moved = replace(ordered, generation=state.generation)  # all is written: the copy is at this generation
     items: tuple[Item, ...] = ()

@@ -237,6 +237,10 @@ class Planning:
     holds: Mapping[str, Hold] = field(default_factory=dict)
     behind_holds: frozenset[str] = frozenset()  # held datasets, and all downstream of them
 
+    @property
+    def nodes(self) -> tree.NodeStore:
+        return self.world.nodes
+
     def state(self, dataset: str) -> State | None:
         """The dataset's state as it will be once the decisions so far are carried out."""
         if dataset not in self.states:
@@ -276,7 +280,7 @@ def next_state(
 ) -> State:
     """What the node has come to: its generation counts up only if readers see something else than before, be it other
     files of the same rows where some were lost."""
-    before, totals = planning.state(node.dataset), tree.totals(planning.world.nodes, root)
+    before, totals = planning.state(node.dataset), tree.totals(planning.nodes, root)
     is_same = before is not None and before.root == root and before.schema == schema and before.logic != LOST
     return State(
         branch=planning.branch,

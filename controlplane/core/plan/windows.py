@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from controlplane.core import tree
 from controlplane.core.model.jobs import StoredJob
@@ -24,6 +24,7 @@ CHUNK = 5_000
 CHUNKS = 40  # that one pass looks at, at most
 UNDER_WAY = ("queued", "running")
 
+T = TypeVar("T")
 TasksOf = Callable[[Sequence[str]], Deciding[dict[str, Task]]]
 Hits: TypeAlias = dict[str, tuple[bytes, Trace]]  # partition -> its task and trace
 Elsewhere = Callable[[Mapping[str, Task]], Deciding[tuple[Hits, dict[str, Task]]]]  # for tasks without an own trace
@@ -99,16 +100,28 @@ def look(
 ) -> Deciding[Window]:
     """Look partitions up in memory until `limit` tasks are open. `elsewhere`: looks for results of tasks that memory
     does not have, and may put other tasks in their place."""
-    window, rest = Window(output=output), iter(keys)
-    for _ in range(CHUNKS):
-        chunk = list(islice(rest, CHUNK))
-        if not chunk:
-            return window
+    window = Window(output=output)
+
+    def take(chunk: Sequence[str]) -> Deciding[None]:
         yield from _look(window, (yield from tasks_of(chunk)), elsewhere)
+
+    yield from walk(window, keys, limit, take)
+    return window
+
+
+def walk(
+    window: Window, items: Iterable[T], limit: int, take: Callable[[Sequence[T]], Deciding[None]], size: int = CHUNK
+) -> Deciding[None]:
+    """`take` in chunks of `size` items, until `limit` tasks of the window are open."""
+    rest = iter(items)
+    for _ in range(CHUNKS):
+        chunk = list(islice(rest, size))
+        if not chunk:
+            return
+        yield from take(chunk)
         if window.open >= limit:
             break
     window.is_whole = next(rest, None) is None
-    return window
 
 
 def _look(window: Window, tasks: Mapping[str, Task], elsewhere: Elsewhere | None) -> Deciding[None]:
@@ -136,8 +149,7 @@ def limit(planning: Planning, count: int) -> int:
 def hole_keys(planning: Planning, roots: Sequence[bytes], have: bytes, count: int) -> Deciding[Iterable[str]]:
     """The keys of the trees of `roots` that `have` lacks, in order; a few are read together with those of others."""
     if count > planning.exact:
-        nodes = planning.world.nodes
-        return union(Keys((), {(root, have): (root, have)}, count) for root in roots).read(nodes)
+        return union(Keys((), {(root, have): (root, have)}, count) for root in roots).read(planning.nodes)
     several = yield from lookups.missing_keys([(have, root) for root in roots])
     return sorted(set(chain.from_iterable(several)))
 
@@ -151,7 +163,7 @@ def edited(planning: Planning, base: bytes, window: Window, removed: Iterable[st
         return base
     keys = sorted(edits)
     yield from lookups.nodes([(base, keys)])
-    return tree.edit(planning.world.nodes, base, [(key, edits[key]) for key in keys])
+    return tree.edit(planning.nodes, base, [(key, edits[key]) for key in keys])
 
 
 def entering(planning: Planning, base: bytes, window: Window) -> Deciding[dict[str, bytes]]:
@@ -162,7 +174,7 @@ def entering(planning: Planning, base: bytes, window: Window) -> Deciding[dict[s
     entries = window.entries
     keys = sorted(entries)
     yield from lookups.nodes([(base, keys)])
-    present = tree.lookup(planning.world.nodes, base, keys)
+    present = tree.lookup(planning.nodes, base, keys)
     entered: dict[str, bytes] = {}
     for key, (task, entry) in entries.items():
         before = present.get(key)
@@ -195,8 +207,9 @@ def _status(window: Window) -> Status:
     return "stale"
 
 
-def learning(task: Task, queued: Mapping[bytes, Task]) -> tuple[Status, TaskError | None]:
+def learning(task: Task) -> Deciding[tuple[Status, TaskError | None]]:
     """How the question that `task` answers stands."""
+    queued = yield from lookups.tasks([task.key])
     queued_task = queued.get(task.key)
     if queued_task is None:
         return "stale", None

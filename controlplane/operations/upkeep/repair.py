@@ -17,8 +17,7 @@ from controlplane.core import tree
 from controlplane.core.errors import CorruptNode, StaleState
 from controlplane.core.model.events import Event
 from controlplane.core.model.retention import Files
-from controlplane.core.model.states import LOST, PartialState, State
-from controlplane.core.plan.transform import partials
+from controlplane.core.model.states import LOST, PARTED, PARTS, PartialState, State
 from controlplane.operations.projections import compaction
 from controlplane.operations.upkeep.fsck import RowCheck, lost_files
 from controlplane.operations.upkeep.pointers import branches
@@ -142,7 +141,7 @@ def _holders(tx: Tx) -> _Holders | None:
 def _roots(state: State) -> Iterator[bytes]:
     """Roots of trees that name fragments of the dataset, or its own partial results."""
     yield state.root
-    yield from (consumed.root for name, consumed in state.inputs.items() if name.endswith(partials.PARTS))
+    yield from (consumed.root for name, consumed in state.inputs.items() if name.endswith(PARTS))
 
 
 def _given_up(tx: Tx, roots: Iterable[bytes]) -> Lost:
@@ -189,7 +188,7 @@ def _pieces(keys: Sequence[T]) -> Iterator[Sequence[T]]:
 def _commit_lost(tx: Tx, state: State) -> bool:
     """Commit a next state with the same rows and no code: so whatever is planned, it is not up to date. False where
     another commit was faster."""
-    inputs = {name: consumed for name, consumed in state.inputs.items() if not name.endswith(partials.NAMES)}
+    inputs = {name: consumed for name, consumed in state.inputs.items() if not name.endswith((PARTS, PARTED))}
     try:
         after = replace(state, seq=state.seq + 1, logic=LOST, lineage=LOST, inputs=inputs, cause="lost", at=tx.now())
         tx.states.commit(after, state.seq)

@@ -62,7 +62,7 @@ def gate_on_checks(planning: Planning, node: Source | Transform, decision: Decis
     rows = _rows_of(planning, node, decision)
     if rows is None:
         return decision
-    _, memos = yield from lookups.remembered([], _first_keys(rows, decision))
+    memos = yield from lookups.memos(_first_keys(rows, decision))
     progress = _Progress()
     answers = yield from _answers(rows, memos, progress)
     if progress.tasks or not progress.is_whole:
@@ -236,7 +236,7 @@ def _unique(rows: _Rows, check: Check, memos: Memos, progress: _Progress) -> Che
 
 
 def _unique_key(rows: _Rows, check: Check) -> bytes:
-    content = tree.totals(rows.planning.world.nodes, rows.state.root).content
+    content = tree.totals(rows.planning.nodes, rows.state.root).content
     return part_key(check, slot_id(content, rows.schema(check)))
 
 
@@ -308,7 +308,7 @@ def _by_difference(rows: _Rows, differences: Sequence[_Difference], progress: _P
         keys = _part_keys(rows, difference.check, _entries(changes_of[difference.root]))
         keys_of[difference.check.name] = keys
         memo_keys.update(keys.values())
-    _, memos = yield from lookups.remembered([], list(memo_keys))
+    memos = yield from lookups.memos(list(memo_keys))
     answers: Answers = {}
     for difference in differences:
         keys, changes = keys_of[difference.check.name], changes_of[difference.root]
@@ -370,7 +370,7 @@ def _further(
         chunk = list(islice(entries, windows.CHUNK))
         is_last = len(chunk) < windows.CHUNK
         keys = _part_keys(rows, check, chunk)
-        _, memos = yield from lookups.remembered([], list(keys.values()))
+        memos = yield from lookups.memos(list(keys.values()))
         missing = _missing(chunk, keys, memos)
         _ask_parts(rows, check, missing, keys, progress)
         # The answer is that of all partitions up to a key: it ends before the first that is missing.
@@ -391,7 +391,7 @@ def _of_parts(entries: Iterable[tree.Entry], keys: Mapping[tree.Entry, bytes], m
 def _entries_after(rows: _Rows, start: CheckFinding | None) -> Iterator[tree.Entry]:
     """The partitions that are not in an answer yet."""
     last = start.get("after") if start else None
-    for entry in tree.scan(rows.planning.world.nodes, rows.state.root, last or ""):
+    for entry in tree.scan(rows.planning.nodes, rows.state.root, last or ""):
         if entry.key != last:
             yield entry
 
@@ -458,7 +458,7 @@ def _waiting(rows: _Rows, progress: _Progress, decision: Decision) -> Deciding[D
 def _partitions(rows: _Rows, progress: _Progress) -> Keys:
     if progress.is_whole:
         return listed(sorted({task.partition for task in progress.tasks.values()}))
-    return lacking(rows.planning.world.nodes, rows.state.root)
+    return lacking(rows.planning.nodes, rows.state.root)
 
 
 def _judged(rows: _Rows, answers: Answers, notes: Memos, memos: Memos, decision: Decision) -> Decision:

@@ -87,7 +87,7 @@ def _is_there(case: ReadCase, newest: bytes) -> Deciding[bool]:
     [later] = yield from lookups.diffs([(case.objects, newest)])
     others = [c.key for c in later if c.before is not None]
     yield from lookups.nodes([(root, others) for root in (before, case.objects)])
-    nodes = case.planning.world.nodes
+    nodes = case.planning.nodes
     return tree.lookup(nodes, before, others) == tree.lookup(nodes, case.objects, others)
 
 
@@ -185,7 +185,7 @@ def _as_grown(case: ReadCase, schema: Schema) -> Schema:
 def _adopt(case: ReadCase, pin: Pin | None, root: bytes, schema: Schema, build: bytes) -> Deciding[Decision]:
     """The whole output is known: a pointer moves."""
     yield from lookups.nodes([(root, ())])
-    keys = lacking(case.planning.world.nodes, root) if root != case.root else Keys()
+    keys = lacking(case.planning.nodes, root) if root != case.root else Keys()
     named = [s for s in types(schema) if not s.startswith("_source_")] if case.node.read.metadata else None
     own = schema if named is None else select_columns(schema, named)
     history = pin.history if pin else ColumnHistory({})  # all columns are declared
@@ -203,7 +203,7 @@ def _extent(case: ReadCase) -> Deciding[ReadExtent]:
     building = case.planning.building(case.node.dataset)
     if building is not None and building.lineage == case.node.lineage and _is_same_salt(case, building):
         extent = yield from _holes(case, (yield from _carried(case, building)))
-        return replace(extent, described=lacking(case.planning.world.nodes, case.objects), written=building.schema)
+        return replace(extent, described=lacking(case.planning.nodes, case.objects), written=building.schema)
     if case.is_full:
         return (yield from _holes(case, tree.EMPTY_ROOT))
     assert case.state is not None
@@ -212,7 +212,7 @@ def _extent(case: ReadCase) -> Deciding[ReadExtent]:
     removed = tuple(c.key for c in changes if c.after is None)
     base = case.root
     if len(present) > case.planning.exact:
-        base = tree.edit(case.planning.world.nodes, base, [(c.key, None) for c in changes])
+        base = tree.edit(case.planning.nodes, base, [(c.key, None) for c in changes])
     return (
         yield from _with_parts(
             case,
@@ -239,12 +239,12 @@ def _carried(case: ReadCase, building: PartialState) -> Deciding[bytes]:
     [changes] = yield from lookups.diffs([(building.inputs["objects"].root, case.objects)])
     changed_keys = [c.key for c in changes if c.before is not None]
     yield from lookups.nodes([(building.root, changed_keys)])
-    return tree.edit(case.planning.world.nodes, building.root, [(key, None) for key in changed_keys])
+    return tree.edit(case.planning.nodes, building.root, [(key, None) for key in changed_keys])
 
 
 def _holes(case: ReadCase, base: bytes) -> Deciding[ReadExtent]:
     """All partitions of the listing that `base` lacks."""
-    missing = lacking(case.planning.world.nodes, case.objects, base)
+    missing = lacking(case.planning.nodes, case.objects, base)
     keys = yield from windows.hole_keys(case.planning, [case.objects], base, missing.count)
     if isinstance(keys, list):
         missing = listed(keys)

@@ -53,7 +53,7 @@ class Earlier:
         if not looks:
             return {}, dict(missing)
         keys = [look.key for look in looks.values()]
-        _, memos = yield from lookups.remembered([], keys)
+        memos = yield from lookups.memos(keys)
         queued = yield from lookups.tasks([key for key in keys if key not in memos])
         failed = {key for key, task in queued.items() if task.state == "failed"}  # parsing will say why
         hits: Hits = {}

@@ -30,7 +30,7 @@ def decide(planning: Planning, node: Source) -> Deciding[Decision]:
     if listing is None or listing.root is None:
         return _unknown(node, listing)
     key = ids.feed_columns_key(node.listing)
-    _, memos = yield from lookups.remembered([], [key])
+    memos = yield from lookups.memos([key])
     schema = known_schema_in(memos[key])
     consumed = Consumed("", listing.root, schema_id(schema))
     if state is not None and state.logic == LOST:
@@ -60,7 +60,7 @@ def _unknown(node: Source, listing: Listing | None) -> Decision:
 
 def _lost(planning: Planning, root: bytes) -> Deciding[list[str]]:
     """The partitions of the offered root whose files are missing."""
-    entries = list(tree.scan(planning.world.nodes, root))
+    entries = list(tree.scan(planning.nodes, root))
     there = yield from lookups.fragments([entry.fragment for entry in entries])
     return [entry.key for entry in entries if entry.fragment not in there or there[entry.fragment].status != "stored"]
 

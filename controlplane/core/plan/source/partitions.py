@@ -83,11 +83,11 @@ def every_part(case: ReadCase, extent: ReadExtent) -> Deciding[Mapping[str, Sour
 
 def all_parts(case: ReadCase) -> Deciding[Mapping[str, SourcePartition]]:
     """All that the listing has."""
-    return (yield from parts_of(case, lacking(case.planning.world.nodes, case.objects)))
+    return (yield from parts_of(case, lacking(case.planning.nodes, case.objects)))
 
 
 def parts_of(case: ReadCase, names: Keys) -> Deciding[Mapping[str, SourcePartition]]:
-    return (yield from parts_at(case, list(names.read(case.planning.world.nodes))))
+    return (yield from parts_at(case, list(names.read(case.planning.nodes))))
 
 
 def parts_at(case: ReadCase, keys: Sequence[str]) -> Deciding[Mapping[str, SourcePartition]]:
@@ -95,7 +95,7 @@ def parts_at(case: ReadCase, keys: Sequence[str]) -> Deciding[Mapping[str, Sourc
     parts = yield from lookups.partitions(case.listing.id, keys)
     if case.objects != case.listing.root:
         yield from lookups.nodes([(case.objects, keys)])
-        listed = tree.lookup(case.planning.world.nodes, case.objects, keys)
+        listed = tree.lookup(case.planning.nodes, case.objects, keys)
         if any(key not in parts or parts[key].source != listed[key].fragment for key in keys):
             raise Gone
     return {key: parts[key] for key in keys}

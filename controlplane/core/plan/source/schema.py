@@ -191,7 +191,7 @@ def fitted(case: ReadCase, extent: ReadExtent, pin: Pin, window: windows.Window)
     drops = connectors.is_files(node.read) and node.read.on_bad_record != "fail"  # there, what does not fit is one
     if not unclaimed or drops:
         return Fitting(schema)
-    _, memos = yield from lookups.remembered([], [t.key for t in unclaimed.values()])
+    memos = yield from lookups.memos([t.key for t in unclaimed.values()])
     schemas = {p: _named(node, schema, known_schema_in(memos[t.key])) for p, t in unclaimed.items() if t.key in memos}
     texts = yield from _texts(case, schemas)
     grown, conflicts = _grown(node, schema, schemas, texts)
@@ -350,7 +350,7 @@ def _infer(case: ReadCase, parts: Parts, pending: Keys) -> Deciding[Schema | Dec
     options = dict(node.read.options)
     sources = [p.source for p in parts.values()] or [node.listing]
     key = ids.inference_key(node.read.format, options, node.timezone, sources)
-    _, memos = yield from lookups.remembered([], [key])
+    memos = yield from lookups.memos([key])
     if key in memos:
         return known_schema_in(memos[key])
     reading = connectors.reading_job(node.read, node.location)
@@ -365,7 +365,7 @@ def _infer(case: ReadCase, parts: Parts, pending: Keys) -> Deciding[Schema | Dec
         spec,
         placement=placement_of("infer", node.read.connector),
     )
-    status, error = windows.learning(task, (yield from lookups.tasks([key])))
+    status, error = yield from windows.learning(task)
     keys = listed(sorted(parts))
     item = Item(node.dataset, "compute", "missing", False, keys.count, keys)
     return Decision(

@@ -40,6 +40,10 @@ class Case:
         return {i.slot.name: i.schema for i in self.inputs}
 
     @property
+    def nodes(self) -> tree.NodeStore:
+        return self.planning.nodes
+
+    @property
     def root(self) -> bytes:
         """The root of the present output."""
         return self.state.root if self.state else tree.EMPTY_ROOT

@@ -68,7 +68,7 @@ def decide(case: Case, schema: Schema | None, build: bytes | None) -> Deciding[D
     # Parts that memory has are remembered with the new state, for the next change.
     parts = yield from partials.follow(case)
     if parts is not None:
-        case = replace(case, parts=partials.remembered(parts))
+        case = replace(case, parts=parts.trees)
     return (yield from commit(case, extent, window, schema, build))
 
 
@@ -115,9 +115,7 @@ def _missing(
     return (yield from _compute(case, extent, window, before, schema))
 
 
-def _before_merging(
-    parts: partials.PartialsFollowing, job: StoredTransformJob
-) -> Deciding[Decision | StoredTransformJob]:
+def _before_merging(parts: partials.Partials, job: StoredTransformJob) -> Deciding[Decision | StoredTransformJob]:
     """The work to do before the whole can be merged; else the job that merges it, or the plain `job`."""
     if not parts.is_whole:
         return (yield from _missing_parts(parts, job))
@@ -128,9 +126,7 @@ def _before_merging(
     return partials.merge_job(parts, job, merging.schema, merging.root) or job
 
 
-def _missing_parts(
-    parts: partials.PartialsFollowing, job: StoredTransformJob
-) -> Deciding[Decision | StoredTransformJob]:
+def _missing_parts(parts: partials.Partials, job: StoredTransformJob) -> Deciding[Decision | StoredTransformJob]:
     if parts.is_typed:
         return partials.compute(parts)
     # Some types do not come together exactly. So they are asked for first, or parts would be computed in vain.

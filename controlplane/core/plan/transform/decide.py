@@ -41,7 +41,7 @@ from controlplane.core.plan.transform.case import Case, cut, half_built, is_curr
 from controlplane.core.plan.transform.extent import still_right
 from controlplane.core.plan.transform.inputs import Input, after, consistent, not_ready, offers, read
 from controlplane.core.plan.transform.jobs import logic_job
-from controlplane.core.plan.transform.key_index import IndexFollowing, follow, key_fault
+from controlplane.core.plan.transform.key_index import KeyIndex, follow, key_fault
 from controlplane.core.plan.unfinished import Finishing
 from controlplane.core.plan.values import Commit, Decision, Item, Learn, Planning, user_error
 from dataplane.contract.identity import schema_id
@@ -206,7 +206,7 @@ def _adopt(case: Case, root: bytes, schema: Schema, build: bytes) -> Deciding[De
     yield from lookups.nodes([(root, ())])
     keys = Keys()
     if root != case.root:
-        keys = lacking(case.planning.world.nodes, root)
+        keys = lacking(case.nodes, root)
     items = (item_of(case, "adopt", 0, keys),) if keys.count else ()
     adopted = 0 if case.node.output else keys.count  # a second output of tasks counts with the first
     commit = Commit(state_after(case, root, schema), None, adopted, None, build)
@@ -220,8 +220,7 @@ def _analyse(case: Case, key: bytes, build: bytes | None) -> Deciding[Decision]:
     """Ask Spark's analyzer for the schema of the output under these read schemas."""
     dataset, job = case.node.dataset, logic_job(case.node, case.schemas)
     task = Task(key, "analyse", case.node.maker, "", ids.job_id(job), {})
-    queued = yield from lookups.tasks([key])
-    status, error = windows.learning(task, queued)
+    status, error = yield from windows.learning(task)
     items = yield from _work_after(case, build)
     pending = union(item.keys for item in items)
     return Decision(dataset, status, Learn((task,), job), items, "analysis", error=error, pending=pending)
@@ -244,7 +243,7 @@ def _analysed_first(case: Case) -> Item:
 
 def _possible_keys(case: Case) -> Keys:
     """Every partition that the output may have."""
-    nodes = case.planning.world.nodes
+    nodes = case.nodes
     # Of an output by key, those that it has.
     if any(i.slot.mode == "by" for i in case.inputs):
         return _or_whole(lacking(nodes, case.root))
@@ -263,36 +262,29 @@ def _or_whole(keys: Keys) -> Keys:
 # --- key indexes ----------------------------------------------------------------------------------
 
 
-def _with_indexes(case: Case) -> Deciding[tuple[Case, IndexFollowing | None]]:
+def _with_indexes(case: Case) -> Deciding[tuple[Case, KeyIndex | None]]:
     """The case with the indexes of its `by` inputs, and the first of them that does not reflect its input yet."""
-    building = case.planning.building(case.node.dataset)
-    used = [of.inputs for of in (building, case.state) if of is not None]
     inputs: list[Input] = []
-    lagging: IndexFollowing | None = None
+    lagging: KeyIndex | None = None
     for i in case.inputs:
         if i.slot.mode != "by":
             inputs.append(i)
             continue
-        following = yield from follow(case.planning, case.node, i.slot, i.schema, i.of.root, used)
-        inputs.append(replace(i, index=following.index))
-        if lagging is None and not following.is_whole:
-            lagging = following
+        index = yield from follow(case, i)
+        inputs.append(replace(i, index=index.trees))
+        if lagging is None and not index.is_whole:
+            lagging = index
     return replace(case, inputs=tuple(inputs)), lagging
 
 
-def _index(case: Case, lagging: IndexFollowing) -> Deciding[Decision]:
+def _index(case: Case, lagging: KeyIndex) -> Deciding[Decision]:
     """Ask for what an index lacks. Which partitions of the output follow from it is not known yet."""
-    nodes, window = case.planning.world.nodes, lagging.window
-    missing = union([lacking(nodes, root) for root in (case.root, *(i.root for i in case.parted))])
+    missing = union([lacking(case.nodes, root) for root in (case.root, *(i.root for i in case.parted))])
     keys = _or_whole(missing)
-    tasks = len(window.tasks) if window.is_whole else lagging.count
-    item = uncertain(item_of(case, "compute", tasks, keys), "once it is known which keys the changed partitions have")
-    decision = Decision(case.node.dataset, "stale", items=(item,), pending=keys)
-    if windows.limit(case.planning, lagging.count) == 0:
-        return decision  # the tasks are only counted
-    # The index advances over several passes: a partial root remembers how far it is.
+    work = item_of(case, "compute", lagging.missing, keys)
+    work = uncertain(work, "once it is known which keys the changed partitions have")
     building = None
-    if lagging.count > case.planning.exact:
+    if lagging.is_windowed:
         root = yield from still_right(case)
         building = half_built(case, root, None)
-    return windows.computing(decision, window, lagging.job, building)
+    return lagging.request(work, building)

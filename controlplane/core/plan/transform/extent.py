@@ -68,7 +68,7 @@ def _single(case: Case) -> Extent:
     # One task gives all partitions: what it does not give is gone.
     if case.node.key:
         return Extent(tree.EMPTY_ROOT, 1, ("",), listed(("",)))
-    before = [entry.key for entry in tree.scan(case.planning.world.nodes, case.root)]
+    before = [entry.key for entry in tree.scan(case.nodes, case.root)]
     return Extent(case.root, 1, ("",), listed(("",)), tuple(key for key in before if key))
 
 
@@ -89,7 +89,7 @@ def _is_same_input(case: Case, i: Input, used: State | PartialState) -> bool:
         return False
     if i.is_parted:
         return True
-    return tree.totals(case.planning.world.nodes, before.root).content == i.content(case.planning)
+    return tree.totals(case.nodes, before.root).content == i.content(case.planning)
 
 
 def differences(case: Case, used: State | PartialState) -> Deciding[list[tree.EntryChange]]:
@@ -104,7 +104,7 @@ def _changed(case: Case, state: State) -> Deciding[Extent]:
     changes = yield from differences(case, state)
     keys = sorted({change.key for change in changes})
     yield from lookups.nodes([(i.root, keys) for i in case.parted])
-    nodes = case.planning.world.nodes
+    nodes = case.nodes
     present: set[str] = set()
     for i in case.parted:
         present |= tree.lookup(nodes, i.root, keys).keys()
@@ -124,7 +124,7 @@ def carried(case: Case, used: State | PartialState) -> Deciding[bytes]:
     several = len(case.parted) > 1
     changed_keys = sorted({change.key for change in changes if several or change.before is not None})
     yield from lookups.nodes([(used.root, changed_keys)])
-    return _without(case.planning.world.nodes, used.root, changed_keys)
+    return _without(case.nodes, used.root, changed_keys)
 
 
 def _without(nodes: tree.NodeStore, root: bytes, keys: Iterable[str]) -> bytes:
@@ -133,9 +133,8 @@ def _without(nodes: tree.NodeStore, root: bytes, keys: Iterable[str]) -> bytes:
 
 def _holes(case: Case, base: bytes) -> Deciding[Extent]:
     """All keys of the inputs that `base` lacks."""
-    nodes = case.planning.world.nodes
     roots = [i.root for i in case.parted]
-    summary = union(lacking(nodes, root, base) for root in roots)
+    summary = union(lacking(case.nodes, root, base) for root in roots)
     keys = yield from windows.hole_keys(case.planning, roots, base, summary.count)
     if isinstance(keys, list):
         summary = listed(keys)

@@ -88,7 +88,7 @@ class _Chain:
 
     @property
     def nodes(self) -> tree.NodeStore:
-        return self.case.planning.world.nodes
+        return self.case.nodes
 
     @property
     def inputs(self) -> list[bytes]:
@@ -165,7 +165,7 @@ def _first_hole(case: Case, building: PartialState) -> str | None:
 
 
 def _first_missing(case: Case, have: bytes, root: bytes) -> str | None:
-    for change in tree.diff_keys(case.planning.world.nodes, have, root, window=NARROW):
+    for change in tree.diff_keys(case.nodes, have, root, window=NARROW):
         if change.after:
             return change.key
     return None
@@ -297,7 +297,7 @@ def _look(walk: _Walk, key: str, task: Task) -> Deciding[Trace | None]:
     if key not in window.hits:
         return None
     run = ids.run_key(task.key)
-    _, memos = yield from lookups.remembered([], [run])
+    memos = yield from lookups.memos([run])
     if run in memos:
         together = run_in(memos[run])
         traces = yield from lookups.traces(together)
@@ -332,8 +332,7 @@ def _task(chain: _Chain, place: _Place, key: str) -> Task | None:
 
 def _reads(case: Case, key: str) -> tasks.Reads:
     """What the partition reads of the inputs."""
-    nodes = case.planning.world.nodes
-    return {i.slot.name: tree.lookup(nodes, i.root, [key]).get(key) for i in case.parted}
+    return {i.slot.name: tree.lookup(case.nodes, i.root, [key]).get(key) for i in case.parted}
 
 
 def _slots(case: Case, reads: tasks.Reads) -> dict[str, bytes]:

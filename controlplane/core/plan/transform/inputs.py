@@ -20,10 +20,9 @@ from typing import TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Slot, Transform
-from controlplane.core.model.states import Cause, Consumed, PartialState, State
+from controlplane.core.model.states import KEYS, Cause, Consumed, PartialState, State
 from controlplane.core.plan import salts
 from controlplane.core.plan.keys import Keys, lacking, listed, union
-from controlplane.core.plan.transform.key_index import Index
 from controlplane.core.plan.values import RECENT, Decision, Item, Planning, in_words
 from dataplane.contract.identity import Content, schema_id
 from dataplane.contract.schemas import Schema
@@ -47,7 +46,7 @@ class Input:
     schema: Schema
     consumed: Consumed
     pending: Keys | None = None
-    index: Index | None = None  # of a `by` input, once it is known how far it is
+    index: Mapping[str, Consumed] | None = None  # the trees of a `by` input, once it is known how far they are
 
     @property
     def is_parted(self) -> bool:
@@ -58,17 +57,17 @@ class Input:
     def root(self) -> bytes:
         """The root of the tree whose keys are those of output partitions, and whose contents are those of the rows they
         read."""
-        return self.index.keys if self.index else self.of.root
+        return self.index[self.tree_name].root if self.index else self.of.root
 
     @property
     def tree_name(self) -> str:
         """The name under which a state remembers that tree."""
-        return f"{self.slot.name}/keys" if self.slot.mode == "by" else self.slot.name
+        return self.slot.name + KEYS if self.slot.mode == "by" else self.slot.name
 
     @property
-    def remembered(self) -> dict[str, Consumed]:
+    def remembered(self) -> Mapping[str, Consumed]:
         """What a state that is made of it remembers."""
-        return self.index.consumed(self.slot.name, self.consumed) if self.index else {self.slot.name: self.consumed}
+        return self.index or {self.slot.name: self.consumed}
 
     @property
     def is_whole(self) -> bool:
@@ -76,7 +75,7 @@ class Input:
 
     def content(self, planning: Planning) -> Content:
         """The content of the whole input."""
-        return tree.totals(planning.world.nodes, self.of.root).content
+        return tree.totals(planning.nodes, self.of.root).content
 
 
 def read(planning: Planning, node: Transform, offers: Sequence[State | PartialState]) -> tuple[Input, ...]:
@@ -210,7 +209,7 @@ def everything(planning: Planning, dataset: str) -> Keys:
     state = planning.state(dataset)
     if state is None:
         return Keys()
-    return lacking(planning.world.nodes, state.root)
+    return lacking(planning.nodes, state.root)
 
 
 def possible(planning: Planning, node: Transform, keys: Keys) -> Item:

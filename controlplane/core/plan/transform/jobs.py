@@ -12,7 +12,8 @@ from controlplane.core.blueprint import PythonTransform, SqlTransform
 from controlplane.core.compile import fold as folding
 from controlplane.core.compile.checks import drop_job
 from controlplane.core.compile.nodes import Slot, Transform
-from controlplane.core.model.jobs import StoredSqlJob, StoredTransformJob
+from controlplane.core.model.jobs import Spec, StoredSqlJob, StoredTransformJob
+from controlplane.core.model.tasks import Task
 from controlplane.core.plan.transform.key_index import output_parts, slot_parts
 from controlplane.core.plan.values import ROW_COST
 from controlplane.core.sql import Edit
@@ -22,8 +23,22 @@ from dataplane.contract.schemas import Schema
 SINGLE_COST = 8 << 20  # bytes that a task counts for that cannot share a Spark job
 
 
-def cost_of(rows: int, *, is_batched: bool) -> int:
-    return rows * ROW_COST if is_batched else max(rows * ROW_COST, SINGLE_COST)
+def node_task(
+    node: Transform, key: bytes, job: bytes, spec: Spec, rows: int, partition: str, *, is_batched: bool
+) -> Task:
+    """A task of this transform that reads so many rows."""
+    of = node.component
+    return Task(
+        key,
+        "transform",
+        node.maker,
+        partition=partition,
+        job=job,
+        spec=spec,
+        size_bytes=rows * ROW_COST if is_batched else max(rows * ROW_COST, SINGLE_COST),
+        priority=of.priority,
+        size=of.resources,
+    )
 
 
 def logic_job(node: Transform, schemas: Mapping[str, Schema], as_of: float = 0.0) -> AnalyseJob:

@@ -8,77 +8,33 @@ memoised under the content of the partition. Two trees are made from the answers
 
 A `by` input is then planned as an `each` input over `keys`: rows that only moved between partitions leave it as it is.
 Which fragments a task reads is the range of its key in `pairs`, looked up when the task is claimed.
-
-    _changes   partitions in which the input differs from its indexed part (`done`)
-      | by chunks
-    _take      memory has the answers                  -> both trees are edited, and `done` moves on
-               an answer is missing                    -> an index task, up to as many as may be open
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
 
 from controlplane.core import tree
 from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Slot, Transform
 from controlplane.core.compile.sort_by import sort_fault
 from controlplane.core.model.jobs import FragmentsSpec
-from controlplane.core.model.memos import Memos, contents_in
-from controlplane.core.model.states import Consumed
+from controlplane.core.model.memos import Memo, contents_in
+from controlplane.core.model.states import KEYS, PAIRS
 from controlplane.core.model.tasks import Task
 from controlplane.core.partitioning import column_fault, key_parts
-from controlplane.core.plan import lookups, windows
+from controlplane.core.plan import lookups
 from controlplane.core.plan.lookups import Deciding
-from controlplane.core.plan.values import ROW_COST, Planning, user_error
+from controlplane.core.plan.transform.case import Case
+from controlplane.core.plan.transform.hidden_dataset import Hidden, Results
+from controlplane.core.plan.transform.inputs import Input
+from controlplane.core.plan.values import ROW_COST, user_error
 from controlplane.core.schema.schemas import EMPTY_SCHEMA
 from dataplane.contract.identity import EMPTY, Content, fragment_id
 from dataplane.contract.jobs import IndexJob
 from dataplane.contract.keys import KeyPart, pair_key
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema
-
-CHUNK = 500  # partitions whose answers are in memory at a time
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """The indexed part of an input: `done` is the part of it, as a tree, that the other two reflect.
-
-    `mark` names everything but data that the answers depend on.
-    """
-
-    mark: bytes
-    done: bytes = tree.EMPTY_ROOT
-    keys: bytes = tree.EMPTY_ROOT
-    pairs: bytes = tree.EMPTY_ROOT
-
-    def consumed(self, slot: str, read: Consumed) -> dict[str, Consumed]:
-        """What a state or half-built dataset that was made of it remembers, by name."""
-        own = {"keys": self.keys, "pairs": self.pairs}
-        return {slot: replace(read, root=self.done)} | {
-            f"{slot}/{name}": Consumed(read.dataset, root, self.mark) for name, root in own.items()
-        }
-
-
-@dataclass(slots=True)
-class IndexFollowing:
-    """An index on its way to `input_root`. `window` holds the tasks that it misses; `count` partitions differed."""
-
-    planning: Planning
-    node: Transform
-    schema: Schema  # that the input is read with
-    job: IndexJob
-    index: Index
-    input_root: bytes
-    count: int = 0
-    window: windows.Window = field(default_factory=windows.Window)
-
-    @property
-    def is_whole(self) -> bool:
-        return self.index.done == self.input_root
 
 
 def key_fault(node: Transform, slot: Slot, schema: Schema) -> str | None:
@@ -116,188 +72,99 @@ def output_parts(node: Transform) -> list[KeyPart]:
 # --- following the input --------------------------------------------------------------------------
 
 
-def follow(
-    planning: Planning, node: Transform, slot: Slot, schema: Schema, root: bytes, used: Iterable[Mapping[str, Consumed]]
-) -> Deciding[IndexFollowing]:
-    """The index of the input `root` as far as memory has it, from the first of the `used` inputs that has one."""
-    parts = slot_parts(node, slot, schema)
-    timezone = str(node.spark["timezone"])
-    mark = ids.index_id(schema, parts, timezone)
-    index = _first_indexed(used, slot.name, mark) or Index(mark)
-    job: IndexJob = {"schema": schema, "key": parts, "timezone": timezone}
-    following = IndexFollowing(planning, node, schema, job, index, root)
-    if not following.is_whole:
-        yield from _advance(following)
-    return following
+def follow(case: Case, read: Input) -> Deciding[KeyIndex]:
+    """The index of an input as far as memory has it."""
+    node, schema = case.node, read.schema
+    parts = slot_parts(node, read.slot, schema)
+    job: IndexJob = {"schema": schema, "key": parts, "timezone": str(node.spark["timezone"])}
+    index = KeyIndex(case, read, ids.index_id(schema, parts, job["timezone"]), job, lookups.memos)
+    if index.root(index.DONE) != read.of.root:
+        yield from index.follow()
+    return index
 
 
-def _first_indexed(used: Iterable[Mapping[str, Consumed]], slot: str, mark: bytes) -> Index | None:
-    for inputs in used:
-        indexed = _indexed(inputs, slot, mark)
-        if indexed is not None:
-            return indexed
-    return None
+class KeyIndex(Hidden[Memo]):
+    """The index of an input, on its way to the input's root."""
 
+    TREES = (KEYS, PAIRS)
+    CHUNK = 500
 
-def _indexed(inputs: Mapping[str, Consumed], slot: str, mark: bytes) -> Index | None:
-    """The index that a state or half-built dataset remembers, if it was made in the same way."""
-    keys = inputs.get(f"{slot}/keys")
-    pairs = inputs.get(f"{slot}/pairs")
-    if keys is None or pairs is None or keys.schema != mark:
-        return None
-    return Index(mark, inputs[slot].root, keys.root, pairs.root)
+    def changes(self) -> Deciding[Iterable[tree.EntryChange]]:
+        """The partitions in which the input differs from its indexed part; if they are many, one after the other."""
+        done, root = self.root(self.DONE), self.read.of.root
+        yield from self.compare(done)
+        if self.count > self.case.planning.exact:
+            return tree.diff(self.case.nodes, done, root)
+        [changes] = yield from lookups.diffs([(done, root)])
+        self.count = len(changes)
+        return changes
 
+    def task(self, partition: tree.Entry, job: bytes) -> Task | None:
+        if not partition.content.rows:
+            return None
+        node, of = self.case.node, self.case.node.component
+        spec: FragmentsSpec = {"slots": {"": [partition.fragment.hex()]}}
+        return Task(
+            ids.index_key(self.mark, partition.content),
+            "index",
+            node.dataset,
+            partition=partition.key,
+            job=job,
+            spec=spec,
+            size_bytes=partition.content.rows * ROW_COST,
+            priority=of.priority,
+            size=of.resources,
+        )
 
-def _advance(following: IndexFollowing) -> Deciding[None]:
-    """Take in what memory has, until as many tasks are missing as may be open."""
-    changes = iter((yield from _changes(following)))
-    limit = windows.limit(following.planning, following.count)
-    if limit == 0:
-        following.window.is_whole = False
-        return
-    for _ in range(windows.CHUNKS):
-        chunk = list(islice(changes, CHUNK))
-        if not chunk:
-            return
-        yield from _take(following, chunk)
-        if following.window.open >= limit:
-            break
-    following.window.is_whole = next(changes, None) is None
+    def edit(self, changes: Sequence[tree.EntryChange], results: Results[Memo]) -> Deciding[None]:
+        pairs, moved = self._moved(changes, results)
+        done = {change.key: change.after for change in changes}
+        edited = ((self.DONE, done), (PAIRS, pairs), (KEYS, moved))
+        yield from lookups.nodes([(self.root(name), sorted(edits)) for name, edits in edited])
+        present = tree.lookup(self.case.nodes, self.root(KEYS), moved)
+        sums: dict[str, tree.Entry | None] = {}
+        for key, content in moved.items():
+            if key in present:
+                content = present[key].content.plus(content)
+            sums[key] = _entry(self.read.schema, key, content)
+        self.put({self.DONE: done, PAIRS: pairs, KEYS: sums})
 
+    def _moved(
+        self, changes: Sequence[tree.EntryChange], answers: Results[Memo]
+    ) -> tuple[dict[str, tree.Entry | None], dict[str, Content]]:
+        """Edits of pairs, and by how much the content of each key changes."""
+        pairs: dict[str, tree.Entry | None] = {}
+        moved: dict[str, Content] = {}
+        for change in changes:
+            # First what the partition held is taken away, then what it holds is added.
+            for key, content in self._before(change, answers):
+                pairs[pair_key(key, change.key)] = None
+                moved[key] = moved.get(key, EMPTY).minus(content)
+            after = change.after
+            if after is None or after not in answers:
+                continue
+            for key, content in contents_in(answers[after]):
+                pair = pair_key(key, change.key)
+                pairs[pair] = tree.Entry(pair, after.fragment, content)
+                moved[key] = moved.get(key, EMPTY).plus(content)
+        return pairs, moved
 
-def _changes(following: IndexFollowing) -> Deciding[Iterable[tree.EntryChange]]:
-    """The partitions in which the input differs from its indexed part; if they are many, one after the other."""
-    old, new = following.index.done, following.input_root
-    nodes = following.planning.world.nodes
-    yield from lookups.nodes([(old, ()), (new, ())])
-    following.count = tree.totals(nodes, new).partitions - tree.totals(nodes, old).partitions
-    if following.count > following.planning.exact:
-        return tree.diff(nodes, old, new)
-    [changes] = yield from lookups.diffs([(old, new)])
-    following.count = len(changes)
-    return changes
+    def _before(self, change: tree.EntryChange, answers: Results[Memo]) -> Iterable[tuple[str, Content]]:
+        """The keys that the partition held, with the content of each."""
+        before = change.before
+        if before is None or not before.content.rows:
+            return ()
+        if before in answers:
+            return contents_in(answers[before])
+        return self._searched(change.key)
 
-
-def _take(following: IndexFollowing, chunk: Sequence[tree.EntryChange]) -> Deciding[None]:
-    """Edit the trees by the changes whose answers are known; the other partitions need a task."""
-    keys = _memo_keys(following, chunk)
-    _, memos = yield from lookups.remembered([], list(keys.values()))
-    job = ids.job_id(following.job)
-    missing: dict[str, Task] = {}
-    ready: list[tree.EntryChange] = []
-    for change in chunk:
-        after = change.after
-        # It holds no rows any more, or it is known which keys they have.
-        if after is None or after.content not in keys or keys[after.content] in memos:
-            ready.append(change)
-        else:
-            missing[change.key] = _task(following, job, keys[after.content], after)
-    if missing:
-        yield from following.window.lack(missing)
-    if ready:
-        following.index = yield from _edited(following, ready, memos)
-
-
-def _memo_keys(following: IndexFollowing, chunk: Sequence[tree.EntryChange]) -> dict[Content, bytes]:
-    """The memo keys of the answers, for the former and the new contents of the partitions."""
-    keys: dict[Content, bytes] = {}
-    for change in chunk:
-        for entry in (change.before, change.after):
-            if entry is not None and entry.content.rows:
-                keys[entry.content] = _memo(following, entry)
-    return keys
-
-
-def _memo(following: IndexFollowing, entry: tree.Entry) -> bytes:
-    return ids.index_key(following.index.mark, entry.content)
-
-
-def _task(following: IndexFollowing, job: bytes, key: bytes, entry: tree.Entry) -> Task:
-    node = following.node
-    of = node.component
-    spec: FragmentsSpec = {"slots": {"": [entry.fragment.hex()]}}
-    return Task(
-        key,
-        "index",
-        node.dataset,
-        partition=entry.key,
-        job=job,
-        spec=spec,
-        size_bytes=entry.content.rows * ROW_COST,
-        priority=of.priority,
-        size=of.resources,
-    )
-
-
-# --- the trees ------------------------------------------------------------------------------------
-
-
-def _edited(following: IndexFollowing, changes: Sequence[tree.EntryChange], memos: Memos) -> Deciding[Index]:
-    """The index with these changes of its input taken in."""
-    index, nodes = following.index, following.planning.world.nodes
-    pairs, moved = _moved(following, changes, memos)
-    pair_names, keys = sorted(pairs), sorted(moved)
-    partitions = [change.key for change in changes]
-    yield from lookups.nodes([(index.pairs, pair_names), (index.keys, keys), (index.done, partitions)])
-    present = tree.lookup(nodes, index.keys, keys)
-    sums: list[tuple[str, tree.Entry | None]] = []
-    for key in keys:
-        content = moved[key]
-        if key in present:
-            content = present[key].content.plus(content)
-        sums.append((key, _entry(following.schema, key, content)))
-    return Index(
-        index.mark,
-        tree.edit(nodes, index.done, [(change.key, change.after) for change in changes]),
-        tree.edit(nodes, index.keys, sums),
-        tree.edit(nodes, index.pairs, [(pair, pairs[pair]) for pair in pair_names]),
-    )
-
-
-def _moved(
-    following: IndexFollowing, changes: Sequence[tree.EntryChange], memos: Memos
-) -> tuple[dict[str, tree.Entry | None], dict[str, Content]]:
-    """Edits of pairs, and by how much the content of each key changes."""
-    pairs: dict[str, tree.Entry | None] = {}
-    moved: dict[str, Content] = {}
-    for change in changes:
-        # First what the partition held is taken away, then what it holds is added.
-        for key, content in _before(following, change, memos):
-            pairs[pair_key(key, change.key)] = None
-            moved[key] = moved.get(key, EMPTY).minus(content)
-        for key, content in _held(following, change.after, memos) or ():
-            pair = pair_key(key, change.key)
-            assert change.after is not None
-            pairs[pair] = tree.Entry(pair, change.after.fragment, content)
-            moved[key] = moved.get(key, EMPTY).plus(content)
-    return pairs, moved
-
-
-def _before(following: IndexFollowing, change: tree.EntryChange, memos: Memos) -> Iterable[tuple[str, Content]]:
-    """The keys that the partition held."""
-    remembered = _held(following, change.before, memos)
-    if remembered is not None:
-        return remembered
-    return _searched(following, change.key)
-
-
-def _searched(following: IndexFollowing, partition: str) -> Iterator[tuple[str, Content]]:
-    """The same from the tree of pairs, all of which is read: where the answer is no longer remembered."""
-    end = pair_key("", partition)
-    for entry in tree.scan(following.planning.world.nodes, following.index.pairs):
-        _, _, of = entry.key.partition(" ")
-        if of == partition:
-            yield entry.key.removesuffix(end), entry.content
-
-
-def _held(following: IndexFollowing, entry: tree.Entry | None, memos: Memos) -> list[tuple[str, Content]] | None:
-    """The keys of a partition's rows, with the content of each; None where that is not remembered."""
-    if entry is None or not entry.content.rows:
-        return []
-    memo = memos.get(_memo(following, entry))
-    if memo is None:
-        return None
-    return contents_in(memo)
+    def _searched(self, partition: str) -> Iterator[tuple[str, Content]]:
+        """The same from the tree of pairs, all of which is read: where the answer is no longer remembered."""
+        end = pair_key("", partition)
+        for entry in tree.scan(self.case.nodes, self.root(PAIRS)):
+            _, _, of = entry.key.partition(" ")
+            if of == partition:
+                yield entry.key.removesuffix(end), entry.content
 
 
 def _entry(schema: Schema, key: str, content: Content) -> tree.Entry | None:

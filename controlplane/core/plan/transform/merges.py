@@ -26,8 +26,8 @@ from controlplane.core.plan import salts, windows
 from controlplane.core.plan.keys import listed
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.transform.case import item_of, uncertain
-from controlplane.core.plan.transform.jobs import between_job, cost_of
-from controlplane.core.plan.transform.partials import PartialsFollowing
+from controlplane.core.plan.transform.jobs import between_job, node_task
+from controlplane.core.plan.transform.partials import Partials
 from controlplane.core.plan.values import Decision
 from controlplane.core.sql import PARTS, Unproven
 from dataplane.contract.identity import slot_id, task_key
@@ -40,7 +40,7 @@ AT_A_TIME = 256  # merges that are asked for together: each names all that it re
 class Merging:
     """`root`: the tree of parts that are merged last, once nothing is missing in `window`."""
 
-    following: PartialsFollowing
+    partials: Partials
     schema: Schema
     root: bytes
     between: StoredSqlJob | None = None  # the job of a level; none where all parts are merged at once
@@ -48,7 +48,7 @@ class Merging:
 
     @property
     def nodes(self) -> tree.NodeStore:
-        return self.following.case.planning.world.nodes
+        return self.partials.case.nodes
 
     @property
     def job(self) -> StoredSqlJob:
@@ -66,15 +66,15 @@ class Merging:
         return not self.window.missing
 
 
-def follow(following: PartialsFollowing, schema: Schema) -> Deciding[Merging]:
+def follow(partials: Partials, schema: Schema) -> Deciding[Merging]:
     """From all parts, which have this schema, to as few as are merged at once; up to the first level that lacks any."""
-    merging = Merging(following, schema, following.root)
-    widest = following.case.planning.widest
+    merging = Merging(partials, schema, partials.parts)
+    widest = partials.case.planning.widest
     count = merging.count
     if count <= widest:
         return merging
     try:
-        merging.between = between_job(following.case.node, following.query, schema)
+        merging.between = between_job(partials.case.node, partials.query, schema)
     except Unproven:
         return merging  # all at once
     while count > widest:
@@ -92,10 +92,11 @@ def _level(merging: Merging) -> Deciding[None]:
     """The merges of the leaves, if memory has all of them, take the place of the root."""
     leaves = dict(tree.leaf_totals(merging.nodes, merging.root))
     several = [last for last, totals in leaves.items() if totals.partitions > 1]
+    job, logic = ids.job_id(merging.job), _logic(merging)
 
     def tasks(lasts: Sequence[str]) -> Deciding[dict[str, Task]]:
         yield from ()
-        return _tasks(merging, leaves, lasts)
+        return {last: _task(merging, logic, job, leaves[last]) for last in lasts}
 
     merging.window = yield from windows.look(several, tasks, len(several))
     if merging.is_whole:
@@ -118,36 +119,17 @@ def _merged(merging: Merging, leaves: Mapping[str, tree.Totals]) -> Iterator[tre
 # --- tasks ----------------------------------------------------------------------------------------
 
 
-def _tasks(merging: Merging, leaves: Mapping[str, tree.Totals], lasts: Sequence[str]) -> dict[str, Task]:
-    job = ids.job_id(merging.job)
-    logic = _logic(merging.following, merging.job)
-    return {last: _task(merging, logic, job, leaves[last]) for last in lasts}
-
-
 def _task(merging: Merging, logic: bytes, job: bytes, totals: tree.Totals) -> Task:
     """The task without its inputs: `_with_parts` adds them where the task is requested."""
-    node = merging.following.case.node
-    of = node.component
     key = task_key(logic, {PARTS: slot_id(totals.content, merging.schema)})
-    cost = cost_of(totals.content.rows, is_batched=True)
-    return Task(
-        key,
-        "transform",
-        node.maker,
-        partition="",
-        job=job,
-        spec={},
-        size_bytes=cost,
-        priority=of.priority,
-        size=of.resources,
-    )
+    return node_task(merging.partials.case.node, key, job, {}, totals.content.rows, "", is_batched=True)
 
 
-def _logic(following: PartialsFollowing, job: StoredSqlJob) -> bytes:
-    node = following.case.node
-    salt = salts.of_output(following.case.planning, node)
+def _logic(merging: Merging) -> bytes:
+    case = merging.partials.case
+    salt = salts.of_output(case.planning, case.node)
     others = {"/salt": salt} if salt else {}
-    return ids.part_logic(sql.analyse(job["sql"]).digest, {}, node.spark, node.semantics, others)
+    return ids.part_logic(sql.analyse(merging.job["sql"]).digest, {}, case.node.spark, case.node.semantics, others)
 
 
 def _with_parts(merging: Merging) -> dict[str, Task]:
@@ -168,7 +150,7 @@ def _with_parts(merging: Merging) -> dict[str, Task]:
 
 def compute(merging: Merging) -> Decision:
     """Request the missing merges; levels above, and the task of the whole, come after."""
-    case = merging.following.case
+    case = merging.partials.case
     item = item_of(case, "compute", len(merging.window.tasks) + 1, listed(("",)))
     item = uncertain(item, "further merges follow from what these give")
     decision = Decision(case.node.dataset, "stale", items=(item,), pending=item.keys)

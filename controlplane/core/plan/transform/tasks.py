@@ -8,12 +8,13 @@ from controlplane.core import tree
 from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Transform
 from controlplane.core.model.jobs import FragmentsSpec, StoredTransformJob
+from controlplane.core.model.states import PAIRS
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, salts
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.transform.case import Case
 from controlplane.core.plan.transform.inputs import Input
-from controlplane.core.plan.transform.jobs import cost_of, is_batched, logic_job, with_shared
+from controlplane.core.plan.transform.jobs import is_batched, logic_job, node_task, with_shared
 from dataplane.contract.encoding import Encoded
 from dataplane.contract.identity import EMPTY, slot_id, task_key
 from dataplane.contract.schemas import encoded
@@ -24,7 +25,7 @@ Reads = Mapping[str, tree.Entry | None]  # `each` or `by` slot -> what the parti
 def job_of(case: Case) -> StoredTransformJob:
     logic = logic_job(case.node, case.schemas, case.planning.now)
     job = with_shared(logic, {i.slot.name: i.of.root.hex() for i in case.inputs if not i.is_parted})
-    if pairs := {i.slot.name: i.index.pairs.hex() for i in case.inputs if i.index}:
+    if pairs := {i.slot.name: i.index[i.slot.name + PAIRS].root.hex() for i in case.inputs if i.index}:
         job["pairs"] = pairs
     if case.node.component.profile != "full":
         job["profile"] = case.node.component.profile
@@ -34,8 +35,7 @@ def job_of(case: Case) -> StoredTransformJob:
 def tasks_of(case: Case, job: StoredTransformJob, keys: Sequence[str]) -> Deciding[dict[str, Task]]:
     """The task of each of these partitions; those that wait for an input are left out."""
     yield from lookups.nodes([(i.root, keys) for i in case.parted])
-    nodes = case.planning.world.nodes
-    entries_of = {i.slot.name: tree.lookup(nodes, i.root, keys) for i in case.parted}
+    entries_of = {i.slot.name: tree.lookup(case.nodes, i.root, keys) for i in case.parted}
     waiting = set().union(*(_waiting(case, i, keys) for i in case.parted))
     digest, shared = ids.job_id(job), {i.slot.name: whole_slot(case, i) for i in case.inputs if not i.is_parted}
     schemas = {i.slot.name: encoded(i.schema) for i in case.parted}
@@ -60,7 +60,7 @@ def _waiting(case: Case, i: Input, keys: Sequence[str]) -> set[str]:
     """Those of the keys that a half-built input does not have yet."""
     if i.pending is None:
         return set()
-    nodes = case.planning.world.nodes
+    nodes = case.nodes
     waiting = set(i.pending.listed).intersection(keys)
     for root, have in i.pending.trees.values():
         waiting |= tree.lookup(nodes, root, keys).keys() - tree.lookup(nodes, have, keys).keys()
@@ -87,17 +87,4 @@ def task_of(
     each = (s.name for s in node.slots if s.mode == "each")  # files of the others are found when it is handed out
     spec: FragmentsSpec = {"slots": {name: [e.fragment.hex()] if (e := reads[name]) else [] for name in each}}
     rows = sum(e.content.rows for e in reads.values() if e)
-    cost = cost_of(rows, is_batched=batched)
-    task = task_key(node.task_logic, slots, salt_of(key))
-    of = node.component
-    return Task(
-        task,
-        "transform",
-        node.maker,
-        partition=key,
-        job=job,
-        spec=spec,
-        size_bytes=cost,
-        priority=of.priority,
-        size=of.resources,
-    )
+    return node_task(node, task_key(node.task_logic, slots, salt_of(key)), job, spec, rows, key, is_batched=batched)
