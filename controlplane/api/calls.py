@@ -18,6 +18,7 @@ from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound
 from controlplane.core.model import access
 from controlplane.core.model.branches import MAIN
+from controlplane.core.model.dataset_names import DATAFLOW_NAME, DATASET_NAME
 from controlplane.core.model.json_values import JsonValue
 from controlplane.core.name_redaction import NameRedaction
 from controlplane.core.rights import Permission, may
@@ -25,8 +26,8 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from dataplane.contract.encoding import digest
 
-DATAFLOW = re.compile(r"[a-z][a-z0-9_]{0,199}")
-DATASET = re.compile(r"[a-z][a-z0-9_]{0,199}\.[a-z][a-z0-9_]{0,199}")
+DATAFLOW = re.compile(DATAFLOW_NAME)
+DATASET = re.compile(DATASET_NAME)
 NO_NAME = "there is no {kind} of this name"
 NO_TARGET = "there is no dataflow or dataset of this name"
 ATTEMPT = re.compile(r"[0-9a-f]{32}")

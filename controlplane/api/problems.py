@@ -93,6 +93,11 @@ CODES = {
     500: "internal",
     503: "unavailable",
 }
+JSON_WORDS = {
+    "dataclass_type": "Input should be a valid dictionary or object to extract fields from",
+    "tuple_type": "Input should be a valid list",
+    "unexpected_keyword_argument": "Extra inputs are not permitted",
+}
 log = logs.get("api")
 
 
@@ -195,11 +200,17 @@ def of_no_address(request_id: str) -> JSONResponse:
 def of_invalid(errors: Sequence[Any], request: Request) -> JSONResponse:
     """A request whose parts have the wrong shape; the values themselves are not repeated."""
     typed = _content_type_problem(errors, request)
-    problems = [Problem("", 0, 0, "invalid-request", f"{_place(e['loc'])}: {e['msg']}") for e in errors]
+    problems = [Problem("", 0, 0, "invalid-request", f"{_place(e['loc'])}: {_message(e)}") for e in errors]
     problems = [typed] if typed is not None else problems
     detail = "; ".join(p.message for p in problems[:3])
     value = body(422, "invalid-request", detail, request_id(request), problems)
     return JSONResponse(value, 422, media_type=MEDIA_TYPE)
+
+
+def _message(error: Mapping[str, Any]) -> str:
+    """In words of JSON: a body that is a dataclass is an object, and its tuples are lists."""
+    message: str = JSON_WORDS.get(error["type"], error["msg"])
+    return message.replace("Tuple should", "List should")
 
 
 def _content_type_problem(errors: Sequence[Any], request: Request) -> Problem | None:

@@ -90,9 +90,9 @@ def one(call: Called, branch: Branch) -> Answer[BranchAnswer]:
 
 
 @router.answers(rest.PROTECT_BRANCH, dependencies=auth.needs("admin"))
-def protect(call: Called, branch: Branch, wish: Protection) -> Answer[BranchAnswer]:
+def protect(call: Called, branch: Branch, options: Protection) -> Answer[BranchAnswer]:
     """Whether a branch changes by merges alone."""
-    return answer(branches.protect(call.context, branch, protected=wish.protected))
+    return answer(branches.protect(call.context, branch, protected=options.protected))
 
 
 @router.answers(rest.UPDATE_BRANCH)
@@ -108,15 +108,15 @@ def delete(call: Overriding, branch: Branch) -> Answer[DropBranchAnswer]:
 
 
 @router.answers(rest.MERGE_BRANCH)
-def merge(call: Called, branch: Branch, wish: Merge | None = None) -> Answer[MergeAnswer]:
+def merge(call: Called, branch: Branch, body: Merge | None = None) -> Answer[MergeAnswer]:
     """Bring what was edited in a branch into another one, all or nothing; its results come along."""
-    how = wish or Merge()
+    options = body or Merge()
 
     def work() -> Answer[MergeAnswer]:
-        ready = how.when_ready
-        branch_of(call, how.into)
+        ready = options.when_ready
+        branch_of(call, options.into)
         merged = merging.merge_branch(
-            call.context, branch, how.into, dry_run=how.dry_run, take=how.take, when_ready=ready
+            call.context, branch, options.into, dry_run=options.dry_run, take=options.take, when_ready=ready
         )
         return answer(merged)
 

@@ -18,23 +18,23 @@ from controlplane.core.model import addresses
 from controlplane.core.model.json_values import JsonObject
 from controlplane.core.records import columns as lists
 from controlplane.core.records.formats import MEDIA_TYPES
-from controlplane.operations.inspect import changes as told
-from controlplane.operations.inspect.changes import Changes, ChangesWish
+from controlplane.operations.inspect.changes import Changes, ChangesRequest
+from controlplane.operations.inspect.changes import changes as changes_between
 
 router = auth.router("data", "all")
 ChangeFormat: TypeAlias = Literal["ndjson", "csv", "arrow", "parquet"]
 
 
-def _wish(
+def _selection(
     columns: Annotated[
         list[str] | None, Query(max_length=1_000, description="Names with commas between them; all by default.")
     ] = None,
     where: Annotated[str | None, Query(max_length=20_000, description="A condition on rows, in SQL.")] = None,
-) -> ChangesWish:
-    return ChangesWish(lists.names_of(columns or ()), where)
+) -> ChangesRequest:
+    return ChangesRequest(lists.names_of(columns or ()), where)
 
 
-Wish: TypeAlias = Annotated[ChangesWish, Depends(_wish)]
+Selection: TypeAlias = Annotated[ChangesRequest, Depends(_selection)]
 
 
 def _next(request: Request, since: int) -> list[tuple[str, str]]:
@@ -51,7 +51,7 @@ async def changes(
     format: ChangeFormat,
     since: Annotated[str, Query(max_length=100, description="A generation or a time with its zone; 0: from nothing.")],
     takes: Takes,
-    wish: Wish,
+    selection: Selection,
     until: Annotated[str | None, Query(max_length=100, description="As `since`; the newest by default.")] = None,
 ) -> Response:
     """Rows that were added (`insert`) and removed (`delete`) between two generations, in `_change_type`, with the later
@@ -65,8 +65,8 @@ async def changes(
     def look() -> Changes:
         first = None if since == "0" else addresses.point_of(since)
         last = None if until is None else addresses.point_of(until)
-        return told.changes(
-            call.context, branch, dataset, first, last, rendering=rendering, wish=wish, is_known=is_known
+        return changes_between(
+            call.context, branch, dataset, first, last, rendering=rendering, request=selection, is_known=is_known
         )
 
     row_changes = await to_thread.run_sync(look, limiter=call.services.threads.users)
@@ -86,8 +86,8 @@ async def changes(
         "since": row_changes.since,
         "until": row_changes.until,
         "format": format,
-        "columns": list(wish.columns),
-        "where": wish.where,
+        "columns": list(selection.columns),
+        "where": selection.where,
     }
     await noted(call.services, call.context, "changes", branch, dataset, what)
     pieces = call.services.render_changes(row_changes.wanted)

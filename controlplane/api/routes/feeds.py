@@ -9,11 +9,12 @@ from fastapi import Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
-from controlplane.api.calls import DATASET, Answer, Called, answer, dataset_of
+from controlplane.api.calls import Answer, Called, answer, dataset_of
 from controlplane.core import rest
 from controlplane.core.model.answers.feeds import FeedEntry, FeedsAnswer, OfferedFeedsAnswer
 from controlplane.core.model.feeds import GLOB, NAME
 from controlplane.operations.desired import feeds
+from controlplane.operations.request_body import DatasetName
 
 router = auth.router("admin")
 FeedName = Annotated[str, Path(pattern=f"^{NAME}$")]
@@ -25,7 +26,7 @@ class NewFeed(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
     name: str = Field(pattern=f"^{NAME}$")
-    dataset: str = Field(pattern=f"^{DATASET.pattern}$")
+    dataset: DatasetName
     columns: str | None = Field(None, min_length=1, max_length=100_000)
 
 

@@ -16,6 +16,7 @@ from controlplane.core.model.access import Token
 from controlplane.core.model.answers import NewS3KeyAnswer, S3KeysAnswer
 from controlplane.core.rights import may
 from controlplane.operations.desired import s3_keys
+from controlplane.operations.request_body import Label
 from controlplane.services.s3.register import REGION
 
 router = auth.router("data", "all")
@@ -25,7 +26,7 @@ class NewS3Key(BaseModel):
     """What a key may read, and for how long."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-    name: str = Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")
+    name: Label
     read: list[str] = Field(["main"], min_length=1, max_length=100)
     ttl_s: float | None = Field(None, gt=0, le=10 * 366 * 86400)
 

@@ -15,6 +15,7 @@ from controlplane.core.model.access import Token
 from controlplane.core.model.answers import NewTokenAnswer, TokensAnswer
 from controlplane.core.rights import ROLE_NAME, TokenScope
 from controlplane.operations.desired import namespaces, tokens
+from controlplane.operations.request_body import Label
 
 router = auth.router("admin")
 
@@ -44,7 +45,7 @@ class NewToken(BaseModel):
     caller's, which administrators of the installation may name."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-    name: str = Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")
+    name: Label
     scopes: list[RoleName] = Field(["admin"], min_length=1, max_length=20)
     within: Within = Within()
     namespace: str | None = Field(None, max_length=100)

@@ -38,9 +38,9 @@ class Collection(BaseModel):
 
 
 @router.answers(rest.GC)
-def gc(call: Called, wish: Collection | None = None) -> Answer[CollectAnswer]:
+def gc(call: Called, options: Collection | None = None) -> Answer[CollectAnswer]:
     """Collect now; a running service does it by itself now and then. Answers how many rows of each kind went."""
-    return call.once(lambda: answer(_collect(call, packs=bool(wish and wish.packs))))
+    return call.once(lambda: answer(_collect(call, packs=bool(options and options.packs))))
 
 
 def _collect(call: Call, *, packs: bool) -> CollectAnswer:
@@ -49,15 +49,15 @@ def _collect(call: Call, *, packs: bool) -> CollectAnswer:
 
 
 @router.answers(rest.FSCK)
-def check(call: Called, wish: Check | None = None) -> Answer[FsckAnswer]:
+def check(call: Called, options: Check | None = None) -> Answer[FsckAnswer]:
     """Check that what the database says is so. Changes nothing but what `repair` asks for, and answers what is wrong
     beside that. `complete` is false where more may be wrong."""
-    return call.once(lambda: answer(_checked(call.context, call.services, wish or Check())))
+    return call.once(lambda: answer(_checked(call.context, call.services, options or Check())))
 
 
-def _checked(context: Context, services: Services, wish: Check) -> FsckAnswer:
+def _checked(context: Context, services: Services, options: Check) -> FsckAnswer:
     lake = services.lake
-    reading = RowCheck(services.damages, wish.dataset) if wish.contents else None
-    if not wish.repair:
-        return requests.check_now(context, lake if wish.files else None, reading, types=wish.types)
+    reading = RowCheck(services.damages, options.dataset) if options.contents else None
+    if not options.repair:
+        return requests.check_now(context, lake if options.files else None, reading, types=options.types)
     return requests.repair_now(context, lake, reading)

@@ -24,7 +24,7 @@ from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import NEWEST_EDITION, Revision, in_edition
 from controlplane.core.plan import Plan
-from controlplane.core.review import Wish
+from controlplane.core.review import AnalyseRequest
 from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, drafts, feeds, holds, permits, pins, renaming
@@ -214,14 +214,14 @@ def proposed_sources(ctx: Context, branch: str, sources: Sequence[Source]) -> li
     return edit.sources(edit.flows)
 
 
-def questions(ctx: Context, branch: str, sources: Sequence[Source], looked: str = "") -> tuple[Wish, ...]:
+def questions(ctx: Context, branch: str, sources: Sequence[Source], looked: str = "") -> tuple[AnalyseRequest, ...]:
     """Column analyses that an edit needs from Spark, as far as the columns of its inputs are known: answers lead to
     further questions. Raises InvalidBlueprint."""
     read_drafts = drafts.read(sources)
     with ctx.store.read(ctx.namespace) as tx:
         edit = edit_of(ctx, tx, branch, read_drafts, sources, is_look=True)
         listed = edit.looked(tx, looked, edit.flows)
-        return review.of_edit(tx, branch, edit.before, edit.proposed, looked=listed).wishes
+        return review.of_edit(tx, branch, edit.before, edit.proposed, looked=listed).requests
 
 
 @dataclass(frozen=True, slots=True)
