@@ -10,6 +10,7 @@ from typing import Annotated, Generic, TypeAlias, TypeVar, cast
 
 from fastapi import Depends, Header, Path, Request, Response
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict
 
 from controlplane.api.access import require
 from controlplane.api.auth import caller, services
@@ -36,6 +37,12 @@ ETAG = re.compile(r'"(\d{1,9})"')
 
 
 T = TypeVar("T")
+
+
+class ClosedBody(BaseModel):
+    """The body of a request that no operation takes as it is. No other fields, and no value is converted."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Answer(JSONResponse, Generic[T]):

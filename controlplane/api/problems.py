@@ -22,67 +22,15 @@ from controlplane.core.errors import (
     Problem,
     QueriesBusy,
     QueryRefused,
+    problem_text,
 )
 from controlplane.core.model.answers import ConflictDetail, ConflictVersion, ProblemDetail, ProblemDocument
 from controlplane.core.redaction import redacted
+from controlplane.http_status import STATUS
 
 MEDIA_TYPE = "application/problem+json"
 JSON_TYPE = "application/json"
 BUSY_S = 5  # most queries have ended by then
-STATUS = {
-    "ambiguous-name": 409,
-    "bad-address": 422,
-    "bad-columns": 422,
-    "bad-condition": 422,
-    "bad-namespace": 422,
-    "bad-feed": 422,
-    "bad-redirect": 422,
-    "bad-scope": 422,
-    "bad-trust": 422,
-    "branch-ended": 409,
-    "branch-exists": 409,
-    "branch-follows": 409,
-    "branch-protected": 403,
-    "cannot-merge": 422,
-    "corrupt-node": 500,
-    "cuts-disagree": 409,
-    "driver-lost": 503,
-    "engine-unavailable": 503,
-    "feed-in-use": 409,
-    "fenced": 409,
-    "generation-gone": 410,
-    "idempotency-conflict": 422,
-    "invalid-blueprint": 422,
-    "invalid-request": 422,
-    "link-ended": 410,
-    "log-gone": 404,
-    "main-stays": 409,
-    "merge-conflict": 409,
-    "merge-not-ready": 409,
-    "name-taken": 409,
-    "namespace-in-use": 409,
-    "not-compared": 422,
-    "not-found": 404,
-    "not-readable": 409,
-    "nothing-pinned": 409,
-    "not-supported": 422,
-    "plan-moved": 409,
-    "queries-busy": 503,
-    "query-cancelled": 409,
-    "query-crashed": 503,
-    "query-limit": 422,
-    "query-refused": 422,
-    "pool-unavailable": 503,
-    "role-in-use": 409,
-    "stale-revision": 412,
-    "stale-state": 409,
-    "unauthenticated": 401,
-    "forbidden": 403,
-    "not-consistent": 409,
-    "unavailable": 503,
-    "unknown-contract": 426,
-    "wrong-signature": 403,
-}
 CODES = {
     400: "invalid-request",
     401: "unauthenticated",
@@ -139,7 +87,7 @@ def of_error(error: HeadgateError, request: Request) -> JSONResponse:
     """The answer to an error that has a message for users."""
     status = STATUS.get(error.code, 400)
     problems: Sequence[Problem] = ()
-    detail = str(error)
+    detail = problem_text(error)
     if isinstance(error, BadCondition | MergeConflict | MergeNotReady | QueryRefused):
         problems = error.problems
     if isinstance(error, InvalidBlueprint):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Called, Overriding, answer, branch_of
+from controlplane.api.calls import Answer, Branch, Called, ClosedBody, Overriding, answer, branch_of
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.answers import (
@@ -22,34 +22,31 @@ from controlplane.operations.desired import branches, merging
 router = auth.router("edit", "branches")
 
 
-class NewBranch(BaseModel):
+class NewBranch(ClosedBody):
     """`days`: until it ends by itself, unless it is edited; null keeps it. `redirect`: the table, path or topic that a
     write component writes to in the branch, by `dataflow.component`. `pinned`: it sees main as it is now. `publish`:
     datasets of its own also become Delta tables."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     name: str = Field(pattern=f"^{NAME}$")
     source: str = Field(default=MAIN, pattern=f"^{NAME}$")
     days: float | None = Field(default=branches.KEPT_DAYS, gt=0, le=3660)
     protected: bool = False
-    redirect: dict[str, str] = {}
+    redirect: dict[str, str] = Field(default={})
     pinned: bool = False
     publish: bool = False
 
 
-class Protection(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+class Protection(ClosedBody):
     protected: bool
 
 
-class Merge(BaseModel):
+class Merge(ClosedBody):
     """`take` settles conflicts: `dataflow.component` to the side that wins. `when_ready`: only if nothing is left to
     compute."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     into: str = Field(default=MAIN, pattern=f"^{NAME}$")
     dry_run: bool = False
-    take: dict[str, Literal["ours", "theirs"]] = {}
+    take: dict[str, Literal["ours", "theirs"]] = Field(default={})
     when_ready: bool = False
 
 

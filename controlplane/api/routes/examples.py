@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Called, answer
+from controlplane.api.calls import Answer, Called, ClosedBody, answer
 from controlplane.api.looks import waiting
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
@@ -22,11 +22,10 @@ FILES = 100
 router = auth.router("edit")
 
 
-class QuestionBody(BaseModel):
+class QuestionBody(ClosedBody):
     """`question`: what `headgate test` asks of Spark. `files`: the content of each file that it names, by its path, in
     base64."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     question: dict[str, JsonValue]
     files: dict[Annotated[str, Field(max_length=4096)], str] = Field({}, max_length=FILES)
 

@@ -9,10 +9,10 @@ from typing import Annotated
 
 from fastapi import Path, Query, Response
 from fastapi.responses import PlainTextResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Attempt, Branch, Call, Called, answer
+from controlplane.api.calls import Answer, Attempt, Branch, Call, Called, ClosedBody, answer
 from controlplane.api.looks import LONGEST_S, await_listings, waiting
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
@@ -26,10 +26,9 @@ TaskKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 router = auth.router("operate", "all")
 
 
-class Wish(BaseModel):
+class Wish(ClosedBody):
     """What to do it to: a dataflow, a dataset, or everything."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     target: str | None = Field(default=None, max_length=1000)
 
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Annotated, Literal, TypeVar, cast
 
 from fastapi import Path, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Call, Called, Dataset, answer
+from controlplane.api.calls import Answer, Branch, Call, Called, ClosedBody, Dataset, answer
 from controlplane.api.disconnects import CancelledStream, watch
 from controlplane.api.looks import analysed, waiting
 from controlplane.api.points import moment
@@ -39,12 +39,11 @@ QueryId = Annotated[str, Path(max_length=64, pattern=r"^[0-9a-f]{8,64}$")]
 router = auth.router("data", "all")
 
 
-class QueryBody(BaseModel):
+class QueryBody(ClosedBody):
     """A query in the SQL of its engine, DuckDB's by default. Tables are `dataflow.dataset`, also `dataflow.dataset@12`,
     at a time, and in another branch. `parameters`: values for `$name` of DuckDB, `:name` of Spark, or in order for `?`
     of DuckDB. `id`: chosen by who asks, to cancel it by."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     sql: str = Field(min_length=1, max_length=SQL_MOST)
     engine: Literal["duckdb", "spark"] = "duckdb"
     parameters: dict[str, JsonValue] | list[JsonValue] | None = None
@@ -124,11 +123,10 @@ def cancel(call: Called, branch: Branch, query: QueryId) -> Answer[CancelAnswer]
     return answer({"cancelled": query})
 
 
-class Promoted(BaseModel):
+class Promoted(ClosedBody):
     """A query, and the dataset that it is to make. `analyse`: Spark is to say which columns it would have. `compare`:
     the engine whose rows of the query are compared with those of Spark."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     sql: str = Field(min_length=1, max_length=SQL_MOST)
     dataset: DatasetName
     analyse: bool = False

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Dataflow, Expected, Overriding, answer, etag
+from controlplane.api.calls import Answer, Branch, ClosedBody, Dataflow, Expected, Overriding, answer, etag
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
 from controlplane.core.errors import NotFound
@@ -16,11 +16,10 @@ from controlplane.operations.desired import revert, rollback
 router = auth.router("operate", "all")
 
 
-class Rollback(BaseModel):
+class Rollback(ClosedBody):
     """Either the `generation` of a dataset, or `at`: a time in ISO 8601 with its zone, for a dataset or all of a
     dataflow. `force`: also where datasets would reflect different states of one source."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     target: str = Field(max_length=1000)
     generation: int | None = Field(default=None, ge=1, le=10**15)
     at: str | None = Field(default=None, max_length=100)
@@ -28,10 +27,9 @@ class Rollback(BaseModel):
     force: bool = False
 
 
-class Revert(BaseModel):
+class Revert(ClosedBody):
     """`to`: the revision whose text is stored again."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     to: int = Field(ge=1, le=10**9)
     dry_run: bool = False
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Path, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from controlplane.api import auth
 from controlplane.api.auth import caller
-from controlplane.api.calls import Answer, Call, Called, answer
+from controlplane.api.calls import Answer, Call, Called, ClosedBody, answer
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.access import Token
@@ -22,10 +22,9 @@ from controlplane.services.s3.register import REGION
 router = auth.router("data", "all")
 
 
-class NewS3Key(BaseModel):
+class NewS3Key(ClosedBody):
     """What a key may read, and for how long."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     name: Label
     read: list[str] = Field(["main"], min_length=1, max_length=100)
     ttl_s: float | None = Field(None, gt=0, le=10 * 366 * 86400)

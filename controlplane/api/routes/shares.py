@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Path, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Called, answer, branch_of, dataset_of
+from controlplane.api.calls import Answer, Called, ClosedBody, answer, branch_of, dataset_of
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.answers.shares import (
@@ -29,10 +29,9 @@ router = auth.router("admin")
 ShareName = Annotated[str, Path(pattern=f"^{NAME}$")]
 
 
-class NewShare(BaseModel):
+class NewShare(ClosedBody):
     """A share without datasets."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     name: str = Field(pattern=f"^{NAME}$")
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Call, Called, answer
+from controlplane.api.calls import Answer, Call, Called, ClosedBody, answer
 from controlplane.api.services import Services
 from controlplane.core import rest
 from controlplane.core.model.answers import CollectAnswer, FsckAnswer
@@ -16,13 +14,12 @@ from controlplane.operations.upkeep.fsck import RowCheck
 router = auth.router("admin")
 
 
-class Check(BaseModel):
+class Check(ClosedBody):
     """`files` also looks for every file in the lake, which takes a listing for each attempt that ever wrote one.
     `contents` also reads all rows, or those of one `dataset`, and compares them with what was written.
     `types` also tells which columns of files an earlier version misread.
     `repair` does so beforehand, and has what is lost or damaged made again."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     files: bool = False
     contents: bool = False
     types: bool = False
@@ -30,10 +27,9 @@ class Check(BaseModel):
     repair: bool = False
 
 
-class Collection(BaseModel):
+class Collection(ClosedBody):
     """`packs` also gives up all packs, which are made again in time: after files of some were lost."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     packs: bool = False
 
 

@@ -18,6 +18,7 @@ from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.shares import RecipientEntry
 from controlplane.core.model.shares import Share
+from controlplane.core.rights import Principal
 from controlplane.core.scopes import Scope
 from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
@@ -32,11 +33,12 @@ LONGEST_S = 366 * DAY_S
 
 @dataclass(frozen=True, slots=True)
 class Recipient:
-    """A live one. `shares`: those that it reads, by name."""
+    """A live one. `shares`: those that it reads, by name. `principal`: its rights, which end streams if they change."""
 
     id: str
     name: str
     shares: tuple[Share, ...]
+    principal: Principal
 
     @property
     def namespace(self) -> str:
@@ -123,7 +125,7 @@ def find(store: Store, text: str) -> Recipient | None:
     if token is None or not _is_recipient(token):
         return None
     with store.read(token.namespace) as tx:
-        return Recipient(token.id, token.name, _shares(tx, token))
+        return Recipient(token.id, token.name, _shares(tx, token), token.principal)
 
 
 def s3_key(store: Store, access_key: str) -> S3Key | None:
@@ -135,7 +137,7 @@ def s3_key(store: Store, access_key: str) -> S3Key | None:
             return None
         tables = [table for share in _shares(tx, token) for table in tx.shares.tables(share.id)]
     read = tuple(Scope(table.branch, *table.dataset.split(".", 1)) for table in tables)
-    return S3Key(token.id, token.subject, read, namespace)
+    return S3Key(token.id, token.subject, read, namespace, standing=token.principal)
 
 
 def _shares(tx: Tx, token: Token) -> tuple[Share, ...]:
