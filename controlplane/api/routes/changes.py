@@ -11,7 +11,7 @@ from fastapi import Depends, Query, Request, Response
 from controlplane.api import auth
 from controlplane.api.calls import Branch, Called, Dataset, is_head
 from controlplane.api.content_tags import content_tag, is_named
-from controlplane.api.routes.records import Takes, named, noted, sent, tagged
+from controlplane.api.routes.records import Negotiated, named, noted, sent, tagged
 from controlplane.api.streams import Stream
 from controlplane.core import rest
 from controlplane.core.model import addresses
@@ -50,17 +50,17 @@ async def changes(
     dataset: Dataset,
     format: ChangeFormat,
     since: Annotated[str, Query(max_length=100, description="A generation or a time with its zone; 0: from nothing.")],
-    takes: Takes,
+    negotiation: Negotiated,
     selection: Selection,
     until: Annotated[str | None, Query(max_length=100, description="As `since`; the newest by default.")] = None,
 ) -> Response:
     """Rows that were added (`insert`) and removed (`delete`) between two generations, in `_change_type`, with the later
     one in `_generation`. `X-Generation` is that one, to send as `since` next; `Link` is the next request. Equal rows
     cancel, wherever they are. With `columns` rows are compared by these columns alone."""
-    rendering = takes.rendering(format)
+    rendering = negotiation.rendering(format)
 
     def is_known(content: bytes) -> bool:
-        return is_named(content_tag(content, rendering), takes.if_none_match)
+        return is_named(content_tag(content, rendering), negotiation.if_none_match)
 
     def look() -> Changes:
         first = None if since == "0" else addresses.point_of(since)

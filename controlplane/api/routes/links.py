@@ -16,7 +16,7 @@ from controlplane.api import auth
 from controlplane.api.calls import Answer, Called, answer, branch_of, dataset_of
 from controlplane.api.problems import RequestRefused, request_id
 from controlplane.api.routes import records
-from controlplane.api.routes.records import RecordsQuery, Taken
+from controlplane.api.routes.records import Negotiation, RecordsQuery
 from controlplane.core import rest
 from controlplane.core.errors import BadColumns, BadCondition, NotFound, WrongSignature
 from controlplane.core.model.access import Token
@@ -91,13 +91,13 @@ async def read(
         request_id=request_id(request),
     )
     point, records_request = links.request_of(signed_link)
-    takes = Taken(signed_link.compression, accept_encoding, if_none_match)
+    negotiation = Negotiation(signed_link.compression, accept_encoding, if_none_match)
     query = RecordsQuery(
         signed_link.branch,
         signed_link.dataset,
         point,
         request=records_request,
-        rendering=takes.rendering(signed_link.format),
+        rendering=negotiation.rendering(signed_link.format),
         caller=f"link {signed_link.id}",
         if_none_match=if_none_match,
     )

@@ -58,8 +58,8 @@ def _selection(
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """What a client takes: compression within a form, codings of a body, and content that it has."""
+class Negotiation:
+    """What a client accepts: compression within a form, codings of a body, and content that it has."""
 
     compression: Compression | None
     accept_encoding: str | None
@@ -72,17 +72,17 @@ class Taken:
         return Rendering(format, self.compression, coding_of(self.accept_encoding) if format in TEXTS else "")
 
 
-def taken(
+def _negotiation(
     compression: Annotated[Compression | None, Query(description="Of Arrow and Parquet, within.")] = None,
     accept_encoding: Annotated[str | None, Header(max_length=1_000, include_in_schema=False)] = None,
     if_none_match: Annotated[str | None, Header(max_length=4_000)] = None,
-) -> Taken:
-    return Taken(compression, accept_encoding, if_none_match)
+) -> Negotiation:
+    return Negotiation(compression, accept_encoding, if_none_match)
 
 
 Point: TypeAlias = Annotated[addresses.Point | None, Depends(_point)]
 Selection: TypeAlias = Annotated[RecordsRequest, Depends(_selection)]
-Takes: TypeAlias = Annotated[Taken, Depends(taken)]
+Negotiated: TypeAlias = Annotated[Negotiation, Depends(_negotiation)]
 
 
 @router.responds(rest.RECORDS)
@@ -92,20 +92,30 @@ async def records(
     dataset: Dataset,
     point: Point,
     selection: Selection,
-    takes: Takes,
+    negotiation: Negotiated,
     format: Format = "json",
 ) -> Response:
     """Records of one committed generation, streamed in the order of partition keys. The ETag is that of the content,
     whichever generation has it: with `If-None-Match`, data that did not change is answered with 304."""
-    return await _of_call(call, branch, dataset, point=point, selection=selection, format=format, takes=takes)
+    return await _of_call(
+        call, branch, dataset, point=point, selection=selection, format=format, negotiation=negotiation
+    )
 
 
 @router.responds(rest.RECORDS_FILE)
 async def records_as(
-    call: Called, branch: Branch, dataset: Dataset, format: Format, point: Point, selection: Selection, takes: Takes
+    call: Called,
+    branch: Branch,
+    dataset: Dataset,
+    format: Format,
+    point: Point,
+    selection: Selection,
+    negotiation: Negotiated,
 ) -> Response:
     """As `records`, by an address that ends as the name of a file does."""
-    return await _of_call(call, branch, dataset, point=point, selection=selection, format=format, takes=takes)
+    return await _of_call(
+        call, branch, dataset, point=point, selection=selection, format=format, negotiation=negotiation
+    )
 
 
 async def _of_call(
@@ -116,16 +126,16 @@ async def _of_call(
     point: addresses.Point | None,
     selection: RecordsRequest,
     format: Format,
-    takes: Taken,
+    negotiation: Negotiation,
 ) -> Response:
     query = RecordsQuery(
         branch,
         dataset,
         point,
         request=selection,
-        rendering=takes.rendering(format),
+        rendering=negotiation.rendering(format),
         caller=auth.caller(call.request).id,
-        if_none_match=takes.if_none_match,
+        if_none_match=negotiation.if_none_match,
     )
     return await answered(call.services, call.context, call.request, query)
 
