@@ -147,7 +147,7 @@ def test_the_kind_of_an_edit(edit: tuple[str, str], kind: str, impact: str, logi
 def test_a_text_difference_has_the_lines_of_the_file() -> None:
     [found] = reviewed(SHOP, SHOP.replace("price > 100", "price > 200")).changes
     assert found.text_diff.splitlines()[2:] == [
-        " -9,7 +9,7 @@",
+        "@@ -9,7 +9,7 @@",
         "     transform:",
         "       sql: |",
         "         SELECT id, place, price",
