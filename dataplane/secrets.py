@@ -14,12 +14,11 @@ import logging
 import os
 import re
 import sys
-import tempfile
 import threading
 from base64 import b64encode
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO, cast
 from urllib.parse import quote, quote_plus
@@ -27,6 +26,7 @@ from urllib.parse import quote, quote_plus
 from dataplane import words
 from dataplane.contract.results import TaskError, TaskResult
 from dataplane.contract.schemas import Json
+from dataplane.contract.secret_pipe import PIPE_VARIABLE, secret_pipe
 from dataplane.errors import TaskFailure
 
 _REFERENCE = re.compile(r"secret://([A-Za-z0-9][A-Za-z0-9_.-]*)/([A-Za-z0-9][A-Za-z0-9_.-]*)")
@@ -38,7 +38,6 @@ SHORTEST_PART = 8  # of texts that may be secret: encodings, lines of a longer v
 LARGEST_FILE = 1 << 20
 VARIABLE = "HEADGATE_SECRET_"
 FOLDER = "HEADGATE_SECRETS"
-PIPE_VARIABLE = "HEADGATE_HANDED"  # number of a descriptor with a JSON object: variables that are in no environment
 TOKEN = "HEADGATE_TOKEN"  # one of them: the driver's own
 
 _given: dict[str, str] = {}  # secrets taken out of the environment, or read from the descriptor
@@ -77,27 +76,6 @@ def start_clean(environ: MutableMapping[str, str] = os.environ) -> None:
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], dict(environ))
 
 
-@contextmanager
-def secret_pipe(values: Mapping[str, str]) -> Iterator[int]:
-    """A descriptor of the secrets for a process that is started within the block, which gets its number by HANDED."""
-    descriptor = _open_nameless()
-    try:
-        with os.fdopen(os.dup(descriptor), "wb") as file:
-            file.write(json.dumps(dict(values)).encode())
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _open_nameless() -> int:
-    """A file that no other process can open."""
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("handed")
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())
-
-
 def _secret_pipe(environ: MutableMapping[str, str]) -> dict[str, str]:
     descriptor = environ.pop(PIPE_VARIABLE, "")
     if not descriptor:
@@ -129,7 +107,9 @@ def resolved(text: str, environ: Mapping[str, str] | None = None) -> str:
     reference = _REFERENCE.fullmatch(text)
     value = _value(reference[1], reference[2], _all() if environ is None else environ) if reference else None
     if value is None:
-        raise TaskFailure("secret-missing", f"{text} has no value here: set {_variable(text)}, or mount it as a file")
+        raise TaskFailure(
+            "secret-missing", f"{text} has no value here: set {_variable_of(text)}, or mount it as a file"
+        )
     remember(value)
     return value
 
@@ -167,10 +147,6 @@ def _value(name: str, key: str, environ: Mapping[str, str]) -> str | None:
 
 def _text_of(path: Path) -> str:
     return path.read_text(encoding="utf-8").rstrip("\r\n")
-
-
-def _variable(reference: str) -> str:
-    return re.sub(r"[^A-Z0-9]+", "_", f"HEADGATE_SECRET_{reference.removeprefix('secret://')}".upper())
 
 
 # --- hiding -------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Annotated, Generic, TypeAlias, TypeVar, cast
 
 from fastapi import Depends, Header, Path, Request, Response
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict
 
 from controlplane.api.access import caller, require, services
 from controlplane.api.problems import RequestRefused, of_error, request_id
@@ -17,6 +18,7 @@ from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound
 from controlplane.core.model import access
 from controlplane.core.model.branches import MAIN
+from controlplane.core.model.dataset_names import DATAFLOW_NAME, DATASET_NAME
 from controlplane.core.model.json_values import JsonValue
 from controlplane.core.name_redaction import NameRedaction
 from controlplane.core.rights import Permission, may
@@ -24,8 +26,8 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from dataplane.contract.encoding import digest
 
-DATAFLOW = re.compile(r"[a-z][a-z0-9_]{0,199}")
-DATASET = re.compile(r"[a-z][a-z0-9_]{0,199}\.[a-z][a-z0-9_]{0,199}")
+DATAFLOW = re.compile(DATAFLOW_NAME)
+DATASET = re.compile(DATASET_NAME)
 NO_NAME = "there is no {kind} of this name"
 NO_TARGET = "there is no dataflow or dataset of this name"
 ATTEMPT = re.compile(r"[0-9a-f]{32}")
@@ -34,6 +36,12 @@ ETAG = re.compile(r'"(\d{1,9})"')
 
 
 T = TypeVar("T")
+
+
+class ClosedBody(BaseModel):
+    """The body of a request that no operation takes as it is. No other fields, and no value is converted."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Answer(JSONResponse, Generic[T]):

@@ -14,7 +14,7 @@ from fastapi import Query
 
 from controlplane.api.calls import Call
 from controlplane.core.compile.nodes import Source
-from controlplane.core.review import Wish
+from controlplane.core.review import AnalyseRequest
 from controlplane.operations.desired import blueprints
 from controlplane.operations.planning import review
 from controlplane.operations.work import listing_requests
@@ -91,9 +91,9 @@ def _ask(
     timeout_s: float,
     looked: str,
 ) -> str:
-    while wishes := blueprints.questions(call.context, branch, sources, looked):
-        datasets |= {wish.task.dataset for wish in wishes}
-        layer = _Layer(call, branch, wishes)
+    while requests := blueprints.questions(call.context, branch, sources, looked):
+        datasets |= {request.task.dataset for request in requests}
+        layer = _Layer(call, branch, requests)
         layer.ask()
         wait_until(call, deadline - time.monotonic(), layer.is_over)
         if layer.missing:
@@ -104,9 +104,9 @@ def _ask(
 class _Layer:
     """Analyses that are requested together."""
 
-    def __init__(self, call: Call, branch: str, wishes: tuple[Wish, ...]) -> None:
+    def __init__(self, call: Call, branch: str, requests: tuple[AnalyseRequest, ...]) -> None:
         self._call, self._branch = call, branch
-        self.missing, self.no_driver = wishes, ""
+        self.missing, self.no_driver = requests, ""
 
     def ask(self) -> None:
         review.ask(self._call.context, self._branch, self.missing)

@@ -22,67 +22,15 @@ from controlplane.core.errors import (
     Problem,
     QueriesBusy,
     QueryRefused,
+    problem_text,
 )
 from controlplane.core.model.answers import ConflictDetail, ConflictVersion, ProblemDetail, ProblemDocument
 from controlplane.core.redaction import redacted
+from controlplane.http_status import STATUS
 
 MEDIA_TYPE = "application/problem+json"
 JSON_TYPE = "application/json"
 BUSY_S = 5  # most queries have ended by then
-STATUS = {
-    "ambiguous-name": 409,
-    "bad-address": 422,
-    "bad-columns": 422,
-    "bad-condition": 422,
-    "bad-namespace": 422,
-    "bad-feed": 422,
-    "bad-redirect": 422,
-    "bad-scope": 422,
-    "bad-trust": 422,
-    "branch-ended": 409,
-    "branch-exists": 409,
-    "branch-follows": 409,
-    "branch-protected": 403,
-    "cannot-merge": 422,
-    "corrupt-node": 500,
-    "cuts-disagree": 409,
-    "driver-lost": 503,
-    "engine-unavailable": 503,
-    "feed-in-use": 409,
-    "fenced": 409,
-    "generation-gone": 410,
-    "idempotency-conflict": 422,
-    "invalid-blueprint": 422,
-    "invalid-request": 422,
-    "link-ended": 410,
-    "log-gone": 404,
-    "main-stays": 409,
-    "merge-conflict": 409,
-    "merge-not-ready": 409,
-    "name-taken": 409,
-    "namespace-in-use": 409,
-    "not-compared": 422,
-    "not-found": 404,
-    "not-readable": 409,
-    "nothing-pinned": 409,
-    "not-supported": 422,
-    "plan-moved": 409,
-    "queries-busy": 503,
-    "query-cancelled": 409,
-    "query-crashed": 503,
-    "query-limit": 422,
-    "query-refused": 422,
-    "pool-unavailable": 503,
-    "role-in-use": 409,
-    "stale-revision": 412,
-    "stale-state": 409,
-    "unauthenticated": 401,
-    "forbidden": 403,
-    "not-consistent": 409,
-    "unavailable": 503,
-    "unknown-contract": 426,
-    "wrong-signature": 403,
-}
 CODES = {
     400: "invalid-request",
     401: "unauthenticated",
@@ -92,6 +40,11 @@ CODES = {
     413: "too-large",
     500: "internal",
     503: "unavailable",
+}
+JSON_WORDS = {
+    "dataclass_type": "Input should be a valid dictionary or object to extract fields from",
+    "tuple_type": "Input should be a valid list",
+    "unexpected_keyword_argument": "Extra inputs are not permitted",
 }
 log = logs.get("api")
 
@@ -134,7 +87,7 @@ def of_error(error: HeadgateError, request: Request) -> JSONResponse:
     """The answer to an error that has a message for users."""
     status = STATUS.get(error.code, 400)
     problems: Sequence[Problem] = ()
-    detail = str(error)
+    detail = problem_text(error)
     if isinstance(error, BadCondition | MergeConflict | MergeNotReady | QueryRefused):
         problems = error.problems
     if isinstance(error, InvalidBlueprint):
@@ -195,11 +148,17 @@ def of_no_address(request_id: str) -> JSONResponse:
 def of_invalid(errors: Sequence[Any], request: Request) -> JSONResponse:
     """A request whose parts have the wrong shape; the values themselves are not repeated."""
     typed = _content_type_problem(errors, request)
-    problems = [Problem("", 0, 0, "invalid-request", f"{_place(e['loc'])}: {e['msg']}") for e in errors]
+    problems = [Problem("", 0, 0, "invalid-request", f"{_place(e['loc'])}: {_message(e)}") for e in errors]
     problems = [typed] if typed is not None else problems
     detail = "; ".join(p.message for p in problems[:3])
     value = body(422, "invalid-request", detail, request_id(request), problems)
     return JSONResponse(value, 422, media_type=MEDIA_TYPE)
+
+
+def _message(error: Mapping[str, Any]) -> str:
+    """In words of JSON: a body that is a dataclass is an object, and its tuples are lists."""
+    message: str = JSON_WORDS.get(error["type"], error["msg"])
+    return message.replace("Tuple should", "List should")
 
 
 def _content_type_problem(errors: Sequence[Any], request: Request) -> Problem | None:

@@ -36,21 +36,18 @@ class TokenWatch:
         self.at_end: list[Callable[[], None]] = []
 
     @contextmanager
-    def watch(self, token: str, principal: Principal | None = None) -> Iterator[Callable[[], bool]]:
-        """Watch the token of one stream: whether it has ended or its rights have changed since the stream began, as
-        of half a second ago. `principal`: its rights when its request was let in; else those of the first look."""
-        began, rights = time.monotonic(), principal
+    def watch(self, token: str, principal: Principal) -> Iterator[Callable[[], bool]]:
+        """Watch the token of one stream: whether it has ended or its rights have changed since its request was let in
+        with those of `principal`, as of half a second ago."""
+        began = time.monotonic()
         self._streams[token] += 1
         if token not in self._looking:
             self._looking[token] = asyncio.get_running_loop().create_task(self._look(token, principal))
 
         def has_ended() -> bool:
-            nonlocal rights
-            looked, latest = self._rights.get(token, (began, rights))
-            if looked < began:  # before this stream, which may have newer rights
-                return token in self._ended
-            rights = rights or latest
-            return token in self._ended or latest != rights
+            looked, latest = self._rights.get(token, (began, principal))
+            has_other_rights = latest != principal and looked >= began  # a look before this stream saw older rights
+            return token in self._ended or has_other_rights
 
         try:
             yield has_ended
@@ -66,7 +63,7 @@ class TokenWatch:
         self,
         token: str,
         parts: AsyncIterable[Part],
-        principal: Principal | None = None,
+        principal: Principal,
         *,
         has_no_end: bool = False,
     ) -> AsyncIterator[Part]:
@@ -81,7 +78,7 @@ class TokenWatch:
                 else:
                     raise TokenEnded("the token of this request has ended, or may do other things by now")
 
-    async def _look(self, token: str, last: Principal | None) -> None:
+    async def _look(self, token: str, last: Principal) -> None:
         """A store that does not answer ends nothing. `last`: the rights that the first stream began with."""
         while True:
             began = time.monotonic()
@@ -90,7 +87,7 @@ class TokenWatch:
                 if principal is None:
                     break
                 self._rights[token] = began, principal
-                if last not in (None, principal):
+                if last != principal:
                     self._wake()
                 last = principal
             await asyncio.sleep(LOOK_AGAIN_S)

@@ -483,7 +483,10 @@ DAMAGE_CURE = "run `headgate fsck`, and restore the database from a backup"
 
 
 def error_text(error: Exception) -> str:
-    """An unexpected error, for people. What to do about damage comes first, since callers cut the rest."""
-    if isinstance(error, CorruptNode):
-        return f"{error.code}: {DAMAGE_CURE}; {error}"
-    return f"{type(error).__name__}: {error}"
+    """An unexpected error, for people."""
+    return problem_text(error) if isinstance(error, CorruptNode) else f"{type(error).__name__}: {error}"
+
+
+def problem_text(error: HeadgateError) -> str:
+    """An expected error, for people. The remedy for damage comes first, since callers cut the rest."""
+    return f"{error.code}: {DAMAGE_CURE}; {error}" if isinstance(error, CorruptNode) else str(error)

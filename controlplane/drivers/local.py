@@ -36,10 +36,10 @@ from controlplane.drivers.backoff import Backoff
 from controlplane.drivers.left_behind import ChildRecords
 from controlplane.drivers.liveness import Liveness
 from controlplane.drivers.log_tail import end_of, last_lines
-from controlplane.drivers.secret_pipe import VARIABLE, secret_pipe
 from controlplane.drivers.user import User
 from controlplane.ports.pool import LOG_BYTES
 from dataplane.contract.kinds import Process
+from dataplane.contract.secret_pipe import PIPE_VARIABLE, secret_pipe
 
 COMMAND = (sys.executable, "-P", "-m", "dataplane")  # -P: a folder that one happens to be in is no place to import from
 LOG_TAIL_BYTES = 8192
@@ -275,7 +275,7 @@ def _spawn(
             stdin=subprocess.PIPE,
             stdout=out,
             stderr=subprocess.STDOUT,
-            env=environment | {VARIABLE: str(descriptor)},
+            env=environment | {PIPE_VARIABLE: str(descriptor)},
             pass_fds=(descriptor,),
             start_new_session=True,
             user=user.uid if user else None,

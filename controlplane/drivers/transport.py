@@ -47,8 +47,8 @@ class ChildEnded(Exception):
     """`code` is its exit status, negative for a signal. The message is the same, for people."""
 
     def __init__(self, code: int, message: str = "") -> None:
-        self.code, self.told = code, message or str(code)
-        super().__init__(f"the process that answers queries ended: {self.told}")
+        self.code, self.message = code, message or str(code)
+        super().__init__(f"the process that answers queries ended: {self.message}")
 
     @property
     def is_overdue(self) -> bool:

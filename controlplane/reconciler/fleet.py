@@ -28,7 +28,7 @@ from controlplane.operations.upkeep.orphans import sweep
 from controlplane.operations.work import claims, rescue
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.pool import DriverPool
-from controlplane.reconciler.shared_pool import FairShare, Wish
+from controlplane.reconciler.shared_pool import DriverRequest, FairShare
 from dataplane.contract.kinds import STARTED_FOR
 
 SILENT_S = 60.0  # a driver that is alive but has not been heard of for so long loses its attempts
@@ -266,8 +266,8 @@ class Fleet:
         level = self._levels[of] = level.after(limits, tasks, now)
         granted = level.kept
         if self._fair is not None:
-            wish = Wish(level.kept, needs.worth(tasks), len(running))
-            granted = self._fair.granted(self._namespace, share, wish)
+            request = DriverRequest(level.kept, needs.worth(tasks), len(running))
+            granted = self._fair.granted(self._namespace, share, request)
         self.pool.scale(share.kind, granted, share.size, self._busy)
         if granted < level.kept:
             self._drain([id for id in running if id in self._busy], granted)

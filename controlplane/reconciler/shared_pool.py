@@ -25,7 +25,7 @@ Of: TypeAlias = tuple[str, Size]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DriverRequest:
     """One namespace's demand for drivers of one kind and size: the number to keep, the number that has work, and the
     number that runs."""
 
@@ -39,37 +39,37 @@ class FairShare:
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic, self._lock = monotonic, threading.Lock()
-        self._wishes = defaultdict[Of, dict[str, Wish]](dict)
+        self._requests = defaultdict[Of, dict[str, DriverRequest]](dict)
         self._held = defaultdict[Of, dict[str, int]](dict)  # what runs, or may be started
 
-    def granted(self, namespace: str, share: Share, wish: Wish) -> int:
+    def granted(self, namespace: str, share: Share, request: DriverRequest) -> int:
         """How many drivers of this kind the namespace may have now. It gets no new one before there is room for it:
         those that others are to give back are at work until they have ended."""
         with self._lock:
             of = (share.kind, share.size)
-            wishes, held = self._wishes[of], self._held[of]
-            wishes[namespace] = wish
-            fair_share = self._shares(wishes, share.room)[namespace]
+            requests, held = self._requests[of], self._held[of]
+            requests[namespace] = request
+            fair_share = self._shares(requests, share.room)[namespace]
             others = sum(count for name, count in held.items() if name != namespace)
-            granted = min(fair_share, max(wish.running, share.room - others))
-            held[namespace] = max(wish.running, granted)
+            granted = min(fair_share, max(request.running, share.room - others))
+            held[namespace] = max(request.running, granted)
         return granted
 
-    def _shares(self, wishes: Mapping[str, Wish], room: int) -> dict[str, int]:
+    def _shares(self, requests: Mapping[str, DriverRequest], room: int) -> dict[str, int]:
         """Needed drivers come first; spare room goes to namespaces that would keep their drivers, those with the most
         running ones first."""
-        names = sorted(wishes)
+        names = sorted(requests)
         turn = int(self._monotonic() // TURN_S) % len(names)
-        needed = fair({n: min(w.needed, w.kept) for n, w in wishes.items()}, room, names[turn:] + names[:turn])
-        surplus = {name: wish.kept - needed[name] for name, wish in wishes.items()}
-        spare = fair(surplus, room - sum(needed.values()), sorted(names, key=lambda name: -wishes[name].running))
+        needed = fair({n: min(w.needed, w.kept) for n, w in requests.items()}, room, names[turn:] + names[:turn])
+        surplus = {name: request.kept - needed[name] for name, request in requests.items()}
+        spare = fair(surplus, room - sum(needed.values()), sorted(names, key=lambda name: -requests[name].running))
         return {name: needed[name] + spare[name] for name in names}
 
     def forget(self, namespace: str) -> None:
         """It is gone."""
         with self._lock:
-            for wishes in self._wishes.values():
-                wishes.pop(namespace, None)
+            for requests in self._requests.values():
+                requests.pop(namespace, None)
             for held in self._held.values():
                 held.pop(namespace, None)
 
@@ -81,7 +81,7 @@ class SharedPool:
         self.pool = pool
         self._monotonic, self._lock = monotonic, threading.Lock()
         self._there: tuple[Driver, ...] = ()
-        self._untold = defaultdict[str, list[Driver]](list)  # by namespace: ends that another one's look saw
+        self._unreported = defaultdict[str, list[Driver]](list)  # by namespace: ends that another one's look saw
         self._seen_by, self._seen_at = "", float("-inf")
 
     def of(self, namespace: str) -> DriverPool:
@@ -95,14 +95,14 @@ class SharedPool:
                 self._look()
                 self._seen_by, self._seen_at = namespace, now
             there = [driver for driver in self._there if namespaces.of_id(driver.id) == namespace]
-            return (*there, *self._untold.pop(namespace, ()))
+            return (*there, *self._unreported.pop(namespace, ()))
 
     def _look(self) -> None:
         drivers = self.pool.poll()
         self._there = tuple(driver for driver in drivers if not driver.ended)
         for driver in drivers:
             if driver.ended:
-                self._untold[namespaces.of_id(driver.id)].append(driver)
+                self._unreported[namespaces.of_id(driver.id)].append(driver)
 
 
 class NamespacePool:

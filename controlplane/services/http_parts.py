@@ -7,6 +7,7 @@ from typing import Protocol, TypeAlias
 
 from anyio import CapacityLimiter
 
+from controlplane.core.rights import Principal
 from controlplane.ports.lake import MakeCheckpoint, ObjectStore
 from controlplane.ports.store import Store
 
@@ -29,8 +30,9 @@ class Threads(Protocol):
 
 
 class TokenWatching(Protocol):
-    def while_live(self, token: str, parts: AsyncIterable[Piece], /) -> AsyncIterator[Piece]:
-        """The pieces of a stream, until its token has ended. Raises where the stream is then cut."""
+    def while_live(self, token: str, parts: AsyncIterable[Piece], principal: Principal, /) -> AsyncIterator[Piece]:
+        """The pieces of a stream, until its token has ended or has other rights than `principal`. Raises where the
+        stream is then cut."""
 
 
 class HttpParts(Protocol):

@@ -14,9 +14,10 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from controlplane import logs
-from controlplane.core.errors import CorruptNode, HeadgateError, error_text
+from controlplane.core.errors import HeadgateError, problem_text
 from controlplane.core.model.branches import MAIN
 from controlplane.core.redaction import redacted
+from controlplane.http_status import STATUS
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import hidden
 from controlplane.ui import (
@@ -51,15 +52,8 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-STATUS = {
-    "corrupt-node": 500,
-    "forbidden": 403,
-    "generation-gone": 410,
-    "not-found": 404,
-    "unauthenticated": 401,
-    "unavailable": 503,
-}
-REFUSED = 422
+PAGE_CODES = {"corrupt-node", "forbidden", "generation-gone", "not-found", "unauthenticated", "unavailable"}
+REFUSED = 422  # a form, for any other reason
 QUERY_THREADS = 12  # of queries that run or wait for their turn: pages do not wait for them
 TITLES = {
     401: "Sign in first",
@@ -125,8 +119,8 @@ def _refused(request: Request, error: Exception) -> Response:
     if isinstance(error, SignedOut) and request.method == "GET" and not _is_for_a_program(request):
         here = own_address(request)
         return RedirectResponse(f"/login?next={quote(here, safe='')}" if here != "/" else "/login", 303)
-    detail = error_text(error) if isinstance(error, CorruptNode) else str(error)
-    return _problem(request, STATUS.get(error.code, REFUSED), error.code, detail)
+    status = STATUS[error.code] if error.code in PAGE_CODES else REFUSED
+    return _problem(request, status, error.code, problem_text(error))
 
 
 def _is_for_a_program(request: Request) -> bool:

@@ -16,10 +16,10 @@ from starlette.routing import Route
 from typing_extensions import TypedDict
 
 from controlplane.core.errors import HeadgateError, NotFound
-from controlplane.core.model.answers.foreseen import ForeseenWish
+from controlplane.core.model.answers.foreseen import ForeseenEffect
 from controlplane.core.model.branches import MAIN
 from controlplane.operations.inspect import overview
-from controlplane.operations.inspect.foreseen import Wish, foreseen
+from controlplane.operations.inspect.foreseen import BulkAction, foreseen
 from controlplane.operations.inspect.hidden import visible, words
 from controlplane.ui.actions import ACTIONS, BadForm, Fields, chosen_name, done, once, proven, require_named
 from controlplane.ui.forms import fields_of, own_path
@@ -29,14 +29,14 @@ from controlplane.ui.page_request import PageRequest
 
 MOST: Final = 500  # names at once
 FORM_BYTES: Final = 300_000
-WISHES: Final[Mapping[str, Wish]] = {wish: wish for wish in get_args(Wish)}
-LABELS: Final[Mapping[Wish, str]] = {
+BULK_ACTIONS: Final[Mapping[str, BulkAction]] = {action: action for action in get_args(BulkAction)}
+LABELS: Final[Mapping[BulkAction, str]] = {
     "pause": "Pause",
     "resume": "Resume",
     "retry": "Retry",
     "compute-again": "Compute again",
 }
-COMMANDS: Final[Mapping[Wish, str]] = {
+COMMANDS: Final[Mapping[BulkAction, str]] = {
     "pause": "headgate pause",
     "resume": "headgate resume",
     "retry": "headgate retry",
@@ -49,16 +49,16 @@ class BulkPage(TypedDict):
     """`foreseen`: None where nothing was chosen. `gone`: names that nothing has. `refused`: by name, why it was not
     done; empty before anything is done."""
 
-    foreseen: ForeseenWish | None
+    foreseen: ForeseenEffect | None
     gone: list[str]
     refused: dict[str, str]
 
 
-def _wish(text: str) -> Wish:
-    wish = WISHES.get(text)
-    if wish is None:
-        raise NotFound("there is no such wish: pause, resume, retry or compute-again")
-    return wish
+def _action(text: str) -> BulkAction:
+    action = BULK_ACTIONS.get(text)
+    if action is None:
+        raise NotFound("there is no such action: pause, resume, retry or compute-again")
+    return action
 
 
 def _names(chosen: Iterable[str]) -> list[str]:
@@ -76,24 +76,24 @@ def _chosen(page_request: PageRequest) -> list[str]:
 
 
 def _value(page_request: PageRequest) -> BulkPage:
-    return _foreseen(page_request, _wish(page_request.query("do")), _chosen(page_request))
+    return _foreseen(page_request, _action(page_request.query("do")), _chosen(page_request))
 
 
-def _foreseen(page_request: PageRequest, wish: Wish, names: list[str]) -> BulkPage:
+def _foreseen(page_request: PageRequest, action: BulkAction, names: list[str]) -> BulkPage:
     """The effects on each target. A target that is gone by now is listed as such, and hides no other."""
     there = [name for name in names if page_request.may("view", name)]
     try:
-        shown = foreseen(page_request.context, page_request.branch, wish, there) if there else None
+        shown = foreseen(page_request.context, page_request.branch, action, there) if there else None
     except NotFound:
-        there = [name for name in there if _is_there(page_request, wish, name)]
-        shown = foreseen(page_request.context, page_request.branch, wish, there) if there else None
+        there = [name for name in there if _is_there(page_request, action, name)]
+        shown = foreseen(page_request.context, page_request.branch, action, there) if there else None
     missing = [name for name in names if name not in there]
     return {"foreseen": visible(page_request.context, shown), "gone": missing, "refused": {}}
 
 
-def _is_there(page_request: PageRequest, wish: Wish, name: str) -> bool:
+def _is_there(page_request: PageRequest, action: BulkAction, name: str) -> bool:
     try:
-        foreseen(page_request.context, page_request.branch, wish, [name])
+        foreseen(page_request.context, page_request.branch, action, [name])
     except NotFound:
         return False
     return True
@@ -101,9 +101,9 @@ def _is_there(page_request: PageRequest, wish: Wish, name: str) -> bool:
 
 def _shown(page_request: PageRequest, page: BulkPage) -> Mapping[str, Any]:
     shown = page["foreseen"]
-    wish_text = page_request.query("do")
+    action_text = page_request.query("do")
     return {
-        "label": LABELS[_wish(shown["wish"] if shown else wish_text)],
+        "label": LABELS[_action(shown["wish"] if shown else action_text)],
         "targets": " ".join(item_shown["name"] for item_shown in shown["items"]) if shown else "",
         "back": own_path(page_request.request.query_params.get("next", "/datasets")),
     }
@@ -111,8 +111,8 @@ def _shown(page_request: PageRequest, page: BulkPage) -> Mapping[str, Any]:
 
 def _command(page_request: PageRequest) -> str:
     """One for each name, each with the branch: without it, a command would concern main. A failure ends them."""
-    wish, names = page_request.query("do"), page_request.request.query_params.getlist("on")
-    command = COMMANDS.get(WISHES.get(wish, "pause"), "")
+    action, names = page_request.query("do"), page_request.request.query_params.getlist("on")
+    command = COMMANDS.get(BULK_ACTIONS.get(action, "pause"), "")
     branch = "" if page_request.branch == MAIN else f" --branch {page_request.branch}"
     shown = [
         f"{command} {name}{branch}"
@@ -133,8 +133,8 @@ async def carry_out(request: Request) -> Response:
 def _carry_out(request: Request, fields: Fields) -> Response:
     """Do the action for each target by itself: a refusal for one does not stop the others."""
     page_request = proven(request, fields, "operate")
-    wish, names = _wish(fields.get("wish", "")), _names(fields.get("targets", "").split())
-    do, refused = ACTIONS[wish].do, dict[str, str]()
+    action, names = _action(fields.get("wish", "")), _names(fields.get("targets", "").split())
+    do, refused = ACTIONS[action].do, dict[str, str]()
     assert do is not None
 
     def work() -> None:
@@ -145,10 +145,10 @@ def _carry_out(request: Request, fields: Fields) -> Response:
             except HeadgateError as error:
                 refused[name] = words(page_request.context, str(error), " ".join(names))
 
-    once(page_request, chosen_name(wish), fields, work)
+    once(page_request, chosen_name(action), fields, work)
     if not refused:
-        return done(own_path(fields.get("next", "/datasets")), chosen_name(wish))
-    page: BulkPage = {**_foreseen(page_request, wish, names), "refused": refused}
+        return done(own_path(fields.get("next", "/datasets")), chosen_name(action))
+    page: BulkPage = {**_foreseen(page_request, action, names), "refused": refused}
     return BULK.show(page_request, page, overview.newest_event(page_request.context), status=422)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from controlplane.core.model.branches import NAME
+from controlplane.core.model.dataset_names import DATAFLOW_NAME, DATASET_NAME
 
-FLOW = re.compile(r"[a-z][a-z0-9_]{0,199}")
-DATASET = re.compile(r"[a-z][a-z0-9_]{0,199}\.[a-z][a-z0-9_]{0,199}")
+FLOW = re.compile(DATAFLOW_NAME)
+DATASET = re.compile(DATASET_NAME)
 BRANCH = re.compile(NAME)
 ATTEMPT = re.compile(r"[0-9a-f]{32}")
 

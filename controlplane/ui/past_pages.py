@@ -17,7 +17,7 @@ from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.model.tasks import TaskState
 from controlplane.operations.inspect import audit, causes, components, data_diff, datasets, hidden, records, tasks
 from controlplane.operations.inspect.hidden import visible
-from controlplane.operations.inspect.records import RecordsWish
+from controlplane.operations.inspect.records import RecordsRequest
 from controlplane.ports.records import Rendering, WantedRows
 from controlplane.ui.actions import LONGEST_KEY
 from controlplane.ui.names import number_of
@@ -98,7 +98,7 @@ def _committed(page_request: PageRequest, name: str, key: str, *, or_none: bool)
     """Raises NotFound for a partition that is not committed, unless there may be none."""
     try:
         committed = records.records(
-            page_request.context, page_request.branch, name, RecordsWish(key), Rendering("json")
+            page_request.context, page_request.branch, name, RecordsRequest(key), Rendering("json")
         )
     except NotFound:
         if or_none:
@@ -150,7 +150,7 @@ def _generations(page_request: PageRequest, name: str) -> list[GenerationEntry]:
 def _difference(page_request: PageRequest, name: str, base: int, other: int, timeout_s: float | None) -> DataDifference:
     if timeout_s is not None:
         audit.note_read(page_request.context, "rows-diff", page_request.branch, name, {"one": base, "other": other})
-    wish = data_diff.Wish(after=page_request.query("after") or None, timeout_s=timeout_s)
+    diff_request = data_diff.DiffRequest(after=page_request.query("after") or None, timeout_s=timeout_s)
     return data_diff.of_points(
         page_request.context,
         page_request.services.compare,
@@ -158,7 +158,7 @@ def _difference(page_request: PageRequest, name: str, base: int, other: int, tim
         dataset=name,
         first_point=Generation(base),
         other=Generation(other),
-        wish=wish,
+        request=diff_request,
     )
 
 

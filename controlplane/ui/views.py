@@ -194,7 +194,7 @@ class Past:
     before: str = ""
 
 
-def flow(ctx: Context, branch: str, name: str, past_wish: Past) -> FlowPage:
+def flow(ctx: Context, branch: str, name: str, past_request: Past) -> FlowPage:
     """Raises NotFound, BadAddress."""
     overall = visible(ctx, overview.status(ctx, branch))
     status = next((named for named in overall["dataflows"] if named["name"] == name), None)
@@ -204,14 +204,14 @@ def flow(ctx: Context, branch: str, name: str, past_wish: Past) -> FlowPage:
     text, parts = visible(ctx, whole_branch.text_of(name)), visible(ctx, whole_branch.of_flow(name))
     states = _states(overall)
     beyond = {named["name"]: states[named["name"]] for named in parts["items"] if not _is_of(named["name"], name)}
-    moment = moments.chosen(ctx, branch, name, past_wish.wave, past_wish.at)
+    moment = moments.chosen(ctx, branch, name, past_request.wave, past_request.at)
     return {
         "summary": _summary(status, text),
         "text": text,
         "status": status,
         "beyond": beyond,
         "components": parts,
-        "waves": visible(ctx, waves.waves(ctx, branch, name, before=past_wish.before or None, limit=moments.WAVES)),
+        "waves": visible(ctx, waves.waves(ctx, branch, name, before=past_request.before or None, limit=moments.WAVES)),
         "moment": moment,
         "stuck": moments.stuck(moment, parts["edges"], _generations(status)) if moment else [],
     }
@@ -298,9 +298,11 @@ def _changed(ctx: Context, branch: str, name: str, chosen: int | None, before: i
     """Since the generation before it; None where that is not known, as of the first one."""
     if chosen is None or before is None:
         return None
-    wish = data_diff.Wish(limit=CHANGED)
+    diff_request = data_diff.DiffRequest(limit=CHANGED)
     first, last = Generation(before), Generation(chosen)
-    return data_diff.of_points(ctx, no_comparison, branch, dataset=name, first_point=first, other=last, wish=wish)
+    return data_diff.of_points(
+        ctx, no_comparison, branch, dataset=name, first_point=first, other=last, request=diff_request
+    )
 
 
 def is_dataset(answer: DatasetAnswer | TargetStatus) -> TypeIs[DatasetAnswer]:

@@ -18,15 +18,15 @@ import time
 from contextlib import suppress
 from typing import IO, Protocol
 
-from dataplane import secrets
 from dataplane.contract.claims import Claim
 from dataplane.contract.results import TaskResult
+from dataplane.contract.secret_pipe import PIPE_VARIABLE, secret_pipe
 from dataplane.errors import TaskFailure, error_of
 from dataplane.listing.version_cache import Versions
 from dataplane.runtime import parent_watch
 from dataplane.runtime.heartbeats import Orders
 from dataplane.runtime.worker_tasks import perform_here
-from dataplane.secrets import Printing, without_secrets
+from dataplane.secrets import Printing, named_by, take, without_secrets
 
 COMMAND = (sys.executable, "-P", "-m", "dataplane.runtime.listing_child")
 OPENS = ("HEADGATE_URL", "HEADGATE_TOKEN_FILE", "HEADGATE_SECRETS")
@@ -49,12 +49,12 @@ def is_users_code(claim: Claim) -> bool:
 def perform(claim: Claim, orders: Fencing, *, longest_s: float = LONGEST_S) -> list[TaskResult]:
     """The results of a claim's tasks, whatever becomes of the process that does them; none once it is fenced."""
     environment = {k: v for k, v in os.environ.items() if k not in OPENS} | {"HEADGATE_PARENT_PIPE": "1"}
-    with secrets.secret_pipe(secrets.named_by(claim["job"])) as descriptor:
+    with secret_pipe(named_by(claim["job"])) as descriptor:
         process = subprocess.Popen(
             COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment | {secrets.PIPE_VARIABLE: str(descriptor)},
+            env=environment | {PIPE_VARIABLE: str(descriptor)},
             pass_fds=(descriptor,),
             process_group=0,
         )
@@ -109,7 +109,7 @@ def _results(output: bytes, process: subprocess.Popen[bytes]) -> list[TaskResult
 
 def main() -> None:
     """The child."""
-    secrets.take()
+    take()
     report_descriptor = os.dup(1)
     os.dup2(2, 1)
     sys.stdout, sys.stderr = Printing(sys.stdout), Printing(sys.stderr)

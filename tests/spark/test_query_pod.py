@@ -131,7 +131,7 @@ def test_results_are_read_where_they_lie(world: Replica) -> None:
 def asked(world: Replica) -> int:
     """Questions that the process had."""
     with world.spark.session("ada", Cancel(), timeout_s=60) as session:
-        return session._held().asked
+        return session._held().question_number
 
 
 def test_what_is_refused_is_told_at_its_place(world: Replica) -> None:

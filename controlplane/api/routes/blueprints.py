@@ -10,10 +10,22 @@ from typing import Annotated, TypeAlias
 from anyio import to_thread
 from fastapi import Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Call, Called, Dataflow, Expected, Overriding, answer, branch_of, etag
+from controlplane.api.calls import (
+    Answer,
+    Branch,
+    Call,
+    Called,
+    ClosedBody,
+    Dataflow,
+    Expected,
+    Overriding,
+    answer,
+    branch_of,
+    etag,
+)
 from controlplane.api.looks import LISTED_S, Look, Timeout, analysed, look_for_plan, wait_until, waiting
 from controlplane.api.problems import JSON_TYPE, RequestRefused, wrong_type
 from controlplane.core import rest
@@ -50,24 +62,21 @@ router = auth.router("edit", "all")
 Name = Annotated[str, Field(max_length=4096, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
-class Document(BaseModel):
+class Document(ClosedBody):
     """One blueprint: `name` is what problems call it, `files` the texts that it names by relative path."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     name: Name = "blueprint.yaml"
     text: str
-    files: dict[Name, str] = {}
+    files: dict[Name, str] = Field(default={})
 
 
-class Documents(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+class Documents(ClosedBody):
     blueprints: list[Document] = Field(min_length=1, max_length=1000)
 
 
-class Planned(BaseModel):
+class Planned(ClosedBody):
     """A plan to be carried out: its `basis`, and the blueprints that it was made of (none if they were stored)."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     blueprints: list[Document] = Field(default=[], max_length=1000)
     basis: PlanBasis
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Called, Overriding, answer, branch_of
+from controlplane.api.calls import Answer, Branch, Called, ClosedBody, Overriding, answer, branch_of
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.answers import (
@@ -22,34 +22,31 @@ from controlplane.operations.desired import branches, merging
 router = auth.router("edit", "branches")
 
 
-class NewBranch(BaseModel):
+class NewBranch(ClosedBody):
     """`days`: until it ends by itself, unless it is edited; null keeps it. `redirect`: the table, path or topic that a
     write component writes to in the branch, by `dataflow.component`. `pinned`: it sees main as it is now. `publish`:
     datasets of its own also become Delta tables."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     name: str = Field(pattern=f"^{NAME}$")
     source: str = Field(default=MAIN, pattern=f"^{NAME}$")
     days: float | None = Field(default=branches.KEPT_DAYS, gt=0, le=3660)
     protected: bool = False
-    redirect: dict[str, str] = {}
+    redirect: dict[str, str] = Field(default={})
     pinned: bool = False
     publish: bool = False
 
 
-class Protection(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+class Protection(ClosedBody):
     protected: bool
 
 
-class Merge(BaseModel):
+class Merge(ClosedBody):
     """`take` settles conflicts: `dataflow.component` to the side that wins. `when_ready`: only if nothing is left to
     compute."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     into: str = Field(default=MAIN, pattern=f"^{NAME}$")
     dry_run: bool = False
-    take: dict[str, Literal["ours", "theirs"]] = {}
+    take: dict[str, Literal["ours", "theirs"]] = Field(default={})
     when_ready: bool = False
 
 
@@ -90,9 +87,9 @@ def one(call: Called, branch: Branch) -> Answer[BranchAnswer]:
 
 
 @router.answers(rest.PROTECT_BRANCH, dependencies=auth.needs("admin"))
-def protect(call: Called, branch: Branch, wish: Protection) -> Answer[BranchAnswer]:
+def protect(call: Called, branch: Branch, options: Protection) -> Answer[BranchAnswer]:
     """Whether a branch changes by merges alone."""
-    return answer(branches.protect(call.context, branch, protected=wish.protected))
+    return answer(branches.protect(call.context, branch, protected=options.protected))
 
 
 @router.answers(rest.UPDATE_BRANCH)
@@ -108,15 +105,15 @@ def delete(call: Overriding, branch: Branch) -> Answer[DropBranchAnswer]:
 
 
 @router.answers(rest.MERGE_BRANCH)
-def merge(call: Called, branch: Branch, wish: Merge | None = None) -> Answer[MergeAnswer]:
+def merge(call: Called, branch: Branch, body: Merge | None = None) -> Answer[MergeAnswer]:
     """Bring what was edited in a branch into another one, all or nothing; its results come along."""
-    how = wish or Merge()
+    options = body or Merge()
 
     def work() -> Answer[MergeAnswer]:
-        ready = how.when_ready
-        branch_of(call, how.into)
+        ready = options.when_ready
+        branch_of(call, options.into)
         merged = merging.merge_branch(
-            call.context, branch, how.into, dry_run=how.dry_run, take=how.take, when_ready=ready
+            call.context, branch, options.into, dry_run=options.dry_run, take=options.take, when_ready=ready
         )
         return answer(merged)
 

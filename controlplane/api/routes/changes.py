@@ -11,30 +11,30 @@ from fastapi import Depends, Query, Request, Response
 from controlplane.api import access, auth
 from controlplane.api.calls import Branch, Called, Dataset, is_head
 from controlplane.api.content_tags import content_tag, is_named
-from controlplane.api.routes.records import Takes, named, noted, sent, tagged
+from controlplane.api.routes.records import Negotiated, named, noted, sent, tagged
 from controlplane.api.streams import Stream
 from controlplane.core import rest
 from controlplane.core.model import addresses
 from controlplane.core.model.json_values import JsonObject
 from controlplane.core.records import columns as lists
 from controlplane.core.records.formats import MEDIA_TYPES
-from controlplane.operations.inspect import changes as told
-from controlplane.operations.inspect.changes import Changes, ChangesWish
+from controlplane.operations.inspect.changes import Changes, ChangesRequest
+from controlplane.operations.inspect.changes import changes as changes_between
 
 router = auth.router("data", "all")
 ChangeFormat: TypeAlias = Literal["ndjson", "csv", "arrow", "parquet"]
 
 
-def _wish(
+def _selection(
     columns: Annotated[
         list[str] | None, Query(max_length=1_000, description="Names with commas between them; all by default.")
     ] = None,
     where: Annotated[str | None, Query(max_length=20_000, description="A condition on rows, in SQL.")] = None,
-) -> ChangesWish:
-    return ChangesWish(lists.names_of(columns or ()), where)
+) -> ChangesRequest:
+    return ChangesRequest(lists.names_of(columns or ()), where)
 
 
-Wish: TypeAlias = Annotated[ChangesWish, Depends(_wish)]
+Selection: TypeAlias = Annotated[ChangesRequest, Depends(_selection)]
 
 
 def _next(request: Request, since: int) -> list[tuple[str, str]]:
@@ -50,23 +50,23 @@ async def changes(
     dataset: Dataset,
     format: ChangeFormat,
     since: Annotated[str, Query(max_length=100, description="A generation or a time with its zone; 0: from nothing.")],
-    takes: Takes,
-    wish: Wish,
+    negotiation: Negotiated,
+    selection: Selection,
     until: Annotated[str | None, Query(max_length=100, description="As `since`; the newest by default.")] = None,
 ) -> Response:
     """Rows that were added (`insert`) and removed (`delete`) between two generations, in `_change_type`, with the later
     one in `_generation`. `X-Generation` is that one, to send as `since` next; `Link` is the next request. Equal rows
     cancel, wherever they are. With `columns` rows are compared by these columns alone."""
-    rendering = takes.rendering(format)
+    rendering = negotiation.rendering(format)
 
     def is_known(content: bytes) -> bool:
-        return is_named(content_tag(content, rendering), takes.if_none_match)
+        return is_named(content_tag(content, rendering), negotiation.if_none_match)
 
     def look() -> Changes:
         first = None if since == "0" else addresses.point_of(since)
         last = None if until is None else addresses.point_of(until)
-        return told.changes(
-            call.context, branch, dataset, first, last, rendering=rendering, wish=wish, is_known=is_known
+        return changes_between(
+            call.context, branch, dataset, first, last, rendering=rendering, request=selection, is_known=is_known
         )
 
     row_changes = await to_thread.run_sync(look, limiter=call.services.threads.users)
@@ -86,8 +86,8 @@ async def changes(
         "since": row_changes.since,
         "until": row_changes.until,
         "format": format,
-        "columns": list(wish.columns),
-        "where": wish.where,
+        "columns": list(selection.columns),
+        "where": selection.where,
     }
     await noted(call.services, call.context, "changes", branch, dataset, what)
     pieces = call.services.render_changes(row_changes.wanted)

@@ -15,6 +15,7 @@ from controlplane.core.errors import NotFound
 from controlplane.core.model import addresses
 from controlplane.core.model.answers import BranchDifference, DataDifference
 from controlplane.operations.inspect import audit, branch_diff, data_diff
+from controlplane.operations.inspect.data_diff import DiffRequest
 
 COMPARED_S, LONGEST_S = 120.0, 3600.0
 Limit = Annotated[int, Query(ge=1, le=1000)]
@@ -48,16 +49,16 @@ async def branches(
         return await waiting(call, lambda: _branches(call, branch, other, after, limit), may_wait=False)
     if not DATASET.fullmatch(dataset) or not call.has(dataset=dataset):
         raise NotFound("there is no dataset of this name")
-    wish = _wish(call, after, limit, partition, timeout_s if rows else None, key)
+    diff_request = _diff_request(call, after, limit, partition, timeout_s if rows else None, key)
 
     def work() -> Answer[BranchDifference | DataDifference]:
         compare, second = call.services.compare, branch_of(call, other)
-        if wish.timeout_s is not None:
+        if diff_request.timeout_s is not None:
             for read in {branch: second, second: branch}.items():
                 audit.note_read(call.context, "rows-diff", read[0], dataset, {"compared_with": read[1]})
-        return answer(data_diff.of_branches(call.context, compare, branch, second, dataset, wish))
+        return answer(data_diff.of_branches(call.context, compare, branch, second, dataset, diff_request))
 
-    return await waiting(call, work, may_wait=wish.timeout_s is not None)
+    return await waiting(call, work, may_wait=diff_request.timeout_s is not None)
 
 
 def _branches(
@@ -84,24 +85,30 @@ async def generations(
     """How two generations of a dataset differ, as between branches. `one`, `other`: a generation, or a time with its
     zone; the newest where nothing is said."""
     points = [None if text is None else addresses.point_of(text) for text in (one, other)]
-    wish = _wish(call, after, limit, partition, timeout_s if rows else None, key)
+    diff_request = _diff_request(call, after, limit, partition, timeout_s if rows else None, key)
 
     def work() -> Answer[DataDifference]:
         compare = call.services.compare
         one_point, other_point = points
-        if wish.timeout_s is not None:
+        if diff_request.timeout_s is not None:
             audit.note_read(call.context, "rows-diff", branch, dataset, {"one": one, "other": other})
         difference = data_diff.of_points(
-            call.context, compare, branch, dataset=dataset, first_point=one_point, other=other_point, wish=wish
+            call.context,
+            compare,
+            branch,
+            dataset=dataset,
+            first_point=one_point,
+            other=other_point,
+            request=diff_request,
         )
         return answer(difference)
 
-    return await waiting(call, work, may_wait=wish.timeout_s is not None)
+    return await waiting(call, work, may_wait=diff_request.timeout_s is not None)
 
 
-def _wish(
+def _diff_request(
     call: Call, after: str | None, limit: int, partition: str | None, timeout_s: float | None, key: list[str] | None
-) -> data_diff.Wish:
+) -> DiffRequest:
     if timeout_s is not None:
         call.need("data")
     if key and timeout_s is None:
@@ -109,4 +116,4 @@ def _wish(
     if len(set(key or ())) != len(key or ()):
         raise RequestRefused("invalid-request", "a column stands twice in the key")
     timeout_s = None if is_head(call.request) else timeout_s
-    return data_diff.Wish(after, limit, partition, timeout_s=timeout_s, key=tuple(key or ()))
+    return DiffRequest(after, limit, partition, timeout_s=timeout_s, key=tuple(key or ()))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Called, answer
+from controlplane.api.calls import Answer, Called, ClosedBody, answer
 from controlplane.api.looks import waiting
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
@@ -22,27 +22,26 @@ FILES = 100
 router = auth.router("edit")
 
 
-class Asked(BaseModel):
+class QuestionBody(ClosedBody):
     """`question`: what `headgate test` asks of Spark. `files`: the content of each file that it names, by its path, in
     base64."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     question: dict[str, JsonValue]
     files: dict[Annotated[str, Field(max_length=4096)], str] = Field({}, max_length=FILES)
 
 
 @router.answers(rest.ASK_TEST)
-async def ask(call: Called, asked: Asked) -> Answer[ExampleAnswer]:
+async def ask(call: Called, body: QuestionBody) -> Answer[ExampleAnswer]:
     """Have the service's Spark answer one question of a test, for at most 600 s; 503 while it answers another one. It
     runs the code of the test on the service's machine, as transforms do, so it needs `edit`, which has `data`. Only
     files that the request brings are read."""
     if call.context.namespace != DEFAULT:
         raise RequestRefused("not-supported", f"tests run here for the namespace {DEFAULT} only: run yours yourself")
 
-    contents = {path: asking.decoded(path, text) for path, text in asked.files.items()}
+    contents = {path: asking.decoded(path, text) for path, text in body.files.items()}
 
     def work() -> JsonObject:
-        question = cast("Question", asked.question)
+        question = cast("Question", body.question)
         return cast("JsonObject", asking.answer(call.services.examples, question, contents))
 
     return answer({"answer": await waiting(call, work, may_wait=True)})

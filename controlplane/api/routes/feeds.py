@@ -6,40 +6,38 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Path, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import DATASET, Answer, Called, answer, dataset_of
+from controlplane.api.calls import Answer, Called, ClosedBody, answer, dataset_of
 from controlplane.core import rest
 from controlplane.core.model.answers.feeds import FeedEntry, FeedsAnswer, OfferedFeedsAnswer
 from controlplane.core.model.feeds import GLOB, NAME
 from controlplane.operations.desired import feeds
+from controlplane.operations.request_body import DatasetName
 
 router = auth.router("admin")
 FeedName = Annotated[str, Path(pattern=f"^{NAME}$")]
 Dataflows = Annotated[str | None, Query(pattern=rf"^{GLOB}$")]
 
 
-class NewFeed(BaseModel):
+class NewFeed(ClosedBody):
     """A dataset of main under a name. `columns`: the contract as DDL; all that it has by default."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     name: str = Field(pattern=f"^{NAME}$")
-    dataset: str = Field(pattern=f"^{DATASET.pattern}$")
+    dataset: DatasetName
     columns: str | None = Field(None, min_length=1, max_length=100_000)
 
 
-class Contract(BaseModel):
+class Contract(ClosedBody):
     """`columns`: the contract as DDL; all that the dataset has now by default."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     columns: str | None = Field(None, min_length=1, max_length=100_000)
 
 
-class NewGrant(BaseModel):
+class NewGrant(ClosedBody):
     """Who may read a feed: dataflows of a namespace, by name or pattern."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     namespace: str = Field(min_length=1, max_length=100)
     dataflows: str = Field("*", pattern=f"^{GLOB}$")
 

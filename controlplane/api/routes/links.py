@@ -10,43 +10,25 @@ from urllib.parse import quote
 from anyio import to_thread
 from fastapi import Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane import logs
 from controlplane.api import access, auth
-from controlplane.api.calls import DATASET, Answer, Called, answer, branch_of, dataset_of
+from controlplane.api.calls import Answer, Called, answer, branch_of, dataset_of
 from controlplane.api.problems import RequestRefused, request_id
 from controlplane.api.routes import records
-from controlplane.api.routes.records import RecordsRequest, Taken
+from controlplane.api.routes.records import Negotiation, RecordsQuery
 from controlplane.core import rest
 from controlplane.core.errors import BadColumns, BadCondition, NotFound, WrongSignature
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.links import LinksAnswer, NewLinkAnswer
 from controlplane.core.model.links import Link
-from controlplane.core.records.formats import Compression, Format, compression_fault
+from controlplane.core.records.formats import compression_fault
 from controlplane.operations.desired import links
-from controlplane.operations.desired.links import LinkWish
+from controlplane.operations.desired.links import NewLink
 
 router = auth.router("data", "all")
 signed = auth.Routes(route_class=auth.Encoded)
-DAY_S = 86_400.0
 log = logs.get("links")
-
-
-class NewLink(BaseModel):
-    """What a link answers, and for how long. `at`: a generation or a time with its zone."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-    dataset: str = Field(pattern=f"^{DATASET.pattern}$")
-    branch: str = Field("main", max_length=100)
-    format: Format = "csv"
-    compression: Compression | None = None
-    at: str | None = Field(None, max_length=100)
-    partition: str | None = Field(None, max_length=20_000)
-    columns: list[str] = Field([], max_length=1_000)
-    where: str | None = Field(None, max_length=20_000)
-    limit: int | None = Field(None, ge=0, le=2**53)
-    ttl_s: float = Field(7 * DAY_S, gt=0, le=links.LONGEST_S)
 
 
 @router.answers(rest.CREATE_LINK)
@@ -57,18 +39,9 @@ def create(call: Called, new: NewLink) -> Answer[NewLinkAnswer]:
     fault = compression_fault(new.format, new.compression)
     if fault is not None:
         raise RequestRefused("invalid-request", fault)
-    wish = LinkWish(
-        branch_of(call, new.branch),
-        dataset_of(call, new.dataset),
-        new.format,
-        compression=new.compression,
-        point=new.at or "",
-        partition=new.partition,
-        columns=tuple(new.columns),
-        where=new.where,
-        limit=new.limit,
-    )
-    link = links.create(call.context, access.caller(call.request), wish, new.ttl_s)
+    branch_of(call, new.branch)
+    dataset_of(call, new.dataset)
+    link = links.create(call.context, access.caller(call.request), new)
     signature = links.signature(call.services.s3_secret, call.context.namespace, link)
     base = str(call.request.base_url).rstrip("/")
     url = f"{base}/v1/links/{link.id}/{quote(_file(link))}?signature={signature}"
@@ -117,20 +90,20 @@ async def read(
         branch=signed_link.branch,
         request_id=request_id(request),
     )
-    point, wish = links.wish_of(signed_link)
-    takes = Taken(signed_link.compression, accept_encoding, if_none_match)
-    records_request = RecordsRequest(
+    point, records_request = links.request_of(signed_link)
+    negotiation = Negotiation(signed_link.compression, accept_encoding, if_none_match)
+    query = RecordsQuery(
         signed_link.branch,
         signed_link.dataset,
         point,
-        wish=wish,
-        rendering=takes.rendering(signed_link.format),
+        request=records_request,
+        rendering=negotiation.rendering(signed_link.format),
         caller=f"link {signed_link.id}",
         if_none_match=if_none_match,
     )
     context = replace(services.context(maker, request_id(request)), actor=f"link {signed_link.id}")
     try:
-        response = await records.answered(services, context, request, records_request)
+        response = await records.answered(services, context, request, query)
     except (BadColumns, BadCondition) as e:  # whose words name columns that the link does not read
         raise NotFound("the dataset has no more the columns that this link reads; ask for another link") from e
     if isinstance(response, StreamingResponse):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Path, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Called, answer
+from controlplane.api.calls import Answer, Called, ClosedBody, answer
 from controlplane.core import rest
 from controlplane.core.model.answers.namespaces import NamespaceEntry, NamespacesAnswer
 from controlplane.operations.desired import namespaces
@@ -17,10 +17,9 @@ router = auth.router("admin")
 Name = Annotated[str, Path(max_length=100)]
 
 
-class NewNamespace(BaseModel):
+class NewNamespace(ClosedBody):
     """One without dataflows."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     name: str = Field(min_length=1, max_length=100)
 
 

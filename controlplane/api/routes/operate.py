@@ -9,10 +9,10 @@ from typing import Annotated
 
 from fastapi import Path, Query, Response
 from fastapi.responses import PlainTextResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Attempt, Branch, Call, Called, answer
+from controlplane.api.calls import Answer, Attempt, Branch, Call, Called, ClosedBody, answer
 from controlplane.api.looks import LONGEST_S, await_listings, waiting
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
@@ -26,10 +26,9 @@ TaskKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 router = auth.router("operate", "all")
 
 
-class Wish(BaseModel):
+class Wish(ClosedBody):
     """What to do it to: a dataflow, a dataset, or everything."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     target: str | None = Field(default=None, max_length=1000)
 
 
@@ -53,27 +52,27 @@ class Refresh(Wish):
 
 
 @router.answers(rest.REFRESH)
-async def refresh(call: Called, branch: Branch, wish: Refresh | None = None) -> Answer[RefreshAnswer]:
+async def refresh(call: Called, branch: Branch, body: Refresh | None = None) -> Answer[RefreshAnswer]:
     """List sources now; with `force`, compute the target again. With `wait_s`, `changes` tells what was found."""
-    options = wish or Refresh()
+    options = body or Refresh()
     work = partial(_refreshed, call, branch, options)
     return await waiting(call, lambda: call.once(lambda: answer(work())), may_wait=options.wait_s > 0)
 
 
-def _refreshed(call: Call, branch: str, wish: Refresh) -> RefreshAnswer:
+def _refreshed(call: Call, branch: str, options: Refresh) -> RefreshAnswer:
     context = call.context
-    how = {"accept_deletes": wish.accept_deletes, "force": wish.force, "schema": wish.schema_}
-    refreshed, requests = controls.ask_refresh(context, branch, call.target(wish.target), **how)
-    if wish.wait_s > 0:
-        unseen = await_listings(call, requests, wish.wait_s)
+    how = {"accept_deletes": options.accept_deletes, "force": options.force, "schema": options.schema_}
+    refreshed, requests = controls.ask_refresh(context, branch, call.target(options.target), **how)
+    if options.wait_s > 0:
+        unseen = await_listings(call, requests, options.wait_s)
         refreshed["changes"] = source_changes.of_requests(context, requests, unseen)
     return refreshed
 
 
 @router.answers(rest.RETRY)
-def retry(call: Called, branch: Branch, wish: Retry | None = None) -> Answer[RetryAnswer]:
+def retry(call: Called, branch: Branch, body: Retry | None = None) -> Answer[RetryAnswer]:
     """Try failed tasks again: all, or those that are named."""
-    options = wish or Retry()
+    options = body or Retry()
     target = call.target(options.target)
     if options.partition is not None:
         return call.once(lambda: answer(_retried_partition(call.context, branch, target, options)))
@@ -81,25 +80,25 @@ def retry(call: Called, branch: Branch, wish: Retry | None = None) -> Answer[Ret
     return call.once(lambda: answer(controls.retry(call.context, branch, target, among=named)))
 
 
-def _retried_partition(context: Context, branch: str, target: str | None, wish: Retry) -> RetryAnswer:
+def _retried_partition(context: Context, branch: str, target: str | None, options: Retry) -> RetryAnswer:
     if target is None or "." not in target:
         raise RequestRefused("invalid-request", "a partition is of a dataset: name it as target, such as shop.orders")
-    if wish.tasks is not None:
+    if options.tasks is not None:
         raise RequestRefused("invalid-request", "send either tasks or a partition")
-    assert wish.partition is not None
-    return controls.retry_partition(context, branch, target, wish.partition)
+    assert options.partition is not None
+    return controls.retry_partition(context, branch, target, options.partition)
 
 
 @router.answers(rest.PAUSE)
-def pause(call: Called, branch: Branch, wish: Wish | None = None) -> Answer[PauseAnswer | PauseAllAnswer]:
+def pause(call: Called, branch: Branch, options: Wish | None = None) -> Answer[PauseAnswer | PauseAllAnswer]:
     """Start nothing more; what is committed stays readable."""
-    return call.once(lambda: answer(_each(call, branch, wish, controls.pause)))
+    return call.once(lambda: answer(_each(call, branch, options, controls.pause)))
 
 
 @router.answers(rest.RESUME)
-def resume(call: Called, branch: Branch, wish: Wish | None = None) -> Answer[PauseAnswer | PauseAllAnswer]:
+def resume(call: Called, branch: Branch, options: Wish | None = None) -> Answer[PauseAnswer | PauseAllAnswer]:
     """Take back a pause, and let what was rolled back go on."""
-    return call.once(lambda: answer(_each(call, branch, wish, controls.resume)))
+    return call.once(lambda: answer(_each(call, branch, options, controls.resume)))
 
 
 @router.responds(rest.ATTEMPT_LOG, response_class=PlainTextResponse, dependencies=auth.needs("data"))
@@ -121,10 +120,10 @@ def driver_log(
 
 
 def _each(
-    call: Call, branch: str, wish: Wish | None, work: Callable[[Context, str, str], PauseAnswer]
+    call: Call, branch: str, options: Wish | None, work: Callable[[Context, str, str], PauseAnswer]
 ) -> PauseAnswer | PauseAllAnswer:
     """Pauses belong to names: without a target, every dataflow that there is now, and that the token may."""
-    if wish is not None and wish.target is not None and (target := call.target(wish.target)):
+    if options is not None and options.target is not None and (target := call.target(options.target)):
         return work(call.context, branch, target)
     there = (flow["name"] for flow in blueprints.dataflows(call.context, branch))
     names = [name for name in there if call.has(dataflow=name)]

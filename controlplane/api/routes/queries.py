@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Annotated, Literal, TypeVar, cast
 
 from fastapi import Path, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Call, Called, Dataset, answer
+from controlplane.api.calls import Answer, Branch, Call, Called, ClosedBody, Dataset, answer
 from controlplane.api.disconnects import CancelledStream, watch
 from controlplane.api.looks import analysed, waiting
 from controlplane.api.points import moment
@@ -22,6 +22,7 @@ from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAna
 from controlplane.core.model.answers.queries import CancelAnswer, QueryAnswer
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.desired import promotion
+from controlplane.operations.request_body import DatasetName
 from controlplane.services.queries import comparison as query_comparison
 from controlplane.services.queries import queries
 from controlplane.services.queries.port import PageBounds
@@ -33,18 +34,16 @@ T = TypeVar("T")
 ARROW = "application/vnd.apache.arrow.stream"
 LONGEST_S = 600.0
 DEFAULT_ROWS = 1000
-DATASET_TEXT = r"^[a-z][a-z0-9_]{0,199}\.[a-z][a-z0-9_]{0,199}$"
 QueryId = Annotated[str, Path(max_length=64, pattern=r"^[0-9a-f]{8,64}$")]
 
 router = auth.router("data", "all")
 
 
-class Asked(BaseModel):
+class QueryBody(ClosedBody):
     """A query in the SQL of its engine, DuckDB's by default. Tables are `dataflow.dataset`, also `dataflow.dataset@12`,
     at a time, and in another branch. `parameters`: values for `$name` of DuckDB, `:name` of Spark, or in order for `?`
     of DuckDB. `id`: chosen by who asks, to cancel it by."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     sql: str = Field(min_length=1, max_length=SQL_MOST)
     engine: Literal["duckdb", "spark"] = "duckdb"
     parameters: dict[str, JsonValue] | list[JsonValue] | None = None
@@ -55,7 +54,7 @@ class Asked(BaseModel):
 
 
 @router.answers(rest.QUERY)
-async def ask(call: Called, branch: Branch, query: Asked) -> Answer[QueryAnswer]:
+async def ask(call: Called, branch: Branch, query: QueryBody) -> Answer[QueryAnswer]:
     """Rows of a SELECT: the first 10,000, or 8 MB, of at most a million, by default of 1,000. A value beyond 1 MB is
     cut. With `Accept: application/vnd.apache.arrow.stream` all of them, as an Arrow stream. Who leaves cancels the
     query."""
@@ -72,7 +71,7 @@ async def ask(call: Called, branch: Branch, query: Asked) -> Answer[QueryAnswer]
     return await _unless_left(call, work, cancel)
 
 
-def _request_of(query: Asked, *, is_arrow: bool) -> queries.QueryRequest:
+def _request_of(query: QueryBody, *, is_arrow: bool) -> queries.QueryRequest:
     limit = query.limit if is_arrow or query.limit is not None else DEFAULT_ROWS
     if not is_arrow and limit is not None and limit > queries.MOST_ROWS:
         raise RequestRefused("invalid-request", f"a result has at most {queries.MOST_ROWS:,} rows; more as Arrow")
@@ -124,13 +123,12 @@ def cancel(call: Called, branch: Branch, query: QueryId) -> Answer[CancelAnswer]
     return answer({"cancelled": query})
 
 
-class Promoted(BaseModel):
+class Promoted(ClosedBody):
     """A query, and the dataset that it is to make. `analyse`: Spark is to say which columns it would have. `compare`:
     the engine whose rows of the query are compared with those of Spark."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     sql: str = Field(min_length=1, max_length=SQL_MOST)
-    dataset: str = Field(pattern=DATASET_TEXT)
+    dataset: DatasetName
     analyse: bool = False
     compare: Literal["duckdb", "spark"] | None = None
     timeout_s: float = Field(60.0, gt=0, le=LONGEST_S)

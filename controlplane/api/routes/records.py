@@ -25,11 +25,11 @@ from controlplane.core.records.formats import MEDIA_TYPES, TEXTS, Compression, F
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import audit
 from controlplane.operations.inspect import records as rows
-from controlplane.operations.inspect.records import RecordsWish
+from controlplane.operations.inspect.records import RecordsRequest
 from controlplane.ports.records import Rendering
 
 router = auth.router("data", "all")
-WISHED = 2**53
+MOST_ROWS = 2**53
 
 
 def _point(
@@ -45,21 +45,21 @@ def _point(
     return None if generation is None else addresses.generation_of(generation)
 
 
-def _wish(
+def _selection(
     partition: Annotated[str | None, Query(max_length=20_000)] = None,
     columns: Annotated[
         list[str] | None, Query(max_length=1_000, description="Names with commas between them; all by default.")
     ] = None,
     where: Annotated[str | None, Query(max_length=20_000, description="A condition on rows, in SQL.")] = None,
-    offset: Annotated[int, Query(ge=0, le=WISHED)] = 0,
-    limit: Annotated[int | None, Query(ge=0, le=WISHED)] = None,
-) -> RecordsWish:
-    return RecordsWish(partition, lists.names_of(columns or ()), where, offset=offset, limit=limit)
+    offset: Annotated[int, Query(ge=0, le=MOST_ROWS)] = 0,
+    limit: Annotated[int | None, Query(ge=0, le=MOST_ROWS)] = None,
+) -> RecordsRequest:
+    return RecordsRequest(partition, lists.names_of(columns or ()), where, offset=offset, limit=limit)
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """What a client takes: compression within a form, codings of a body, and content that it has."""
+class Negotiation:
+    """What a client accepts: compression within a form, codings of a body, and content that it has."""
 
     compression: Compression | None
     accept_encoding: str | None
@@ -72,17 +72,17 @@ class Taken:
         return Rendering(format, self.compression, coding_of(self.accept_encoding) if format in TEXTS else "")
 
 
-def taken(
+def _negotiation(
     compression: Annotated[Compression | None, Query(description="Of Arrow and Parquet, within.")] = None,
     accept_encoding: Annotated[str | None, Header(max_length=1_000, include_in_schema=False)] = None,
     if_none_match: Annotated[str | None, Header(max_length=4_000)] = None,
-) -> Taken:
-    return Taken(compression, accept_encoding, if_none_match)
+) -> Negotiation:
+    return Negotiation(compression, accept_encoding, if_none_match)
 
 
 Point: TypeAlias = Annotated[addresses.Point | None, Depends(_point)]
-Wish: TypeAlias = Annotated[RecordsWish, Depends(_wish)]
-Takes: TypeAlias = Annotated[Taken, Depends(taken)]
+Selection: TypeAlias = Annotated[RecordsRequest, Depends(_selection)]
+Negotiated: TypeAlias = Annotated[Negotiation, Depends(_negotiation)]
 
 
 @router.responds(rest.RECORDS)
@@ -91,21 +91,31 @@ async def records(
     branch: Branch,
     dataset: Dataset,
     point: Point,
-    wish: Wish,
-    takes: Takes,
+    selection: Selection,
+    negotiation: Negotiated,
     format: Format = "json",
 ) -> Response:
     """Records of one committed generation, streamed in the order of partition keys. The ETag is that of the content,
     whichever generation has it: with `If-None-Match`, data that did not change is answered with 304."""
-    return await _of_call(call, branch, dataset, point=point, wish=wish, format=format, takes=takes)
+    return await _of_call(
+        call, branch, dataset, point=point, selection=selection, format=format, negotiation=negotiation
+    )
 
 
 @router.responds(rest.RECORDS_FILE)
 async def records_as(
-    call: Called, branch: Branch, dataset: Dataset, format: Format, point: Point, wish: Wish, takes: Takes
+    call: Called,
+    branch: Branch,
+    dataset: Dataset,
+    format: Format,
+    point: Point,
+    selection: Selection,
+    negotiation: Negotiated,
 ) -> Response:
     """As `records`, by an address that ends as the name of a file does."""
-    return await _of_call(call, branch, dataset, point=point, wish=wish, format=format, takes=takes)
+    return await _of_call(
+        call, branch, dataset, point=point, selection=selection, format=format, negotiation=negotiation
+    )
 
 
 async def _of_call(
@@ -114,90 +124,90 @@ async def _of_call(
     dataset: str,
     *,
     point: addresses.Point | None,
-    wish: RecordsWish,
+    selection: RecordsRequest,
     format: Format,
-    takes: Taken,
+    negotiation: Negotiation,
 ) -> Response:
-    records_request = RecordsRequest(
+    query = RecordsQuery(
         branch,
         dataset,
         point,
-        wish=wish,
-        rendering=takes.rendering(format),
+        request=selection,
+        rendering=negotiation.rendering(format),
         caller=access.caller(call.request).id,
-        if_none_match=takes.if_none_match,
+        if_none_match=negotiation.if_none_match,
     )
-    return await answered(call.services, call.context, call.request, records_request)
+    return await answered(call.services, call.context, call.request, query)
 
 
 @dataclass(frozen=True, slots=True)
-class RecordsRequest:
+class RecordsQuery:
     """All that one answer with records depends on. `caller`: whose streams are counted together."""
 
     branch: str
     dataset: str
     point: addresses.Point | None
-    wish: RecordsWish
+    request: RecordsRequest
     rendering: Rendering
     caller: str
     if_none_match: str | None
 
-    def told(self, generation: int) -> JsonObject:
+    def audit_entry(self, generation: int) -> JsonObject:
         """What the audit says about it."""
-        wish = self.wish
+        request = self.request
         return {
             "generation": generation,
             "format": self.rendering.format,
-            "partition": wish.partition,
-            "columns": list(wish.columns),
-            "where": wish.where,
-            "offset": wish.offset,
-            "limit": wish.limit,
+            "partition": request.partition,
+            "columns": list(request.columns),
+            "where": request.where,
+            "offset": request.offset,
+            "limit": request.limit,
         }
 
 
-async def answered(services: Services, context: Context, request: Request, records_request: RecordsRequest) -> Response:
+async def answered(services: Services, context: Context, request: Request, query: RecordsQuery) -> Response:
     """The records, or 304, or headers alone for HEAD."""
 
     def is_known(content: bytes) -> bool:
-        return is_named(content_tag(content, records_request.rendering), records_request.if_none_match)
+        return is_named(content_tag(content, query.rendering), query.if_none_match)
 
     def look() -> rows.Records | rows.Unchanged:
         return rows.records(
             context,
-            records_request.branch,
-            records_request.dataset,
-            wish=records_request.wish,
-            rendering=records_request.rendering,
-            point=records_request.point,
+            query.branch,
+            query.dataset,
+            request=query.request,
+            rendering=query.rendering,
+            point=query.point,
             is_known=is_known,
         )
 
     read_records = await to_thread.run_sync(look, limiter=services.threads.users)
     headers = {
         "X-Generation": str(read_records.generation),
-        **tagged(content_tag(read_records.content, records_request.rendering)),
+        **tagged(content_tag(read_records.content, query.rendering)),
     }
     if isinstance(read_records, rows.Unchanged):
         return Response(status_code=304, headers=headers)
     headers |= {
         "X-Rows": str(read_records.rows),
-        **named(records_request.dataset, records_request.point, records_request.rendering),
+        **named(query.dataset, query.point, query.rendering),
     }
-    media_type = MEDIA_TYPES[records_request.rendering.format]
+    media_type = MEDIA_TYPES[query.rendering.format]
     if is_head(request):
         return Response(media_type=media_type, headers=headers)
     await noted(
         services,
         context,
         "records",
-        records_request.branch,
-        records_request.dataset,
-        records_request.told(read_records.generation),
+        query.branch,
+        query.dataset,
+        query.audit_entry(read_records.generation),
     )
     pieces = services.render(read_records.wanted)
     return await sent(
-        Stream(services.streams, records_request.caller, pieces, services.threads.records), request, headers, media_type
+        Stream(services.streams, query.caller, pieces, services.threads.records), request, headers, media_type
     )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, TypeAlias
 
 from fastapi import Path, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Called, answer
+from controlplane.api.calls import Answer, Called, ClosedBody, answer
 from controlplane.api.routes.tokens import Within
 from controlplane.core import rest
 from controlplane.core.model.answers.roles import RoleEntry, RolesAnswer
@@ -19,10 +19,9 @@ router = auth.router("admin")
 Name: TypeAlias = Annotated[str, Path(pattern=f"^{ROLE_NAME}$")]
 
 
-class RoleBody(BaseModel):
+class RoleBody(ClosedBody):
     """What a role allows (docs/rights.md), and within which names."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     permissions: list[Permission] = Field(min_length=1, max_length=5)
     within: Within = Within()
 

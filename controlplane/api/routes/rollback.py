@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Dataflow, Expected, Overriding, answer, etag
+from controlplane.api.calls import Answer, Branch, ClosedBody, Dataflow, Expected, Overriding, answer, etag
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
 from controlplane.core.errors import NotFound
@@ -16,11 +16,10 @@ from controlplane.operations.desired import revert, rollback
 router = auth.router("operate", "all")
 
 
-class Rollback(BaseModel):
+class Rollback(ClosedBody):
     """Either the `generation` of a dataset, or `at`: a time in ISO 8601 with its zone, for a dataset or all of a
     dataflow. `force`: also where datasets would reflect different states of one source."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     target: str = Field(max_length=1000)
     generation: int | None = Field(default=None, ge=1, le=10**15)
     at: str | None = Field(default=None, max_length=100)
@@ -28,42 +27,41 @@ class Rollback(BaseModel):
     force: bool = False
 
 
-class Revert(BaseModel):
+class Revert(ClosedBody):
     """`to`: the revision whose text is stored again."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     to: int = Field(ge=1, le=10**9)
     dry_run: bool = False
 
 
 @router.answers(rest.ROLLBACK)
-def roll_back(call: Overriding, branch: Branch, wish: Rollback) -> Answer[RollbackAnswer]:
+def roll_back(call: Overriding, branch: Branch, options: Rollback) -> Answer[RollbackAnswer]:
     """Give datasets the rows of an earlier generation, and hold them there until `resume`. All of it happens, or
     nothing."""
-    target, to = call.target(wish.target), _to(wish)
+    target, to = call.target(options.target), _to(options)
     if target is None:
         raise NotFound("there is no dataflow or dataset of this name")
     return call.once(
-        lambda: answer(rollback.rollback(call.context, branch, target, to, reason=wish.reason, force=wish.force))
+        lambda: answer(rollback.rollback(call.context, branch, target, to, reason=options.reason, force=options.force))
     )
 
 
-def _to(wish: Rollback) -> Point:
-    if wish.generation is not None and wish.at is None:
-        return Generation(wish.generation)
-    if wish.at is not None and wish.generation is None:
-        return moment_of(wish.at)
+def _to(options: Rollback) -> Point:
+    if options.generation is not None and options.at is None:
+        return Generation(options.generation)
+    if options.at is not None and options.generation is None:
+        return moment_of(options.at)
     raise RequestRefused("invalid-request", "say one of generation and at")
 
 
 @router.answers(rest.REVERT, dependencies=auth.needs("edit", "all"))
 def revert_dataflow(
-    call: Overriding, branch: Branch, dataflow: Dataflow, wish: Revert, expected: Expected
+    call: Overriding, branch: Branch, dataflow: Dataflow, options: Revert, expected: Expected
 ) -> Answer[ApplyAnswer]:
     """Store the text of an earlier revision again, as a new one; answers as for blueprints."""
 
     def work() -> Answer[ApplyAnswer]:
-        applied = revert.revert(call.context, branch, dataflow, wish.to, dry_run=wish.dry_run, expected=expected)
+        applied = revert.revert(call.context, branch, dataflow, options.to, dry_run=options.dry_run, expected=expected)
         return answer(applied, headers=etag(*applied["revisions"].values()))
 
     return call.once(work)

@@ -25,14 +25,14 @@ class Run(Documents):
 
 
 @router.answers(rest.BEGIN_RUN, dependencies=auth.needs("edit", "all"))
-def begin(call: Overriding, branch: Branch, wish: Run) -> Answer[RunBegun]:
+def begin(call: Overriding, branch: Branch, options: Run) -> Answer[RunBegun]:
     """Store blueprints, all or none, and list all that they read, whatever `refresh` says. The loop does the rest: see
     how it stands with GET and the answer's `since`. `failed` has tasks that had failed before: once all is settled,
     those that are still wanted can be tried again (`retry` with `tasks`)."""
-    sources = tuple(blueprints.Source(d.name, d.text, d.files) for d in wish.blueprints)
+    sources = tuple(blueprints.Source(d.name, d.text, d.files) for d in options.blueprints)
 
     def work() -> Answer[RunBegun]:
-        started = runs.begin(call.context, branch, sources, accept_deletes=wish.accept_deletes)
+        started = runs.begin(call.context, branch, sources, accept_deletes=options.accept_deletes)
         runs.note(call.context, branch, started)
         return answer(started)
 

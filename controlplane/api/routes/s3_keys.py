@@ -5,27 +5,27 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Path, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from controlplane.api import auth
 from controlplane.api.access import caller
-from controlplane.api.calls import Answer, Call, Called, answer
+from controlplane.api.calls import Answer, Call, Called, ClosedBody, answer
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers import NewS3KeyAnswer, S3KeysAnswer
 from controlplane.core.rights import may
 from controlplane.operations.desired import s3_keys
+from controlplane.operations.request_body import Label
 from controlplane.services.s3.register import REGION
 
 router = auth.router("data", "all")
 
 
-class NewS3Key(BaseModel):
+class NewS3Key(ClosedBody):
     """What a key may read, and for how long."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-    name: str = Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")
+    name: Label
     read: list[str] = Field(["main"], min_length=1, max_length=100)
     ttl_s: float | None = Field(None, gt=0, le=10 * 366 * 86400)
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Path, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import DATASET, Answer, Called, answer, branch_of, dataset_of
+from controlplane.api.calls import Answer, Called, ClosedBody, answer, branch_of, dataset_of
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.answers.shares import (
@@ -20,40 +20,19 @@ from controlplane.core.model.answers.shares import (
 )
 from controlplane.core.model.shares import NAME
 from controlplane.operations.desired import recipients, shares
+from controlplane.operations.desired.recipients import NewRecipient
+from controlplane.operations.desired.shares import TABLE, NewTable
 from controlplane.operations.inspect.views import instant
 from controlplane.services.sharing.register import PREFIX
 
 router = auth.router("admin")
-DAY_S = 86_400.0
-LONGEST_S = 366 * DAY_S
 ShareName = Annotated[str, Path(pattern=f"^{NAME}$")]
-TABLE = rf"^{NAME}\.{NAME}$"
 
 
-class NewShare(BaseModel):
+class NewShare(ClosedBody):
     """A share without datasets."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     name: str = Field(pattern=f"^{NAME}$")
-
-
-class NewTable(BaseModel):
-    """A dataset for a share. `as`: how recipients name it, `schema.table`; `history`: with its earlier generations."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-    dataset: str = Field(pattern=f"^{DATASET.pattern}$")
-    alias: str | None = Field(None, alias="as", pattern=TABLE)
-    branch: str = Field("main", max_length=100)
-    history: bool = False
-
-
-class NewRecipient(BaseModel):
-    """Who reads which shares, and for how long."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-    name: str = Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")
-    shares: list[Annotated[str, Field(max_length=200)]] = Field(min_length=1, max_length=100)
-    ttl_s: float = Field(90 * DAY_S, gt=0, le=LONGEST_S)
 
 
 @router.answers(rest.CREATE_SHARE)
@@ -84,15 +63,9 @@ def delete(call: Called, share: ShareName) -> Response:
 @router.answers(rest.ADD_TO_SHARE)
 def add(call: Called, share: ShareName, new: NewTable) -> Answer[ShareEntry]:
     """Give a dataset, or say anew whether its history is given."""
-    branch, dataset = branch_of(call, new.branch), dataset_of(call, new.dataset)
-
-    def work() -> Answer[ShareEntry]:
-        share_entry = shares.add(
-            call.context, share, dataset, alias=new.alias or "", branch=branch, history=new.history
-        )
-        return answer(share_entry, 201)
-
-    return call.once(work)
+    branch_of(call, new.branch)
+    dataset_of(call, new.dataset)
+    return call.once(lambda: answer(shares.add(call.context, share, new), 201))
 
 
 @router.answers(rest.REMOVE_FROM_SHARE)
@@ -109,7 +82,7 @@ def invite(call: Called, new: NewRecipient) -> Answer[NewRecipientAnswer]:
         raise RequestRefused(
             "not-supported", "an Idempotency-Key cannot go with a recipient: its profile is shown once"
         )
-    text, token = recipients.create(call.context, new.name, new.shares, new.ttl_s)
+    text, token = recipients.create(call.context, new)
     entry = recipients.shown(call.context, token)
     base = str(call.request.base_url).rstrip("/")
     made: NewRecipientAnswer = {

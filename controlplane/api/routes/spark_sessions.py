@@ -8,10 +8,10 @@ from typing import Annotated
 
 from anyio import to_thread
 from fastapi import Path, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from controlplane.api import access, auth
-from controlplane.api.calls import Answer, Branch, Call, Called, answer
+from controlplane.api.calls import Answer, Branch, Call, Called, ClosedBody, answer
 from controlplane.api.looks import waiting
 from controlplane.api.points import moment
 from controlplane.api.problems import RequestRefused
@@ -29,11 +29,10 @@ router = auth.router("edit")
 _watching: set[asyncio.Task[None]] = set()  # the event loop itself does not keep tasks
 
 
-class NewSparkSession(BaseModel):
+class NewSparkSession(ClosedBody):
     """`datasets`: names, also with a point behind `@`, and patterns such as `shop.*`; all of them where none is given.
     `at`: the time that is meant of names without a point."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     datasets: list[Annotated[str, Field(min_length=1, max_length=500)]] = Field([], max_length=1_000)
     at: str | None = Field(None, max_length=100)
     ttl_s: float = Field(HOUR_S, gt=0, le=LONGEST_S)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Path, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Called, answer
+from controlplane.api.calls import Answer, Called, ClosedBody, answer
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers import NewTokenAnswer, TokensAnswer
 from controlplane.core.rights import ROLE_NAME, TokenScope
 from controlplane.operations.desired import namespaces, tokens
+from controlplane.operations.request_body import Label
 
 router = auth.router("admin")
 
@@ -27,24 +28,22 @@ Pattern = Annotated[str, Field(max_length=400)]
 Patterns = Annotated[list[Pattern], Field(max_length=100)]
 
 
-class Within(BaseModel):
+class Within(ClosedBody):
     """Patterns of names with `*` and `?`; a list that is empty narrows nothing."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-    dataflows: Patterns = []
-    datasets: Patterns = []
-    branches: Patterns = []
+    dataflows: Patterns = Field(default=[])
+    datasets: Patterns = Field(default=[])
+    branches: Patterns = Field(default=[])
 
     def token_scope(self) -> TokenScope:
         return TokenScope(tuple(self.dataflows), tuple(self.datasets), tuple(self.branches))
 
 
-class NewToken(BaseModel):
+class NewToken(ClosedBody):
     """What a token may do (docs/rights.md), within which names, and for how long. `namespace`: another one than the
     caller's, which administrators of the installation may name."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-    name: str = Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")
+    name: Label
     scopes: list[RoleName] = Field(["admin"], min_length=1, max_length=20)
     within: Within = Within()
     namespace: str | None = Field(None, max_length=100)

@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from anyio import to_thread
 from fastapi import Path, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from controlplane.api import auth
 from controlplane.api.access import services
 from controlplane.api.auth import Encoded
-from controlplane.api.calls import Answer, Called, answer
+from controlplane.api.calls import Answer, Called, ClosedBody, answer
 from controlplane.api.problems import RequestRefused, request_id
 from controlplane.api.routes.tokens import RoleName, Within
 from controlplane.core import rest
@@ -31,10 +31,9 @@ Pattern = Annotated[str, Field(min_length=1, max_length=500)]
 Patterns = Annotated[list[Pattern], Field(min_length=1, max_length=MOST_PATTERNS)]
 
 
-class NewRule(BaseModel):
+class NewRule(ClosedBody):
     """Whose identity tokens open what (docs/rights.md). `audience`: of `exchange` alone."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     name: str = Field(pattern=f"^{NAME}$")
     use: Literal["login", "exchange"]
     issuer: str = Field(max_length=500)
@@ -45,10 +44,9 @@ class NewRule(BaseModel):
     ttl_s: float | None = Field(None, gt=0, le=LONGEST_S["login"])
 
 
-class IdentityToken(BaseModel):
+class IdentityToken(ClosedBody):
     """A JWT of an issuer that a rule of the namespace trusts."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     token: str = Field(min_length=1, max_length=16_000)
     namespace: str = Field(DEFAULT, max_length=namespaces.LONGEST, pattern=f"^{namespaces.NAME}$")
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Call, Called, answer
+from controlplane.api.calls import Answer, Call, Called, ClosedBody, answer
 from controlplane.api.services import Services
 from controlplane.core import rest
 from controlplane.core.model.answers import CollectAnswer, FsckAnswer
@@ -16,13 +14,12 @@ from controlplane.operations.upkeep.fsck import RowCheck
 router = auth.router("admin")
 
 
-class Check(BaseModel):
+class Check(ClosedBody):
     """`files` also looks for every file in the lake, which takes a listing for each attempt that ever wrote one.
     `contents` also reads all rows, or those of one `dataset`, and compares them with what was written.
     `types` also tells which columns of files an earlier version misread.
     `repair` does so beforehand, and has what is lost or damaged made again."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     files: bool = False
     contents: bool = False
     types: bool = False
@@ -30,17 +27,16 @@ class Check(BaseModel):
     repair: bool = False
 
 
-class Collection(BaseModel):
+class Collection(ClosedBody):
     """`packs` also gives up all packs, which are made again in time: after files of some were lost."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     packs: bool = False
 
 
 @router.answers(rest.GC)
-def gc(call: Called, wish: Collection | None = None) -> Answer[CollectAnswer]:
+def gc(call: Called, options: Collection | None = None) -> Answer[CollectAnswer]:
     """Collect now; a running service does it by itself now and then. Answers how many rows of each kind went."""
-    return call.once(lambda: answer(_collect(call, packs=bool(wish and wish.packs))))
+    return call.once(lambda: answer(_collect(call, packs=bool(options and options.packs))))
 
 
 def _collect(call: Call, *, packs: bool) -> CollectAnswer:
@@ -49,15 +45,15 @@ def _collect(call: Call, *, packs: bool) -> CollectAnswer:
 
 
 @router.answers(rest.FSCK)
-def check(call: Called, wish: Check | None = None) -> Answer[FsckAnswer]:
+def check(call: Called, options: Check | None = None) -> Answer[FsckAnswer]:
     """Check that what the database says is so. Changes nothing but what `repair` asks for, and answers what is wrong
     beside that. `complete` is false where more may be wrong."""
-    return call.once(lambda: answer(_checked(call.context, call.services, wish or Check())))
+    return call.once(lambda: answer(_checked(call.context, call.services, options or Check())))
 
 
-def _checked(context: Context, services: Services, wish: Check) -> FsckAnswer:
+def _checked(context: Context, services: Services, options: Check) -> FsckAnswer:
     lake = services.lake
-    reading = RowCheck(services.damages, wish.dataset) if wish.contents else None
-    if not wish.repair:
-        return requests.check_now(context, lake if wish.files else None, reading, types=wish.types)
+    reading = RowCheck(services.damages, options.dataset) if options.contents else None
+    if not options.repair:
+        return requests.check_now(context, lake if options.files else None, reading, types=options.types)
     return requests.repair_now(context, lake, reading)

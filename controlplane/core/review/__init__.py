@@ -9,13 +9,23 @@ from __future__ import annotations
 from controlplane.core.review.review import review
 from controlplane.core.review.values import (
     NOTHING_CHANGED,
+    AnalyseRequest,
     Break,
     Change,
     ColumnChanges,
     KnownFacts,
     Retyped,
     Review,
-    Wish,
 )
 
-__all__ = ["NOTHING_CHANGED", "Break", "Change", "ColumnChanges", "KnownFacts", "Retyped", "Review", "Wish", "review"]
+__all__ = [
+    "NOTHING_CHANGED",
+    "AnalyseRequest",
+    "Break",
+    "Change",
+    "ColumnChanges",
+    "KnownFacts",
+    "Retyped",
+    "Review",
+    "review",
+]

@@ -31,9 +31,9 @@ def review(before: Desired, after: Desired, facts: KnownFacts, unanswered: str =
     later = Schemas(after, facts, earlier, unanswered)
     changed = _changed_columns(before, after, earlier, later)
     broken = _breaks(before, after, later, changed)
-    wishes = tuple(later.wishes.values())  # of edited components and their inputs: the rest needs no Spark
+    requests = tuple(later.requests.values())  # of edited components and their inputs: the rest needs no Spark
     reviewed = [_change(dataset, before, after, (earlier, later), changed, broken) for dataset in _names(before, after)]
-    return Review(tuple(change for change in reviewed if change is not None), wishes)
+    return Review(tuple(change for change in reviewed if change is not None), requests)
 
 
 def _names(before: Desired, after: Desired) -> Iterator[str]:

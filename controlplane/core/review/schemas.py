@@ -26,7 +26,7 @@ from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan.transform.jobs import logic_job
 from controlplane.core.review.columns import NOT_REPORTED, as_ddl, fold, from_ddl
-from controlplane.core.review.values import KnownFacts, KnownSchema, SchemaOrigin, Wish
+from controlplane.core.review.values import AnalyseRequest, KnownFacts, KnownSchema, SchemaOrigin
 from controlplane.core.schema.schemas import struct, types
 from dataplane.contract.identity import schema_id
 from dataplane.contract.listings import NESTED
@@ -43,8 +43,8 @@ class Schemas:
     desired: Desired
     facts: KnownFacts
     earlier: Schemas | None = None
-    unanswered: str = ""  # why Spark's answers are missing, where it was asked
-    wishes: dict[str, Wish] = field(default_factory=dict)
+    unanswered: str = ""  # why Spark's answers are missing, where it got a request
+    requests: dict[str, AnalyseRequest] = field(default_factory=dict)
     errors: dict[str, TaskError] = field(default_factory=dict)  # what Spark says against a transform
     _schemas: dict[str, KnownSchema] = field(default_factory=dict)
     _missing: dict[str, str] = field(default_factory=dict)  # why there is no answer of Spark's
@@ -101,7 +101,7 @@ class Schemas:
         task = self.facts.tasks((key,)).get(key)
         if task is not None and task.error is not None and task.state == "failed":
             return self._failed(node, task.error)
-        self.wishes[node.dataset] = _wish(node, key, reads)
+        self.requests[node.dataset] = _analyse_request(node, key, reads)
         self._missing[node.dataset] = self.unanswered
         return None
 
@@ -177,10 +177,10 @@ def first_line(message: str) -> str:
     return next((line.strip() for line in message.splitlines() if line.strip()), "")
 
 
-def _wish(node: Transform, key: bytes, reads: Mapping[str, Schema]) -> Wish:
+def _analyse_request(node: Transform, key: bytes, reads: Mapping[str, Schema]) -> AnalyseRequest:
     job = logic_job(node, reads)
     task = Task(key, "analyse", node.maker, "", ids.job_id(job), {}, priority=ANALYSES_FIRST)
-    return Wish(task, job)
+    return AnalyseRequest(task, job)
 
 
 def _inferred(node: Transform, reads: Mapping[str, KnownSchema]) -> Schema | None:

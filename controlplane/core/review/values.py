@@ -94,7 +94,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class AnalyseRequest:
     """A question for Spark's analyzer, as the task that a run would ask."""
 
     task: Task
@@ -103,10 +103,10 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """All changes, in the order of the dataflow. `wishes`: the questions to Spark that would give more."""
+    """All changes, in the order of the dataflow. `requests`: the questions to Spark that would give more."""
 
     changes: tuple[Change, ...]
-    wishes: tuple[Wish, ...]
+    requests: tuple[AnalyseRequest, ...]
 
     @property
     def breaks(self) -> tuple[Break, ...]:

@@ -15,7 +15,7 @@ from controlplane.core.model.answers import ApplyAnswer, DataflowAnswer, Dataflo
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Revision
-from controlplane.core.review import Wish
+from controlplane.core.review import AnalyseRequest
 from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, feeds, holds, pins, renaming
@@ -118,7 +118,7 @@ def preview(ctx: Context, branch: str, sources: Sequence[Source]) -> Edit:
         return edit_of(ctx, tx, branch, DraftSet.of(sources), is_look=True)
 
 
-def questions(ctx: Context, branch: str, sources: Sequence[Source], looked: str = "") -> tuple[Wish, ...]:
+def questions(ctx: Context, branch: str, sources: Sequence[Source], looked: str = "") -> tuple[AnalyseRequest, ...]:
     """Column analyses that an edit needs from Spark, as far as the columns of its inputs are known: answers lead to
     further questions. Raises InvalidBlueprint."""
     with ctx.store.read(ctx.namespace) as tx:

@@ -24,7 +24,7 @@ from controlplane.core.model.answers import ApplyAnswer, DataflowAnswer, PlanBas
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.revisions import NEWEST_EDITION, Revision, in_edition
 from controlplane.core.plan import Plan
-from controlplane.core.review import Wish
+from controlplane.core.review import AnalyseRequest
 from controlplane.operations.context import Context
 from controlplane.operations.desired import feeds, permits
 from controlplane.operations.desired.drafts import DraftSet, Source
@@ -107,9 +107,9 @@ class Edit:
         """The listings of a plan of this edit."""
         return plan_listings.of_plan(tx, plan, self.own_sources)
 
-    def analyses(self, tx: Tx, plan: str) -> tuple[Wish, ...]:
+    def analyses(self, tx: Tx, plan: str) -> tuple[AnalyseRequest, ...]:
         """Column analyses that it needs from Spark, as far as the columns of its inputs are known."""
-        return review.of_edit(tx, self.branch, self.before, self.proposed, looked=self.looked(tx, plan)).wishes
+        return review.of_edit(tx, self.branch, self.before, self.proposed, looked=self.looked(tx, plan)).requests
 
     def answer(self, plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str], unanswered: str = "") -> ApplyAnswer:
         """Its revisions, and the plan of its work. `unseen`, `unanswered`: see `blueprints.apply`."""

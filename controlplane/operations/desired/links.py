@@ -12,11 +12,15 @@ import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import Annotated
+
+from pydantic import Field
 
 from controlplane.core.errors import LinkEnded, NotFound, WrongSignature
 from controlplane.core.model import addresses, namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.links import LinkEntry
+from controlplane.core.model.branches import MAIN
 from controlplane.core.model.links import Link
 from controlplane.core.records import columns, where
 from controlplane.core.records.formats import Compression, Format
@@ -24,57 +28,63 @@ from controlplane.core.rights import may
 from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
-from controlplane.operations.inspect.records import RecordsWish
+from controlplane.operations.inspect.records import RecordsRequest
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.operations.inspect.views import instant
+from controlplane.operations.request_body import BranchName, DatasetName, Names, RequestBody
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.encoding import canonical
 
-LONGEST_S = 366 * 86_400.0
+DAY_S = 86_400.0
+LONGEST_S = 366 * DAY_S
 _TAG = b"headgate/link/1\n"
 _DIGITS = 32  # of an id
 _OPEN = ("revoked",)  # what may change without another signature
 
 
 @dataclass(frozen=True, slots=True)
-class LinkWish:
-    """What a new link is to fix. `point`: empty for the newest state, which moves."""
+class NewLink(RequestBody):
+    """What a link answers, and for how long. `at`: a generation or a time with its zone."""
 
-    branch: str
-    dataset: str
-    format: Format
+    dataset: DatasetName
+    branch: BranchName = MAIN
+    format: Format = "csv"
     compression: Compression | None = None
-    point: str = ""
-    partition: str | None = None
-    columns: tuple[str, ...] = ()
-    where: str | None = None
-    limit: int | None = None
+    at: Annotated[str | None, Field(max_length=100)] = None
+    partition: Annotated[str | None, Field(max_length=20_000)] = None
+    columns: Annotated[Names, Field(max_length=1_000)] = ()
+    where: Annotated[str | None, Field(max_length=20_000)] = None
+    limit: Annotated[int | None, Field(ge=0, le=2**53)] = None
+    ttl_s: Annotated[float, Field(gt=0, le=LONGEST_S)] = 7 * DAY_S
 
 
-def create(ctx: Context, maker: Token, wish: LinkWish, ttl_s: float) -> Link:
-    """A link of a dataset that has data. Raises NotFound, GenerationGone, BadAddress, BadColumns, BadCondition."""
-    point = addresses.point_of(wish.point) if wish.point else None
+def create(ctx: Context, maker: Token, new: NewLink) -> Link:
+    """A link of a dataset that has data; without `at`, of its newest state, which moves.
+
+    Raises NotFound, GenerationGone, BadAddress, BadColumns, BadCondition.
+    """
+    point = addresses.point_of(new.at) if new.at else None
     with ctx.store.begin(ctx.namespace) as tx:
-        schema = state_of(tx, wish.branch, wish.dataset, point).schema
-        columns.chosen(schema, wish.columns)
-        if wish.where is not None:
-            where.parse(wish.where, schema)
+        schema = state_of(tx, new.branch, new.dataset, point).schema
+        columns.chosen(schema, new.columns)
+        if new.where is not None:
+            where.parse(new.where, schema)
         now = tx.now()
         link = Link(
             uuid.uuid4().hex[:_DIGITS],
             maker.id,
             ctx.actor,
-            branch=wish.branch,
-            dataset=wish.dataset,
-            format=wish.format,
-            compression=wish.compression,
+            branch=new.branch,
+            dataset=new.dataset,
+            format=new.format,
+            compression=new.compression,
             point=str(point or ""),
-            partition=wish.partition,
-            columns=wish.columns,
-            where=wish.where,
-            limit=wish.limit,
+            partition=new.partition,
+            columns=new.columns,
+            where=new.where,
+            limit=new.limit,
             at=now,
-            expires=now + min(ttl_s, LONGEST_S),
+            expires=now + min(new.ttl_s, LONGEST_S),
         )
         tx.links.put(link)
         note_change(ctx, tx, "link.create", link.id, after=_audited(link))
@@ -123,9 +133,10 @@ def _ended(tx: Tx, link: Link) -> str:
     return "" if may_read(maker, link) else "reads what its maker may not read any more"
 
 
-def wish_of(link: Link) -> tuple[addresses.Point | None, RecordsWish]:
+def request_of(link: Link) -> tuple[addresses.Point | None, RecordsRequest]:
+    """The point and the records that a link reads."""
     point = addresses.point_of(link.point) if link.point else None
-    return point, RecordsWish(link.partition, link.columns, link.where, limit=link.limit)
+    return point, RecordsRequest(link.partition, link.columns, link.where, limit=link.limit)
 
 
 def revoke(ctx: Context, caller: Token, id: str) -> None:

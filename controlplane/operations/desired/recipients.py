@@ -7,30 +7,38 @@ that reads the datasets of its shares, and its secret is never given out.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from typing import Annotated
+
+from pydantic import Field, Strict
 
 from controlplane.core.errors import AmbiguousName, NameTaken, NotFound
 from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.shares import RecipientEntry
 from controlplane.core.model.shares import Share
+from controlplane.core.rights import Principal
 from controlplane.core.scopes import Scope
 from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import shares, tokens
 from controlplane.operations.desired.s3_keys import S3Key
+from controlplane.operations.request_body import Label, RequestBody
 from controlplane.ports.store import Store, Tx
+
+DAY_S = 86_400.0
+LONGEST_S = 366 * DAY_S
 
 
 @dataclass(frozen=True, slots=True)
 class Recipient:
-    """A live one. `shares`: those that it reads, by name."""
+    """A live one. `shares`: those that it reads, by name. `principal`: its rights, which end streams if they change."""
 
     id: str
     name: str
     shares: tuple[Share, ...]
+    principal: Principal
 
     @property
     def namespace(self) -> str:
@@ -42,26 +50,37 @@ class Recipient:
         return f"recipient {self.name}"
 
 
-def create(ctx: Context, name: str, names: Sequence[str], ttl_s: float) -> tuple[str, Token]:
+@dataclass(frozen=True, slots=True)
+class NewRecipient(RequestBody):
+    """Who reads which shares, and for how long."""
+
+    name: Label
+    shares: Annotated[
+        tuple[Annotated[str, Field(max_length=200)], ...], Strict(False), Field(min_length=1, max_length=100)
+    ]
+    ttl_s: Annotated[float, Field(gt=0, le=LONGEST_S)] = 90 * DAY_S
+
+
+def create(ctx: Context, new: NewRecipient) -> tuple[str, Token]:
     """A recipient of these shares: the text of its token, which is never seen again, and its record. Raises NotFound,
     and NameTaken where a live one has the name."""
     text = tokens.new_text(ctx.namespace)
     with ctx.store.begin(ctx.namespace) as tx:
         now = tx.now()
-        if any(token.name == name and tokens.live(tx, token) for token in _recipients(tx)):
-            raise NameTaken(f"a live recipient has the name {name}; choose another, or revoke that one")
-        meant = dict.fromkeys(shares.share_named(tx, share).id for share in names)
+        if any(token.name == new.name and tokens.live(tx, token) for token in _recipients(tx)):
+            raise NameTaken(f"a live recipient has the name {new.name}; choose another, or revoke that one")
+        share_ids = dict.fromkeys(shares.share_named(tx, share).id for share in new.shares)
         token = Token(
             namespaces.id_in(ctx.namespace, uuid.uuid4().hex[:20]),
             sha256(text.encode()).digest(),
-            name,
-            scopes=tuple(f"{shares.SCOPE}{id}" for id in meant),
-            subject=f"recipient {name}",
+            new.name,
+            scopes=tuple(f"{shares.SCOPE}{id}" for id in share_ids),
+            subject=f"recipient {new.name}",
             at=now,
-            expires=now + ttl_s,
+            expires=now + new.ttl_s,
         )
         tx.access.put_token(token)
-        after = {"name": name, "shares": list(names), "expires": token.expires}
+        after = {"name": new.name, "shares": list(new.shares), "expires": token.expires}
         note_change(ctx, tx, "recipient.create", token.id, after=after)
     return text, token
 
@@ -69,7 +88,7 @@ def create(ctx: Context, name: str, names: Sequence[str], ttl_s: float) -> tuple
 def revoke(ctx: Context, recipient: str) -> None:
     """End the recipient with this id, or else the live one with this name. Raises NotFound, AmbiguousName."""
     with ctx.store.begin(ctx.namespace) as tx:
-        token = _meant(tx, recipient)
+        token = _recipient_named(tx, recipient)
         tx.access.put_token(replace(token, revoked=True))
         before, after = ({"name": token.name, "revoked": revoked} for revoked in (token.revoked, True))
         note_change(ctx, tx, "recipient.revoke", token.id, before=before, after=after)
@@ -106,7 +125,7 @@ def find(store: Store, text: str) -> Recipient | None:
     if token is None or not _is_recipient(token):
         return None
     with store.read(token.namespace) as tx:
-        return Recipient(token.id, token.name, _shares(tx, token))
+        return Recipient(token.id, token.name, _shares(tx, token), token.principal)
 
 
 def s3_key(store: Store, access_key: str) -> S3Key | None:
@@ -118,7 +137,7 @@ def s3_key(store: Store, access_key: str) -> S3Key | None:
             return None
         tables = [table for share in _shares(tx, token) for table in tx.shares.tables(share.id)]
     read = tuple(Scope(table.branch, *table.dataset.split(".", 1)) for table in tables)
-    return S3Key(token.id, token.subject, read, namespace)
+    return S3Key(token.id, token.subject, read, namespace, standing=token.principal)
 
 
 def _shares(tx: Tx, token: Token) -> tuple[Share, ...]:
@@ -133,7 +152,7 @@ def _is_recipient(token: Token) -> bool:
     return bool(token.scopes) and all(scope.startswith(shares.SCOPE) for scope in token.scopes)
 
 
-def _meant(tx: Tx, text: str) -> Token:
+def _recipient_named(tx: Tx, text: str) -> Token:
     every = _recipients(tx)
     for token in every:
         if token.id == text:

@@ -33,7 +33,7 @@ FRAGMENTS_A_TIME = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _RollbackRequest:
     """A rollback request: the target, and the generation or time to go back to."""
 
     branch: str
@@ -51,30 +51,30 @@ def rollback(
     Raises GenerationGone for a generation that is no longer kept, NotReadable where files of it are lost, CutsDisagree,
     NotFound and BranchProtected. All of it happens, or nothing.
     """
-    wish = _Wish(branch, target, to, reason)
+    request = _RollbackRequest(branch, target, to, reason)
     for _ in range(TRIES - 1):
         try:
-            return _rolled_back(ctx, wish, force=force)
+            return _rolled_back(ctx, request, force=force)
         except StaleState:
             continue  # a commit came between
-    return _rolled_back(ctx, wish, force=force)
+    return _rolled_back(ctx, request, force=force)
 
 
-def _rolled_back(ctx: Context, wish: _Wish, *, force: bool) -> RollbackAnswer:
+def _rolled_back(ctx: Context, request: _RollbackRequest, *, force: bool) -> RollbackAnswer:
     with ctx.store.begin(ctx.namespace) as tx:
         tx.upkeep.collections()  # first: no collection begins before the old roots have a new state
-        branches.require_editable(ctx, tx, wish.branch)
-        nodes = desired(tx, wish.branch, namespace=ctx.namespace)
-        chosen = earlier.choose(tx, wish.branch, nodes, wish.target, wish.to)
+        branches.require_editable(ctx, tx, request.branch)
+        nodes = desired(tx, request.branch, namespace=ctx.namespace)
+        chosen = earlier.choose(tx, request.branch, nodes, request.target, request.to)
         if not force:
-            _require_agreeing(wish.target, chosen)
+            _require_agreeing(request.target, chosen)
         for state in chosen.states.values():
             _require_stored(tx, state)
-        entries = _write(ctx, tx, wish, chosen.states)
-        _stop(tx, wish.branch, nodes, chosen.states)
-        _note(ctx, tx, wish, entries, force=force)
+        entries = _write(ctx, tx, request, chosen.states)
+        _stop(tx, request.branch, nodes, chosen.states)
+        _note(ctx, tx, request, entries, force=force)
     ctx.wake()
-    return {"branch": wish.branch, "target": wish.target, "held": entries, "left_out": chosen.left_out}
+    return {"branch": request.branch, "target": request.target, "held": entries, "left_out": chosen.left_out}
 
 
 # --- refusals -------------------------------------------------------------------------------------
@@ -107,17 +107,17 @@ def _require_stored(tx: Tx, state: State) -> None:
 # --- writing --------------------------------------------------------------------------------------
 
 
-def _write(ctx: Context, tx: Tx, wish: _Wish, states: Mapping[str, State]) -> list[RollbackEntry]:
+def _write(ctx: Context, tx: Tx, request: _RollbackRequest, states: Mapping[str, State]) -> list[RollbackEntry]:
     """A state and a hold of each. Raises StaleState."""
-    newest = tx.states.newest(wish.branch, states)
-    return [_write_one(ctx, tx, wish, newest[name], old) for name, old in states.items()]
+    newest = tx.states.newest(request.branch, states)
+    return [_write_one(ctx, tx, request, newest[name], old) for name, old in states.items()]
 
 
-def _write_one(ctx: Context, tx: Tx, wish: _Wish, newest: State, old: State) -> RollbackEntry:
+def _write_one(ctx: Context, tx: Tx, request: _RollbackRequest, newest: State, old: State) -> RollbackEntry:
     is_same = (newest.root, newest.schema) == (old.root, old.schema)
     state = replace(
         old,
-        branch=wish.branch,
+        branch=request.branch,
         seq=newest.seq + 1,
         generation=newest.generation + (not is_same),
         inputs={},
@@ -126,18 +126,18 @@ def _write_one(ctx: Context, tx: Tx, wish: _Wish, newest: State, old: State) -> 
     )
     tx.states.commit(state, newest.seq)
     hold = Hold(
-        branch=wish.branch,
+        branch=request.branch,
         dataset=old.dataset,
         seq=state.seq,
-        generation=_original(tx, wish.branch, old),
+        generation=_original(tx, request.branch, old),
         actor=ctx.actor,
         at=state.at,
-        reason=wish.reason,
+        reason=request.reason,
     )
     tx.states.put_hold(hold)
     _keep_checks(tx, old, state)
     body = committed_body(state)
-    tx.events.put([Event(COMMITTED, state.dataset, state.partitions, body, branch=wish.branch)])
+    tx.events.put([Event(COMMITTED, state.dataset, state.partitions, body, branch=request.branch)])
     return {
         "dataset": state.dataset,
         "generation": state.generation,
@@ -171,13 +171,13 @@ def _stop(tx: Tx, branch: str, nodes: Desired, datasets: Iterable[str]) -> None:
     tx.states.drop_unfinished(branch, [*names, *nodes.graph.downstream(names)])
 
 
-def _note(ctx: Context, tx: Tx, wish: _Wish, entries: Sequence[RollbackEntry], *, force: bool) -> None:
+def _note(ctx: Context, tx: Tx, request: _RollbackRequest, entries: Sequence[RollbackEntry], *, force: bool) -> None:
     before = {entry["dataset"]: entry["before"] for entry in entries}
     after = {
         "generations": {entry["dataset"]: entry["generation"] for entry in entries},
         "back_to": {entry["dataset"]: entry["back_to"] for entry in entries},
-        "reason": wish.reason,
+        "reason": request.reason,
         "force": force,
     }
-    note_change(ctx, tx, "rollback", wish.target, before=before, after=after, branch=wish.branch)
-    tx.events.put([Event("operator.rollback", wish.target, 1, {"actor": ctx.actor}, branch=wish.branch)])
+    note_change(ctx, tx, "rollback", request.target, before=before, after=after, branch=request.branch)
+    tx.events.put([Event("operator.rollback", request.target, 1, {"actor": ctx.actor}, branch=request.branch)])

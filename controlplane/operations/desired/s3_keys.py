@@ -33,12 +33,14 @@ _SECRET_BYTES = 30  # 40 characters, as AWS has them
 
 @dataclass(frozen=True, slots=True)
 class S3Key:
-    """A live key. Its access key is `id`."""
+    """A live key. Its access key is `id`. `standing`: the rights of its maker, or else its own; streams end if they
+    change."""
 
     id: str
     name: str
     scopes: tuple[Scope, ...]
     namespace: str
+    standing: Principal
     principal: Principal = EVERYTHING  # of the token that made it: what it may not read, the key does not
 
 
@@ -90,8 +92,8 @@ def find(store: Store, access_key: str) -> S3Key | None:
             return None
         parent = tokens.live(tx, tx.access.token_by_id(key.parent)) if key.parent else None
     tokens.note_use(store, namespace, key, now)
-    principal = EVERYTHING if parent is None else parent.principal
-    return S3Key(key.id, key.name, tuple(scopes.parse(text) for text in read_scopes(key)), namespace, principal)
+    read, standing = tuple(map(scopes.parse, read_scopes(key))), (parent or key).principal
+    return S3Key(key.id, key.name, read, namespace, standing, EVERYTHING if parent is None else standing)
 
 
 def revoke(ctx: Context, key: str, *, parent: str | None = None) -> None:

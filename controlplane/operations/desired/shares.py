@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from controlplane.core.errors import BadScope, NameTaken, NotFound
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.shares import SharedTableEntry, ShareEntry
-from controlplane.core.model.shares import SHARE_NAME, Share, SharedTable
+from controlplane.core.model.branches import MAIN
+from controlplane.core.model.shares import NAME, SHARE_NAME, Share, SharedTable
 from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.operations.inspect.time_travel import state_of
+from controlplane.operations.request_body import BranchName, DatasetName, RequestBody
 from controlplane.ports.store import Tx
 
+TABLE = rf"^{NAME}\.{NAME}$"  # by the names that recipients know
 SCOPE = "share:"  # starts the scopes of recipients' tokens; the share's id follows
 
 
@@ -38,18 +45,30 @@ def delete(ctx: Context, name: str) -> None:
         note_change(ctx, tx, "share.delete", share.name, before={"name": name, "tables": before})
 
 
-def add(ctx: Context, name: str, dataset: str, *, alias: str = "", branch: str, history: bool) -> ShareEntry:
-    """Add a dataset that has data to a share. `alias`: `schema.table` for recipients; if empty, the dataset's name.
-    Raises NotFound, NameTaken where the share has another dataset under this name, BadScope for an invalid name."""
-    schema, _, table = (alias or dataset).partition(".")
+@dataclass(frozen=True, slots=True)
+class NewTable(RequestBody):
+    """A dataset for a share. `as`: how recipients name it, `schema.table`; `history`: with its earlier generations."""
+
+    dataset: DatasetName
+    alias: Annotated[str | None, Field(alias="as", pattern=TABLE)] = None
+    branch: BranchName = MAIN
+    history: bool = False
+
+
+def add(ctx: Context, name: str, new: NewTable) -> ShareEntry:
+    """Add a dataset that has data to a share, under its own name if it has no alias. Raises NotFound, NameTaken where
+    the share has another dataset under this name, BadScope for an invalid name."""
+    schema, _, table = (new.alias or new.dataset).partition(".")
     _check(schema, "schema")
     _check(table, "table")
     with ctx.store.begin(ctx.namespace) as tx:
         share = share_named(tx, name)
-        state_of(tx, branch, dataset)
-        added = SharedTable(share.id, schema, table, branch=branch, dataset=dataset, has_history=history, at=tx.now())
+        state_of(tx, new.branch, new.dataset)
+        added = SharedTable(
+            share.id, schema, table, branch=new.branch, dataset=new.dataset, has_history=new.history, at=tx.now()
+        )
         before = _find(tx, share, f"{schema}.{table}")
-        if before is not None and (before.branch, before.dataset) != (branch, dataset):
+        if before is not None and (before.branch, before.dataset) != (new.branch, new.dataset):
             conflict = f"{name} has {before.dataset} of branch {before.branch} as {schema}.{table}"
             raise NameTaken(f"{conflict}; remove that one first, or choose another name")
         tx.shares.put_table(added)

@@ -133,14 +133,10 @@ def standing(store: Store, token: str) -> Principal | None:
     """What the token with this id may do now, or for an S3 key the token that made it; None where it has ended."""
     with store.read(namespaces.of_id(token)) as tx:
         live_token = live(tx, tx.access.token_by_id(token))
-        maker = (
-            None
-            if live_token is None
-            else live(tx, tx.access.token_by_id(live_token.parent))
-            if live_token.parent
-            else live_token
-        )
-    return None if live_token is None else (maker or live_token).principal
+        if live_token is None:
+            return None
+        maker = live(tx, tx.access.token_by_id(live_token.parent)) if live_token.parent else None
+    return (maker or live_token).principal
 
 
 def live(tx: Tx, token: Token | None) -> Token | None:

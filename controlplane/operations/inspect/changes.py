@@ -33,7 +33,7 @@ COLUMNS = ("_change_type", "_generation")  # beside those of the dataset
 
 
 @dataclass(frozen=True, slots=True)
-class ChangesWish:
+class ChangesRequest:
     """A request for changed rows. `columns`: all where it is empty; `where`: a condition as text. Rows are compared by
     these columns only: a difference in another column is no change."""
 
@@ -41,7 +41,7 @@ class ChangesWish:
     where: str | None = None
 
 
-ALL_ROWS = ChangesWish()
+ALL_ROWS = ChangesRequest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def changes(
     until: Point | None,
     rendering: Rendering,
     *,
-    wish: ChangesWish = ALL_ROWS,
+    request: ChangesRequest = ALL_ROWS,
     is_known: Callable[[bytes], bool] = lambda _: False,
 ) -> Changes:
     """`since` None: from nothing, so that all rows are added; `until` None: to the newest generation.
@@ -78,8 +78,8 @@ def changes(
         if first > after.generation:
             raise NotCompared(f"generation {first} of {name} came after generation {after.generation}; swap them")
         schema = _schema(name, before, after)
-        chosen = columns.chosen(schema, wish.columns)
-        condition = None if wish.where is None else where.parse(wish.where, schema)
+        chosen = columns.chosen(schema, request.columns)
+        condition = None if request.where is None else where.parse(request.where, schema)
         root = EMPTY_ROOT if before is None else before.root
         content = digest(
             "changes/2",
@@ -87,7 +87,7 @@ def changes(
             after=after.root,
             schema=schema_id(schema),
             generation=after.generation,
-            wish={"columns": list(chosen), "where": wish.where},
+            wish={"columns": list(chosen), "where": request.where},
         )
         if is_known(content):
             return Changes(first, after.generation, content, None)
@@ -95,7 +95,7 @@ def changes(
         is_read = partial(_is_read, condition, schema)
         files_before = _files(tx, (c.before for c in partitions if c.reads_before), is_read)
         other = _files(tx, (c.after for c in partitions if c.reads_after), is_read)
-    request = WantedChanges(
+    wanted_changes = WantedChanges(
         files_before,
         other,
         schema,
@@ -104,7 +104,7 @@ def changes(
         generation=after.generation,
         rendering=rendering,
     )
-    return Changes(first, after.generation, content, request)
+    return Changes(first, after.generation, content, wanted_changes)
 
 
 def _files(tx: Tx, entries: Iterable[Entry | None], is_read: Callable[[FileEntry], bool]) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ NO_ROWS: RowDifference = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DiffRequest:
     """A request for a difference: a page of partitions after a key, or one partition; rows, if `timeout_s` is not None,
     and by a key, if it has columns."""
 
@@ -66,7 +66,7 @@ class _Sides:
 
 
 def of_branches(
-    ctx: Context, compare: CompareRows, first_branch: str, other: str, dataset: str, wish: Wish
+    ctx: Context, compare: CompareRows, first_branch: str, other: str, dataset: str, request: DiffRequest
 ) -> DataDifference:
     """From `one` to `other`, at the newest states of both that were made from the same sources, where there are such.
 
@@ -77,8 +77,8 @@ def of_branches(
         if before is None and after is None:
             raise NotFound(f"dataset {dataset} has no committed data in {first_branch} or in {other}")
         sides = _Sides(first_branch, other, *comparable(tx, first_branch, other, before, after))
-        difference, files = _difference(tx, dataset, sides, wish)
-    return _with_rows(difference, files, compare, wish)
+        difference, files = _difference(tx, dataset, sides, request)
+    return _with_rows(difference, files, compare, request)
 
 
 def of_points(
@@ -88,13 +88,13 @@ def of_points(
     dataset: str,
     first_point: Point | None,
     other: Point | None,
-    wish: Wish,
+    request: DiffRequest,
 ) -> DataDifference:
     """From one generation or time to another, by default the newest. Raises NotFound, GenerationGone, NotCompared."""
     with ctx.store.read(ctx.namespace) as tx:
         before, after = (time_travel.state_of(tx, branch, dataset, point) for point in (first_point, other))
-        difference, files = _difference(tx, dataset, _Sides(branch, branch, before, after), wish)
-    return _with_rows(difference, files, compare, wish)
+        difference, files = _difference(tx, dataset, _Sides(branch, branch, before, after), request)
+    return _with_rows(difference, files, compare, request)
 
 
 def comparable(
@@ -127,15 +127,17 @@ def changes_of(tx: Tx, state_before: State | None, other: State | None) -> list[
     return [] if before == after else partition_changes(tree.diff(tx.nodes, before, after))
 
 
-def _difference(tx: Tx, dataset: str, sides: _Sides, wish: Wish) -> tuple[DataDifference, ComparedFiles | None]:
+def _difference(
+    tx: Tx, dataset: str, sides: _Sides, request: DiffRequest
+) -> tuple[DataDifference, ComparedFiles | None]:
     """The difference, and the files to read in order to find the rows that differ."""
     before, after = sides.before, sides.after
     changes = changes_of(tx, before, after)
-    if wish.partition is not None:
-        changes = [change for change in changes if change.key == wish.partition]
+    if request.partition is not None:
+        changes = [change for change in changes if change.key == request.partition]
     columns = _columns(before, after)
-    later = (change for change in changes if wish.after is None or change.key > wish.after)
-    page = list(islice(later, wish.limit + 1))
+    later = (change for change in changes if request.after is None or change.key > request.after)
+    page = list(islice(later, request.limit + 1))
     kinds = [change.kind for change in changes]
     answer: DataDifference = {
         "dataset": dataset,
@@ -149,11 +151,11 @@ def _difference(tx: Tx, dataset: str, sides: _Sides, wish: Wish) -> tuple[DataDi
         "changed": kinds.count("changed"),
         "moved": kinds.count("moved"),
         "rows": (after.rows if after else 0) - (before.rows if before else 0),
-        "partitions": [_partition(change) for change in page[: wish.limit]],
+        "partitions": [_partition(change) for change in page[: request.limit]],
         "row_changes": None,
-        "next": page[wish.limit - 1].key if len(page) > wish.limit else None,
+        "next": page[request.limit - 1].key if len(page) > request.limit else None,
     }
-    files = None if wish.timeout_s is None else _files(tx, dataset, changes, columns, wish)
+    files = None if request.timeout_s is None else _files(tx, dataset, changes, columns, request)
     return answer, files
 
 
@@ -177,9 +179,11 @@ def _differ(columns: CommonColumns) -> bool:
     return bool(columns.added or columns.removed or columns.retyped)
 
 
-def _files(tx: Tx, dataset: str, changes: list[PartitionChange], columns: CommonColumns, wish: Wish) -> ComparedFiles:
+def _files(
+    tx: Tx, dataset: str, changes: list[PartitionChange], columns: CommonColumns, request: DiffRequest
+) -> ComparedFiles:
     shared_names = [field["name"] for field in columns.schema["fields"]]
-    if unknown := [name for name in wish.key if name not in shared_names]:
+    if unknown := [name for name in request.key if name not in shared_names]:
         raise NotCompared(
             f"{dataset} has no column {', '.join(unknown)} on both sides; they share {', '.join(shared_names)}"
         )
@@ -194,17 +198,17 @@ def _files(tx: Tx, dataset: str, changes: list[PartitionChange], columns: Common
     files_before, other = (
         [file["path"] for entry in entries for file in fragments[entry.fragment].files] for entries in (before, after)
     )
-    return ComparedFiles(files_before, other, columns.schema, wish.key)
+    return ComparedFiles(files_before, other, columns.schema, request.key)
 
 
 def _with_rows(
-    difference: DataDifference, files: ComparedFiles | None, compare: CompareRows, wish: Wish
+    difference: DataDifference, files: ComparedFiles | None, compare: CompareRows, request: DiffRequest
 ) -> DataDifference:
-    if files is None or wish.timeout_s is None:
+    if files is None or request.timeout_s is None:
         return difference
     if not files.before and not files.after:
         return {**difference, "row_changes": NO_ROWS}
-    return {**difference, "row_changes": compare(files, timeout_s=wish.timeout_s)}
+    return {**difference, "row_changes": compare(files, timeout_s=request.timeout_s)}
 
 
 def _side(branch: str, state: State | None) -> DataSide:

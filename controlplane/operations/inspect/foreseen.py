@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 from controlplane.core.compile.nodes import paused_by
 from controlplane.core.errors import NotFound
-from controlplane.core.model.answers.foreseen import ForeseenItem, ForeseenWish
+from controlplane.core.model.answers.foreseen import ForeseenEffect, ForeseenItem
 from controlplane.core.model.past_attempts import Cost
 from controlplane.core.model.tasks import TaskState
 from controlplane.core.plan import Decision, Plan
@@ -17,14 +17,14 @@ from controlplane.operations.context import Context
 from controlplane.operations.inspect.overview import as_known
 from controlplane.operations.planning.snapshot import StoreSnapshot, targeted
 
-Wish: TypeAlias = Literal["pause", "resume", "retry", "compute-again"]
+BulkAction: TypeAlias = Literal["pause", "resume", "retry", "compute-again"]
 UNDER_WAY: Final[Sequence[TaskState]] = ("queued", "running")
 
 
-def foreseen(ctx: Context, branch: str, wish: Wish, names: Sequence[str]) -> ForeseenWish:
+def foreseen(ctx: Context, branch: str, action: BulkAction, names: Sequence[str]) -> ForeseenEffect:
     """The expected effect of a request on datasets, copies and dataflows, by their names. Raises NotFound."""
     with ctx.looking(branch) as (plan, facts):
-        look = _Look.of(ctx, plan, facts, wish, names)
+        look = _Look.of(ctx, plan, facts, action, names)
         items = [look.item(name) for name in names]
         meant = set(look.members)
         behind = facts.desired.graph.downstream(meant) - meant
@@ -35,7 +35,7 @@ def foreseen(ctx: Context, branch: str, wish: Wish, names: Sequence[str]) -> For
     )
     known_seconds = [foreseen_item for foreseen_item in seconds if foreseen_item is not None]
     return {
-        "wish": wish,
+        "wish": action,
         "items": items,
         "tasks": tasks,
         "seconds": round(sum(known_seconds), 1) if known_seconds else None,
@@ -48,7 +48,7 @@ class _Look:
     """Facts about all that the request covers. `members`: datasets and copies, including those of dataflows."""
 
     facts: StoreSnapshot
-    wish: Wish
+    action: BulkAction
     members: Mapping[str, Decision]
     tasks: Mapping[str, Mapping[TaskState, int]]
     costs: Mapping[str, Cost]
@@ -56,14 +56,14 @@ class _Look:
     principal: Principal
 
     @classmethod
-    def of(cls, ctx: Context, plan: Plan, facts: StoreSnapshot, wish: Wish, names: Sequence[str]) -> _Look:
+    def of(cls, ctx: Context, plan: Plan, facts: StoreSnapshot, action: BulkAction, names: Sequence[str]) -> _Look:
         members = {member for name in names for member in _members(facts, name)}
         chosen = as_known(ctx, facts.tx, facts, (d for d in plan.decisions if d.dataset in members))
-        tasks = facts.tx.queue.demand_counts(facts.branch) if wish in ("pause", "retry") else {}
-        costs = facts.tx.past_attempts.costs(facts.branch, sorted(members)) if wish == "compute-again" else {}
+        tasks = facts.tx.queue.demand_counts(facts.branch) if action in ("pause", "retry") else {}
+        costs = facts.tx.past_attempts.costs(facts.branch, sorted(members)) if action == "compute-again" else {}
         paused = facts.tx.blueprints.paused(facts.branch)
         return cls(
-            facts, wish, {d.dataset: d for d in chosen}, tasks, costs=costs, paused=paused, principal=ctx.principal
+            facts, action, {d.dataset: d for d in chosen}, tasks, costs=costs, paused=paused, principal=ctx.principal
         )
 
     def item(self, name: str) -> ForeseenItem:
@@ -75,7 +75,7 @@ class _Look:
     def _forecast(self, name: str, own: Sequence[Decision]) -> tuple[int, float | None, str]:
         """The number of tasks, the seconds that they took before, and a sentence. Without tasks there is nothing to
         do."""
-        match self.wish:
+        match self.action:
             case "pause":
                 return self._pause(own)
             case "resume":
@@ -85,7 +85,7 @@ class _Look:
             case "compute-again":
                 return self._compute_again(own)
             case _:
-                assert_never(self.wish)
+                assert_never(self.action)
 
     def _pause(self, own: Sequence[Decision]) -> tuple[int, float | None, str]:
         if own and all(decision.status == "paused" for decision in own):

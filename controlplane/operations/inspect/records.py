@@ -36,7 +36,7 @@ BATCH = 1_000  # fragments that are looked up at a time
 
 
 @dataclass(frozen=True, slots=True)
-class RecordsWish:
+class RecordsRequest:
     """A request for a dataset's records. `columns`: all where it is empty; `where`: a condition as text."""
 
     partition: str | None = None
@@ -69,7 +69,7 @@ def records(
     ctx: Context,
     branch: str,
     name: str,
-    wish: RecordsWish,
+    request: RecordsRequest,
     rendering: Rendering,
     *,
     point: Point | None = None,
@@ -79,32 +79,32 @@ def records(
     the state is read. Raises NotFound, GenerationGone, BadCondition, BadColumns."""
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
-        chosen = columns.chosen(state.schema, wish.columns)
-        condition = None if wish.where is None else where.parse(wish.where, state.schema)
+        chosen = columns.chosen(state.schema, request.columns)
+        condition = None if request.where is None else where.parse(request.where, state.schema)
         root, entries = state.root, list[Entry]()
-        if wish.partition is not None:
-            entries = list(tree.lookup(tx.nodes, state.root, [wish.partition]).values())
+        if request.partition is not None:
+            entries = list(tree.lookup(tx.nodes, state.root, [request.partition]).values())
             if not entries:
-                raise NotFound(f"dataset {name} has no partition {wish.partition!r}")
+                raise NotFound(f"dataset {name} has no partition {request.partition!r}")
             root = entries[0].fragment
-        content = _content(root, state.schema, wish)
+        content = _content(root, state.schema, request)
         if is_known(content):
             return Unchanged(state.generation, content)
-        if wish.partition is None:
+        if request.partition is None:
             entries = list(tree.scan(tx.nodes, state.root))
         rows = sum(entry.content.rows for entry in entries)
         matching = _matching_entries(ctx, tx, branch, state, condition, entries)
-        files, offset = _part(_files(tx, matching, condition, state.schema), condition, wish)
-    request = WantedRows(
+        files, offset = _part(_files(tx, matching, condition, state.schema), condition, request)
+    wanted_rows = WantedRows(
         files,
         state.schema,
         chosen,
         where=condition,
         offset=offset,
-        limit=wish.limit,
+        limit=request.limit,
         rendering=rendering,
     )
-    return Records(state.generation, content, rows, request)
+    return Records(state.generation, content, rows, wanted_rows)
 
 
 def first(ctx: Context, branch: str, name: str, rows: int) -> Records:
@@ -120,7 +120,7 @@ def first(ctx: Context, branch: str, name: str, rows: int) -> Records:
                 entries.append(entry)
                 row_count += entry.content.rows
         files = tuple(file["path"] for file in _files(tx, entries, None, state.schema))
-    request = WantedRows(
+    wanted_rows = WantedRows(
         files,
         state.schema,
         columns.chosen(state.schema, ()),
@@ -129,19 +129,19 @@ def first(ctx: Context, branch: str, name: str, rows: int) -> Records:
         limit=rows,
         rendering=Rendering("json"),
     )
-    content = _content(state.root, state.schema, RecordsWish(limit=rows))
-    return Records(state.generation, content, row_count, shown(request, rows))
+    content = _content(state.root, state.schema, RecordsRequest(limit=rows))
+    return Records(state.generation, content, row_count, shown(wanted_rows, rows))
 
 
-def shown(request: WantedRows, rows: int) -> WantedRows:
+def shown(wanted_rows: WantedRows, rows: int) -> WantedRows:
     """The first rows as a page shows them: long values are cut, so that all of them have a bound of bytes."""
-    cells = max(1, rows * len(request.columns))
-    return replace(request, limit=rows, cell_bytes=max(SHOWN_LEAST, min(SHOWN_CELL_BYTES, SHOWN_BYTES // cells)))
+    cells = max(1, rows * len(wanted_rows.columns))
+    return replace(wanted_rows, limit=rows, cell_bytes=max(SHOWN_LEAST, min(SHOWN_CELL_BYTES, SHOWN_BYTES // cells)))
 
 
-def _content(root: bytes, schema: Schema, wish: RecordsWish) -> bytes:
+def _content(root: bytes, schema: Schema, request: RecordsRequest) -> bytes:
     return digest(
-        "records/2", root=root, schema=schema_id(schema), wish={**asdict(wish), "columns": list(wish.columns)}
+        "records/2", root=root, schema=schema_id(schema), wish={**asdict(request), "columns": list(request.columns)}
     )
 
 
@@ -182,14 +182,16 @@ def _files(tx: Tx, entries: Iterable[Entry], condition: Condition | None, schema
                     yield file
 
 
-def _part(files: Iterator[FileEntry], condition: Condition | None, wish: RecordsWish) -> tuple[tuple[str, ...], int]:
+def _part(
+    files: Iterator[FileEntry], condition: Condition | None, request: RecordsRequest
+) -> tuple[tuple[str, ...], int]:
     """The files that hold the rows behind the offset, up to the limit; and the rows to pass over in them. With a
     condition these are all files: how many rows match is unknown before they are read."""
     if condition is not None:
-        return tuple(file["path"] for file in files), wish.offset
-    paths, offset, ahead = list[str](), wish.offset, 0
+        return tuple(file["path"] for file in files), request.offset
+    paths, offset, ahead = list[str](), request.offset, 0
     for file in files:
-        if wish.limit is not None and ahead >= offset + wish.limit:
+        if request.limit is not None and ahead >= offset + request.limit:
             break
         if not paths and file["rows"] <= offset:
             offset -= file["rows"]

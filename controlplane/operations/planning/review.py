@@ -11,7 +11,7 @@ from controlplane.core.model.pins import Pin
 from controlplane.core.model.sources import Listing
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Task
-from controlplane.core.review import Review, Wish, review
+from controlplane.core.review import AnalyseRequest, Review, review
 from controlplane.core.review.schemas import Schemas
 from controlplane.core.review.values import KnownSchema
 from controlplane.operations.context import Context
@@ -103,25 +103,25 @@ def _is_other(node: Node, other: Node | None) -> bool:
 # --- asking Spark ---------------------------------------------------------------------------------
 
 
-def ask(ctx: Context, branch: str, wishes: Iterable[Wish]) -> None:
+def ask(ctx: Context, branch: str, requests: Iterable[AnalyseRequest]) -> None:
     """Queue the questions, as tasks that a run would demand as well. Repeating is harmless."""
     with ctx.store.begin(ctx.namespace) as tx:
-        for wish in wishes:
-            tx.queue.put_job(wish.task.job, wish.job)
-            tx.queue.enqueue(branch, demand_of(wish.task.dataset), [wish.task])
+        for request in requests:
+            tx.queue.put_job(request.task.job, request.job)
+            tx.queue.enqueue(branch, demand_of(request.task.dataset), [request.task])
     ctx.wake()
 
 
-def unanswered(ctx: Context, branch: str, wishes: Iterable[Wish]) -> tuple[Wish, ...]:
+def unanswered(ctx: Context, branch: str, requests: Iterable[AnalyseRequest]) -> tuple[AnalyseRequest, ...]:
     """Those that have neither an answer nor an error. A question is sent again if another request shared it, and
     dropped it when it stopped waiting."""
-    keys = {wish.task.key for wish in wishes}
+    keys = {request.task.key for request in requests}
     with ctx.store.read(ctx.namespace) as tx:
         left = keys - tx.traces.memos(keys).keys()
         tasks = tx.queue.tasks(left) if left else {}
     failed = {key for key, task in tasks.items() if task.state == "failed"}
-    open_requests = tuple(wish for wish in wishes if wish.task.key in left - failed)
-    if dropped := [wish for wish in open_requests if wish.task.key not in tasks]:
+    open_requests = tuple(request for request in requests if request.task.key in left - failed)
+    if dropped := [request for request in open_requests if request.task.key not in tasks]:
         ask(ctx, branch, dropped)
     return open_requests
 

@@ -20,6 +20,7 @@ from controlplane.core.errors import HeadgateError, NotFound, QueryLimit, QueryR
 from controlplane.core.model import addresses
 from controlplane.core.model.addresses import Moment, Point
 from controlplane.core.model.answers.queries import QueryPageHead
+from controlplane.core.model.dataset_names import DATAFLOW_NAME
 from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.model.namespaces import DEFAULT
 from controlplane.core.model.states import State
@@ -52,7 +53,7 @@ MOST_ROWS = 1_000_000  # of a result that is kept
 PAGE_ROWS = 10_000
 PAGE = PageBounds(PAGE_ROWS)
 NOTED = 1_000  # characters of a query that the audit has
-NAME = re.compile(r"[a-z][a-z0-9_]{0,199}")
+NAME = re.compile(DATAFLOW_NAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +210,7 @@ class _StartedQuery:
 
     session: QuerySession
     results: QueryResults
-    asked: QueryRequest
+    request: QueryRequest
     tables: tuple[Resolved, ...]
     id: str
     place: str  # where its result is kept
@@ -222,7 +223,7 @@ class _StartedQuery:
 
     def run(self) -> Generator[bytes, None, KeptResult | None]:
         pieces = self.session.run(
-            self.asked.sql, self.asked.parameters, self.read, self.asked.limit, self.asked.settings
+            self.request.sql, self.request.parameters, self.read, self.request.limit, self.request.settings
         )
         tables = [(table.branch, table.state.dataset) for table in self.tables]
         return self.results.keep(self.place, tables, self.generations, pieces)

@@ -17,6 +17,7 @@ from controlplane.core.errors import GenerationGone, HeadgateError, NotFound, Qu
 from controlplane.core.model import addresses
 from controlplane.core.model.addresses import Moment
 from controlplane.core.model.answers.spark_sessions import NewSparkSessionAnswer, SparkSessionEntry
+from controlplane.core.model.dataset_names import DATASET_NAME
 from controlplane.core.model.reads import Read
 from controlplane.core.model.states import State
 from controlplane.core.rights import may
@@ -32,7 +33,7 @@ from dataplane.contract.queries import SparkTable
 MOST_VIEWS = 200
 TOO_MANY = "{n} datasets are meant, and a session shows {most} at most: name those that you need, as in {example}"
 PYTHON = 'from pyspark.sql import SparkSession\n\nspark = SparkSession.builder.remote("{url}").create()'
-NAME = re.compile(r"[a-z][a-z0-9_]{0,199}\.[a-z][a-z0-9_]{0,199}")
+NAME = re.compile(DATASET_NAME)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from controlplane.api.token_watch import LOOK_AGAIN_S, TokenWatch
 from controlplane.core.model.access import Token
 from controlplane.core.rights import NamedRole, TokenScope
 from controlplane.operations.context import Context
-from controlplane.operations.desired import roles, s3_keys, tokens, trust
+from controlplane.operations.desired import recipients, roles, s3_keys, shares, tokens, trust
+from controlplane.operations.desired.recipients import NewRecipient
 from tests.unit.api.world import World
 
 SALES = {"dataflows": ["sales"], "datasets": [], "branches": []}
@@ -125,6 +126,23 @@ def test_keys_follow_the_role_of_who_made_them(world: World, ctx: Context) -> No
     assert reads() == (True, True)
     roles.change(ctx, "reader", ["view"])
     assert reads() == (False, False)
+
+
+def test_streams_of_keys_and_recipients_begin_with_the_rights_that_are_looked_up(world: World, ctx: Context) -> None:
+    """Each stream ends where a later look has other rights than its request was let in with."""
+    roles.create(ctx, "reader", ["data"])
+    _, maker = tokens.create(ctx, "r", ("reader",))
+    for parent in ("", maker.id):
+        made_key = s3_keys.create(ctx, f"k{parent}", ["main"], parent=parent)
+        key = s3_keys.find(ctx.store, made_key.id)
+        assert key is not None
+        assert key.standing == tokens.standing(ctx.store, key.id)
+    shares.create(ctx, "sales")
+    text, token = recipients.create(ctx, NewRecipient("acme", ("sales",)))
+    recipient, key = recipients.find(ctx.store, text), recipients.s3_key(ctx.store, token.id)
+    assert recipient is not None
+    assert key is not None
+    assert recipient.principal == key.standing == tokens.standing(ctx.store, token.id)
 
 
 def test_a_role_that_somebody_has_is_not_deleted(world: World, ctx: Context) -> None:

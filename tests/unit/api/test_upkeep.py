@@ -25,6 +25,7 @@ def test_collecting_beside_damage_is_refused(world: World) -> None:
     with world.client() as client, pytest.raises(ApiError, match="it is missing") as refused:
         client.gc()
     assert (refused.value.status, refused.value.code) == (500, "corrupt-node")
+    assert "headgate fsck" in str(refused.value), "an error says how to mend it"
 
 
 def test_checking_tells_what_is_wrong(world: World) -> None:

@@ -298,7 +298,7 @@ def test_a_pinned_branch_is_compared_as_it_sees_main(world: BranchWorld) -> None
     world.settle()
     world.put("a.csv", (1, 12))
     world.settle()
-    found = data_diff.of_branches(world.ctx, no_rows, MAIN, "dev", "shop.sums", data_diff.Wish())
+    found = data_diff.of_branches(world.ctx, no_rows, MAIN, "dev", "shop.sums", data_diff.DiffRequest())
     assert (found["one"]["generation"], found["other"]["generation"], found["state"]) == (2, 2, "equal")
 
 

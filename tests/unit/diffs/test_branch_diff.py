@@ -32,7 +32,7 @@ def world(tmp_path: Path) -> BranchWorld:
 
 
 def of_dataset(world: BranchWorld, recorded: Recorded, name: str = "shop.doubled") -> DataDifference:
-    return data_diff.of_branches(world.ctx, recorded, "main", "dev", name, data_diff.Wish(timeout_s=60))
+    return data_diff.of_branches(world.ctx, recorded, "main", "dev", name, data_diff.DiffRequest(timeout_s=60))
 
 
 def test_an_edited_dataset_and_its_reader(world: BranchWorld) -> None:

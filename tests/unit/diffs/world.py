@@ -75,7 +75,7 @@ class Kept:
 
     def diff(self, one: int, other: int, compare: CompareRows, **wish: Any) -> DataDifference:
         points = Generation(one), Generation(other)
-        how = data_diff.Wish(**wish)
+        how = data_diff.DiffRequest(**wish)
         return data_diff.of_points(
-            self.ctx, compare, "main", dataset=DATASET, first_point=points[0], other=points[1], wish=how
+            self.ctx, compare, "main", dataset=DATASET, first_point=points[0], other=points[1], request=how
         )

@@ -57,6 +57,12 @@ def test_no_value_is_an_error_in_words(reference: str, tmp_path: Path) -> None:
     assert reference in caught.value.message
 
 
+def test_an_error_names_the_variable_that_is_read() -> None:
+    with pytest.raises(TaskFailure, match="set HEADGATE_SECRET_A__B_C,"):
+        resolved("secret://a--b/c", {})
+    assert resolved("secret://a--b/c", {"HEADGATE_SECRET_A__B_C": "value"}) == "value"
+
+
 def test_errors_and_logs_are_without_secrets() -> None:
     remember("jdbc:postgresql://h/d?user=u&password=pa%20ss%2Fword")
     remember("s3cr et/1")

@@ -77,7 +77,7 @@ def answer(child: QueryChild, question: QueryQuestion) -> Any:
 
 def kept(child: QueryChild) -> None:
     assert isinstance(child.carrier, PodProcess)
-    child.carrier.keep(child.asked)
+    child.carrier.keep(child.question_number)
 
 
 def works(pod: Serving) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from controlplane.core.errors import EngineUnavailable, QueriesBusy, QueryCancelled, QueryLimit
 from controlplane.drivers.transport import LOST, ChildEnded
-from controlplane.services.queries.adapter.pods import SparkPodPool, Wish
+from controlplane.services.queries.adapter.pods import PodRequest, SparkPodPool
 from controlplane.services.queries.adapter.pool import QueryPool
 from controlplane.services.queries.port import PodPlace
 from controlplane.services.queries.running import Cancel
@@ -56,8 +56,8 @@ def pool_of(pods: Pods) -> Iterator[SparkPodPool]:
         yield pool
 
 
-def wish(pool: QueryPool, seconds: float = LONG_S, cancel: Cancel | None = None) -> Wish:
-    return Wish(pool, cancel or Cancel(), time.monotonic() + seconds, seconds)
+def wish(pool: QueryPool, seconds: float = LONG_S, cancel: Cancel | None = None) -> PodRequest:
+    return PodRequest(pool, cancel or Cancel(), time.monotonic() + seconds, seconds)
 
 
 def test_a_pod_is_waited_for_and_then_remembered(pod: Serving) -> None:

@@ -50,13 +50,13 @@ def pod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 def test_the_process_waits_for_the_next_caller(pod: Serving) -> None:
     first = pod.process
     with pod.asked() as child:
-        before = child.asked
+        before = child.question_number
         answer(child, run("SELECT 1"))
         answer(child, {"ask": "inspect", "sql": "SELECT 1"})
         assert child.is_alive
         kept(child)
     with pod.asked() as child:
-        assert child.asked == before + 2
+        assert child.question_number == before + 2
         assert answer(child, run("FROM range(100)"))["more"] is True
         assert pod.process is first
         kept(child)
@@ -197,11 +197,11 @@ def test_what_is_left_of_an_answer_is_no_answer() -> None:
 def test_a_question_that_is_stopped_before_it_is_asked_never_goes_to_the_process(pod: Serving) -> None:
     with closing(pod.connected()) as process:
         child = SparkChild(process, process.welcome(lambda: None))
-        before = child.asked
+        before = child.question_number
         child.stop()
         assert answer(child, run(LARGE, limit=None))["refusal"]["kind"] == "stopped"
         assert child.settle() is True
-        assert child.asked == before
+        assert child.question_number == before
         kept(child)
     works(pod)
 
@@ -292,7 +292,7 @@ def test_callers_take_turns(pod: Serving) -> None:
             second.welcome(lambda: next(looks))
         answer(first, run("SELECT 1"))
         kept(first)
-        assert second.welcome(lambda: None) == first.asked
+        assert second.welcome(lambda: None) == first.question_number
 
 
 def test_who_left_while_it_waited_costs_nobody_the_process(pod: Serving) -> None:

@@ -17,7 +17,7 @@ from controlplane.core.model.tasks import SIZES, Size
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.reconciler.fleet import Fleet
-from controlplane.reconciler.shared_pool import TURN_S, FairShare, SharedPool, Wish
+from controlplane.reconciler.shared_pool import TURN_S, DriverRequest, FairShare, SharedPool
 from tests.property.engine import MemoryLake
 from tests.store.examples import stored_job, task
 from tests.stores import new_store
@@ -93,24 +93,24 @@ def test_nobody_has_much_while_others_have_little(wanted: dict[str, int], room: 
 def test_what_nobody_needs_stays_where_it_is() -> None:
     """One that is kept warm, and has no work, makes room for who has some, and for nobody else."""
     share = FairShare(Clock())
-    assert share.granted("a", ONE, Wish(kept=1, needed=0, running=1)) == 1
-    assert share.granted("b", ONE, Wish(kept=1, needed=0, running=0)) == 0
-    assert share.granted("a", ONE, Wish(kept=1, needed=0, running=1)) == 1
-    assert share.granted("b", ONE, Wish(kept=1, needed=1, running=0)) == 0  # there is no room yet
-    assert share.granted("a", ONE, Wish(kept=1, needed=0, running=1)) == 0
-    assert share.granted("a", ONE, Wish(kept=1, needed=0, running=0)) == 0
-    assert share.granted("b", ONE, Wish(kept=1, needed=1, running=0)) == 1
+    assert share.granted("a", ONE, DriverRequest(kept=1, needed=0, running=1)) == 1
+    assert share.granted("b", ONE, DriverRequest(kept=1, needed=0, running=0)) == 0
+    assert share.granted("a", ONE, DriverRequest(kept=1, needed=0, running=1)) == 1
+    assert share.granted("b", ONE, DriverRequest(kept=1, needed=1, running=0)) == 0  # there is no room yet
+    assert share.granted("a", ONE, DriverRequest(kept=1, needed=0, running=1)) == 0
+    assert share.granted("a", ONE, DriverRequest(kept=1, needed=0, running=0)) == 0
+    assert share.granted("b", ONE, DriverRequest(kept=1, needed=1, running=0)) == 1
 
 
 def test_a_namespace_gives_back_what_it_has_too_much_of() -> None:
     share = FairShare(Clock())
-    assert share.granted("a", FOUR, Wish(4, 4, 0)) == 4
-    assert share.granted("b", FOUR, Wish(1, 1, 0)) == 0
-    assert share.granted("a", FOUR, Wish(4, 4, 4)) == 3
-    assert share.granted("a", FOUR, Wish(4, 4, 3)) == 3
-    assert share.granted("b", FOUR, Wish(1, 1, 0)) == 1
+    assert share.granted("a", FOUR, DriverRequest(4, 4, 0)) == 4
+    assert share.granted("b", FOUR, DriverRequest(1, 1, 0)) == 0
+    assert share.granted("a", FOUR, DriverRequest(4, 4, 4)) == 3
+    assert share.granted("a", FOUR, DriverRequest(4, 4, 3)) == 3
+    assert share.granted("b", FOUR, DriverRequest(1, 1, 0)) == 1
     share.forget("b")
-    assert share.granted("a", FOUR, Wish(4, 4, 3)) == 4
+    assert share.granted("a", FOUR, DriverRequest(4, 4, 3)) == 4
 
 
 def test_each_sees_its_own_and_every_end_once() -> None:

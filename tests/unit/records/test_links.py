@@ -197,3 +197,27 @@ def test_what_no_link_is_made_of(place: Served) -> None:
 def test_a_link_cannot_be_made_twice_by_one_key(place: Served) -> None:
     with place.http() as http:
         assert problem(http.post("/v1/links", json=ASKED, headers={"Idempotency-Key": "a"})) == (422, "not-supported")
+
+
+INVALID: list[tuple[dict[str, object], str]] = [
+    ({"limit": "3"}, "body.limit: Input should be a valid integer"),
+    ({"limit": 1.0}, "body.limit: Input should be a valid integer"),
+    ({"ttl_s": True}, "body.ttl_s: Input should be a valid number"),
+    ({"columns": "id"}, "body.columns: Input should be a valid list"),
+    ({"columns": [1]}, "body.columns.0: Input should be a valid string"),
+    ({"other": 1}, "body.other: Extra inputs are not permitted"),
+]
+
+
+@pytest.mark.parametrize(("more", "message"), INVALID)
+def test_no_value_of_a_body_is_converted(place: Served, more: dict[str, object], message: str) -> None:
+    with place.http() as http:
+        answer = http.post("/v1/links", json={**ASKED, **more})
+        assert answer.status_code == 422
+        assert [error["message"] for error in answer.json()["errors"]] == [message]
+
+
+def test_a_body_is_an_object(place: Served) -> None:
+    with place.http() as http:
+        answer = http.post("/v1/links", json=[])
+        assert answer.json()["detail"] == "body: Input should be a valid dictionary or object to extract fields from"

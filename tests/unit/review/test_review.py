@@ -12,7 +12,7 @@ import pytest
 
 from controlplane.core.model.memos import Memo
 from controlplane.core.model.tasks import Task
-from controlplane.core.review import Change, Review, Wish, review
+from controlplane.core.review import AnalyseRequest, Change, Review, review
 from controlplane.core.schema.schemas import parse_ddl
 from dataplane.contract.results import task_error
 from tests.unit.plan.facts import Facts
@@ -78,7 +78,7 @@ def breaks(found: Review) -> list[str]:
     return [str(one.problem).partition(" (")[0].removeprefix("/a.yaml:") for one in found.breaks]
 
 
-def refused(wish: Wish, message: str, column: int) -> Task:
+def refused(wish: AnalyseRequest, message: str, column: int) -> Task:
     """The question as Spark answers it with an error."""
     error = task_error("user", "UNRESOLVED_COLUMN", message)
     error["line"], error["column"] = 1, column
@@ -209,18 +209,18 @@ def test_python_code_is_unknown_until_spark_has_said() -> None:
 def test_spark_is_asked_in_order_and_its_answers_count() -> None:
     facts = Known()
     first = reviewed(SHOP, without_price(), facts=facts)
-    [wish] = first.wishes
+    [wish] = first.requests
     assert wish.task.dataset == "shop.dear"
     facts.memos[wish.task.key] = {"schema": parse_ddl("id INT, place STRING")}
     second = reviewed(SHOP, without_price(), facts=facts)
     assert change(second, "shop.dear").origin == "spark"
-    assert sorted(w.task.dataset for w in second.wishes) == ["shop.all_dear", "shop.named", "shop.spent"]
+    assert sorted(w.task.dataset for w in second.requests) == ["shop.all_dear", "shop.named", "shop.spent"]
 
 
 def test_what_spark_accepts_does_not_break_and_what_it_refuses_does() -> None:
     facts = Known()
     for _ in range(4):
-        for wish in reviewed(SHOP, without_price(), facts=facts).wishes:
+        for wish in reviewed(SHOP, without_price(), facts=facts).requests:
             if wish.task.dataset == "shop.named":
                 facts.queue[wish.task.key] = refused(wish, "no column `price`\nmore", column=50)
             else:
@@ -235,7 +235,7 @@ def test_what_spark_accepts_does_not_break_and_what_it_refuses_does() -> None:
 def test_an_edit_that_spark_refuses_breaks_itself() -> None:
     facts = Known()
     after = SHOP.replace("SELECT id, place, price\n", "SELECT id, plaice AS place, price\n")
-    [wish] = reviewed(SHOP, after, facts=facts).wishes
+    [wish] = reviewed(SHOP, after, facts=facts).requests
     facts.queue[wish.task.key] = refused(wish, "no column `plaice`, did you mean `place`?", column=12)
     found = reviewed(SHOP, after, facts=facts)
     assert breaks(found) == [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import controlplane
 from controlplane.operations.inspect import records
-from controlplane.operations.inspect.records import RecordsWish
+from controlplane.operations.inspect.records import RecordsRequest
 from controlplane.ports.records import Rendering
 from controlplane.ui import static_files
 from tests.unit.ui.world import filled
@@ -40,7 +40,7 @@ def test_open_pages_follow_every_kind_of_event() -> None:
 def test_first_rows_open_no_more_partitions_than_they_need(tmp_path: Path) -> None:
     world = filled(tmp_path)
     some = records.first(world.ctx, "main", "shop.orders", 10)
-    whole = records.records(world.ctx, "main", "shop.orders", RecordsWish(), Rendering("json"))
+    whole = records.records(world.ctx, "main", "shop.orders", RecordsRequest(), Rendering("json"))
     assert isinstance(whole, records.Records)
     assert 10 <= some.rows < 20
     assert some.wanted.files == whole.wanted.files[: len(some.wanted.files)]

@@ -19,9 +19,9 @@ from typing import IO, Self
 from controlplane.core.redaction import redacted
 from controlplane.drivers.local import COMMAND, inherited, secrets_of
 from controlplane.drivers.log_tail import end_of
-from controlplane.drivers.secret_pipe import VARIABLE, secret_pipe
 from controlplane.services.examples.port import RunnerLost
 from dataplane.contract.examples import Answer, Question
+from dataplane.contract.secret_pipe import PIPE_VARIABLE, secret_pipe
 
 LOG_BYTES = 4_096
 LONGEST_S = 600.0  # of one question, with Spark's start
@@ -94,7 +94,7 @@ class ExampleProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._log,
-                env=self._environment | {VARIABLE: str(descriptor)},
+                env=self._environment | {PIPE_VARIABLE: str(descriptor)},
                 pass_fds=(descriptor,),
                 start_new_session=True,
                 encoding="utf-8",

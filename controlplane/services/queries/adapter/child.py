@@ -23,7 +23,7 @@ class QueryChild:
     """Used by one thread at a time. Counts the questions that the process had."""
 
     def __init__(self, carrier: Carrier, question: int = 0) -> None:
-        self.carrier, self.user, self.asked = carrier, "", question
+        self.carrier, self.user, self.question_number = carrier, "", question
         self.is_unwanted = False  # its next question is not wanted any more
         self._buffer = bytearray()
         self._ended: ChildEnded | None = None
@@ -35,7 +35,7 @@ class QueryChild:
     def ask(self, question: QueryQuestion, deadline: float) -> Generator[bytes, None, Json]:
         """Pieces of the answer, then its JSON. `deadline`: when the process is ended if the kernel has not done it.
         Raises ChildEnded."""
-        self.asked += 1
+        self.question_number += 1
         self._send(question)
         return (yield from self._answer(deadline))
 
@@ -101,7 +101,7 @@ class SparkChild(QueryChild):
     def stop(self) -> None:
         """Stop the query. If the process is reserved but has no question yet, it never gets the next one."""
         with self._changing:
-            self.is_unwanted, question = True, self.asked
+            self.is_unwanted, question = True, self.question_number
             if not self._is_answering:
                 return
         self._send({"ask": "stop", "question": question})
@@ -110,7 +110,7 @@ class SparkChild(QueryChild):
         timer.start()
 
     def _end_of(self, question: int) -> None:
-        if self.asked == question and self._is_answering:
+        if self.question_number == question and self._is_answering:
             self.kill()
 
     def ask(self, question: QueryQuestion, deadline: float) -> Generator[bytes, None, Json]:
@@ -121,7 +121,7 @@ class SparkChild(QueryChild):
         with self._changing:
             if self.is_unwanted:
                 return {"refusal": STOPPED}
-            self._is_answering, self.asked = True, self.asked + 1
+            self._is_answering, self.question_number = True, self.question_number + 1
         self._send(question)
         answer = yield from self._answer(deadline + (0.0 if self._has_answered else STARTS_S))
         self._is_answering, self._has_answered = False, True

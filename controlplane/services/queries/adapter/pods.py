@@ -36,47 +36,47 @@ class SparkPodPool(SparkPool):
     def _session(self, user: str, cancellation: Cancellation, deadline: float, timeout_s: float) -> SparkPodSession:
         return SparkPodSession(self, user, cancellation, deadline, timeout_s)
 
-    def reach(self, wish: Wish) -> QueryChild:
+    def reach(self, request: PodRequest) -> QueryChild:
         """A process that waits for our questions. Raises QueryLimit, QueriesBusy, QueryCancelled and
         EngineUnavailable."""
-        child = self._reached(wish)
+        child = self._reached(request)
         with self.lock:
             self._busy.add(child)
             if self.is_closed:
                 child.kill()
         return child
 
-    def _reached(self, wish: Wish) -> QueryChild:
+    def _reached(self, request: PodRequest) -> QueryChild:
         while True:
-            wish.check()
-            place = self._place or self._looked(wish)
+            request.check()
+            place = self._place or self._looked(request)
             if isinstance(place, PodPlace):
                 try:
-                    return self._welcomed(place, wish)
+                    return self._welcomed(place, request)
                 except (OSError, ChildEnded) as e:  # it starts, has ended since it was last seen, or is another one
-                    self._place, wish.words = None, NOBODY.format(error=_words(e))
+                    self._place, request.words = None, NOBODY.format(error=_words(e))
             else:
-                wish.words = place
-            wish.pause()
+                request.words = place
+            request.pause()
 
-    def _looked(self, wish: Wish) -> PodPlace | str:
+    def _looked(self, request: PodRequest) -> PodPlace | str:
         """A cluster that does not answer delays no request beyond its end."""
         looking = Future[PodPlace | str]()
         threading.Thread(target=_do, args=(self._pods.look, looking), name="pod", daemon=True).start()
         while True:
             try:
-                return looking.result(min(LOOK_S, wish.left_s))
+                return looking.result(min(LOOK_S, request.left_s))
             except TimeoutError:
-                wish.words = wish.words or SLOW
-                wish.check()
+                request.words = request.words or SLOW
+                request.check()
 
-    def _welcomed(self, place: PodPlace, wish: Wish) -> QueryChild:
-        process = reached(place.host, place.port, place.token, wish.left_s, BEAT_S)
+    def _welcomed(self, place: PodPlace, request: PodRequest) -> QueryChild:
+        process = reached(place.host, place.port, place.token, request.left_s, BEAT_S)
         try:
-            wish.is_queued = True
-            question = process.welcome(wish.check)
+            request.is_queued = True
+            question = process.welcome(request.check)
         except BaseException:
-            wish.is_queued = False
+            request.is_queued = False
             process.close()
             raise
         self._place = place
@@ -85,7 +85,7 @@ class SparkPodPool(SparkPool):
     def _keep(self, child: QueryChild) -> None:
         """Its connection ends, so that other replicas have their turn."""
         assert isinstance(child.carrier, PodProcess)
-        child.carrier.keep(child.asked)
+        child.carrier.keep(child.question_number)
         child.close()
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class SparkPodPool(SparkPool):
         self._pods.close()
 
 
-class Wish:
+class PodRequest:
     """A request for the process, with its deadline, and the reason why it waits."""
 
     def __init__(self, pool: QueryPool, cancellation: Cancellation, deadline: float, timeout_s: float) -> None:
@@ -127,7 +127,7 @@ class SparkPodSession(SparkSession):
     _pool: SparkPodPool
 
     def _taken(self) -> QueryChild:
-        return self._pool.reach(Wish(self._pool, self._cancellation, self._deadline, self._timeout_s))
+        return self._pool.reach(PodRequest(self._pool, self._cancellation, self._deadline, self._timeout_s))
 
     def page(self, path: Path, offset: int, bounds: PageBounds) -> RowsPage:
         """Results lie on this machine, where the pod is not."""

@@ -127,7 +127,7 @@ class QueryPool:
         with self._free:
             self._busy.discard(child)
             child.is_unwanted = False
-            if is_sound and child.is_alive and child.asked < MOST_REQUESTED and not self._is_closed:
+            if is_sound and child.is_alive and child.question_number < MOST_REQUESTED and not self._is_closed:
                 self._keep(child)
                 return
         child.close()
@@ -190,7 +190,7 @@ class Session:
 
     def records(self, request: Json) -> Generator[bytes, None, None]:
         """A body of committed rows. Raises RowsUnreadable, after some pieces perhaps."""
-        yield from self._asked({"ask": "records", "request": request}, "")
+        yield from self._ask({"ask": "records", "request": request}, "")
 
     def compare(self, first: Path, other: Path, samples: int) -> Compared:
         answer = self._whole({"ask": "compare", "one": str(first), "other": str(other), "samples": samples}, "")
@@ -212,7 +212,7 @@ class Session:
             "limit": limit,
             "seconds": self._left_s(),
         }
-        answer = yield from self._asked(question, sql)
+        answer = yield from self._ask(question, sql)
         ran: Ran = {"rows": answer["rows"], "more": answer["more"]}
         return ran
 
@@ -235,14 +235,14 @@ class Session:
 
     def _whole(self, question: QueryQuestion, sql: str, take: Callable[[bytes], object] = len) -> Json:
         """`take`: gets the pieces, of which most answers have none."""
-        answer = self._asked(question, sql)
+        answer = self._ask(question, sql)
         while True:
             try:
                 take(next(answer))
             except StopIteration as end:
                 return end.value
 
-    def _asked(self, question: QueryQuestion, sql: str) -> Generator[bytes, None, Json]:
+    def _ask(self, question: QueryQuestion, sql: str) -> Generator[bytes, None, Json]:
         """The process is killed by a cancellation; and here, where a reader of pieces has left."""
         child = self._held()
         self._is_sound = False  # until the answer is here
@@ -253,16 +253,16 @@ class Session:
                 raise self._why(ended) from None
             self._is_second = True
             self.end()
-            return (yield from self._asked(question, sql))
+            return (yield from self._ask(question, sql))
         self._is_sound = True
         if (refusal := answer.get("refusal")) is not None:
-            raise self._told(refusal, sql)
+            raise self._error_of(refusal, sql)
         return answer
 
-    def _told(self, refusal: Refusal, sql: str) -> Exception:
+    def _error_of(self, refusal: Refusal, sql: str) -> Exception:
         if refusal["kind"] == "stopped":
             return QueryCancelled(CANCELLED)
-        return _told(refusal, sql)
+        return _error_of(refusal, sql)
 
     def _held(self) -> QueryChild:
         child = self._child
@@ -283,13 +283,13 @@ class Session:
             return self._too_long()
         if self._pool.is_closed:
             return QueriesBusy(ENDS)
-        return QueryCrashed(CRASHED.format(code=ended.told))
+        return QueryCrashed(CRASHED.format(code=ended.message))
 
     def _too_long(self) -> QueryLimit:
         return QueryLimit(f"the query takes longer than {self._timeout_s:g} s; narrow it, or allow more time")
 
 
-def _told(refusal: Refusal, sql: str) -> Exception:
+def _error_of(refusal: Refusal, sql: str) -> Exception:
     match refusal["kind"]:
         case "limit":
             return QueryLimit(refusal["message"])

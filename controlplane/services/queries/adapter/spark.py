@@ -113,18 +113,18 @@ class SparkSession(Session):
             "seconds": self._left_s(),
         }
         self._edits, self._edited = edits, question["sql"]
-        answer = yield from self._asked(question, sql)
+        answer = yield from self._ask(question, sql)
         ran: Ran = {"rows": answer["rows"], "more": answer["more"]}
         return ran
 
     _edits: tuple[spark_sql.Edit, ...] = ()
 
-    def _told(self, refusal: Refusal, sql: str) -> Exception:
+    def _error_of(self, refusal: Refusal, sql: str) -> Exception:
         """Places in the text that ran are those of the written one."""
         if refusal["at"] is not None and self._read is not None:
             at = self._read.origin(spark_sql.original_offset(self._edits, refusal["at"]))
             refusal = {**refusal, "at": at}
-        return super()._told(refusal, sql)
+        return super()._error_of(refusal, sql)
 
     def page(self, path: Path, offset: int, bounds: PageBounds) -> RowsPage:
         """By this process where it has just run a query, and by one of the others' where Spark may have to start."""

@@ -19,7 +19,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from controlplane import logs
-from controlplane.core.errors import CorruptNode, NotFound, error_text
+from controlplane.core.errors import CorruptNode, NotFound, problem_text
 from controlplane.operations.desired import recipients, s3_keys
 from controlplane.services.caller_limit import CallerLimit, TooManyAtOnce
 from controlplane.services.http_parts import HttpParts
@@ -110,7 +110,9 @@ class S3App:
                 view = self._view_of(key.namespace)
                 response = await self._answered(request, view, Reader(key.scopes, key.principal), turn, s3_object)
                 if isinstance(response, StreamingResponse):
-                    response.body_iterator = self._parts.token_watch.while_live(key.id, response.body_iterator)
+                    response.body_iterator = self._parts.token_watch.while_live(
+                        key.id, response.body_iterator, key.standing
+                    )
                 await answer.send(response, receive, send)
         except S3Refused as refused:
             await answer.send(answer.refusal(refused), receive, send)
@@ -123,7 +125,7 @@ class S3App:
             if answer.is_started:
                 raise
             log.error("request failed", path=request.path, request_id=answer.request_id, reason=str(e))
-            await answer.send(answer.refusal(S3Refused("InternalError", 500, error_text(e))), receive, send)
+            await answer.send(answer.refusal(S3Refused("InternalError", 500, problem_text(e))), receive, send)
         except OSError as e:
             if answer.is_started:
                 raise

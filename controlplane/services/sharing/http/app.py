@@ -135,7 +135,7 @@ class SharingApp:
         answered = await self._in_turn(turn, lambda: self._tables.answer(sharing_request))
         if isinstance(answered, Response):
             return answered
-        body = self._parts.token_watch.while_live(recipient.id, self._body(answered, turn))
+        body = self._parts.token_watch.while_live(recipient.id, self._body(answered, turn), recipient.principal)
         return StreamingResponse(body, headers=answered.headers, media_type=LINES)
 
     async def _body(self, answered: _Lines, turn: CapacityLimiter) -> AsyncIterator[bytes]:

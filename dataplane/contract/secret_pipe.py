@@ -1,5 +1,8 @@
-"""Secrets for a child: not in its environment, which the kernel shows to all processes of its user, and not in a file
-that has a name."""
+"""Secrets for a child process of either plane, as a JSON object of variables behind a descriptor.
+
+The kernel shows the environment of a process to all processes of its user, and a file with a name can be opened by
+them: secrets are in neither.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-VARIABLE = "HEADGATE_HANDED"  # of a child: the descriptor to read a JSON object from
+PIPE_VARIABLE = "HEADGATE_HANDED"  # number of the descriptor that the child reads
 
 
 @contextmanager
@@ -17,8 +20,8 @@ def secret_pipe(values: Mapping[str, str]) -> Iterator[int]:
     """A descriptor for a child that is started within the block."""
     descriptor = _open_nameless()
     try:
-        with os.fdopen(os.dup(descriptor), "wb") as file:
-            file.write(json.dumps(dict(values)).encode())
+        with os.fdopen(os.dup(descriptor), "w") as file:
+            json.dump(dict(values), file)
         os.lseek(descriptor, 0, os.SEEK_SET)
         yield descriptor
     finally:
@@ -26,6 +29,7 @@ def secret_pipe(values: Mapping[str, str]) -> Iterator[int]:
 
 
 def _open_nameless() -> int:
+    """A file that no other process can open."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("handed")
     with tempfile.TemporaryFile() as file:
