@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TypeAlias
@@ -29,7 +29,7 @@ class TokenWatch:
 
     def __init__(self, store: Store, limiter: CapacityLimiter) -> None:
         self._store, self._limiter = store, limiter
-        self._streams = Counter[str]()  # by id of their token
+        self._streams = defaultdict[str, list[Callable[[], bool]]](list)  # whether each has ended, by id of its token
         self._looking: dict[str, asyncio.Task[None]] = {}
         self._ended: set[str] = set()
         self._rights: dict[str, tuple[float, Principal]] = {}  # as of the last look, with when it began
@@ -40,19 +40,19 @@ class TokenWatch:
         """Watch the token of one stream: whether it has ended or its rights have changed since its request was let in
         with those of `principal`, as of half a second ago."""
         began = time.monotonic()
-        self._streams[token] += 1
-        if token not in self._looking:
-            self._looking[token] = asyncio.get_running_loop().create_task(self._look(token, principal))
 
         def has_ended() -> bool:
             looked, latest = self._rights.get(token, (began, principal))
             has_other_rights = latest != principal and looked >= began  # a look before this stream saw older rights
             return token in self._ended or has_other_rights
 
+        self._streams[token].append(has_ended)
+        if token not in self._looking:
+            self._looking[token] = asyncio.get_running_loop().create_task(self._look(token))
         try:
             yield has_ended
         finally:
-            self._streams[token] -= 1
+            self._streams[token].remove(has_ended)
             if not self._streams[token]:
                 del self._streams[token]
                 self._ended.discard(token)
@@ -78,21 +78,20 @@ class TokenWatch:
                 else:
                     raise TokenEnded("the token of this request has ended, or may do other things by now")
 
-    async def _look(self, token: str, last: Principal) -> None:
-        """A store that does not answer ends nothing. `last`: the rights that the first stream began with."""
+    async def _look(self, token: str) -> None:
+        """A store that does not answer ends nothing."""
         while True:
             began = time.monotonic()
             with suppress(OSError):
                 principal = await to_thread.run_sync(tokens.standing, self._store, token, limiter=self._limiter)
                 if principal is None:
-                    break
-                self._rights[token] = began, principal
-                if last != principal:
-                    self._wake()
-                last = principal
+                    self._ended.add(token)
+                else:
+                    self._rights[token] = began, principal
+            # Again at each look: a stream that was still reading at the last one may have begun to wait since.
+            if any(has_ended() for has_ended in self._streams[token]):
+                self._wake()
             await asyncio.sleep(LOOK_AGAIN_S)
-        self._ended.add(token)
-        self._wake()
 
     def _wake(self) -> None:
         for wake in self.at_end:

@@ -109,6 +109,22 @@ def test_rights_that_changed_before_the_first_look_end_a_stream(world: World, ct
     assert asyncio.run(has_ended_by_itself())
 
 
+def test_a_stream_that_begins_to_wait_after_its_token_ended_is_woken(ctx: Context) -> None:
+    """The first wake may come while the stream still reads; nothing else would end its wait."""
+    _, token = tokens.create(ctx, "reader", ("view",))
+
+    async def wakes() -> int:
+        watch, woken = TokenWatch(ctx.store, CapacityLimiter(1)), asyncio.Semaphore(0)
+        watch.at_end.append(woken.release)
+        with watch.watch(token.id, token.principal):
+            tokens.revoke(ctx, token.id)
+            for _ in range(2):
+                await asyncio.wait_for(woken.acquire(), 30)
+        return 2
+
+    assert asyncio.run(wakes()) == 2
+
+
 def test_keys_follow_the_role_of_who_made_them(world: World, ctx: Context) -> None:
     roles.create(ctx, "reader", ["data"])
     text, _ = tokens.create(ctx, "r", ("reader",))

@@ -109,7 +109,7 @@ def follow(case: Case) -> Deciding[Partials | None]:
         return None
     is_typed = types is not None or not query.split.depends_on_types
     mark, job = _logic(case, of, query), _job(case, of, query)
-    partials = Partials(case, of, mark, job, lookups.traces, query, is_typed)
+    partials = Partials(case, of, mark, job, lookups.traces, query=query, is_typed=is_typed)
     # All parts are outdated: then one query costs less.
     if partials.root(PARTED) == tree.EMPTY_ROOT and _has_moved_beside(case, of):
         return None
