@@ -156,11 +156,7 @@ def _branches(items: Sequence[BranchAnswer]) -> View:
         (i["name"], i["source"], i["created_at"], i["actor"], _ends(i), ", ".join(i["dataflows"]), i["datasets"])
         for i in items
     )
-    return (
-        [Table("", columns, rows)]
-        if rows
-        else [Lines(("there is no branch beside main: headgate branch create NAME",))]
-    )
+    return [Table(columns, rows)] if rows else [Lines(("there is no branch beside main: headgate branch create NAME",))]
 
 
 def _ends(branch: BranchAnswer) -> str:

@@ -75,7 +75,7 @@ def _all(items: Sequence[SparkSessionEntry]) -> View:
         (i["id"], i["branch"], i["by"], views.time_of(i["at"]), views.time_of(i["expires"]), len(i["views"]))
         for i in items
     )
-    return [Table("", columns, rows)]
+    return [Table(columns, rows)]
 
 
 COMMANDS: Commands = {"connect": connect}

@@ -121,7 +121,7 @@ def _results(server: Running) -> None:
         rows = json.loads(b"".join(parts))
     best = sorted(rows, key=lambda row: row["late_share"])[:SHOWN_ROWS]
     cells = tuple(tuple(_rounded(row[c]) for c in columns) for row in best)
-    _say(Table(f"flights.{name}: who is late least often", tuple(c.replace("_", " ") for c in columns), cells))
+    _say(Table(tuple(c.replace("_", " ") for c in columns), cells, f"flights.{name}: who is late least often"))
 
 
 def _rounded(value: Any) -> Any:

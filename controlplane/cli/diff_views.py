@@ -41,7 +41,7 @@ def branches(value: BranchDifference) -> View:
     lines = [line for component in value["components"] for line in _text(component)]
     columns = ("dataset", "state", "partitions added", "removed", "changed", "moved", "rows", "partitions")
     rows = tuple(map(_row, value["datasets"]))
-    table = [Table("", columns, rows)] if rows else []
+    table = [Table(columns, rows)] if rows else []
     other = [f"{each['dataset']}: {OTHER_INPUTS}" for each in value["datasets"] if _has_other_inputs(each)]
     return [Lines(tuple(lines)), *table, Lines((*other, f"{value['shared']} other datasets are the same in both"))]
 
@@ -91,7 +91,7 @@ def dataset(value: DataDifference) -> View:
             (partition_name(p["partition"]), _state(p["state"], p["source"]), _number(p["before"]), _number(p["after"]))
             for p in value["partitions"]
         )
-        parts.append(Table("", ("partition", "state", "rows before", "rows after"), rows))
+        parts.append(Table(("partition", "state", "rows before", "rows after"), rows))
     if value["next"] is not None:
         parts.append(Lines(("... more partitions: --output json has the numbers of all",)))
     if value["row_changes"] is not None:
@@ -153,7 +153,7 @@ def _rows(difference: RowDifference) -> View:
         return []
     names = tuple(signed[0][1])
     rows = tuple((sign, *(_value(row[name]) for name in names)) for sign, row in signed)
-    return [Table("", ("", *names), rows), *_more(difference)]
+    return [Table(("", *names), rows), *_more(difference)]
 
 
 def _more(difference: RowDifference) -> View:
@@ -186,7 +186,7 @@ def _pair_table(by_key: KeyDifference) -> View:
         for pair in pairs
         for column in pair["before"]
     )
-    return [Table("", (*keys, "column", "before", "after"), rows)]
+    return [Table((*keys, "column", "before", "after"), rows)]
 
 
 def _value(value: Any) -> str:

@@ -102,7 +102,7 @@ def _all(items: Sequence[FeedEntry]) -> View:
         )
         for i in items
     )
-    return [Table("", columns, rows)]
+    return [Table(columns, rows)]
 
 
 def _one(value: FeedEntry) -> View:
@@ -116,7 +116,7 @@ def _one(value: FeedEntry) -> View:
         broken = "; ".join(value["breaches"])
         lines.append(f"generation {_number(value['newest'])} breaks the contract: {broken}")
     rows = tuple((g["namespace"], g["dataflows"], g["by"], views.time_of(g["at"])) for g in value["grants"])
-    return [Lines(tuple(lines)), Table("", ("granted to", "dataflows", "by", "since"), rows)]
+    return [Lines(tuple(lines)), Table(("granted to", "dataflows", "by", "since"), rows)]
 
 
 def _reader(reader: FeedReader) -> str:
@@ -137,7 +137,7 @@ def _offered(items: Sequence[OfferedFeed]) -> View:
         )
         for i in items
     )
-    return [Table("", columns, rows)]
+    return [Table(columns, rows)]
 
 
 def _columns(columns: Sequence[FeedColumn]) -> str:

@@ -91,7 +91,7 @@ def _all(items: Sequence[LinkEntry]) -> View:
         )
         for i in items
     )
-    return [Table("", columns, rows)]
+    return [Table(columns, rows)]
 
 
 def _reads(link: LinkEntry) -> str:

@@ -55,7 +55,7 @@ def _all(items: Sequence[NamespaceEntry]) -> View:
         )
         for namespace in items
     )
-    return [Table("", columns, rows)]
+    return [Table(columns, rows)]
 
 
 COMMANDS: Commands = {

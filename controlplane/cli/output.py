@@ -28,9 +28,9 @@ STYLES = {
 class Table:
     """Rows of text under headings. Numbers are aligned to the right."""
 
-    title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)

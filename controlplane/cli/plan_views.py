@@ -66,7 +66,7 @@ def changes(value: PlanAnswer) -> View:
     components = value.get("changes") or []
     if components:
         columns = ("component", "change", "impact", "columns", "what differs")
-        parts.append(Table("", columns, tuple(_row(change) for change in components)))
+        parts.append(Table(columns, tuple(_row(change) for change in components)))
     return parts
 
 

@@ -49,7 +49,7 @@ def profile(
 def _profile(value: ProfileAnswer, *, is_one: bool) -> View:
     heads = ("column", "type", "NULL", "distinct", "least", "greatest", "histogram")
     rows = tuple(_row(column) for column in value["columns"])
-    parts: list[Table | Lines] = [Table("", heads, rows)]
+    parts: list[Table | Lines] = [Table(heads, rows)]
     if is_one:
         parts += [part for column in value["columns"] if "values" in column for part in _details(column["values"])]
     return [*parts, Lines(tuple(_notes(value)))]
@@ -96,7 +96,7 @@ def _details(values: ColumnValues) -> list[Table | Lines]:
         (_cut(str(frequent["value"])), f"{frequent['share']:.1%}", frequent["rows"]) for frequent in values["top"]
     )
     parts: list[Table | Lines] = [Lines(tuple(lines))] if lines else []
-    return [*parts, Table("frequent values", ("value", "share", "rows"), top)] if top else parts
+    return [*parts, Table(("value", "share", "rows"), top, "frequent values")] if top else parts
 
 
 def _notes(value: ProfileAnswer) -> list[str]:
@@ -130,7 +130,7 @@ def _history(value: ProfileHistoryAnswer) -> View:
         if point["moved"]
     )
     notes = ("some partitions were not looked at yet: ask again",) if value["is_partial"] else ()
-    table = Table("", ("column", "generations", "NULL", "mean", "moved"), rows)
+    table = Table(("column", "generations", "NULL", "mean", "moved"), rows)
     return [table, Lines((*moves, *notes) or ("no column moved",))]
 
 

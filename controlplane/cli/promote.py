@@ -73,7 +73,7 @@ def _view(value: PromotionAnswer) -> View:
     rows = tuple((name, source["mode"], source["reason"]) for name, source in value["inputs"].items())
     parts: list[Lines | Table] = [
         Lines(tuple(value["text"].splitlines())),
-        Table("", ("input", "mode", "reason"), rows),
+        Table(("input", "mode", "reason"), rows),
     ]
     if (analysis := value["analysis"]) is not None:
         parts += _analysis(analysis)
@@ -90,7 +90,7 @@ def _analysis(analysis: PromotionAnalysis) -> View:
         else []
     )
     breaks = [{**problem, "file": shown_file(problem["file"], {})} for problem in analysis["breaks"]]
-    return [Lines((*words, *problem_lines(breaks))), Table("", ("column", "type"), columns)]
+    return [Lines((*words, *problem_lines(breaks))), Table(("column", "type"), columns)]
 
 
 def _comparison(comparison: PromotionComparison) -> View:

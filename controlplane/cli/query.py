@@ -104,7 +104,7 @@ def rows_view(value: QueryAnswer) -> View:
     columns = tuple(column["name"] for column in value["columns"])
     rows = tuple(tuple(map(_cell, row)) for row in value["rows"])
     words = [f"first {len(rows)} rows; there are more: --limit"] if value["more"] else []
-    return [Table("", columns, rows), *([Lines(tuple(words))] if words else [])]
+    return [Table(columns, rows), *([Lines(tuple(words))] if words else [])]
 
 
 def write_csv(value: QueryAnswer, out: TextIO) -> None:

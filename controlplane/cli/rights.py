@@ -146,7 +146,7 @@ def _tokens(items: Sequence[TokenEntry]) -> View:
         )
         for i in items
     )
-    return [Table("", columns, rows)]
+    return [Table(columns, rows)]
 
 
 def within_words(within: WithinAnswer) -> str:
@@ -161,13 +161,13 @@ def within_words(within: WithinAnswer) -> str:
 def _changes(items: Sequence[AuditEntry]) -> View:
     columns = ("at", "who", "action", "target", "branch")
     rows = tuple((i["at"], i["actor"], i["action"], i["target"], i["branch"]) for i in items)
-    return [Table("", columns, rows)] if rows else [Lines(("nothing was changed",))]
+    return [Table(columns, rows)] if rows else [Lines(("nothing was changed",))]
 
 
 def _reads(items: Sequence[ReadEntry]) -> View:
     columns = ("at", "who", "how", "dataset", "branch", "requests", "bytes")
     rows = tuple((i["at"], i["actor"], i["how"], i["dataset"], i["branch"], i["times"], i["bytes"]) for i in items)
-    return [Table("", columns, rows)] if rows else [Lines(("nothing was read",))]
+    return [Table(columns, rows)] if rows else [Lines(("nothing was read",))]
 
 
 COMMANDS: Commands = {

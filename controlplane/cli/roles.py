@@ -96,7 +96,7 @@ def _all(items: Sequence[RoleEntry]) -> View:
         )
         for i in items
     )
-    return [Table("", columns, rows)]
+    return [Table(columns, rows)]
 
 
 COMMANDS: Commands = {

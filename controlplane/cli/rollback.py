@@ -67,7 +67,7 @@ def _rolled_back(value: RollbackAnswer) -> View:
         (held["dataset"], held["back_to"], held["at"], held["before"], held["generation"], held["rows"])
         for held in value["held"]
     )
-    return [Table("", columns, rows), Lines(tuple(_further(value)))]
+    return [Table(columns, rows), Lines(tuple(_further(value)))]
 
 
 def _further(value: RollbackAnswer) -> Iterator[str]:

@@ -69,7 +69,7 @@ def _all(items: Sequence[S3KeyEntry]) -> View:
         )
         for i in items
     )
-    return [Table("", columns, rows)]
+    return [Table(columns, rows)]
 
 
 COMMANDS: Commands = {

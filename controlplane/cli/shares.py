@@ -117,7 +117,7 @@ def _all(items: Sequence[ShareEntry]) -> View:
         )
         for i in items
     )
-    return [Table("", columns, rows)]
+    return [Table(columns, rows)]
 
 
 def _one(value: ShareEntry) -> View:
@@ -133,7 +133,7 @@ def _one(value: ShareEntry) -> View:
         )
         for i in value["tables"]
     )
-    return [Lines((f"share {value['name']}, read by {readers}",)), Table("", columns, rows)]
+    return [Lines((f"share {value['name']}, read by {readers}",)), Table(columns, rows)]
 
 
 def _invited(items: Sequence[RecipientEntry]) -> View:
@@ -150,7 +150,7 @@ def _invited(items: Sequence[RecipientEntry]) -> View:
         )
         for i in items
     )
-    return [Table("", columns, rows)]
+    return [Table(columns, rows)]
 
 
 COMMANDS: Commands = {

@@ -131,10 +131,10 @@ class Shell:
                 self._is_over = True
             case "d" if argument:
                 rows = tuple((c, kind) for c, kind in self._described(argument.strip()))
-                show(rows, [Table("", ("column", "type"), rows)], "table")
+                show(rows, [Table(("column", "type"), rows)], "table")
             case "d":
                 tables = tuple((table,) for table in self.tables())
-                show(tables, [Table("", ("table",), tables)], "table")
+                show(tables, [Table(("table",), tables)], "table")
             case "b" if argument:
                 self.client.branch(argument.strip())
                 self.branch = argument.strip()

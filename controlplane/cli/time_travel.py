@@ -74,7 +74,7 @@ def _partitions(value: PartitionsAnswer) -> View:
         columns.append("what")
     shown = tuple((*row, word) if any(words) else row for row, word in zip(rows, words, strict=True))
     next_page = [] if value["next"] is None else [Lines((f"more: --after {value['next']!r}",))]
-    return [Table(f"generation {value['generation']}", tuple(columns), shown), *next_page]
+    return [Table(tuple(columns), shown, f"generation {value['generation']}"), *next_page]
 
 
 def _generations(value: GenerationsAnswer) -> View:
@@ -82,7 +82,7 @@ def _generations(value: GenerationsAnswer) -> View:
     summary = "all are made of the same sources"
     if not value["consistent"]:
         summary = "not all are made of the same sources: --consistent steps back to those that are"
-    return [Table("", ("dataset", "at", "partitions", "rows"), rows), Lines((summary,))]
+    return [Table(("dataset", "at", "partitions", "rows"), rows), Lines((summary,))]
 
 
 def _generation(item: DatasetGeneration) -> tuple[str, str, int | None, int | None]:

@@ -109,7 +109,7 @@ def _all(items: Sequence[TrustEntry]) -> View:
         )
         for i in items
     )
-    return [Table("", columns, rows)]
+    return [Table(columns, rows)]
 
 
 COMMANDS: Commands = {

@@ -146,7 +146,7 @@ def _errors(errors: Iterable[tuple[str, ErrorReport | None]]) -> list[Table | Li
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Row]) -> Table:
     heads = tuple(c.replace("_", " ") for c in columns)
-    return Table(title, heads, tuple(tuple(row.get(c) for c in columns) for row in rows))
+    return Table(heads, tuple(tuple(row.get(c) for c in columns) for row in rows), title)
 
 
 def plan(value: PlanAnswer) -> View:
@@ -165,7 +165,7 @@ def plan(value: PlanAnswer) -> View:
     total = f"{value['certain']} tasks for certain, {value['possible']} possible"
     notices = problem_lines(value.get("notices") or ())
     lines = [total, *plan_views.cost_lines(value), *_whole_inputs(value), *sources, *notices]
-    return [Table("", columns, rows), Lines(tuple(lines))]
+    return [Table(columns, rows), Lines(tuple(lines))]
 
 
 def _whole_inputs(value: PlanAnswer) -> list[str]:
@@ -247,7 +247,7 @@ def history(value: HistoryAnswer) -> View:
         )
         for i in value["items"]
     )
-    return [Table("", (*columns, "changed", *work_views.HISTORY_COLUMNS), rows)]
+    return [Table((*columns, "changed", *work_views.HISTORY_COLUMNS), rows)]
 
 
 def _changed(changes: Changes | None, same_as: int | None) -> str:
@@ -273,7 +273,7 @@ def checks(value: ChecksAnswer) -> View:
 def _checks(title: str, items: Sequence[CheckResult]) -> Table:
     columns = ("check", "on fail", "state", "rows", "failing", "example")
     rows = tuple((i["name"], i["on_fail"], i["state"], i["rows"], i["failing"], _example(i)) for i in items)
-    return Table(title, columns, rows)
+    return Table(columns, rows, title)
 
 
 def _example(item: CheckResult) -> str:
@@ -303,7 +303,7 @@ def _repaired(fragments: int, datasets: Sequence[str]) -> Iterator[str]:
 
 
 def records(rows: Sequence[Row], columns: Sequence[str]) -> View:
-    return [Table("", tuple(columns), tuple(tuple(row.get(c) for c in columns) for row in rows))]
+    return [Table(tuple(columns), tuple(tuple(row.get(c) for c in columns) for row in rows))]
 
 
 def fields(value: Row) -> View:

@@ -11,12 +11,12 @@ from pyspark.sql import functions as F
 
 from dataplane.connectors.files.casting import cast
 from dataplane.connectors.files.options import CORRUPT
-from dataplane.connectors.files.parse import NO_COLUMNS, alike, as_expected, with_dropped
+from dataplane.connectors.files.parse import alike, as_expected, with_dropped
 from dataplane.connectors.source_reader import OfUsersCode, OpenSource, SourceReader, SourceWork
 from dataplane.contract.claims import InferClaim, ObjectsTask, ParseClaim, ParseTask, SourceClaim
 from dataplane.contract.jobs import connector_of
 from dataplane.contract.results import LABEL, SchemaAnswer, TaskError, TaskResult
-from dataplane.contract.schemas import Schema, canonical_schema
+from dataplane.contract.schemas import NO_COLUMNS, Schema, canonical_schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Cancelled, Failed, isolate, task_label
 from dataplane.fragments.spark.answering import answer_each, explain_reading

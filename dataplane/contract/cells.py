@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal, InvalidOperation
 
-from dataplane.contract.schemas import Json, Schema, Type
+from dataplane.contract.schemas import Json, Schema, Type, column_names
 from dataplane.contract.types import INTEGER_BITS, is_in_range
 
 _FLOATS = ("float", "double")
@@ -166,7 +166,7 @@ def _key(kind: Type, text: str) -> Json:
 
 def typed_row(schema: Schema, values: Mapping[str, Json], zone: tzinfo) -> tuple[Json, ...]:
     """A row in the order of the schema; a field without a value is NULL. Raises BadCell, with the column."""
-    names = [f["name"] for f in schema["fields"]]
+    names = column_names(schema)
     for name in values:
         if name not in names:
             raise BadCell(f"there is no field {name!r}: known are {', '.join(names)}")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from dataplane.contract.schemas import MapType, StructType, Type, field_of, struct_of
+from dataplane.contract.schemas import MapType, StructType, Type, column_names, field_of, field_types, struct_of
 from dataplane.contract.types import NOTHING, decimal_digits
 
 STRING: Final = "string"
@@ -84,11 +84,6 @@ def has_numbers(kind: Type) -> bool:
     return any(map(has_numbers, _parts(kind).values()))
 
 
-def field_types(schema: StructType) -> dict[str, Type]:
-    """Column name -> type, in order."""
-    return {f["name"]: f["type"] for f in schema["fields"]}
-
-
 def without_nothing(kind: Type) -> Type:
     """The type without the fields that have no value; NOTHING if nothing is left."""
     if isinstance(kind, str):
@@ -117,7 +112,7 @@ def _join_structs(left: StructType, right: StructType, *, is_text: bool) -> Type
     """The fields of both. Where the fields are not the same in the same order, they are in the order of their names:
     no other order is the same for every order of joins."""
     fields = _joined_fields(field_types(left), field_types(right), is_text=is_text)
-    is_same = [f["name"] for f in left["fields"]] == [f["name"] for f in right["fields"]]
+    is_same = column_names(left) == column_names(right)
     names = fields if is_same else sorted(fields)
     return struct_of(field_of(name, fields[name]) for name in names)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias, TypedDict, cast
+from typing import Any, Final, Literal, TypeAlias, TypedDict, cast
 
 from dataplane.contract.encoding import Encoded, canonical
 
@@ -58,6 +58,17 @@ def struct_of(fields: Iterable[Field]) -> Schema:
     return {"type": "struct", "fields": list(fields)}
 
 
+def array_of(element: Type) -> ArrayType:
+    return {"type": "array", "elementType": element, "containsNull": True}
+
+
+def map_of(key: Type, value: Type) -> MapType:
+    return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+
+
+NO_COLUMNS: Final = struct_of(())
+
+
 def canonical_schema(schema: Schema) -> Schema:
     """Spark's JSON of a struct type with all fields nullable and no metadata, nested types too."""
     return struct_of(field_of(f["name"], _type(f["type"])) for f in schema["fields"])
@@ -69,15 +80,27 @@ def _type(kind: Type) -> Type:
     if kind["type"] == "struct":
         return canonical_schema(kind)
     if kind["type"] == "array":
-        return {"type": "array", "elementType": _type(kind["elementType"]), "containsNull": True}
+        return array_of(_type(kind["elementType"]))
     if kind["type"] == "map":
-        key, value = _type(kind["keyType"]), _type(kind["valueType"])
-        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+        return map_of(_type(kind["keyType"]), _type(kind["valueType"]))
     return cast("UserType", dict(kind))
+
+
+def field_types(schema: Schema) -> dict[str, Type]:
+    """Column name -> type, in order."""
+    return {f["name"]: f["type"] for f in schema["fields"]}
 
 
 def column_names(schema: Schema) -> tuple[str, ...]:
     return tuple(f["name"] for f in schema["fields"])
+
+
+def fields_within(kind: Json) -> Sequence[Json]:
+    """The fields of structs in a type; values of a map have no path of their own."""
+    while isinstance(kind, Mapping) and kind["type"] == "array":
+        kind = kind["elementType"]
+    fields: Sequence[Json] = kind["fields"] if isinstance(kind, Mapping) and kind["type"] == "struct" else ()
+    return fields
 
 
 def select_columns(schema: Schema, names: Iterable[str]) -> Schema:
@@ -88,7 +111,7 @@ def select_columns(schema: Schema, names: Iterable[str]) -> Schema:
 
 def in_order(schema: Schema, names: Iterable[str]) -> Schema:
     """The columns with these names, in the order of the names. KeyError for one that is not there."""
-    types = {field["name"]: field["type"] for field in schema["fields"]}
+    types = field_types(schema)
     return struct_of(field_of(name, types[name]) for name in names)
 
 

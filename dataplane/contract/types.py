@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from dataplane.contract.schemas import Field, StructType, Type, field_of, struct_of
+from dataplane.contract.schemas import Field, StructType, Type, array_of, field_of, field_types, map_of, struct_of
 
 FileType: TypeAlias = Type
 Fit: TypeAlias = Literal["same", "widened", "refused"]
@@ -123,7 +123,7 @@ def _parts(file: FileType, dataset: Type) -> Iterator[tuple[str, FileType, Type]
     if isinstance(file, str) or isinstance(dataset, str):
         return
     if file["type"] == "struct" and dataset["type"] == "struct":
-        types = {field["name"]: field["type"] for field in file["fields"]}
+        types = field_types(file)
         yield from ((f["name"], types[f["name"]], f["type"]) for f in dataset["fields"] if f["name"] in types)
     if file["type"] == "array" and dataset["type"] == "array":
         yield "element", file["elementType"], dataset["elementType"]
@@ -163,12 +163,12 @@ def held(file: FileType) -> Type | None:
         return None if None in fields else struct_of(f for f in fields if f is not None)
     if file["type"] == "array":
         element = held(file["elementType"])
-        return None if element is None else {"type": "array", "elementType": element, "containsNull": True}
+        return None if element is None else array_of(element)
     if file["type"] == "map":
         key, value = held(file["keyType"]), held(file["valueType"])
         if key is None or value is None:
             return None
-        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+        return map_of(key, value)
     return None
 
 

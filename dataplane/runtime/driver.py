@@ -19,8 +19,9 @@ from pyspark.sql import SparkSession
 from dataplane.contract.claims import Claim, TaskSpec
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.kinds import DRIVER_KINDS, KINDS
-from dataplane.contract.results import Measures, TaskResult
+from dataplane.contract.results import Measures, TaskResult, task_error
 from dataplane.fragments.attempt import Cancelled
+from dataplane.fragments.task_results import task_result
 from dataplane.runtime.client import AttemptFenced, CallRefused, Client, Ended
 from dataplane.runtime.executor import Executor
 from dataplane.runtime.manifest import write_manifest
@@ -265,18 +266,4 @@ _LINE = "event=attempt attempt=%s dataset=%s kind=%s tasks=%d states=%s seconds=
 
 def _refusal(task: TaskSpec, reason: NoSpark) -> TaskResult:
     """A failure that trying again does not mend; a later `run` or `retry` tries again."""
-    return {
-        "task": task["task"],
-        "epoch": task["epoch"],
-        "state": "failed",
-        "error": {
-            "kind": "user",
-            "condition": reason.condition,
-            "sqlstate": None,
-            "message": str(reason),
-            "file": None,
-            "line": None,
-            "column": None,
-            "detail": "",
-        },
-    }
+    return task_result(task, task_error("user", reason.condition, str(reason)))

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from dataplane.contract.claims import AnalyseClaim, Claim
 from dataplane.contract.examples import Answer, FileOfRows, Question, Run, SchemaFound
 from dataplane.contract.results import SchemaAnswer, TaskResult
-from dataplane.contract.schemas import Json, Schema, select_columns
+from dataplane.contract.schemas import Json, Schema, column_names, select_columns
 from dataplane.errors import TaskFailure, error_of
 from dataplane.fragments.attempt import Failed
 from dataplane.listing.version_cache import FileReading, examine
@@ -154,5 +154,5 @@ def _own_columns(columns: list[str] | None, schema: Schema, file: FileOfRows) ->
         return schema
     source = file["source"]
     has_names = source["format"] != "csv" or source["options"].get("header", "false").lower() == "true"
-    names = [f["name"] for f in schema["fields"]]
+    names = column_names(schema)
     return select_columns(schema, columns if has_names else names[: len(columns)])

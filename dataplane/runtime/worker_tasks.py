@@ -23,6 +23,7 @@ from dataplane.contract.jobs import connector_of
 from dataplane.contract.listings import ListingResult
 from dataplane.contract.results import ConnectAnswer, FootersAnswer, NotifyAnswer, TaskAnswer, TaskError, TaskResult
 from dataplane.errors import error_of
+from dataplane.fragments.task_results import VOID, task_result
 from dataplane.listing.version_cache import Versions
 from dataplane.notify.sending import send
 from dataplane.runtime.heartbeats import Orders
@@ -38,7 +39,7 @@ def perform_here(claim: Claim, cache: Versions, orders: Orders) -> list[TaskResu
     try:
         return _performed(claim, cache, orders)
     except Exception as e:  # noqa: BLE001  # what cannot be opened is the result of all tasks
-        return [_failed(task, e) for task in claim["tasks"]]
+        return [task_result(task, error_of(e)) for task in claim["tasks"]]
 
 
 def _performed(claim: Claim, cache: Versions, orders: Orders) -> list[TaskResult]:
@@ -69,11 +70,7 @@ def result_of(task: Task, work: Callable[[Task], TaskAnswer]) -> TaskResult:
     try:
         return {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": work(task)}
     except Exception as e:  # noqa: BLE001  # whatever goes wrong with one task is that task's result
-        return _failed(task, e)
-
-
-def _failed(task: TaskSpec, error: BaseException) -> TaskResult:
-    return {"task": task["task"], "epoch": task["epoch"], "state": "failed", "error": error_of(error)}
+        return task_result(task, error_of(e))
 
 
 def _listed(claim: ListClaim, cache: Versions, task: TaskSpec) -> ListingResult:
@@ -92,8 +89,8 @@ def _look_at_footers(claim: FootersClaim, task: ParseTask) -> TaskResult:
     try:
         is_void = are_others(claim["job"], task["objects"])
     except Exception as e:  # noqa: BLE001  # a store that does not answer is this task's result
-        return _failed(task, e)
-    return {"task": task["task"], "epoch": task["epoch"], "state": "void"} if is_void else result
+        return task_result(task, error_of(e))
+    return task_result(task, VOID) if is_void else result
 
 
 def _misread(claim: FootersClaim, task: ParseTask) -> FootersAnswer:

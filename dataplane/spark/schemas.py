@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Any, cast
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
-from dataplane.contract.schemas import Schema, canonical_schema
+from dataplane.contract.schemas import Field, Schema, canonical_schema, struct_of
 
 
 def spark_type(schema: Schema) -> StructType:
     """The schema as Spark takes it."""
     return StructType.fromJson(cast("dict[str, Any]", schema))
+
+
+def type_of_column(column: Field) -> DataType:
+    return spark_type(struct_of([column]))[0].dataType
 
 
 def schema_of(rows: DataFrame | StructType) -> Schema:

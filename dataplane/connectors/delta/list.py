@@ -23,7 +23,7 @@ from dataplane.contract.encoding import digest
 from dataplane.contract.jobs import ConnectJob, ListJob, SourceJob
 from dataplane.contract.keys import key_of
 from dataplane.contract.listings import NESTED, ListedPartition, SourceObject
-from dataplane.contract.schemas import Json
+from dataplane.contract.schemas import Json, fields_within
 from dataplane.errors import TaskFailure
 from dataplane.listing.listed_partitions import listed
 from dataplane.listing.local_files import THREADS, local_path
@@ -123,14 +123,6 @@ def _names_within(kind: Json) -> Json:
 def physical(field: Json) -> str:
     """The name that a column has in files."""
     return str(field["metadata"].get(PHYSICAL, field["name"]))
-
-
-def fields_within(kind: Json) -> Sequence[Json]:
-    """The fields of structs in a type; values of a map have no path of their own."""
-    while isinstance(kind, Mapping) and kind["type"] == "array":
-        kind = kind["elementType"]
-    fields: Sequence[Json] = kind["fields"] if isinstance(kind, Mapping) and kind["type"] == "struct" else ()
-    return fields
 
 
 # --- columns --------------------------------------------------------------------------------------

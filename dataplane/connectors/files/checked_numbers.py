@@ -19,9 +19,8 @@ from pyspark.sql import functions as F
 from dataplane.connectors.files.numbers import NOT_HELD, is_held, is_number, value_of
 from dataplane.contract.claims import ParseTask
 from dataplane.contract.jobs import ParseJob
-from dataplane.contract.joins import field_types
 from dataplane.contract.results import LABEL
-from dataplane.contract.schemas import Json
+from dataplane.contract.schemas import Json, field_types
 from dataplane.contract.types import in_words
 from dataplane.fragments.content import quoted
 

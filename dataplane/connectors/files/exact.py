@@ -12,9 +12,9 @@ from typing import TypeAlias
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from dataplane.contract.schemas import Field, Type, field_of, struct_of
+from dataplane.contract.schemas import Field, Type, field_of, field_types, struct_of
 from dataplane.contract.types import NANOS, FileType, fit, held
-from dataplane.spark.schemas import spark_type
+from dataplane.spark.schemas import type_of_column
 
 NANOS_AS_LONG = {"spark.sql.legacy.parquet.nanosAsLong": "true"}  # else Spark reads them at some places only
 TOO_FINE = "a time that is finer than a microsecond"
@@ -32,7 +32,7 @@ def read_type(file: FileType, dataset: Type) -> Type:
     if isinstance(dataset, str):
         return dataset
     if file["type"] == "struct" and dataset["type"] == "struct":
-        types = {field["name"]: field["type"] for field in file["fields"]}
+        types = field_types(file)
         return struct_of(_field(f, types) for f in dataset["fields"])
     if file["type"] == "array" and dataset["type"] == "array":
         return {**dataset, "elementType": read_type(file["elementType"], dataset["elementType"])}
@@ -66,7 +66,7 @@ def exact(column: Column, file: FileType, dataset: Type, refuse: Refuse) -> Colu
         file_type, dataset_type = file["valueType"], dataset["valueType"]
         return F.transform_values(column, lambda _, value: exact(value, file_type, dataset_type, refuse))
     if file["type"] == "struct" and dataset["type"] == "struct":
-        types = {field["name"]: field["type"] for field in file["fields"]}
+        types = field_types(file)
         fields = (_exact_field(column, f, types, refuse) for f in dataset["fields"])
         return F.when(column.isNotNull(), F.struct(*fields))
     return column
@@ -79,7 +79,7 @@ def _exact_field(column: Column, field: Field, types: Mapping[str, FileType], re
 
 
 def _exact_plain(column: Column, file: FileType, dataset: Type, refuse: Refuse) -> Column:
-    target_type = spark_type(struct_of([field_of("c", dataset)]))[0].dataType
+    target_type = type_of_column(field_of("c", dataset))
     if not isinstance(file, str) or file not in NANOS:
         return column.cast(target_type)
     finer = F.pmod(column, F.lit(1000))

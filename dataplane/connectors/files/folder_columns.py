@@ -10,12 +10,11 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType
 
 from dataplane.contract.listings import SourceObject, is_folder_column
 from dataplane.contract.schemas import Field
 from dataplane.errors import WORKER_FAILURE
-from dataplane.spark.schemas import spark_type
+from dataplane.spark.schemas import type_of_column
 
 PLACE = "__headgate_place"  # of the file of a row
 LONGEST_VALUE = 200  # characters of a value in an error
@@ -64,10 +63,6 @@ class FolderColumns:
             own = F.coalesce(own, F.when(text == "", text))
         differing = _differing(column["name"], own, text).cast(type_of_column(column))
         return F.when(own.eqNullSafe(value), own).otherwise(differing)
-
-
-def type_of_column(column: Field) -> DataType:
-    return spark_type({"type": "struct", "fields": [column]})[0].dataType
 
 
 def _origin_of(source: SourceObject, name: str, texts: Iterable[str]) -> str:

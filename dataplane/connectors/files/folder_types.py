@@ -15,7 +15,7 @@ from typing import Final
 
 from dataplane.contract.joins import STRING, join
 from dataplane.contract.listings import SourceObject, is_folder_column
-from dataplane.contract.schemas import Schema, Type, canonical_schema, field_of, struct_of
+from dataplane.contract.schemas import NO_COLUMNS, Schema, Type, canonical_schema, field_of, field_types, struct_of
 from dataplane.contract.types import INTEGER_BITS, NOTHING, decimal_digits, is_in_range
 from dataplane.errors import TaskFailure
 
@@ -26,7 +26,6 @@ _LARGEST_FLOAT = 3.4028234e38
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?", re.ASCII)
 _ZONE = re.compile(r"(Z|[+-](0\d|1[0-7]):[0-5]\d|[+-]18:00)$", re.ASCII)
-NO_COLUMNS: Schema = {"type": "struct", "fields": []}
 INFERRED: Final = ("integer", "long", "double", "date", "timestamp")  # in this order, else string
 
 
@@ -35,7 +34,7 @@ def with_folders(own: Schema, objects: Iterable[SourceObject], previous: Schema 
     other files, or an inferred one in `known`, stays where all values fit it; a column without any value is void."""
     types = {f["name"]: f["type"] for schema in (previous, own) for f in schema["fields"] if f["type"] != NOTHING}
     folders = {key: _type_of(texts, types.get(key)) for key, texts in _texts(objects).items()}
-    columns = {f["name"]: f["type"] for f in own["fields"]} | folders
+    columns = field_types(own) | folders
     return canonical_schema(struct_of(field_of(name, kind) for name, kind in columns.items()))
 
 

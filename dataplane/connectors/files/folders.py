@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from dataplane.contract.jobs import WriteJob
 from dataplane.contract.key_folders import EMPTY, NULL
 from dataplane.contract.keys import encode_key
 from dataplane.errors import TaskFailure
@@ -23,6 +24,19 @@ NEWEST: Final = 2
 LONGEST: Final = 255
 _ENCODED = re.compile(r"(?:[A-Za-z0-9._/=-]|%[0-9A-F]{2})+")
 _AMBIGUOUS = ("%25", "%2F", "%3D")  # once `/` and `=` are encoded, too
+
+
+class PartitionFolders:
+    """Where an owner's target has its partitions. `goes_on`: it was there before; `layout`: as its marker says."""
+
+    def __init__(self, job: WriteJob) -> None:
+        self.owner: str = job["owner"]
+        self.goes_on: bool = job.get("goes_on", False)
+        self.by_columns: bool = job.get("by_columns", False)
+        self.layout = NEWEST
+
+    def folder_of(self, partition: str) -> str:
+        return folder_of(partition, self.layout, by_columns=self.by_columns)
 
 
 def folder_of(partition: str, layout: int, *, by_columns: bool) -> str:

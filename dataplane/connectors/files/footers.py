@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
-from dataplane.contract.schemas import Json, field_of, struct_of
+from dataplane.contract.schemas import Json, array_of, field_of, map_of, struct_of
 from dataplane.contract.types import HALF, NOTHING, TIME, FileType
 from dataplane.errors import TaskFailure
 
@@ -81,10 +81,9 @@ def _nested(kind: pa.DataType, leaves: Iterator[Json]) -> FileType:
     if types.is_struct(kind):
         return struct_of([field_of(f.name, _nested(f.type, leaves)) for f in kind])
     if types.is_map(kind):
-        key = _nested(kind.key_type, leaves)
-        return {"type": "map", "keyType": key, "valueType": _nested(kind.item_type, leaves), "valueContainsNull": True}
+        return map_of(_nested(kind.key_type, leaves), _nested(kind.item_type, leaves))
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return {"type": "array", "elementType": _nested(kind.value_type, leaves), "containsNull": True}
+        return array_of(_nested(kind.value_type, leaves))
     return parquet_type(next(leaves))
 
 
@@ -147,10 +146,9 @@ def orc_type(field: pa.Field) -> FileType:
     if types.is_struct(kind):
         return struct_of([field_of(f.name, orc_type(f)) for f in kind])
     if types.is_map(kind):
-        key, value = orc_type(kind.key_field), orc_type(kind.item_field)
-        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+        return map_of(orc_type(kind.key_field), orc_type(kind.item_field))
     if types.is_list(kind):
-        return {"type": "array", "elementType": orc_type(kind.value_field), "containsNull": True}
+        return array_of(orc_type(kind.value_field))
     if types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     if types.is_timestamp(kind):

@@ -25,10 +25,20 @@ from dataplane.connectors.files.times_of_day import as_texts, clock_columns, fir
 from dataplane.connectors.files.verify import misread, open_source, plain, reported_path
 from dataplane.contract.claims import ObjectsTask, SourceClaim
 from dataplane.contract.jobs import SourceJob
-from dataplane.contract.joins import STRING, field_types, grow, join
+from dataplane.contract.joins import STRING, grow, join
 from dataplane.contract.listings import NESTED, SourceObject
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Json, Schema, Type, canonical_schema, field_of, select_columns, struct_of
+from dataplane.contract.schemas import (
+    NO_COLUMNS,
+    Json,
+    Schema,
+    Type,
+    canonical_schema,
+    field_of,
+    field_types,
+    select_columns,
+    struct_of,
+)
 from dataplane.contract.types import NOTHING, held, in_words
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Cancelled, Failed
@@ -43,10 +53,9 @@ _FIXED = {"text": [("value", "string")], "binary": [("content", "binary"), ("len
 T = TypeVar("T")
 _HEADER = 1 << 22
 _FIRST_ROWS = 1000
-_NO_SCHEMA: Schema = {"type": "struct", "fields": []}
 
 
-def infer(attempt: SparkAttempt[SourceClaim], task: ObjectsTask, under: Schema = _NO_SCHEMA) -> Schema:
+def infer(attempt: SparkAttempt[SourceClaim], task: ObjectsTask, under: Schema = NO_COLUMNS) -> Schema:
     """The union of the files' columns, in order of first appearance. `under`: inferred types that the files could not
     be read under: a number that such a type does not hold is a text."""
     attempt.enter()

@@ -15,10 +15,10 @@ from dataplane.connectors.files.options import reader
 from dataplane.connectors.files.verify import one_of
 from dataplane.contract.claims import ParseClaim, ParseTask, SourceClaim
 from dataplane.contract.jobs import ParseJob
-from dataplane.contract.joins import STRING, field_types, has_numbers
+from dataplane.contract.joins import STRING, has_numbers
 from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Schema, Type, field_of, select_columns, struct_of
+from dataplane.contract.schemas import Schema, Type, field_of, field_types, select_columns, struct_of
 from dataplane.errors import TaskFailure, error_of
 from dataplane.fragments.content import quoted
 from dataplane.fragments.spark.spark_attempt import SparkAttempt

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from dataplane.contract.results import TaskError
+from dataplane.contract.results import TaskError, task_error
 
 # Of a pattern with one bracket at its beginning Python looks for that bracket, which takes a quarter of the time.
 _IN_A_LINE = re.compile(r"}[ \t]*[{\[]"), re.compile(r"\][ \t]*[{\[]")
@@ -79,13 +79,4 @@ def _has_second(text: str) -> bool:
 
 
 def _error(path: str, line: int | None, problem: str) -> TaskError:
-    return {
-        "kind": "user",
-        "condition": "several-values",
-        "sqlstate": None,
-        "message": f"{path}: {problem}",
-        "file": path,
-        "line": line,
-        "column": None,
-        "detail": "",
-    }
+    return {**task_error("user", "several-values", f"{path}: {problem}"), "file": path, "line": line}

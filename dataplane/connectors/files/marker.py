@@ -36,17 +36,21 @@ def whose(owner: str, version: int = VERSION) -> str:
     return dumps({"owner": owner, "version": version})
 
 
+def read_marker(marker: Path) -> Json:
+    return json.loads(marker.read_text("utf-8"))
+
+
 def owner_of(marker: Path) -> str | None:
     """Whose a marker is; None if it does not say."""
     try:
-        return str(json.loads(marker.read_text("utf-8"))["owner"])
+        return str(read_marker(marker)["owner"])
     except (ValueError, KeyError, TypeError):
         return None
 
 
 def version_of(marker: Path) -> int:
     """The layout of a target."""
-    return int(json.loads(marker.read_text("utf-8")).get("version", VERSION))
+    return int(read_marker(marker).get("version", VERSION))
 
 
 def of_partition(owner: str, partition: str, files: list[str], generation: int) -> str:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from dataplane.connectors.files.checked_numbers import CheckedNumbers
 from dataplane.connectors.files.exact import NANOS_AS_LONG, TOO_FINE, exact, read_type
-from dataplane.connectors.files.folder_columns import PLACE, FolderColumns, type_of_column
+from dataplane.connectors.files.folder_columns import PLACE, FolderColumns
 from dataplane.connectors.files.folder_types import unfit
 from dataplane.connectors.files.footers import FORMATS, footer_types
 from dataplane.connectors.files.loading import PATH, loaded, loaded_labelled
@@ -26,10 +26,20 @@ from dataplane.connectors.files.times_of_day import as_texts, clock_columns, err
 from dataplane.connectors.files.verify import one_of, open_source, reported_path
 from dataplane.contract.claims import ParseClaim, ParseTask
 from dataplane.contract.jobs import ParseJob, SourceJob
-from dataplane.contract.joins import field_types, join
+from dataplane.contract.joins import join
 from dataplane.contract.listings import SourceObject, is_folder_column
 from dataplane.contract.results import LABEL, Metrics, TaskError
-from dataplane.contract.schemas import Field, Json, Schema, Type, canonical_schema, column_names, field_of, struct_of
+from dataplane.contract.schemas import (
+    NO_COLUMNS,
+    Field,
+    Schema,
+    Type,
+    canonical_schema,
+    column_names,
+    field_of,
+    field_types,
+    struct_of,
+)
 from dataplane.contract.types import NANOS, FileType, Refusal, fit, held, in_words, refusal
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import isolate, task_label
@@ -39,11 +49,10 @@ from dataplane.fragments.spark.expectations import nothing_written, sorted_out, 
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.written import Written
 from dataplane.spark.errors import ErrorSource, explain
+from dataplane.spark.schemas import type_of_column
 from dataplane.spark.session import reading_session
 from dataplane.storage.source_stores import BUFFER_BYTES
 
-_STRING: Json = {"type": "string", "nullable": True, "metadata": {}}
-NO_COLUMNS: Schema = {"type": "struct", "fields": []}
 _MISFIT = "__headgate_misfit"  # the fault of the folders of a row's file
 _METADATA = {"name": ("_source_name", "string"), "modified": ("_source_modified", "timestamp")}
 

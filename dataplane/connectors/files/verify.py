@@ -22,7 +22,7 @@ from dataplane.connectors.files.number_search import NumberSearch
 from dataplane.connectors.files.options import users_options
 from dataplane.contract.jobs import SourceJob
 from dataplane.contract.listings import SourceObject
-from dataplane.contract.results import TaskError
+from dataplane.contract.results import TaskError, task_error
 from dataplane.errors import TaskFailure, error_of
 from dataplane.listing.encodings import codec_of, is_swapped, is_wide
 from dataplane.storage.source_stores import ALL_BYTES, Access, is_remote, moved, open_object, open_root, root_of
@@ -169,13 +169,6 @@ def _swapped(path: str, encoding: str) -> TaskError:
 
 
 def _undecodable(path: str, encoding: str, line: int, error: UnicodeDecodeError) -> TaskError:
-    return {
-        "kind": "user",
-        "condition": "MALFORMED_CHARACTER_CODING",
-        "sqlstate": "22000",
-        "message": f"{path}: line {line} is not {encoding}: {error.reason}",
-        "file": path,
-        "line": line,
-        "column": None,
-        "detail": str(error),
-    }
+    message = f"{path}: line {line} is not {encoding}: {error.reason}"
+    record = task_error("user", "MALFORMED_CHARACTER_CODING", message)
+    return {**record, "sqlstate": "22000", "file": path, "line": line, "detail": str(error)}

@@ -7,7 +7,6 @@ generation. That of a removed one is kept for a day under a name that no reader 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import time
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from dataplane.connectors.files.folders import FIRST, NEWEST, folder_of, places_of
+from dataplane.connectors.files.folders import FIRST, NEWEST, PartitionFolders, places_of
 from dataplane.connectors.files.marker import (
     MARKER,
     TEMPORARY,
@@ -28,6 +27,7 @@ from dataplane.connectors.files.marker import (
     of_partition,
     owner_of,
     put_synced,
+    read_marker,
     take,
     version_of,
 )
@@ -35,7 +35,6 @@ from dataplane.connectors.files.write_formats import FileFormat
 from dataplane.contract.jobs import WriteJob
 from dataplane.contract.keys import encode_key
 from dataplane.contract.results import WriteAnswer
-from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.listing.local_files import local_path
 
@@ -43,16 +42,13 @@ ABANDONED_S = 86_400.0
 TRIES, PAUSE_S = 600, 0.05
 
 
-class FilesTarget:
+class FilesTarget(PartitionFolders):
     """One target folder, owned. Every method may be repeated."""
 
     def __init__(self, job: WriteJob) -> None:
+        super().__init__(job)
         self.format = FileFormat.of(job)
         self.root = Path(local_path(job["path"]))
-        self.owner: str = job["owner"]
-        self.goes_on: bool = job.get("goes_on", False)
-        self.by_columns: bool = job.get("by_columns", False)
-        self.layout = NEWEST
 
     def open(self, now_s: float) -> None:
         """Make the folder ours, or fail with `target-owned`, or with `target-gone` if it was to be there and is not;
@@ -83,7 +79,7 @@ class FilesTarget:
         return {"rows": 0, "bytes": 0}
 
     def _folder(self, partition: str) -> Path:
-        return self.root / folder_of(partition, self.layout, by_columns=self.by_columns)
+        return self.root / self.folder_of(partition)
 
     def _past(self, folder: Path) -> Path:
         """Where the marker of a removed partition lies."""
@@ -112,8 +108,10 @@ class FilesTarget:
             leaves = [leaf for top in tops for leaf in self._partitions_in(top)]
             for place in (*leaves, past):
                 if (place / MARKER).is_file():
-                    fence(str(folder), _marker_of(place), generation)
-            others = {leaf: str(_marker_of(leaf).get("partition", partition)) for leaf in leaves if leaf != folder}
+                    fence(str(folder), read_marker(place / MARKER), generation)
+            others = {
+                leaf: str(read_marker(leaf / MARKER).get("partition", partition)) for leaf in leaves if leaf != folder
+            }
             removed = [self._away(f) for f in (*tops, past) if os.path.lexists(f)]
             removed += [old for leaf, key in others.items() for old in self._left(leaf, key, generation)]
             final.parent.mkdir(parents=True, exist_ok=True)
@@ -138,7 +136,8 @@ class FilesTarget:
         return not folder.is_relative_to(top) or (top == folder and folder in self._partitions_in(folder))
 
     def _check_name(self, partition: str, folder: Path) -> None:
-        if (folder / MARKER).is_file() and (other := _marker_of(folder).get("partition", partition)) != partition:
+        marker = folder / MARKER
+        if marker.is_file() and (other := read_marker(marker).get("partition", partition)) != partition:
             raise TaskFailure("target-occupied", f"{folder} is the folder of another partition: {other}")
 
     def _was_of(self, folder: Path, partition: str) -> bool:
@@ -147,7 +146,7 @@ class FilesTarget:
         marker = folder / MARKER
         if folder.is_symlink() or not marker.is_file() or owner_of(marker) != self.owner:
             return False
-        owner_partition = _marker_of(folder).get("partition")
+        owner_partition = read_marker(marker).get("partition")
         return owner_partition == partition if owner_partition is not None else folder.name == encode_key(partition)
 
     def _left(self, leaf: Path, partition: str, generation: int) -> Iterator[Path]:
@@ -194,7 +193,7 @@ class FilesTarget:
         if marker.is_file():
             if owner_of(marker) != self.owner:
                 raise _strange(folder)
-            ours = {MARKER, *_marker_of(folder)["files"]}
+            ours = {MARKER, *read_marker(marker)["files"]}
             other = next((f for f in sorted(folder.iterdir()) if f.name not in ours), None)
             if other is not None:
                 raise _strange(other)
@@ -204,10 +203,6 @@ class FilesTarget:
         if not leaves:
             raise _strange(folder)
         return leaves
-
-
-def _marker_of(folder: Path) -> Json:
-    return json.loads((folder / MARKER).read_text("utf-8"))
 
 
 def _strange(path: Path) -> TaskFailure:

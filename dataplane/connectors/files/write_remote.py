@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -20,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from dataplane.connectors.files.folders import FIRST, NEWEST, folder_of, places_of
+from dataplane.connectors.files.folders import FIRST, NEWEST, PartitionFolders, places_of
 from dataplane.connectors.files.marker import MARKER, RELEASE, fence, gone, of_partition, whose
 from dataplane.connectors.files.write_formats import FileFormat
 from dataplane.contract.failpoints import failpoint
@@ -43,17 +44,14 @@ class Contents:
     marker: UpdateVersion | None
 
 
-class RemoteTarget:
+class RemoteTarget(PartitionFolders):
     """One prefix, owned. Every method may be repeated."""
 
     def __init__(self, job: WriteJob) -> None:
+        super().__init__(job)
         self.format = FileFormat.of(job)
-        self.owner: str = job["owner"]
         self.root = root_of(job["path"])
         self.folder = job["path"].removeprefix(self.root).strip("/")
-        self.goes_on: bool = job.get("goes_on", False)
-        self.by_columns: bool = job.get("by_columns", False)
-        self.layout = NEWEST
         self.store = open_root(self.root, Access.of(job))
         self._own = re.compile(rf"part-00000-{self._tag}-[0-9a-f]{{32}}\..*")
 
@@ -68,7 +66,7 @@ class RemoteTarget:
         from obstore.exceptions import AlreadyExistsError
 
         path = self._path(MARKER)
-        with telling(uri_of(self.root, path)):
+        with self._telling(path):
             if self.goes_on and not self._is_there(path):
                 raise gone(uri_of(self.root, self.folder))
             try:
@@ -130,23 +128,26 @@ class RemoteTarget:
     def _marker(self, place: str) -> Json:
         """The content of the marker at a place; empty where there is none."""
         path = f"{place}/{MARKER}"
-        with telling(uri_of(self.root, path)):
+        with self._telling(path):
             is_there = self._is_there(path)
         return self._read(path)[0] if is_there else {}
 
     # objects
 
+    def _telling(self, path: str) -> AbstractContextManager[None]:
+        return telling(uri_of(self.root, path))
+
     def _path(self, name: str) -> str:
         return f"{self.folder}/{name}" if self.folder else name
 
     def _folder(self, partition: str) -> str:
-        return self._path(folder_of(partition, self.layout, by_columns=self.by_columns))
+        return self._path(self.folder_of(partition))
 
     def _contents(self, folder: str, generation: int) -> Contents:
         """The objects that we have put there. TaskFailure for objects of others, or for a later generation of ours."""
         import obstore
 
-        with telling(uri_of(self.root, folder)):
+        with self._telling(folder):
             listed = [meta["path"] for page in obstore.list(self.store, prefix=folder) for meta in page]
         paths = [path for path in listed if not self._is_below(path, folder)]
         place = f"{folder}/{MARKER}"
@@ -178,7 +179,7 @@ class RemoteTarget:
         """The content of a marker (empty where it is not a JSON object), and its version in the store."""
         import obstore
 
-        with telling(uri_of(self.root, path)):
+        with self._telling(path):
             answer = obstore.get(self.store, path)
             body, meta = bytes(answer.bytes()), answer.meta
         version: Any = {name: tag for name in ("e_tag", "version") if (tag := meta[name])}
@@ -194,7 +195,7 @@ class RemoteTarget:
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
         path, text = f"{folder}/{MARKER}", of_partition(self.owner, partition, files, generation)
-        with telling(uri_of(self.root, path)):
+        with self._telling(path):
             try:
                 obstore.put(self.store, path, text.encode(), mode=contents.marker or "create", use_multipart=False)
             except (AlreadyExistsError, PreconditionError):
@@ -207,14 +208,14 @@ class RemoteTarget:
     def _put(self, path: str, body: bytes | Path) -> None:
         import obstore
 
-        with telling(uri_of(self.root, path)):
+        with self._telling(path):
             obstore.put(self.store, path, body)
 
     def _delete(self, paths: Iterable[str]) -> None:
         import obstore
 
         for path in paths:
-            with telling(uri_of(self.root, path)):
+            with self._telling(path):
                 try:
                     obstore.delete(self.store, path)
                 except FileNotFoundError:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from psycopg import Connection, sql
 
+from dataplane.connectors.jdbc.server import NO_ROWS
 from dataplane.contract.jobs import WriteJob
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Json, Schema, column_names
 from dataplane.contract.types import decimal_digits
 from dataplane.errors import TaskFailure
 
@@ -68,8 +70,8 @@ class Layout:
         if not self.keyed:
             parts.append(sql.SQL("{} text NOT NULL").format(sql.Identifier(PARTITION)))
         if self.key:
-            parts.append(sql.SQL("PRIMARY KEY ({})").format(sql.SQL(", ").join(map(sql.Identifier, self.key))))
-        found_by = sql.SQL(", ").join(map(sql.Identifier, self.keyed or (PARTITION,)))
+            parts.append(sql.SQL("PRIMARY KEY ({})").format(identifiers(self.key)))
+        found_by = identifiers(self.keyed or (PARTITION,))
         made = sql.SQL("CREATE TABLE {} ({})").format(table, sql.SQL(", ").join(parts))
         return [made, sql.SQL("CREATE INDEX ON {} ({})").format(table, found_by)]
 
@@ -83,8 +85,10 @@ class Layout:
     def _column(self, name: str, kind: str) -> sql.Composable:
         return sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind))
 
-    def same_key(self, left: sql.Composable, right: sql.Composable) -> sql.Composable:
-        parts = [sql.SQL("{0}.{2} = {1}.{2}").format(left, right, sql.Identifier(name)) for name in self.key]
+    @property
+    def same_key(self) -> sql.Composable:
+        """Whether a row of `t` has the key of one of `s`."""
+        parts = [sql.SQL("t.{0} = s.{0}").format(sql.Identifier(name)) for name in self.key]
         return sql.SQL(" AND ").join(parts)
 
     def merging(self, later: list[str]) -> sql.Composable:
@@ -93,7 +97,7 @@ class Layout:
             return sql.SQL("")
         names = [name for name, _ in self.columns if name not in self.key] + [PARTITION]
         parts = [sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in names]
-        key = sql.SQL(", ").join(map(sql.Identifier, self.key))
+        key = identifiers(self.key)
         merging = sql.SQL(" ON CONFLICT ({}) DO UPDATE SET {}").format(key, sql.SQL(", ").join(parts))
         if later:
             left = sql.SQL(", ").join(map(sql.Literal, later))
@@ -136,9 +140,13 @@ def type_of(name: str, kind: Json) -> str:
     return _TYPES[kind]
 
 
+def identifiers(names: Iterable[str]) -> sql.Composed:
+    return sql.SQL(", ").join(map(sql.Identifier, names))
+
+
 def _named(schema: Schema, name: str) -> str:
     """A column by its name, whatever its case."""
-    names = [f["name"] for f in schema["fields"]]
+    names = column_names(schema)
     column = name if name in names else next((n for n in names if n.lower() == name.lower()), None)
     if column is None:
         raise TaskFailure("column-missing", f"the dataset has no column {name}")
@@ -146,5 +154,5 @@ def _named(schema: Schema, name: str) -> str:
 
 
 def column_types(connection: Connection[Any], table: sql.Identifier) -> dict[str, str]:
-    columns = connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(table)).description or ()
+    columns = connection.execute(NO_ROWS.format(table)).description or ()
     return {c.name: c.type_display for c in columns}

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from psycopg import Connection, sql
 
-from dataplane.connectors.jdbc.server import connected, identifier
+from dataplane.connectors.jdbc.server import NO_ROWS, connected, identifier
 from dataplane.contract.jobs import ConnectorSettings, ListJob
 from dataplane.contract.keys import column_key, encode_segment
 from dataplane.contract.listings import ListedPartition, SourceObject
@@ -80,9 +80,9 @@ class Slice:
 
     def condition(self) -> sql.Composable:
         """The rows, as SQL."""
-        column = sql.SQL("{}.{}").format(ROW, sql.Identifier(self.column))
         if not self.column:
             return sql.SQL("true")
+        column = sql.Identifier(OURS, self.column)
         if self.is_null:
             return sql.SQL("{} IS NULL").format(column)
         if self.value is not None:
@@ -153,7 +153,7 @@ FROM (SELECT {labels} AS label, {row}::text COLLATE "C" AS told FROM {source} WH
 
 def columns_of(connection: Connection[Any], settings: ConnectorSettings) -> list[tuple[str, str]]:
     """Name and type in order. TaskFailure where one has the name that rows have."""
-    columns = connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(source_of(settings))).description or ()
+    columns = connection.execute(NO_ROWS.format(source_of(settings))).description or ()
     if any(c.name == OURS for c in columns):
         raise TaskFailure("reserved-column", f"there is a column {OURS}: name it otherwise in a `query`")
     return [(c.name, c.type_display) for c in columns]
@@ -164,7 +164,7 @@ def require_ascending(connection: Connection[Any], settings: ConnectorSettings) 
     pairs = list(pairwise(settings.get("bounds", ())))
     if not pairs:
         return
-    column = sql.SQL("{}.{}").format(ROW, sql.Identifier(settings["column"]))
+    column = sql.Identifier(OURS, settings["column"])
     falls = [sql.SQL("coalesce(one, {}) > {}").format(*map(sql.Literal, pair)) for pair in pairs]
     query = sql.SQL("SELECT {} FROM (SELECT (SELECT {} FROM {} LIMIT 0) AS one) AS typed")  # NULL of the column's type
     [is_falling_each] = connection.execute(
@@ -177,7 +177,7 @@ def require_ascending(connection: Connection[Any], settings: ConnectorSettings) 
 
 def _labels(settings: ConnectorSettings) -> sql.Composable:
     """The label of a row's slice: the text of the value, or the number of bounds up to it."""
-    column = sql.SQL("{}.{}").format(ROW, sql.Identifier(settings["column"]))
+    column = sql.Identifier(OURS, settings["column"])
     if not settings["bounds"]:
         return sql.SQL("{}::text").format(column)
     cases = [
@@ -233,7 +233,7 @@ def _added(connection: Connection[Any], job: ListJob) -> Iterator[ListedPartitio
     settings, listed_before = job["settings"], job["known"]
     assert listed_before is not None, "a claim says what is known"
     last = Slice.of(listed_before["objects"][0]["uri"]).high if listed_before["objects"] else None
-    column = sql.SQL("{}.{}").format(ROW, sql.Identifier(settings["column"]))
+    column = sql.Identifier(OURS, settings["column"])
     above = Slice(settings["column"], low=last, has_low=False).condition()
     query = sql.SQL("SELECT max({})::text, count(*) FROM {} WHERE {}").format(column, source_of(settings), above)
     [(high, rows)] = connection.execute(query).fetchall()

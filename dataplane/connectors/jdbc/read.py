@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 
 from dataplane.connectors.jdbc.list import Slice, snapshot, source_of
-from dataplane.connectors.jdbc.server import Address, address, connected
+from dataplane.connectors.jdbc.server import NO_ROWS, Address, address, connected
 from dataplane.connectors.jdbc.verify import Comparison, comparing
 from dataplane.contract.jobs import ConnectorSettings, SourceJob
 from dataplane.contract.listings import SourceObject
@@ -124,7 +124,7 @@ class Rows:
     def _columns(self) -> sql.Composable:
         """All of the source, with casts of numbers whose scale Spark has no type for."""
         with self.keeper.cursor() as cursor:
-            cursor.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(source_of(self._settings)))
+            cursor.execute(NO_ROWS.format(source_of(self._settings)))
             assert cursor.pgresult is not None
             kinds = {
                 column.name: _number(column.type_code, cursor.pgresult.fmod(at))

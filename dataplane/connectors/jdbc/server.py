@@ -44,6 +44,7 @@ _STATES = {
     "23505": "key-not-unique",
     "21000": "key-not-unique",
 }
+NO_ROWS = sql.SQL("SELECT * FROM {} LIMIT 0")  # for the columns of a table or query
 PASSING = ("host-unknown", "connection-refused", "host-unreachable")
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg import Connection, sql
 
 from dataplane.connectors.files.marker import gone
-from dataplane.connectors.jdbc.layout import PARTITION, Layout, column_types
+from dataplane.connectors.jdbc.layout import PARTITION, Layout, column_types, identifiers
 from dataplane.connectors.jdbc.server import connected, in_words, names_of
 from dataplane.connectors.jdbc.sync_table import Notes
 from dataplane.contract.claims import WriteTask
@@ -108,14 +108,17 @@ class Target:
 
     def _compare(self, columns: Sequence[str]) -> None:
         """Values of another type would be converted, and some of them rounded, by the server."""
-        self.connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(STAGE))
-        self.connection.execute(self.layout.stage(STAGE))
+        self._empty_stage()
         has, expected = (column_types(self.connection, table) for table in (self.table, STAGE))
         expected.setdefault(PARTITION, "text")
         if lacking := [c for c in columns if c not in has]:
             raise TaskFailure("target-schema-changed", f"{self.notes.name} has no column {', '.join(lacking)}")
         if other := [f"{c} is {has[c]}, not {expected[c]}" for c in columns if has[c] != expected[c]]:
             raise TaskFailure("target-schema-changed", f"{self.notes.name} has other columns: {', '.join(other)}")
+
+    def _empty_stage(self) -> None:
+        self.connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(STAGE))
+        self.connection.execute(self.layout.stage(STAGE))
 
     def _fit(self, generation: int) -> None:
         """The table as the dataset's columns are now, as far as the policy allows."""
@@ -160,8 +163,7 @@ class Target:
         return {"rows": rows, "bytes": 0}
 
     def _stage(self, files: Sequence[Any]) -> None:
-        self.connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(STAGE))
-        self.connection.execute(self.layout.stage(STAGE))
+        self._empty_stage()
         copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(STAGE, self._names)
         with self.connection.cursor() as cursor, cursor.copy(copy) as into:
             for batch in batches(files, arrow_schema(self.schema)):
@@ -169,7 +171,7 @@ class Target:
 
     @property
     def _names(self) -> sql.Composable:
-        return sql.SQL(", ").join(map(sql.Identifier, column_names(self.schema)))
+        return identifiers(column_names(self.schema))
 
     def _count(self) -> int:
         [(rows,)] = self.connection.execute(sql.SQL("SELECT count(*) FROM {}").format(STAGE)).fetchall()
@@ -179,8 +181,7 @@ class Target:
         """The rows that the partition had; where rows are merged, those that it has no more."""
         query = sql.SQL("DELETE FROM {} AS t WHERE {}").format(self.table, self._rows_of(partition))
         if self.layout.key:
-            same = self.layout.same_key(sql.SQL("t"), sql.SQL("s"))
-            query += sql.SQL(" AND NOT EXISTS (SELECT 1 FROM {} AS s WHERE {})").format(STAGE, same)
+            query += sql.SQL(" AND NOT EXISTS (SELECT 1 FROM {} AS s WHERE {})").format(STAGE, self.layout.same_key)
         self.connection.execute(query)
 
     def _rows_of(self, partition: str) -> sql.Composable:
@@ -199,9 +200,8 @@ class Target:
         """Other partitions that hold rows of the same keys since a later generation: those rows moved there."""
         if not self.layout.key:
             return []
-        same = self.layout.same_key(sql.SQL("t"), sql.SQL("s"))
         query = sql.SQL("SELECT DISTINCT t.{0} FROM {1} AS t JOIN {2} AS s ON {3} WHERE t.{0} <> {4}").format(
-            sql.Identifier(PARTITION), self.table, STAGE, same, partition
+            sql.Identifier(PARTITION), self.table, STAGE, self.layout.same_key, partition
         )
         others = [str(name) for (name,) in self.connection.execute(query).fetchall()]
         return [name for name in others if self.notes.generation_of(name) > generation]

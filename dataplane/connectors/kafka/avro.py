@@ -7,7 +7,7 @@ that the slice was listed with, by Avro's own rules.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dataplane.connectors.kafka.registry import Registry
 from dataplane.contract.listings import NESTED
-from dataplane.contract.schemas import Json, Schema, canonical_schema, field_of, struct_of
+from dataplane.contract.schemas import (
+    Json,
+    Schema,
+    array_of,
+    canonical_schema,
+    field_of,
+    fields_within,
+    map_of,
+    struct_of,
+)
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema
 
@@ -115,17 +124,13 @@ def _without_meanings(schema: Json) -> Json:
 
 def own_columns(schema: Schema) -> list[str]:
     """Columns, and the fields in each; values of a map have no path of their own."""
-    return list(_places(schema, ""))
+    return list(_places(schema["fields"], ""))
 
 
-def _places(schema: Mapping[str, Json], place: str) -> Iterator[str]:
-    for field in schema["fields"]:
+def _places(fields: Iterable[Json], place: str) -> Iterator[str]:
+    for field in fields:
         yield place + field["name"]
-        kind = field["type"]
-        while isinstance(kind, Mapping) and kind["type"] == "array":
-            kind = kind["elementType"]
-        if isinstance(kind, Mapping) and kind["type"] == "struct":
-            yield from _places(kind, place + field["name"] + NESTED)
+        yield from _places(fields_within(field["type"]), place + field["name"] + NESTED)
 
 
 # --- types ----------------------------------------------------------------------------------------
@@ -182,15 +187,15 @@ def _record(forms: Mapping[str, Form]) -> Form:
 
 
 def _array(item: Form) -> Form:
-    kind = {"type": "array", "elementType": item.kind, "containsNull": True}
-    convert = item.convert
+    kind, convert = array_of(item.kind), item.convert
     return Form(kind, None if convert is None else lambda items: [convert(element) for element in items])
 
 
 def _map(value: Form) -> Form:
-    kind = {"type": "map", "keyType": "string", "valueType": value.kind, "valueContainsNull": True}
     convert = value.convert or (lambda element: element)
-    return Form(kind, lambda entries: [(key, convert(element)) for key, element in entries.items()])
+    return Form(
+        map_of("string", value.kind), lambda entries: [(key, convert(element)) for key, element in entries.items()]
+    )
 
 
 # Values that are defaults of a schema come as they stand in its JSON: bytes as texts, times as numbers.

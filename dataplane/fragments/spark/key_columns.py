@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dataplane.contract.key_values import CUT
 from dataplane.contract.keys import KeyPart, column_texts
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Json, Schema, column_names, field_types
 from dataplane.errors import TaskFailure
 from dataplane.fragments.content import quoted
 from dataplane.spark.session import under
@@ -26,13 +26,13 @@ _EXACT = {"spark.sql.caseSensitive": "true", "spark.sql.ansi.enabled": "true"}
 def key_texts(schema: Schema, parts: Sequence[KeyPart]) -> list[str]:
     """SQL text of each part of a key over rows of this schema, for a session that is `exact`. TaskFailure for columns
     that are not there, or of which no keys are made."""
-    types = {f["name"]: f["type"] for f in schema["fields"]}
+    types = field_types(schema)
     return [_part(part, types) for part in parts]
 
 
 def spelled(schema: Schema, parts: Sequence[KeyPart], *, case_sensitive: bool) -> list[KeyPart]:
     """The parts with their columns as the schema spells them."""
-    names = [f["name"] for f in schema["fields"]]
+    names = column_names(schema)
     return [{**part, "column": _spelled(part["column"], names, case_sensitive=case_sensitive)} for part in parts]
 
 

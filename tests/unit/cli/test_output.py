@@ -89,11 +89,11 @@ def test_json_and_yaml_are_the_answer_itself() -> None:
 
 
 def test_a_number_in_a_table_may_be_a_year() -> None:
-    assert shown({}, [Table("", ("year", "share"), ((2024, 1234.5),))], "table") == "year   share\n2024  1234.5\n"
+    assert shown({}, [Table(("year", "share"), ((2024, 1234.5),))], "table") == "year   share\n2024  1234.5\n"
 
 
 def test_markdown_keeps_cells_apart() -> None:
-    text = shown({}, [Table("t", ("a", "b"), (("x|y", 1000),))], "md")
+    text = shown({}, [Table(("a", "b"), (("x|y", 1000),), "t")], "md")
     assert text == "**t**\n\n| a | b |\n| --- | --- |\n| x\\|y | 1000 |\n"
 
 
@@ -104,7 +104,7 @@ class Terminal(io.StringIO):
 
 def test_names_of_columns_are_texts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "unknown")  # of which no styles are known
-    names = Table("[/t]", ("[/b]", "a|b", "\x1b"), ((1, 2, 3),))
+    names = Table(("[/b]", "a|b", "\x1b"), ((1, 2, 3),), "[/t]")
     screen = Terminal()
     show({}, [names], "table", screen)
     for text in (screen.getvalue(), shown({}, [names], "table")):
@@ -113,7 +113,7 @@ def test_names_of_columns_are_texts_alone(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_control_characters_never_reach_a_terminal() -> None:
-    text = shown({}, [Table("", ("a",), (("\x1b[31mred\n",),)), Lines(("\x07",))], "table")
+    text = shown({}, [Table(("a",), (("\x1b[31mred\n",),)), Lines(("\x07",))], "table")
     assert text == "a\n\\x1b[31mred\\n\n\n\\x07\n"
 
 
