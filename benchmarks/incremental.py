@@ -104,9 +104,10 @@ class Story:
         """Of the queries that read lineitem: how they read it."""
         from controlplane.operations.inspect.views import modes
 
-        with self._server.context("bench").looking("main") as (_, facts):
+        context = self._server.context("bench")
+        with context.looking("main") as (_, facts):
             nodes = facts.desired.nodes
-            found = {name: modes(nodes[f"tpch.{name}"]) for name in tpch.queries(self._scale)}
+            found = {name: modes(context, nodes[f"tpch.{name}"]) for name in tpch.queries(self._scale)}
         return {name: slots["lineitem"] for name, slots in found.items() if "lineitem" in slots}
 
     def _one_by_one(self, month: str) -> dict[str, float]:

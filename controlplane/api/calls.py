@@ -19,8 +19,6 @@ from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFoun
 from controlplane.core.model import access
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.dataset_names import DATAFLOW_NAME, DATASET_NAME
-from controlplane.core.model.json_values import JsonValue
-from controlplane.core.name_redaction import NameRedaction
 from controlplane.core.rights import Permission, may
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
@@ -66,13 +64,6 @@ class Call:
         """Whether the principal has the route's permission for the named things."""
         needed = cast("Permission", self.request.scope["headgate.need"])
         return may(self.context.principal, needed, dataflow=dataflow, dataset=dataset, branch=branch)
-
-    def shows(self, answer: object) -> bool:
-        """Whether something is left of an answer that the token may see."""
-        name_redaction = self.request.scope.get("headgate.veil")
-        return (
-            not isinstance(name_redaction, NameRedaction) or name_redaction.over(cast("JsonValue", answer)) is not None
-        )
 
     def target(self, text: str | None) -> str | None:
         """A dataflow or a dataset that a request names; None for everything, which needs a token that has it all."""

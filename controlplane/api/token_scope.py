@@ -18,10 +18,9 @@ from controlplane.api import problems
 from controlplane.api.access import CHALLENGE
 from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
-from controlplane.core.errors import NotFound
 from controlplane.core.model.access import Token
-from controlplane.core.model.json_values import JsonObject, JsonValue
-from controlplane.core.name_redaction import NameRedaction, problem_over
+from controlplane.core.model.json_values import JsonValue
+from controlplane.core.name_redaction import NameRedaction
 from controlplane.core.rights import TokenScope
 from controlplane.operations.desired import tokens
 from controlplane.operations.inspect import hidden
@@ -85,12 +84,8 @@ def _media_type(response: Response) -> str:
 
 def _names_redacted(response: Response, request: Request, name_redaction: NameRedaction) -> Response:
     value = cast("JsonValue", json.loads(bytes(response.body)))
-    if _media_type(response) == problems.MEDIA_TYPE:  # what a request with an Idempotency-Key was answered
-        return _with(response, problem_over(name_redaction, cast("JsonObject", value), _sent(request)))
-    shown = name_redaction.over(value)
-    if shown is None and value is not None:
-        raise NotFound("there is nothing of this name")
-    return _with(response, shown)
+    is_problem = _media_type(response) == problems.MEDIA_TYPE  # of a request with an Idempotency-Key
+    return _with(response, name_redaction.over(value, _sent(request) if is_problem else ""))
 
 
 def _with(response: Response, value: JsonValue) -> Response:
@@ -104,8 +99,7 @@ def problem(response: JSONResponse, request: Request) -> Response:
     name_redaction = request.scope.get("headgate.veil")
     if not isinstance(name_redaction, NameRedaction):
         return response
-    document = cast("JsonObject", json.loads(bytes(response.body)))
-    return _with(response, problem_over(name_redaction, document, _sent(request)))
+    return _with(response, name_redaction.over(json.loads(bytes(response.body)), _sent(request)))
 
 
 def _sent(request: Request) -> str:

@@ -49,6 +49,12 @@ class Context:
         """Whether the actor may know of it, as `dataflow.component`."""
         return may(self.principal, "view", dataset=dataset)
 
+    def visible(self, plan: Plan) -> Plan:
+        """The part of a plan that is about datasets that the actor may know of."""
+        if not self.principal.within:
+            return plan
+        return Plan(tuple(decision for decision in plan.decisions if self.sees(decision.dataset)))
+
     def looking(
         self, branch: str, flows: Iterable[str] | None = None
     ) -> AbstractContextManager[tuple[Plan, StoreSnapshot]]:

@@ -5,7 +5,7 @@ Contract under failure: a method either does all that it says or raises and chan
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from controlplane.core.model.events import Event
@@ -31,9 +31,9 @@ class Events(Protocol):
         """Those of one kind in a branch that came after a time, in order. No index leads there: for people's questions
         only."""
 
-    def count(self, branch: str, after: int, flows: Collection[str] | None = None) -> dict[str, int]:
-        """Sum of `n` by kind of the events with id > `after`, of the branch and of no branch. With `flows`, only of
-        these dataflows and their datasets, and of what names none."""
+    def count(self, branch: str, after: int, among: Callable[[str], bool] | None = None) -> dict[str, int]:
+        """Sum of `n` by kind of the events with id > `after`, of the branch and of no branch. With `among`, only of
+        these dataflows and datasets, and of events that name none."""
 
     def cursor(self, name: str) -> int | None:
         """The id of the last event that this reader needs no more; None for a reader without a cursor."""

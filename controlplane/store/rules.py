@@ -5,7 +5,7 @@ Does not belong here: anything that needs a database.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import product
 from typing import NamedTuple, Protocol, TypeVar, cast
@@ -41,11 +41,6 @@ def within(candidates: Sequence[S], max_bytes: int) -> list[S]:
             break
         taken.append(candidate)
     return taken
-
-
-def is_of_flows(dataset: str, flows: Collection[str] | None) -> bool:
-    """Whether an event is about one of these dataflows or of their datasets, or names none. None: all are."""
-    return flows is None or not dataset or dataset.partition(".")[0] in flows
 
 
 class KindText(NamedTuple):

@@ -173,6 +173,58 @@ def test_lists_have_what_is_seen(place: Place) -> None:
     assert "shop.doubled" in events
 
 
+def pages(http: httpx2.Client, path: str, parameter: str) -> list[list[dict[str, Any]]]:
+    """The items of each page, of one item at most."""
+    answer = http.get(path).json()
+    items = [answer["items"]]
+    while (following := answer["next"]) is not None:
+        answer = http.get(f"{path}&{parameter}={following}").json()
+        items.append(answer["items"])
+    return items
+
+
+def test_pages_and_totals_count_what_is_seen(place: Place) -> None:
+    path = "/v1/branches/main"
+    with place.http() as http, place.http(TokenScope(), "data") as wide:
+        every_wave = http.get(f"{path}/waves").json()["items"]
+        waves = pages(http, f"{path}/waves?limit=1", "before")
+        plan = http.get(f"{path}/plan?dataflow=shop").json()
+        wide_plan = wide.get(f"{path}/plan?dataflow=shop").json()
+        planned = pages(http, f"{path}/plan?dataflow=shop&limit=1", "after")
+        run = http.get(f"{path}/run?dataflow=shop&since=0").json()
+        wide_run = wide.get(f"{path}/run?dataflow=shop&since=0").json()
+        part = http.get(f"{path}/datasets/shop.mixed/lineage?limit=1").json()
+        whole_part = http.get(f"{path}/datasets/shop.mixed/lineage").json()
+    assert [[wave] for wave in every_wave] == waves
+    assert wide_plan["certain"] + wide_plan["possible"] > 0
+    assert plan["certain"] + plan["possible"] == sum(item["tasks"] for item in plan["items"])
+    assert [[item] for item in plan["items"]] == planned or planned == [plan["items"]] == [[]]
+    assert run["tasks"]["failed"] == sum(dataset["state"] == "failed" for dataset in run["datasets"])
+    assert run["state"] != wide_run["state"] == "failed", "a hidden dataset failed"
+    assert 0 < run["tasks"]["executed"] < wide_run["tasks"]["executed"]
+    assert len(whole_part["links"]) == len(part["links"]) + part["more"]
+    assert [note for note in part["notes"] if "more components" in note] == []
+
+
+def test_a_plan_over_hidden_inputs_is_carried_out(place: Place) -> None:
+    """What it rests on is compared as far as it was shown."""
+    with place.http(WITHIN, "edit") as http:
+        plan = http.get("/v1/branches/main/plan?dataflow=shop").json()
+        carried = http.post("/v1/branches/main/plan", json={"blueprints": [], "basis": plan["basis"]})
+    assert carried.status_code == 200, carried.text
+
+
+def test_only_texts_have_gaps(place: Place) -> None:
+    """Lists leave out what is hidden; a gap stands in a sentence."""
+    gaps = re.compile(r'"([a-z_]+)": ?"([^"]*\(hidden\)[^"]*)"')
+    with place.http() as http:
+        paths = [f"{path}?{query}" for path, queries in requests(place.services) for query in queries]
+        texts = [answer.text for path in paths if (answer := http.get(path)).is_success]
+    assert not any('"(hidden)"' in text for text in texts)
+    fields = {field for text in texts for field, _ in gaps.findall(text)}
+    assert {"reason"} <= fields <= {"reason", "sentence", "path", "message"}
+
+
 def test_a_stream_knows_names_that_came_after_it_began(place: Place) -> None:
     with place.http(TokenScope(branches=("main", "pr-*"))) as http, http.stream("GET", "/v1/events") as stream:
         lines = stream.iter_lines()

@@ -276,7 +276,7 @@ def look(tx: Tx) -> list[object]:
         ],
         [tx.queue.demands(b, n) for b in ("main", "dev") for n in ("flights", "flights.a", "flights.b", "other.a")],
         [tx.traces.referenced_attempts(["a1", "attempt-1", "attempt-2", "x"])],
-        [tx.events.count(b, 1, flows) for b in ("main", "dev") for flows in (None, ["other"], ["flights"])],
+        [tx.events.count(b, 1, among) for b in ("main", "dev") for among in (None, "other".__eq__, "flights".__eq__)],
         [dict(tx.past_attempts.costs(b, ["flights.a", "flights.b", "x"])) for b in ("main", "dev")],
         [
             sorted(map(str, tx.upkeep.pointers())),

@@ -19,7 +19,7 @@ from controlplane.api.feed import STILL_HERE, Feed, Feeds
 from controlplane.api.metrics import CONTENT_TYPE, render
 from controlplane.core import rest
 from controlplane.core.model.branches import MAIN
-from controlplane.core.name_redaction import NameRedaction
+from controlplane.operations.context import Context
 from controlplane.operations.inspect import hidden, overview
 
 DATA, END = b"\ndata: ", b"\n\n"
@@ -60,14 +60,16 @@ async def _visible_parts(call: Call, branch: str, parts: AsyncIterator[bytes]) -
             yield part
             continue
         limiter = call.services.threads.events
-        name_redaction = await to_thread.run_sync(hidden.name_redaction_of, call.context, [branch], limiter=limiter)
-        yield b"".join(_shown(event, name_redaction) for event in part.split(END) if event) or STILL_HERE
+        context = await to_thread.run_sync(hidden.names_redacted, call.context, [branch], limiter=limiter)
+        yield b"".join(_shown(context, event) for event in part.split(END) if event) or STILL_HERE
 
 
-def _shown(event: bytes, name_redaction: NameRedaction) -> bytes:
+def _shown(context: Context, event: bytes) -> bytes:
     head, _, data = event.partition(DATA)
-    record = name_redaction.over(json.loads(data))
-    return b"" if record is None else head + DATA + json.dumps(record).encode() + END
+    record = json.loads(data)
+    if not overview.is_visible(context, record):
+        return b""
+    return head + DATA + json.dumps(hidden.visible(context, record)).encode() + END
 
 
 class _Stream(StreamingResponse):

@@ -29,7 +29,4 @@ def listing(
 @router.answers(rest.PAST_RUN)
 def run(call: Called, branch: Branch, run: Annotated[str, Path(max_length=500)]) -> Answer[PastRunAnswer]:
     """One run, with its steps and its attempts."""
-    past_run = past_runs.past_run(call.context, branch, run)
-    if not call.shows(past_run):
-        raise past_runs.no_run(branch, run)
-    return answer(past_run)
+    return answer(past_runs.past_run(call.context, branch, run))

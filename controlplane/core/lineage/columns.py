@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from controlplane.core.lineage.of_node import Edge, Lineages, NodeLineage
@@ -23,28 +23,35 @@ class Link:
 
 @dataclass(slots=True)
 class Links:
-    """The first `most` links, nearest first; `more`: how many there are beside them."""
+    """The first `most` links of datasets that `sees` allows, nearest first; `more`: how many there are beside them."""
 
     most: int
+    sees: Callable[[str], bool] = bool  # all, by default
     links: list[Link] = field(default_factory=list)
     datasets: dict[str, None] = field(default_factory=dict)  # that were looked at, nearest first
     more: int = 0
 
+    def reach(self, dataset: str) -> None:
+        if self.sees(dataset):
+            self.datasets[dataset] = None
+
     def add(self, link: Link) -> None:
+        if not (self.sees(link.dataset) and self.sees(link.of_dataset)):
+            return
         if len(self.links) < self.most:
             self.links.append(link)
         else:
             self.more += 1
 
 
-def upstream(lineages: Lineages, dataset: str, columns: Iterable[str], most: int) -> Links:
-    """The columns that these are made of, and those that decide on the rows on the way there."""
-    desired, links = lineages.desired, Links(most)
+def upstream(lineages: Lineages, dataset: str, columns: Iterable[str], links: Links) -> Links:
+    """Add the columns that these are made of, and those that decide on the rows on the way there."""
+    desired = lineages.desired
     columns_of: dict[str, dict[str, None]] = {dataset: dict.fromkeys(columns)}
     for name in reversed(desired.order):
         if name not in columns_of:
             continue
-        links.datasets[name] = None
+        links.reach(name)
         lineage = lineages.of(name)
         for column in _with_own(lineage, columns_of[name]):
             for edge in lineage.fields.get(column, ()):
@@ -75,16 +82,15 @@ def _named(lineages: Lineages, edge: Edge) -> tuple[str, ...]:
     return (lineages.of(edge.dataset).column(edge.column) or edge.column,)
 
 
-def downstream(lineages: Lineages, readers: Iterable[str], dataset: str, columns: Iterable[str], most: int) -> Links:
-    """What depends on these columns: columns, and datasets of which they decide which rows there are. `readers`: the
-    components to look at, inputs first."""
-    links = Links(most)
+def downstream(lineages: Lineages, readers: Iterable[str], dataset: str, columns: Iterable[str], links: Links) -> Links:
+    """Add what depends on these columns: columns, and datasets of which they decide which rows there are. `readers`:
+    the components to look at, inputs first."""
     touched: dict[str, set[str | None]] = {dataset: {column.lower() for column in columns}}
-    links.datasets[dataset] = None
+    links.reach(dataset)
     for name in readers:
         for link in _all_touched(lineages.of(name), touched):
             links.add(link)
-            links.datasets[name] = None
+            links.reach(name)
     return links
 
 

@@ -16,6 +16,7 @@ from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Revision
 from controlplane.core.review import AnalyseRequest
+from controlplane.core.rights import may_see_part
 from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, feeds, holds, pins, renaming
@@ -70,8 +71,8 @@ def apply(
             plan, facts = plan_now(
                 tx, branch, edit.flows, namespace=ctx.namespace, proposed=edit.proposed, looked=listed
             )
-            planned = edit.answer(plan, facts, unseen, unanswered)
-            planned["plan"]["basis"] = edit.basis(edit.flows, plan, facts, looked)
+            planned = edit.answer(ctx, plan, facts, unseen, unanswered)
+            planned["plan"]["basis"] = edit.basis(ctx, edit.flows, plan, facts, looked)
             return planned
     with ctx.store.begin(ctx.namespace) as tx:
         branches.require_editable(ctx, tx, branch)
@@ -79,7 +80,7 @@ def apply(
             edit = edit_of(ctx, tx, branch, draft_set)
         commit(ctx, tx, edit, expected, action)
     with ctx.looking(branch, edit.flows) as (full_plan, facts):
-        answer = edit.answer(facts.owned(full_plan), facts, unseen)
+        answer = edit.answer(ctx, facts.owned(full_plan), facts, unseen)
     ctx.wake()
     return answer
 
@@ -105,8 +106,8 @@ def carry_out(ctx: Context, branch: str, sources: Sequence[Source], planned: Pla
         flows = edit.flows or planned["dataflows"]
         listed = plan_listings.adopt(tx, planned.get("looked", ""), edit.sources(flows))
         plan, facts = plan_now(tx, branch, flows or None, namespace=ctx.namespace, proposed=edit.proposed)
-        plan_basis.check(planned, edit.basis(flows, plan, facts))
-        answer = edit.answer(plan, facts, source_changes.ALL_SEEN)
+        plan_basis.check(planned, edit.basis(ctx, flows, plan, facts))
+        answer = edit.answer(ctx, plan, facts, source_changes.ALL_SEEN)
         commit(ctx, tx, edit, expected=None, listed=listed)
     ctx.wake()
     return answer
@@ -179,8 +180,15 @@ def _store(ctx: Context, tx: Tx, revision: Revision, before: Revision | None, ac
 
 
 def dataflows(ctx: Context, branch: str) -> list[DataflowEntry]:
+    """Declared dataflows of which the actor sees a part, with the components that it sees."""
     with ctx.store.read(ctx.namespace) as tx:
-        return [_summary(r) for _, r in sorted(tx.blueprints.revisions(branch).items())]
+        revisions = sorted(tx.blueprints.revisions(branch).items())
+    visible = [revision for name, revision in revisions if may_see_part(ctx.principal, name)]
+    return [{**_summary(revision), "components": _components(ctx, revision)} for revision in visible]
+
+
+def _components(ctx: Context, revision: Revision) -> list[str]:
+    return [name for name in sorted(revision.uids) if ctx.sees(f"{revision.dataflow}.{name}")]
 
 
 def _summary(revision: Revision) -> DataflowEntry:

@@ -77,9 +77,10 @@ def _redirects(ctx: Context, tx: Tx, branch: Branch, requested: Mapping[str, str
 
 
 def listing(ctx: Context) -> BranchesAnswer:
-    """All beside main, in order of their names."""
+    """All that the actor sees beside main, in order of their names."""
     with ctx.store.read(ctx.namespace) as tx:
-        return {"items": [_shown(ctx, tx, branch) for _, branch in sorted(tx.branches.all().items())], "next": None}
+        visible = [b for name, b in sorted(tx.branches.all().items()) if may(ctx.principal, "view", branch=name)]
+        return {"items": [_shown(ctx, tx, branch) for branch in visible], "next": None}
 
 
 def names(ctx: Context) -> list[str]:
@@ -221,6 +222,7 @@ def _shown(ctx: Context, tx: Tx, branch: Branch) -> BranchAnswer:
     answer = _branch_answer(
         branch, [flow for flow in flows if may_see_part(ctx.principal, flow)], sum(1 for _ in datasets)
     )
+    answer["redirects"] = {name: path for name, path in branch.redirects.items() if ctx.sees(name)}
     is_seen = branch.source == MAIN or may(ctx.principal, "view", branch=branch.source)
     return answer if is_seen else {**answer, "source": HIDDEN}  # also where the source has ended
 

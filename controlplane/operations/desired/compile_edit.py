@@ -111,17 +111,21 @@ class Edit:
         """Column analyses that it needs from Spark, as far as the columns of its inputs are known."""
         return review.of_edit(tx, self.branch, self.before, self.proposed, looked=self.looked(tx, plan)).requests
 
-    def answer(self, plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str], unanswered: str = "") -> ApplyAnswer:
+    def answer(
+        self, ctx: Context, plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str], unanswered: str = ""
+    ) -> ApplyAnswer:
         """Its revisions, and the plan of its work. `unseen`, `unanswered`: see `blueprints.apply`."""
         numbers = {revision.dataflow: revision.number for revision in self.revisions}
-        sources = source_changes.of_plan(plan, facts, unseen)
+        sources = source_changes.of_plan(ctx, plan, facts, unseen)
         edit_review = review.of_edit(facts.tx, self.branch, self.before, self.proposed, unanswered, facts.looked)
-        return {"revisions": numbers, "plan": views.plan(self.branch, plan, facts, sources, edit_review)}
+        return {"revisions": numbers, "plan": views.plan(ctx, self.branch, plan, facts, sources, edit_review)}
 
-    def basis(self, flows: Sequence[str], plan: Plan, facts: StoreSnapshot, looked: str = "") -> PlanBasis:
+    def basis(
+        self, ctx: Context, flows: Sequence[str], plan: Plan, facts: StoreSnapshot, looked: str = ""
+    ) -> PlanBasis:
         """What a plan of these dataflows rests on."""
         texts = [{"name": text.name, "text": text.text, "files": dict(text.files)} for text in self.texts]
-        return plan_basis.of_plan(plan, facts, self.live, flows, texts, looked)
+        return plan_basis.of_plan(ctx, plan, facts, self.live, flows, texts, looked)
 
 
 def edit_of(

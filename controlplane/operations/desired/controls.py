@@ -65,7 +65,7 @@ def ask_refresh(
     answer: RefreshAnswer = {
         "target": target,
         "listings": len({node.listing for node in refreshed}),
-        "sources": sorted(node.dataset for node in refreshed),
+        "sources": sorted(node.dataset for node in refreshed if ctx.sees(node.dataset)),
         "forced": forced,
         "schemas": schemas,
     }

@@ -62,7 +62,7 @@ def merge_branch(
         brought, edit = _edit(ctx, tx, source, into, take or {})
         if dry_run:
             planned = plan_now(tx, into, edit.flows, namespace=ctx.namespace, proposed=edit.proposed)
-            return _answer(source, into, brought, edit, planned, dry_run=True)
+            return _answer(ctx, source, into, brought, edit, planned, dry_run=True)
         texts = _texts(tx, source, into)
     with ctx.store.begin(ctx.namespace) as tx:
         _hold(tx, source, into)
@@ -75,7 +75,7 @@ def merge_branch(
             readiness.require(tx, ctx.namespace, source, edit, forces)
         _store(ctx, tx, source, into, brought, edit)
     with ctx.looking(into, edit.flows) as planned:
-        answer = _answer(source, into, brought, edit, planned, dry_run=False)
+        answer = _answer(ctx, source, into, brought, edit, planned, dry_run=False)
     ctx.wake()
     return answer
 
@@ -228,11 +228,18 @@ def _bring_forces(tx: Tx, source: str, into: str, edit: Edit) -> None:
 
 
 def _answer(
-    source: str, into: str, brought: _Brought, edit: Edit, planned: tuple[Plan, StoreSnapshot], *, dry_run: bool
+    ctx: Context,
+    source: str,
+    into: str,
+    brought: _Brought,
+    edit: Edit,
+    planned: tuple[Plan, StoreSnapshot],
+    *,
+    dry_run: bool,
 ) -> MergeAnswer:
     full_plan, facts = planned
     plan = facts.owned(full_plan)
-    sources = source_changes.of_plan(plan, facts, source_changes.ALL_SEEN)
+    sources = source_changes.of_plan(ctx, plan, facts, source_changes.ALL_SEEN)
     return {
         "source": source,
         "into": into,
@@ -240,5 +247,5 @@ def _answer(
         "revisions": {revision.dataflow: revision.number for revision in edit.revisions},
         "ended": brought.ended,
         "taken": brought.taken,
-        "plan": views.plan(into, plan, facts, sources),
+        "plan": views.plan(ctx, into, plan, facts, sources),
     }

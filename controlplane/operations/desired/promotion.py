@@ -69,7 +69,7 @@ def propose(ctx: Context, branch: str, text: str, dataset: str) -> Proposal:
         "revision": 0 if stored is None else stored.number,
         "component": sql_component(name, edited),
         "text": proposed,
-        "inputs": views.modes(node),
+        "inputs": views.modes(ctx, node),
         "analysis": None,
         "comparison": None,
     }
@@ -89,7 +89,7 @@ def analysis(ctx: Context, branch: str, proposal: Proposal, unanswered: str) -> 
         "columns": None if columns is None else [{"name": name, "type": kind} for name, kind in columns.items()],
         "schema_from": columns_after.origin,
         "schema_unknown": columns_after.why or None,
-        "breaks": [broken for change in changes for broken in review_views.change(change)["breaks"]],
+        "breaks": [broken for change in changes for broken in review_views.change(ctx, change)["breaks"]],
     }
 
 

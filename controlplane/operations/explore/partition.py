@@ -44,6 +44,9 @@ def partition(ctx: Context, branch: str, name: str, key: str, point: Point | Non
             code = part_views.code_of(tx, ctx.namespace, branch, present, state, notes)
         fragment = tx.traces.fragments([entry.fragment]).get(entry.fragment)
         attempt = None if fragment is None else tx.past_attempts.find([fragment.attempt]).get(fragment.attempt)
+        if attempt is not None and not ctx.sees(attempt.dataset):  # rows of another dataset that were adopted
+            attempt = None
+        inputs = _inputs(tx, nodes, code, branch, state, key)
         return {
             "dataset": name,
             "partition": key,
@@ -55,9 +58,9 @@ def partition(ctx: Context, branch: str, name: str, key: str, point: Point | Non
             "since": _since(tx, nodes, branch, state, entry),
             "attempt": None if attempt is None else work.entry(attempt),
             "task_seconds": None if attempt is None else _task_seconds(attempt),
-            "inputs": list(_inputs(tx, nodes, code, branch, state, key)),
+            "inputs": [shown_input for shown_input in inputs if ctx.sees(shown_input["dataset"])],
             "objects": list(_objects(tx, nodes, code, state, key)),
-            "readers": list(_readers(tx, nodes, present, branch, name, entry)),
+            "readers": list(_readers(ctx, tx, nodes, present, branch, name, entry)),
             "notes": notes,
         }
 
@@ -111,12 +114,12 @@ def _objects(tx: Tx, nodes: tree.NodeStore, code: Desired, state: State, key: st
 
 
 def _readers(
-    tx: Tx, nodes: tree.NodeStore, code: Desired, branch: str, name: str, entry: tree.Entry
+    ctx: Context, tx: Tx, nodes: tree.NodeStore, code: Desired, branch: str, name: str, entry: tree.Entry
 ) -> Iterator[LineagePartitions]:
     reading = [
         node.dataset
         for node in (code.nodes[other] for other in code.order)
-        if any(slot.dataset == name for slot in node.slots)
+        if ctx.sees(node.dataset) and any(slot.dataset == name for slot in node.slots)
     ]
     states = tx.states.newest(branch, reading[:SHOWN_READERS])
     for parts in parts_of.readers(code, nodes, states, name, entry):

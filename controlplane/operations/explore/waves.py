@@ -25,7 +25,7 @@ from controlplane.operations.explore.counted import Counted
 from controlplane.operations.explore.past import PastStates
 from controlplane.operations.inspect import views
 from controlplane.operations.inspect.causes import CHANGES_READ
-from controlplane.operations.inspect.past_runs import RunCounts, causes, counts, reach, reason, wishes
+from controlplane.operations.inspect.past_runs import RunCounts, causes, counts, reach, reason, sees_start, wishes
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.ports.store import Tx
 
@@ -105,7 +105,7 @@ def wave(ctx: Context, branch: str, id: str) -> WaveAnswer:
             raise no_wave(branch, id)
         audit = Audit(tx.audit.changes(branch, CHANGES_READ), tx.blueprints.revisions(branch))
         counting = Counting(Counted(tx.nodes))
-        steps = [_commit(state, past, counting) for state in _states(run, past)]
+        steps = [_commit(state, past, counting) for state in _states(run, past) if world.sees(state.dataset)]
         beside = _beside(run, world)
         untouched = [name for name in world.desired.order if name in beside and _is_left_alone(name, run, past)]
         shown_wave = _wave(run, world, past, audit, counts(ctx, facts, past.states, [run])(run))
@@ -150,7 +150,7 @@ def _certain(world: _World, past: PastStates, request_times: Sequence[float]) ->
         return []  # as at first, where of each dataset the newest state is known alone
     order = {name: place for place, name in enumerate(world.desired.order)}
     grouped = runs.runs(runs.commits_of(past.states, request_times), order)
-    reaching = (run for run in grouped if run.datasets & world.own)
+    reaching = (run for run in grouped if run.datasets & world.own and sees_start(world.principal, run))
     certain = [run for run in reaching if run.commits[0].at > horizon]
     return sorted(certain, key=lambda run: (run.commits[0].at, run.number), reverse=True)
 

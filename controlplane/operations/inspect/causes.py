@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import dropwhile
 
@@ -55,7 +56,8 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
         explaining = Explaining(
             facts, facts.desired, decisions, states=states, audit=audit, now=tx.now(), shows_all=shows_all
         )
-        top, damage = _cause_tree(explaining, target, partition)
+        causes, damage = _cause_tree(explaining, target, partition)
+        top = None if causes is None else _visible_part(ctx, causes)
         task = _task(tx, branch, decision, partition)
         error = task.error if task else None
         if error is None and (partition is None or task is None):  # else it is another partition's
@@ -64,8 +66,11 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
         if partition is not None and not is_work and state is not None:
             _require_partition(tx, state, partition, task)
         held = held_up(facts.desired, decisions, audit, target, tx.blueprints.paused(branch))
+        if held is not None and not ctx.sees(held.dataset):
+            held = None
         since = top.at if top and top.at and not is_work else None
         stopped = stops(explaining, target, since) if since else ()
+        origins = lineage.sources(facts, facts.desired, target, partition)
         answer: WhyAnswer = {
             "dataset": target,
             "partition": partition,
@@ -78,13 +83,13 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
             or lineage.of_fold(facts, facts.desired, target, partition)
             or _up_to_date(top),
             "held_up": None if held is None else _held_up(held, decisions, facts.desired.nodes),
-            "modes": views.modes(node),
+            "modes": views.modes(ctx, node),
             "volatile": views.volatile(node),
             "logic": None if node.is_copy else node.logic.hex(),
-            "because": views.items([i for n in nearest_first(top) for i in n.items], facts),
-            "tree": None if top is None else _node(top, facts),
-            "stopped": [_stop(stop) for stop in stopped],
-            "sources": lineage.sources(facts, facts.desired, target, partition),
+            "because": views.items(ctx, [i for n in nearest_first(top) for i in n.items], facts),
+            "tree": None if top is None else _node(ctx, top, facts),
+            "stopped": [_stop(stop) for stop in stopped if ctx.sees(stop.dataset)],
+            "sources": [origin for origin in origins if ctx.sees(origin["dataset"])],
             "drivers": _is_failing(tx, decision.step),
             "error": views.error(error, node),
             "work": _work(tx, branch, target, state, partition),
@@ -111,7 +116,8 @@ def why_past(
         explaining = Explaining(facts, facts.desired, {}, states=states, audit=audit, now=state.at, shows_all=shows_all)
         until = dropwhile(lambda s: s.seq > state.seq, states(target))
         step = last_step(facts.nodes, until, partition)
-        top = explaining.settled(node, step, None if partition is None else (partition,)) if step else None
+        keys = None if partition is None else (partition,)
+        top = _visible_part(ctx, explaining.settled(node, step, keys)) if step else None
         return {
             "dataset": target,
             "partition": partition,
@@ -125,8 +131,8 @@ def why_past(
             "modes": {},
             "volatile": [],
             "logic": state.logic.hex(),
-            "because": views.items([i for n in nearest_first(top) for i in n.items], facts),
-            "tree": None if top is None else _node(top, facts),
+            "because": views.items(ctx, [i for n in nearest_first(top) for i in n.items], facts),
+            "tree": None if top is None else _node(ctx, top, facts),
             "stopped": [],
             "sources": [],
             "drivers": [],
@@ -168,9 +174,9 @@ def _up_to_date(top: CauseNode | None) -> str:
     return f"it is up to date; its last generation came because {words.headline(top.roots)}"
 
 
-def _node(node: CauseNode, facts: StoreSnapshot) -> WhyNode:
+def _node(ctx: Context, node: CauseNode, facts: StoreSnapshot) -> WhyNode:
     """A node with the first of its partitions that changed."""
-    items = views.items(node.items, facts)
+    items = views.items(ctx, node.items, facts)
     return {
         "dataset": node.dataset,
         "cause": node.cause,
@@ -181,8 +187,14 @@ def _node(node: CauseNode, facts: StoreSnapshot) -> WhyNode:
         "at": views.when(node.at),
         "count": sum(item["count"] for item in items),
         "partitions": [key for item in items for key in item["partitions"]][: views.SHOWN_KEYS],
-        "inputs": [_node(above, facts) for above in node.inputs],
+        "inputs": [_node(ctx, above, facts) for above in node.inputs],
     }
+
+
+def _visible_part(ctx: Context, node: CauseNode) -> CauseNode:
+    """The same without hidden inputs, and without those behind them."""
+    inputs = (_visible_part(ctx, above) for above in node.inputs if ctx.sees(above.dataset))
+    return replace(node, inputs=tuple(inputs))
 
 
 def _stop(stop: Stop) -> WhyStop:

@@ -36,7 +36,7 @@ def generations(
             "dataflow": dataflow,
             "at": views.instant(tx.now() if at is None else at.milliseconds / 1000),
             "consistent": agree(state for state in by_dataset.values() if isinstance(state, State)),
-            "items": [_item(name, state) for name, state in by_dataset.items()],
+            "items": [_item(ctx, name, state) for name, state in by_dataset.items()],
         }
 
 
@@ -68,7 +68,7 @@ def _until(tx: Tx, branch: str, at: Moment | None, name: str) -> Iterator[State]
         yield from kept_states(tx, branch, name, newest.seq)
 
 
-def _item(name: str, state: State | GenerationGone | None) -> DatasetGeneration:
+def _item(ctx: Context, name: str, state: State | GenerationGone | None) -> DatasetGeneration:
     if not isinstance(state, State):
         presence: Literal["none", "gone"] = "none" if state is None else "gone"
         nothing: DatasetGeneration = {
@@ -90,5 +90,5 @@ def _item(name: str, state: State | GenerationGone | None) -> DatasetGeneration:
         "partitions": state.partitions,
         "rows": state.rows,
         "root": state.root.hex(),
-        "sources": {source: version.hex() for source, version in state.cut.items()},
+        "sources": {source: version.hex() for source, version in state.cut.items() if ctx.sees(source)},
     }

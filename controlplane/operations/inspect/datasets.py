@@ -67,7 +67,7 @@ def dataset(ctx: Context, branch: str, name: str) -> DatasetAnswer | TargetStatu
             "schema": cast("SparkSchema", state.schema) if state else None,
             "description": description_of(node),
             "logic": node.logic.hex(),
-            "modes": views.modes(node),
+            "modes": views.modes(ctx, node),
             "volatile": views.volatile(node),
         }
 

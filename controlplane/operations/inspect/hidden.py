@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar, cast
 
-from controlplane.core.errors import NotFound
 from controlplane.core.model.answers.problems import ProblemDetail
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonObject, JsonValue
-from controlplane.core.name_redaction import NameRedaction, problem_over
+from controlplane.core.name_redaction import NameRedaction
 from controlplane.core.rights import may, may_see_part
 from controlplane.operations.context import Context
 from controlplane.operations.planning.snapshot import desired
@@ -50,20 +49,17 @@ def names_redacted(ctx: Context, branches: Iterable[str]) -> Context:
 
 
 def visible(ctx: Context, answer: T) -> T:
-    """The answer as the actor may see it. Raises NotFound for an answer about a hidden thing."""
+    """The answer in words that the actor may see."""
     if ctx.name_redaction is None:
         return answer
-    redacted = ctx.name_redaction.over(cast("JsonValue", answer))
-    if redacted is None and answer is not None:
-        raise NotFound("there is nothing of this name")
-    return cast("T", redacted)
+    return cast("T", ctx.name_redaction.over(cast("JsonValue", answer)))
 
 
 def problem(ctx: Context, detail: ProblemDetail, sent: str) -> ProblemDetail:
     """In words that the actor may see. `sent`: the text that it is a problem of, whose names the actor knows."""
     if ctx.name_redaction is None:
         return detail
-    return cast("ProblemDetail", problem_over(ctx.name_redaction, cast("JsonObject", detail), sent))
+    return cast("ProblemDetail", ctx.name_redaction.over(cast("JsonObject", detail), sent))
 
 
 def words(ctx: Context, text: str, sent: str = "") -> str:

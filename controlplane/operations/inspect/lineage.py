@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
@@ -19,7 +19,7 @@ from controlplane.core.lineage import columns as links_of
 from controlplane.core.lineage import partitions as parts_of
 from controlplane.core.lineage.columns import Link, Links
 from controlplane.core.lineage.facet import facet
-from controlplane.core.lineage.of_node import Lineages
+from controlplane.core.lineage.of_node import Edge, Lineages, NodeLineage
 from controlplane.core.lineage.partitions import OBJECTS, Parts
 from controlplane.core.model.addresses import Point
 from controlplane.core.model.answers.lineage import (
@@ -72,7 +72,7 @@ def lineage(ctx: Context, branch: str, request: LineageRequest, lake: ObjectStor
         if request.dataset not in present.nodes:
             raise no_dataset(branch, request.dataset, filter(ctx.sees, present.nodes))
         nodes = NodeCache(CACHE_BYTES).over(tx.nodes)
-        return _Telling(ctx.namespace, tx, branch, request=request, present=present, nodes=nodes, lake=lake).answer()
+        return _Telling(ctx, tx, branch, request=request, present=present, nodes=nodes, lake=lake).answer()
 
 
 def stored_facts(tx: Tx, branch: str, code: Desired, datasets: Iterable[str]) -> StoredFacts:
@@ -90,7 +90,7 @@ def stored_facts(tx: Tx, branch: str, code: Desired, datasets: Iterable[str]) ->
 
 @dataclass(slots=True)
 class _Telling:
-    namespace: str
+    ctx: Context
     tx: Tx
     branch: str
     request: LineageRequest
@@ -108,7 +108,7 @@ class _Telling:
         lineages.prepare([request.dataset, *readers])
         chosen = self._columns(lineages)
         link_set = self._links(lineages, chosen, readers)
-        parts = list(self._parts(code, facts, state, notes))
+        parts = [part for part in self._parts(code, facts, state, notes) if self.ctx.sees(part.dataset)]
         left = max(len(link_set.datasets), len(parts)) - request.limit
         if left > 0:
             notes.append(f"{left} more components are on the way")
@@ -123,7 +123,9 @@ class _Telling:
             "more": link_set.more,
             "partitions": [self._shown(shown_part) for shown_part in parts[: request.limit]],
             "objects": list(self._objects(code, parts)) if request.direction == "upstream" else [],
-            "facet": facet(lineages.of(request.dataset), f"headgate://{self.namespace}/{self.branch}"),
+            "facet": facet(
+                self._visible(lineages.of(request.dataset)), f"headgate://{self.ctx.namespace}/{self.branch}"
+            ),
             "notes": notes,
         }
 
@@ -143,16 +145,17 @@ class _Telling:
         """Present code; with the dataflow as it was where the generation is of other code."""
         if state is None or self.request.point is None:
             return self.present
-        return part_views.code_of(self.tx, self.namespace, self.branch, self.present, state, notes)
+        return part_views.code_of(self.tx, self.ctx.namespace, self.branch, self.present, state, notes)
 
     def _readers(self, code: Desired, notes: list[str]) -> list[str]:
         """All that may depend on the dataset, in order: the first, where there are very many."""
         if self.request.direction == "upstream":
             return []
         below = code.graph.downstream({self.request.dataset})
-        if len(below) > MOST_COMPONENTS:
-            notes.append(f"{len(below) - MOST_COMPONENTS} more components read it, directly or not: not looked at")
-        return list(islice((name for name in code.order if name in below), MOST_COMPONENTS))
+        readers = [name for name in code.order if name in below]
+        if left_out := sum(map(self.ctx.sees, readers[MOST_COMPONENTS:])):
+            notes.append(f"{left_out} more components read it, directly or not: not looked at")
+        return readers[:MOST_COMPONENTS]
 
     def _columns(self, lineages: Lineages) -> list[str]:
         name, own = self.request.column, lineages.of(self.request.dataset)
@@ -165,10 +168,17 @@ class _Telling:
         return [column]
 
     def _links(self, lineages: Lineages, chosen: list[str], readers: list[str]) -> Links:
-        request = self.request
+        request, links = self.request, Links(self.request.limit, self.ctx.sees)
         if request.direction == "upstream":
-            return links_of.upstream(lineages, request.dataset, chosen, request.limit)
-        return links_of.downstream(lineages, readers, request.dataset, chosen, request.limit)
+            return links_of.upstream(lineages, request.dataset, chosen, links)
+        return links_of.downstream(lineages, readers, request.dataset, chosen, links)
+
+    def _visible(self, lineage: NodeLineage) -> NodeLineage:
+        def visible(edges: Iterable[Edge]) -> tuple[Edge, ...]:
+            return tuple(edge for edge in edges if self.ctx.sees(edge.dataset))
+
+        fields = {column: visible(edges) for column, edges in lineage.fields.items()}
+        return replace(lineage, fields=fields, rows=visible(lineage.rows))
 
     def _component(self, lineages: Lineages, dataset: str) -> LineageComponent:
         of, node = lineages.of(dataset), lineages.desired.nodes[dataset]

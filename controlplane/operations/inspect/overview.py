@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import TypeAlias, cast
 
@@ -23,8 +25,10 @@ from controlplane.core.model.answers import (
     TargetStatus,
 )
 from controlplane.core.model.branches import MAIN
+from controlplane.core.model.dataset_names import DATAFLOW_NAME, DATASET_NAME
 from controlplane.core.model.events import Event
 from controlplane.core.model.feeds import Feed
+from controlplane.core.model.json_values import JsonObject
 from controlplane.core.model.revisions import Revision
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision, Status
@@ -81,9 +85,9 @@ def plan(
         plan = facts.owned(full_plan)
         if plan_listings.is_moved(facts.looked):  # a planner that is kept knows the shared listings alone
             plan, facts = plan_now(facts.tx, branch, flows, namespace=ctx.namespace, looked=facts.looked)
-        answer = views.plan(branch, plan, facts, source_changes.of_plan(plan, facts, unseen))
+        answer = views.plan(ctx, branch, plan, facts, source_changes.of_plan(ctx, plan, facts, unseen))
         answer["basis"] = plan_basis.of_plan(
-            plan, facts, facts.tx.blueprints.revisions(branch), flows or (), looked=looked
+            ctx, plan, facts, facts.tx.blueprints.revisions(branch), flows or (), looked=looked
         )
         return answer
 
@@ -275,21 +279,28 @@ def _offered(feed: Feed, state: State | None) -> OfferedAs:
 def summary(
     ctx: Context, branch: str, flows: Sequence[str], since_event: int, *, is_shared: bool = False
 ) -> RunSummary:
-    """What a run did since an event, and how its dataflows stand (all, if none is named): the JSON of `run` without its
-    times. `is_shared`: others are at work on other dataflows, which do not count. Raises NotFound."""
+    """What a run did since an event, and how its dataflows stand (all, if none is named), as far as the actor sees it:
+    the JSON of `run` without its times. `is_shared`: others are at work on other dataflows, which do not count. Raises
+    NotFound."""
     with ctx.looking(branch, flows or None) as (plan, facts):
         tx = facts.tx
         _require_declared(tx, branch, flows)
-        decisions = as_known(ctx, tx, facts, plan.decisions)
+        decisions = as_known(ctx, tx, facts, ctx.visible(plan).decisions)
         datasets, targets = _things(ctx, facts, decisions, branches.own_datasets(tx, branch))
-        mine = {d.dataset.partition(".")[0] for d in decisions} if is_shared else None
+        own = {d.dataset.partition(".")[0] for d in decisions}
+        events = tx.events.count(branch, since_event, partial(_is_counted, ctx, own) if is_shared else None)
         return {
             "state": views.state_of(decisions),
-            "tasks": _counts(tx.events.count(branch, since_event, mine), decisions),
+            "tasks": _counts(events, decisions),
             "datasets": datasets,
             "targets": targets,
             "errors": views.errors(decisions, facts.desired.nodes),
         }
+
+
+def _is_counted(ctx: Context, flows: Collection[str], name: str) -> bool:
+    """Whether an event of this dataflow or dataset is of these dataflows, and visible."""
+    return name.partition(".")[0] in flows and _sees_name(ctx, name)
 
 
 def _counts(events: Mapping[str, int], decisions: Iterable[Decision]) -> RunCounts:
@@ -348,6 +359,21 @@ def events(ctx: Context, branch: str | None, after: int, limit: int = 500) -> li
     """Events of a branch and of no branch; or all."""
     with ctx.store.read(ctx.namespace) as tx:
         return [_event(e) for e in tx.events.newer(branch, after, limit)]
+
+
+def is_visible(ctx: Context, event: EventRecord) -> bool:
+    """Whether the actor sees the branches that an event names, and its dataflow or dataset."""
+    if event["kind"].startswith("branch."):
+        names = (event["dataset"], cast("JsonObject", event).get("from", MAIN))
+        return all(name == MAIN or may(ctx.principal, "view", branch=str(name)) for name in names)
+    return _sees_name(ctx, event["dataset"])
+
+
+def _sees_name(ctx: Context, name: str) -> bool:
+    """Whether the actor sees a dataset, or a part of a dataflow. Other names are no secret."""
+    if re.fullmatch(DATASET_NAME, name):
+        return ctx.sees(name)
+    return not re.fullmatch(DATAFLOW_NAME, name) or may_see_part(ctx.principal, name)
 
 
 def _event(event: Event) -> EventRecord:

@@ -23,7 +23,7 @@ from controlplane.core.model.answers.work import (
 from controlplane.core.model.past_attempts import Cost, PastAttempt
 from controlplane.core.model.states import Cause, State, UnfinishedRun
 from controlplane.core.plan import Decision, Plan
-from controlplane.core.rights import may_see_part
+from controlplane.core.rights import Principal, may, may_see_part
 from controlplane.core.runs import PENDING, Commit, Output, Run
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import views, work
@@ -117,7 +117,7 @@ def _read(ctx: Context, plan: Plan, facts: StoreSnapshot, target: str | None) ->
     commits = runs.commits_of(states, wishes(tx, branch)) + list(_under_way(plan, facts, states, names))
     order = {name: place for place, name in enumerate(facts.desired.order)}
     every = [run for run in runs.runs(commits, order) if target is None or run.datasets & datasets]
-    visible_runs = [_visible_part(ctx, run) for run in every if _sees_start(ctx, run)]
+    visible_runs = [_visible_part(ctx, run) for run in every if sees_start(ctx.principal, run)]
     past = _past(ctx, facts, states, [run for run in visible_runs if run.commits], plan.decisions)
     return past, [run for run in visible_runs if run.commits]
 
@@ -128,10 +128,11 @@ def reach(desired: Desired, names: Iterable[str]) -> frozenset[str]:
     return frozenset(below | desired.graph.upstream(below))
 
 
-def _sees_start(ctx: Context, run: Run) -> bool:
-    """What its id and its reason name."""
-    is_of_seen = run.revision is None or may_see_part(ctx.principal, run.revision[0])
-    return is_of_seen and (not run.commits or ctx.sees(run.commits[0].dataset))
+def sees_start(principal: Principal, run: Run) -> bool:
+    """Whether the principal sees what the id and the reason of a run name."""
+    is_of_seen = run.revision is None or may_see_part(principal, run.revision[0])
+    names = {name for first in run.commits[:1] for name in (first.dataset, first.maker)}
+    return is_of_seen and all(may(principal, "view", dataset=name) for name in names)
 
 
 def _visible_part(ctx: Context, run: Run) -> Run:

@@ -12,6 +12,7 @@ from controlplane.core.errors import PlanMoved
 from controlplane.core.model.answers import DatasetBasis, PlanBasis, PlanItem
 from controlplane.core.model.revisions import Revision
 from controlplane.core.plan import Plan
+from controlplane.operations.context import Context
 from controlplane.operations.inspect import views
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from dataplane.contract.encoding import digest
@@ -21,6 +22,7 @@ NOTHING = "nothing"
 
 
 def of_plan(
+    ctx: Context,
     plan: Plan,
     facts: StoreSnapshot,
     live: Mapping[str, Revision],
@@ -28,8 +30,10 @@ def of_plan(
     texts: Sequence[Mapping[str, object]] = (),
     looked: str = "",
 ) -> PlanBasis:
-    """`live`: revisions as they are stored. `flows`: whose plan it is; none stands for all. `texts`: the blueprints
-    that it is about, if they are not those that are stored. `looked`: the id under which its sources were listed."""
+    """As far as the actor sees it. `live`: revisions as they are stored. `flows`: whose plan it is; none stands for
+    all. `texts`: the blueprints that it is about, if they are not those that are stored. `looked`: the id under which
+    its sources were listed."""
+    plan = ctx.visible(plan)
     datasets = [decision.dataset for decision in plan.decisions]
     names = sorted({*flows, *(dataset.partition(".")[0] for dataset in datasets)})
     return {
@@ -38,7 +42,7 @@ def of_plan(
         "revisions": {name: live[name].number if name in live else 0 for name in names},
         "sources": {d: _listing_root(facts, node) for d in datasets if (node := facts.desired.nodes[d]).is_source},
         "datasets": {d: _dataset(facts, d) for d in datasets if facts.desired.nodes[d].has_rows},
-        "work": _work(views.items(plan.items, facts)),
+        "work": _work(views.items(ctx, plan.items, facts)),
         "looked": looked,
     }
 

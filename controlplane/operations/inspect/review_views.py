@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from controlplane.core.model.answers import ColumnsChange, ComponentChange, PlanBreak, RetypedColumn
 from controlplane.core.review import Break, Change, ColumnChanges, Retyped
+from controlplane.operations.context import Context
 
 
-def change(reviewed: Change) -> ComponentChange:
+def change(ctx: Context, reviewed: Change) -> ComponentChange:
     return {
         "component": reviewed.dataset,
         "kind": reviewed.kind,
@@ -17,7 +18,7 @@ def change(reviewed: Change) -> ComponentChange:
         "columns": _columns(reviewed.columns),
         "schema_from": reviewed.origin,
         "schema_unknown": reviewed.why_unknown or None,
-        "breaks": [_broken(broken) for broken in reviewed.breaks],
+        "breaks": [_broken(broken) for broken in reviewed.breaks if ctx.sees(broken.by) and ctx.sees(broken.component)],
     }
 
 

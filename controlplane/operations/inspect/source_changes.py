@@ -38,18 +38,19 @@ class _Difference:
 NONE = _Difference({"added": 0, "changed": 0, "removed": 0}, ())
 
 
-def of_plan(plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str] = ALL_SEEN) -> list[SourceChange]:
-    """How the sources of a plan differ from the inputs of their datasets."""
-    nodes = [n for d in plan.decisions if (n := facts.desired.nodes[d.dataset]).is_source and not n.output]
+def of_plan(ctx: Context, plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str] = ALL_SEEN) -> list[SourceChange]:
+    """How the visible sources of a plan differ from the inputs of their datasets."""
+    nodes = [n for d in ctx.visible(plan).decisions if (n := facts.desired.nodes[d.dataset]).is_source and not n.output]
     roots = {n.dataset: _consumed(facts, n) for n in nodes}
     return _source_changes(facts.tx, facts.nodes, nodes, roots, unseen, facts.looked)
 
 
 def of_requests(ctx: Context, requests: ListingRequests, unseen: Mapping[str, str] = ALL_SEEN) -> list[SourceChange]:
-    """How sources that were just listed differ from their listings before."""
-    roots = {node.dataset: _root(requests.before.get(node.listing)) for node in requests.nodes}
+    """How visible sources that were just listed differ from their listings before."""
+    nodes = [node for node in requests.nodes if ctx.sees(node.dataset)]
+    roots = {node.dataset: _root(requests.before.get(node.listing)) for node in nodes}
     with ctx.store.read(ctx.namespace) as tx:
-        return _source_changes(tx, tx.nodes, requests.nodes, roots, unseen)
+        return _source_changes(tx, tx.nodes, nodes, roots, unseen)
 
 
 def as_of(listing: Listing | None) -> str | None:

@@ -39,6 +39,7 @@ from controlplane.core.model.states import State
 from controlplane.core.model.table_paths import table_path
 from controlplane.core.plan import Decision, Item, Plan, Status, worst
 from controlplane.core.review import NOTHING_CHANGED, Review
+from controlplane.operations.context import Context
 from controlplane.operations.inspect import review_views
 from controlplane.operations.planning import costs
 from controlplane.operations.planning.snapshot import StoreSnapshot
@@ -58,10 +59,16 @@ def when(at: float | None) -> str | None:
 
 
 def plan(
-    branch: str, plan: Plan, facts: StoreSnapshot, sources: list[SourceChange], edit: Review = NOTHING_CHANGED
+    ctx: Context,
+    branch: str,
+    plan: Plan,
+    facts: StoreSnapshot,
+    sources: list[SourceChange],
+    edit: Review = NOTHING_CHANGED,
 ) -> PlanAnswer:
-    """With the changes of the edit, for a plan of one."""
-    changes = [review_views.change(shown_item) for shown_item in edit.changes]
+    """As far as the actor sees it. With the changes of the edit, for a plan of one."""
+    plan = ctx.visible(plan)
+    changes = [review_views.change(ctx, change) for change in edit.changes if ctx.sees(change.dataset)]
     work = tuple(item for decision in plan.decisions for item in _work(decision))
     past_costs = costs.past_costs_of(facts, work)
     shown: PlanAnswer = {
@@ -73,7 +80,7 @@ def plan(
         "possible": sum(i.tasks for i in work if not i.certain),
         "items": [
             {**shown_item, "cost": costs.of_item(item, past_costs)}
-            for item, shown_item in zip(work, items(work, facts), strict=True)
+            for item, shown_item in zip(work, items(ctx, work, facts), strict=True)
         ],
         "cost": costs.total(costs.of_item(item, past_costs) for item in work),
         "changes": changes,
@@ -126,17 +133,17 @@ def problem(problem: Problem) -> ProblemDetail:
     }
 
 
-def items(items: Iterable[Item], facts: StoreSnapshot) -> list[PlanItem]:
+def items(ctx: Context, items: Iterable[Item], facts: StoreSnapshot) -> list[PlanItem]:
     """Many are about the same partitions, which are read once."""
     first: dict[object, list[str]] = {}
     for i in items:
         if i.keys.name not in first:
             first[i.keys.name] = list(islice(i.keys.read(facts.nodes), SHOWN_KEYS))
-    return [_item(i, first[i.keys.name], facts) for i in items]
+    return [_item(ctx, i, first[i.keys.name], facts) for i in items]
 
 
-def _item(item: Item, partitions: list[str], facts: StoreSnapshot) -> PlanItem:
-    first = item.because[0] if item.because else None
+def _item(ctx: Context, item: Item, partitions: list[str], facts: StoreSnapshot) -> PlanItem:
+    first = next((because for because in item.because if ctx.sees(because.dataset)), None)
     return {
         "dataset": item.dataset,
         "action": item.action,
@@ -147,16 +154,16 @@ def _item(item: Item, partitions: list[str], facts: StoreSnapshot) -> PlanItem:
         "count": item.count,
         "partitions": partitions,
         "bytes": item.size_bytes,
-        "modes": modes(facts.desired.nodes[item.dataset]),
+        "modes": modes(ctx, facts.desired.nodes[item.dataset]),
         "because": None
         if first is None
         else {"dataset": first.dataset, "from": _hex(first.before), "to": _hex(first.after)},
     }
 
 
-def modes(node: Node) -> dict[str, InputMode]:
-    """How a transform reads each input, and its own output where it is a fold."""
-    by_input = {slot.name: _mode(slot) for slot in node.slots}
+def modes(ctx: Context, node: Node) -> dict[str, InputMode]:
+    """How a transform reads each visible input, and its own output where it is a fold."""
+    by_input = {slot.name: _mode(slot) for slot in node.slots if ctx.sees(slot.dataset)}
     if node.fold:
         by_input[node.fold.name] = {"mode": fold.MODE, "reason": fold.REASON}
     return by_input

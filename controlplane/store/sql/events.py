@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 from sqlalchemy import delete, func, select
@@ -10,7 +10,6 @@ from sqlalchemy import delete, func, select
 from controlplane.core.model.driver_ends import EXPECTED
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import CLAIMED, Event
-from controlplane.store.rules import is_of_flows
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import OpenTransaction, Part
 from controlplane.store.sql.row_records import Record, dump
@@ -65,14 +64,14 @@ class SqlEvents(Part):
         told = self._select(db.events, kind=kind, branch=branch).where(event.at > since)
         return tuple(map(_EVENTS.from_row, self._rows(told.order_by(event.id))))
 
-    def count(self, branch: str, after: int, flows: Collection[str] | None = None) -> dict[str, int]:
+    def count(self, branch: str, after: int, among: Callable[[str], bool] | None = None) -> dict[str, int]:
         self._write_events()
         newer = self._events_in(db.events, branch) & (db.events.c.id > after)
-        groups = (db.events.c.kind,) if flows is None else (db.events.c.kind, db.events.c.dataset)
+        groups = (db.events.c.kind,) if among is None else (db.events.c.kind, db.events.c.dataset)
         rows = self._rows(select(*groups, func.sum(db.events.c.n).label("total")).where(newer).group_by(*groups))
         sums: dict[str, int] = {}
         for row in rows:
-            if flows is None or is_of_flows(row.dataset, flows):
+            if among is None or not row.dataset or among(row.dataset):
                 sums[row.kind] = sums.get(row.kind, 0) + int(row.total)
         return sums
 

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition, StoredPlanListing
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Trace
-from controlplane.store.rules import NODE_FRESH_S, firsts, is_of_flows
+from controlplane.store.rules import NODE_FRESH_S, firsts
 from dataplane.contract.identity import Content
 from dataplane.contract.schemas import Schema
 from tests.property.memory_store.branches import MemoryBranches
@@ -387,11 +387,11 @@ class FlatTx(
     def last_event(self) -> int:
         return self._space.counters.get("events", 0)
 
-    def count_events(self, branch: str, after: int, flows: Collection[str] | None = None) -> dict[str, int]:
+    def count_events(self, branch: str, after: int, among: Callable[[str], bool] | None = None) -> dict[str, int]:
         sums: dict[str, int] = {}
         for event in self._space.events.values():
             is_newer = event.id > after and event.branch in (NO_BRANCH, branch)
-            if is_newer and is_of_flows(event.dataset, flows):
+            if is_newer and (among is None or not event.dataset or among(event.dataset)):
                 sums[event.kind] = sums.get(event.kind, 0) + event.n
         return sums
 

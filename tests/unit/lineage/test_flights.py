@@ -76,12 +76,12 @@ GOLDENS = [
 
 @pytest.mark.parametrize(("dataset", "column", "golden"), GOLDENS)
 def test_where_a_column_comes_from(lineages: Lineages, dataset: str, column: str, golden: set[str]) -> None:
-    assert read_columns(columns.upstream(lineages, f"flights.{dataset}", [column], MOST)) == golden
+    assert read_columns(columns.upstream(lineages, f"flights.{dataset}", [column], Links(MOST))) == golden
 
 
 def test_what_depends_on_a_column(lineages: Lineages) -> None:
     readers = list(lineages.desired.order)
-    found = columns.downstream(lineages, readers, "flights.weather", ["precip"], MOST)
+    found = columns.downstream(lineages, readers, "flights.weather", ["precip"], Links(MOST))
     of_sql = {name for name, one in ((d, lineages.of(d)) for d in found.datasets) if one.by == "sqlglot"}
     links = {(link.dataset, link.column) for link in found.links if link.dataset in of_sql}
     assert {("flights.weather_hours", "rain"), ("flights.delays", "rain"), ("flights.daily", "in_rain")} <= links
@@ -103,6 +103,6 @@ def test_every_column_of_sql_is_told_exactly(lineages: Lineages) -> None:
 
 
 def test_what_is_left_out_is_counted(lineages: Lineages) -> None:
-    whole = columns.upstream(lineages, "flights.delays", ["late"], MOST)
-    some = columns.upstream(lineages, "flights.delays", ["late"], 2)
+    whole = columns.upstream(lineages, "flights.delays", ["late"], Links(MOST))
+    some = columns.upstream(lineages, "flights.delays", ["late"], Links(2))
     assert (len(some.links), some.more) == (2, len(whole.links) - 2)
