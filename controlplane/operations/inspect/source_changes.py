@@ -48,7 +48,7 @@ def of_plan(plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str] = ALL_SE
 def of_requests(ctx: Context, requests: ListingRequests, unseen: Mapping[str, str] = ALL_SEEN) -> list[SourceChange]:
     """How sources that were just listed differ from their listings before."""
     roots = {node.dataset: _root(requests.before.get(node.listing)) for node in requests.nodes}
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         return _source_changes(tx, tx.nodes, requests.nodes, roots, unseen)
 
 
