@@ -233,7 +233,7 @@ def _reads_of(name: str, text: NodeText, desired: Desired) -> Iterator[Problem]:
         at = places.get(own_datasets[0], component.place)
         message = f"{flow}.{component.name} reads {' and '.join(own_datasets)}"
         hint = f"delete these first: the component {component.name}, or the dataflow {flow}"
-        yield Problem(at.file, at.line, at.column, "still-read", message, hint)
+        yield at.problem("still-read", message, hint)
 
 
 def delete(ctx: Context, branch: str, name: str, expected: int | None = None) -> DeleteAnswer:
