@@ -99,7 +99,7 @@ class Call:
             return of_error(error, self.request)
 
     def _earlier(self, key: str, body: bytes) -> Response | None:
-        with self.services.store.read(self.context.namespace) as tx:
+        with self.context.read() as tx:
             answer = tx.audit.answer(key)
         if answer is None:
             return None
@@ -112,7 +112,7 @@ class Call:
         headers = {k: v for k, v in response.headers.items() if k in ("content-type", "etag")}
         record = json.dumps({"content": bytes(response.body).decode(), "headers": headers})
         try:
-            with self.services.store.begin(self.context.namespace) as tx:
+            with self.context.begin() as tx:
                 tx.audit.put_answer(access.Answer(key=key, body=body, status=response.status_code, response=record))
         except IdempotencyConflict:  # another replica was faster
             return self._earlier(key, body) or response

@@ -137,7 +137,7 @@ class Feed:
         return b"".join(map(_text, events)), events[-1]["id"] if events else after
 
     def _last(self) -> int:
-        with self._services.store.read(self._context.namespace) as tx:
+        with self._context.read() as tx:
             return tx.events.last()
 
     # --- the reader

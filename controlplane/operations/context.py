@@ -13,7 +13,7 @@ from controlplane.core.rights import EVERYTHING, Principal, may
 from controlplane.operations.failing_units import FailingUnits
 from controlplane.operations.planning.branch_view import Planners
 from controlplane.operations.planning.snapshot import StoreSnapshot
-from controlplane.ports.store import Store
+from controlplane.ports.store import Store, Tx
 
 
 def _nobody() -> None:
@@ -44,6 +44,14 @@ class Context:
         None  # over answers that pages are put together of, where the actor must not see all names
     )
     override: bool = False  # an administrator changes a protected branch, which is noted
+
+    def begin(self) -> AbstractContextManager[Tx]:
+        """Open a writing transaction in the namespace."""
+        return self.store.begin(self.namespace)
+
+    def read(self) -> AbstractContextManager[Tx]:
+        """Open a consistent snapshot of the namespace."""
+        return self.store.read(self.namespace)
 
     def sees(self, dataset: str) -> bool:
         """Whether the actor may know of it, as `dataflow.component`."""

@@ -75,7 +75,7 @@ class Problems:
     def add(self, place: Position, code: Code, message: str, hint: str = "") -> None:
         self.noted += 1
         if len(self._problems) < MOST_PROBLEMS:
-            self._problems.append(Problem(place.file, place.line, place.column, code, message, hint))
+            self._problems.append(place.problem(code, message, hint))
         else:
             self._dropped += 1
 

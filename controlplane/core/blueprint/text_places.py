@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from controlplane.core.errors import Problem
+
 ParamValue: TypeAlias = str | int | float | bool | None
 
 
@@ -15,6 +17,10 @@ class Position:
     file: str
     line: int
     column: int
+
+    def problem(self, code: str, message: str, hint: str = "") -> Problem:
+        """A problem that stands here."""
+        return Problem(self.file, self.line, self.column, code, message, hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ def _compiled(expectation: Expectation, spark: SparkSettings, semantics: int, pr
         condition = sql.predicate(expectation.check)
     except sql.SqlProblem as e:
         at = expectation.text.at(e.line, e.column)
-        problems.append(Problem(at.file, at.line, at.column, e.code, e.message, e.hint))
+        problems.append(at.problem(e.code, e.message, e.hint))
         return None
     return Check(expectation, digest("condition/1", condition=condition.digest, **common), condition)
 
@@ -91,7 +91,7 @@ def not_quarantined(checks: Iterable[Check]) -> Iterator[Problem]:
     for check in checks:
         if check.quarantines:
             at = check.of.place
-            yield Problem(at.file, at.line, at.column, "not-supported", message, hint)
+            yield at.problem("not-supported", message, hint)
 
 
 def quarantine_logic(logic: bytes) -> bytes:

@@ -136,7 +136,7 @@ class Look:
     def _unknown(self, word: str, place: Position) -> Problem:
         there = ", ".join(self.names[:_MOST_NAMED]) + (", ..." if len(self.names) > _MOST_NAMED else "")
         hint = did_you_mean(word, self.names) or f"there is {there}"
-        return _problem(place, "unknown-column", f"there is no column {word[:40]!r}", hint)
+        return place.problem("unknown-column", f"there is no column {word[:40]!r}", hint)
 
 
 def _twice(node: Transform, tables: Columns) -> Iterator[Problem]:
@@ -156,7 +156,7 @@ def _twice(node: Transform, tables: Columns) -> Iterator[Problem]:
         reported.add(name)
         place = node.body.text.at(column.line, column.column)
         hint = "give it another name" if column.is_written else "name the columns that you want, in place of *"
-        yield _problem(place, "duplicate-column", f"the output has two columns called {column.name[:40]!r}", hint)
+        yield place.problem("duplicate-column", f"the output has two columns called {column.name[:40]!r}", hint)
 
 
 def _untaken(node: Transform) -> Iterator[Problem]:
@@ -170,8 +170,4 @@ def _untaken(node: Transform) -> Iterator[Problem]:
             remedy = (
                 did_you_mean(hint.name, free) or f"add it: def {node.body.entrypoint}({hint.name}, ...), or remove it"
             )
-            yield _problem(hint.place, "unused-input", message, remedy)
-
-
-def _problem(at: Position, code: str, message: str, hint: str) -> Problem:
-    return Problem(at.file, at.line, at.column, code, message, hint)
+            yield hint.place.problem("unused-input", message, remedy)

@@ -249,4 +249,4 @@ class _Step:
             self._refuse("invalid-value", fault, "for example UTC, Europe/Berlin or +02:00")
 
     def _refuse(self, code: str, message: str, hint: str) -> None:
-        self.problems.append(modes.problem_at(self.named.component.place, code, message, hint))
+        self.problems.append(self.named.component.place.problem(code, message, hint))

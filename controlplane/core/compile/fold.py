@@ -11,7 +11,6 @@ from typing import Final
 
 from controlplane.core.blueprint import Component, PythonTransform, SqlTransform
 from controlplane.core.blueprint.model import Previous
-from controlplane.core.blueprint.text_places import Position
 from controlplane.core.errors import Problem
 from controlplane.core.schema.schemas import InvalidSchema, parse_ddl
 from dataplane.contract.identity import schema_id
@@ -55,7 +54,7 @@ def fold(
     try:
         previous_fold = Fold(previous.name, parse_ddl(previous.schema))
     except InvalidSchema as e:
-        problems.append(_problem(previous.schema_place, e.code, str(e), "for example: day STRING, total BIGINT"))
+        problems.append(previous.schema_place.problem(e.code, str(e), "for example: day STRING, total BIGINT"))
     return previous_fold, problems
 
 
@@ -63,19 +62,15 @@ def _problems(
     component: Component, previous: Previous, modes: Sequence[tuple[str, str]], read: Iterable[str] | None
 ) -> Iterator[Problem]:
     if read is not None and previous.name not in read:
-        yield _problem(previous.place, "unused-input", f"the SQL does not read {previous.name!r}", "remove it")
+        yield previous.place.problem("unused-input", f"the SQL does not read {previous.name!r}", "remove it")
     for name, _ in (m for m in modes if m[1] == "by"):
         message, hint = f"{name} is read `by` a key in a fold", "read it `each` or `all`"
-        yield _problem(previous.place, "not-supported", message, hint)
+        yield previous.place.problem("not-supported", message, hint)
     if not any(mode in ("each", "by") for _, mode in modes):
         how = ", ".join(f"{name} is read `{mode}`" for name, mode in modes) or "there are no others"
         message = f"no input says which partitions there are: {how}"
         hint = f"declare one: inputs: {{{previous.name}: previous, {modes[0][0] if modes else 'events'}: each}}"
-        yield _problem(previous.place, "missing-input", message, hint)
+        yield previous.place.problem("missing-input", message, hint)
     for expectation in (e for e in component.expect if e.on_fail == "quarantine"):
         hint = "on_fail: drop, or quarantine the rows of what it reads"
-        yield _problem(expectation.place, "not-supported", "a fold cannot keep rows that it takes out", hint)
-
-
-def _problem(at: Position, code: str, message: str, hint: str) -> Problem:
-    return Problem(at.file, at.line, at.column, code, message, hint)
+        yield expectation.place.problem("not-supported", "a fold cannot keep rows that it takes out", hint)

@@ -173,7 +173,7 @@ def _folded(
 
 def _unread(place: Position, name: str, read: Iterable[str]) -> Problem:
     hint = did_you_mean(name, read) or "remove it"
-    return problem_at(place, "unused-input", f"the SQL does not read {name!r}", hint)
+    return place.problem("unused-input", f"the SQL does not read {name!r}", hint)
 
 
 def _unset(component: Component, body: SqlTransform, query: sql.Query) -> Iterator[Problem]:
@@ -181,7 +181,7 @@ def _unset(component: Component, body: SqlTransform, query: sql.Query) -> Iterat
     for name in sorted(query.parameters - dict(body.params).keys()):
         hint = did_you_mean(name, dict(body.params)) or f"add it below params of {component.name}"
         place = body.text.at(*query.parameter_place(name))
-        yield problem_at(place, "missing-parameter", f"the SQL uses :{name}, and params has no such name", hint)
+        yield place.problem("missing-parameter", f"the SQL uses :{name}, and params has no such name", hint)
 
 
 def _unnamed(component: Component, body: PythonTransform, bundle: code.Bundle) -> Iterator[Problem]:
@@ -190,9 +190,7 @@ def _unnamed(component: Component, body: PythonTransform, bundle: code.Bundle) -
     for name, place in zip(bundle.arguments, bundle.places, strict=True):
         if name not in available:
             hint = _argument_hint(name, body)
-            yield problem_at(
-                body.text.at(*place), "missing-input", f"the function takes {name!r}, which is no input", hint
-            )
+            yield body.text.at(*place).problem("missing-input", f"the function takes {name!r}, which is no input", hint)
 
 
 def _argument_hint(name: str, body: PythonTransform) -> str:
@@ -210,14 +208,10 @@ def _conflicts(
     place = next((declared[name] for name in modes.values() if name in declared), component.place)
     if "by" in modes and not body.partition_by and body.previous is None:
         message = f"{modes['by']} is read `by` a key, and no key is given"
-        yield problem_at(place, "missing-key", message, "name the columns of the key: partition_by: [...]")
+        yield place.problem("missing-key", message, "name the columns of the key: partition_by: [...]")
     if "by" in modes and "each" in modes:
         message = f"{modes['each']} is read `each`, and {modes['by']} `by` a key"
-        yield problem_at(place, "conflicting-keys", message, "read one of them `all`, or both `by` the key")
+        yield place.problem("conflicting-keys", message, "read one of them `all`, or both `by` the key")
     if body.partition_by and "each" in modes and "by" not in modes:
         message = f"{modes['each']} is read `each`: its partitions are those of the output"
-        yield problem_at(place, "conflicting-keys", message, "read it `by` the key or `all`, or remove partition_by")
-
-
-def problem_at(place: Position, code: str, message: str, hint: str = "") -> Problem:
-    return Problem(place.file, place.line, place.column, code, message, hint)
+        yield place.problem("conflicting-keys", message, "read it `by` the key or `all`, or remove partition_by")

@@ -58,7 +58,7 @@ def _located(component: Component, problem: Problem) -> Problem:
         )
     if isinstance(body, SqlTransform | PythonTransform):
         place = body.text.at(problem.line, problem.column)
-    placed = Problem(place.file, place.line, place.column, problem.code, problem.message, problem.hint)
+    placed = place.problem(problem.code, problem.message, problem.hint)
     return of_use(component, placed)
 
 

@@ -49,8 +49,8 @@ def _of_given(node: Transform, input_rows: Given, nodes: Mapping[str, Node]) -> 
     if name is None:
         names = input_names(node)
         hint = did_you_mean(input_rows.name, names) or f"its inputs are {', '.join(names) or 'none'}"
-        yield _problem(
-            input_rows.place, "unknown-key", f"{node.component.name} has no input {shown(input_rows.name)}", hint
+        yield input_rows.place.problem(
+            "unknown-key", f"{node.component.name} has no input {shown(input_rows.name)}", hint
         )
         return
     try:
@@ -59,9 +59,9 @@ def _of_given(node: Transform, input_rows: Given, nodes: Mapping[str, Node]) -> 
             inferred(input_rows.rows)
             return
     except InvalidSchema as e:
-        yield _problem(input_rows.place, e.code, str(e), "for example: year INT, name STRING")
+        yield input_rows.place.problem(e.code, str(e), "for example: year INT, name STRING")
     except MixedTypes as e:
-        yield _problem(input_rows.place, "wrong-type", str(e), 'for example: {schema: "id INT", rows: [...]}')
+        yield input_rows.place.problem("wrong-type", str(e), 'for example: {schema: "id INT", rows: [...]}')
     else:
         for row in input_rows.rows:
             yield from row_problems(row, schema, input_rows.name, str(node.spark["timezone"]))
@@ -81,9 +81,9 @@ def row_problems(row: ExampleRow, schema: Schema, name: str, timezone: str) -> I
         kind = types.get(cell.column)
         if kind is None:
             hint = did_you_mean(cell.column, types) or f"its columns are {', '.join(types)}"
-            yield _problem(cell.place, "unknown-key", f"{name} has no column {shown(cell.column)}", hint)
+            yield cell.place.problem("unknown-key", f"{name} has no column {shown(cell.column)}", hint)
         elif fault := _fault(kind, cell.value, timezone):
-            yield _problem(cell.place, "wrong-type", f"{cell.column}: {fault}", "")
+            yield cell.place.problem("wrong-type", f"{cell.column}: {fault}", "")
 
 
 def _fault(kind: Type, value: object, timezone: str) -> str:
@@ -100,7 +100,7 @@ def _of_params(node: Transform, test: Example) -> Iterator[Problem]:
         if name not in names:
             hint = did_you_mean(name, names) or f"its parameters are {', '.join(names) or 'none'}"
             message = f"{node.component.name} has no parameter {shown(name)}"
-            yield _problem(test.params_place, "unknown-key", message, hint)
+            yield test.params_place.problem("unknown-key", message, hint)
 
 
 def _of_check(expect: ExpectedCheck, look: Look | None) -> Iterator[Problem]:
@@ -108,7 +108,7 @@ def _of_check(expect: ExpectedCheck, look: Look | None) -> Iterator[Problem]:
     try:
         condition = sql.predicate(expect.text)
     except sql.SqlProblem as e:
-        yield _problem(expect.place.at(e.line, e.column), e.code, e.message, e.hint)
+        yield expect.place.at(e.line, e.column).problem(e.code, e.message, e.hint)
         return
     if look is not None:
         yield from look.at_condition(condition, expect.place)
@@ -121,7 +121,3 @@ def _of_expected(rows: Iterable[ExampleRow], look: Look) -> Iterator[Problem]:
         for cell in row.cells:
             first.setdefault(cell.column, cell.place)
     yield from look.at_names(tuple(first), tuple(first.values()))
-
-
-def _problem(at: Position, code: str, message: str, hint: str) -> Problem:
-    return Problem(at.file, at.line, at.column, code, message, hint)

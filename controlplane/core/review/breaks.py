@@ -12,7 +12,6 @@ from controlplane.core.blueprint import Position, SqlTransform
 from controlplane.core.compile.checks import Check
 from controlplane.core.compile.nodes import Node, Sink, Slot, Source, Transform
 from controlplane.core.compile.places import place_of_error
-from controlplane.core.errors import Problem
 from controlplane.core.plan.transform.key_index import output_error
 from controlplane.core.review.columns import as_ddl, fold
 from controlplane.core.review.schemas import Schemas, first_line
@@ -221,5 +220,5 @@ def _hint(by: str, node: Node) -> str:
 
 
 def _break(by: str, node: Node, what: BreakKind, place: Position, message: str, hint: str) -> Break:
-    problem = Problem(place.file, place.line, place.column, CODES[what], message, hint)
+    problem = place.problem(CODES[what], message, hint)
     return Break(by, node.dataset, what, problem)

@@ -32,7 +32,7 @@ def ask(ctx: Context, branch: str, dataflow: str | None) -> list[Trial]:
     """Queue a message to each channel of a dataflow and of the installation; without a name, of all dataflows."""
     request = uuid.uuid4().hex
     trials: list[Trial] = []
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         if dataflow is not None and dataflow not in nodes.texts:
             raise NotFound(f"there is no dataflow {dataflow} in branch {branch}")
@@ -61,13 +61,13 @@ def _message(branch: str, flow: str, key: bytes, now: float) -> AlertMessage:
 
 def answers(ctx: Context, trials: list[Trial]) -> Mapping[bytes, TaskError | None]:
     """By key, of those that were answered."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         memos = tx.traces.memos([trial.key for trial in trials])
     return {key: sending.answer_in(memo) for key, memo in memos.items()}
 
 
 def forget(ctx: Context, branch: str, trials: list[Trial]) -> None:
     """Drop the demands and the answers, which have no reader left."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         for trial in trials:
             sending.forget(tx, branch, trial.dataflow, trial.key)

@@ -31,7 +31,7 @@ class Watch:
         news, flows, events = self._look()
         if not (news.kept or news.forgotten or news.told or self._is_sending):
             return False
-        with self._ctx.store.begin(self._ctx.namespace) as tx:
+        with self._ctx.begin() as tx:
             outbox.record(tx, self._branch, news)
             tx.events.put(events)
             changed = outbox.step(tx, self._branch, flows)

@@ -62,7 +62,7 @@ def apply(
     Raises InvalidBlueprint with every problem, StaleRevision if `expected` is not the (single) dataflow's revision.
     """
     draft_set = DraftSet.of(sources)
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         edit = edit_of(ctx, tx, branch, draft_set, is_look=dry_run)
         if dry_run:
             _check_expected(edit, expected)
@@ -74,7 +74,7 @@ def apply(
             planned = edit.answer(ctx, plan, facts, unseen, unanswered)
             planned["plan"]["basis"] = edit.basis(ctx, edit.flows, plan, facts, looked)
             return planned
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         branches.require_editable(ctx, tx, branch)
         if tx.blueprints.revisions(branch) != edit.live:  # a concurrent apply came first
             edit = edit_of(ctx, tx, branch, draft_set)
@@ -98,9 +98,9 @@ def carry_out(ctx: Context, branch: str, sources: Sequence[Source], planned: Pla
     """Store the blueprints of a plan if its basis still holds, so that exactly the planned work runs. A plan of stored
     blueprints stores nothing. Raises PlanMoved, and as `apply`."""
     draft_set = DraftSet.of(sources)
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         edit_of(ctx, tx, branch, draft_set)  # compiled here, the transaction that writes need not
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         branches.require_editable(ctx, tx, branch)
         edit = edit_of(ctx, tx, branch, draft_set)
         flows = edit.flows or planned["dataflows"]
@@ -115,14 +115,14 @@ def carry_out(ctx: Context, branch: str, sources: Sequence[Source], planned: Pla
 
 def preview(ctx: Context, branch: str, sources: Sequence[Source]) -> Edit:
     """The edit that these texts would be. Raises InvalidBlueprint."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         return edit_of(ctx, tx, branch, DraftSet.of(sources), is_look=True)
 
 
 def questions(ctx: Context, branch: str, sources: Sequence[Source], looked: str = "") -> tuple[AnalyseRequest, ...]:
     """Column analyses that an edit needs from Spark, as far as the columns of its inputs are known: answers lead to
     further questions. Raises InvalidBlueprint."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         return edit_of(ctx, tx, branch, DraftSet.of(sources), is_look=True).analyses(tx, looked)
 
 
@@ -181,7 +181,7 @@ def _store(ctx: Context, tx: Tx, revision: Revision, before: Revision | None, ac
 
 def dataflows(ctx: Context, branch: str) -> list[DataflowEntry]:
     """Declared dataflows of which the actor sees a part, with the components that it sees."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         revisions = sorted(tx.blueprints.revisions(branch).items())
     visible = [revision for name, revision in revisions if may_see_part(ctx.principal, name)]
     return [{**_summary(revision), "components": _components(ctx, revision)} for revision in visible]
@@ -204,7 +204,7 @@ def _summary(revision: Revision) -> DataflowEntry:
 
 def dataflow(ctx: Context, branch: str, name: str) -> DataflowAnswer:
     """One declared dataflow with its text. Raises NotFound."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         revision = tx.blueprints.revisions(branch, [name]).get(name)
     if revision is None:
         raise NotFound(f"there is no dataflow {name} in branch {branch}")
@@ -241,12 +241,12 @@ def _reads_of(name: str, text: NodeText, desired: Desired) -> Iterator[Problem]:
         at = places.get(own_datasets[0], component.place)
         message = f"{flow}.{component.name} reads {' and '.join(own_datasets)}"
         hint = f"delete these first: the component {component.name}, or the dataflow {flow}"
-        yield Problem(at.file, at.line, at.column, "still-read", message, hint)
+        yield at.problem("still-read", message, hint)
 
 
 def delete(ctx: Context, branch: str, name: str, expected: int | None = None) -> DeleteAnswer:
     """End a dataflow's demand and pointers; data stays. Refused while others read its datasets."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         branches.require_editable(ctx, tx, branch)
         live = tx.blueprints.revisions(branch)
         if name not in live:

@@ -41,7 +41,7 @@ def create(
     by component. `pinned`: it sees main as it is now, whatever comes there later; so does each branch of a pinned one.
     `publish`: datasets of its own also become Delta tables, which go with it.
     Raises BranchExists, BadRedirect, and NotFound for the source."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         if name == MAIN:
             raise BranchExists(name)
         if source != MAIN:
@@ -78,14 +78,14 @@ def _redirects(ctx: Context, tx: Tx, branch: Branch, requested: Mapping[str, str
 
 def listing(ctx: Context) -> BranchesAnswer:
     """All that the actor sees beside main, in order of their names."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         visible = [b for name, b in sorted(tx.branches.all().items()) if may(ctx.principal, "view", branch=name)]
         return {"items": [_shown(ctx, tx, branch) for branch in visible], "next": None}
 
 
 def names(ctx: Context) -> list[str]:
     """The names of all branches, main first."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         return [MAIN, *sorted(tx.branches.all())]
 
 
@@ -96,13 +96,13 @@ def own_datasets(tx: Tx, name: str) -> frozenset[str] | None:
 
 def branch_named(ctx: Context, name: str) -> BranchAnswer:
     """A branch, or main, which always exists. Raises NotFound."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         return _shown(ctx, tx, _main(tx) if name == MAIN else _one(tx, name))
 
 
 def protect(ctx: Context, name: str, *, protected: bool) -> BranchAnswer:
     """Whether a branch, or main, changes by merges alone. Raises NotFound."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         before = _main(tx) if name == MAIN else _one(tx, name)
         after = replace(before, protected=protected)
         tx.branches.put(after)
@@ -112,7 +112,7 @@ def protect(ctx: Context, name: str, *, protected: bool) -> BranchAnswer:
 
 def update(ctx: Context, name: str) -> BranchAnswer:
     """Have a pinned branch see main as it is now. Raises NotFound, and BranchFollows."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         branch = _one(tx, name)
         if not branch.pinned:
             raise BranchFollows(name)
@@ -139,7 +139,7 @@ def _text(revision: Revision | None) -> object:
 
 def delete(ctx: Context, name: str) -> DropBranchAnswer:
     """End a branch, its demands and all of its own pointers. Raises NotFound, and BranchProtected."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         if _one(tx, name).protected:
             _override(ctx, tx, name)
         _drop(ctx, tx, name, "branch.delete")

@@ -33,7 +33,7 @@ def begin(store: Store, token: Token) -> str:
 
 def link(ctx: Context, token: Token) -> tuple[str, float]:
     """The text that opens a session of this token once, within five minutes, and when it ends. The audit says who."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         text = _put(tx, token, "link", LINK_S)
         expires = tx.now() + LINK_S
         after = {"name": token.name, "expires": expires}

@@ -24,7 +24,7 @@ def ask(ctx: Context, sources: Sequence[drafts.Source]) -> dict[str, bytes]:
     jobs = _jobs(compile_edit.compile_texts(sources).require())
     request = uuid.uuid4().hex
     keys: dict[str, bytes] = {}
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         for dataset, job in jobs.items():
             key = digest("connect/1", request=request, dataset=dataset)
             task = Task(
@@ -39,14 +39,14 @@ def ask(ctx: Context, sources: Sequence[drafts.Source]) -> dict[str, bytes]:
 
 def answers(ctx: Context, keys: Mapping[str, bytes]) -> dict[str, ConnectionFound]:
     """By component, of those that have been answered."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         memos = tx.traces.memos(keys.values())
     return {dataset: connection_in(memos[key]) for dataset, key in keys.items() if key in memos}
 
 
 def forget(ctx: Context, keys: Mapping[str, bytes]) -> None:
     """Drop the demands and the answers, which have no reader left."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         for dataset, key in keys.items():
             tx.queue.drop_demands(BRANCH, _demand(dataset))
             tx.traces.forget_memos([key])

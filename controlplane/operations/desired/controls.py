@@ -47,7 +47,7 @@ def ask_refresh(
     schema: bool = False,
 ) -> tuple[RefreshAnswer, ListingRequests]:
     """As `refresh`, and also returns the requested listings, for a caller that waits for them."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen = targeted(nodes, target)
         schemas = schema_pins.take_back(tx, branch, nodes, chosen) if schema else []
@@ -83,7 +83,7 @@ def retry(ctx: Context, branch: str, target: str | None, *, among: frozenset[byt
 
     `among`: only of those datasets that still want one of these tasks, and no listings.
     """
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen = targeted(nodes, target)
         everything = {*chosen, *nodes.graph.upstream(chosen)}
@@ -101,7 +101,7 @@ def retry(ctx: Context, branch: str, target: str | None, *, among: frozenset[byt
 def retry_partition(ctx: Context, branch: str, dataset: str, partition: str) -> RetryAnswer:
     """Retry the failed tasks of one partition of a dataset or copy, and nothing upstream of it. An empty name means
     all tasks of a dataset without partitions. Raises NotFound."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         (name,) = targeted(nodes, dataset)
         node = nodes.nodes[name]
@@ -127,7 +127,7 @@ def _require_partition(tx: Tx, branch: str, dataset: str, partition: str) -> Non
 
 def failed(ctx: Context, branch: str, target: str) -> frozenset[bytes]:
     """Keys of the failed tasks that the target or its upstream wants."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen = targeted(nodes, target)
         return frozenset().union(*(_failed(tx, branch, d) for d in {*chosen, *nodes.graph.upstream(chosen)}))
@@ -144,7 +144,7 @@ def _failed_listing(tx: Tx, node: Source) -> bool:
 
 def pause(ctx: Context, branch: str, target: str) -> PauseAnswer:
     """Stop computing the target. Its published data stays readable."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen = {*targeted(nodes, target), *(d for d in nodes.order if target in paused_by(d))}
         before = sorted(tx.blueprints.paused(branch))
@@ -160,7 +160,7 @@ def pause(ctx: Context, branch: str, target: str) -> PauseAnswer:
 def resume(ctx: Context, branch: str, target: str) -> PauseAnswer:
     """Lift the pause of the target and of each dataset in it, and release its rollback holds. The answer names datasets
     that remain paused, and by what: a pause of the dataflow, or `paused: true` in the blueprint."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen, before = targeted(nodes, target), tx.blueprints.paused(branch)
         lifted = {name for name in before if target in (name, name.partition(".")[0])}

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from controlplane.core.blueprint import Draft, draft
-from controlplane.core.errors import Problem
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.revisions import Revision
 
@@ -79,5 +78,5 @@ def _renamed(parsed: Draft, name: str) -> Draft:
 def _second(parsed: Draft, other: str, number: int) -> Draft:
     at = parsed.place
     message = f"dataflow {parsed.dataflow} comes twice in this set, first in {other}"
-    problem = Problem(at.file, at.line, at.column, "duplicate-dataflow", message, "rename one")
+    problem = at.problem("duplicate-dataflow", message, "rename one")
     return replace(_renamed(parsed, f"{parsed.dataflow}#{number}"), problems=(*parsed.problems, problem))

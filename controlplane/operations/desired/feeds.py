@@ -39,7 +39,7 @@ def create(ctx: Context, name: str, dataset: str, columns: str | None = None) ->
     present columns by default. Raises BadFeed, NameTaken, NotFound."""
     if not FEED_NAME.fullmatch(name):
         raise BadFeed(f"{name[:100]!r} is no name of a feed; write lower-case letters, digits and _, such as orders")
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         if tx.feeds.get(name) is not None:
             raise NameTaken(f"there is a feed {name}; choose another name, or delete that one first")
         _require_declared(tx, dataset)
@@ -54,7 +54,7 @@ def create(ctx: Context, name: str, dataset: str, columns: str | None = None) ->
 def change(ctx: Context, name: str, columns: str | None = None) -> FeedEntry:
     """Promise more: the columns that the dataset has now, or these, as DDL. Readers go on, also those that waited
     because it broke the earlier contract. Raises NotFound, and BadFeed where the new contract takes something away."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         feed = _feed_named(tx, name)
         state = state_of(tx, MAIN, feed.dataset)
         contract = state.schema if columns is None else _contract(columns, state.schema, feed.dataset)
@@ -94,10 +94,10 @@ def _contract(text: str, schema: Schema, dataset: str) -> Schema:
 
 def delete(ctx: Context, name: str) -> None:
     """Delete a feed without readers. Raises NotFound, FeedInUse."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         grants = tx.feeds.grants(_feed_named(tx, name).name)
     _require_unread(ctx, name, grants)
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         feed = _feed_named(tx, name)
         granted = [_grant_entry(feed_grant) for feed_grant in tx.feeds.grants(name)]
         tx.feeds.drop(name)
@@ -126,7 +126,7 @@ def _reader_in_words(reader: FeedReader) -> str:
 def grant(ctx: Context, name: str, namespace: str, dataflows: str = "*") -> FeedEntry:
     """Let dataflows of a namespace read a feed. Raises NotFound, BadFeed. The answer does not reveal whether the
     namespace exists."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         _feed_named(tx, name)
         _check_grant(namespace, dataflows)
         feed_grant = FeedGrant(name, namespace, dataflows, ctx.actor, tx.now())
@@ -139,7 +139,7 @@ def grant(ctx: Context, name: str, namespace: str, dataflows: str = "*") -> Feed
 def revoke(ctx: Context, name: str, namespace: str, dataflows: str | None = None) -> FeedEntry:
     """Take grants of a namespace away: that with this pattern, or all of them. Readers keep what they have. Raises
     NotFound."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         _feed_named(tx, name)
         feed_grants = [feed_grant for feed_grant in tx.feeds.grants(name) if feed_grant.namespace == namespace]
         feed_grants = [feed_grant for feed_grant in feed_grants if dataflows in (None, feed_grant.dataflows)]
@@ -163,7 +163,7 @@ def _check_grant(namespace: str, dataflows: str) -> None:
 
 def listing(ctx: Context) -> list[FeedEntry]:
     """All feeds of the namespace, by name."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         offers, granted = [offer(tx, feed) for feed in tx.feeds.all()], tx.feeds.grants()
     grants = {
         feed_offer.feed.name: [grant for grant in granted if grant.feed == feed_offer.feed.name]
@@ -178,7 +178,7 @@ def listing(ctx: Context) -> list[FeedEntry]:
 
 def show(ctx: Context, name: str) -> FeedEntry:
     """Raises NotFound."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         offered, grants = offer(tx, _feed_named(tx, name)), tx.feeds.grants(name)
     return _shown(ctx, offered, grants, readers.of_feed(ctx.store, FeedAddress(ctx.namespace, name), grants))
 

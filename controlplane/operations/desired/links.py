@@ -64,7 +64,7 @@ def create(ctx: Context, maker: Token, new: NewLink) -> Link:
     Raises NotFound, GenerationGone, BadAddress, BadColumns, BadCondition.
     """
     point = addresses.point_of(new.at) if new.at else None
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         schema = state_of(tx, new.branch, new.dataset, point).schema
         columns.chosen(schema, new.columns)
         if new.where is not None:
@@ -141,7 +141,7 @@ def request_of(link: Link) -> tuple[addresses.Point | None, RecordsRequest]:
 
 def revoke(ctx: Context, caller: Token, id: str) -> None:
     """End a link now. Raises NotFound, also for another user's link unless the caller administers."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         link = tx.links.get(id)
         if link is None or not _is_shown(link, caller):
             raise NotFound(f"there is no link {id}; `headgate link list` has them")
@@ -152,7 +152,7 @@ def revoke(ctx: Context, caller: Token, id: str) -> None:
 
 def listing(ctx: Context, caller: Token) -> list[LinkEntry]:
     """The caller's links, or all for an administrator, without their addresses."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         return [entry_of(link, _ended(tx, link)) for link in tx.links.all() if _is_shown(link, caller)]
 
 

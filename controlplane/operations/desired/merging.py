@@ -57,14 +57,14 @@ def merge_branch(
         raise CannotMerge("main is not merged into branches: those that follow it have what it has")
     if source == into:
         raise CannotMerge(f"{source} cannot be merged into itself: name another branch with --into")
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         branches.require_there(tx, source, into)
         brought, edit = _edit(ctx, tx, source, into, take or {})
         if dry_run:
             planned = plan_now(tx, into, edit.flows, namespace=ctx.namespace, proposed=edit.proposed)
             return _answer(ctx, source, into, brought, edit, planned, dry_run=True)
         texts = _texts(tx, source, into)
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         _hold(tx, source, into)
         if _texts(tx, source, into) != texts:  # a concurrent edit of one of them
             brought, edit = _edit(ctx, tx, source, into, take or {})

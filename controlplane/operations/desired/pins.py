@@ -31,7 +31,7 @@ def _problems(tx: Tx, before: Revision | None, revision: Revision, proposed: Des
             place, pin = node.component.place, node.component.pin
             message = f"{node.component.name} has never had the logic {pin[:12]}..."
             hint = "`headgate why` tells the logic that it has"
-            yield Problem(place.file, place.line, place.column, "unknown-pin", message, hint)
+            yield place.problem("unknown-pin", message, hint)
 
 
 def _pins(revision: Revision | None) -> dict[str, str]:

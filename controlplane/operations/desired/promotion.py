@@ -50,7 +50,7 @@ def propose(ctx: Context, branch: str, text: str, dataset: str) -> Proposal:
     for ref in query.references:
         _require_seen(ctx, ref, names[ref.name], flow)
     edited = _renamed(query, names)
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         stored = tx.blueprints.revisions(branch, [flow]).get(flow)
     proposed = new_dataflow(flow, name, edited) if stored is None else with_transform(stored.text, name, edited)
     if proposed is None:
@@ -59,7 +59,7 @@ def propose(ctx: Context, branch: str, text: str, dataset: str) -> Proposal:
     file, files = (f"/{flow}.yaml", {}) if stored is None else (stored.file, dict(stored.files))
     sources = (drafts.Source(file, proposed, files),)
     draft_set = drafts.DraftSet.of(sources)
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         edit = compile_edit.edit_of(ctx, tx, branch, draft_set)
     node = edit.proposed.nodes[dataset]
     assert node.is_transform
@@ -80,7 +80,7 @@ def analysis(ctx: Context, branch: str, proposal: Proposal, unanswered: str) -> 
     """Columns that the transform would have, and the breaks that it would cause, as far as Spark has answered.
     `unanswered`: why answers of Spark are missing."""
     dataset, draft_set = proposal.answer["dataset"], drafts.DraftSet.of(proposal.sources)
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         edit = compile_edit.edit_of(ctx, tx, branch, draft_set, is_look=True)
         columns_after = review.columns_of(tx, branch, edit.before, edit.proposed, dataset, unanswered)
         changes = review.of_edit(tx, branch, edit.before, edit.proposed, unanswered).changes

@@ -52,4 +52,4 @@ def _problems(desired: Desired, left: list[Decision], hint: str) -> Iterator[Pro
         place = desired.nodes[decision.dataset].component.place
         reason = f": {decision.reason}" if decision.reason else ""
         words = f"{decision.dataset} {REASONS[decision.status]}{reason}"
-        yield Problem(place.file, place.line, place.column, "merge-not-ready", words, hint)
+        yield place.problem("merge-not-ready", words, hint)

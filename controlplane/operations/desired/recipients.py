@@ -65,7 +65,7 @@ def create(ctx: Context, new: NewRecipient) -> tuple[str, Token]:
     """A recipient of these shares: the text of its token, which is never seen again, and its record. Raises NotFound,
     and NameTaken where a live one has the name."""
     text = tokens.new_text(ctx.namespace)
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         now = tx.now()
         if any(token.name == new.name and tokens.live(tx, token) for token in _recipients(tx)):
             raise NameTaken(f"a live recipient has the name {new.name}; choose another, or revoke that one")
@@ -87,7 +87,7 @@ def create(ctx: Context, new: NewRecipient) -> tuple[str, Token]:
 
 def revoke(ctx: Context, recipient: str) -> None:
     """End the recipient with this id, or else the live one with this name. Raises NotFound, AmbiguousName."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         token = _recipient_named(tx, recipient)
         tx.access.put_token(replace(token, revoked=True))
         before, after = ({"name": token.name, "revoked": revoked} for revoked in (token.revoked, True))
@@ -96,13 +96,13 @@ def revoke(ctx: Context, recipient: str) -> None:
 
 def listing(ctx: Context) -> list[RecipientEntry]:
     """All recipients by name, without the texts of their tokens."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         recipient_tokens = sorted(_recipients(tx), key=lambda token: (token.name, token.at))
         return [entry_of(tx, token) for token in recipient_tokens]
 
 
 def shown(ctx: Context, token: Token) -> RecipientEntry:
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         return entry_of(tx, token)
 
 

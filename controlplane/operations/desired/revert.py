@@ -20,7 +20,7 @@ def revert(
 ) -> ApplyAnswer:
     """Store the text of revision `to` again, as a new revision; also of a dataflow that was deleted. Components that
     come back have the identities that they had. Raises NotFound, and as `blueprints.apply`."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         revision = revision_of(tx, branch, dataflow, to)
     source = Source(revision.file, revision.text, revision.files)
     return blueprints.apply(ctx, branch, [source], dry_run=dry_run, expected=expected, action="revert")

@@ -22,7 +22,7 @@ SHOWN = 10  # of those that have a role, in the words of a refusal
 
 def create(ctx: Context, name: str, permissions: Sequence[Permission], *, within: TokenScope = EVERYWHERE) -> RoleEntry:
     """A new role. Raises BadScope, and NameTaken where there is one of this name."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         made = _checked(ctx, tx, name, permissions, within)
         if tx.access.role(name) is not None:
             raise NameTaken(f"there is a role {name}; change it, or choose another name")
@@ -34,7 +34,7 @@ def create(ctx: Context, name: str, permissions: Sequence[Permission], *, within
 def change(ctx: Context, name: str, permissions: Sequence[Permission], *, within: TokenScope = EVERYWHERE) -> RoleEntry:
     """Replace the permissions of a role, for all its holders, from now on. Raises NotFound, BadScope, and RoleInUse
     where the new role cannot be combined with a holder's other roles or names."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         before = _role_named(tx, name)
         made = _checked(ctx, tx, name, permissions, within)
         _require_fitting(tx, made)
@@ -45,7 +45,7 @@ def change(ctx: Context, name: str, permissions: Sequence[Permission], *, within
 
 def delete(ctx: Context, name: str) -> None:
     """Raises NotFound, and RoleInUse with those that have it."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         role = _role_named(tx, name)
         if users := _users(tx, name):
             raise RoleInUse(f"role {name} is used by {_listed(users)}; revoke or delete these first")
@@ -55,13 +55,13 @@ def delete(ctx: Context, name: str) -> None:
 
 def listing(ctx: Context) -> list[RoleEntry]:
     """Those that are built in, then the namespace's own by name."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         return [*map(_built_in, ROLES), *(_entry(tx, role) for role in tx.access.roles())]
 
 
 def show(ctx: Context, name: str) -> RoleEntry:
     """Raises NotFound."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         return _built_in(name) if name in ROLES else _entry(tx, _role_named(tx, name))
 
 

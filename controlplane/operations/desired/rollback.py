@@ -61,7 +61,7 @@ def rollback(
 
 
 def _rolled_back(ctx: Context, request: _RollbackRequest, *, force: bool) -> RollbackAnswer:
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         tx.upkeep.collections()  # first: no collection begins before the old roots have a new state
         branches.require_editable(ctx, tx, request.branch)
         nodes = desired(tx, request.branch, namespace=ctx.namespace)

@@ -18,7 +18,7 @@ def begin(ctx: Context, branch: str, sources: Sequence[Source], *, accept_delete
     Tasks that had failed before are reported and not yet retried: the new listings may replace them. Raises as
     `blueprints.apply`, and then nothing was stored.
     """
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         since = tx.events.last()
     revisions = blueprints.apply(ctx, branch, sources)["revisions"]
     for flow in revisions:
@@ -31,6 +31,6 @@ def begin(ctx: Context, branch: str, sources: Sequence[Source], *, accept_delete
 def note(ctx: Context, branch: str, started: RunBegun) -> None:
     """In the audit and the events: who ran what."""
     flows = list(started["revisions"])
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         note_change(ctx, tx, "run", ", ".join(flows), after={"dataflows": flows}, branch=branch)
         tx.events.put([Event("operator.run", flow, 1, {"actor": ctx.actor}, branch=branch) for flow in flows])

@@ -48,7 +48,7 @@ def create(ctx: Context, name: str, read: Sequence[str], *, ttl_s: float | None 
     """A new key for these scopes, as the token whose id is its access key. `parent`: the token that it ends with, and
     reads no more than; empty: none. Raises BadScope, and NameTaken where a live key of the same parent has the name."""
     meant = tuple(dict.fromkeys(f"{_SCOPE}{scopes.parse(text)}" for text in read))
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         now = tx.now()
         if any(key.name == name and _is_live(key, now) for key in _keys(tx, parent)):
             raise NameTaken(f"a live S3 key has the name {name}; choose another, or revoke that one")
@@ -99,7 +99,7 @@ def find(store: Store, access_key: str) -> S3Key | None:
 def revoke(ctx: Context, key: str, *, parent: str | None = None) -> None:
     """End the key with this access key, or else the live one with this name; of those that a token made (None: of all).
     Raises NotFound, AmbiguousName."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         token = _meant(tx, key, parent)
         tx.access.put_token(replace(token, revoked=True))
         before, after = ({"name": token.name, "revoked": revoked} for revoked in (token.revoked, True))
@@ -108,7 +108,7 @@ def revoke(ctx: Context, key: str, *, parent: str | None = None) -> None:
 
 def listing(ctx: Context, *, parent: str | None = None) -> list[S3KeyEntry]:
     """All keys, or those that a token made, without their secrets."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         return [
             {
                 "access_key": key.id,

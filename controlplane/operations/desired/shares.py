@@ -27,7 +27,7 @@ SCOPE = "share:"  # starts the scopes of recipients' tokens; the share's id foll
 def create(ctx: Context, name: str) -> ShareEntry:
     """A share without datasets. Raises NameTaken, BadScope."""
     _check(name, "share")
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         if any(share.name == name for share in tx.shares.all()):
             raise NameTaken(f"there is a share {name}; choose another name, or add datasets to that one")
         share = Share(name, uuid.uuid4().hex, ctx.actor, tx.now())
@@ -38,7 +38,7 @@ def create(ctx: Context, name: str) -> ShareEntry:
 
 def delete(ctx: Context, name: str) -> None:
     """Delete a share: its recipients read nothing from now on. Raises NotFound."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         share = share_named(tx, name)
         before = [_entry(table) for table in tx.shares.tables(share.id)]
         tx.shares.drop(share)
@@ -61,7 +61,7 @@ def add(ctx: Context, name: str, new: NewTable) -> ShareEntry:
     schema, _, table = (new.alias or new.dataset).partition(".")
     _check(schema, "schema")
     _check(table, "table")
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         share = share_named(tx, name)
         state_of(tx, new.branch, new.dataset)
         added = SharedTable(
@@ -78,7 +78,7 @@ def add(ctx: Context, name: str, new: NewTable) -> ShareEntry:
 
 def remove(ctx: Context, name: str, table: str) -> ShareEntry:
     """Take a dataset out, by the name that recipients know, `schema.table`. Raises NotFound."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         share = share_named(tx, name)
         shared = _find(tx, share, table)
         if shared is None:
@@ -90,13 +90,13 @@ def remove(ctx: Context, name: str, table: str) -> ShareEntry:
 
 def listing(ctx: Context) -> list[ShareEntry]:
     """All shares, by name."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         return [_shown(tx, share) for share in tx.shares.all()]
 
 
 def show(ctx: Context, name: str) -> ShareEntry:
     """Raises NotFound."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         return _shown(tx, share_named(tx, name))
 
 

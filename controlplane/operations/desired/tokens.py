@@ -46,7 +46,7 @@ def create(
     NameTaken, and BadScope for a missing role, or for names that it cannot be narrowed to.
     """
     text = new_text(ctx.namespace)
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         rights.check(scopes, within, {role.name: role for role in tx.access.roles()})
         now = tx.now()
         expires = None if ttl_s is None else now + ttl_s
@@ -76,7 +76,7 @@ def admit(ctx: Context, text: str, name: str, scopes: Sequence[str]) -> None:
 
     Its id follows from the text, so that processes that start at the same time make one.
     """
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         if tx.access.token(_hash(text)) is None:
             id, now = _hash(text).hex()[:12], tx.now()
             tx.access.put_token(Token(id, _hash(text), name, tuple(scopes), name, now))
@@ -165,7 +165,7 @@ def _is_live(token: Token, now: float) -> bool:
 def revoke(ctx: Context, token: str) -> None:
     """End the token with this id, or else the live one with this name, or all that one person or job got by rules of
     trust. Raises NotFound, AmbiguousName."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         for meant in _meant(tx, token):
             _revoke(ctx, tx, meant)
 
@@ -230,7 +230,7 @@ def shown(within: TokenScope) -> WithinAnswer:
 
 def listing(ctx: Context) -> list[TokenEntry]:
     """All tokens that people made, without their texts."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         return [
             {
                 "id": t.id,

@@ -56,7 +56,7 @@ def create(
         actor=ctx.actor,
         at=0.0,
     )
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         trust.check(rule, {role.name: role for role in tx.access.roles()})
         if any(other.name == name for other in tx.access.trust_rules()):
             raise NameTaken(f"there is a rule {name}; choose another name, or delete that one first")
@@ -68,13 +68,13 @@ def create(
 
 def listing(ctx: Context) -> list[TrustEntry]:
     """All rules, by name."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         return [_shown(tx, rule) for rule in tx.access.trust_rules()]
 
 
 def delete(ctx: Context, name: str) -> None:
     """End a rule, and with it all tokens and sessions that it opened. Raises NotFound."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         rule = next((rule for rule in tx.access.trust_rules() if rule.name == name), None)
         if rule is None:
             raise NotFound(f"there is no rule {name}; `headgate trust list` has them")
@@ -93,7 +93,7 @@ def candidates(ctx: Context, issuers: Issuers, text: str) -> tuple[str, list[str
     named = issuers.named(text)
     if len(named.audiences) > 1:
         raise NotTrusted("this identity token is for several audiences, each of which could show it here")
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         of_issuer = [rule for rule in tx.access.trust_rules() if rule.use == "exchange" and rule.issuer == named.issuer]
     audiences = sorted({rule.audience for rule in of_issuer} & named.audiences)
     if not of_issuer:
@@ -128,7 +128,7 @@ def _open(
 ) -> tuple[str, Token, TrustRule]:
     name = trust.who(use, issuer, claims)
     text = tokens.new_text(ctx.namespace)
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         now = tx.now()
         rules = (rule for rule in tx.access.trust_rules() if (rule.use, rule.issuer) == (use, issuer))
         named = {role.name: role for role in tx.access.roles()}

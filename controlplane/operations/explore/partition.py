@@ -32,7 +32,7 @@ SHOWN_READERS: Final = 100
 
 def partition(ctx: Context, branch: str, name: str, key: str, point: Point | None = None) -> PartitionAnswer:
     """One partition in one generation, the newest by default. Raises NotFound, GenerationGone."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
         nodes = NodeCache(CACHE_BYTES).over(tx.nodes)
         entry = tree.lookup(nodes, state.root, [key]).get(key)

@@ -69,7 +69,7 @@ def _failed(facts: StoreSnapshot, name: str, start: str) -> list[str]:
 def changed_in(ctx: Context, branch: str, name: str, generation: int, page: Page) -> PartitionsAnswer:
     """Partitions that this generation added, changed or removed; removed ones with their earlier rows. Raises NotFound,
     GenerationGone."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         state = state_of(tx, branch, name, Generation(generation))
         before = before_generation(tx, branch, state)
         changes = tree.diff(tx.nodes, before, state.root, start=page.start)

@@ -28,7 +28,7 @@ def ranges(
     """Ranges of one generation, the newest by default, compared with generation `against` if there is one. `after`
     and `last`: the ends of a range of an earlier answer, to divide it further. `most_reads`: tree nodes. Raises
     NotFound, GenerationGone."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
         other = None if against is None else state_of(tx, branch, name, against)
         nodes = Counted(tx.nodes)

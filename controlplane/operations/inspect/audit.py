@@ -18,7 +18,7 @@ def changes(
 ) -> AuditAnswer:
     """Changes of the desired state in a branch or installation-wide (all with None), the last ones first: actor, time,
     before and after."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         entries = tx.audit.changes(branch, limit, since=since, until=until)
     return {"items": [_change(change) for change in entries], "next": None}
 
@@ -27,14 +27,14 @@ def reads(
     ctx: Context, branch: str | None, limit: int, *, since: float = 0.0, until: float | None = None
 ) -> ReadsAnswer:
     """Reads of data in a branch, or in all with None, the last ones first."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         entries = tx.audit.reads(branch, limit, since=since, until=until)
     return {"items": [_read(read) for read in entries], "next": None}
 
 
 def note_read(ctx: Context, how: How, branch: str, dataset: str, what: Mapping[str, JsonValue]) -> None:
     """The actor reads rows. Raises OSError where it cannot be noted: then nothing is to be read."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         read = Read(ctx.actor, ctx.request_id, how, branch=branch, dataset=dataset, at=tx.now(), what=what)
         tx.audit.put_reads([read])
 

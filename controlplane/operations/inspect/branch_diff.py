@@ -29,7 +29,7 @@ def difference(
     ctx: Context, branch_before: str, other: str, *, after: str | None = None, limit: int = 100
 ) -> BranchDifference:
     """From `one` to `other`: up to `limit` names of components and datasets after a name, in order."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         has_moved = branch_before != other and (
             is_pinned(tx, branch_before) or is_pinned(tx, other)
         )  # on one side alone, also in main

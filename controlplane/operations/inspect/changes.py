@@ -71,7 +71,7 @@ def changes(
     Raises NotFound, GenerationGone with the oldest that is kept, BadCondition, BadColumns, and NotCompared where the
     one is not before the other, or a column cannot be read as both have it.
     """
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         after = state_of(tx, branch, name, until)
         before = None if since is None else state_of(tx, branch, name, since)
         first = 0 if before is None else before.generation

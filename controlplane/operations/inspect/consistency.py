@@ -25,7 +25,7 @@ def generations(
     """Generations of the datasets that the dataflow declares now. `at`: the newest by then; by now by default.
     `is_consistent`: the newest by then that were made of the same sources. Raises NotFound, GenerationGone,
     NotConsistent."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         names = _datasets(ctx, tx, branch, dataflow)
         by_dataset: Mapping[str, State | GenerationGone | None]
         if is_consistent:

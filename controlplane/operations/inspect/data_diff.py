@@ -72,7 +72,7 @@ def of_branches(
 
     Raises NotFound where neither has the dataset, and NotCompared where rows cannot be compared.
     """
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         before, after = (tx.states.newest(branch, [dataset]).get(dataset) for branch in (first_branch, other))
         if before is None and after is None:
             raise NotFound(f"dataset {dataset} has no committed data in {first_branch} or in {other}")
@@ -91,7 +91,7 @@ def of_points(
     request: DiffRequest,
 ) -> DataDifference:
     """From one generation or time to another, by default the newest. Raises NotFound, GenerationGone, NotCompared."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         before, after = (time_travel.state_of(tx, branch, dataset, point) for point in (first_point, other))
         difference, files = _difference(tx, dataset, _Sides(branch, branch, before, after), request)
     return _with_rows(difference, files, compare, request)

@@ -91,7 +91,7 @@ def partitions(
 ) -> PartitionsAnswer:
     """A page of the committed partitions of one generation, in key order; `next` is the key to go on after. `prefix`:
     those whose keys begin so."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
         entries = []
         for entry in tree.scan(tx.nodes, state.root, start=after or "", prefix=prefix):

@@ -21,7 +21,7 @@ T = TypeVar("T")
 def name_redaction_of(ctx: Context, branches: Iterable[str] = ()) -> NameRedaction:
     """For answers to the actor about main and these branches, as far as they are there."""
     who = ctx.principal
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         there = sorted(tx.branches.all())
         names = _names(tx, {MAIN, *(branch for branch in branches if branch in there)}, ctx.namespace)
     flows = {name.partition(".")[0] for name in names}

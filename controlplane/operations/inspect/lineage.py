@@ -67,7 +67,7 @@ class LineageRequest:
 
 def lineage(ctx: Context, branch: str, request: LineageRequest, lake: ObjectStore | None = None) -> LineageAnswer:
     """Raises NotFound for a dataset, column, partition, generation or object that there is not."""
-    with ctx.store.read(ctx.namespace) as tx:  # without a plan, whose lock others wait for
+    with ctx.read() as tx:  # without a plan, whose lock others wait for
         present = desired(tx, branch, namespace=ctx.namespace)
         if request.dataset not in present.nodes:
             raise no_dataset(branch, request.dataset, filter(ctx.sees, present.nodes))

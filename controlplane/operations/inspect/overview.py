@@ -93,13 +93,13 @@ def plan(
 
 
 def _visible_flows(ctx: Context, branch: str) -> list[str]:
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         return [name for name in sorted(tx.blueprints.revisions(branch)) if may(ctx.principal, "view", dataflow=name)]
 
 
 def sources(ctx: Context, branch: str, flows: Sequence[str] | None = None, target: str | None = None) -> list[Source]:
     """What a plan of these dataflows, or the status of a target, reads, with their upstream. Raises NotFound."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         _require_declared(tx, branch, flows)
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen = targeted(nodes, target) if target else nodes.order if flows is None else nodes.scope(flows)
@@ -351,13 +351,13 @@ def _with_table(decision: Decision, state: State | None, tables: SeenTables) -> 
 
 def newest_event(ctx: Context) -> int:
     """The id of the newest event of all branches; 0 if there is none."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         return tx.events.last()
 
 
 def events(ctx: Context, branch: str | None, after: int, limit: int = 500) -> list[EventRecord]:
     """Events of a branch and of no branch; or all."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         return [_event(e) for e in tx.events.newer(branch, after, limit)]
 
 

@@ -16,13 +16,13 @@ from controlplane.ports.store import Tx
 
 def text(ctx: Context, branch: str, dataflow: str, number: int) -> DataflowAnswer:
     """The texts of one revision. Raises NotFound."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         return shown(revision_of(tx, branch, dataflow, number))
 
 
 def revisions(ctx: Context, branch: str, dataflow: str, limit: int) -> list[RevisionEntry]:
     """The last revisions, newest first. Raises NotFound."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         last = tx.blueprints.last_number(branch, dataflow)
         if not last:
             raise NotFound(f"there is no dataflow {dataflow} in branch {branch}")
@@ -33,7 +33,7 @@ def revisions(ctx: Context, branch: str, dataflow: str, limit: int) -> list[Revi
 
 def difference(ctx: Context, branch: str, dataflow: str, number: int) -> list[str]:
     """Lines of a unified diff of all texts, from the revision before this one. Raises NotFound."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         after = _texts(revision_of(tx, branch, dataflow, number))
         before = _texts_before(tx, branch, dataflow, number)
     return [line for name in sorted({*before, *after}) for line in _lines(name, before.get(name), after.get(name))]

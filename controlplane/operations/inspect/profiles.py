@@ -65,7 +65,7 @@ def profile(
 ) -> ProfileAnswer:
     """The profile of one generation, the newest by default, or of one of its partitions. Raises NotFound,
     GenerationGone."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
         look = Look(tx)
         content = look.at(state.root, state.rows) if partition is None else look.at_key(state, partition)
@@ -88,7 +88,7 @@ def history(
     ctx: Context, branch: str, name: str, *, column: str | None = None, with_values: bool
 ) -> ProfileHistoryAnswer:
     """The profiles of the last generations, oldest first, and the columns that moved. Raises NotFound."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         state_of(tx, branch, name)
         look = Look(tx)
         profiled: list[tuple[State, Profile]] = []
@@ -236,7 +236,7 @@ def _keep(ctx: Context, look: Look) -> None:
     """Store new profiles for the next request. A database that takes no writes is tolerated: they are then computed
     again."""
     if look.new:
-        with suppress(OSError), ctx.store.begin(ctx.namespace) as tx:
+        with suppress(OSError), ctx.begin() as tx:
             tx.traces.put_profiles({digest: packed(content) for digest, content in look.new.items()})
 
 

@@ -77,7 +77,7 @@ def records(
 ) -> Records | Unchanged:
     """Rows of a committed generation, in the order of partition keys. Where the caller has the content, nothing but
     the state is read. Raises NotFound, GenerationGone, BadCondition, BadColumns."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
         chosen = columns.chosen(state.schema, request.columns)
         condition = None if request.where is None else where.parse(request.where, state.schema)
@@ -110,7 +110,7 @@ def records(
 def first(ctx: Context, branch: str, name: str, rows: int) -> Records:
     """The first rows of the newest generation, as JSON. The partitions behind those that hold them are not read,
     however many there are. Raises NotFound."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         state = state_of(tx, branch, name, sees=ctx.sees)
         entries, row_count = list[Entry](), 0
         for entry in islice(tree.scan(tx.nodes, state.root), FIRST_PARTITIONS):

@@ -16,7 +16,7 @@ MOVING = ("stale", "building")  # states that the loop has yet to do something a
 def progress(ctx: Context, branch: str, flows: Sequence[str], since: int | None = None) -> RunProgress:
     """Work done for these dataflows and their upstream after an event, and their present state; for all if none is
     named. `since` is the newest event by default. Raises NotFound for a dataflow that is not declared."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         newest = tx.events.last()
         start = newest if since is None else since
         under_way = sum(tx.queue.backlog().values())

@@ -49,7 +49,7 @@ def of_requests(ctx: Context, requests: ListingRequests, unseen: Mapping[str, st
     """How visible sources that were just listed differ from their listings before."""
     nodes = [node for node in requests.nodes if ctx.sees(node.dataset)]
     roots = {node.dataset: _root(requests.before.get(node.listing)) for node in nodes}
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         return _source_changes(tx, tx.nodes, nodes, roots, unseen)
 
 

@@ -43,7 +43,7 @@ def of(tx: Tx, lease: Lease | None, drivers: Sequence[Driver]) -> Standstill | N
 def now(ctx: Context) -> Standstill | None:
     """The same, in a transaction of its own."""
     lease = scheduler(ctx)
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         return of(tx, lease, tx.drivers.running())
 
 

@@ -22,7 +22,7 @@ from controlplane.ports.store import Tx
 
 def tasks(ctx: Context, branch: str, dataset: str, *, after: int, limit: int) -> TasksAnswer:
     """The tasks that a dataset demands at present, in order of partitions; `next` is the `after` of the next page."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         node = _node(ctx, tx, branch, dataset)
         demanded = sorted(tx.queue.demands(branch, dataset).values(), key=lambda t: (t.partition, t.key))
         page = demanded[after : after + limit]
@@ -42,7 +42,7 @@ def of_partition(tx: Tx, branch: str, node: Node, partition: str) -> list[Task]:
 
 def counts_of(ctx: Context, branch: str, dataset: str, partition: str) -> dict[TaskState, int]:
     """How many tasks of a partition there are, by their states. Raises NotFound where there is no such dataset."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         node = _node(ctx, tx, branch, dataset)
         return dict(Counter(task.state for task in of_partition(tx, branch, node, partition)))
 
@@ -56,7 +56,7 @@ def _node(ctx: Context, tx: Tx, branch: str, dataset: str) -> Node:
 
 def ended(ctx: Context, branch: str, dataset: str, limit: int) -> AttemptsAnswer:
     """Attempts at a dataset that are over, the last ones first. Raises NotFound."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         _node(ctx, tx, branch, dataset)
         attempts = tx.past_attempts.newest(branch, [dataset], limit=limit)
     return {"items": list(map(work.entry, attempts)), "next": None}
@@ -64,7 +64,7 @@ def ended(ctx: Context, branch: str, dataset: str, limit: int) -> AttemptsAnswer
 
 def attempt(ctx: Context, id: str) -> AttemptAnswer:
     """One attempt, whether it runs or is over. Raises NotFound."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         live = tx.queue.attempts([id]).get(id)
         past = tx.past_attempts.find([id]).get(id)
     if past is not None:
@@ -110,7 +110,7 @@ def log(ctx: Context, attempt: str, lines: int, of: Callable[[str, int], str]) -
 
     `of` queries the pool (`DriverPool.log`). Raises NotFound, LogGone, PoolUnavailable.
     """
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         driver = _driver_of(tx, attempt)
     return redacted(of(driver, lines))
 
@@ -126,7 +126,7 @@ def log_of_dataset(
     ctx: Context, branch: str, dataset: str, lines: int, of: Callable[[str, int], str]
 ) -> tuple[str, str]:
     """The newest attempt at a dataset, one that runs or else the last, and the last lines of its driver."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         _node(ctx, tx, branch, dataset)
         running = [a for a in tx.queue.attempts().values() if a.dataset == dataset]
         newest = max(running, key=lambda a: (a.at, a.id), default=None)

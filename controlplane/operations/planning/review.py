@@ -105,7 +105,7 @@ def _is_other(node: Node, other: Node | None) -> bool:
 
 def ask(ctx: Context, branch: str, requests: Iterable[AnalyseRequest]) -> None:
     """Queue the questions, as tasks that a run would demand as well. Repeating is harmless."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         for request in requests:
             tx.queue.put_job(request.task.job, request.job)
             tx.queue.enqueue(branch, demand_of(request.task.dataset), [request.task])
@@ -116,7 +116,7 @@ def unanswered(ctx: Context, branch: str, requests: Iterable[AnalyseRequest]) ->
     """Those that have neither an answer nor an error. A question is sent again if another request shared it, and
     dropped it when it stopped waiting."""
     keys = {request.task.key for request in requests}
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         left = keys - tx.traces.memos(keys).keys()
         tasks = tx.queue.tasks(left) if left else {}
     failed = {key for key, task in tasks.items() if task.state == "failed"}
@@ -128,7 +128,7 @@ def unanswered(ctx: Context, branch: str, requests: Iterable[AnalyseRequest]) ->
 
 def forget(ctx: Context, branch: str, datasets: Iterable[str]) -> None:
     """Drop the demands for these analyses: no request waits for them. Answers stay: a run asks the same questions."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         for dataset in datasets:
             tx.queue.drop_demands(branch, demand_of(dataset))
 

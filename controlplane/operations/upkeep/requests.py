@@ -23,7 +23,7 @@ def collect_now(ctx: Context, lake: ObjectStore, packages: Forget | None, *, pac
     """How many rows of each kind went. `packs` gives up all packs as well (`gc.packs`)."""
     given_up = _give_up(ctx) if packs else None
     counts = _counts(collect(ctx.store, ctx.namespace, lake=lake, packages=packages))
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         _note(ctx, tx, "gc", None, counts)
     return counts if given_up is None else {"packs": given_up, **counts}
 
@@ -47,7 +47,7 @@ def _counts(collected: Collected) -> CollectAnswer:
 
 
 def _give_up(ctx: Context) -> int:
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         count = compaction.give_up_all(tx)
         _note(ctx, tx, "gc.packs", {"packs": count}, {"packs": 0})
     return count
@@ -69,7 +69,7 @@ def repair_now(ctx: Context, lake: ObjectStore, reading: RowCheck | None = None)
     try:
         repaired = repair(ctx.store, ctx.namespace, lake, reading)
     finally:
-        with ctx.store.begin(ctx.namespace) as tx:
+        with ctx.begin() as tx:
             _note(ctx, tx, "fsck.repair", None, asdict(repaired) if repaired else {"complete": False})
     ctx.wake()
     findings = fsck(ctx.store, ctx.namespace)

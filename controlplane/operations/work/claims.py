@@ -63,7 +63,7 @@ def claim(
     """Hand out a batch of queued tasks with all that it takes to run them, or None. `without`: of no such dataflow."""
     if contract != CONTRACT:
         raise UnknownContract(f"contract {contract} is not spoken here; this control plane speaks {CONTRACT}")
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         attempt = tx.queue.claim(
             uuid.uuid4().hex,
             driver,
@@ -276,6 +276,6 @@ def _writing_all(head: TaskSpec, generation: int, fragments: list[WrittenFragmen
 def heartbeat(ctx: Context, driver: str, attempts: Sequence[str], *, drain: bool = False) -> Heartbeat:
     """Extend leases. An attempt that is no longer live is fenced: its driver stops and deletes nothing. `drain`: the
     driver is to finish its attempts, and end."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         live = tx.queue.extend(driver, attempts, LEASE_S)
     return {"fenced": [a for a in attempts if a not in live], "drain": drain}

@@ -49,7 +49,7 @@ def ask_for_plan(ctx: Context, branch: str, nodes: Iterable[Source], plan: str) 
     """Have workers list these sources under the id of a plan, each location once: the results are the plan's alone,
     until it is applied. A listing of a moment ago is used as it is, and paused sources are left alone."""
     sources = [node for node in nodes if not node.output]
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         plan_listings.collect(tx, tx.now())
         unseen = _left_alone(tx, branch, sources)
         chosen = [node for node in sources if node.dataset not in unseen]
@@ -74,7 +74,7 @@ def ask(ctx: Context, branch: str, nodes: Iterable[Source]) -> ListingRequests:
     """Have workers list these sources, each location once. Plans go on with the known listings meanwhile. Paused
     sources are left alone, and so are those that a service lists on request only: it would compute the results."""
     sources = [node for node in nodes if not node.output]
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         unseen = _unseen(tx, branch, sources)
         chosen = [node for node in sources if node.dataset not in unseen]
         before = tx.listings.get(node.listing for node in chosen)
@@ -122,13 +122,13 @@ def _unseen(tx: Tx, branch: str, sources: Sequence[Source]) -> dict[str, str]:
 def open_of(ctx: Context, requests: ListingRequests) -> frozenset[bytes]:
     """The listings that are still awaited. A listing that is not queued yet, since a worker was at an earlier request,
     is queued once that is over."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         current = tx.listings.get(requests.numbers)
         late = frozenset(id for id, number in requests.numbers.items() if id in current and current[id].served < number)
         waiting = [node for node in requests.nodes if node.listing in late]
         to_queue = listings.to_queue(tx, requests.branch, waiting, current, requests.demand)
     if to_queue:
-        with ctx.store.begin(ctx.namespace) as tx:
+        with ctx.begin() as tx:
             listings.dispatch(tx, requests.branch, waiting, requests.demand)
         ctx.wake()
     return late
@@ -137,7 +137,7 @@ def open_of(ctx: Context, requests: ListingRequests) -> frozenset[bytes]:
 def end(ctx: Context, requests: ListingRequests, timeout_s: float) -> dict[str, str]:
     """End the wait: drop the demands of this request, and so the tasks that only it demanded and that have not started.
     Answers why a dataset's source was not listed."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         current = tx.listings.get(requests.numbers)
         for node in requests.nodes:
             tx.queue.drop_demands(requests.branch, requests.demand(node.dataset))

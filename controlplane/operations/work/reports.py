@@ -68,7 +68,7 @@ def report(
 ) -> Reported:
     """Commit the results of an attempt, task by task; `results` and `measures` are as they were sent. Raises Fenced if
     the attempt is not live or not this driver's, and BadReport."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         running = tx.queue.attempts([attempt]).get(attempt)
     if running is None or running.driver != driver:
         raise Fenced(f"attempt {attempt} is not live; stop, and delete nothing")
@@ -123,7 +123,7 @@ def _take_in(
     ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake: ObjectStore, *, by: By, measures: Measures
 ) -> Outcome:
     checked = _verified(lake, attempt, results)
-    with _listings(ctx, attempt, checked, lake) as listing_changes, ctx.store.begin(ctx.namespace) as tx:
+    with _listings(ctx, attempt, checked, lake) as listing_changes, ctx.begin() as tx:
         if attempt.id not in tx.queue.attempts([attempt.id]):
             raise Fenced(f"attempt {attempt.id} is not live; stop, and delete nothing")
         recording = Recording(tx, attempt, by, listing_changes)
@@ -179,7 +179,7 @@ def _listings(
 
 
 def _listing(ctx: Context, attempt: Attempt, result: TaskResult, lake: ObjectStore) -> Found:
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         job = tx.queue.jobs([attempt.job]).get(attempt.job)
     if job is None:
         raise Fenced(f"attempt {attempt.id} is not live; stop, and delete nothing")

@@ -46,7 +46,7 @@ def abandon(ctx: Context, attempt: Attempt, *, reason: str, fault: Fault = "cras
 
 def abandon_probes(ctx: Context, *, reason: str) -> None:
     """End the attempts at listings and the like of workers that are gone. Their tasks go back to the queue."""
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         left = [attempt for attempt in tx.queue.attempts().values() if attempt.kind in LOOKS]
     for attempt in left:
         _abandon(ctx, attempt, reason, "disrupted")
@@ -78,7 +78,7 @@ def _bounded(lake: ObjectStore, path: str) -> bytes:
 def _abandon(ctx: Context, attempt: Attempt, reason: str, fault: Fault) -> bool:
     """What took the driver away for reasons of its own does not count against its tasks. False if the attempt's own
     report came first: then its output may be in use."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         if attempt.id not in tx.queue.attempts([attempt.id]):
             return False
         recording = Recording(tx, attempt, "adopted")

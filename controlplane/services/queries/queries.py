@@ -254,7 +254,7 @@ def _begin(
     engine = queries.of(request.engine)
     session = ends.enter_context(engine.session(user(ctx), cancel, timeout_s=request.timeout_s))
     inspected = session.inspect(request.sql)
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         tables = _resolved(ctx, tx, branch, request, inspected["references"])
         is_repeatable = inspected["is_repeatable"]
         id = _identity(engine.version, request, tables) if is_repeatable else secrets.token_hex(32)

@@ -75,7 +75,7 @@ def begin(
 
     Raises NotFound, GenerationGone, QueryLimit, QueriesBusy, EngineUnavailable.
     """
-    with ctx.store.read(ctx.namespace) as tx:
+    with ctx.read() as tx:
         branches.require_there(tx, branch)
         states = dict(_states(ctx, tx, branch, patterns, at))
         tables = [_table(tx, name, state) for name, state in states.items()]
@@ -99,7 +99,7 @@ def begin(
 
 def _note(ctx: Context, branch: str, id: str, states: Mapping[str, State]) -> None:
     """Note the session and its datasets in the audit, before its address is given out."""
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         note_change(ctx, tx, "spark-session.open", id, after={"views": list(states)}, branch=branch)
         at = tx.now()
         tx.audit.put_reads(
@@ -129,7 +129,7 @@ def end(ctx: Context, sessions: SparkSessions, id: str) -> None:
     if session is None:
         raise NotFound(f"there is no Spark session {id} that you may end")
     sessions.end(id)
-    with ctx.store.begin(ctx.namespace) as tx:
+    with ctx.begin() as tx:
         note_change(ctx, tx, "spark-session.end", id, before={"by": session["by"]}, branch=session["branch"])
 
 
