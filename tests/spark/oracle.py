@@ -38,7 +38,7 @@ from tests.property.engine import Engine, Fault, Lake, Taken, Work
 from tests.property.further import Script
 from tests.property.model import Component, Dataset, Fold, Fragment, Read, Row, Transform, Value
 from tests.property.world import BRANCH, World, no_faults, require
-from tests.spark.session_settings import FEW_ROWS, new_sessions_with
+from tests.spark.session_settings import INTERPRETED, new_sessions_with
 
 SETTLES = 3  # after the first
 TYPED = ("k", "v")  # what reads declare: Spark takes a column that has no value for a text
@@ -235,7 +235,7 @@ def run(seed: int, spark: SparkSession | None, draw: type[SparkChanges] = SparkC
 
     Without Spark, the same on the fake engine: to look for seeds.
     """
-    with new_sessions_with(spark, FEW_ROWS) if spark else nullcontext():
+    with new_sessions_with(spark, INTERPRETED) if spark else nullcontext():
         _run(seed, spark, draw)
 
 

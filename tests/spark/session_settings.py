@@ -17,7 +17,6 @@ from tests import slices
 COMPILED_ONCE_IN = 8
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}  # Spark's defaults
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-FEW_ROWS = {**INTERPRETED, "spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
 
 
 def code_generation(turn: int = slices.TURN) -> dict[str, str]:
@@ -27,7 +26,10 @@ def code_generation(turn: int = slices.TURN) -> dict[str, str]:
 
 @contextmanager
 def new_sessions_with(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Begin all new sessions with these settings meanwhile, those of the product as well."""
+    """Begin all new sessions with these settings meanwhile, those of the product as well.
+
+    A setting with which `spark` was started wins over these.
+    """
     shared = spark._jsparkSession.sharedState().conf()
     before = {name: shared.get(name) if shared.contains(name) else None for name in settings}
     try:
