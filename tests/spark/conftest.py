@@ -24,9 +24,10 @@ from dataplane.contract.results import SchemaAnswer, TaskError, TaskResult
 from dataplane.contract.schemas import Schema, Type, canonical_schema
 from dataplane.runtime.executor import Executor
 from dataplane.spark.hadoop import conf_for
-from dataplane.spark.session import start, stop
+from dataplane.spark.session import start, stop, under
 from dataplane.storage.lake import LocalLake
 from tests.jars import delta_classpath
+from tests.spark.session_settings import COMPILED, code_generation, new_sessions_with
 
 
 @pytest.fixture(scope="session")
@@ -35,8 +36,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     conf = {**conf_for("s3://of-some-tests", {}), **ours}
     conf["spark.driver.extraClassPath"] = f"{delta_classpath()}:{conf['spark.driver.extraClassPath']}"
     session = start(tmp_path_factory.mktemp("spark"), conf)
-    yield session
+    with under(session, code_generation()), new_sessions_with(session, code_generation()):
+        yield session
     stop(session)
+
+
+@pytest.fixture
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """Spark generates code as in production, in the shared session and in new ones."""
+    with under(spark, COMPILED), new_sessions_with(spark, COMPILED):
+        yield
 
 
 NUMBERS = itertools.count()  # attempts have names of their own: Spark remembers which were cancelled

@@ -14,7 +14,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -38,31 +38,10 @@ from tests.property.engine import Engine, Fault, Lake, Taken, Work
 from tests.property.further import Script
 from tests.property.model import Component, Dataset, Fold, Fragment, Read, Row, Transform, Value
 from tests.property.world import BRANCH, World, no_faults, require
+from tests.spark.session_settings import INTERPRETED, new_sessions_with
 
 SETTLES = 3  # after the first
 TYPED = ("k", "v")  # what reads declare: Spark takes a column that has no value for a text
-
-
-SMALL = {  # compiling takes longer than a few rows do
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.adaptive.enabled": "false",
-}
-
-
-@contextmanager
-def for_few_rows(spark: SparkSession) -> Iterator[None]:
-    """Sessions that are made meanwhile, by whomever, begin with these settings."""
-    shared = spark._jsparkSession.sharedState().conf()
-    before = {name: shared.get(name) if shared.contains(name) else None for name in SMALL}
-    try:
-        for name, value in SMALL.items():
-            shared.set(name, value)
-        yield
-    finally:
-        for name, found in before.items():
-            shared.remove(name) if found is None else shared.set(name, found)
 
 
 @dataclass(slots=True)
@@ -256,7 +235,7 @@ def run(seed: int, spark: SparkSession | None, draw: type[SparkChanges] = SparkC
 
     Without Spark, the same on the fake engine: to look for seeds.
     """
-    with for_few_rows(spark) if spark else nullcontext():
+    with new_sessions_with(spark, INTERPRETED) if spark else nullcontext():
         _run(seed, spark, draw)
 
 

@@ -18,7 +18,8 @@ from dataplane.runtime.executor import Executor
 from dataplane.storage.lake import LocalLake
 from tests.property import branching
 from tests.slices import sliced
-from tests.spark.oracle import SparkEngine, for_few_rows
+from tests.spark.oracle import SparkEngine
+from tests.spark.session_settings import INTERPRETED, new_sessions_with
 from tests.unit.branches.world import BranchWorld
 from tests.unit.expectations.world import Same
 
@@ -43,5 +44,5 @@ class SparkBranchWorld(BranchWorld):
 
 @pytest.mark.parametrize("seed", sliced(range(10), 10))
 def test_whatever_happens_to_main_and_its_branches(spark: SparkSession, seed: int) -> None:
-    with for_few_rows(spark):
+    with new_sessions_with(spark, INTERPRETED):
         branching.run(seed, steps=STEPS, world=partial(SparkBranchWorld, spark=spark))

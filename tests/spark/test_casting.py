@@ -13,6 +13,8 @@ from pyspark.sql.types import StructType
 from dataplane.connectors.files import casting
 from dataplane.errors import TaskFailure
 
+pytestmark = pytest.mark.usefixtures("compiled")  # as production runs
+
 CASES = [  # type found, type wanted, a value that it holds, one that it does not
     ("INT", "BIGINT", "7", None),
     ("BIGINT", "INT", "7", "3000000000"),

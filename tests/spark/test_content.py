@@ -23,6 +23,8 @@ from dataplane.spark.schemas import schema_of
 from dataplane.spark.session import reading_session
 from tests.spark.conftest import Lake, done, query
 
+pytestmark = pytest.mark.usefixtures("compiled")  # as production runs
+
 DOUBLE_ZERO = "CAST('-0.0' AS DOUBLE)"
 
 

@@ -10,6 +10,8 @@ import pytest
 from dataplane.contract.results import CheckAnswer, TaskResult
 from tests.spark.conftest import Lake, done, failed, query, read, schema_of
 
+pytestmark = pytest.mark.usefixtures("compiled")  # as production runs
+
 SPARK = {"ansi": True, "case_sensitive": False, "timezone": "UTC"}
 
 

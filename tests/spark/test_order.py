@@ -7,6 +7,8 @@ from pyspark.sql import SparkSession
 
 from controlplane.core.sql import analyse
 
+pytestmark = pytest.mark.usefixtures("compiled")  # as production runs
+
 ROWS = 100_000
 ORDERS = ("id", "-id", "hash(id)")
 SURE = ("approx_count_distinct(v)", "count_min_sketch(v, 0.01D, 0.9D, 1)", "theta_sketch_agg(v)", "median(v)", "max(v)")
