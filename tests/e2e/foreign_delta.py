@@ -67,12 +67,9 @@ def spark_conf(scratch: Path) -> dict[str, str]:
     """Of a Spark that knows Delta tables."""
     return DELTA_CONF | {
         "spark.driver.extraClassPath": delta_classpath(),
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.databricks.delta.snapshotPartitions": "1",
     }
 
