@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,12 +19,17 @@ from tests.servers.s3 import S3
 from tests.slices import TURN, in_turn
 
 Make = Callable[..., Workspace]
+FIRST_WORKER = "gw0"  # of pytest-xdist
 
 
 @pytest.fixture(scope="session", autouse=True)
 def prepared() -> None:
-    """What each driver would else make for later ones, once and before all of them."""
-    subprocess.run(COMMAND, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    """What each driver would else make for later ones, once and before all of them.
+
+    One worker of a run makes it. The others' drivers start without it until it is there, where they would wait.
+    """
+    if os.environ.get("PYTEST_XDIST_WORKER", FIRST_WORKER) == FIRST_WORKER:
+        subprocess.run(COMMAND, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 @pytest.fixture(scope="session")
@@ -40,14 +46,15 @@ def module_folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixt
 
 
 LASTING, SINGLE = "lasting", "single"
-COMMITS = 7
+COMMITS = 29  # twice as many as stories with ways, and prime: turns of other lengths hide none for good
 
 
 def ways(turn: int) -> list[Any]:
-    """How a story's runs go: in one process that lasts, or, at one in seven commits, each in a process of its own.
+    """The ways of a story's runs: in one process that lasts, or, at one in 29 commits, each in a process of its own.
 
-    What processes of their own show (all is found again in the home, and ended) has stories that are always told so:
-    the first run, crashes, stopping, HDFS, clouds. `make soak` tells the others both ways.
+    Each story has a `turn` that no other has. Processes of their own show that all is found again in the home, and
+    that each process ends. The first run, crashes, stopping and lakes in stores show that at every commit. `make soak`
+    runs each story both ways.
     """
     is_single = turn % COMMITS == TURN % COMMITS
     left_out = SINGLE if not is_single else LASTING
@@ -55,13 +62,17 @@ def ways(turn: int) -> list[Any]:
     return [pytest.param(way, marks=[pytest.mark.sweep, *marks.get(way, [])]) for way in (LASTING, SINGLE)]
 
 
-def lake_in(store: str) -> list[pytest.MarkDecorator]:
-    """Marks of a story whose lake is in a store that has its turn with others, each at one in three commits.
+LAKES_IN_TURN = ("s3", "azure", "s3", "gcs", "s3", "hdfs")
 
-    What a store does in its own way is asked of each at every commit by `tests/clouds`, `tests/hdfs` and `tests/s3`.
-    The stories show that the protocol of commits holds on them, and lakes on S3 tell them always.
+
+def lake_in(store: str) -> list[pytest.MarkDecorator]:
+    """Marks of the story of a lake in a store: at each commit one store has it, S3 at every other one.
+
+    Each story dies at its first commit and goes on, so that each run of the tests shows this on one store. `tests/s3`,
+    `tests/clouds`, `tests/hdfs` and `spark/test_on_s3` ask each store at every commit what it does in its own way.
     """
-    return in_turn(("azure", "gcs", "hdfs").index(store), 3)
+    share = LAKES_IN_TURN.count(store)
+    return in_turn(LAKES_IN_TURN.index(store), len(LAKES_IN_TURN) // share)
 
 
 @pytest.fixture

@@ -12,10 +12,14 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import pyspark
+
 from tests.jars import DELTA_CONF, delta_classpath
+from tests.servers.programs import kept
 
 STEPS = {
     "created": (
@@ -63,12 +67,9 @@ def spark_conf(scratch: Path) -> dict[str, str]:
     """Of a Spark that knows Delta tables."""
     return DELTA_CONF | {
         "spark.driver.extraClassPath": delta_classpath(),
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.databricks.delta.snapshotPartitions": "1",
     }
 
@@ -83,14 +84,13 @@ class ForeignTable:
 
     @staticmethod
     def make(folder: Path) -> ForeignTable:
-        made = folder / "made"
-        told = folder / "made.json"
-        request = json.dumps([spark_conf(folder), str(made), STEPS])
-        environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
-        subprocess.run(
-            [sys.executable, "-c", BY_SPARK], input=request.encode(), check=True, env=environment, capture_output=True
-        )
-        return ForeignTable(made, folder / "shown", json.loads(told.read_text()))
+        """The history lies in the user's cache, and is written anew for other statements, another Spark or other jars.
+
+        The table that is shown is a copy of it in `folder`.
+        """
+        recipe = json.dumps([BY_SPARK, STEPS, spark_conf(Path()), pyspark.__version__])
+        history = kept(f"foreign-delta-{sha256(recipe.encode()).hexdigest()[:16]}", _write)
+        return ForeignTable(history / "made", folder / "shown", json.loads((history / "made.json").read_text()))
 
     def show(self, step: str) -> list[dict[str, Any]]:
         """Let the table be as it was after a step; its rows, without fields that are NULL."""
@@ -102,3 +102,10 @@ class ForeignTable:
                 shutil.copy2(file, log / file.name)
         rows: list[dict[str, Any]] = self.told[step]["rows"]
         return rows
+
+
+def _write(folder: Path) -> None:
+    request = json.dumps([spark_conf(folder), str(folder / "made"), STEPS])
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
+    command = [sys.executable, "-c", BY_SPARK]
+    subprocess.run(command, input=request.encode(), check=True, env=environment, capture_output=True)

@@ -305,12 +305,9 @@ def _by_spark(view: View) -> Mapping[str, Tables]:
     """In all forms, since a session takes longer to start than to read."""
     conf = DELTA_CONF | {
         "spark.driver.extraClassPath": f"{delta_classpath()}{os.pathsep}{jars.classpath(jars.S3)}",
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.hadoop.fs.s3a.endpoint": view.url,
         "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
         "spark.hadoop.fs.s3a.access.key": view.access_key,

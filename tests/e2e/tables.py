@@ -58,13 +58,10 @@ def all_by_spark(tables: Mapping[str, Path], out: Path) -> Mapping[str, Path]:
     """Each table as a folder of Parquet files that Spark with Delta's own jars wrote from it."""
     conf = DELTA_CONF | {
         "spark.driver.extraClassPath": delta_classpath(),
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(out / "warehouse"),
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     argument = json.dumps([conf, {name: str(path) for name, path in tables.items()}, str(out)])
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable}

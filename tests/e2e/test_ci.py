@@ -15,6 +15,7 @@ import yaml
 
 from tests.e2e.conftest import closing
 from tests.e2e.workspace import Service, Workspace
+from tests.slices import takes_turns
 
 ROOT = Path(__file__).parents[2]
 WORKFLOW: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "ci" / "github-actions.yaml").read_text())
@@ -132,6 +133,8 @@ def test_a_pull_request_that_breaks_a_reader_fails_with_a_comment(checkout: Chec
     assert "- `blueprints/shop.yaml:7:39` shop.spent reads sum(price) of shop.dear, which has it no more" in plan
 
 
+# Each command of the workflow is asked of unit/cli and unit/branches, and branches by processes of test_thrift.
+@takes_turns(1, 3)
 def test_a_pull_request_has_a_branch_that_is_computed_compared_and_merged(tmp_path: Path) -> None:
     """With a real driver: the edit is computed in the branch, and main adopts the results."""
     orders = tmp_path / "orders"

@@ -49,7 +49,7 @@ components:
 """
 
 
-@pytest.fixture(scope="module", params=ways(5))
+@pytest.fixture(scope="module", params=ways(2))
 def way(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

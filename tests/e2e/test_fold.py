@@ -51,7 +51,7 @@ components:
 DAYS = {1: ("A", 10), 2: ("B", 5), 3: ("A", 7), 4: ("B", 3)}
 
 
-@pytest.fixture(scope="module", params=ways(4))
+@pytest.fixture(scope="module", params=ways(3))
 def way(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -48,7 +48,7 @@ WANTED = {
 }
 
 
-@pytest.fixture(scope="module", params=ways(0))
+@pytest.fixture(scope="module", params=ways(5))
 def way(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -12,6 +12,11 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from tests.e2e.workspace import HANGS_S, ROOT, Workspace
 from tests.jars import DELTA_CONF, delta_classpath
+from tests.slices import in_turn
+
+# Takes turns with the clients of S3, of which one hands rows to a user's Spark as well. Each call of the package is
+# asked of unit/notebook, `init` of unit/editor/test_project.
+pytestmark = [pytest.mark.slow, *in_turn(0, 2)]
 
 CELLS = (
     "import headgate\nhg = headgate.connect()\nran = hg.run('blueprints/shop.yaml')\nran",
@@ -48,7 +53,6 @@ rows""",
 )
 
 
-@pytest.mark.slow
 def test_a_notebook_in_a_new_project(workspace: Workspace) -> None:
     folder = workspace.folder / "shop"
     workspace.call("init", "shop")

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from tests.e2e.conftest import LASTING, closing, on_s3, ways
+from tests.e2e.conftest import LASTING, closing, lake_in, on_s3, ways
 from tests.e2e.tables import DERIVED, Truth
 from tests.e2e.workspace import Run, Workspace, add_days, day_name, day_text, example
 from tests.servers.s3 import CREDENTIALS, S3
 
+pytestmark = lake_in("s3")
 DAYS = (1, 2)
 PER_FILE = 4  # parse of flights, and one task in each of legs, named and delays
 WHOLE = 4  # by_carrier, by_route, daily, trend
@@ -24,7 +25,7 @@ OTHERS = 5  # files of weather, airlines, airports and planes, and weather_hours
 SECRET = CREDENTIALS["AWS_SECRET_ACCESS_KEY"]
 
 
-@pytest.fixture(scope="module", params=ways(3))
+@pytest.fixture(scope="module", params=ways(6))
 def way(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

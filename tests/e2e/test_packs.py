@@ -53,7 +53,7 @@ def names() -> tuple[list[str], list[str]]:
 PACKED, REST = names()
 
 
-@pytest.fixture(scope="module", params=ways(6))
+@pytest.fixture(scope="module", params=ways(7))
 def way(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

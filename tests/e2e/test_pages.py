@@ -14,6 +14,11 @@ import pytest
 
 from tests.e2e.conftest import ways
 from tests.e2e.workspace import Workspace
+from tests.slices import in_turn
+
+# Programs that list and read are asked of unit/listing/test_python_objects, spark/test_python_source and
+# hostile/test_secrets, which also runs one through all processes.
+pytestmark = in_turn(2, 3)
 
 EXAMPLE = Path(__file__).parents[2] / "blueprints" / "pages"
 DAYS: dict[str, list[dict[str, Any]]] = {}
@@ -41,7 +46,7 @@ def url() -> Iterator[str]:
     server.server_close()
 
 
-@pytest.mark.parametrize("workspace", ways(1), indirect=True)
+@pytest.mark.parametrize("workspace", ways(8), indirect=True)
 def test_days_of_an_api_are_read_once(workspace: Workspace, url: str) -> None:
     shutil.copytree(EXAMPLE, workspace.folder, dirs_exist_ok=True)
     workspace.edit("pages.yaml", ("http://127.0.0.1:8000", url))

@@ -58,7 +58,7 @@ NAMED = """
 """
 
 
-@pytest.fixture(scope="module", params=ways(1))
+@pytest.fixture(scope="module", params=ways(9))
 def way(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -42,8 +42,8 @@ QUERIES = {
 def service(module_folder: Path, monthly: Path) -> Iterator[tuple[Workspace, Service]]:
     with closing(example(module_folder / "flights")) as workspace:
         add_days(workspace, monthly, *DAYS)
-        workspace.run()
         with workspace.serving() as service:
+            workspace.ask("apply", "flights.yaml", "--wait")
             yield workspace, service
 
 

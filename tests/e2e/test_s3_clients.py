@@ -25,9 +25,11 @@ pytestmark = [pytest.mark.slow, *in_turn(1, 2)]
 DATASETS = ("delays", "daily")
 LATE_MINUTES = 45  # in the branch
 LARGE = ("Trino, Delta",)  # 800 MB to fetch
-FIRST, *OTHERS = (name for name in CLIENTS if name not in LARGE)
-# They read the same rows at the same addresses: what the view answers to requests is tested in tests/unit/s3.
-MARKED = [FIRST, *sliced(OTHERS, 3), *(pytest.param(name, marks=pytest.mark.soak) for name in LARGE)]
+SPARKS = tuple(name for name in CLIENTS if name.startswith("Spark, "))  # one session reads for all of them
+FIRST, *OTHERS = (name for name in CLIENTS if name not in (*LARGE, *SPARKS))
+# They read the same rows at the same addresses: what the view answers to requests is tested in tests/unit/s3. Without
+# the story of a notebook, which takes turns with this file, `to_spark` alone hands rows to a user's Spark.
+MARKED = [FIRST, *SPARKS, *sliced(OTHERS, 3), *(pytest.param(name, marks=pytest.mark.soak) for name in LARGE)]
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def plain(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
-@pytest.mark.parametrize("workspace", ways(5), indirect=True)
+@pytest.mark.parametrize("workspace", ways(10), indirect=True)
 def test_datasets_follow_their_sources(workspace: Workspace) -> None:
     workspace.write("shops.yaml", BLUEPRINT)
     for number, shop in enumerate("ab", 1):

@@ -23,7 +23,8 @@ def counted(workspace: Workspace, service: Service, rows: int) -> None:
     assert workspace.ask("preview", "letters.count") == [{"n": rows}]
 
 
-@takes_turns(0, 2)  # signals to a service and to a run; that a home is taken up after worse is told by crashes
+# Signals are asked of unit/cli/test_signals; a home is taken up after worse at each commit (`test_crashes`).
+@takes_turns(1, 3)
 def test_a_stopped_service_goes_on(workspace: Workspace) -> None:
     workspace.write("letters/a.txt", "one\ntwo\n")
     workspace.write("letters.yaml", LETTERS)
@@ -55,7 +56,7 @@ def test_a_stopped_service_goes_on(workspace: Workspace) -> None:
     workspace.assert_alone()
 
 
-@takes_turns(1, 2)
+@takes_turns(2, 3)
 def test_an_interrupted_run_says_so_and_the_next_goes_on(workspace: Workspace) -> None:
     workspace.write("letters/a.txt", "one\ntwo\n")
     workspace.write("letters.yaml", LETTERS)

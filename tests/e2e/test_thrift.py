@@ -28,7 +28,7 @@ TWINS = 2  # files whose bytes, after the story of data, are those of another: o
 OTHERS = 5  # files of weather, airlines, airports and planes, and weather_hours, which does not read flights
 
 
-@pytest.fixture(scope="module", params=ways(2))
+@pytest.fixture(scope="module", params=ways(12))
 def way(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -41,7 +41,7 @@ def run(workspace: Workspace) -> Run:
     return workspace.run("shop.yaml")
 
 
-@pytest.mark.parametrize("workspace", ways(4), indirect=True)
+@pytest.mark.parametrize("workspace", ways(13), indirect=True)
 def test_frozen_forced_and_pinned(workspace: Workspace) -> None:
     wheel(workspace.folder / "wheels", "hgshoppkg", "1.0", "def score(n):\n    return n * 2\n")
     for name, amount in (("a", 10), ("b", 20)):
