@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Dialect, create_engine
-from sqlalchemy.util import LRUCache
 
 from controlplane.ports.store import Store
 from controlplane.store import open_store, upgrade
@@ -50,7 +49,7 @@ def _share_statements(store: Store) -> None:
 
 
 @cache
-def _compiling() -> tuple[Dialect, LRUCache[Any, Any] | None]:
+def _compiling() -> tuple[Dialect, Any]:
     """A dialect that has met its database, and what was compiled in it."""
     engine = create_engine("sqlite://")
     engine.connect().close()
