@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
+import httpcore2
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -31,6 +33,7 @@ def pytest_configure() -> None:
     for name in [name for name in os.environ if name.startswith(("HEADGATE_", *of_stores))]:
         del os.environ[name]
     os.environ[slices.NAME] = str(slices.TURN)  # workers are to take the same
+    httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)  # each client reads all certificates
     os.environ["HEADGATE_JVM"] = "-XX:TieredStopAtLevel=1"  # tests are short
 
 

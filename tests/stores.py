@@ -11,9 +11,13 @@ from collections.abc import Callable
 from functools import cache
 from itertools import count
 from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Dialect, create_engine
 
 from controlplane.ports.store import Store
 from controlplane.store import open_store, upgrade
+from controlplane.store.sql.store import SqlStore
 from tests.property.memory_store.store import MEMORY, MemoryStore
 
 _NUMBERS = count()
@@ -32,8 +36,24 @@ def new_store(clock: Callable[[], float] = time.time) -> Store:
     path = _folder() / f"{next(_NUMBERS)}.db"
     shutil.copyfile(_folder() / "empty.db", path)
     store = open_store(f"sqlite:///{path}", clock)
+    _share_statements(store)
     weakref.finalize(store, _remove, path)
     return store
+
+
+def _share_statements(store: Store) -> None:
+    """Statements are compiled once in this process, not once for each store."""
+    assert isinstance(store, SqlStore)
+    for engine in store._engines:
+        engine.dialect, engine._compiled_cache = _compiling()
+
+
+@cache
+def _compiling() -> tuple[Dialect, Any]:
+    """A dialect that has met its database, and what was compiled in it."""
+    engine = create_engine("sqlite://")
+    engine.connect().close()
+    return engine.dialect, engine._compiled_cache
 
 
 def store_at(url: str | None, clock: Callable[[], float] = time.time) -> Store:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import version
 
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
@@ -46,6 +47,7 @@ from controlplane.api.routes import (
 )
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError
+from dataplane.contract.schemas import Json
 
 ROUTERS = (
     public,
@@ -80,20 +82,30 @@ ROUTERS = (
     queries,
 )
 
+TITLE = "Headgate"
+
 
 def create_app(services: Services) -> FastAPI:
     """Routes over these services. Served behind `controlplane.api.edge`."""
-    app = FastAPI(title="Headgate", version=version("headgate"), docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = FastAPI(title=TITLE, version=version("headgate"), docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.services, app.state.feeds = services, Feeds(services)
     for kind in (HeadgateError, HTTPException, RequestValidationError, OSError):
         app.add_exception_handler(kind, _problem)
     app.add_exception_handler(Exception, _fault)  # which is raised again after the answer, for the edge to log
-    for module in ROUTERS:
-        app.include_router(module.router)
-    app.include_router(links.signed)
-    app.include_router(trust.public)
-    app.openapi = lambda: describe(app, [*(module.router for module in ROUTERS), links.signed, trust.public])  # type: ignore[method-assign]  # FastAPI's way to replace it
+    for router in _routers():
+        app.router.routes.extend(router.routes)  # `include_router` would make each of them once more
+    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's way to replace it
     return app
+
+
+@cache
+def openapi() -> Json:
+    """The OpenAPI document of all routes: the same for every application of a process."""
+    return describe(TITLE, version("headgate"), _routers())
+
+
+def _routers() -> list[APIRouter]:
+    return [*(module.router for module in ROUTERS), links.signed, trust.public]
 
 
 async def _fault(request: Request, _: Exception) -> Response:
@@ -110,7 +122,7 @@ def _problem_response(request: Request, error: Exception) -> JSONResponse:
         case HeadgateError():
             return problems.of_error(error, request)
         case HTTPException(status_code=405):
-            allow = {"Allow": ", ".join(allowed(request.app, request.url.path))}
+            allow = {"Allow": ", ".join(allowed(openapi(), request.url.path))}
             return problems.of_http(HTTPException(405, error.detail, allow), request)
         case HTTPException():
             return problems.of_http(error, request)

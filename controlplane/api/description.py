@@ -7,10 +7,10 @@ them, and no answer is validated.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
@@ -81,21 +81,20 @@ MEDIA = {
 }
 
 
-def describe(app: FastAPI, routers: Iterable[APIRouter]) -> Json:
-    """The document, made once. The routers are those that the application has."""
-    if app.openapi_schema is None:
-        document = get_openapi(title=app.title, version=app.version, routes=app.routes)
-        schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        for path, operations in document["paths"].items():
-            for method, operation in operations.items():
-                _complete(path, method, operation, schemas)
-        schemas["Problem"] = PROBLEM
-        _name_permissions(routers, document["paths"])
-        _describe_answers(routers, document["paths"], schemas)
-        for unused in ("HTTPValidationError", "ValidationError"):  # FastAPI's own shape, which is never sent
-            schemas.pop(unused, None)
-        app.openapi_schema = document
-    return app.openapi_schema
+def describe(title: str, version: str, routers: Sequence[APIRouter]) -> Json:
+    """The document of the routes of these routers."""
+    routes = [route for router in routers for route in router.routes]
+    document = get_openapi(title=title, version=version, routes=routes)
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            _complete(path, method, operation, schemas)
+    schemas["Problem"] = PROBLEM
+    _name_permissions(routers, document["paths"])
+    _describe_answers(routers, document["paths"], schemas)
+    for unused in ("HTTPValidationError", "ValidationError"):  # FastAPI's own shape, which is never sent
+        schemas.pop(unused, None)
+    return document
 
 
 def _name_permissions(routers: Iterable[APIRouter], paths: Json) -> None:
@@ -157,10 +156,10 @@ def answers(routers: Iterable[APIRouter]) -> Iterator[Described]:
                 yield Described(method.lower(), route.path, route.status_code or 200, kind)
 
 
-def allowed(app: FastAPI, path: str) -> list[str]:
+def allowed(document: Json, path: str) -> list[str]:
     """All methods of a path: the framework only knows those of the first route that has it."""
     methods = set[str]()
-    for template, operations in app.openapi()["paths"].items():
+    for template, operations in document["paths"].items():
         if re.fullmatch(re.sub(r"\\{[a-z]+\\}", "[^/]+", re.escape(template)), path):
             methods |= {method.upper() for method in operations}
     return sorted(methods | ({"HEAD"} if "GET" in methods else set()))

@@ -262,7 +262,7 @@ class Part:
         """The same for several, in their order."""
         if not counts:
             return {}
-        statement = raise_counters(self._dialect.insert, tables.counters, *counts)
+        statement = raise_counters(*counts)
         rows = self._rows(statement, **{f"n_{name}": n for name, n in counts.items()})
         return {row.name: row.value for row in rows}
 

@@ -30,6 +30,7 @@ from sqlalchemy import (
     func,
     literal_column,
     select,
+    text,
     update,
 )
 from sqlalchemy import bindparam as bind
@@ -233,14 +234,15 @@ def upsert(insert: Insert, table: Table, unless: ColumnElement[bool] | None = No
 
 
 @cache
-def raise_counters(insert: Insert, counters: Table, *names: str) -> Any:
-    """Each counter grows by the parameter `n_<name>`; the new values."""
-    rows = [{"namespace": bind("of_namespace"), "name": name, "value": bind(f"n_{name}")} for name in names]
-    statement = insert(counters).values(rows)
-    grown = {"value": counters.c.value + statement.excluded.value}
-    key = list(counters.primary_key)
-    raised = statement.on_conflict_do_update(index_elements=key, set_=grown)
-    return raised.returning(counters.c.name, counters.c.value)
+def raise_counters(*names: str) -> Any:
+    """Each counter grows by the parameter `n_<name>`; the new values. As text, since SQLAlchemy compiles an INSERT of
+    several rows anew each time, and most transactions have one."""
+    rows = ", ".join(f"(:of_namespace, :name_{name}, :n_{name})" for name in names)
+    statement = text(
+        f"INSERT INTO counters (namespace, name, value) VALUES {rows} ON CONFLICT (namespace, name)"
+        " DO UPDATE SET value = counters.value + excluded.value RETURNING name, value"
+    )
+    return statement.bindparams(*(bind(f"name_{name}", name) for name in names))
 
 
 # --- many rows at once ------------------------------------------------------------------------------

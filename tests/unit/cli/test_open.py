@@ -31,8 +31,8 @@ OWN = {"Sec-Fetch-Site": "same-origin"}
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[Pages]:
-    with pages(tmp_path) as opened:
+def world() -> Iterator[Pages]:
+    with pages() as opened:
         yield opened
 
 

@@ -81,7 +81,7 @@ class World:
         lake: MemoryLake | None = None,
     ) -> None:
         self.home, self.now = home, 1_000_000.0
-        (home / "orders").mkdir()
+        (home / "orders").mkdir(exist_ok=True)
         self.raw = store_at(url, lambda: self.now)
         self.store: Store = self.raw if namespace == "default" else Within(self.raw, namespace)
         self.ctx = Context(self.store, lake="memory:lake")

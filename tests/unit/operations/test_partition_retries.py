@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -23,13 +22,13 @@ WRONG = """
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[Pages]:
-    with pages(tmp_path) as found:
+def world() -> Iterator[Pages]:
+    with pages() as found:
         found.world.apply(WRONG, "broken")
         found.world.settle()
         for name in ("x", "y"):
-            (tmp_path / "orders" / f"{name}.csv").write_text(f"k,v\n{name},1\n")
-        (tmp_path / "orders" / "z.csv").write_text("k,v\ny,1\n")
+            (found.world.home / "orders" / f"{name}.csv").write_text(f"k,v\n{name},1\n")
+        (found.world.home / "orders" / "z.csv").write_text("k,v\ny,1\n")
         found.world.settle()
         yield found
 

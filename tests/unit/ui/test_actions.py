@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
-from pathlib import Path
 
 import httpx2
 import pytest
@@ -20,8 +19,8 @@ OWN = {"Sec-Fetch-Site": "same-origin"}
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[Pages]:
-    with pages(tmp_path) as found:
+def world() -> Iterator[Pages]:
+    with pages() as found:
         yield found
 
 

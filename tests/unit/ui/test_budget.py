@@ -22,9 +22,8 @@ MORE = 12  # components
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
-    home = tmp_path_factory.mktemp("home")
-    with pages(home, url=f"sqlite:///{home}/metadata.db") as found:
+def world() -> Iterator[Pages]:
+    with pages() as found:
         yield found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from html import unescape
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -22,8 +21,8 @@ BROKEN = """\
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[Pages]:
-    with pages(tmp_path) as found:
+def world() -> Iterator[Pages]:
+    with pages() as found:
         yield found
 
 

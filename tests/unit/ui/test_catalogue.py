@@ -12,8 +12,8 @@ from tests.unit.ui.world import HOSTILE, Pages, pages
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
-    with pages(tmp_path_factory.mktemp("home")) as found:
+def world() -> Iterator[Pages]:
+    with pages() as found:
         yield found
 
 

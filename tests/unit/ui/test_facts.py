@@ -23,8 +23,8 @@ MORE = ("/datasets/shop.dear", "/datasets/shop.spent", "/datasets/shop.after_str
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
-    with pages(tmp_path_factory.mktemp("home")) as found:
+def world() -> Iterator[Pages]:
+    with pages() as found:
         controls.pause(found.world.ctx, "main", "shop.spent")
         yield found
 

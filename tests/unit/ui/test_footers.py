@@ -28,8 +28,8 @@ WITHOUT_WORKERS = {
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
-    with pages(tmp_path_factory.mktemp("home")) as found:
+def world() -> Iterator[Pages]:
+    with pages() as found:
         yield found
 
 

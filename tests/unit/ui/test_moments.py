@@ -15,20 +15,20 @@ from controlplane.operations.desired import controls
 from controlplane.ui import draw, moments, pictures, views
 from controlplane.ui.values import FlowPage
 from tests.unit.expectations.world import World
-from tests.unit.ui.world import filled, publish
+from tests.unit.ui.world import copied, filled, publish
 
 LATE = "shop.orders:2"
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world() -> Iterator[World]:
     """After a late file."""
-    found = filled(tmp_path_factory.mktemp("home"))
-    found.put("2025-03-02.csv", (1, 30))
-    found.settle()
-    publish(found)
-    yield found
-    found.store.close()
+    with copied() as found:
+        found.put("2025-03-02.csv", (1, 30))
+        found.settle()
+        publish(found)
+        yield found
+        found.store.close()
 
 
 def flow(world: World, name: str = "shop", **asked: str) -> FlowPage:

@@ -75,8 +75,8 @@ TEMPLATES = Path(rendering.__file__).parent / "templates"
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
-    with pages(tmp_path_factory.mktemp("home")) as found:
+def world() -> Iterator[Pages]:
+    with pages() as found:
         yield found
 
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, timedelta
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -33,8 +32,8 @@ HTML_BYTES = 30_000
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Pages]:
-    with pages(tmp_path, url=f"sqlite:///{tmp_path}/metadata.db") as found:
+def home() -> Iterator[Pages]:
+    with pages() as found:
         controls.pause(found.world.ctx, "main", DATASET)  # or else planning would look at what it has now
         yield found
 

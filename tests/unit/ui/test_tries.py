@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -22,8 +21,8 @@ class Clock:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[Pages]:
-    with pages(tmp_path) as found:
+def world() -> Iterator[Pages]:
+    with pages() as found:
         yield found
 
 

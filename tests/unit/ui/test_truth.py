@@ -30,8 +30,8 @@ def world(shared: Pages) -> Iterator[Pages]:
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
-    with pages(tmp_path_factory.mktemp("home")) as found:
+def shared() -> Iterator[Pages]:
+    with pages() as found:
         yield found
 
 

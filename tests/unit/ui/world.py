@@ -5,11 +5,18 @@ SQLite stands in Spark's place. Does not belong here: what pages should say of i
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
+import sqlite3
+import tempfile
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager, nullcontext
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from functools import cache
 from pathlib import Path
 
 import httpx2
@@ -30,6 +37,7 @@ from tests.unit.expectations.world import World
 
 START = date(2025, 1, 1)
 DAYS = 60
+IN_USE = "in-use"
 YEAR_S = 365 * 86_400.0
 HOSTILE = (
     "<script>document.title='owned'</script>",
@@ -150,10 +158,81 @@ def rendered(world: World) -> RenderRecords:
 
 
 @contextmanager
-def pages(home: Path, *, url: str | None = None) -> Iterator[Pages]:
-    world = filled(home, url=url)
-    services = Services(world.store, open_lake(str(home)), Wake(), rendered(world), lambda driver, lines: "a log")
-    token, _ = tokens.create(Context(world.store), "ada", ("admin",))
-    with serving(services) as url:
-        yield Pages(url, services, token, world)
+def pages(home: Path | None = None) -> Iterator[Pages]:
+    """A service of a filled home; without a home, of a copy of one (`copied`)."""
+    with nullcontext(filled(home)) if home else copied() as world:
+        services = Services(
+            world.store, open_lake(str(world.home)), Wake(), rendered(world), lambda driver, lines: "a log"
+        )
+        token, _ = tokens.create(Context(world.store), "ada", ("admin",))
+        with serving(services) as url:
+            yield Pages(url, services, token, world)
+        world.store.close()
+
+
+@contextmanager
+def copied() -> Iterator[World]:
+    """A copy of a world that was filled once in this process: filling takes a second. Its files stay where they are,
+    since blueprints name them: there is one copy at a time."""
+    template = _template()
+    (template.home / IN_USE).mkdir()
+    try:
+        yield template.copy()
+    finally:
+        (template.home / IN_USE).rmdir()
+        if not template.restore():
+            _template.cache_clear()
+
+
+@dataclass(frozen=True)
+class Template:
+    """A filled world, its database in one file, and the files that it lists."""
+
+    world: World
+    database: Path
+    files: dict[str, tuple[int, int]]
+
+    @property
+    def home(self) -> Path:
+        return self.world.home
+
+    def copy(self) -> World:
+        database = self.home / "copy.db"
+        for suffix in ("", "-wal", "-shm"):
+            database.with_name(database.name + suffix).unlink(missing_ok=True)
+        shutil.copyfile(self.database, database)
+        world = World(self.home, url=f"sqlite:///{database}")
+        world.now, world.kinds = self.world.now, Counter(self.world.kinds)
+        world.lake.objects.update(self.world.lake.objects)
+        engine = self.world.engine
+        world.engine = replace(
+            engine,
+            ctx=world.ctx,
+            lake=world.lake,
+            done=list(engine.done),
+            targets=deepcopy(engine.targets),
+            fences=dict(engine.fences),
+        )
+        return world
+
+    def restore(self) -> bool:
+        """Remove files that a copy has put there; False if it has changed others."""
+        for name in _listed(self.home).keys() - self.files.keys():
+            (self.home / "orders" / name).unlink()
+        return _listed(self.home) == self.files
+
+
+@cache
+def _template() -> Template:
+    home = Path(tempfile.mkdtemp(prefix="headgate-pages-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    world, database = filled(home, url=f"sqlite:///{home}/filled.db"), home / "template.db"
     world.store.close()
+    with closing(sqlite3.connect(home / "filled.db")) as connection:
+        connection.execute("VACUUM INTO ?", [str(database)])
+    return Template(world, database, _listed(home))
+
+
+def _listed(home: Path) -> dict[str, tuple[int, int]]:
+    """The inode and time of each file of orders."""
+    return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in (home / "orders").iterdir()}
