@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from controlplane.core.model.answers import ColumnsChange, ComponentChange, PlanBreak, RetypedColumn
-from controlplane.core.review import Break, Change, ColumnChanges, Retyped
+from controlplane.core.review import Break, ColumnChanges, ComponentReview, Retyped
 from controlplane.operations.context import Context
 
 
-def change(ctx: Context, reviewed: Change) -> ComponentChange:
+def change(ctx: Context, reviewed: ComponentReview) -> ComponentChange:
     return {
         "component": reviewed.dataset,
         "kind": reviewed.kind,

@@ -30,7 +30,7 @@ from controlplane.operations.desired import blueprints, branches, feeds, tokens
 from controlplane.operations.planning.apply_plan import PlanExecutor
 from controlplane.operations.planning.planner import Planner
 from controlplane.ports.records import RenderRecords, WantedRows
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 from dataplane.contract.identity import schema_id
 from tests.unit.api.world import serving
 from tests.unit.expectations.world import World
@@ -102,7 +102,7 @@ def filled(home: Path, *, url: str | None = None) -> World:
     )
     world.apply(text)
     world.settle()
-    blueprints.apply(world.ctx, "main", [blueprints.Source("/other.yaml", OTHER, {})])
+    blueprints.apply(world.ctx, "main", [blueprints.SentBlueprint("/other.yaml", OTHER, {})])
     world.settle()
     publish(world)
     feeds.create(world.ctx, "grand", "shop.grand")
@@ -111,7 +111,7 @@ def filled(home: Path, *, url: str | None = None) -> World:
     branches.create(world.ctx, "dev")
     lead(world)
     edited = OTHER.replace("sum(t)", "max(t) + 1").replace("Reads", HOSTILE[1].replace('"', "'") + " reads")
-    blueprints.apply(world.ctx, "dev", [blueprints.Source("/other.yaml", edited, {})])
+    blueprints.apply(world.ctx, "dev", [blueprints.SentBlueprint("/other.yaml", edited, {})])
     compute(world, "dev")
     return world
 
@@ -162,7 +162,7 @@ def pages(home: Path | None = None) -> Iterator[Pages]:
     """A service of a filled home; without a home, of a copy of one (`copied`)."""
     with nullcontext(filled(home)) if home else copied() as world:
         services = Services(
-            world.store, open_lake(str(world.home)), Wake(), rendered(world), lambda driver, lines: "a log"
+            world.store, open_lake(str(world.home)), WakeCounter(), rendered(world), lambda driver, lines: "a log"
         )
         token, _ = tokens.create(Context(world.store), "ada", ("admin",))
         with serving(services) as url:
