@@ -40,7 +40,7 @@ from controlplane.store import open_store, upgrade
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions, cache_file
 from dataplane.spark.s3a import place_of
-from dataplane.storage.source_stores import Access, open_root
+from dataplane.storage.source_stores import StoreAccess, open_root
 from tests.jars import delta_classpath
 from tests.servers.postgres import Postgres
 from tests.servers.s3 import CREDENTIALS, S3
@@ -287,7 +287,7 @@ def _compared(home: Path, job: Json, place: str, count: int) -> Json:
 
 def _bare(place: str, count: int) -> float:
     local = not place.startswith("s3:")
-    store: Any = LocalStore(place) if local else open_root("s3://lake", Access())
+    store: Any = LocalStore(place) if local else open_root("s3://lake", StoreAccess())
     prefix = None if local else place.removeprefix("s3://lake/")
     return _took(lambda: sum(len(some) for some in obstore.list(store, prefix, chunk_size=1000)), count)
 

@@ -23,7 +23,7 @@ from typing import Any
 
 sys.path[0] = str(Path(__file__).resolve().parents[1])  # not this folder: the client's package has this file's name
 
-from controlplane.core.model.scaling import Limits  # noqa: E402  # once the client is found
+from controlplane.core.model.scaling import PoolLimits  # noqa: E402  # once the client is found
 from controlplane.drivers.pools import DEFAULTS, Cluster  # noqa: E402  # the same
 
 RESULTS = Path(__file__).with_name("results") / "kubernetes.json"
@@ -33,8 +33,8 @@ MOST_S, MOST_MB = 2.0, 200.0
 
 def cluster(drivers: int) -> Cluster:
     pools = dict(DEFAULTS)
-    pools["standard"] = replace(pools["standard"], limits=Limits(drivers, drivers), cpu="10m", memory="16Mi")
-    pools["worker"] = replace(pools["worker"], limits=Limits(0, 0))
+    pools["standard"] = replace(pools["standard"], limits=PoolLimits(drivers, drivers), cpu="10m", memory="16Mi")
+    pools["worker"] = replace(pools["worker"], limits=PoolLimits(0, 0))
     return Cluster(NAMESPACE, "headgate/dataplane", "http://headgate:8420", pools=pools)
 
 
@@ -130,7 +130,7 @@ def _passes(kubeconfig: Path, drivers: int, passes: int) -> dict[str, Any]:
     from controlplane.operations.context import Context
     from controlplane.reconciler.fleet import Fleet
     from controlplane.reconciler.loop import Reconciler
-    from controlplane.reconciler.wake import Wake
+    from controlplane.reconciler.wake import WakeCounter
     from controlplane.store import open_store, upgrade
 
     collect_rarely()  # as the command does
@@ -140,7 +140,7 @@ def _passes(kubeconfig: Path, drivers: int, passes: int) -> dict[str, Any]:
         lake = Path(folder).as_uri()
         pool = KubernetesPool(cluster(drivers), Api.open(NAMESPACE, kubeconfig), lambda _: "token")
         store = open_store(url)
-        loop = Reconciler(store, Fleet(Context(store), open_lake(lake), pool), DeltaPublisher(lake), Wake())
+        loop = Reconciler(store, Fleet(Context(store), open_lake(lake), pool), DeltaPublisher(lake), WakeCounter())
         times, cpu = [], []
         for _ in range(passes + 1):
             began, used = time.monotonic(), time.process_time()

@@ -23,7 +23,7 @@ Columns = Mapping[str, Mapping[str, str]]
 ROUNDS = 5
 
 
-def tpch() -> dict[str, tuple[sql.Query, Columns]]:
+def tpch() -> dict[str, tuple[sql.AnalysedQuery, Columns]]:
     tables = {
         name: {column: kind.replace("VARCHAR", "STRING") for column, kind in table.columns.items()}
         for name, table in tpch_tables(1).items()
@@ -31,7 +31,7 @@ def tpch() -> dict[str, tuple[sql.Query, Columns]]:
     return {entry["name"]: _with_columns(entry["sql"], tables) for entry in TPCH}
 
 
-def flights() -> dict[str, tuple[sql.Query, Columns]]:
+def flights() -> dict[str, tuple[sql.AnalysedQuery, Columns]]:
     """In order of the blueprint's graph, so that the columns of inputs are known."""
     parts = yaml.safe_load(Path(blueprint_folder(), "flights.yaml").read_text())["components"]
     known: dict[str, Mapping[str, str]] = {"airlines": {"carrier": "STRING", "name": "STRING"}}
@@ -39,7 +39,7 @@ def flights() -> dict[str, tuple[sql.Query, Columns]]:
         if "schema" in part.get("read", {}):
             known[name] = dict(column.split() for column in part["read"]["schema"].split(", "))
     left = {name: part["transform"]["sql"] for name, part in parts.items() if "sql" in part.get("transform", {})}
-    found: dict[str, tuple[sql.Query, Columns]] = {}
+    found: dict[str, tuple[sql.AnalysedQuery, Columns]] = {}
     while ready := [n for n, text in left.items() if {r.name for r in sql.analyse(text).references} <= known.keys()]:
         for name in ready:
             found[name] = _with_columns(left.pop(name), known)
@@ -48,12 +48,12 @@ def flights() -> dict[str, tuple[sql.Query, Columns]]:
     return found
 
 
-def _with_columns(text: str, known: Columns) -> tuple[sql.Query, Columns]:
+def _with_columns(text: str, known: Columns) -> tuple[sql.AnalysedQuery, Columns]:
     query = sql.analyse(text)
     return query, {ref.name: known[ref.name] for ref in query.references}
 
 
-def seconds(query: sql.Query, columns: Columns) -> float:
+def seconds(query: sql.AnalysedQuery, columns: Columns) -> float:
     began = time.process_time()
     assert query.lineage(columns) is not None
     return time.process_time() - began

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from html import escape
 
-from controlplane.cli.output import Lines, Table, View, printable
+from controlplane.cli.output import Lines, TextTable, View, printable
 
 MOST_CHARACTERS = 200  # of a cell
 MOST_CELLS = 2_000  # of a table: a notebook keeps what it shows
@@ -52,8 +52,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: str =
     return f"{caption}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{omission}"
 
 
-def _part(part: Table | Lines) -> str:
-    if isinstance(part, Table):
+def _part(part: TextTable | Lines) -> str:
+    if isinstance(part, TextTable):
         return table(part.columns, part.rows, part.title)
     return f"<pre>{'<br>'.join(escape(printable(line)) for line in part.lines)}</pre>"
 

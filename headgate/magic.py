@@ -48,7 +48,7 @@ class Wrong(Exception):
     """The line of a cell is not understood."""
 
 
-class _Parser(argparse.ArgumentParser):
+class _MagicParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise Wrong(message)
 
@@ -121,7 +121,7 @@ class SqlMagic:
 
 
 def _arguments(line: str) -> argparse.Namespace:
-    parser = _Parser(prog=f"%%{NAME}", add_help=False)
+    parser = _MagicParser(prog=f"%%{NAME}", add_help=False)
     parser.add_argument("as_", metavar="as NAME", nargs="*")
     parser.add_argument("--branch", "-b")
     parser.add_argument("--at")

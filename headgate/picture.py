@@ -37,7 +37,7 @@ def graph(answer: GraphAnswer) -> str:
     if not 0 < len(answer["nodes"]) <= draw.BOXES:
         return ""
     boxes = [_box(node) for node in answer["nodes"]]
-    links = [draw.Link(edge["from"], edge["to"], edge["mode"], edge["reason"]) for edge in answer["edges"]]
+    links = [draw.GraphLink(edge["from"], edge["to"], edge["mode"], edge["reason"]) for edge in answer["edges"]]
     drawn = draw.graph(boxes, links)
     titles = {node["name"]: _title(node) for node in answer["nodes"]}
     size = f'width="{drawn.width}" height="{drawn.height}" viewBox="0 0 {drawn.width} {drawn.height}"'
@@ -52,7 +52,7 @@ def graph(answer: GraphAnswer) -> str:
 def _box(node: GraphNode) -> draw.Box:
     share = node["share"]
     total = max(1, sum((share["done"], share["to_do"], share["failed"])))
-    part = draw.Share(share["done"] / total, share["to_do"] / total, share["failed"] / total)
+    part = draw.PartitionShares(share["done"] / total, share["to_do"] / total, share["failed"] / total)
     return draw.Box(node["name"], node["kind"], node["state"], _sub(node), part, faint=node["outside"])
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from hashlib import shake_256
 
 from benchmarks.planning.graph import key
-from controlplane.core.tree import Columns, Entry
+from controlplane.core.tree import Entry, NodeColumns
 
 CHUNK = 8192
 ROWS = 1000  # of each partition
@@ -22,16 +22,16 @@ _ID, _SUMS, _NUMBERS = 32, 16, struct.Struct("<3Q")
 _OBJECT, _ROWS = _NUMBERS.pack(1, OBJECT_BYTES, 0), struct.pack("<Q", ROWS)
 
 
-def partitions(name: str, count: int) -> Iterator[Columns]:
+def partitions(name: str, count: int) -> Iterator[NodeColumns]:
     """A dataset's entries, in key order."""
     for chunk, keys in _chunks(count):
-        yield Columns(keys, _bytes("ids", name, chunk, len(keys) * _ID), _contents(name, chunk, len(keys)))
+        yield NodeColumns(keys, _bytes("ids", name, chunk, len(keys) * _ID), _contents(name, chunk, len(keys)))
 
 
-def objects(name: str, count: int) -> Iterator[Columns]:
+def objects(name: str, count: int) -> Iterator[NodeColumns]:
     """A listing's entries, in key order: one source object behind each partition."""
     for chunk, keys in _chunks(count):
-        yield Columns(keys, _bytes("ids", name, chunk, len(keys) * _ID), _OBJECT * len(keys))
+        yield NodeColumns(keys, _bytes("ids", name, chunk, len(keys) * _ID), _OBJECT * len(keys))
 
 
 def ids(name: str, chunk: int) -> Sequence[bytes]:
@@ -44,7 +44,7 @@ def partition(name: str, number: int) -> Entry:
     """One entry of `partitions`."""
     chunk, place = divmod(number, CHUNK)
     ids = _bytes("ids", name, chunk, (place + 1) * _ID)
-    return Columns((key(number),), ids[-_ID:], _contents(name, chunk, place + 1)[-_NUMBERS.size :]).entry(0)
+    return NodeColumns((key(number),), ids[-_ID:], _contents(name, chunk, place + 1)[-_NUMBERS.size :]).entry(0)
 
 
 def _chunks(count: int) -> Iterator[tuple[int, Sequence[str]]]:

@@ -133,7 +133,7 @@ def layers(plan: Plan) -> int:
 
 def apply(store: Store, texts: Mapping[str, str], branch: str = MAIN) -> None:
     """Accept these dataflows, as the API does."""
-    sources = [blueprints.Source(f"/{flow}.yaml", text, {}) for flow, text in texts.items()]
+    sources = [blueprints.SentBlueprint(f"/{flow}.yaml", text, {}) for flow, text in texts.items()]
     blueprints.apply(Context(store, actor=DRIVER), branch, sources)
 
 

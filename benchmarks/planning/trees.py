@@ -16,7 +16,7 @@ from typing import TypeAlias
 from benchmarks.planning import contents
 from benchmarks.planning.memory import peak_mb
 from controlplane.core import tree
-from controlplane.core.tree import Columns, Entry, NodeStore
+from controlplane.core.tree import Entry, NodeColumns, NodeStore
 from controlplane.ports.store import Store
 
 FEW = 200_000  # entries that are not worth a process
@@ -42,7 +42,7 @@ class Wanted:
         every = (contents.objects if self.is_listing else contents.partitions)(self.name, self.count)
         return tree.build(nodes, self._rest(every)) if self.without else tree.build_columns(nodes, every)
 
-    def _rest(self, every: Iterable[Columns]) -> Iterator[Entry]:
+    def _rest(self, every: Iterable[NodeColumns]) -> Iterator[Entry]:
         entries = chain.from_iterable(columns.entries() for columns in every)
         return (entry for number, entry in enumerate(entries) if number % self.without != self.offset)
 

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse
 
 from controlplane.api import problems, token_scope
 from controlplane.api.description import allowed, describe
-from controlplane.api.feed import Feeds
+from controlplane.api.feed import EventFeeds
 from controlplane.api.routes import (
     alerts,
     audit,
@@ -84,7 +84,7 @@ ROUTERS = (
 def create_app(services: Services) -> FastAPI:
     """Routes over these services. Served behind `controlplane.api.edge`."""
     app = FastAPI(title="Headgate", version=version("headgate"), docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.state.services, app.state.feeds = services, Feeds(services)
+    app.state.services, app.state.feeds = services, EventFeeds(services)
     for kind in (HeadgateError, HTTPException, RequestValidationError, OSError):
         app.add_exception_handler(kind, _problem)
     app.add_exception_handler(Exception, _fault)  # which is raised again after the answer, for the edge to log

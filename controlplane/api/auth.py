@@ -18,7 +18,7 @@ from fastapi.security import HTTPBearer
 
 from controlplane.api import token_scope
 from controlplane.api.access import authenticate, require, services
-from controlplane.api.calls import Answer
+from controlplane.api.calls import JsonAnswer
 from controlplane.api.token_scope import OpenTo
 from controlplane.core import rest
 from controlplane.core.rights import Permission
@@ -35,7 +35,7 @@ Served: TypeAlias = T | Coroutine[Any, Any, T]
 bearer = HTTPBearer(auto_error=False, description="A token that starts with `hg_`.")
 
 
-class Encoded(APIRoute):
+class EncodedRoute(APIRoute):
     """A route that has encoded its answer itself: FastAPI neither validates it nor encodes it again."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
@@ -53,7 +53,7 @@ class Need:
         """`Guarded` has looked by then. A coroutine, since others would take a thread each."""
 
 
-class Guarded(Encoded):
+class Guarded(EncodedRoute):
     """Check the token and its permission before the body is read. A route's own need overrides the need of its
     router."""
 
@@ -82,7 +82,7 @@ class Routes(APIRouter):
 
     def answers(
         self, route: rest.Route[T], **options: Any
-    ) -> Callable[[Callable[P, Served[Answer[T]]]], Callable[P, Served[Answer[T]]]]:
+    ) -> Callable[[Callable[P, Served[JsonAnswer[T]]]], Callable[P, Served[JsonAnswer[T]]]]:
         """Serve a route by a function that returns its answer."""
         return self._serve(route, options)
 

@@ -44,7 +44,7 @@ class ClosedBody(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Answer(JSONResponse, Generic[T]):
+class JsonAnswer(JSONResponse, Generic[T]):
     """A response whose body is the JSON of a T. Routes declare their answer by it, and `description` adds it to
     OpenAPI."""
 
@@ -92,14 +92,14 @@ class Call:
                 raise NotFound(NO_NAME.format(kind="dataflow"))
         return flow_names
 
-    def once(self, work: Callable[[], Answer[T]]) -> Answer[T]:
+    def once(self, work: Callable[[], JsonAnswer[T]]) -> JsonAnswer[T]:
         """Do the work, or give the answer that the same request with the same Idempotency-Key got before."""
         if self.repeat is None:
             return work()
         key, body = self.repeat
         with self.services.turn(key):
             response = self._earlier(key, body) or self._remember(key, body, self._answer(work))
-        return cast("Answer[T]", response)  # what the same work answered before
+        return cast("JsonAnswer[T]", response)  # what the same work answered before
 
     def _answer(self, work: Callable[[], Response]) -> Response:
         try:
@@ -122,7 +122,9 @@ class Call:
         record = json.dumps({"content": bytes(response.body).decode(), "headers": headers})
         try:
             with self.services.store.begin(self.context.namespace) as tx:
-                tx.audit.put_answer(access.Answer(key=key, body=body, status=response.status_code, response=record))
+                tx.audit.put_answer(
+                    access.StoredAnswer(key=key, body=body, status=response.status_code, response=record)
+                )
         except IdempotencyConflict:  # another replica was faster
             return self._earlier(key, body) or response
         return response
@@ -148,8 +150,8 @@ async def call(
     return Call(app_services, context, request, (f"{token.id}:{idempotency_key}", request_digest))
 
 
-def answer(value: T, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer[T]:
-    return Answer(value, status, headers)
+def answer(value: T, status: int = 200, headers: Mapping[str, str] | None = None) -> JsonAnswer[T]:
+    return JsonAnswer(value, status, headers)
 
 
 def is_head(request: Request) -> bool:

@@ -18,7 +18,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import TypedDictSchema
 
 from controlplane.api.auth import EXCHANGE, LINK, PUBLIC, Guarded
-from controlplane.api.calls import Answer
+from controlplane.api.calls import JsonAnswer
 from controlplane.api.examples import OF_GET
 from controlplane.api.problems import MEDIA_TYPE
 from controlplane.core.records.formats import MEDIA_TYPES
@@ -151,7 +151,7 @@ def answers(routers: Iterable[APIRouter]) -> Iterator[Described]:
         if not isinstance(route, APIRoute):
             continue
         returned = get_type_hints(route.endpoint)["return"]
-        if get_origin(returned) is Answer:
+        if get_origin(returned) is JsonAnswer:
             (kind,) = get_args(returned)
             for method in route.methods or ():
                 yield Described(method.lower(), route.path, route.status_code or 200, kind)

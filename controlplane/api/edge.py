@@ -40,9 +40,9 @@ class Gateway:
     def __init__(self, services: Services) -> None:
         self._drivers, self._app, self._counters = DriverApp(services), LazyApp(services), services.counters
         self._s3, self._sharing, self._pages = (
-            Lazy(services, s3.app),
-            Lazy(services, sharing.app),
-            Lazy(services, _pages),
+            LazyApplication(services, s3.app),
+            LazyApplication(services, sharing.app),
+            LazyApplication(services, _pages),
         )
 
     def load(self) -> None:
@@ -104,7 +104,7 @@ class LazyApp:
         await app(scope, receive, send)
 
 
-class Lazy:
+class LazyApplication:
     """An application that is loaded at its first request."""
 
     def __init__(self, services: Services, load: Callable[[Services], ASGIApp]) -> None:

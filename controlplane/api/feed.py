@@ -49,7 +49,7 @@ class _Kept(NamedTuple):
     text: bytes
 
 
-class Feed:
+class EventFeed:
     """Shared event streams. Methods run on the event loop only, except `_look` and `_page`."""
 
     def __init__(self, services: Services, namespace: str = DEFAULT) -> None:
@@ -213,16 +213,16 @@ class Feed:
             del self._waiting[future]
 
 
-class Feeds:
+class EventFeeds:
     """A feed for each namespace that has streams. Called from the event loop only."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._feeds = dict[str, Feed]()
+        self._feeds = dict[str, EventFeed]()
 
-    def of(self, namespace: str) -> Feed:
+    def of(self, namespace: str) -> EventFeed:
         if namespace not in self._feeds:
-            self._feeds[namespace] = Feed(self._services, namespace)
+            self._feeds[namespace] = EventFeed(self._services, namespace)
         return self._feeds[namespace]
 
 

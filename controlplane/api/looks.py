@@ -28,7 +28,7 @@ LONGEST_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ListedSources:
     """`plan`: the id under which sources were listed. `unseen`: why a dataset's source was not looked at."""
 
     plan: str = ""
@@ -50,11 +50,11 @@ def look(call: Call, branch: str, nodes: Iterable[Source], timeout_s: float) -> 
     return await_listings(call, listing_requests.ask(call.context, branch, nodes), timeout_s)
 
 
-def look_for_plan(call: Call, branch: str, nodes: Iterable[Source], timeout_s: float) -> Look:
+def look_for_plan(call: Call, branch: str, nodes: Iterable[Source], timeout_s: float) -> ListedSources:
     """As `look`, for a plan of these sources: only this plan sees the listings."""
     plan = uuid.uuid4().hex
     requests = listing_requests.ask_for_plan(call.context, branch, nodes, plan)
-    return Look(plan, await_listings(call, requests, timeout_s))
+    return ListedSources(plan, await_listings(call, requests, timeout_s))
 
 
 def await_listings(call: Call, requests: ListingRequests, timeout_s: float) -> Mapping[str, str]:
@@ -66,7 +66,7 @@ def await_listings(call: Call, requests: ListingRequests, timeout_s: float) -> M
 def analysed(
     call: Call,
     branch: str,
-    sources: Sequence[blueprints.Source],
+    sources: Sequence[blueprints.SentBlueprint],
     deadline: float,
     timeout_s: float,
     looked: str = "",
@@ -84,7 +84,7 @@ def analysed(
 def _ask(
     call: Call,
     branch: str,
-    sources: Sequence[blueprints.Source],
+    sources: Sequence[blueprints.SentBlueprint],
     datasets: set[str],
     *,
     deadline: float,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import options, work_views
-from controlplane.cli.command import Commands, Request, ask, command
+from controlplane.cli.command import ClientRequest, Commands, ask, command
 from controlplane.cli.output import is_fancy, printable
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def runs(
     ] = None,
     limit: Shown = 20,
     branch: options.Branch = "main",
-) -> Request:
+) -> ClientRequest:
     """Show runs, the last ones first: what started each, how far it got, what it took; or one with its steps."""
     if target is not None and work_views.is_run(target):
         run = target
@@ -43,7 +43,7 @@ def tasks(
     ended: Annotated[bool, typer.Option("--ended", help="Attempts that are over, the last ones first.")] = False,
     limit: Shown = 20,
     branch: options.Branch = "main",
-) -> Request:
+) -> ClientRequest:
     """Show the tasks that a dataset asks for, or attempts at them that are over."""
     if ended:
         return ask(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import options
-from controlplane.cli.command import Commands, Request, ask, command
+from controlplane.cli.command import ClientRequest, Commands, ask, command
 from controlplane.cli.output import Lines, View
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def notify(
     ] = None,
     test: Annotated[bool, typer.Option("--test", help="Send a test message to each channel.")] = False,
     branch: options.Branch = "main",
-) -> Request:
+) -> ClientRequest:
     """Send a test message to each channel that alerts go to (`--test`). Exits with 1 where one was not taken."""
     if not test:
         raise typer.BadParameter("alerts are sent by the service; say --test to send a test message to each channel")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import diff, operate, options, views
-from controlplane.cli.command import Commands, Group, Request, ask, command
-from controlplane.cli.output import Lines, Table, View, show
+from controlplane.cli.command import ClientRequest, Commands, Group, ask, command
+from controlplane.cli.output import Lines, TextTable, View, show
 
 if TYPE_CHECKING:
     from controlplane.cli.session import Session
@@ -42,7 +42,7 @@ def create_branch(
     publish: Annotated[
         bool, typer.Option("--publish", help="Make Delta tables of its own datasets, too; they end with it.")
     ] = False,
-) -> Request:
+) -> ClientRequest:
     """Make a branch. It costs nothing, and computes nothing until something is edited in it."""
     places = dict(_redirect(text) for text in redirect or ())
     return ask(
@@ -60,13 +60,13 @@ def create_branch(
 
 
 @command
-def list_branches() -> Request:
+def list_branches() -> ClientRequest:
     """List the branches beside main."""
     return ask(lambda client: client.branches(), _branches)
 
 
 @command
-def show_branch(name: Name) -> Request:
+def show_branch(name: Name) -> ClientRequest:
     """Show one branch."""
     return ask(lambda client: client.branch(name), views.fields)
 
@@ -75,13 +75,13 @@ def show_branch(name: Name) -> Request:
 def protect_branch(
     name: Name,
     off: Annotated[bool, typer.Option("--off", help="Let it be edited again.")] = False,
-) -> Request:
+) -> ClientRequest:
     """Let a branch change by merges alone."""
     return ask(lambda client: client.protect_branch(name, protected=not off), views.fields)
 
 
 @command
-def update_branch(name: Name) -> Request:
+def update_branch(name: Name) -> ClientRequest:
     """Have a pinned branch see main as it is now."""
     return ask(lambda client: client.update_branch(name), views.fields)
 
@@ -98,7 +98,7 @@ def merge_branch(
         bool, typer.Option("--when-ready", help="Wait until it leaves nothing to compute; always so if protected.")
     ] = False,
     home: options.Home = None,
-    output: options.As = options.Form.table,
+    output: options.As = options.OutputForm.table,
 ) -> None:
     """Bring what was edited in a branch into another one, all or nothing. Its results come along."""
     session = options.session(ctx, output)
@@ -131,7 +131,7 @@ def _when_ready(
 
 
 @command
-def delete_branch(name: Name, override: options.Override = False) -> Request:
+def delete_branch(name: Name, override: options.Override = False) -> ClientRequest:
     """End a branch."""
     return ask(lambda client: client.delete_branch(name, override=override), views.fields)
 
@@ -157,7 +157,7 @@ def _branches(items: Sequence[BranchAnswer]) -> View:
         for i in items
     )
     return (
-        [Table("", columns, rows)]
+        [TextTable("", columns, rows)]
         if rows
         else [Lines(("there is no branch beside main: headgate branch create NAME",))]
     )

@@ -33,7 +33,7 @@ Command: TypeAlias = Callable[..., None]
 
 CONTEXT = Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)
 HOME = Parameter("home", Parameter.KEYWORD_ONLY, default=None, annotation=options.Home)
-OUTPUT = Parameter("output", Parameter.KEYWORD_ONLY, default=options.Form.table, annotation=options.As)
+OUTPUT = Parameter("output", Parameter.KEYWORD_ONLY, default=options.OutputForm.table, annotation=options.As)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ Commands: TypeAlias = Mapping[str, Command | Group]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ClientRequest:
     """One call of the client. `is_failure`: whether this answer ends the command with 1. `needs_service`: why a process
     that ends at once cannot do it; empty where it can."""
 
@@ -66,11 +66,11 @@ def ask(
     is_failure: Callable[[Answer], bool] = lambda _: False,
     needs_service: str = "",
     role: Role = "look",
-) -> Request:
-    return Request(call, view, is_failure, needs_service, role)
+) -> ClientRequest:
+    return ClientRequest(call, view, is_failure, needs_service, role)
 
 
-def do(call: Callable[[Headgate], None], outcome: Mapping[str, str], *, needs_service: str = "") -> Request:
+def do(call: Callable[[Headgate], None], outcome: Mapping[str, str], *, needs_service: str = "") -> ClientRequest:
     """For a call without an answer: `outcome` is shown once it is done."""
 
     def done(client: Headgate) -> Mapping[str, str]:
@@ -80,11 +80,11 @@ def do(call: Callable[[Headgate], None], outcome: Mapping[str, str], *, needs_se
     return ask(done, fields, needs_service=needs_service)
 
 
-def command(function: Callable[..., Request]) -> Command:
+def command(function: Callable[..., ClientRequest]) -> Command:
     """The command that makes the request. `home` and `output` are added to its arguments."""
 
     @wraps(function)
-    def run(ctx: typer.Context, home: Path | None, output: options.Form, **arguments: Any) -> None:
+    def run(ctx: typer.Context, home: Path | None, output: options.OutputForm, **arguments: Any) -> None:
         session = options.session(ctx, output)
         request = function(**arguments)
         with session.connect(home, request.role) as client:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import options, views
-from controlplane.cli.command import Commands, Request, ask, command, do
+from controlplane.cli.command import ClientRequest, Commands, ask, command, do
 from controlplane.cli.links import seconds
-from controlplane.cli.output import Lines, Table, View
+from controlplane.cli.output import Lines, TextTable, View
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers.spark_sessions import NewSparkSessionAnswer, SparkSessionEntry
@@ -41,7 +41,7 @@ def connect(
     is_list: Listing = False,
     end: End = None,
     branch: options.Branch = "main",
-) -> Request:
+) -> ClientRequest:
     """Open a Spark Connect session with datasets as views, and print the lines that a notebook connects with."""
     ttl_s = seconds(expires)
     if end is not None:
@@ -75,7 +75,7 @@ def _all(items: Sequence[SparkSessionEntry]) -> View:
         (i["id"], i["branch"], i["by"], views.time_of(i["at"]), views.time_of(i["expires"]), len(i["views"]))
         for i in items
     )
-    return [Table("", columns, rows)]
+    return [TextTable("", columns, rows)]
 
 
 COMMANDS: Commands = {"connect": connect}

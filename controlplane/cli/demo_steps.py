@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from controlplane import demo, settings
 from controlplane.cli import once, views
-from controlplane.cli.output import Lines, Table, View, is_fancy, show
-from controlplane.cli.progress import Progress
+from controlplane.cli.output import Lines, TextTable, View, is_fancy, show
+from controlplane.cli.progress import DatasetBar
 from controlplane.cli.session import Running, Session
 from controlplane.cli.signals import ending
 from controlplane.demo.data import By, lay_out
@@ -30,7 +30,7 @@ SHOWN_ROWS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class DemoStop:
     """One stop of the demo: what changes in the world before the run, and what to look for in its result."""
 
     title: str
@@ -68,27 +68,29 @@ def _lay_out(place: Path, by: By) -> tuple[Path, Path]:
     return waiting, last
 
 
-def _stops(place: Path, late: tuple[Path, Path]) -> Iterator[Stop]:
+def _stops(place: Path, late: tuple[Path, Path]) -> Iterator[DemoStop]:
     blueprint = place / BLUEPRINT
     text = blueprint.read_text()
     waiting, arrived = late
-    yield Stop("First run", "Everything is computed, once.", lambda: None)
-    yield Stop("Again", "Nothing changed, so nothing runs: Spark is not even asked.", lambda: None)
-    yield Stop(
+    yield DemoStop("First run", "Everything is computed, once.", lambda: None)
+    yield DemoStop("Again", "Nothing changed, so nothing runs: Spark is not even asked.", lambda: None)
+    yield DemoStop(
         "A late file", f"{arrived.name} arrives: only what follows from it runs.", lambda: waiting.replace(arrived)
     )
     edited = text.replace(SETTING, EDITED)
-    yield Stop(
+    yield DemoStop(
         "An edit", f"{SETTING} becomes {EDITED}: its dataset and what follows.", lambda: blueprint.write_text(edited)
     )
-    yield Stop("Its revert", "All of it was computed before: a change of pointers.", lambda: blueprint.write_text(text))
+    yield DemoStop(
+        "Its revert", "All of it was computed before: a change of pointers.", lambda: blueprint.write_text(text)
+    )
 
 
-def _visit(session: Session, server: Running, place: Path, stop: Stop, before: RunAnswer | None) -> RunAnswer:
+def _visit(session: Session, server: Running, place: Path, stop: DemoStop, before: RunAnswer | None) -> RunAnswer:
     _heading(stop)
     stop.change()
     started = time.monotonic()
-    with Progress(sys.stderr) as progress:
+    with DatasetBar(sys.stderr) as progress:
         request = once.RunRequest(session.load([place / BLUEPRINT]))
         value = once.make(server, request, progress.show, since=started)
     show(value, views.summary(value if before is None else _news(value, before)), "table")
@@ -102,7 +104,7 @@ def _news(value: RunAnswer, before: RunAnswer) -> RunAnswer:
     return {**value, "datasets": datasets, "targets": targets}
 
 
-def _heading(stop: Stop) -> None:
+def _heading(stop: DemoStop) -> None:
     if is_fancy(sys.stdout):
         from rich.console import Console
 
@@ -121,14 +123,14 @@ def _results(server: Running) -> None:
         rows = json.loads(b"".join(parts))
     best = sorted(rows, key=lambda row: row["late_share"])[:SHOWN_ROWS]
     cells = tuple(tuple(_rounded(row[c]) for c in columns) for row in best)
-    _say(Table(f"flights.{name}: who is late least often", tuple(c.replace("_", " ") for c in columns), cells))
+    _say(TextTable(f"flights.{name}: who is late least often", tuple(c.replace("_", " ") for c in columns), cells))
 
 
 def _rounded(value: Any) -> Any:
     return round(value, 3) if isinstance(value, float) else value
 
 
-def _say(*view: Table | Lines) -> None:
+def _say(*view: TextTable | Lines) -> None:
     shown: View = view
     show(None, shown, "table")
     sys.stdout.flush()

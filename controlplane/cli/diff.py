@@ -39,7 +39,7 @@ def diff(
     timeout: Timeout = COMPARED_S,
     home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
+    output: options.As = options.OutputForm.table,
 ) -> None:
     """Show how two generations of a dataset differ: columns, partitions and, with --rows, rows. POINT is a generation
     (shop.totals@3) or a time with its zone (shop.totals@2026-11-24T07:00Z)."""
@@ -76,7 +76,7 @@ def branch_diff(
     partition: Partition = None,
     timeout: Timeout = COMPARED_S,
     home: options.Home = None,
-    output: options.As = options.Form.table,
+    output: options.As = options.OutputForm.table,
 ) -> None:
     """Show how two branches differ: texts, datasets and partitions; with --rows also rows and columns of each dataset
     that differs."""
@@ -104,7 +104,7 @@ def _show_dataset(value: DataDifference, output: str) -> None:
     if output == "md":
         sys.stdout.write(diff_views.dataset_comment(value))
     else:
-        show(value, diff_views.dataset(value), options.Form(output).value)
+        show(value, diff_views.dataset(value), options.OutputForm(output).value)
 
 
 def _columns(key: str | None) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from controlplane.cli.markdown import counted, escaped, fence, folded
-from controlplane.cli.output import Lines, Table, View, partition_name, printable
+from controlplane.cli.output import Lines, TextTable, View, partition_name, printable
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import (
@@ -41,7 +41,7 @@ def branches(value: BranchDifference) -> View:
     lines = [line for component in value["components"] for line in _text(component)]
     columns = ("dataset", "state", "partitions added", "removed", "changed", "moved", "rows", "partitions")
     rows = tuple(map(_row, value["datasets"]))
-    table = [Table("", columns, rows)] if rows else []
+    table = [TextTable("", columns, rows)] if rows else []
     other = [f"{each['dataset']}: {OTHER_INPUTS}" for each in value["datasets"] if _has_other_inputs(each)]
     return [Lines(tuple(lines)), *table, Lines((*other, f"{value['shared']} other datasets are the same in both"))]
 
@@ -70,7 +70,7 @@ def _row(difference: DatasetDifference) -> tuple[object, ...]:
 
 
 def data(differences: Sequence[Data]) -> View:
-    parts: list[Table | Lines] = []
+    parts: list[TextTable | Lines] = []
     for each in differences:
         if each["difference"] is None:
             parts.append(Lines((f"{each['dataset']}: rows are not compared: {each['problem']}",)))
@@ -85,13 +85,13 @@ def dataset(value: DataDifference) -> View:
     lines = [f"{value['dataset']}: {_side(first)} -> {_side(second)}", f"  {_summary(value)}"]
     lines += [f"  {OTHER_INPUTS}"] if _has_other_inputs(value) else []
     lines += [f"  {line}" for line in _columns(value)]
-    parts: list[Table | Lines] = [Lines(tuple(lines))]
+    parts: list[TextTable | Lines] = [Lines(tuple(lines))]
     if value["partitions"]:
         rows = tuple(
             (partition_name(p["partition"]), _state(p["state"], p["source"]), _number(p["before"]), _number(p["after"]))
             for p in value["partitions"]
         )
-        parts.append(Table("", ("partition", "state", "rows before", "rows after"), rows))
+        parts.append(TextTable("", ("partition", "state", "rows before", "rows after"), rows))
     if value["next"] is not None:
         parts.append(Lines(("... more partitions: --output json has the numbers of all",)))
     if value["row_changes"] is not None:
@@ -153,7 +153,7 @@ def _rows(difference: RowDifference) -> View:
         return []
     names = tuple(signed[0][1])
     rows = tuple((sign, *(_value(row[name]) for name in names)) for sign, row in signed)
-    return [Table("", ("", *names), rows), *_more(difference)]
+    return [TextTable("", ("", *names), rows), *_more(difference)]
 
 
 def _more(difference: RowDifference) -> View:
@@ -186,7 +186,7 @@ def _pair_table(by_key: KeyDifference) -> View:
         for pair in pairs
         for column in pair["before"]
     )
-    return [Table("", (*keys, "column", "before", "after"), rows)]
+    return [TextTable("", (*keys, "column", "before", "after"), rows)]
 
 
 def _value(value: Any) -> str:
@@ -266,12 +266,12 @@ def _details(value: DataDifference) -> list[str]:
         return []
     lines: list[str] = []
     for part in _rows(value["row_changes"]):
-        lines += _markdown_table(part) if isinstance(part, Table) else [f"{escaped(line)}  " for line in part.lines]
+        lines += _markdown_table(part) if isinstance(part, TextTable) else [f"{escaped(line)}  " for line in part.lines]
         lines.append("")
     return folded(f"Rows of {value['dataset']}: {_plus_minus(value['row_changes'])}", lines) if lines else []
 
 
-def _markdown_table(table: Table) -> list[str]:
+def _markdown_table(table: TextTable) -> list[str]:
     rows = [table.columns, ("---",) * len(table.columns), *table.rows]
     return [f"| {' | '.join(cell if cell == '---' else escaped(str(cell)) for cell in row)} |" for row in rows]
 

@@ -32,16 +32,16 @@ def run(
     branch: options.Branch = "main",
     accept_deletes: options.AcceptDeletes = False,
     explain: options.Explain = False,
-    output: options.As = options.Form.table,
+    output: options.As = options.OutputForm.table,
 ) -> None:
     """Make these dataflows and their upstream up to date, and end: through the service that there is, else in this
     process."""
     from controlplane.cli import once, service_target
-    from controlplane.cli.progress import Progress
+    from controlplane.cli.progress import DatasetBar
 
     session = options.session(ctx, output)
     request = once.RunRequest(session.load(files), branch, accept_deletes=accept_deletes)
-    with Progress(sys.stderr) as progress:
+    with DatasetBar(sys.stderr) as progress:
         value = service_target.make(session, settings.read(home), request, progress.show, since=session.started)
     show(value, [*views.summary(value), *words.counts(value, explain)], session.output)
     raise typer.Exit(0 if value["state"] in failures.FINE else failures.ERROR)

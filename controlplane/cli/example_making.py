@@ -19,7 +19,7 @@ from dataplane.contract.schemas import Json, Schema
 if TYPE_CHECKING:
     from controlplane.cli.session import Session
     from controlplane.core.compile.nodes import Desired
-    from controlplane.operations.desired.blueprints import Source
+    from controlplane.operations.desired.blueprints import SentBlueprint
 
 PAGE_ROWS = 1_000  # of partitions
 
@@ -57,7 +57,7 @@ def _say(text: str) -> None:
     sys.stderr.write(f"headgate: {text}\n")
 
 
-def _desired(client: Headgate, request: ExampleRequest, texts: Sequence[Source]) -> Desired:
+def _desired(client: Headgate, request: ExampleRequest, texts: Sequence[SentBlueprint]) -> Desired:
     from controlplane.operations.desired.compile_edit import compile_texts
 
     stored = [client.dataflow(flow_entry["name"], request.branch) for flow_entry in client.dataflows(request.branch)]

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 from controlplane.cli.output import Lines, View
 
 if TYPE_CHECKING:
-    from controlplane.core.model.answers.examples import ExampleEntry, ExamplesAnswer, RowDifference
+    from controlplane.core.model.answers.examples import ExampleDifference, ExampleEntry, ExamplesAnswer
     from dataplane.contract.schemas import Json
 
 SHOWN_ROWS = 20  # of each kind
@@ -42,7 +42,7 @@ def _why(entry: ExampleEntry) -> Iterator[str]:
     yield from entry["notes"]
 
 
-def _difference(difference: RowDifference) -> Iterator[str]:
+def _difference(difference: ExampleDifference) -> Iterator[str]:
     """Rows as YAML writes them, so that they can be pasted."""
     columns = difference["columns"]
     yield from _rows("-", columns, difference["missing"])

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from controlplane.cli.example_views import flow
-from controlplane.core.blueprint.example_model import Example, ExampleRow, ExpectedRows, Given
+from controlplane.core.blueprint.example_model import ExampleRow, ExpectedRows, Given, TransformExample
 
 INDENT = "    "  # of a component's keys
 
 
-def block(test: Example) -> str:
+def block(test: TransformExample) -> str:
     return "".join(f"{INDENT}{line}\n" for line in _lines(test))
 
 
-def _lines(test: Example) -> Iterator[str]:
+def _lines(test: TransformExample) -> Iterator[str]:
     yield "tests:"
     yield f"  - name: {flow(test.name)}"
     yield "    given:"

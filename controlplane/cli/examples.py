@@ -35,7 +35,7 @@ def run_tests(
     rows: Annotated[int, typer.Option(min=1, max=1000, help="With --like: rows of each input at most.")] = 20,
     home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
+    output: options.As = options.OutputForm.table,
 ) -> None:
     """Run the tests of blueprints in one Spark session: that of a service, else one of our own. Exits with 1 where one
     fails.
@@ -77,11 +77,11 @@ def _write_test(session: Session, request: ExampleRequest) -> None:
         show({"dataset": request.dataset, "tests": text}, [Lines(tuple(text.splitlines()))], session.output)
 
 
-def _progress(output: options.Form) -> Callable[[ExampleEntry], None]:
+def _progress(output: options.OutputForm) -> Callable[[ExampleEntry], None]:
     """Write a line for each test as it ends, to a terminal, where the answer is a table."""
 
     def show_result(entry: ExampleEntry) -> None:
-        if output is options.Form.table and sys.stderr.isatty():
+        if output is options.OutputForm.table and sys.stderr.isatty():
             sys.stderr.write(printable(f"{entry['state']:6}  {entry['dataset']}: {entry['name']}") + "\n")
 
     return show_result

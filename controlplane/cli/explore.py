@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from controlplane.cli import explore_views, options
-from controlplane.cli.command import Commands, Request, ask, command
+from controlplane.cli.command import ClientRequest, Commands, ask, command
 from controlplane.cli.partition_keys import with_stored_key
 
 Steps = Annotated[int, typer.Option(min=0, max=1000, help="Steps from the dataset that --around names.")]
@@ -34,7 +34,7 @@ def search(
     ],
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="How many at most.")] = 20,
     branch: options.Branch = "main",
-) -> Request:
+) -> ClientRequest:
     """Find datasets by words in names, columns, descriptions, tags and owners, or by the beginning of a partition."""
     return ask(
         lambda client: client.search(
@@ -53,7 +53,7 @@ def graph(
     collapse: Annotated[Collapse | None, typer.Option(help="Show what has the same dataflow or tag as one.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many datasets at most.")] = 300,
     branch: options.Branch = "main",
-) -> Request:
+) -> ClientRequest:
     """Show datasets, how they read each other, and how each stands."""
     return ask(
         lambda client: client.graph(
@@ -78,7 +78,7 @@ def waves(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100, help="How many at most.")] = 20,
     before: Annotated[str | None, typer.Option(help="Those before this wave.")] = None,
     branch: options.Branch = "main",
-) -> Request:
+) -> ClientRequest:
     """Show what each late file, edit or wish led to, the last ones first; or the commits of one, and what it left."""
     if which is not None and "." in which:
         wave = which
@@ -96,7 +96,7 @@ def ranges(
     last: Annotated[str | None, typer.Option("--to", help="`last` of a range, to look into it.")] = None,
     cells: Annotated[int, typer.Option(min=1, max=2_000, help="How many ranges at most.")] = 20,
     branch: options.Branch = "main",
-) -> Request:
+) -> ClientRequest:
     """Show the partitions of a dataset as ranges of their keys, however many there are; and which of them differ."""
     point = int(against) if against is not None and against.isdecimal() else against
     return ask(
@@ -109,7 +109,7 @@ def ranges(
 def partition(
     target: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[@AT]/PARTITION", show_default=False)],
     branch: options.Branch = "main",
-) -> Request:
+) -> ClientRequest:
     """Show one partition: its files, the attempt that wrote it, what it is made of, and what is made of it."""
     dataset, _, key = target.partition("/")
     return ask(

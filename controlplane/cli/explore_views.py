@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from controlplane.cli.output import Lines, Table, View, partition_name
+from controlplane.cli.output import Lines, TextTable, View, partition_name
 from dataplane.contract.keys import plain_key
 
 if TYPE_CHECKING:  # a command that only says what it takes needs none of them
@@ -36,7 +36,7 @@ def search(value: SearchAnswer) -> View:
     if not rows:
         lines.append("nothing was found in names, columns, descriptions, tags, owners and partitions")
         return [Lines(tuple(lines))]
-    return [Table("", ("dataset", "kind", "state", "found"), rows), *([Lines(tuple(lines))] if lines else [])]
+    return [TextTable("", ("dataset", "kind", "state", "found"), rows), *([Lines(tuple(lines))] if lines else [])]
 
 
 def _matches(matches: Sequence[SearchMatch], unshown: int) -> str:
@@ -58,7 +58,7 @@ def graph(value: GraphAnswer) -> View:
         for node in value["nodes"]
         for inputs in (", ".join(reads.get(node["name"], ())),)
     )
-    return [Table("", ("dataset", "kind", "state", "partitions", "left", "reads"), rows), *_more(value)]
+    return [TextTable("", ("dataset", "kind", "state", "partitions", "left", "reads"), rows), *_more(value)]
 
 
 def _groups(value: GraphAnswer) -> View:
@@ -77,7 +77,7 @@ def _groups(value: GraphAnswer) -> View:
         for group in value["groups"]
         for inputs in (", ".join(reads.get(group["name"], ())),)
     )
-    return [Table("", ("group", "datasets", "state", "partitions", "left", "reads"), rows), *_more(value)]
+    return [TextTable("", ("group", "datasets", "state", "partitions", "left", "reads"), rows), *_more(value)]
 
 
 def _share(share: Share) -> str:
@@ -115,7 +115,7 @@ def waves(value: WavesAnswer) -> View:
         for wave in value["items"]
     )
     next_page = [] if value["next"] is None else [Lines((f"more: --before {value['next']}",))]
-    return [Table("", WAVES, rows), *next_page]
+    return [TextTable("", WAVES, rows), *next_page]
 
 
 def wave(value: WaveAnswer) -> View:
@@ -127,7 +127,9 @@ def wave(value: WaveAnswer) -> View:
     left = [f"not affected: {', '.join(value['untouched'])}"] if value["untouched"] else []
     left += [f"exports written: {', '.join(value['exports'])}"] if value["exports"] else []
     return [
-        Table(f"{value['id']}: {value['reason']}{by}", ("dataset", "generation", "cause", "rows", "partitions"), rows),
+        TextTable(
+            f"{value['id']}: {value['reason']}{by}", ("dataset", "generation", "cause", "rows", "partitions"), rows
+        ),
         *([Lines(tuple(left))] if left else []),
     ]
 
@@ -158,7 +160,7 @@ def ranges(value: RangesAnswer) -> View:
     )
     title = f"generation {value['generation']}" + (f" against {value['against']}" if compared else "")
     total = f"{value['partitions']} partitions, {value['rows']} rows; {value['reads']} tree nodes were read"
-    return [Table(title, columns, rows), Lines((total,))]
+    return [TextTable(title, columns, rows), Lines((total,))]
 
 
 def partition(value: PartitionAnswer) -> View:

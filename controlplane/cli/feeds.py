@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import options, views
-from controlplane.cli.command import Commands, Group, Request, ask, command, do
-from controlplane.cli.output import Lines, Table, View
+from controlplane.cli.command import ClientRequest, Commands, Group, ask, command, do
+from controlplane.cli.output import Lines, TextTable, View
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers.feeds import FeedColumn, FeedEntry, FeedReader, OfferedFeed
@@ -25,7 +25,7 @@ def create_feed(
     columns: Annotated[
         str | None, typer.Option(metavar="DDL", help="The contract: 'id BIGINT, name STRING'. All columns by default.")
     ] = None,
-) -> Request:
+) -> ClientRequest:
     """Offer a dataset that has data. Dataflows read it once it is granted to them."""
     return ask(lambda client: client.create_feed(name, dataset, columns=columns), _one)
 
@@ -37,19 +37,19 @@ def change_feed(
         str | None,
         typer.Option(metavar="DDL", help="The contract from now on. All columns that the dataset has by default."),
     ] = None,
-) -> Request:
+) -> ClientRequest:
     """Promise more: further columns, or wider types. Readers go on."""
     return ask(lambda client: client.change_feed(name, columns=columns), _one)
 
 
 @command
-def list_feeds() -> Request:
+def list_feeds() -> ClientRequest:
     """List the feeds of this namespace."""
     return ask(lambda client: client.feeds(), _all)
 
 
 @command
-def show_feed(name: Name) -> Request:
+def show_feed(name: Name) -> ClientRequest:
     """Show the contract of a feed, who may read it and who does."""
     return ask(lambda client: client.feed(name), _one)
 
@@ -59,7 +59,7 @@ def grant_feed(
     name: Name,
     namespace: Namespace,
     dataflows: Annotated[str, typer.Option(metavar="PATTERN", help="Which of its dataflows: sales or sales*.")] = "*",
-) -> Request:
+) -> ClientRequest:
     """Let dataflows of a namespace read a feed."""
     return ask(lambda client: client.grant_feed(name, namespace, dataflows=dataflows), _one)
 
@@ -71,19 +71,19 @@ def revoke_feed(
     dataflows: Annotated[
         str | None, typer.Option(metavar="PATTERN", help="Only the grant with this pattern.", show_default=False)
     ] = None,
-) -> Request:
+) -> ClientRequest:
     """Take the grants of a namespace away. Readers keep what they have, and get nothing new."""
     return ask(lambda client: client.revoke_feed(name, namespace, dataflows=dataflows), _one)
 
 
 @command
-def delete_feed(name: Name) -> Request:
+def delete_feed(name: Name) -> ClientRequest:
     """Delete a feed without readers."""
     return do(lambda client: client.delete_feed(name), {"deleted": name})
 
 
 @command
-def list_offered_feeds() -> Request:
+def list_offered_feeds() -> ClientRequest:
     """List feeds that dataflows of this namespace may read."""
     return ask(lambda client: client.offered_feeds(), _offered)
 
@@ -102,7 +102,7 @@ def _all(items: Sequence[FeedEntry]) -> View:
         )
         for i in items
     )
-    return [Table("", columns, rows)]
+    return [TextTable("", columns, rows)]
 
 
 def _one(value: FeedEntry) -> View:
@@ -116,7 +116,7 @@ def _one(value: FeedEntry) -> View:
         broken = "; ".join(value["breaches"])
         lines.append(f"generation {_number(value['newest'])} breaks the contract: {broken}")
     rows = tuple((g["namespace"], g["dataflows"], g["by"], views.time_of(g["at"])) for g in value["grants"])
-    return [Lines(tuple(lines)), Table("", ("granted to", "dataflows", "by", "since"), rows)]
+    return [Lines(tuple(lines)), TextTable("", ("granted to", "dataflows", "by", "since"), rows)]
 
 
 def _reader(reader: FeedReader) -> str:
@@ -137,7 +137,7 @@ def _offered(items: Sequence[OfferedFeed]) -> View:
         )
         for i in items
     )
-    return [Table("", columns, rows)]
+    return [TextTable("", columns, rows)]
 
 
 def _columns(columns: Sequence[FeedColumn]) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from controlplane.cli import lineage_views, options
-from controlplane.cli.command import Commands, Request, ask, command
+from controlplane.cli.command import ClientRequest, Commands, ask, command
 from controlplane.cli.partition_keys import with_stored_key
 
 Column = Annotated[str | None, typer.Option("--column", "-c", help="Only this column.")]
@@ -31,7 +31,7 @@ def lineage(
     generation: Generation = None,
     limit: Limit = 1_000,
     branch: options.Branch = "main",
-) -> Request:
+) -> ClientRequest:
     """Show where the columns and partitions of a dataset come from, up to source objects; or what depends on them."""
     dataset, slash, partition = target.partition("/")
     return ask(

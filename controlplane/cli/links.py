@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import options, views
-from controlplane.cli.command import Commands, Group, Request, ask, command, do
-from controlplane.cli.output import Lines, Table, View
+from controlplane.cli.command import ClientRequest, Commands, Group, ask, command, do
+from controlplane.cli.output import Lines, TextTable, View
 from controlplane.cli.records import Columns, Compressed, Format, Limit, Partition, Where
 from controlplane.core.records.columns import names_of
 
@@ -32,7 +32,7 @@ def create_link(
     limit: Limit = None,
     compression: Compressed = None,
     branch: options.Branch = "main",
-) -> Request:
+) -> ClientRequest:
     """Make a link of the running service. Its address is shown once; whoever has it reads these rows."""
     ttl_s = seconds(expires)
     return ask(
@@ -53,13 +53,13 @@ def create_link(
 
 
 @command
-def list_links() -> Request:
+def list_links() -> ClientRequest:
     """List links, without their addresses."""
     return ask(lambda client: client.links(), _all)
 
 
 @command
-def revoke_link(link: Annotated[str, typer.Argument(metavar="ID", show_default=False)]) -> Request:
+def revoke_link(link: Annotated[str, typer.Argument(metavar="ID", show_default=False)]) -> ClientRequest:
     """End a link now."""
     return do(lambda client: client.revoke_link(link), {"revoked": link})
 
@@ -91,7 +91,7 @@ def _all(items: Sequence[LinkEntry]) -> View:
         )
         for i in items
     )
-    return [Table("", columns, rows)]
+    return [TextTable("", columns, rows)]
 
 
 def _reads(link: LinkEntry) -> str:

@@ -14,7 +14,7 @@ import typer
 
 from controlplane import settings
 from controlplane.cli import failures, options, plan_views, views, why_views, words, work_views
-from controlplane.cli.command import Commands, Request, ask, command
+from controlplane.cli.command import ClientRequest, Commands, ask, command
 from controlplane.cli.output import Lines, problem_lines, show
 from controlplane.cli.partition_keys import with_stored_key
 from controlplane.cli.session import Session
@@ -41,7 +41,7 @@ def validate(
     connect: Annotated[bool, typer.Option("--connect", help="Also let a worker try every connection.")] = False,
     expand: Annotated[bool, typer.Option("--expand", help="Show blueprints with shared parts written out.")] = False,
     home: options.Home = None,
-    output: options.As = options.Form.table,
+    output: options.As = options.OutputForm.table,
 ) -> None:
     """Check blueprints without a server; prints every problem as FILE:LINE:COL: code: message (hint)."""
     session = options.session(ctx, output)
@@ -134,7 +134,7 @@ def plan(
     timeout: options.Timeout = options.LISTED_S,
     detailed: options.DetailedExit = False,
     out: Annotated[Path | None, typer.Option("--out", help="Also write the plan here, for `headgate apply`.")] = None,
-    output: options.As = options.Form.table,
+    output: options.As = options.OutputForm.table,
 ) -> None:
     """Show what would run, and why; of FILES, also what they change and break. Workers list the sources first, and
     Spark analyses what is edited; nothing is computed. Exits with 1 where something breaks."""
@@ -182,7 +182,7 @@ def status(
     refresh: options.Refresh = False,
     timeout: options.Timeout = options.LISTED_S,
     detailed: options.DetailedExit = False,
-    output: options.As = options.Form.table,
+    output: options.As = options.OutputForm.table,
 ) -> None:
     """Show the state of dataflows, their datasets and targets. Exits with 1 where something failed or is blocked."""
     session = options.session(ctx, output)
@@ -204,7 +204,7 @@ def why(
     target: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[@AT][/PARTITION]", show_default=False)],
     shows_all: Annotated[bool, typer.Option("--all", help="Also inputs that did not change.")] = False,
     branch: options.Branch = "main",
-) -> Request:
+) -> ClientRequest:
     """Show why a dataset or partition is as it is: the cause, and the way down to the edit or the source object."""
     dataset, slash, partition = target.partition("/")
     return ask(
@@ -220,7 +220,7 @@ def checks(
     dataset: options.DatasetAt,
     generation: Generation = None,
     branch: options.Branch = "main",
-) -> Request:
+) -> ClientRequest:
     """Show what is expected of a dataset's rows, and what was found. Exits with 1 where rows were rejected."""
     return ask(
         lambda client: client.checks(dataset, branch=branch, generation=generation),
@@ -237,7 +237,7 @@ def preview(
     generation: Generation = None,
     home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
+    output: options.As = options.OutputForm.table,
 ) -> None:
     """Show some records of a dataset."""
     session = options.session(ctx, output)
@@ -274,7 +274,7 @@ def history(
     dataset: options.DatasetAt,
     limit: Limit = PREVIEWED,
     branch: options.Branch = "main",
-) -> Request:
+) -> ClientRequest:
     """Show the generations of a dataset, newest first, up to the one that is named."""
     return ask(lambda client: client.history(dataset, branch=branch, limit=limit), views.history)
 

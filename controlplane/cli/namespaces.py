@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import views
-from controlplane.cli.command import Commands, Group, Request, ask, command, do
-from controlplane.cli.output import Table, View
+from controlplane.cli.command import ClientRequest, Commands, Group, ask, command, do
+from controlplane.cli.output import TextTable, View
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers.namespaces import NamespaceEntry
@@ -18,25 +18,25 @@ Name = Annotated[str, typer.Argument(help="Name of the namespace.", show_default
 
 
 @command
-def create_namespace(name: Name) -> Request:
+def create_namespace(name: Name) -> ClientRequest:
     """Make an empty namespace. `headgate token create NAME --namespace` makes its first token."""
     return ask(lambda client: client.create_namespace(name), lambda value: _all([value]))
 
 
 @command
-def list_namespaces() -> Request:
+def list_namespaces() -> ClientRequest:
     """List namespaces, and what waits and runs in each."""
     return ask(lambda client: client.namespaces(), _all)
 
 
 @command
-def show_namespace(name: Name) -> Request:
+def show_namespace(name: Name) -> ClientRequest:
     """Show one namespace."""
     return ask(lambda client: client.namespace(name), lambda value: _all([value]))
 
 
 @command
-def delete_namespace(name: Name) -> Request:
+def delete_namespace(name: Name) -> ClientRequest:
     """End a namespace without dataflows: its tokens, its audit, and what it has in the lake."""
     return do(lambda client: client.delete_namespace(name), {"deleted": name})
 
@@ -55,7 +55,7 @@ def _all(items: Sequence[NamespaceEntry]) -> View:
         )
         for namespace in items
     )
-    return [Table("", columns, rows)]
+    return [TextTable("", columns, rows)]
 
 
 COMMANDS: Commands = {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import failures, options, plan_views, source_views, views, words
-from controlplane.cli.command import Commands, Request, ask, command
+from controlplane.cli.command import ClientRequest, Commands, ask, command
 from controlplane.cli.output import show
 from controlplane.cli.partition_keys import with_stored_key
 
@@ -35,7 +35,7 @@ def apply(
     override: options.Override = False,
     home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
+    output: options.As = options.OutputForm.table,
 ) -> None:
     """Store blueprints, all or none; a running service then makes it so. A plan (`headgate plan --out FILE`) is stored
     if all that it rests on is as it was."""
@@ -71,13 +71,13 @@ def _applied(
     import sys
 
     from controlplane.cli import once, service_run, service_target
-    from controlplane.cli.progress import Progress
+    from controlplane.cli.progress import DatasetBar
 
     service = session.require_loop()
     service_target.say(service)
     since = client.run_progress(branch=branch)["since"]
     flows = list(store(client)["revisions"]) or stored
-    with Progress(sys.stderr) as progress:
+    with DatasetBar(sys.stderr) as progress:
         outcome = service_run.Waiting(service, client, branch, progress.show).settled(flows, since)
     return once.answer(outcome, spark_started=outcome["spark_started"], since=session.started)
 
@@ -88,7 +88,7 @@ def delete(
     revision: Annotated[int | None, typer.Option(min=1, help="Only if the dataflow is at this revision.")] = None,
     override: options.Override = False,
     branch: options.Branch = "main",
-) -> Request:
+) -> ClientRequest:
     """End a dataflow. What it computed stays."""
     return ask(
         lambda client: client.delete(dataflow, branch=branch, revision=revision, override=override), views.fields
@@ -100,7 +100,7 @@ def wait(
     target: options.Target = None,
     home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
+    output: options.As = options.OutputForm.table,
 ) -> None:
     """Wait until all is made, or nothing can go on. Exits with 0 if all is up to date, paused or held."""
     session = options.session(ctx, output)
@@ -144,7 +144,7 @@ def refresh(
     timeout: options.Timeout = options.LISTED_S,
     home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
+    output: options.As = options.OutputForm.table,
 ) -> None:
     """List sources now, and show what has changed there; with --force, compute the target again; with --schema,
     infer columns again."""
@@ -166,7 +166,7 @@ def retry(
         ),
     ] = None,
     branch: options.Branch = "main",
-) -> Request:
+) -> ClientRequest:
     """Try failed work again."""
     name, slash, partition = (target or "").partition("/")
     return ask(
@@ -178,13 +178,13 @@ def retry(
 
 
 @command
-def pause(target: options.Target = None, branch: options.Branch = "main") -> Request:
+def pause(target: options.Target = None, branch: options.Branch = "main") -> ClientRequest:
     """Start nothing more; what is committed stays readable."""
     return ask(lambda client: client.pause(target, branch=branch), views.fields)
 
 
 @command
-def resume(target: options.Target = None, branch: options.Branch = "main") -> Request:
+def resume(target: options.Target = None, branch: options.Branch = "main") -> ClientRequest:
     """Take back a pause, and let what was rolled back go on."""
     return ask(lambda client: client.resume(target, branch=branch), views.fields)
 

@@ -11,7 +11,7 @@ import typer
 from controlplane.cli.session import Output, Session
 
 
-class Form(StrEnum):
+class OutputForm(StrEnum):
     """How an answer is written."""
 
     table = "table"
@@ -24,7 +24,7 @@ Files: TypeAlias = Annotated[list[Path], typer.Argument(help="Blueprints.", show
 Home: TypeAlias = Annotated[
     Path | None, typer.Option(help="Folder of the control plane; default $HEADGATE_HOME, else ./.headgate.")
 ]
-As: TypeAlias = Annotated[Form, typer.Option("--output", "-o", help="Form of the answer on standard output.")]
+As: TypeAlias = Annotated[OutputForm, typer.Option("--output", "-o", help="Form of the answer on standard output.")]
 Branch: TypeAlias = Annotated[str, typer.Option("--branch", "-b", help="Branch.")]
 Target: TypeAlias = Annotated[
     str | None, typer.Argument(metavar="DATAFLOW[.DATASET]", help="Everything by default.", show_default=False)
@@ -59,7 +59,7 @@ Timeout: TypeAlias = Annotated[
 LISTED_S = 60.0
 
 
-def session(ctx: typer.Context, output: Form = Form.table) -> Session:
+def session(ctx: typer.Context, output: OutputForm = OutputForm.table) -> Session:
     """The session of this invocation; from here on errors come in the form of `output`."""
     current = ctx.find_object(Session)
     assert current is not None

@@ -25,7 +25,7 @@ STYLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TextTable:
     """Rows of text under headings. Numbers are aligned to the right."""
 
     title: str
@@ -40,7 +40,7 @@ class Lines:
     lines: tuple[str, ...]
 
 
-View = Sequence[Table | Lines]
+View = Sequence[TextTable | Lines]
 
 
 def show(value: Any, view: View, output: Output, out: TextIO | None = None) -> None:
@@ -89,7 +89,7 @@ def _tables(view: View, out: TextIO) -> None:
             out.write(_plain(part))
 
 
-def _rich(part: Table | Lines, out: TextIO) -> None:
+def _rich(part: TextTable | Lines, out: TextIO) -> None:
     from rich.console import Console
     from rich.table import Table as Grid
     from rich.text import Text
@@ -111,7 +111,7 @@ def _rich(part: Table | Lines, out: TextIO) -> None:
     console.print(grid)
 
 
-def _plain(part: Table | Lines) -> str:
+def _plain(part: TextTable | Lines) -> str:
     """Columns padded with spaces, for pipes and files."""
     if isinstance(part, Lines):
         return "".join(printable(line) + "\n" for line in part.lines)
@@ -126,7 +126,7 @@ def _padded(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
     return "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True))
 
 
-def _markdown(part: Table | Lines) -> str:
+def _markdown(part: TextTable | Lines) -> str:
     if isinstance(part, Lines):
         return "".join(printable(line) + "\n" for line in part.lines)
     head = f"**{printable(part.title)}**\n\n" if part.title else ""

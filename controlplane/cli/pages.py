@@ -29,7 +29,7 @@ def open_pages(
         bool, typer.Option("--print", help="Print the link, which works once within five minutes, and open nothing.")
     ] = False,
     home: options.Home = None,
-    output: options.As = options.Form.table,
+    output: options.As = options.OutputForm.table,
 ) -> None:
     """Open the pages in a browser, signed in. Where no service runs, the home is shown until Ctrl-C, and nothing in it
     is computed."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from controlplane.cli import source_views
 from controlplane.cli.markdown import counted, escaped, fence, folded
-from controlplane.cli.output import Lines, Table, View, problem_lines
+from controlplane.cli.output import Lines, TextTable, View, problem_lines
 from controlplane.cli.places import shown_file
 
 if TYPE_CHECKING:
@@ -60,13 +60,13 @@ def _with_names(change: ComponentChange, names: Mapping[str, str]) -> ComponentC
 
 def changes(value: PlanAnswer) -> View:
     """The breaks of an edit, then its changes; empty where nothing was edited."""
-    parts: list[Table | Lines] = []
+    parts: list[TextTable | Lines] = []
     if broken := value.get("breaks"):
         parts.append(Lines(tuple(problem_lines(broken))))
     components = value.get("changes") or []
     if components:
         columns = ("component", "change", "impact", "columns", "what differs")
-        parts.append(Table("", columns, tuple(_row(change) for change in components)))
+        parts.append(TextTable("", columns, tuple(_row(change) for change in components)))
     return parts
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import options
-from controlplane.cli.command import Commands, Request, ask, command
-from controlplane.cli.output import Lines, Table, View
+from controlplane.cli.command import ClientRequest, Commands, ask, command
+from controlplane.cli.output import Lines, TextTable, View
 from controlplane.cli.partition_keys import with_stored_key
 
 if TYPE_CHECKING:  # a command that only says what it takes needs none of them
@@ -30,7 +30,7 @@ def profile(
     column: Annotated[str | None, typer.Option(help="Only this column, with its frequent values.")] = None,
     history: Annotated[bool, typer.Option("--history", help="Over the last generations, and where it moved.")] = False,
     branch: options.Branch = "main",
-) -> Request:
+) -> ClientRequest:
     """Show what each column is like: NULLs, distinct values, extremes, histogram, frequent values, lengths."""
     dataset, slash, key = target.partition("/")
     if history and (slash or "@" in dataset):
@@ -49,7 +49,7 @@ def profile(
 def _profile(value: ProfileAnswer, *, is_one: bool) -> View:
     heads = ("column", "type", "NULL", "distinct", "least", "greatest", "histogram")
     rows = tuple(_row(column) for column in value["columns"])
-    parts: list[Table | Lines] = [Table("", heads, rows)]
+    parts: list[TextTable | Lines] = [TextTable("", heads, rows)]
     if is_one:
         parts += [part for column in value["columns"] if "values" in column for part in _details(column["values"])]
     return [*parts, Lines(tuple(_notes(value)))]
@@ -81,7 +81,7 @@ def bars(counts: list[int]) -> str:
     return "".join(BARS[min(7, count * 8 // most)] if count else " " for count in counts)
 
 
-def _details(values: ColumnValues) -> list[Table | Lines]:
+def _details(values: ColumnValues) -> list[TextTable | Lines]:
     lines: list[str] = []
     if values["mean"] is not None and values["deviation"] is not None:
         lines.append(f"mean {values['mean']:.6g}, standard deviation {values['deviation']:.6g}")
@@ -95,8 +95,8 @@ def _details(values: ColumnValues) -> list[Table | Lines]:
     top = tuple(
         (_cut(str(frequent["value"])), f"{frequent['share']:.1%}", frequent["rows"]) for frequent in values["top"]
     )
-    parts: list[Table | Lines] = [Lines(tuple(lines))] if lines else []
-    return [*parts, Table("frequent values", ("value", "share", "rows"), top)] if top else parts
+    parts: list[TextTable | Lines] = [Lines(tuple(lines))] if lines else []
+    return [*parts, TextTable("frequent values", ("value", "share", "rows"), top)] if top else parts
 
 
 def _notes(value: ProfileAnswer) -> list[str]:
@@ -130,7 +130,7 @@ def _history(value: ProfileHistoryAnswer) -> View:
         if point["moved"]
     )
     notes = ("some partitions were not looked at yet: ask again",) if value["is_partial"] else ()
-    table = Table("", ("column", "generations", "NULL", "mean", "moved"), rows)
+    table = TextTable("", ("column", "generations", "NULL", "mean", "moved"), rows)
     return [table, Lines((*moves, *notes) or ("no column moved",))]
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 
-class Pass(Protocol):
+class PassProgress(Protocol):
     """The progress that the loop reports after each pass."""
 
     @property
@@ -33,7 +33,7 @@ class Pass(Protocol):
     def spark_starting_s(self) -> float | None: ...
 
 
-class Progress:
+class DatasetBar:
     """A bar of the datasets that are made, with the number of tasks under way."""
 
     def __init__(self, out: TextIO) -> None:
@@ -49,7 +49,7 @@ class Progress:
         if self._bars is not None:
             self._bars.stop()
 
-    def show(self, state: Pass) -> None:
+    def show(self, state: PassProgress) -> None:
         """The bar appears with the first task, so that a run with nothing to do stays silent."""
         if not is_fancy(self._out):
             self._write_notice(state.spark_starting_s)
@@ -80,7 +80,7 @@ class Progress:
         return self._bars, self._task
 
 
-def _text(state: Pass) -> str:
+def _text(state: PassProgress) -> str:
     if state.spark_starting_s is not None and state.spark_starting_s >= NOTICE_S:
         return f"{STARTING}, {state.spark_starting_s:.0f} s"
     if state.under_way:

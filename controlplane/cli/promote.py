@@ -10,7 +10,7 @@ import typer
 
 from controlplane.cli import failures, options, query
 from controlplane.cli.command import Commands
-from controlplane.cli.output import Lines, Table, View, problem_lines, show
+from controlplane.cli.output import Lines, TextTable, View, problem_lines, show
 from controlplane.cli.places import shown_file
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def promote(
     timeout: options.Timeout = options.LISTED_S,
     home: options.Home = None,
     branch: options.Branch = "main",
-    output: options.As = options.Form.table,
+    output: options.As = options.OutputForm.table,
 ) -> None:
     """Propose a blueprint with a query as a transform: its text, how each input is read, and its columns. Nothing is
     stored; look at it with `headgate plan`, and apply it. Exits with 1 where Spark refuses it, or has other rows."""
@@ -71,9 +71,9 @@ def _is_wrong(value: PromotionAnswer) -> bool:
 
 def _view(value: PromotionAnswer) -> View:
     rows = tuple((name, source["mode"], source["reason"]) for name, source in value["inputs"].items())
-    parts: list[Lines | Table] = [
+    parts: list[Lines | TextTable] = [
         Lines(tuple(value["text"].splitlines())),
-        Table("", ("input", "mode", "reason"), rows),
+        TextTable("", ("input", "mode", "reason"), rows),
     ]
     if (analysis := value["analysis"]) is not None:
         parts += _analysis(analysis)
@@ -90,7 +90,7 @@ def _analysis(analysis: PromotionAnalysis) -> View:
         else []
     )
     breaks = [{**problem, "file": shown_file(problem["file"], {})} for problem in analysis["breaks"]]
-    return [Lines((*words, *problem_lines(breaks))), Table("", ("column", "type"), columns)]
+    return [Lines((*words, *problem_lines(breaks))), TextTable("", ("column", "type"), columns)]
 
 
 def _comparison(comparison: PromotionComparison) -> View:

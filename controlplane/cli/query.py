@@ -13,7 +13,7 @@ import typer
 
 from controlplane.cli import options
 from controlplane.cli.command import Commands
-from controlplane.cli.output import Lines, Table, View, show
+from controlplane.cli.output import Lines, TextTable, View, show
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers.queries import QueryAnswer
@@ -23,7 +23,7 @@ MOST_ROWS = 1_000_000
 LONGEST_S = 600.0
 
 
-class Form(StrEnum):
+class RowForm(StrEnum):
     """How rows are written."""
 
     table = "table"
@@ -53,7 +53,7 @@ class Engine(StrEnum):
 
 
 By = Annotated[Engine, typer.Option("--engine", "-e", help="What runs it, in its own SQL.")]
-As = Annotated[Form, typer.Option("--output", "-o", help="Form of the rows on standard output.")]
+As = Annotated[RowForm, typer.Option("--output", "-o", help="Form of the rows on standard output.")]
 
 
 def query(
@@ -66,11 +66,11 @@ def query(
     engine: By = Engine.duckdb,
     home: options.Home = None,
     branch: options.Branch = "main",
-    output: As = Form.table,
+    output: As = RowForm.table,
 ) -> None:
     """Show rows of a SELECT over datasets, in DuckDB's SQL or Spark's: headgate query "SELECT count(*) FROM
     shop.orders@12"."""
-    session = options.session(ctx, options.Form.json if output is Form.json else options.Form.table)
+    session = options.session(ctx, options.OutputForm.json if output is RowForm.json else options.OutputForm.table)
     parameters = dict(map(_parameter, param or ()))
     text = sys.stdin.read() if sql == "-" else sql
     with session.connect(home) as client:
@@ -83,7 +83,7 @@ def query(
             timeout_s=timeout,
             engine=engine.value,
         )
-    if output is Form.csv:
+    if output is RowForm.csv:
         write_csv(value, sys.stdout)
     else:
         show(value, rows_view(value), session.output)
@@ -104,7 +104,7 @@ def rows_view(value: QueryAnswer) -> View:
     columns = tuple(column["name"] for column in value["columns"])
     rows = tuple(tuple(map(_cell, row)) for row in value["rows"])
     words = [f"first {len(rows)} rows; there are more: --limit"] if value["more"] else []
-    return [Table("", columns, rows), *([Lines(tuple(words))] if words else [])]
+    return [TextTable("", columns, rows), *([Lines(tuple(words))] if words else [])]
 
 
 def write_csv(value: QueryAnswer, out: TextIO) -> None:

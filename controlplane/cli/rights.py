@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import options, views
-from controlplane.cli.command import Commands, Group, Request, ask, command, do
-from controlplane.cli.output import Lines, Table, View, show
+from controlplane.cli.command import ClientRequest, Commands, Group, ask, command, do
+from controlplane.cli.output import Lines, TextTable, View, show
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import AuditEntry, NewTokenAnswer, ReadEntry, TokenEntry, WithinAnswer
@@ -48,7 +48,7 @@ def create_token(
     namespace: Annotated[str | None, typer.Option(help="Another namespace than one's own.", show_default=False)] = None,
     expires: Annotated[str | None, typer.Option(help="When it ends: 12h, 30d; never by default.")] = None,
     ttl_s: Annotated[float | None, typer.Option(help="The same in seconds.")] = None,
-) -> Request:
+) -> ClientRequest:
     """Make a token. Its text is shown once."""
     ttl_s = ttl_of(expires, ttl_s)
     return ask(
@@ -80,7 +80,7 @@ def ttl_of(expires: str | None, ttl_s: float | None) -> float | None:
 
 
 @command
-def list_tokens() -> Request:
+def list_tokens() -> ClientRequest:
     """List tokens, without their texts."""
     return ask(lambda client: client.tokens(), _tokens)
 
@@ -88,7 +88,7 @@ def list_tokens() -> Request:
 @command
 def revoke_token(
     token: Annotated[str, typer.Argument(metavar="ID or NAME", show_default=False)],
-) -> Request:
+) -> ClientRequest:
     """End a token now: by its id, or by its name if no other live token has it."""
     return do(lambda client: client.revoke_token(token), {"revoked": token})
 
@@ -105,7 +105,7 @@ def audit(
 ) -> None:
     """Show who changed what is wanted, or who read data; the last ones first."""
     is_ndjson = output is AuditForm.ndjson
-    session = options.session(ctx, options.Form.json if is_ndjson else options.Form(output.value))
+    session = options.session(ctx, options.OutputForm.json if is_ndjson else options.OutputForm(output.value))
     items: Sequence[AuditEntry] | Sequence[ReadEntry]
     with session.connect(home) as client:
         if reads:
@@ -146,7 +146,7 @@ def _tokens(items: Sequence[TokenEntry]) -> View:
         )
         for i in items
     )
-    return [Table("", columns, rows)]
+    return [TextTable("", columns, rows)]
 
 
 def within_words(within: WithinAnswer) -> str:
@@ -161,13 +161,13 @@ def within_words(within: WithinAnswer) -> str:
 def _changes(items: Sequence[AuditEntry]) -> View:
     columns = ("at", "who", "action", "target", "branch")
     rows = tuple((i["at"], i["actor"], i["action"], i["target"], i["branch"]) for i in items)
-    return [Table("", columns, rows)] if rows else [Lines(("nothing was changed",))]
+    return [TextTable("", columns, rows)] if rows else [Lines(("nothing was changed",))]
 
 
 def _reads(items: Sequence[ReadEntry]) -> View:
     columns = ("at", "who", "how", "dataset", "branch", "requests", "bytes")
     rows = tuple((i["at"], i["actor"], i["how"], i["dataset"], i["branch"], i["times"], i["bytes"]) for i in items)
-    return [Table("", columns, rows)] if rows else [Lines(("nothing was read",))]
+    return [TextTable("", columns, rows)] if rows else [Lines(("nothing was read",))]
 
 
 COMMANDS: Commands = {

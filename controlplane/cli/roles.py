@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import views
-from controlplane.cli.command import Commands, Group, Request, ask, command, do
-from controlplane.cli.output import Table, View
+from controlplane.cli.command import ClientRequest, Commands, Group, ask, command, do
+from controlplane.cli.output import TextTable, View
 from controlplane.cli.rights import Branches, Dataflows, Datasets, within_words
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def create_role(
     dataflow: Dataflows = [],  # noqa: B006  # read only
     dataset: Datasets = [],  # noqa: B006  # read only
     branch: Branches = [],  # noqa: B006  # read only
-) -> Request:
+) -> ClientRequest:
     """Make a role, for --role of tokens and rules of trust."""
     allowed = [each.value for each in permission]
     return ask(
@@ -56,7 +56,7 @@ def change_role(
     dataflow: Dataflows = [],  # noqa: B006  # read only
     dataset: Datasets = [],  # noqa: B006  # read only
     branch: Branches = [],  # noqa: B006  # read only
-) -> Request:
+) -> ClientRequest:
     """Say anew all that a role allows; it counts at once for all who have it."""
     allowed = [each.value for each in permission]
     return ask(
@@ -66,19 +66,19 @@ def change_role(
 
 
 @command
-def list_roles() -> Request:
+def list_roles() -> ClientRequest:
     """List roles, those that are built in first."""
     return ask(lambda client: client.roles(), _all)
 
 
 @command
-def show_role(name: Name) -> Request:
+def show_role(name: Name) -> ClientRequest:
     """Show a role, and who has it."""
     return ask(lambda client: client.role(name), lambda value: _all([value]))
 
 
 @command
-def delete_role(name: Name) -> Request:
+def delete_role(name: Name) -> ClientRequest:
     """Delete a role that no token and no rule of trust has."""
     return do(lambda client: client.delete_role(name), {"deleted": name})
 
@@ -96,7 +96,7 @@ def _all(items: Sequence[RoleEntry]) -> View:
         )
         for i in items
     )
-    return [Table("", columns, rows)]
+    return [TextTable("", columns, rows)]
 
 
 COMMANDS: Commands = {

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import options, plan_views, views
-from controlplane.cli.command import Commands, Request, ask, command
-from controlplane.cli.output import Lines, Table, View
+from controlplane.cli.command import ClientRequest, Commands, ask, command
+from controlplane.cli.output import Lines, TextTable, View
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import ApplyAnswer, RollbackAnswer
@@ -27,7 +27,7 @@ def rollback(
     ] = False,
     override: options.Override = False,
     branch: options.Branch = "main",
-) -> Request:
+) -> ClientRequest:
     """Go back to earlier rows, and hold them until `headgate resume`. What reads them follows."""
     generation = int(to) if to.isascii() and to.isdecimal() else None
     at = to if generation is None else None
@@ -47,7 +47,7 @@ def revert(
     revision: Annotated[int | None, typer.Option(min=0, help="Only if the dataflow is at this revision.")] = None,
     override: options.Override = False,
     branch: options.Branch = "main",
-) -> Request:
+) -> ClientRequest:
     """Undo edits: store the text of an earlier revision as a new one. Data follows, from memory where it is known."""
     return ask(
         lambda client: client.revert(
@@ -67,7 +67,7 @@ def _rolled_back(value: RollbackAnswer) -> View:
         (held["dataset"], held["back_to"], held["at"], held["before"], held["generation"], held["rows"])
         for held in value["held"]
     )
-    return [Table("", columns, rows), Lines(tuple(_further(value)))]
+    return [TextTable("", columns, rows), Lines(tuple(_further(value)))]
 
 
 def _further(value: RollbackAnswer) -> Iterator[str]:

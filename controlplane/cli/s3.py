@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import views
-from controlplane.cli.command import Commands, Group, Request, ask, command, do
-from controlplane.cli.output import Lines, Table, View
+from controlplane.cli.command import ClientRequest, Commands, Group, ask, command, do
+from controlplane.cli.output import Lines, TextTable, View
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import NewS3KeyAnswer, S3KeyEntry
@@ -23,7 +23,7 @@ def create_key(
         list[str], typer.Option(metavar="BRANCH[/DATAFLOW[/DATASET]]", help="What it may read; * stands for all.")
     ] = ["main"],  # noqa: B006  # read only
     ttl_s: Annotated[float | None, typer.Option(help="Seconds until it ends; never by default.")] = None,
-) -> Request:
+) -> ClientRequest:
     """Make a key of the running service. Its secret is shown once."""
     if ttl_s is not None and not 0 < ttl_s < math.inf:
         raise typer.BadParameter("must be seconds, more than none", param_hint="--ttl-s")
@@ -35,7 +35,7 @@ def create_key(
 
 
 @command
-def list_keys() -> Request:
+def list_keys() -> ClientRequest:
     """List keys, without their secrets."""
     return ask(lambda client: client.s3_keys(), _all)
 
@@ -43,7 +43,7 @@ def list_keys() -> Request:
 @command
 def revoke_key(
     key: Annotated[str, typer.Argument(metavar="ACCESS_KEY or NAME", show_default=False)],
-) -> Request:
+) -> ClientRequest:
     """End a key now: by its access key, or by its name."""
     return do(lambda client: client.revoke_s3_key(key), {"revoked": key})
 
@@ -69,7 +69,7 @@ def _all(items: Sequence[S3KeyEntry]) -> View:
         )
         for i in items
     )
-    return [Table("", columns, rows)]
+    return [TextTable("", columns, rows)]
 
 
 COMMANDS: Commands = {

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import options, views
-from controlplane.cli.command import Commands, Group, Request, ask, command, do
+from controlplane.cli.command import ClientRequest, Commands, Group, ask, command, do
 from controlplane.cli.links import seconds
-from controlplane.cli.output import Lines, Table, View, show
+from controlplane.cli.output import Lines, TextTable, View, show
 from controlplane.cli.session import NoService
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ Name = Annotated[str, typer.Argument(help="Name of the share.", show_default=Fal
 
 
 @command
-def create_share(name: Name) -> Request:
+def create_share(name: Name) -> ClientRequest:
     """Make a share without datasets."""
     return ask(lambda client: client.create_share(name), lambda value: _all([value]))
 
@@ -35,7 +35,7 @@ def add_to_share(
     ] = None,
     history: Annotated[bool, typer.Option("--history", help="Give earlier generations and changes, too.")] = False,
     branch: options.Branch = "main",
-) -> Request:
+) -> ClientRequest:
     """Give a dataset, or say anew whether its history is given."""
     return ask(lambda client: client.add_to_share(name, dataset, alias=alias, branch=branch, history=history), _one)
 
@@ -44,25 +44,25 @@ def add_to_share(
 def remove_from_share(
     name: Name,
     table: Annotated[str, typer.Argument(metavar="SCHEMA.TABLE", show_default=False)],
-) -> Request:
+) -> ClientRequest:
     """Take a dataset out now, by the name that recipients know."""
     return ask(lambda client: client.remove_from_share(name, table), _one)
 
 
 @command
-def list_shares() -> Request:
+def list_shares() -> ClientRequest:
     """List shares."""
     return ask(lambda client: client.shares(), _all)
 
 
 @command
-def show_share(name: Name) -> Request:
+def show_share(name: Name) -> ClientRequest:
     """Show the tables of a share, and who reads it."""
     return ask(lambda client: client.share(name), _one)
 
 
 @command
-def delete_share(name: Name) -> Request:
+def delete_share(name: Name) -> ClientRequest:
     """End a share now, for all its recipients."""
     return do(lambda client: client.delete_share(name), {"deleted": name})
 
@@ -73,7 +73,7 @@ def create_recipient(
     shares: Annotated[list[str], typer.Option("--shares", metavar="NAME,...", help="What it reads.")],
     expires: Annotated[str, typer.Option(metavar="TIME", help="When it ends: 30m, 12h or 90d from now.")] = "90d",
     home: options.Home = None,
-    output: options.As = options.Form.table,
+    output: options.As = options.OutputForm.table,
 ) -> None:
     """Make a recipient, and write its profile file. It is shown once; whoever has it reads the shares."""
     session = options.session(ctx, output)
@@ -87,7 +87,7 @@ def create_recipient(
 
 
 @command
-def list_recipients() -> Request:
+def list_recipients() -> ClientRequest:
     """List recipients, without their profiles."""
     return ask(lambda client: client.recipients(), _invited)
 
@@ -95,7 +95,7 @@ def list_recipients() -> Request:
 @command
 def revoke_recipient(
     recipient: Annotated[str, typer.Argument(metavar="ID or NAME", show_default=False)],
-) -> Request:
+) -> ClientRequest:
     """End a recipient now."""
     return do(lambda client: client.revoke_recipient(recipient), {"revoked": recipient})
 
@@ -117,7 +117,7 @@ def _all(items: Sequence[ShareEntry]) -> View:
         )
         for i in items
     )
-    return [Table("", columns, rows)]
+    return [TextTable("", columns, rows)]
 
 
 def _one(value: ShareEntry) -> View:
@@ -133,7 +133,7 @@ def _one(value: ShareEntry) -> View:
         )
         for i in value["tables"]
     )
-    return [Lines((f"share {value['name']}, read by {readers}",)), Table("", columns, rows)]
+    return [Lines((f"share {value['name']}, read by {readers}",)), TextTable("", columns, rows)]
 
 
 def _invited(items: Sequence[RecipientEntry]) -> View:
@@ -150,7 +150,7 @@ def _invited(items: Sequence[RecipientEntry]) -> View:
         )
         for i in items
     )
-    return [Table("", columns, rows)]
+    return [TextTable("", columns, rows)]
 
 
 COMMANDS: Commands = {

@@ -13,7 +13,7 @@ from controlplane.core.errors import Checked, HeadgateError, InvalidBlueprint
 
 if TYPE_CHECKING:
     from controlplane.client import Document
-    from controlplane.operations.desired.blueprints import Source
+    from controlplane.operations.desired.blueprints import SentBlueprint
 
 MOST_BYTES = 5_000_000
 
@@ -109,7 +109,7 @@ def as_documents(texts: Iterable[BlueprintText]) -> list[Document]:
     return [{"name": t.sent_name, "text": t.text, "files": dict(t.files)} for t in texts]
 
 
-def as_sources(texts: Iterable[BlueprintText]) -> list[Source]:
-    from controlplane.operations.desired.blueprints import Source
+def as_sources(texts: Iterable[BlueprintText]) -> list[SentBlueprint]:
+    from controlplane.operations.desired.blueprints import SentBlueprint
 
-    return [Source(t.name, t.text, t.files) for t in texts]
+    return [SentBlueprint(t.name, t.text, t.files) for t in texts]

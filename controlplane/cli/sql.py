@@ -14,7 +14,7 @@ import typer
 from controlplane import settings
 from controlplane.cli import options, query
 from controlplane.cli.command import Commands
-from controlplane.cli.output import Table, problem_lines, show
+from controlplane.cli.output import TextTable, problem_lines, show
 
 if TYPE_CHECKING:
     from controlplane.client import Headgate
@@ -131,10 +131,10 @@ class Shell:
                 self._is_over = True
             case "d" if argument:
                 rows = tuple((c, kind) for c, kind in self._described(argument.strip()))
-                show(rows, [Table("", ("column", "type"), rows)], "table")
+                show(rows, [TextTable("", ("column", "type"), rows)], "table")
             case "d":
                 tables = tuple((table,) for table in self.tables())
-                show(tables, [Table("", ("table",), tables)], "table")
+                show(tables, [TextTable("", ("table",), tables)], "table")
             case "b" if argument:
                 self.client.branch(argument.strip())
                 self.branch = argument.strip()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import options
-from controlplane.cli.command import Commands, Request, ask, command
-from controlplane.cli.output import Lines, Table, View, partition_name
+from controlplane.cli.command import ClientRequest, Commands, ask, command
+from controlplane.cli.output import Lines, TextTable, View, partition_name
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import DatasetGeneration, GenerationsAnswer, PartitionsAnswer
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many at most.")]
 
 
-class Work(StrEnum):
+class PartitionWork(StrEnum):
     """Work on a partition."""
 
     to_do = "to_do"
@@ -30,10 +30,10 @@ def partitions(
     limit: Limit = 20,
     after: Annotated[str | None, typer.Option(help="Those behind this key.")] = None,
     prefix: Annotated[str | None, typer.Option(help="Those whose keys begin so.")] = None,
-    state: Annotated[Work | None, typer.Option(help="Those with work to do, or with a failed task.")] = None,
+    state: Annotated[PartitionWork | None, typer.Option(help="Those with work to do, or with a failed task.")] = None,
     changed_in: Annotated[int | None, typer.Option(min=1, help="What this generation added, changed, removed.")] = None,
     branch: options.Branch = "main",
-) -> Request:
+) -> ClientRequest:
     """Show the partitions of a dataset, in order of their keys."""
     return ask(
         lambda client: client.partitions(
@@ -61,7 +61,7 @@ def generations(
         bool, typer.Option("--consistent", help="The newest by then that were made of the same sources.")
     ] = False,
     branch: options.Branch = "main",
-) -> Request:
+) -> ClientRequest:
     """Show which generation each dataset of a dataflow has, or had at a time."""
     return ask(lambda client: client.generations(dataflow, branch=branch, consistent=consistent), _generations)
 
@@ -74,7 +74,7 @@ def _partitions(value: PartitionsAnswer) -> View:
         columns.append("what")
     shown = tuple((*row, word) if any(words) else row for row, word in zip(rows, words, strict=True))
     next_page = [] if value["next"] is None else [Lines((f"more: --after {value['next']!r}",))]
-    return [Table(f"generation {value['generation']}", tuple(columns), shown), *next_page]
+    return [TextTable(f"generation {value['generation']}", tuple(columns), shown), *next_page]
 
 
 def _generations(value: GenerationsAnswer) -> View:
@@ -82,7 +82,7 @@ def _generations(value: GenerationsAnswer) -> View:
     summary = "all are made of the same sources"
     if not value["consistent"]:
         summary = "not all are made of the same sources: --consistent steps back to those that are"
-    return [Table("", ("dataset", "at", "partitions", "rows"), rows), Lines((summary,))]
+    return [TextTable("", ("dataset", "at", "partitions", "rows"), rows), Lines((summary,))]
 
 
 def _generation(item: DatasetGeneration) -> tuple[str, str, int | None, int | None]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controlplane.cli.command import Commands, Group, Request, ask, command, do
-from controlplane.cli.output import Table, View
+from controlplane.cli.command import ClientRequest, Commands, Group, ask, command, do
+from controlplane.cli.output import TextTable, View
 from controlplane.cli.rights import Branches, Dataflows, Datasets, ttl_of, within_words
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def create_rule(
     expires: Annotated[
         str | None, typer.Option(help="How long what it opens lives: 30m, 12h; 1h, and 8h for people by default.")
     ] = None,
-) -> Request:
+) -> ClientRequest:
     """Make a rule: whose identity tokens open what."""
     if login == bool(audience):
         raise typer.BadParameter("give --audience for CI jobs, or --login for people", param_hint="--audience")
@@ -81,13 +81,13 @@ def _claims(texts: Sequence[str]) -> dict[str, list[str]]:
 
 
 @command
-def list_rules() -> Request:
+def list_rules() -> ClientRequest:
     """List rules, and how many live tokens and sessions each has opened."""
     return ask(lambda client: client.trust(), _all)
 
 
 @command
-def delete_rule(name: Name) -> Request:
+def delete_rule(name: Name) -> ClientRequest:
     """End a rule now, and all tokens and sessions that it opened."""
     return do(lambda client: client.delete_trust(name), {"deleted": name})
 
@@ -109,7 +109,7 @@ def _all(items: Sequence[TrustEntry]) -> View:
         )
         for i in items
     )
-    return [Table("", columns, rows)]
+    return [TextTable("", columns, rows)]
 
 
 COMMANDS: Commands = {

@@ -8,13 +8,13 @@ import typer
 
 from controlplane import settings
 from controlplane.cli import options, views
-from controlplane.cli.command import Commands, Group, Request, ask, command
+from controlplane.cli.command import ClientRequest, Commands, Group, ask, command
 from controlplane.cli.output import Lines, show
 from controlplane.cli.session import Output
 from controlplane.home import Home
 
 
-def upgrade(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
+def upgrade(ctx: typer.Context, home: options.Home = None, output: options.As = options.OutputForm.table) -> None:
     """Bring the database to this version's schema."""
     session = options.session(ctx, output)
     chosen = settings.read(home)
@@ -23,7 +23,7 @@ def upgrade(ctx: typer.Context, home: options.Home = None, output: options.As = 
     _show_version(session.output, session.runtime.version(chosen.database_url))
 
 
-def version(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
+def version(ctx: typer.Context, home: options.Home = None, output: options.As = options.OutputForm.table) -> None:
     """Show the schema's version."""
     session = options.session(ctx, output)
     chosen = settings.read(home)
@@ -34,7 +34,7 @@ def version(ctx: typer.Context, home: options.Home = None, output: options.As = 
 @command
 def gc(
     packs: Annotated[bool, typer.Option("--packs", help="Also give up all packs; they are made again.")] = False,
-) -> Request:
+) -> ClientRequest:
     """Drop history whose time is over, and what nothing refers to any more; a service does it by itself."""
     return ask(lambda client: client.gc(packs=packs), views.fields)
 
@@ -46,7 +46,7 @@ def fsck(
     contents: Annotated[bool, typer.Option("--contents", help="Also read all rows, and compare them.")] = False,
     repair: Annotated[bool, typer.Option("--repair", help="Have what is lost, or found damaged, made again.")] = False,
     types: Annotated[bool, typer.Option("--types", help="Also tell what an earlier version misread.")] = False,
-) -> Request:
+) -> ClientRequest:
     """Check trees, fragments and counts. Changes nothing without --repair. Exits with 1 if something is wrong."""
     if dataset is not None and not contents:
         raise typer.BadParameter("goes with --contents", param_hint="FLOW.DATASET")

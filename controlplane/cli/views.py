@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from controlplane.cli import plan_views, source_views, work_views
-from controlplane.cli.output import Lines, Table, View, partition_name, problem_lines
+from controlplane.cli.output import Lines, TextTable, View, partition_name, problem_lines
 from controlplane.cli.places import place_of
 from controlplane.cli.status_notes import notes
 
@@ -61,7 +61,7 @@ def summary(value: RunAnswer) -> View:
 
 def status(value: StatusAnswer) -> View:
     """State by dataflow, and drivers with a problem."""
-    parts: list[Table | Lines] = []
+    parts: list[TextTable | Lines] = []
     for flow in value["dataflows"]:
         title = f"{flow['name']} (revision {flow['revision']}): {flow['state']}"
         head = (title, flow["problem"]) if "problem" in flow else (title,)
@@ -98,9 +98,11 @@ def _standstill(still: Standstill, since: str) -> str:
     return f"{still['sentence']} since {when}{reason}: {still['command']}"
 
 
-def _things(datasets: Sequence[DatasetStatus], targets: Sequence[TargetStatus], *, is_led: bool) -> list[Table | Lines]:
+def _things(
+    datasets: Sequence[DatasetStatus], targets: Sequence[TargetStatus], *, is_led: bool
+) -> list[TextTable | Lines]:
     """`is_led`: a process has sources listed. Where there is none, no listing is late."""
-    parts: list[Table | Lines] = []
+    parts: list[TextTable | Lines] = []
     if datasets:
         parts.append(_table("", DATASET_COLUMNS, datasets))
     if warnings := [d for d in datasets if d.get("checks")]:
@@ -138,15 +140,15 @@ def _late_lines(dataset: DatasetStatus) -> list[str]:
     return [f"late: {dataset['name']}: its listing is {listing['behind_s']:.0f} s behind; {last}; {state}"]
 
 
-def _errors(errors: Iterable[tuple[str, ErrorReport | None]]) -> list[Table | Lines]:
+def _errors(errors: Iterable[tuple[str, ErrorReport | None]]) -> list[TextTable | Lines]:
     """Place, Spark's condition and first lines of each dataset's error; the log has the rest."""
     lines = tuple(line for dataset, error in errors for line in failure(error, dataset))
     return [Lines(lines)] if lines else []
 
 
-def _table(title: str, columns: Sequence[str], rows: Iterable[Row]) -> Table:
+def _table(title: str, columns: Sequence[str], rows: Iterable[Row]) -> TextTable:
     heads = tuple(c.replace("_", " ") for c in columns)
-    return Table(title, heads, tuple(tuple(row.get(c) for c in columns) for row in rows))
+    return TextTable(title, heads, tuple(tuple(row.get(c) for c in columns) for row in rows))
 
 
 def plan(value: PlanAnswer) -> View:
@@ -165,7 +167,7 @@ def plan(value: PlanAnswer) -> View:
     total = f"{value['certain']} tasks for certain, {value['possible']} possible"
     notices = problem_lines(value.get("notices") or ())
     lines = [total, *plan_views.cost_lines(value), *_whole_inputs(value), *sources, *notices]
-    return [Table("", columns, rows), Lines(tuple(lines))]
+    return [TextTable("", columns, rows), Lines(tuple(lines))]
 
 
 def _whole_inputs(value: PlanAnswer) -> list[str]:
@@ -247,7 +249,7 @@ def history(value: HistoryAnswer) -> View:
         )
         for i in value["items"]
     )
-    return [Table("", (*columns, "changed", *work_views.HISTORY_COLUMNS), rows)]
+    return [TextTable("", (*columns, "changed", *work_views.HISTORY_COLUMNS), rows)]
 
 
 def _changed(changes: Changes | None, same_as: int | None) -> str:
@@ -262,7 +264,7 @@ def _changed(changes: Changes | None, same_as: int | None) -> str:
 
 def checks(value: ChecksAnswer) -> View:
     """Checks of a generation, and of rows that were rejected."""
-    parts: list[Table | Lines] = []
+    parts: list[TextTable | Lines] = []
     if value["items"]:
         parts.append(_checks(f"generation {value['generation']}", value["items"]))
     if value["rejected"]:
@@ -270,10 +272,10 @@ def checks(value: ChecksAnswer) -> View:
     return parts or [Lines(("nothing is expected of it, or nothing was looked at yet: headgate why DATASET",))]
 
 
-def _checks(title: str, items: Sequence[CheckResult]) -> Table:
+def _checks(title: str, items: Sequence[CheckResult]) -> TextTable:
     columns = ("check", "on fail", "state", "rows", "failing", "example")
     rows = tuple((i["name"], i["on_fail"], i["state"], i["rows"], i["failing"], _example(i)) for i in items)
-    return Table(title, columns, rows)
+    return TextTable(title, columns, rows)
 
 
 def _example(item: CheckResult) -> str:
@@ -303,7 +305,7 @@ def _repaired(fragments: int, datasets: Sequence[str]) -> Iterator[str]:
 
 
 def records(rows: Sequence[Row], columns: Sequence[str]) -> View:
-    return [Table("", tuple(columns), tuple(tuple(row.get(c) for c in columns) for row in rows))]
+    return [TextTable("", tuple(columns), tuple(tuple(row.get(c) for c in columns) for row in rows))]
 
 
 def fields(value: Row) -> View:

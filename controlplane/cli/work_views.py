@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from controlplane.cli.output import Lines, Table, View, partition_name
+from controlplane.cli.output import Lines, TextTable, View, partition_name
 from controlplane.core import durations
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def runs(value: PastRunsAnswer) -> View:
     if not rows:
         return [Lines(("no run yet",))]
     slow = [f"slow: {run['id']}: {', '.join(run['slow'])}" for run in value["items"] if run["slow"]]
-    return [Table("", columns, rows), *_lines([*slow, *([SLOW] if slow else [])])]
+    return [TextTable("", columns, rows), *_lines([*slow, *([SLOW] if slow else [])])]
 
 
 def _run_row(run: PastRun) -> tuple[object, ...]:
@@ -63,7 +63,7 @@ def run(value: PastRunAnswer) -> View:
         f"began {_time(value['began'])}, {ended}; took {duration(value['seconds'])}; {counts}",
     )
     columns = ("dataset", "state", "generation", "partitions", "rows", "adopted", *WORK_COLUMNS)
-    steps = Table("", columns, tuple(_step_row(step) for step in value["steps"]))
+    steps = TextTable("", columns, tuple(_step_row(step) for step in value["steps"]))
     tables = [Lines(head), steps, *_slow((step["dataset"], step["work"]) for step in value["steps"])]
     return [*tables, *attempts(value["attempts"])]
 
@@ -79,7 +79,7 @@ def attempts(items: Sequence[AttemptEntry]) -> View:
     columns = ("attempt", "dataset", "kind", "outcome", "tasks", "began", "took", "waited", "rows", "read", "written")
     rows = tuple(_attempt_row(item) for item in items)
     errors = [_error(item) for item in items if item["error"]]
-    return [Table("", (*columns, "spark jobs", "stages"), rows), *_lines(errors), *_places(items)]
+    return [TextTable("", (*columns, "spark jobs", "stages"), rows), *_lines(errors), *_places(items)]
 
 
 def _error(item: AttemptEntry) -> str:
@@ -104,7 +104,7 @@ def _attempt_row(item: AttemptEntry) -> tuple[object, ...]:
     )
 
 
-def _places(items: Iterable[AttemptEntry | WorkSummary]) -> list[Table | Lines]:
+def _places(items: Iterable[AttemptEntry | WorkSummary]) -> list[TextTable | Lines]:
     """Addresses of Spark pages, each once."""
     pages = {f"Spark's pages: {item['spark_ui']}": None for item in items if item["spark_ui"]}
     logs = {f"Spark's event log: {item['event_log']}": None for item in items if item["event_log"]}
@@ -117,7 +117,7 @@ def tasks(value: TasksAnswer) -> View:
     columns = ("partition", "kind", "state", "attempt", "since", "driver", "failures", "bytes", "priority")
     rows = tuple(_task_row(item) for item in value["items"])
     unshown = value["total"] - len(rows)
-    return [Table("", columns, rows), *_lines([f"{unshown} more"] if unshown > 0 else [])]
+    return [TextTable("", columns, rows), *_lines([f"{unshown} more"] if unshown > 0 else [])]
 
 
 def _task_row(item: TaskEntry) -> tuple[object, ...]:
@@ -142,7 +142,7 @@ def times(value: StatusAnswer) -> View:
     rows = tuple((name, *_work_row(of["last"]), _running(of)) for name, of in with_times)
     lasts = [(name, of["last"]) for name, of in with_times]
     places = _places(last for _, last in lasts if last)
-    return [Table("what the last commit took", columns, rows), *_slow(lasts), *places]
+    return [TextTable("what the last commit took", columns, rows), *_slow(lasts), *places]
 
 
 def _running(times: DatasetTimes) -> str:
@@ -176,7 +176,7 @@ def history_row(work: WorkSummary | None) -> tuple[object, ...]:
     return (took, work["tasks"], size(work["bytes_read"]), size(work["bytes_written"]))
 
 
-def _slow(works: Iterable[tuple[str, WorkSummary | None]]) -> list[Table | Lines]:
+def _slow(works: Iterable[tuple[str, WorkSummary | None]]) -> list[TextTable | Lines]:
     return _lines([f"slow: {name}: {work['slow']}" for name, work in works if work and work["slow"]])
 
 
@@ -225,5 +225,5 @@ def _time(at: str | None) -> str:
     return f"{at[:10]} {at[11:19]}Z" if at else ""
 
 
-def _lines(lines: Sequence[str]) -> list[Table | Lines]:
+def _lines(lines: Sequence[str]) -> list[TextTable | Lines]:
     return [Lines(tuple(lines))] if lines else []

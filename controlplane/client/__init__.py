@@ -7,21 +7,32 @@ with Headgate("http://127.0.0.1:8420", token) as headgate:
 
 from __future__ import annotations
 
-from controlplane.client.access import Access
-from controlplane.client.branches import Branches
+from controlplane.client.access import AccessCalls
+from controlplane.client.branches import BranchCalls
 from controlplane.client.connection import ApiError
-from controlplane.client.dataflows import Dataflows, Document
-from controlplane.client.datasets import Datasets
-from controlplane.client.exploring import Exploring
-from controlplane.client.operating import Operating
-from controlplane.client.queries import Queries
-from controlplane.client.records import ChangeStream, Records
+from controlplane.client.dataflows import DataflowCalls, Document
+from controlplane.client.datasets import DatasetCalls
+from controlplane.client.exploring import ExploreCalls
+from controlplane.client.operating import OperateCalls
+from controlplane.client.queries import QueryCalls
+from controlplane.client.records import ChangeStream, RecordCalls
 from controlplane.client.requests import Time
-from controlplane.client.sharing import Sharing
-from controlplane.client.work import Work
+from controlplane.client.sharing import SharingCalls
+from controlplane.client.work import WorkCalls
 
 __all__ = ["ApiError", "ChangeStream", "Document", "Headgate", "Time"]
 
 
-class Headgate(Dataflows, Branches, Datasets, Work, Exploring, Records, Queries, Sharing, Operating, Access):
+class Headgate(
+    DataflowCalls,
+    BranchCalls,
+    DatasetCalls,
+    WorkCalls,
+    ExploreCalls,
+    RecordCalls,
+    QueryCalls,
+    SharingCalls,
+    OperateCalls,
+    AccessCalls,
+):
     """A connection to one control plane. Safe to use from several threads."""

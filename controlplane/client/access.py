@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from controlplane.client.connection import Connection
+from controlplane.client.connection import HttpConnection
 from controlplane.core import rest
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from controlplane.core.model.json_values import JsonObject
 
 
-class Access(Connection):
+class AccessCalls(HttpConnection):
     """Tokens, roles, trust, S3 keys, namespaces, and the audit."""
 
     def create_token(

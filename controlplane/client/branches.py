@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from controlplane.client.connection import Connection
+from controlplane.client.connection import HttpConnection
 from controlplane.core import rest
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     )
 
 
-class Branches(Connection):
+class BranchCalls(HttpConnection):
     """Making, merging and comparing them."""
 
     def branches(self) -> list[BranchAnswer]:

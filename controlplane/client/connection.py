@@ -33,7 +33,7 @@ class ApiError(Exception):
         return str(self.problem.get("type", "")).removeprefix("urn:headgate:")
 
 
-class Connection:
+class HttpConnection:
     """HTTP with a token. Safe to use from several threads."""
 
     def __init__(self, url: str, token: str, *, timeout_s: float = TIMEOUT_S) -> None:

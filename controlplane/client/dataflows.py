@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-from controlplane.client.connection import Connection
+from controlplane.client.connection import HttpConnection
 from controlplane.client.requests import match_of, refreshing
 from controlplane.core import rest
 
@@ -33,7 +33,7 @@ class Document(TypedDict):
     files: NotRequired[dict[str, str]]
 
 
-class Dataflows(Connection):
+class DataflowCalls(HttpConnection):
     """Storing, checking, planning and ending them."""
 
     def apply(

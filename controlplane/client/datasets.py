@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from controlplane.client.connection import Connection
+from controlplane.client.connection import HttpConnection
 from controlplane.client.requests import Time, refreshing, state_of
 from controlplane.core import rest
 from controlplane.core.model.addresses import time_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from controlplane.core.model.answers.lineage import Direction, LineageAnswer
 
 
-class Datasets(Connection):
+class DatasetCalls(HttpConnection):
     """How dataflows and datasets stand, what states they have had, and why."""
 
     def status(

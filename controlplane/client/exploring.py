@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from controlplane.client.connection import Connection
+from controlplane.client.connection import HttpConnection
 from controlplane.client.requests import Time, state_of
 from controlplane.core import rest
 from controlplane.core.model.addresses import moment_of, named
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from controlplane.core.model.answers.profiles import ProfileAnswer, ProfileHistoryAnswer
 
 
-class Exploring(Connection):
+class ExploreCalls(HttpConnection):
     """Graphs, searches, waves, ranges, profiles."""
 
     def graph(

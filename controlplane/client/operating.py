@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from controlplane.client.connection import LONG_TIMEOUT_S, Connection
+from controlplane.client.connection import LONG_TIMEOUT_S, HttpConnection
 from controlplane.client.requests import match_of
 from controlplane.core import rest
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
 
 
-class Operating(Connection):
+class OperateCalls(HttpConnection):
     """Refresh, retry, pause, going back; and looking after the database."""
 
     def refresh(

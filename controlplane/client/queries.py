@@ -7,7 +7,7 @@ from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from controlplane.client.connection import Connection
+from controlplane.client.connection import HttpConnection
 from controlplane.client.requests import Time
 from controlplane.core import rest
 
@@ -26,7 +26,7 @@ SPARK_STARTS_S = 150.0
 TEST_S = 600.0
 
 
-class Queries(Connection):
+class QueryCalls(HttpConnection):
     """SQL over committed rows, and Spark sessions."""
 
     def query(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from controlplane.client.connection import Connection
+from controlplane.client.connection import HttpConnection
 from controlplane.client.requests import Time, state_of
 from controlplane.core import rest
 from controlplane.core.model.addresses import named
@@ -28,7 +28,7 @@ class ChangeStream:
     parts: Iterator[bytes]
 
 
-class Records(Connection):
+class RecordCalls(HttpConnection):
     """Rows of datasets as streams, and signed links to them."""
 
     @contextmanager

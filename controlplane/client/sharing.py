@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from controlplane.client.connection import Connection
+from controlplane.client.connection import HttpConnection
 from controlplane.core import rest
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     )
 
 
-class Sharing(Connection):
+class SharingCalls(HttpConnection):
     """Delta Sharing, and feeds."""
 
     def create_share(self, name: str) -> ShareEntry:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from controlplane.client.connection import Connection
+from controlplane.client.connection import HttpConnection
 from controlplane.core import rest
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 QUIET_LIMIT_S = 60.0  # a stream of events says something at least every 15 s
 
 
-class Work(Connection):
+class WorkCalls(HttpConnection):
     """Runs, attempts, tasks, logs of drivers, and events."""
 
     def attempts(self, name: str, *, branch: str = "main", limit: int = 100) -> AttemptsAnswer:

@@ -19,7 +19,7 @@ PENDING = b""  # the root of an output that is not committed yet
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class RunCommit:
     """A state of a dataset, as far as runs depend on it; or work on the next one, which has no root yet."""
 
     dataset: str
@@ -56,8 +56,8 @@ class Run:
     commits that no other one led to."""
 
     number: int = 0
-    commits: list[Commit] = field(default_factory=list)
-    started_by: list[Commit] = field(default_factory=list)
+    commits: list[RunCommit] = field(default_factory=list)
+    started_by: list[RunCommit] = field(default_factory=list)
     datasets: set[str] = field(default_factory=set)
     revision: tuple[str, int] | None = None
     into: Run | None = None  # that it has become a part of
@@ -74,12 +74,12 @@ class Run:
         return f"{self.commits[0].dataset}:{self.commits[0].seq}"
 
 
-def commit_of(state: State, before: State | None, wishes: Sequence[float] = ()) -> Commit:
+def commit_of(state: State, before: State | None, wishes: Sequence[float] = ()) -> RunCommit:
     """`before`: the state before it. None also where the state before is no longer kept. `wishes`: when operators
     requested a computation again."""
     # Of a rollback, and after its hold, other code is no edit.
     is_edited = state.cause not in ("rollback", "resume") and is_new_code(state.lineage, state.revision, before)
-    return Commit(
+    return RunCommit(
         dataset=state.dataset,
         seq=state.seq,
         at=state.at,
@@ -121,16 +121,16 @@ def _outputs(inputs: Mapping[str, Consumed]) -> tuple[Output, ...]:
     return tuple(dict.fromkeys((consumed.dataset, consumed.root) for consumed in inputs.values()))
 
 
-def commits_of(states: Mapping[str, Sequence[State]], wishes: Sequence[float] = ()) -> list[Commit]:
+def commits_of(states: Mapping[str, Sequence[State]], wishes: Sequence[float] = ()) -> list[RunCommit]:
     """Commits of states by dataset, newest first each."""
-    commits: list[Commit] = []
+    commits: list[RunCommit] = []
     for theirs in states.values():
         older: list[State | None] = [*theirs[1:], None]
         commits += [commit_of(state, before, wishes) for state, before in zip(theirs, older, strict=True)]
     return commits
 
 
-def runs(commits: Iterable[Commit], order: Mapping[str, int]) -> list[Run]:
+def runs(commits: Iterable[RunCommit], order: Mapping[str, int]) -> list[Run]:
     """In the order in which they began, without those whose beginning is no longer kept. `order`: of datasets, inputs
     first; it decides between commits of one time."""
     grouping = _Grouping()
@@ -161,7 +161,7 @@ class _Grouping:
         self._count = 0
         self._past: dict[str, list[_Placed]] = {}  # of each dataset
 
-    def add(self, commit: Commit) -> None:
+    def add(self, commit: RunCommit) -> None:
         self._count += 1
         candidates = self._leading_to(commit)
         run = self._joined(candidates, commit.dataset)
@@ -179,7 +179,7 @@ class _Grouping:
         self._by_output[commit.dataset, root] = run
         self._past.setdefault(commit.dataset, []).append(_Placed(self._count, root, commit.inputs, run))
 
-    def _leading_to(self, commit: Commit) -> list[Run]:
+    def _leading_to(self, commit: RunCommit) -> list[Run]:
         """Runs that it may belong to, the newest first."""
         candidates = [self._by_output.get(output) for output in commit.changed]
         candidates += [run for read in commit.changed for run in self._arrived_meanwhile(commit, read)]
@@ -194,14 +194,14 @@ class _Grouping:
         by_number = {run.number: run for run in map(_whole, candidates) if run is not None}
         return [by_number[number] for number in sorted(by_number, reverse=True)]
 
-    def _made_beside(self, commit: Commit) -> Iterator[Run]:
+    def _made_beside(self, commit: RunCommit) -> Iterator[Run]:
         """Where the same tasks made rows of the maker, or rows that were taken out of it."""
         twin = commit.maker if commit.dataset != commit.maker else commit.dataset + QUARANTINE
         run = _whole(self._by_inputs.get((commit.maker, commit.inputs)))
         if run is not None and twin in run.datasets:
             yield run
 
-    def _arrived_meanwhile(self, commit: Commit, read: Output) -> Iterator[Run]:
+    def _arrived_meanwhile(self, commit: RunCommit, read: Output) -> Iterator[Run]:
         """Commits of an input before the one that is read: nothing has read them, and they came while the dataset's
         last commit was made."""
         name, root = read
@@ -215,7 +215,7 @@ class _Grouping:
                 return
             yield run
 
-    def _made_again(self, commit: Commit) -> list[Run]:
+    def _made_again(self, commit: RunCommit) -> list[Run]:
         """Where inputs were committed since, with the rows that they had before; else where the last of them was."""
         own = self._last(commit.dataset)
         newest = [placed for name, _ in commit.inputs if (placed := self._last(name))]

@@ -16,9 +16,9 @@ from dataplane.contract.kinds import Kind
 from dataplane.contract.lineage import DIRECT, INDIRECT
 from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import (
+    ChannelAnswer,
     ConnectAnswer,
     Measures,
-    NotifyAnswer,
     TaskError,
     TaskResult,
     infrastructure_error,
@@ -139,7 +139,7 @@ def _done(task_result: TaskResult, kind: Kind, prefix: str, place: str) -> None:
         case _:
             _record({"result": _RESULTS[kind]})(task_result, place)
             if kind in ("connect", "notify"):
-                _readable_answer(cast("ConnectAnswer | NotifyAnswer", task_result["result"]))
+                _readable_answer(cast("ConnectAnswer | ChannelAnswer", task_result["result"]))
 
 
 def measures(value: object) -> Measures:
@@ -171,7 +171,7 @@ _MEASURES: Final[Mapping[str, Callable[[object], bool]]] = {
 }
 
 
-def _readable_answer(answer: ConnectAnswer | NotifyAnswer) -> None:
+def _readable_answer(answer: ConnectAnswer | ChannelAnswer) -> None:
     if answer["error"] is not None:
         answer["error"] = readable(answer["error"])
 

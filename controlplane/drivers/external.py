@@ -7,7 +7,7 @@ from collections.abc import Collection
 from controlplane.core.errors import LogGone
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.namespaces import DEFAULT
-from controlplane.core.model.scaling import Share
+from controlplane.core.model.scaling import PoolShare
 from controlplane.core.model.tasks import Size
 
 
@@ -16,7 +16,7 @@ class ExternalPool:
 
     name = "none"
     outlives = True
-    shares: tuple[Share, ...] = ()
+    shares: tuple[PoolShare, ...] = ()
 
     def scale(
         self,

@@ -28,7 +28,7 @@ from controlplane.core.errors import LogGone
 from controlplane.core.model import driver_ends, namespaces
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.namespaces import DEFAULT
-from controlplane.core.model.scaling import Limits, Share, surplus
+from controlplane.core.model.scaling import PoolLimits, PoolShare, surplus
 from controlplane.core.model.tasks import SIZES, Size
 from controlplane.core.redaction import redacted
 from controlplane.drivers import folders
@@ -56,17 +56,20 @@ WORKER_REST_S = 60.0  # a worker that has loaded Arrow and has no work for so lo
 log = logs.get("pool")
 
 
-def shares_of(driver_idle_s: float) -> tuple[Share, ...]:
+def shares_of(driver_idle_s: float) -> tuple[PoolShare, ...]:
     """The pools of one namespace. One session serves all sizes, and ends after `driver_idle_s` without work."""
-    workers, drivers = Limits(1, 2, idle_s=300.0, tasks_each=WORKER_TASKS), Limits(0, 1, driver_idle_s, tasks_each=1)
+    workers, drivers = (
+        PoolLimits(1, 2, idle_s=300.0, tasks_each=WORKER_TASKS),
+        PoolLimits(0, 1, driver_idle_s, tasks_each=1),
+    )
     return (
-        Share("worker", "standard", SIZES, workers, most=WORKERS),
-        Share("driver", "standard", SIZES, drivers, most=DRIVERS),
+        PoolShare("worker", "standard", SIZES, workers, most=WORKERS),
+        PoolShare("driver", "standard", SIZES, drivers, most=DRIVERS),
     )
 
 
 @dataclass(slots=True)
-class Child:
+class ChildProcess:
     """A started process. `stopping`: since when it is to end; `killed`: why we killed it."""
 
     driver: Driver
@@ -113,7 +116,7 @@ class LocalPool:
         self._command, self._monotonic, self._grace_s = command, monotonic, grace_s
         self._environment, self._full_environment = inherited(environment), dict(environment)
         self._user, self._own = user, own or home
-        self._children: dict[str, Child] = {}
+        self._children: dict[str, ChildProcess] = {}
         self._backoff = defaultdict[tuple[str, str], Backoff](Backoff)  # by namespace and kind
         self._lock = threading.Lock()
         self._spawner = ThreadPoolExecutor(
@@ -207,7 +210,7 @@ class LocalPool:
         process = self._spawner.submit(start).result()
         now = time.time()
         driver = Driver(id, self.name, kind, at=now, seen=now)
-        self._children[id] = Child(driver, process, path, self._monotonic())
+        self._children[id] = ChildProcess(driver, process, path, self._monotonic())
         self._records.put(id, process.pid)
 
     def _log(self, id: str) -> Path:
@@ -228,7 +231,7 @@ class LocalPool:
             return addresses
         return addresses | {"HOME": str(self._own), "USER": self._user.name, "LOGNAME": self._user.name}
 
-    def _observe(self, child: Child) -> Driver:
+    def _observe(self, child: ChildProcess) -> Driver:
         driver = child.driver
         if _lives(child):
             waits_for = driver_ends.STARTING if self._starts_spark(driver) else ""
@@ -255,7 +258,7 @@ class LocalPool:
             return False
         return not self._liveness.has_spark(driver.id)
 
-    def _bury(self, child: Child) -> int:
+    def _bury(self, child: ChildProcess) -> int:
         """Kill the rest of the group, then reap its leader: until then no other group can have its number."""
         with suppress(ProcessLookupError):
             os.killpg(child.process.pid, signal.SIGKILL)
@@ -288,14 +291,14 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _kill(child: Child, reason: str) -> None:
+def _kill(child: ChildProcess, reason: str) -> None:
     """Its whole group, and at once: a process that is stopped or hangs heeds nothing else. `poll` reaps it."""
     child.killed = child.killed or reason
     with suppress(ProcessLookupError):
         os.killpg(child.process.pid, signal.SIGKILL)
 
 
-def _lives(child: Child) -> bool:
+def _lives(child: ChildProcess) -> bool:
     """Whether it runs; one that has ended stays unreaped."""
     if child.process.returncode is not None:
         return False
@@ -304,7 +307,7 @@ def _lives(child: Child) -> bool:
     return os.waitid(os.P_PID, child.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
-def _wait_for_end(child: Child, deadline: float) -> None:
+def _wait_for_end(child: ChildProcess, deadline: float) -> None:
     while _lives(child) and time.monotonic() < deadline:
         time.sleep(0.01)
 
@@ -312,7 +315,7 @@ def _wait_for_end(child: Child, deadline: float) -> None:
 # --- words --------------------------------------------------------------------------------------
 
 
-def reason(status: int, child: Child) -> str:
+def reason(status: int, child: ChildProcess) -> str:
     """Why a child ended, for people."""
     tail = redacted(_tail(child.log))
     if child.killed:

@@ -10,7 +10,7 @@ from math import inf
 from typing import Any, TypeVar
 
 from controlplane.core.model.namespaces import DEFAULT
-from controlplane.core.model.scaling import Limits, Share
+from controlplane.core.model.scaling import PoolLimits, PoolShare
 from controlplane.core.model.tasks import SIZES, Size
 from dataplane.contract.kinds import Process
 
@@ -57,7 +57,7 @@ class Pool:
     size: Size
     cpu: str
     memory: str
-    limits: Limits
+    limits: PoolLimits
     deadline_s: int = 86400
     grace_s: int = 120  # between asking to end and killing
     place: NodePlace = field(default_factory=NodePlace)
@@ -98,11 +98,11 @@ class SessionsPod(QueriesPod):
 
 
 def _driver(size: Size, cpu: str, memory: str) -> Pool:
-    return Pool("driver", size, cpu, memory, Limits(0, 1, idle_s=300.0, tasks_each=64))
+    return Pool("driver", size, cpu, memory, PoolLimits(0, 1, idle_s=300.0, tasks_each=64))
 
 
 DEFAULTS = {
-    "worker": Pool("worker", "standard", "250m", "512Mi", Limits(1, 1, idle_s=300.0, tasks_each=64)),
+    "worker": Pool("worker", "standard", "250m", "512Mi", PoolLimits(1, 1, idle_s=300.0, tasks_each=64)),
     "small": _driver("small", "1", "2Gi"),
     "standard": _driver("standard", "2", "4Gi"),
     "large": _driver("large", "4", "16Gi"),
@@ -140,12 +140,12 @@ class Cluster:
         return self.pools["worker" if kind == "worker" else size]
 
     @property
-    def shares(self) -> tuple[Share, ...]:
+    def shares(self) -> tuple[PoolShare, ...]:
         """Workers take every task of theirs: none needs much. A size without drivers may have some of earlier settings,
         which are to end."""
         drivers = (self.pools[size] for size in SIZES)
-        mine = (Share(p.kind, p.size, self.serves(p.size), p.limits) for p in drivers)
-        return Share("worker", "standard", SIZES, self.pools["worker"].limits), *mine
+        mine = (PoolShare(p.kind, p.size, self.serves(p.size), p.limits) for p in drivers)
+        return PoolShare("worker", "standard", SIZES, self.pools["worker"].limits), *mine
 
     def serves(self, size: Size) -> tuple[Size, ...]:
         """Its own tasks, and those of sizes without drivers: the next larger pool takes them, else the largest."""
@@ -205,7 +205,7 @@ def mebibytes(quantity: str) -> int:
 
 
 def _pool(where: str, default: Pool, body: Any, places: Mapping[str, NodePlace]) -> Pool:
-    limits = {f.name for f in fields(Limits)}
+    limits = {f.name for f in fields(PoolLimits)}
     settings = _settings_of(where, body, {"cpu", "memory", "deadline_s", "grace_s", "place", "executors"} | limits)
     bounds = {name: settings.pop(name) for name in limits & settings.keys()}
     if "place" in settings:

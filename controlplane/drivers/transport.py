@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from dataplane.contract.bare_environment import FOR_SPARK, bare
-from dataplane.contract.queries import HEAD, Bounds
+from dataplane.contract.queries import HEAD, ProcessBounds
 from dataplane.contract.query_pods import (
     EXIT,
     INPUT,
@@ -105,7 +105,7 @@ class LocalProcess:
         self._pipe, self._ready = self.process.stdout.fileno(), select.poll()
         self._ready.register(self._pipe, select.POLLIN | select.POLLHUP)
         self._is_killed = False  # it may live for a moment longer, also after a whole answer
-        bounds: Bounds = {
+        bounds: ProcessBounds = {
             "lake": lake,
             "scratch": self._scratch,
             "memory_bytes": memory_bytes,

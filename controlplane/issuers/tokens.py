@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from controlplane.core.errors import BadIdentity, MissingPackage
 from controlplane.core.model.json_values import JsonObject
 from controlplane.issuers.keys import KIND, Publications
-from controlplane.ports.issuers import Named
+from controlplane.ports.issuers import UncheckedToken
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -35,13 +35,15 @@ class JwtIssuers:
     def __init__(self, publications: Publications | None = None) -> None:
         self.publications = publications or Publications()
 
-    def named(self, text: str) -> Named:
+    def named(self, text: str) -> UncheckedToken:
         claims = _unchecked(text)["payload"]
         issuer, audience = claims.get("iss"), claims.get("aud")
         audiences = audience if isinstance(audience, list) else [audience]
         if not isinstance(issuer, str):
             raise BadIdentity("the identity token does not say who issued it")
-        return Named(issuer, frozenset(text_audience for text_audience in audiences if isinstance(text_audience, str)))
+        return UncheckedToken(
+            issuer, frozenset(text_audience for text_audience in audiences if isinstance(text_audience, str))
+        )
 
     def claims(self, text: str, issuer: str, audiences: Collection[str]) -> JsonObject:
         jwt = library()

@@ -29,7 +29,7 @@ class Allowance:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedProcess:
     code: int
     out: bytes
     errors: bytes
@@ -41,7 +41,7 @@ class Ended:
 
 def run(
     command: Sequence[str], request: bytes, scratch: str, allowance: Allowance, out: IO[bytes] | None = None
-) -> Ended:
+) -> EndedProcess:
     """Wait for a process that is sent a request, and writes to `out`, if that is given. `scratch`: where all that it
     writes is. Raises NotCompared where it takes more than is allowed."""
     target = subprocess.PIPE if out is None else out
@@ -54,12 +54,12 @@ def run(
             child.kill()
 
 
-def _waited(child: subprocess.Popen[bytes], request: bytes, scratch: str, allowance: Allowance) -> Ended:
+def _waited(child: subprocess.Popen[bytes], request: bytes, scratch: str, allowance: Allowance) -> EndedProcess:
     unsent: bytes | None = request
     while True:
         with suppress(subprocess.TimeoutExpired):
             out, errors = child.communicate(unsent, timeout=LOOK_S)
-            return Ended(child.returncode, out or b"", errors)
+            return EndedProcess(child.returncode, out or b"", errors)
         unsent = None  # it is being sent
         if allowance.is_over():
             raise NotCompared("the service ends; ask again")

@@ -56,7 +56,7 @@ class CommitRefused(Exception):
     """A table that cannot be published whatever is tried."""
 
 
-class Publication:
+class TablePublication:
     """One request at work on one table. `may_commit` is called after each read of it: False ends the work."""
 
     def __init__(self, request: Mapping[str, Any], may_commit: Callable[[], bool]) -> None:
@@ -302,7 +302,7 @@ def _stats(entry: FileEntry) -> str:
 
 def answer(line: str, may_commit: Callable[[], bool]) -> dict[str, Any]:
     try:
-        publication = Publication(json.loads(line), may_commit)
+        publication = TablePublication(json.loads(line), may_commit)
         return {"version": publication.run(), "notice": publication.notice}
     except (CommitRefused, ValueError) as e:
         return {"refused": str(e)}

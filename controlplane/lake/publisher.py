@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 
 from controlplane.core.errors import HeadgateError
-from controlplane.core.model.projections import Table
+from controlplane.core.model.projections import TableContent
 from controlplane.core.model.tasks import Fragment
 from dataplane.contract.schemas import Json
 
@@ -43,7 +43,7 @@ class DeltaPublisher:
         self._child: subprocess.Popen[bytes] | None = None
         self._idle: threading.Timer | None = None
 
-    def publish(self, table: Table, told: Callable[[str], None] = lambda _: None) -> int:
+    def publish(self, table: TableContent, told: Callable[[str], None] = lambda _: None) -> int:
         with self._lock:
             self._forget_idle()
             try:
@@ -128,7 +128,7 @@ def _answer(child: subprocess.Popen[bytes], line: bytes) -> bytes:
         return b""
 
 
-def _request(lake_uri: str, table: Table) -> Json:
+def _request(lake_uri: str, table: TableContent) -> Json:
     return {
         "lake": lake_uri,
         "table": table.path,

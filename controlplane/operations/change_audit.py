@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controlplane.core.model.events import NO_BRANCH
-from controlplane.core.model.revisions import Change
+from controlplane.core.model.revisions import AuditedChange
 from controlplane.operations.context import Context
 from controlplane.ports.store import Tx
 
@@ -19,7 +19,7 @@ def note_change(
     branch: str = NO_BRANCH,
 ) -> None:
     """One row of the audit. `before` and `after`: JSON. `branch`: none where it concerns the whole namespace."""
-    change = Change(
+    change = AuditedChange(
         ctx.actor,
         ctx.request_id,
         action,

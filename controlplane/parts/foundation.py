@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from controlplane.operations.context import Context
     from controlplane.operations.failing_units import FailingUnits
     from controlplane.ports.store import Store
-    from controlplane.reconciler.wake import Wake
+    from controlplane.reconciler.wake import WakeCounter
 
 
 class Foundation:
@@ -42,10 +42,10 @@ class Foundation:
         return open_store(self.settings.database_url)
 
     @cached_property
-    def wake(self) -> Wake:
-        from controlplane.reconciler.wake import Wake
+    def wake(self) -> WakeCounter:
+        from controlplane.reconciler.wake import WakeCounter
 
-        return Wake()
+        return WakeCounter()
 
     @cached_property
     def counters(self) -> Counters:

@@ -8,32 +8,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from controlplane.core.model.access import Answer
-from controlplane.core.model.reads import Read
-from controlplane.core.model.revisions import Change
+from controlplane.core.model.access import StoredAnswer
+from controlplane.core.model.reads import RecordedRead
+from controlplane.core.model.revisions import AuditedChange
 
 
 class AuditTrail(Protocol):
     """Who changed and read what in one namespace, and the answers that repeated requests get."""
 
-    def put_change(self, change: Change) -> None: ...
+    def put_change(self, change: AuditedChange) -> None: ...
 
     def changes(
         self, branch: str | None, limit: int = 100, *, since: float = 0.0, until: float | None = None
-    ) -> tuple[Change, ...]:
+    ) -> tuple[AuditedChange, ...]:
         """Those of the branch and those of no branch (all with None), at or after `since` and before `until`, newest
         first."""
 
-    def answer(self, key: str) -> Answer | None: ...
+    def answer(self, key: str) -> StoredAnswer | None: ...
 
-    def put_answer(self, answer: Answer) -> None:
+    def put_answer(self, answer: StoredAnswer) -> None:
         """IdempotencyConflict if the key has an answer (another request was first: begin again, and read it)."""
 
-    def put_reads(self, reads: Sequence[Read]) -> None: ...
+    def put_reads(self, reads: Sequence[RecordedRead]) -> None: ...
 
     def reads(
         self, branch: str | None, limit: int, *, since: float = 0.0, until: float | None = None
-    ) -> tuple[Read, ...]:
+    ) -> tuple[RecordedRead, ...]:
         """Reads of a branch, or of all branches with None; those at or after `since` and before `until`. The last ones
         come first."""
 

@@ -13,7 +13,7 @@ from controlplane.core.model.json_values import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class UncheckedToken:
     """Whom a token says that it is from, and for. Nothing was checked."""
 
     issuer: str
@@ -23,7 +23,7 @@ class Named:
 class Issuers(Protocol):
     """Checks identity tokens (JWT, RFC 7519). Safe to use from many threads; a call may wait for the network."""
 
-    def named(self, text: str) -> Named:
+    def named(self, text: str) -> UncheckedToken:
         """Raises BadIdentity for a text that is no JWT. Makes no network request."""
 
     def claims(self, text: str, issuer: str, audiences: Collection[str]) -> JsonObject:

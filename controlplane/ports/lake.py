@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol, TypeAlias
 
-from controlplane.core.model.projections import Table
+from controlplane.core.model.projections import TableContent
 
 MakeCheckpoint: TypeAlias = Callable[[bytes], bytes]
 """The Parquet file of a Delta checkpoint that holds what this file of a log says; the same for the same file. Raises
@@ -50,7 +50,7 @@ class ObjectStore(Protocol):
 class Publisher(Protocol):
     """Writes Delta logs, one writer per table at a time."""
 
-    def publish(self, table: Table, told: Callable[[str], None] = ...) -> int:
+    def publish(self, table: TableContent, told: Callable[[str], None] = ...) -> int:
         """Make the table's content and schema equal `table`; returns the table version that does. Repeating changes
         nothing and returns the same version. A log that no reader can open is replaced by a new one; `told` gets the
         report of that. Raises OSError for storage faults (try again later)."""

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.namespaces import DEFAULT
-from controlplane.core.model.scaling import Share
+from controlplane.core.model.scaling import PoolShare
 from controlplane.core.model.tasks import Size
 
 LOG_BYTES = 1 << 20  # of a driver's log are read at once, at its end
@@ -23,7 +23,7 @@ class DriverPool(Protocol):
     name: str
     outlives: bool  # drivers go on without this process, and another one of its kind finds them
 
-    shares: tuple[Share, ...]  # what may run in it
+    shares: tuple[PoolShare, ...]  # what may run in it
 
     def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
         """Start or drain so that `wanted` drivers of a kind ('driver' | 'worker') run. Repeating is harmless. Those

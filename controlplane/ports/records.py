@@ -37,7 +37,7 @@ class WantedRows:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedChanges:
+class RequestedChanges:
     """Files of both sides as paths in the lake, and the schema under which both are read. These columns of the rows
     whose condition is true are compared: a row that one side has more often than the other is reported once for each
     excess, with `generation` beside it."""
@@ -58,11 +58,11 @@ class RenderRecords(Protocol):
 
 
 class RenderChanges(Protocol):
-    def __call__(self, wanted: WantedChanges) -> Iterator[bytes]:
+    def __call__(self, wanted: RequestedChanges) -> Iterator[bytes]:
         """As `RenderRecords`. Raises NotCompared before the first piece where telling takes more time, memory or disk
         than there is, and where a file cannot be read."""
 
 
-def no_changes(wanted: WantedChanges) -> Iterator[bytes]:  # noqa: ARG001
+def no_changes(wanted: RequestedChanges) -> Iterator[bytes]:  # noqa: ARG001
     """Where no process can be started for it."""
     return iter(())

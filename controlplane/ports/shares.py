@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from controlplane.core.model.shares import Share, SharedTable
+from controlplane.core.model.shares import SharedTable, ShareRow
 
 
 class Shares(Protocol):
     """Shares of one namespace."""
 
-    def all(self) -> tuple[Share, ...]:
+    def all(self) -> tuple[ShareRow, ...]:
         """All of them, by name."""
 
-    def put(self, share: Share) -> None:
+    def put(self, share: ShareRow) -> None:
         """Insert, or replace that of the same name."""
 
-    def drop(self, share: Share) -> None:
+    def drop(self, share: ShareRow) -> None:
         """With its tables."""
 
     def tables(self, share: str) -> tuple[SharedTable, ...]:

@@ -25,7 +25,7 @@ log = logs.get("branching")
 
 
 @dataclass(slots=True)
-class _Line:
+class _BranchLine:
     """One branch. `last`: what its last pass did."""
 
     view: BranchView
@@ -62,7 +62,7 @@ class Branching:
         main.follows_branches = True
         self._store, self._namespace, self._main, self._failing_units = store, namespace, main, failing_units
         self._window, self._since_trace, self._flows, self._only = window, since_trace, flows, only
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[str, _BranchLine] = {}
 
     def settle(self) -> Done:
         """A pass over each that is not over. What a branch's own datasets gave way to main for is main's again."""
@@ -77,7 +77,7 @@ class Branching:
                 done = Done(done.changed + settled.changed, done.under_way + settled.under_way)
         return done
 
-    def _settled(self, name: str, line: _Line) -> Pass:
+    def _settled(self, name: str, line: _BranchLine) -> Pass:
         done = line.executor.settle()
         return replace(done, changed=done.changed + self._give_back(name, line.view))
 
@@ -136,7 +136,7 @@ class Branching:
         for name in sorted(set(names) - self._lines.keys()):
             self._lines[name] = self._line(name)
 
-    def _line(self, name: str) -> _Line:
+    def _line(self, name: str) -> _BranchLine:
         view = BranchView(self._main, self._namespace, name, self._flows)
         planner = view.planner(self._store, self._window)
         executor = PlanExecutor(
@@ -148,7 +148,7 @@ class Branching:
             failing_units=self._failing_units,
             priority=BELOW_MAIN,
         )
-        return _Line(view, planner, executor)
+        return _BranchLine(view, planner, executor)
 
     def _give_back(self, name: str, view: BranchView) -> int:
         """Share datasets with main again that the branch no longer overrides; how many."""

@@ -8,7 +8,7 @@ import time
 from controlplane import logs
 from controlplane.core.model.leases import Deposed
 from controlplane.operations.failing_units import OF_EXPORT, FailingUnits
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 from controlplane.services.openlineage.export import Export
 
 RETRY_S = 1.0  # how often it is asked whether the wait after a failure is over
@@ -23,7 +23,7 @@ class Exporting:
 
     def __init__(self, export: Export, failing_units: FailingUnits) -> None:
         self._export, self._failing_units = export, failing_units
-        self._wake, self._stop = Wake(), threading.Event()
+        self._wake, self._stop = WakeCounter(), threading.Event()
         self._until: float | None = None  # when a finished run stops waiting for unsent events
         self._thread = threading.Thread(target=self._run, name="openlineage", daemon=True)
 

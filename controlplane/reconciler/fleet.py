@@ -19,7 +19,7 @@ from controlplane.core.model.drivers import Driver, Fault, StartNotices, spark_s
 from controlplane.core.model.events import NO_BRANCH, Event
 from controlplane.core.model.leases import AHEAD, Deposed
 from controlplane.core.model.namespaces import DEFAULT
-from controlplane.core.model.scaling import Level, Share
+from controlplane.core.model.scaling import Level, PoolShare
 from controlplane.core.model.tasks import Attempt, Size
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
@@ -256,7 +256,7 @@ class Fleet:
 
     # --- how many -----------------------------------------------------------------------------------
 
-    def _fit(self, share: Share, tasks: int) -> None:
+    def _fit(self, share: PoolShare, tasks: int) -> None:
         """At first, all present drivers are kept."""
         now, of = self._monotonic(), (share.kind, share.size)
         running = [d.id for d in self._drivers.values() if (d.kind, d.size) == of and not d.ended]

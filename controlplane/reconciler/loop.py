@@ -34,7 +34,7 @@ from controlplane.reconciler.branching import Branching, Done
 from controlplane.reconciler.compaction import Packing
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.publishing import Publishing
-from controlplane.reconciler.wake import Ends, Wake
+from controlplane.reconciler.wake import Ends, WakeCounter
 
 IDLE_S = 10.0  # the longest wait between passes while nothing happens
 BUSY_S = 1.0
@@ -87,7 +87,7 @@ class Reconciler:
         store: Store,
         fleet: Fleet,
         publisher: Publisher,
-        wake: Wake,
+        wake: WakeCounter,
         *,
         namespace: str = "default",
         branch: str = "main",

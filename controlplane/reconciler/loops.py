@@ -20,7 +20,7 @@ from controlplane.operations.desired import namespaces
 from controlplane.operations.failing_units import FailingUnits
 from controlplane.ports.store import Store
 from controlplane.reconciler.shared_pool import FairShare, SharedPool
-from controlplane.reconciler.wake import Ends, Wake
+from controlplane.reconciler.wake import Ends, WakeCounter
 
 LOOK_S = 5.0  # at the longest: who makes a namespace wakes the loop of `default`
 PAUSE_S = 0.5  # between two looks: `default` is woken for much else
@@ -64,7 +64,7 @@ class Loops:
         serving: Callable[[str], AbstractContextManager[Loop]],
         pool: SharedPool,
         fair: FairShare,
-        wake: Wake,
+        wake: WakeCounter,
         failing_units: FailingUnits,
         *,
         look_s: float = LOOK_S,

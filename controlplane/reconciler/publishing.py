@@ -22,7 +22,7 @@ from controlplane.core.model.states import State
 from controlplane.operations.projections import branch_tables, publish
 from controlplane.ports.lake import ObjectStore, Publisher
 from controlplane.ports.store import Store
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 
 TRIES = 3  # after which a run ends without the table; a service goes on trying
 RETRY_S = 1.0  # the shortest wait after a failure; doubled with each
@@ -51,7 +51,7 @@ class Publishing:
     ) -> None:
         self._store, self._namespace = store, namespace
         self._publisher, self._lake, self._published = publisher, lake, published
-        self._wake = Wake()
+        self._wake = WakeCounter()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._failing: dict[TableKey, Failing] = {}

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from controlplane.core.model import namespaces
 from controlplane.core.model.drivers import Driver
-from controlplane.core.model.scaling import Share, fair
+from controlplane.core.model.scaling import PoolShare, fair
 from controlplane.core.model.tasks import Size
 from controlplane.ports.pool import DriverPool, NamespacedPool
 
@@ -42,7 +42,7 @@ class FairShare:
         self._requests = defaultdict[Of, dict[str, DriverRequest]](dict)
         self._held = defaultdict[Of, dict[str, int]](dict)  # what runs, or may be started
 
-    def granted(self, namespace: str, share: Share, request: DriverRequest) -> int:
+    def granted(self, namespace: str, share: PoolShare, request: DriverRequest) -> int:
         """How many drivers of this kind the namespace may have now. It gets no new one before there is room for it:
         those that others are to give back are at work until they have ended."""
         with self._lock:

@@ -14,20 +14,20 @@ class Ends(Protocol):
     def is_set(self) -> bool: ...
 
 
-class Wake:
+class WakeCounter:
     """A counter that many threads can wait on to move."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._count = 0
-        self._others: dict[str, Wake] = {}
+        self._others: dict[str, WakeCounter] = {}
 
-    def of(self, namespace: str) -> Wake:
+    def of(self, namespace: str) -> WakeCounter:
         """What waits for changes in this namespace. That of `default` is this one."""
         if namespace == DEFAULT:
             return self
         with self._condition:
-            return self._others.setdefault(namespace, Wake())
+            return self._others.setdefault(namespace, WakeCounter())
 
     def notify(self) -> None:
         with self._condition:

@@ -250,7 +250,7 @@ def once(page_request: PageRequest, name: str, fields: Fields, work: Callable[[]
             return
         work()
         with suppress(IdempotencyConflict), store.begin(namespace) as tx:
-            tx.audit.put_answer(access.Answer(key=key, body=body, status=303, response=""))
+            tx.audit.put_answer(access.StoredAnswer(key=key, body=body, status=303, response=""))
 
 
 ROUTES = [Route("/actions/{action}", ask, methods=["POST"])]

@@ -24,7 +24,7 @@ TIP = 7  # pixels that an arrow's tip takes
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class PartitionShares:
     """Shares of a dataset's partitions, in 0 to 1: done, failed, to do."""
 
     done: float = 1.0
@@ -40,13 +40,13 @@ class Box:
     kind: str
     state: str
     sub: str
-    share: Share = Share()
+    share: PartitionShares = PartitionShares()
     badge: str = ""
     faint: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class GraphLink:
     """`target` reads `source`, in this way. `is_lit`: something came along it."""
 
     source: str
@@ -76,7 +76,7 @@ class DrawnBox:
 class DrawnLink:
     """`path` and `tip` are texts of SVG paths."""
 
-    link: Link
+    link: GraphLink
     path: str
     tip: str
     is_lit: bool
@@ -94,7 +94,7 @@ class Drawing:
     sizes: Sizes
 
 
-def graph(boxes: Sequence[Box], links: Iterable[Link], chosen: str | None = None, sizes: Sizes = RICH) -> Drawing:
+def graph(boxes: Sequence[Box], links: Iterable[GraphLink], chosen: str | None = None, sizes: Sizes = RICH) -> Drawing:
     """Links whose ends are not both among the boxes are left out."""
     by_name = {box.name: box for box in boxes}
     shown = [link for link in links if link.source in by_name and link.target in by_name and link.source != link.target]
@@ -110,7 +110,7 @@ def graph(boxes: Sequence[Box], links: Iterable[Link], chosen: str | None = None
     )
 
 
-def _layer(link: Link) -> int:
+def _layer(link: GraphLink) -> int:
     return MODE_ORDER.index(link.mode) if link.mode in MODE_ORDER else len(MODE_ORDER)
 
 
@@ -124,7 +124,7 @@ def _box(box: Box, at: Spot, chosen: str | None, sizes: Sizes) -> DrawnBox:
     )
 
 
-def _bar(share: Share, sizes: Sizes) -> tuple[tuple[str, float, float], ...]:
+def _bar(share: PartitionShares, sizes: Sizes) -> tuple[tuple[str, float, float], ...]:
     room, left = sizes.width - 2 * BAR_MARGIN, 0.0
     parts: list[tuple[str, float, float]] = []
     for kind, part in (("done", share.done), ("todo", share.todo), ("bad", share.bad)):
@@ -134,7 +134,7 @@ def _bar(share: Share, sizes: Sizes) -> tuple[tuple[str, float, float], ...]:
     return tuple(parts)
 
 
-def _link(link: Link, placed: Placed, chosen: str | None, boxes: Mapping[str, Box]) -> DrawnLink:
+def _link(link: GraphLink, placed: Placed, chosen: str | None, boxes: Mapping[str, Box]) -> DrawnLink:
     points = placed.routes[link.source, link.target]
     x, y = points[-1]
     is_faint = boxes[link.source].faint or boxes[link.target].faint
@@ -156,7 +156,7 @@ def path(points: Sequence[Spot]) -> str:
     return "".join(out)
 
 
-def neighbourhood(name: str, links: Iterable[Link], *, up: int, down: int) -> set[str]:
+def neighbourhood(name: str, links: Iterable[GraphLink], *, up: int, down: int) -> set[str]:
     """The node, and those that lie so many steps before and after it."""
     every = list(links)
     above, below, names = {name}, {name}, {name}

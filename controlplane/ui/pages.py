@@ -15,7 +15,7 @@ from controlplane.ui.actions import LONGEST_KEY
 from controlplane.ui.names import number_of
 from controlplane.ui.page import Page, both, dataset_of, flow_of, nothing, part_of_flow
 from controlplane.ui.page_request import PageRequest
-from controlplane.ui.ranges import Within
+from controlplane.ui.ranges import KeysWithin
 from controlplane.ui.rights import may
 from controlplane.ui.values import (
     BlueprintPage,
@@ -38,7 +38,7 @@ def _flows(page_request: PageRequest) -> FlowsPage:
 
 
 def _flow_value(page_request: PageRequest) -> FlowPage:
-    past = views.Past(page_request.query("wave"), page_request.query("at"), page_request.query("before"))
+    past = views.PastPlace(page_request.query("wave"), page_request.query("at"), page_request.query("before"))
     return views.flow(page_request.context, page_request.branch, part_of_flow(page_request), past)
 
 
@@ -79,11 +79,11 @@ def _dataset_value(page_request: PageRequest) -> DatasetPage:
     )
 
 
-def _within(page_request: PageRequest) -> Within:
+def _within(page_request: PageRequest) -> KeysWithin:
     """Keys may be longer than what anybody would type."""
     parameters = page_request.request.query_params
     after, last = parameters.get("from"), parameters.get("to")
-    return Within(None if after is None else after[:LONGEST_KEY], None if last is None else last[:LONGEST_KEY])
+    return KeysWithin(None if after is None else after[:LONGEST_KEY], None if last is None else last[:LONGEST_KEY])
 
 
 def _dataset_shown(page_request: PageRequest, page: DatasetPage) -> Mapping[str, Any]:

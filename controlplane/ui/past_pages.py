@@ -94,7 +94,7 @@ def _partition(page_request: PageRequest) -> PartitionPage:
     return page
 
 
-def _committed(page_request: PageRequest, name: str, key: str, *, or_none: bool) -> records.Records | None:
+def _committed(page_request: PageRequest, name: str, key: str, *, or_none: bool) -> records.RowSelection | None:
     """Raises NotFound for a partition that is not committed, unless there may be none."""
     try:
         committed = records.records(
@@ -104,7 +104,7 @@ def _committed(page_request: PageRequest, name: str, key: str, *, or_none: bool)
         if or_none:
             return None
         raise
-    assert isinstance(committed, records.Records)
+    assert isinstance(committed, records.RowSelection)
     return committed
 
 

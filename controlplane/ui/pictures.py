@@ -15,12 +15,12 @@ from controlplane.ui.views import is_dataset, overdue
 from dataplane.contract.keys import plain_key
 
 UP, DOWN = 2, 2  # steps around a chosen dataset, where not all is drawn
-BARS: Mapping[State, draw.Share] = {
-    "up_to_date": draw.Share(),
-    "held": draw.Share(),
-    "failed": draw.Share(0, 0, 1),
+BARS: Mapping[State, draw.PartitionShares] = {
+    "up_to_date": draw.PartitionShares(),
+    "held": draw.PartitionShares(),
+    "failed": draw.PartitionShares(0, 0, 1),
 }
-TO_DO = draw.Share(0, 1, 0)
+TO_DO = draw.PartitionShares(0, 1, 0)
 
 
 def of_flow(page: FlowPage, chosen: str | None) -> draw.Drawing | None:
@@ -56,7 +56,7 @@ class _Moment:
         exported = frozenset(wave["exports"] if wave else ())
         return cls(steps, {name: states[name] for name in page["stuck"]}, exported, is_now=wave is None)
 
-    def is_lit(self, link: draw.Link) -> bool:
+    def is_lit(self, link: draw.GraphLink) -> bool:
         step = self.steps.get(link.source)
         is_moved = (step is not None and not step["stopped"]) or link.source in self.stuck
         return is_moved and (link.target in self.steps or link.target in self.stuck or link.target in self.exported)
@@ -69,7 +69,7 @@ class _Moment:
             return replace(box, badge=self.stuck[box.name])
         if step is not None:
             badge = "equal" if step["stopped"] else f"gen {step['generation']}"
-            return replace(box, state="up_to_date", share=draw.Share(), sub=_sub_of(step), badge=badge)
+            return replace(box, state="up_to_date", share=draw.PartitionShares(), sub=_sub_of(step), badge=badge)
         is_export = box.name in self.exported
         return replace(box, badge="written") if is_export else replace(box, badge="", faint=True)
 
@@ -86,8 +86,8 @@ def _sub_of(step: WaveCommit) -> str:
     return f"{some} of {_counted(partitions, 'part')} changed"
 
 
-def _links(answer: ComponentsAnswer) -> list[draw.Link]:
-    return [draw.Link(e["source"], e["target"], e["mode"], e["reason"]) for e in answer["edges"]]
+def _links(answer: ComponentsAnswer) -> list[draw.GraphLink]:
+    return [draw.GraphLink(e["source"], e["target"], e["mode"], e["reason"]) for e in answer["edges"]]
 
 
 def _boxes_of_flow(page: FlowPage) -> list[draw.Box]:

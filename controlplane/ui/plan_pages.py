@@ -141,7 +141,7 @@ def _draft(request: Request, fields: Fields) -> Response:
     return PLAN.show(page_request, page, overview.newest_event(page_request.context), status=status)
 
 
-def _problems(page_request: PageRequest, source: blueprints.Source) -> list[ProblemDetail]:
+def _problems(page_request: PageRequest, source: blueprints.SentBlueprint) -> list[ProblemDetail]:
     faults = blueprints.problems(page_request.context, page_request.branch, [source])
     return [hidden.problem(page_request.context, views.problem(fault), source.text) for fault in faults]
 
@@ -150,15 +150,15 @@ def _redacted(page_request: PageRequest, page: PlanPage, text: str) -> str:
     return hidden.words(page_request.context, text, page["text"])
 
 
-def _source(page_request: PageRequest, page: PlanPage) -> blueprints.Source:
+def _source(page_request: PageRequest, page: PlanPage) -> blueprints.SentBlueprint:
     """With the files that the stored text names: only the text is edited here."""
     files = (
         blueprints.dataflow(page_request.context, page_request.branch, page["flow"])["files"] if page["flow"] else {}
     )
-    return blueprints.Source(page["file"], page["text"], files)
+    return blueprints.SentBlueprint(page["file"], page["text"], files)
 
 
-def _planned(page_request: PageRequest, page: PlanPage, source: blueprints.Source) -> PlanPage:
+def _planned(page_request: PageRequest, page: PlanPage, source: blueprints.SentBlueprint) -> PlanPage:
     try:
         applied = blueprints.apply(page_request.context, page_request.branch, [source], dry_run=True)
     except InvalidBlueprint as error:
@@ -169,7 +169,7 @@ def _planned(page_request: PageRequest, page: PlanPage, source: blueprints.Sourc
     return {**page, "plan": _cut(visible(page_request.context, applied["plan"]))}
 
 
-def _applied(page_request: PageRequest, fields: Fields, source: blueprints.Source) -> Response:
+def _applied(page_request: PageRequest, fields: Fields, source: blueprints.SentBlueprint) -> Response:
     """Apply the plan. Raises PlanMoved, and the errors of the operation."""
     try:
         basis = BASIS.validate_json(fields.get("basis", ""))

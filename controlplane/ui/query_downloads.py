@@ -12,7 +12,7 @@ from controlplane.services.queries.queries import FileForm, Queries
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class DownloadKind:
     """`ending`: of the file's name."""
 
     format: FileForm
@@ -27,9 +27,9 @@ class Kind:
         return queries.file(ctx, all_queries, result, self.format)
 
 
-KINDS: Mapping[str, Kind] = {
-    "csv": Kind("csv", "csv"),
-    "json": Kind("json", "json"),
-    "arrow": Kind("arrow", "arrows"),
-    "parquet": Kind("parquet", "parquet"),
+KINDS: Mapping[str, DownloadKind] = {
+    "csv": DownloadKind("csv", "csv"),
+    "json": DownloadKind("json", "json"),
+    "arrow": DownloadKind("arrow", "arrows"),
+    "parquet": DownloadKind("parquet", "parquet"),
 }

@@ -17,7 +17,7 @@ DAYS: Final = 1_100  # three years of them are a calendar all the same
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class KeysWithin:
     """Keys greater than `after`, up to and with `last`; None: from the first, to the last."""
 
     after: str | None = None
@@ -29,7 +29,7 @@ class Within:
 
 
 def read_ranges(
-    ctx: Context, branch: str, name: str, within: Within, chosen: int | None, before: int | None
+    ctx: Context, branch: str, name: str, within: KeysWithin, chosen: int | None, before: int | None
 ) -> RangesAnswer:
     """The ranges of a generation, compared with one before it, where one is `chosen`; else of the newest. Raises
     NotFound, GenerationGone."""

@@ -30,7 +30,7 @@ from controlplane.core.model.answers.explore import RangesAnswer, Wave, WaveAnsw
 from controlplane.core.model.json_values import JsonValue
 
 
-class Need(TypedDict):
+class OpenProblem(TypedDict):
     """A thing that needs a user: a dataset, a copy, or a dataflow that does not compile. `freshness`: of a dataset that
     is overdue."""
 
@@ -41,7 +41,7 @@ class Need(TypedDict):
     freshness: DatasetFreshness | None
 
 
-class Work(TypedDict):
+class Computation(TypedDict):
     """One computation under way. `attempts`, `since`: None where no driver is at it yet."""
 
     name: str
@@ -70,8 +70,8 @@ class HomePage(TypedDict):
     state: State
     leader: LeaderStatus | None
     standstill: Standstill | None
-    needs: list[Need]
-    work: list[Work]
+    needs: list[OpenProblem]
+    work: list[Computation]
     waves: list[Wave]
     dataflows: list[FlowSummary]
 

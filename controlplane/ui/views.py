@@ -41,18 +41,18 @@ from controlplane.operations.inspect.hidden import visible
 from controlplane.ports.records import RenderRecords
 from controlplane.ports.row_diff import no_comparison
 from controlplane.ui import moments, ranges
-from controlplane.ui.ranges import Within
+from controlplane.ui.ranges import KeysWithin
 from controlplane.ui.values import (
     BlueprintPage,
+    Computation,
     DatasetPage,
     FlowPage,
     FlowsPage,
     FlowSummary,
     HomePage,
     KeysPage,
-    Need,
+    OpenProblem,
     RecordsShown,
-    Work,
 )
 
 WORST_FIRST: tuple[State, ...] = (
@@ -108,9 +108,9 @@ def home(ctx: Context, branch: str) -> HomePage:
     }
 
 
-def _needs(status: StatusAnswer) -> list[Need]:
+def _needs(status: StatusAnswer) -> list[OpenProblem]:
     """Worst first, in order of names."""
-    needs: list[Need] = []
+    needs: list[OpenProblem] = []
     for flow in status["dataflows"]:
         if "problem" in flow:
             needs.append(_need(flow["name"], "failed", flow["problem"]))
@@ -129,7 +129,7 @@ def _need(
     sentence: str,
     error: ErrorReport | None = None,
     freshness: DatasetFreshness | None = None,
-) -> Need:
+) -> OpenProblem:
     return {"name": name, "state": state, "sentence": sentence, "error": error, "freshness": freshness}
 
 
@@ -139,9 +139,9 @@ def overdue(thing: Mapping[str, object]) -> DatasetFreshness | None:
     return age if age and age["late"] else None
 
 
-def work_now(status: StatusAnswer) -> list[Work]:
+def work_now(status: StatusAnswer) -> list[Computation]:
     """Computations under way."""
-    work: list[Work] = []
+    work: list[Computation] = []
     for flow in status["dataflows"]:
         for thing in (*flow["datasets"], *flow["targets"]):
             times = thing.get("times")
@@ -186,7 +186,7 @@ def flows(ctx: Context, branch: str, query: str, state: str) -> FlowsPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PastPlace:
     """A place in the past of a dataflow: a wave by its id, or that of a time; waves before a wave."""
 
     wave: str = ""
@@ -194,7 +194,7 @@ class Past:
     before: str = ""
 
 
-def flow(ctx: Context, branch: str, name: str, past_request: Past) -> FlowPage:
+def flow(ctx: Context, branch: str, name: str, past_request: PastPlace) -> FlowPage:
     """Raises NotFound, BadAddress."""
     overall = visible(ctx, overview.status(ctx, branch))
     status = next((named for named in overall["dataflows"] if named["name"] == name), None)
@@ -244,7 +244,7 @@ def dataset(
     render: RenderRecords,
     *,
     chosen: int | None,
-    within: Within,
+    within: KeysWithin,
     with_records: bool,
 ) -> DatasetPage:
     """`chosen`: the generation whose changes are listed. `within`: the range of partitions. Raises NotFound."""
@@ -267,7 +267,7 @@ def dataset(
         "failed": None,
     }
     if answer["state"] == "failed":
-        page["failed"] = partitions.with_work(ctx, branch, name, "failed", partitions.Page(limit=FAILED))
+        page["failed"] = partitions.with_work(ctx, branch, name, "failed", partitions.KeyPage(limit=FAILED))
     if not is_dataset(answer):
         return page
     history = datasets.history(ctx, branch, name, before=None, limit=GENERATIONS, most_reads=HISTORY_READS)
@@ -281,7 +281,7 @@ def dataset(
 
 
 def _add_partitions(
-    ctx: Context, branch: str, page: DatasetPage, answer: DatasetAnswer, chosen: int | None, within: Within
+    ctx: Context, branch: str, page: DatasetPage, answer: DatasetAnswer, chosen: int | None, within: KeysWithin
 ) -> None:
     """Add the partitions; if there are many, ranges that are read off the upper nodes of their tree."""
     name = answer["name"]

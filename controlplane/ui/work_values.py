@@ -20,7 +20,7 @@ from controlplane.core.model.answers.plans import SourceChange
 from controlplane.core.model.answers.status import FreshnessEntry, ListingLateness
 from controlplane.core.model.answers.trust import TrustEntry
 from controlplane.core.model.answers.work import AttemptAnswer, PastRun
-from controlplane.ui.values import Work
+from controlplane.ui.values import Computation
 
 
 class ActivityPage(TypedDict):
@@ -29,7 +29,7 @@ class ActivityPage(TypedDict):
     flow: str
     dataflows: list[str]
     runs: list[PastRun]
-    work: list[Work]
+    work: list[Computation]
     drivers: list[DriverStatus]
     leader: LeaderStatus | None
     audit: list[AuditEntry] | None

@@ -34,7 +34,7 @@ class Analyse(TypedDict):
     job: AnalyseJob
 
 
-class Run(TypedDict):
+class ExampleQuestion(TypedDict):
     """One task of a transform. An input has `rows` (columns to values, in the order of the table) or a file.
 
     `check`: only rows that fail this condition are answered.
@@ -49,7 +49,7 @@ class Run(TypedDict):
     check: NotRequired[str]
 
 
-Question: TypeAlias = Infer | Analyse | Run
+Question: TypeAlias = Infer | Analyse | ExampleQuestion
 
 
 class SchemaFound(TypedDict):

@@ -23,7 +23,7 @@ ConnectorSettings: TypeAlias = Mapping[str, Any]
 Parameters: TypeAlias = Mapping[str, object]  # of a user's code: plain values
 
 
-class SparkSettings(TypedDict):
+class JobSparkSettings(TypedDict):
     """The settings of Spark that decide about rows."""
 
     ansi: bool
@@ -123,7 +123,7 @@ class DropRule(TypedDict):
 
 class DropRules(TypedDict):
     drop: list[DropRule]
-    spark: SparkSettings
+    spark: JobSparkSettings
 
 
 class FragmentJob(TypedDict):
@@ -189,7 +189,7 @@ class FoldJob(TypedDict):
 class Logic(FragmentJob):
     """What a transform computes, whatever its language."""
 
-    spark: SparkSettings
+    spark: JobSparkSettings
     params: Parameters
     inputs: dict[str, InputJob]
     key: NotRequired[list[KeyPart]]  # how the key is read off rows of the output
@@ -258,7 +258,7 @@ class CheckQuestion(TypedDict):
     name: str
     check: str
     unique: list[str]
-    spark: SparkSettings
+    spark: JobSparkSettings
     schema: Schema  # the columns that are looked at
     shown: Schema  # those of examples
 

@@ -26,7 +26,7 @@ TIMES: Final = ("date", "timestamp_ntz", "timestamp")  # in text each holds the 
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class TypeConflict:
     """A column, or a field in it, whose two types no type safely holds."""
 
     name: str
@@ -53,7 +53,7 @@ def join(left: Type, right: Type, *, is_text: bool) -> Type:
     return _top(is_text)
 
 
-def grow(name: str, have: Type, other: Type, *, is_text: bool) -> tuple[Type, tuple[Conflict, ...]]:
+def grow(name: str, have: Type, other: Type, *, is_text: bool) -> tuple[Type, tuple[TypeConflict, ...]]:
     """The join of a column's type with another one. A part that conflicts stays as it was, and is named."""
     joined = join(have, other, is_text=is_text)
     conflicts = tuple(_conflicts(name, have, other, joined))
@@ -175,9 +175,9 @@ def _join_decimals(left: tuple[int, int] | None, right: tuple[int, int] | None) 
 # --- conflicts ------------------------------------------------------------------------------------
 
 
-def _conflicts(name: str, have: Type, other: Type, joined: Type) -> Iterator[Conflict]:
+def _conflicts(name: str, have: Type, other: Type, joined: Type) -> Iterator[TypeConflict]:
     if joined == CONFLICT:
-        yield Conflict(name, have, other)
+        yield TypeConflict(name, have, other)
     if isinstance(joined, str) or isinstance(have, str) or isinstance(other, str):
         return
     for inner, kind in _parts(joined).items():

@@ -26,7 +26,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class PredicateValue:
     """`text`: a number as SQL writes it, true or false, a date or time as ISO 8601 has it (instants in UTC, with Z)."""
 
     kind: Kind
@@ -34,23 +34,23 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class PredicateCall:
     """NULL is neither true nor false, as in SQL; `same` is `<=>`. All arguments of `in` but the first are values."""
 
     name: Name
     arguments: tuple[Condition, ...]
 
 
-Condition: TypeAlias = Column | Value | Call
+Condition: TypeAlias = Column | PredicateValue | PredicateCall
 
 
 def as_json(condition: Condition) -> Json:
     match condition:
         case Column(path):
             return ["column", list(path)]
-        case Value(kind, text):
+        case PredicateValue(kind, text):
             return ["value", kind, text]
-        case Call(name, arguments):
+        case PredicateCall(name, arguments):
             return ["call", name, list(map(as_json, arguments))]
 
 
@@ -60,9 +60,9 @@ def of_json(value: Json) -> Condition:
         case ["column", [*path]]:
             return Column(tuple(path))
         case ["value", kind, text] if kind in get_args(Kind):
-            return Value(kind, text)
+            return PredicateValue(kind, text)
         case ["call", name, [*arguments]] if name in NAMES:
-            return Call(name, tuple(map(of_json, arguments)))
+            return PredicateCall(name, tuple(map(of_json, arguments)))
     raise ValueError("no such condition")
 
 
@@ -71,8 +71,8 @@ def columns_of(condition: Condition) -> Iterator[str]:
     match condition:
         case Column(path):
             yield path[0]
-        case Call(_, arguments):
+        case PredicateCall(_, arguments):
             for argument in arguments:
                 yield from columns_of(argument)
-        case Value():
+        case PredicateValue():
             return

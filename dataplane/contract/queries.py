@@ -20,7 +20,7 @@ CELL_BYTES = 1 << 20  # of one value on a page: beyond that it is cut
 GRACE_S = 1.0  # after its deadline a query is interrupted; this much later the kernel ends the process
 
 
-class Bounds(TypedDict):
+class ProcessBounds(TypedDict):
     """The first line: which lake, what a process may take, and after how long without a question it ends."""
 
     lake: str
@@ -30,7 +30,7 @@ class Bounds(TypedDict):
     idle_s: float
 
 
-class Reference(TypedDict):
+class TableReference(TypedDict):
     """A table that a query names: parts as DuckDB reads them, so a point stands behind the last one (`delays@2`).
     `branch` is empty where none is named. `at` counts characters of the query's text from 0."""
 
@@ -40,7 +40,7 @@ class Reference(TypedDict):
     at: int
 
 
-def named(reference: Reference) -> tuple[str, str, str]:
+def named(reference: TableReference) -> tuple[str, str, str]:
     """The name by which DuckDB distinguishes tables: it ignores the case of letters."""
     return reference["branch"].lower(), reference["dataflow"].lower(), reference["table"].lower()
 
@@ -48,7 +48,7 @@ def named(reference: Reference) -> tuple[str, str, str]:
 class QueryTable(TypedDict):
     """The files of what a reference means, as paths in the lake, and their schema."""
 
-    reference: Reference
+    reference: TableReference
     files: list[str]
     schema: Schema
 
@@ -60,7 +60,7 @@ class Inspect(TypedDict):
     sql: str
 
 
-class Run(TypedDict):
+class RunQuestion(TypedDict):
     """Rows as an Arrow stream. `limit`: rows at most. `parameters`: an object by name, or an array by position."""
 
     ask: Literal["run"]
@@ -81,7 +81,7 @@ class SparkTable(TypedDict):
 
 
 class SparkRun(TypedDict):
-    """As `Run`, for Spark: the text names views. `settings`: of the session, as those of a transform's job."""
+    """As `RunQuestion`, for Spark: the text names views. `settings`: of the session, as those of a transform's job."""
 
     ask: Literal["spark"]
     sql: str
@@ -92,14 +92,14 @@ class SparkRun(TypedDict):
     seconds: float
 
 
-class Stop(TypedDict):
+class StopQuestion(TypedDict):
     """No question, and not answered: the question of this number, counted from 1, is to end soon."""
 
     ask: Literal["stop"]
     question: int
 
 
-class Page(TypedDict):
+class PageQuestion(TypedDict):
     """Rows of an Arrow stream that lies in a file of this machine: pieces of a JSON array. It ends with the row before
     the one that would take it beyond `page_bytes`; values beyond `cell_bytes` are cut."""
 
@@ -141,13 +141,15 @@ class ReadRecords(TypedDict):
     request: Json
 
 
-QueryQuestion: TypeAlias = Inspect | Run | SparkRun | Stop | Page | AsFile | Compare | ReadRecords
+QueryQuestion: TypeAlias = (
+    Inspect | RunQuestion | SparkRun | StopQuestion | PageQuestion | AsFile | Compare | ReadRecords
+)
 
 
 class Inspected(TypedDict):
     """`is_repeatable`: the same query over the same rows gives the same, as it names neither clock nor chance."""
 
-    references: list[Reference]
+    references: list[TableReference]
     is_repeatable: bool
 
 

@@ -87,7 +87,7 @@ class ConnectAnswer(TypedDict):
     error: TaskError | None
 
 
-class NotifyAnswer(TypedDict):
+class ChannelAnswer(TypedDict):
     """No error: the channel took the message."""
 
     error: TaskError | None
@@ -106,7 +106,7 @@ TaskAnswer: TypeAlias = (
     | IndexAnswer
     | CheckAnswer
     | ConnectAnswer
-    | NotifyAnswer
+    | ChannelAnswer
     | WriteAnswer
     | ListingResult
 )

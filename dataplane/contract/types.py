@@ -103,7 +103,7 @@ def _worst(fits: Iterator[Fit]) -> Fit:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class TypeRefusal:
     """A column, or a field in it, whose values in the file may be none of the dataset's type."""
 
     name: str
@@ -111,12 +111,12 @@ class Refusal:
     dataset: Type
 
 
-def refusal(name: str, file: FileType, dataset: Type) -> Refusal | None:
+def refusal(name: str, file: FileType, dataset: Type) -> TypeRefusal | None:
     """The innermost place of a column at which a file's type does not fit the dataset's; None where it fits."""
     if fit(file, dataset) != "refused":
         return None
     within = (refusal(f"{name}.{part}", part_type, other) for part, part_type, other in _parts(file, dataset))
-    return next(filter(None, within), Refusal(name, file, dataset))
+    return next(filter(None, within), TypeRefusal(name, file, dataset))
 
 
 def _parts(file: FileType, dataset: Type) -> Iterator[tuple[str, FileType, Type]]:

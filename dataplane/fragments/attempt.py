@@ -15,7 +15,7 @@ from dataplane.contract.claims import DriverClaim, TaskSpec
 from dataplane.contract.identity import label_of
 from dataplane.contract.results import TaskError
 from dataplane.errors import GONE
-from dataplane.fragments.links import Links, labels_in
+from dataplane.fragments.links import LinkedFiles, labels_in
 from dataplane.storage.lake import Lake
 
 T = TypeVar("T")
@@ -54,8 +54,8 @@ class Attempt(Generic[C_co]):
     def prefix(self) -> str:
         return self.claim["prefix"]
 
-    def links(self) -> Links:
-        made = Links(self.scratch / f"links-{next(self._numbers)}")
+    def links(self) -> LinkedFiles:
+        made = LinkedFiles(self.scratch / f"links-{next(self._numbers)}")
         self.rename(made.renamed)
         return made
 

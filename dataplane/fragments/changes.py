@@ -1,8 +1,9 @@
 """`python -m dataplane.fragments.changes`: rows that two sets of files have unequally often, with what became of
 them and a generation beside them.
 
-Reads one JSON `Request` from stdin, writes the rows to stdout, and ends. Where one side has no files nothing is held;
-else rows are grouped by value in DuckDB (`row_diff`), so a row that only went elsewhere is no change.
+Reads one JSON `FileChangesRequest` from stdin, writes the rows to stdout, and ends.
+Where one side has no files nothing is held; else rows are grouped by
+value in DuckDB (`row_diff`), so a row that only went elsewhere is no change.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dataplane.fragments import row_diff
 from dataplane.fragments.arrow import BATCH_ROWS, arrow_schema
 from dataplane.fragments.filtering import chosen
 from dataplane.fragments.rendering import render
-from dataplane.fragments.row_diff import Rows
+from dataplane.fragments.row_diff import DistinctRows
 from dataplane.storage.lake import open_lake
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ CHANGE_TYPE, GENERATION = "_change_type", "_generation"
 ADDED, REMOVED = "insert", "delete"
 
 
-class Request(TypedDict):
+class FileChangesRequest(TypedDict):
     """Files of both sides as paths in the lake, the schema under which both are read, and bounds."""
 
     lake: str
@@ -48,18 +49,18 @@ class Request(TypedDict):
     seconds: int  # 0: no deadline
 
 
-def write(request: Request, out: BinaryIO) -> None:
+def write(request: FileChangesRequest, out: BinaryIO) -> None:
     """Removed rows come before added ones. TaskFailure for a file that is missing or damaged."""
     changed = with_change(_schema_of(request))
     rows = _compared(request) if request["before"] and request["after"] else _of_one_side(request)
     render(rows, changed, out, format=request["format"], compression=request["compression"])
 
 
-def _schema_of(request: Request) -> Schema:
+def _schema_of(request: FileChangesRequest) -> Schema:
     return in_order(request["schema"], request["columns"])
 
 
-def _read(request: Request, files: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+def _read(request: FileChangesRequest, files: Iterable[Any]) -> Iterator[pa.RecordBatch]:
     return chosen(files, request["schema"], request["columns"], request["where"])
 
 
@@ -67,7 +68,7 @@ def with_change(schema: Schema) -> Schema:
     return struct_of([*schema["fields"], field_of(CHANGE_TYPE, "string"), field_of(GENERATION, "long")])
 
 
-def _of_one_side(request: Request) -> Iterator[pa.RecordBatch]:
+def _of_one_side(request: FileChangesRequest) -> Iterator[pa.RecordBatch]:
     """In the order of keys; a batch at a time is held."""
     kind, paths = (ADDED, request["after"]) if request["after"] else (REMOVED, request["before"])
     lake = open_lake(request["lake"])
@@ -75,9 +76,9 @@ def _of_one_side(request: Request) -> Iterator[pa.RecordBatch]:
         yield _beside(batch, kind, request)
 
 
-def _compared(request: Request) -> Iterator[pa.RecordBatch]:
+def _compared(request: FileChangesRequest) -> Iterator[pa.RecordBatch]:
     """In the order of all columns."""
-    compared: row_diff.Request = {
+    compared: row_diff.RowDiffRequest = {
         "lake": request["lake"],
         "before": request["before"],
         "after": request["after"],
@@ -89,14 +90,14 @@ def _compared(request: Request) -> Iterator[pa.RecordBatch]:
         "seconds": request["seconds"],
     }
     with row_diff.open_database(compared) as database:
-        rows = Rows(database, compared, partial(_read, request))
+        rows = DistinctRows(database, compared, partial(_read, request))
         rows.load()
         for kind, count in ((REMOVED, "b - a"), (ADDED, "a - b")):
             for batch in _of_kind(rows, count):
                 yield _beside(batch, kind, request)
 
 
-def _of_kind(rows: Rows, count: str) -> Iterator[pa.RecordBatch]:
+def _of_kind(rows: DistinctRows, count: str) -> Iterator[pa.RecordBatch]:
     """Rows that one side has more often, as often as it has them more."""
     import pyarrow as pa
 
@@ -126,7 +127,7 @@ def _repeated(times: list[int]) -> Iterator[list[int]]:
         yield part
 
 
-def _beside(batch: pa.RecordBatch, kind: str, request: Request) -> pa.RecordBatch:
+def _beside(batch: pa.RecordBatch, kind: str, request: FileChangesRequest) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns = [pa.repeat(kind, batch.num_rows), pa.repeat(request["generation"], batch.num_rows)]
@@ -137,7 +138,7 @@ def _beside(batch: pa.RecordBatch, kind: str, request: Request) -> pa.RecordBatc
 def main() -> int:
     import duckdb
 
-    request: Request = json.load(sys.stdin)
+    request: FileChangesRequest = json.load(sys.stdin)
     signal.alarm(request["seconds"])
     try:
         write(request, sys.stdout.buffer)

@@ -44,7 +44,7 @@ def content(schema: Schema, rows: pa.Table) -> Content | None:
     if [(c.name, c.type) for c in rows.schema] != [(f["name"], _arrow_type(f["type"])) for f in fields]:
         return None
     columns = [_column(str(f["type"]), rows.column(i).combine_chunks()) for i, f in enumerate(fields)]
-    texts = [c.values for c in columns if isinstance(c.values, _Texts)]
+    texts = [c.values for c in columns if isinstance(c.values, _TextArray)]
     if any(rows.num_rows * text.width > WIDEST for text in texts):
         return None
     states = np.full((2, rows.num_rows), SEED, np.uint64)
@@ -91,10 +91,10 @@ class _Column:
 
     kind: str
     is_null: Values
-    values: Values | _Texts
+    values: Values | _TextArray
 
     def hashed(self, seeds: Words) -> Words:
-        if isinstance(self.values, _Texts):
+        if isinstance(self.values, _TextArray):
             return self.values.hashed(seeds)
         values = _bits_of_floats(self.values) if self.kind in FLOATS else self.values
         if values.itemsize == 8:
@@ -124,7 +124,7 @@ def _bits_of_floats(values: Values) -> Values:
 
 
 @dataclass(frozen=True, slots=True)
-class _Texts:
+class _TextArray:
     """Texts or bytes one behind the other."""
 
     lengths: Values
@@ -155,12 +155,12 @@ class _Texts:
         return _mixed(states)
 
 
-def _texts(values: pa.Array) -> _Texts:
+def _texts(values: pa.Array) -> _TextArray:
     if not len(values):
-        return _Texts(np.zeros(0, np.int64), np.zeros(0, np.uint8))
+        return _TextArray(np.zeros(0, np.int64), np.zeros(0, np.uint8))
     _, offsets, data = values.buffers()
     ends = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
-    return _Texts(np.diff(ends), np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]])
+    return _TextArray(np.diff(ends), np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]])
 
 
 # --- XXH64 ----------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def sketched_columns(schema: Schema) -> list[Json]:
 
 
 @dataclass(frozen=True, slots=True)
-class Counting:
+class DistinctCounting:
     """How distinct values are counted beside one query: of the columns `stored` by dictionaries of files, of the
     columns `listed` by sets of hashes, of the columns `mapped` by bitmaps.
 
@@ -49,7 +49,7 @@ class Counting:
     mapped: tuple[str, ...]
 
     @staticmethod
-    def of(schema: Schema, files: Sequence[Dictionaries], rows: int, fragments: int) -> Counting:
+    def of(schema: Schema, files: Sequence[Dictionaries], rows: int, fragments: int) -> DistinctCounting:
         """Where a report cannot carry the bitmaps of all columns, the last ones have no sketch."""
         kinds = {f["name"]: f["type"] for f in sketched_columns(schema)}
         pages = 0
@@ -61,9 +61,9 @@ class Counting:
                 stored[name] = kind
         others = tuple(name for name in kinds if name not in stored)
         if rows <= FEW_ROWS:
-            return Counting(stored, others, ())
+            return DistinctCounting(stored, others, ())
         room = REPORTED // 2 // (fragments * sketches.LONGEST)
-        return Counting(stored, (), others[:room])
+        return DistinctCounting(stored, (), others[:room])
 
     def stored_in(self, file: Any, dictionaries: Dictionaries) -> dict[str, Words]:
         """Hashes of the values of a file, by column."""

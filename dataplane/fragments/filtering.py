@@ -11,7 +11,7 @@ from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from dataplane.contract.predicates import Call, Column, Condition, Value, columns_of, of_json
+from dataplane.contract.predicates import Column, Condition, PredicateCall, PredicateValue, columns_of, of_json
 from dataplane.contract.schemas import Json, Schema, select_columns
 from dataplane.fragments.arrow import arrow_schema, batches
 
@@ -42,13 +42,13 @@ def _computed(batch: pa.RecordBatch, condition: Condition) -> Any:
     match condition:
         case Column(path):
             return _column(batch, path)
-        case Value():
+        case PredicateValue():
             return scalar(condition)
-        case Call("in", (tested, *values)):
-            return _among(_computed(batch, tested), [v for v in values if isinstance(v, Value)])
-        case Call("like" | "ilike" as name, (tested, Value(_, pattern))):
+        case PredicateCall("in", (tested, *values)):
+            return _among(_computed(batch, tested), [v for v in values if isinstance(v, PredicateValue)])
+        case PredicateCall("like" | "ilike" as name, (tested, PredicateValue(_, pattern))):
             return _like(_computed(batch, tested), pattern, ignore_case=name == "ilike")
-        case Call(name, arguments):
+        case PredicateCall(name, arguments):
             return _called(name, [_computed(batch, argument) for argument in arguments])
 
 
@@ -107,7 +107,7 @@ def _like(tested: Any, pattern: str, *, ignore_case: bool) -> Any:
     return compute.match_like(tested, pattern, ignore_case=ignore_case)
 
 
-def _among(tested: Any, values: list[Value]) -> Any:
+def _among(tested: Any, values: list[PredicateValue]) -> Any:
     """NULL for NULL, where Arrow's own says false."""
     import pyarrow as pa
     from pyarrow import compute
@@ -129,7 +129,7 @@ def _wide(kind: pa.DataType) -> pa.DataType:
     return pa.decimal128(_EVERY_DIGIT, kind.scale) if pa.types.is_decimal(kind) else kind
 
 
-def scalar(value: Value) -> Any:
+def scalar(value: PredicateValue) -> Any:
     import pyarrow as pa
 
     kinds = {
@@ -144,7 +144,7 @@ def scalar(value: Value) -> Any:
     return pa.scalar(plain(value), kinds.get(value.kind))  # a decimal has the digits that it is written with
 
 
-def plain(value: Value) -> Any:
+def plain(value: PredicateValue) -> Any:
     match value.kind:
         case "long":
             return int(value.text)

@@ -25,7 +25,7 @@ def with_label(schema: Schema) -> Schema:
     return {**schema, "fields": [*schema["fields"], _LABEL_FIELD]}
 
 
-class Links:
+class LinkedFiles:
     """One folder, read by Spark as one table. With labels every row has the text column `_fragment`."""
 
     def __init__(self, folder: Path) -> None:

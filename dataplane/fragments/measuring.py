@@ -34,14 +34,14 @@ from dataplane.fragments.content_local import content, is_simple
 from dataplane.fragments.distinct import Dictionaries, merged_by_name, of_tables
 from dataplane.fragments.sampling import samples_of_tables
 from dataplane.fragments.statistics import profiled_entry
-from dataplane.fragments.written import Fragment, Written, by_schema
+from dataplane.fragments.written import MeasuredFragment, Written, by_schema
 
 SMALL_BYTES = 4 << 20  # of files, up to which a second task costs more than it saves
 FEW_VALUES = 250_000  # up to which a job of Spark takes longer to begin than they take without (some 0.2 s)
 
 
 @dataclass(frozen=True, slots=True)
-class StoredFile:
+class MeasuredFile:
     entry: FileEntry
     columns: dict[str, ColumnCounts]
     dictionaries: Dictionaries
@@ -59,7 +59,7 @@ class MeasuredRows:
 NO_ROWS = MeasuredRows(EMPTY)
 
 # The contents, samples and sketches of files of one schema, by label; the last argument: with samples and sketches.
-HashRows: TypeAlias = Callable[[Schema, Mapping[str, Sequence[StoredFile]], bool], dict[str, MeasuredRows]]
+HashRows: TypeAlias = Callable[[Schema, Mapping[str, Sequence[MeasuredFile]], bool], dict[str, MeasuredRows]]
 
 
 def is_small(entries: Iterable[FileEntry]) -> bool:
@@ -67,7 +67,9 @@ def is_small(entries: Iterable[FileEntry]) -> bool:
     return sum(entry["size"] for entry in entries) <= SMALL_BYTES
 
 
-def measure(attempt: Attempt[DriverClaim], written: Mapping[str, Written], hash_rows: HashRows) -> dict[str, Fragment]:
+def measure(
+    attempt: Attempt[DriverClaim], written: Mapping[str, Written], hash_rows: HashRows
+) -> dict[str, MeasuredFragment]:
     """Files, contents and profiles by label, from one pass per schema over the files as written.
 
     `hash_rows` reads the rows that are not hashed in memory. Raises if the rows read back differ from those written;
@@ -85,7 +87,7 @@ def measure(attempt: Attempt[DriverClaim], written: Mapping[str, Written], hash_
     return fragments if mode == "off" else _reportable(fragments)
 
 
-def _reportable(fragments: Mapping[str, Fragment]) -> dict[str, Fragment]:
+def _reportable(fragments: Mapping[str, MeasuredFragment]) -> dict[str, MeasuredFragment]:
     """With profiles that one report can carry."""
     profiles = fitting([fragment.profile or nothing() for fragment in fragments.values()])
     return {
@@ -99,16 +101,18 @@ def _profile_mode(claim: DriverClaim) -> Mode:
     return claim["job"].get("profile", "full") if claim["kind"] in ("parse", "transform") else "off"
 
 
-def _fragment(label: str, written: Written, files: Sequence[StoredFile], read: MeasuredRows, mode: Mode) -> Fragment:
+def _fragment(
+    label: str, written: Written, files: Sequence[MeasuredFile], read: MeasuredRows, mode: Mode
+) -> MeasuredFragment:
     rows = sum(file.entry["rows"] for file in files)
     if rows != read.content.rows:
         raise OSError(f"{rows} rows in the footers of fragment {label}, {read.content.rows} were read")
     profile = None if mode == "off" else _profile(files, read)
     entries = tuple(file.entry for file in files)
-    return Fragment(written.schema, entries, read.content, written.metrics, profile=profile)
+    return MeasuredFragment(written.schema, entries, read.content, written.metrics, profile=profile)
 
 
-def _profile(files: Sequence[StoredFile], read: MeasuredRows) -> Profile:
+def _profile(files: Sequence[MeasuredFile], read: MeasuredRows) -> Profile:
     parts: list[Profile] = [{**nothing(), "rows": file.entry["rows"], "columns": file.columns} for file in files]
     counted = parts[0] if len(parts) == 1 else merged(parts)
     columns = dict(counted["columns"])
@@ -120,14 +124,14 @@ def _profile(files: Sequence[StoredFile], read: MeasuredRows) -> Profile:
 
 def _entries(
     attempt: Attempt[DriverClaim], written: Mapping[str, Written], *, with_counts: bool
-) -> dict[str, list[StoredFile]]:
+) -> dict[str, list[MeasuredFile]]:
     files = [(label, path, size) for label, outcome in written.items() for path, size in sorted(outcome.files.items())]
 
-    def look(file: tuple[str, str, int]) -> StoredFile:
+    def look(file: tuple[str, str, int]) -> MeasuredFile:
         label, path, size = file
-        return StoredFile(*profiled_entry(attempt.lake, path, size, written[label].schema, with_counts=with_counts))
+        return MeasuredFile(*profiled_entry(attempt.lake, path, size, written[label].schema, with_counts=with_counts))
 
-    files_by_label: dict[str, list[StoredFile]] = {label: [] for label in written}
+    files_by_label: dict[str, list[MeasuredFile]] = {label: [] for label in written}
     empty: list[str] = []
     for (label, path, _), written_file in zip(files, attempt.threads.map(look, files), strict=True):
         if written_file.entry["rows"]:
@@ -141,7 +145,7 @@ def _entries(
 def _rows(
     attempt: Attempt[DriverClaim],
     schema: Schema,
-    files: Mapping[str, Sequence[StoredFile]],
+    files: Mapping[str, Sequence[MeasuredFile]],
     hash_rows: HashRows,
     *,
     with_sample: bool,
@@ -158,7 +162,7 @@ def _rows(
 
 
 def _of_few_rows(
-    attempt: Attempt[DriverClaim], schema: Schema, files: Mapping[str, Sequence[StoredFile]], *, with_sample: bool
+    attempt: Attempt[DriverClaim], schema: Schema, files: Mapping[str, Sequence[MeasuredFile]], *, with_sample: bool
 ) -> dict[str, MeasuredRows] | None:
     """The contents, samples and sketches of files read into memory; None if only Spark can hash one of them."""
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Request(TypedDict):
+class FileRecordsRequest(TypedDict):
     """Files as paths in the lake, and the requested rows: columns in this order, those of which the condition is true
     (`contract.predicates.as_json`), and of these a part."""
 
@@ -30,7 +30,7 @@ class Request(TypedDict):
     compression: str | None
 
 
-def write(lake: Lake, request: Request, out: BinaryIO) -> None:
+def write(lake: Lake, request: FileRecordsRequest, out: BinaryIO) -> None:
     """Write the requested rows, in their files' order."""
     schema = in_order(request["schema"], request["columns"])
     if request["cell_bytes"] is not None:
@@ -45,7 +45,7 @@ def write(lake: Lake, request: Request, out: BinaryIO) -> None:
     )
 
 
-def rows_of(lake: Lake, request: Request) -> Iterator[pa.RecordBatch]:
+def rows_of(lake: Lake, request: FileRecordsRequest) -> Iterator[pa.RecordBatch]:
     """A batch at a time is held; files are opened one after the other, and none behind the last row that is wanted."""
     files = (lake.open(path) for path in request["paths"])
     columns = request["columns"]

@@ -51,7 +51,7 @@ def _compressed(out: BinaryIO, compression: str | None) -> Iterator[Any]:
         return
     import pyarrow as pa
 
-    with pa.CompressedOutputStream(pa.PythonFile(Counted(out), mode="w"), compression) as target:
+    with pa.CompressedOutputStream(pa.PythonFile(CountedStream(out), mode="w"), compression) as target:
         yield target
 
 
@@ -69,7 +69,7 @@ class _Gzip:
         self._out.write(self._compressor.flush())
 
 
-class Counted:
+class CountedStream:
     """A stream that knows how much was written, as Arrow asks for, though it may be a pipe. It closes nothing."""
 
     def __init__(self, out: BinaryIO) -> None:
@@ -149,7 +149,7 @@ def _parquet(rows: Iterable[pa.RecordBatch], schema: Schema, out: BinaryIO, comp
 
     arrow_columns = arrow_schema(schema)
     with ParquetWriter(
-        pa.PythonFile(Counted(out), mode="w"), arrow_columns, compression=compression or "zstd"
+        pa.PythonFile(CountedStream(out), mode="w"), arrow_columns, compression=compression or "zstd"
     ) as writer:
         for group in row_groups(rows):
             writer.write_table(pa.Table.from_batches(group, arrow_columns), row_group_size=GROUP_ROWS)

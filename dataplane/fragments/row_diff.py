@@ -30,7 +30,7 @@ MOST_CHARACTERS = 8_000_000  # of all samples
 REFUSED = 3  # the exit code where stdout has a reason that a user can read
 
 
-class Request(TypedDict):
+class RowDiffRequest(TypedDict):
     """Files of both sides as paths in the lake, the columns that both have, and bounds. `key` may be empty."""
 
     lake: str
@@ -44,17 +44,17 @@ class Request(TypedDict):
     seconds: int
 
 
-def compare(request: Request) -> Json:
-    """`{added, removed, equal, samples: {added, removed}, by_key}`; see `Rows` and `Keys` for how they are counted."""
+def compare(request: RowDiffRequest) -> Json:
+    """`{added, removed, equal, samples: {added, removed}, by_key}`; `DistinctRows` and `KeyedRows` count them."""
     with open_database(request) as database:
-        rows = Rows(database, request)
+        rows = DistinctRows(database, request)
         rows.load()
-        by_key = Keys(rows).compared() if request["key"] else None
+        by_key = KeyedRows(rows).compared() if request["key"] else None
         samples = {"added": rows.samples("a - b"), "removed": rows.samples("b - a")}
         return {**rows.counts(), "samples": samples, "by_key": by_key}
 
 
-def open_database(request: Request) -> duckdb.DuckDBPyConnection:
+def open_database(request: RowDiffRequest) -> duckdb.DuckDBPyConnection:
     """A database that can read and write only the tables registered in it, and its own scratch folder."""
     import duckdb
 
@@ -74,14 +74,14 @@ def open_database(request: Request) -> duckdb.DuckDBPyConnection:
     return database
 
 
-class Rows:
+class DistinctRows:
     """Distinct rows of both sides in table `g`: columns `c0`, `c1`, ..., and how often each side has them, `b` and `a`.
 
     Without a key only those that the sides have unequally often are kept. NaN equals NaN, 0.0 equals -0.0, and maps are
     equal whatever the order of their entries.
     """
 
-    def __init__(self, database: duckdb.DuckDBPyConnection, request: Request, read: Read | None = None) -> None:
+    def __init__(self, database: duckdb.DuckDBPyConnection, request: RowDiffRequest, read: Read | None = None) -> None:
         """`read`: batches of the request's columns out of files, where not every row of these is compared."""
         self.database, self.request, self.schema = database, request, request["schema"]
         self._read = read or _all_rows(request["schema"])
@@ -144,13 +144,13 @@ class Rows:
         return [{name: _shortened(value, longest) for name, value in row.items()} for row in rows]
 
 
-class Keys:
+class KeyedRows:
     """Rows that a key identifies: in table `k` each key, and how many rows of each side have it.
 
-    A key that a side has more than once is ambiguous. Its rows are counted by `Rows` alone.
+    A key that a side has more than once is ambiguous. Its rows are counted by `DistinctRows` alone.
     """
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: DistinctRows) -> None:
         self.rows = rows
         self.keys = rows.numbered(rows.request["key"])
         self.values = [c for c in rows.columns if c not in self.keys]
@@ -208,7 +208,7 @@ class _Source:
     """Rows of both sides as one stream with `is_after` beside them. It keeps its exception, since the reader of a
     stream reports a text only."""
 
-    def __init__(self, lake: Lake, request: Request, read: Read) -> None:
+    def __init__(self, lake: Lake, request: RowDiffRequest, read: Read) -> None:
         import pyarrow as pa
 
         self._lake, self._request, self._read = lake, request, read
@@ -298,21 +298,21 @@ def _has_arrow_type(kind: Json) -> bool:
     return True
 
 
-def answer(request: Request) -> Json:
+def answer(request: RowDiffRequest) -> Json:
     """The result of `compare` over the comparable columns. `left_out` names the others."""
     left_out = uncomparable(request["schema"])
     names = [name for name in column_names(request["schema"]) if name not in left_out]
     keys = [name for name in request["key"] if name in left_out]
     if keys or not names:
         raise TaskFailure("not-compared", f"no values to compare in {', '.join(keys or left_out)}")
-    narrowed = cast("Request", {**request, "schema": select_columns(request["schema"], names)})
+    narrowed = cast("RowDiffRequest", {**request, "schema": select_columns(request["schema"], names)})
     return {**compare(narrowed), "left_out": left_out}
 
 
 def main() -> int:
     import duckdb
 
-    request: Request = json.load(sys.stdin)
+    request: RowDiffRequest = json.load(sys.stdin)
     signal.alarm(request["seconds"])
     try:
         answered, code = answer(request), 0

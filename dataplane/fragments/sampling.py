@@ -53,7 +53,7 @@ def sampled_columns(schema: Schema) -> Sequence[Json]:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class RowSampling:
     """How one query draws rows: by `marks` of the query, below which they are drawn, as JSON.
 
     Numbers in a query are part of the code that Spark makes of it, and new code costs as much as hashing 200,000 rows.
@@ -65,14 +65,14 @@ class Drawing:
     marks: Marks
 
     @staticmethod
-    def of(schema: Schema, rows: int, fragments: int) -> Drawing:
+    def of(schema: Schema, rows: int, fragments: int) -> RowSampling:
         """The drawing for so many rows of so many fragments."""
         below = threshold(rows, len(schema["fields"]), fragments)
         mark, hashed = _free_names(schema)
         # Types as they are: casts to texts would take three times as long.
         fields = [f"'m', {mark}", *(text for i, f in enumerate(sampled_columns(schema)) for text in _fields(i, f))]
         row = f"to_json(named_struct({', '.join(fields)}), map('ignoreNullFields', 'false'))"
-        return Drawing(schema, below, Marks(mark, hashed, f"IF({mark} < {below}L, {row}, NULL)"))
+        return RowSampling(schema, below, Marks(mark, hashed, f"IF({mark} < {below}L, {row}, NULL)"))
 
     def sample(self, rows: int, drawn: Iterable[str]) -> Sample:
         """The sample of a fragment with so many rows, from the rows that the query drew from it."""

@@ -29,7 +29,7 @@ _INTEGERS = ("byte", "short", "integer", "long")
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class LeafColumn:
     """A top-level column of a simple type, and which leaf of the file it is."""
 
     name: str
@@ -43,7 +43,7 @@ class Leaf:
     """A column's statistics in each row group of a file. `ends`: the least and the greatest value, where exact.
     `dictionaries`: of all of its values, None where some are in no dictionary."""
 
-    column: Column
+    column: LeafColumn
     nulls: int
     values: int
     ends: tuple[Any, Any] | None
@@ -168,11 +168,11 @@ def _ends(kind: str, valued: Sequence[Any]) -> tuple[Any, Any] | None:
         return None
 
 
-def _columns(schema: Schema, most: int) -> Iterator[Column]:
+def _columns(schema: Schema, most: int) -> Iterator[LeafColumn]:
     leaf = 0
     for index, field in enumerate(schema["fields"][:most]):
         if isinstance(field["type"], str) and field["type"] != "variant":
-            yield Column(field["name"], field["type"], leaf, index)
+            yield LeafColumn(field["name"], field["type"], leaf, index)
         leaf += _leaves(field["type"])
 
 

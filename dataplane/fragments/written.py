@@ -36,14 +36,14 @@ Stored: TypeAlias = Written | Partitioned
 
 
 @dataclass(frozen=True, slots=True)
-class Fragment:
+class MeasuredFragment:
     """A fragment as its files are: measured, not remembered."""
 
     schema: Schema
     files: tuple[FileEntry, ...]
     content: Content
     metrics: Metrics
-    taken_out: Fragment | None = None
+    taken_out: MeasuredFragment | None = None
     profile: Profile | None = None  # None: none was requested
 
 

@@ -17,7 +17,7 @@ AT_A_TIME = 2000  # files that are looked at before the next are
 _EACH = 1000  # entries between two looks at the clock
 
 
-class Bounds:
+class ListingBounds:
     """Counts what one listing looks at. TaskFailure once it is too much."""
 
     def __init__(
@@ -28,11 +28,11 @@ class Bounds:
         self.entries = 0
 
     @staticmethod
-    def of(environ: Mapping[str, str]) -> Bounds:
+    def of(environ: Mapping[str, str]) -> ListingBounds:
         """The bounds from environment variables. The control plane reports an operator's invalid value when it
         starts."""
         text = environ.get(TIMEOUT, "")
-        return Bounds(float(text) if text.isascii() and text.isdigit() else DEFAULT_S)
+        return ListingBounds(float(text) if text.isascii() and text.isdigit() else DEFAULT_S)
 
     def count(self, entries: int = 1) -> None:
         """More entries have been looked at."""

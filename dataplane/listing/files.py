@@ -13,7 +13,7 @@ from pathlib import Path
 from dataplane.contract.jobs import ConnectJob, ListJob
 from dataplane.contract.listings import ListingResult
 from dataplane.listing import local_files, object_store, unchanged
-from dataplane.listing.bounds import Bounds
+from dataplane.listing.bounds import ListingBounds
 from dataplane.listing.version_cache import Versions
 from dataplane.storage.refused_places import Places
 from dataplane.storage.source_stores import is_remote
@@ -27,7 +27,7 @@ def list_files(job: ListJob, cache: Versions, place: Callable[[], Path] | None =
     reported by its digest alone. Files in `lake` are never listed.
     """
     variant = object_store if is_remote(job["location"]) else local_files
-    with variant.looking(job, cache, Places.of(os.environ, lake), Bounds.of(os.environ)) as fingerprint:
+    with variant.looking(job, cache, Places.of(os.environ, lake), ListingBounds.of(os.environ)) as fingerprint:
         return unchanged.result(fingerprint, job, cache, place)
 
 

@@ -44,7 +44,7 @@ def find(pattern: str, folder: str, count: Callable[[], None] = lambda: None) ->
     if not _SPECIAL.search(rest):
         os.stat(pattern)
     steps = _steps(rest)
-    return _Walk(folder.rstrip("/"), count).files(steps)
+    return _FolderWalk(folder.rstrip("/"), count).files(steps)
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
@@ -71,29 +71,29 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class GlobStep:
     """A place in a glob: the next name to match, or the end. Equal places of one glob are one object."""
 
     literal: str = ""  # the name that is wanted, if it is one
     matches: Callable[[str], object] | None = None  # whether a name is wanted, else
     is_any: bool = False  # `**`: any number of folders
-    after: Step | None = None
+    after: GlobStep | None = None
 
     @property
     def is_end(self) -> bool:
         return self.after is None
 
 
-_END = Step()
+_END = GlobStep()
 
 
-def _steps(pattern: str) -> frozenset[Step]:
+def _steps(pattern: str) -> frozenset[GlobStep]:
     """Where a glob begins, one place for each of its alternatives. Those that end alike share their ends."""
-    steps: dict[tuple[str, int], Step] = {}
+    steps: dict[tuple[str, int], GlobStep] = {}
     return frozenset(_chain(text, steps) for text in braces(pattern))
 
 
-def _chain(text: str, steps: dict[tuple[str, int], Step]) -> Step:
+def _chain(text: str, steps: dict[tuple[str, int], GlobStep]) -> GlobStep:
     step = _END
     for segment in reversed([s for s in text.split("/") if s]):
         if segment == "**" and step.is_any:
@@ -105,24 +105,24 @@ def _chain(text: str, steps: dict[tuple[str, int], Step]) -> Step:
     return step
 
 
-def _step(segment: str, after: Step) -> Step:
+def _step(segment: str, after: GlobStep) -> GlobStep:
     if segment == "**":
-        return Step(is_any=True, after=after)
+        return GlobStep(is_any=True, after=after)
     if not _SPECIAL.search(segment):
-        return Step(literal=segment, after=after)
-    return Step(matches=re.compile(translate(segment), re.DOTALL).fullmatch, after=after)
+        return GlobStep(literal=segment, after=after)
+    return GlobStep(matches=re.compile(translate(segment), re.DOTALL).fullmatch, after=after)
 
 
-def _here(steps: Iterable[Step]) -> set[Step]:
+def _here(steps: Iterable[GlobStep]) -> set[GlobStep]:
     """The places that a folder stands for: `**` may stand for no folder at all."""
     reached = set(steps)
     reached.update(step.after for step in steps if step.is_any and step.after is not None)
     return reached
 
 
-def _below(steps: Iterable[Step], name: str, *, is_folder: bool) -> frozenset[Step]:
+def _below(steps: Iterable[GlobStep], name: str, *, is_folder: bool) -> frozenset[GlobStep]:
     """The places that a file or folder of this name stands for, in a folder that stands for `steps`."""
-    reached: set[Step] = set()
+    reached: set[GlobStep] = set()
     is_visible = not _is_hidden(name)
     for step in _here(steps):
         if step.after is None:
@@ -143,20 +143,20 @@ def _is_hidden(name: str) -> bool:
 
 
 @dataclass(slots=True)
-class _Walk:
+class _FolderWalk:
     """One look at the folders below `top`. `visited` counts the folders that were read."""
 
     top: str
     count: Callable[[], None] = lambda: None
     visited: int = 0
-    _waiting: list[tuple[str, frozenset[Step]]] = field(default_factory=list)
+    _waiting: list[tuple[str, frozenset[GlobStep]]] = field(default_factory=list)
 
-    def files(self, steps: frozenset[Step]) -> Iterator[str]:
+    def files(self, steps: frozenset[GlobStep]) -> Iterator[str]:
         self._waiting.append((self.top, steps))
         while self._waiting:
             yield from self._folder(*self._waiting.pop())
 
-    def _folder(self, path: str, steps: frozenset[Step]) -> Iterator[str]:
+    def _folder(self, path: str, steps: frozenset[GlobStep]) -> Iterator[str]:
         here = _here(steps)
         names = {step.literal for step in here if step.literal}
         if any(step.is_end or step.is_any or step.matches is not None for step in here):
@@ -172,7 +172,7 @@ class _Walk:
             if mode is not None:
                 yield from self._matching(below, after, is_folder=stat.S_ISDIR(mode))
 
-    def _entry(self, entry: os.DirEntry[str], here: set[Step]) -> Iterator[str]:
+    def _entry(self, entry: os.DirEntry[str], here: set[GlobStep]) -> Iterator[str]:
         """A visible entry of a folder. A link to nothing raises OSError where the pattern matches its name."""
         named = frozenset(
             step.after
@@ -195,7 +195,7 @@ class _Walk:
         elif any(step.is_end for step in (*here, *named)):
             yield entry.path
 
-    def _matching(self, path: str, steps: frozenset[Step], *, is_folder: bool) -> Iterator[str]:
+    def _matching(self, path: str, steps: frozenset[GlobStep], *, is_folder: bool) -> Iterator[str]:
         if is_folder:
             self._waiting.append((path, steps))
         elif any(step.is_end for step in steps):

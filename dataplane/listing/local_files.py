@@ -18,7 +18,7 @@ from urllib.parse import quote_from_bytes
 from dataplane.contract.jobs import ConnectJob, ListJob
 from dataplane.contract.listings import ListedPartition, SourceObject
 from dataplane.errors import TaskFailure
-from dataplane.listing.bounds import AT_A_TIME, Bounds
+from dataplane.listing.bounds import AT_A_TIME, ListingBounds
 from dataplane.listing.external_sort import Record, sorted_unique
 from dataplane.listing.glob import BadGlob, base_folder, find
 from dataplane.listing.listed_partitions import keys_for, listed_partitions
@@ -32,14 +32,14 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def looking(
-    job: ListJob, cache: Versions, places: Places, bounds: Bounds
+    job: ListJob, cache: Versions, places: Places, bounds: ListingBounds
 ) -> AbstractContextManager[LocationFingerprint]:
     """The names and stamps of all files at a location, then the listing."""
     fingerprint = _looks(job, cache, places, bounds)
     return nullcontext(LocationFingerprint(fingerprint, lambda: _partitions(job, cache, places, bounds)))
 
 
-def _looks(job: ListJob, cache: Versions, places: Places, bounds: Bounds) -> str:
+def _looks(job: ListJob, cache: Versions, places: Places, bounds: ListingBounds) -> str:
     """A digest over names and stamps of all matching files.
 
     It may be remembered, as a file may, if all have been at rest for a while. It is empty otherwise, and where a path
@@ -61,7 +61,7 @@ def _looks(job: ListJob, cache: Versions, places: Places, bounds: Bounds) -> str
     return stamps_digest.hexdigest() if newest_ns + REST_NS <= began_ns else ""
 
 
-def _matching_paths(pattern: str, places: Places, bounds: Bounds) -> Iterator[str]:
+def _matching_paths(pattern: str, places: Places, bounds: ListingBounds) -> Iterator[str]:
     """Paths of files. TaskFailure where the folder, or a file in it, may not be read."""
     folder = base_folder(pattern)
     places.check_source(folder)
@@ -69,7 +69,7 @@ def _matching_paths(pattern: str, places: Places, bounds: Bounds) -> Iterator[st
     return places.of_files(find(pattern, folder, bounds.count))
 
 
-def _partitions(job: ListJob, cache: Versions, places: Places, bounds: Bounds) -> Iterator[ListedPartition]:
+def _partitions(job: ListJob, cache: Versions, places: Places, bounds: ListingBounds) -> Iterator[ListedPartition]:
     """The partitions at the job's location, in order of keys. TaskFailure for a file that cannot be read, or has no
     key."""
     pattern = local_path(job["location"])
@@ -115,7 +115,7 @@ def check(job: ConnectJob, places: Places) -> None:
 
 
 def _observed(
-    records: Iterator[Record], folder: str, reading: FileReading, cache: Versions, bounds: Bounds
+    records: Iterator[Record], folder: str, reading: FileReading, cache: Versions, bounds: ListingBounds
 ) -> Iterator[tuple[str, SourceObject]]:
     """Keys with the files behind them, as they are now."""
     with ThreadPoolExecutor(THREADS) as threads:

@@ -18,7 +18,7 @@ from dataplane.contract.globs import GLOB_CHARACTERS
 from dataplane.contract.jobs import ConnectJob, ConnectorJob, ListJob
 from dataplane.contract.listings import ListedPartition, SourceObject
 from dataplane.errors import TaskFailure
-from dataplane.listing.bounds import AT_A_TIME, Bounds
+from dataplane.listing.bounds import AT_A_TIME, ListingBounds
 from dataplane.listing.external_sort import Record, sorted_unique
 from dataplane.listing.file_columns import own_columns
 from dataplane.listing.glob import BadGlob, base_folder, matcher
@@ -31,8 +31,8 @@ from dataplane.storage.source_stores import (
     ALL_BYTES,
     BUFFER_BYTES,
     PAGE,
-    Access,
     Moved,
+    StoreAccess,
     head,
     modified_ms,
     open_object,
@@ -57,12 +57,12 @@ class StorePlace:
 
     root: str
     path: str
-    access: Access
+    access: StoreAccess
 
     @staticmethod
     def of(job: ConnectorJob, location: str) -> StorePlace:
         root = root_of(location)
-        return StorePlace(root, location.removeprefix(root).lstrip("/"), Access.of(job))
+        return StorePlace(root, location.removeprefix(root).lstrip("/"), StoreAccess.of(job))
 
     @property
     def store(self) -> ObjectStore:
@@ -82,7 +82,7 @@ class StorePlace:
 
 
 @contextmanager
-def looking(job: ListJob, cache: Versions, places: Places, bounds: Bounds) -> Iterator[LocationFingerprint]:
+def looking(job: ListJob, cache: Versions, places: Places, bounds: ListingBounds) -> Iterator[LocationFingerprint]:
     """All metadata that the server gives of a location, then the listing. Memory holds a few pages of the server, the
     buffer of the sort, and some thousand objects."""
     place = StorePlace.of(job, job["location"])

@@ -20,7 +20,7 @@ PORTS = {"smtp": 25, "smtps": 465}
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class MailServer:
     """`url`: smtp://host:port, with STARTTLS where the server offers it, or smtps://host:port."""
 
     url: str
@@ -28,7 +28,7 @@ class Server:
     password: str = ""
 
 
-def send(server: Server, *, sender: str, receivers: Sequence[str], message: AlertMessage) -> None:
+def send(server: MailServer, *, sender: str, receivers: Sequence[str], message: AlertMessage) -> None:
     """TaskFailure unless the server takes it for all receivers."""
     mail = _mail(sender, receivers, message)
     try:
@@ -49,7 +49,7 @@ def _mail(sender: str, receivers: Sequence[str], message: AlertMessage) -> Email
 
 
 @contextmanager
-def _opened(server: Server) -> Iterator[smtplib.SMTP]:
+def _opened(server: MailServer) -> Iterator[smtplib.SMTP]:
     place = urlsplit(server.url)
     host, port = place.hostname or "", place.port or PORTS[place.scheme]
     check_host(host)

@@ -38,7 +38,7 @@ def _slack(settings: Settings, message: AlertMessage) -> None:
 
 def _email(settings: Settings, message: AlertMessage) -> None:
     mail.send(
-        mail.Server(text_in(settings, "server"), text_in(settings, "user"), text_in(settings, "password")),
+        mail.MailServer(text_in(settings, "server"), text_in(settings, "user"), text_in(settings, "password")),
         sender=text_in(settings, "from"),
         receivers=texts_in(settings, "address"),
         message=message,

@@ -16,14 +16,14 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-from dataplane.contract.queries import Bounds
+from dataplane.contract.queries import ProcessBounds
 
 SPARE_BYTES = 2 << 30  # beside what DuckDB counts: Arrow reserves more than 1 GB and uses little of it
 
 
 def main() -> None:
     source = sys.stdin.buffer
-    bounds: Bounds = json.loads(source.readline())
+    bounds: ProcessBounds = json.loads(source.readline())
     _bound(bounds)
     questions = queue.SimpleQueue[bytes]()
     threading.Thread(target=_read, args=(questions, bounds["scratch"]), name="questions", daemon=True).start()
@@ -31,9 +31,9 @@ def main() -> None:
     import duckdb  # noqa: F401  # imports take most of a start: they are done before the first question
     import pyarrow.dataset  # noqa: F401
 
-    from dataplane.query.worker import Worker
+    from dataplane.query.worker import QueryWorker
 
-    worker = Worker(bounds, sys.stdout.buffer)
+    worker = QueryWorker(bounds, sys.stdout.buffer)
     with suppress(queue.Empty):
         while True:
             worker.answer(json.loads(questions.get(timeout=bounds["idle_s"])))
@@ -41,7 +41,7 @@ def main() -> None:
     os._exit(0)
 
 
-def _bound(bounds: Bounds) -> None:
+def _bound(bounds: ProcessBounds) -> None:
     """Have the kernel bound this process, whatever the engine assumes."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (bounds["disk_bytes"], bounds["disk_bytes"]))

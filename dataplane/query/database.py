@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dataplane.contract.queries import Bounds, QueryTable
+from dataplane.contract.queries import ProcessBounds, QueryTable
 from dataplane.contract.schemas import Schema, struct_of
 from dataplane.fragments.arrow import arrow_schema, arrow_type
 from dataplane.query.addresses import catalog_of
@@ -30,7 +30,7 @@ OWN = "memory"  # DuckDB's name of the database that references without a branch
 
 
 @contextmanager
-def database_of(lake: Lake, tables: Iterable[QueryTable], bounds: Bounds) -> Iterator[duckdb.DuckDBPyConnection]:
+def database_of(lake: Lake, tables: Iterable[QueryTable], bounds: ProcessBounds) -> Iterator[duckdb.DuckDBPyConnection]:
     """A locked database with one view for each table."""
     with _spill_folder(Path(bounds["scratch"])) as folder, _connected(bounds, folder) as database:
         database.execute("SET TimeZone = 'UTC'")
@@ -50,7 +50,7 @@ def _spill_folder(scratch: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _connected(bounds: Bounds, spill_folder: Path) -> duckdb.DuckDBPyConnection:
+def _connected(bounds: ProcessBounds, spill_folder: Path) -> duckdb.DuckDBPyConnection:
     import duckdb
 
     config: dict[str, Any] = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from dataplane.contract.queries import PAGE_BYTES, CutCell, Page, PageFound, QueryColumn
+from dataplane.contract.queries import PAGE_BYTES, CutCell, PageFound, PageQuestion, QueryColumn
 from dataplane.contract.schemas import Json
 from dataplane.fragments.cutting import beginning, encoded, fitted, size_bytes
 from dataplane.query.results import stored
-from dataplane.query.statement import QueryRefused
+from dataplane.query.statement import StatementRefused
 
 PIECE_BYTES = 1 << 18
 COLUMNS_BYTES = 1 << 20
@@ -27,7 +27,7 @@ class Out(Protocol):
     def write(self, data: bytes | bytearray) -> int: ...
 
 
-def write(question: Page, out: Out) -> PageFound:
+def write(question: PageQuestion, out: Out) -> PageFound:
     """Rows to `out` as one JSON array. Raises QueryRefused for a row that no page has room for, and OSError where the
     result is gone."""
     with stored(question["path"]) as result:
@@ -71,7 +71,7 @@ class _Pieces:
         self._out.write(self._piece + b"]")
 
 
-def _too_large(values: list[Json], columns: Sequence[QueryColumn], row: int, size: int) -> QueryRefused:
+def _too_large(values: list[Json], columns: Sequence[QueryColumn], row: int, size: int) -> StatementRefused:
     """`row`: its number from 0."""
     sizes = sorted(zip(map(size_bytes, values), columns, strict=True), key=lambda of: -of[0])
     shown = [f"{column['name'][:KEY_CHARACTERS]} ({size:,} bytes)" for size, column in sizes[:LARGEST_COLUMNS]]
@@ -81,5 +81,5 @@ def _too_large(values: list[Json], columns: Sequence[QueryColumn], row: int, siz
     return _refused(TOO_LARGE.format(row=row + 1, key=key, size=size, most=PAGE_BYTES, columns=words, name=name))
 
 
-def _refused(message: str) -> QueryRefused:
-    return QueryRefused({"kind": "limit", "message": message, "at": None})
+def _refused(message: str) -> StatementRefused:
+    return StatementRefused({"kind": "limit", "message": message, "at": None})

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dataplane.contract.queries import SQL_MOST, Inspected, Reference, Refusal
+from dataplane.contract.queries import SQL_MOST, Inspected, Refusal, TableReference
 from dataplane.contract.schemas import Json
 from dataplane.query.addresses import Quoted, quoted, with_catalogs
 
@@ -27,7 +27,7 @@ ONE_SELECT = "a query is one SELECT: nothing else is run here"
 PIVOT = "PIVOT is read in brackets, with the values: FROM (PIVOT ... ON x IN ('a', 'b') USING sum(y))"
 
 
-class QueryRefused(Exception):
+class StatementRefused(Exception):
     """Why a query is not run."""
 
     def __init__(self, refusal: Refusal) -> None:
@@ -41,8 +41,8 @@ def _shortened(message: str) -> str:
     return message if len(message) <= MESSAGE_MOST else f"{message[:MESSAGE_MOST]}..."
 
 
-def refused(message: str, at: int | None = None) -> QueryRefused:
-    return QueryRefused({"kind": "refused", "message": message, "at": at})
+def refused(message: str, at: int | None = None) -> StatementRefused:
+    return StatementRefused({"kind": "refused", "message": message, "at": at})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Parser:
             raise refused("a query has no NUL characters", sql.index("\0"))
         text = quoted(sql)
         tree = _parsed(self._database, text)
-        references, is_repeatable = list[Reference](), True
+        references, is_repeatable = list[TableReference](), True
         branches = list[int]()
         for node, names in _nodes(tree):
             _check_node(node, text)
@@ -93,7 +93,7 @@ def _parsed(database: duckdb.DuckDBPyConnection, text: Quoted) -> Json:
     return parse["statements"][0]
 
 
-def _unparsed(parse: Json, text: Quoted) -> QueryRefused:
+def _unparsed(parse: Json, text: Quoted) -> StatementRefused:
     if parse["error_type"] != "parser":
         return refused(ONE_SELECT if "pivot" not in text.text.lower() else f"{ONE_SELECT}; {PIVOT}")
     at = parse.get("position")
@@ -156,7 +156,7 @@ def _check_table_function(function: Json, at: int | None) -> None:
         raise refused(f"{name or 'this'} is no function to read from here; these are: {allowed}", at)
 
 
-def _reference(node: Json, text: Quoted, names: Names) -> Reference | None:
+def _reference(node: Json, text: Quoted, names: Names) -> TableReference | None:
     if node.get("type") != "BASE_TABLE" or "class" in node:
         return None
     schema, table, at = node["schema_name"], node["table_name"], _place(node, text)
@@ -167,7 +167,7 @@ def _reference(node: Json, text: Quoted, names: Names) -> Reference | None:
     if _folded(table) in names:
         return None
     message = f"there is no table {table}: a table is named by dataflow and dataset, as in flights.delays"
-    raise QueryRefused({"kind": "unknown", "message": message, "at": at})
+    raise StatementRefused({"kind": "unknown", "message": message, "at": at})
 
 
 def _place(node: Json, text: Quoted) -> int | None:

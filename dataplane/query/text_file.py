@@ -9,7 +9,7 @@ from typing import TypeAlias
 from dataplane.contract.queries import AsFile
 from dataplane.contract.schemas import Json
 from dataplane.query.results import StoredResult, stored
-from dataplane.query.statement import QueryRefused
+from dataplane.query.statement import StatementRefused
 
 MOST_BYTES = 512 << 20
 TOO_LARGE = "the file would have more than {most:,} bytes; take the result as Arrow or Parquet"
@@ -24,7 +24,7 @@ def write(question: AsFile) -> None:
         for line in lines(result, question["generations"]):
             left -= file.write(line.encode(errors="replace"))
             if left < 0:
-                raise QueryRefused({"kind": "limit", "message": TOO_LARGE.format(most=MOST_BYTES), "at": None})
+                raise StatementRefused({"kind": "limit", "message": TOO_LARGE.format(most=MOST_BYTES), "at": None})
 
 
 def _csv(result: StoredResult, generations: Mapping[str, int]) -> Written:  # noqa: ARG001  # CSV has no place for them

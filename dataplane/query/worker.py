@@ -19,17 +19,17 @@ from dataplane.contract.queries import (
     HEAD,
     LAST,
     AsFile,
-    Bounds,
     Compare,
     Compared,
-    Page,
     PageFound,
+    PageQuestion,
+    ProcessBounds,
     QueryQuestion,
     Ran,
     ReadRecords,
-    Reference,
     Refusal,
-    Run,
+    RunQuestion,
+    TableReference,
     named,
 )
 from dataplane.contract.schemas import Json
@@ -37,7 +37,7 @@ from dataplane.fragments import records
 from dataplane.fragments.cutting import encoded
 from dataplane.query import database, pages, parquet_file, results, text_file
 from dataplane.query.comparison import compared
-from dataplane.query.statement import Parser, QueryRefused, Statement
+from dataplane.query.statement import Parser, Statement, StatementRefused
 from dataplane.storage.lake import open_lake
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ class Pieces:
         self.closed = True
 
 
-class Worker:
-    def __init__(self, bounds: Bounds, out: BinaryIO) -> None:
+class QueryWorker:
+    def __init__(self, bounds: ProcessBounds, out: BinaryIO) -> None:
         self._bounds, self._out = bounds, out
         self._lake, self._parser = open_lake(bounds["lake"]), Parser()
 
@@ -88,7 +88,7 @@ class Worker:
         """Write the frames of one answer."""
         try:
             value: Json = self._value(question)
-        except QueryRefused as e:
+        except StatementRefused as e:
             value = {"refusal": e.refusal}
         write_last(self._out, value)
 
@@ -109,7 +109,7 @@ class Worker:
             case "spark" | "stop":
                 raise ValueError("not asked of DuckDB")
 
-    def _run(self, question: Run) -> Ran:
+    def _run(self, question: RunQuestion) -> Ran:
         statement = self._parser.inspect(question["sql"])
         references = [table["reference"] for table in question["tables"]]
         _check_references(statement, references)
@@ -131,10 +131,10 @@ class Worker:
             out.flush()
         except Exception as e:
             out.detach()
-            raise QueryRefused({"kind": "lake", "message": f"{type(e).__name__}: {e}", "at": None}) from e
+            raise StatementRefused({"kind": "lake", "message": f"{type(e).__name__}: {e}", "at": None}) from e
         return {}
 
-    def _users_error(self, error: Exception, statement: Statement, question: Run) -> Exception:
+    def _users_error(self, error: Exception, statement: Statement, question: RunQuestion) -> Exception:
         """The refusal that a user gets for an engine error. An error that is not the user's is returned as it is, and
         ends this process."""
         import duckdb
@@ -161,7 +161,7 @@ def write_last(out: BinaryIO, value: Json) -> None:
     out.flush()
 
 
-def page(question: Page, out: Pieces) -> PageFound:
+def page(question: PageQuestion, out: Pieces) -> PageFound:
     """Raises QueryRefused where the result is gone."""
     try:
         return pages.write(question, out)
@@ -179,7 +179,7 @@ def _as_file(question: AsFile) -> Json:
         raise _result_lost(e) from e
     except (OSError, ValueError) as e:
         message = f"there is no {question['form']} file of the result: {e}"
-        raise QueryRefused({"kind": "lake", "message": message, "at": None}) from e
+        raise StatementRefused({"kind": "lake", "message": message, "at": None}) from e
     return {}
 
 
@@ -190,17 +190,17 @@ def _compare(question: Compare) -> Compared:
         raise _result_lost(e) from e
 
 
-def _result_lost(error: Exception) -> QueryRefused:
-    return QueryRefused({"kind": "lake", "message": f"the result is gone: {error}", "at": None})
+def _result_lost(error: Exception) -> StatementRefused:
+    return StatementRefused({"kind": "lake", "message": f"the result is gone: {error}", "at": None})
 
 
-def _check_references(statement: Statement, references: list[Reference]) -> None:
+def _check_references(statement: Statement, references: list[TableReference]) -> None:
     """Refuse the engine's own tables: they describe other things than the query's tables."""
     names = {named(reference) for reference in references}
     for used in statement.found["references"]:
         if named(used) not in names:
             message = f"there is no table {used['dataflow']}.{used['table']}"
-            raise QueryRefused({"kind": "unknown", "message": message, "at": used["at"]})
+            raise StatementRefused({"kind": "unknown", "message": message, "at": used["at"]})
 
 
 @contextmanager
@@ -216,11 +216,11 @@ def _deadline(opened: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[Non
         timer.cancel()
 
 
-def _limit(message: str) -> QueryRefused:
-    return QueryRefused({"kind": "limit", "message": message, "at": None})
+def _limit(message: str) -> StatementRefused:
+    return StatementRefused({"kind": "limit", "message": message, "at": None})
 
 
-def _refused(text: str, statement: Statement) -> QueryRefused:
+def _refused(text: str, statement: Statement) -> StatementRefused:
     """The engine's message without its JSON, and the place that it reports."""
     _, _, body = text.partition(": ")
     try:
@@ -229,11 +229,11 @@ def _refused(text: str, statement: Statement) -> QueryRefused:
     except (ValueError, KeyError, TypeError):
         message, position = text, None
     if position is None and _is_of_files(text):
-        return QueryRefused({"kind": "lake", "message": message.splitlines()[0], "at": None})
+        return StatementRefused({"kind": "lake", "message": message.splitlines()[0], "at": None})
     message = " ".join(message.split())
     at = None if position is None else statement.text.origin_of_byte(int(position))
     refusal: Refusal = {"kind": "refused", "message": message, "at": at}
-    return QueryRefused(refusal)
+    return StatementRefused(refusal)
 
 
 def _is_of_files(text: str) -> bool:

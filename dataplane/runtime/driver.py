@@ -46,7 +46,7 @@ def run(client: Client) -> int:
     scratch, _lock = open_scratch()
     with ExitStack() as until_the_end:
         until_the_end.callback(shutil.rmtree, scratch, ignore_errors=True)
-        driver = Driver(client, lambda: _start(scratch, until_the_end), scratch)
+        driver = DriverLoop(client, lambda: _start(scratch, until_the_end), scratch)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: driver.drain())
         return driver.run()
@@ -58,7 +58,7 @@ def _start(scratch: Path, until_the_end: ExitStack) -> SparkSession:
     return start(scratch, spark_conf())
 
 
-class Driver:
+class DriverLoop:
     """Claims may be waited for, and come, while Spark starts."""
 
     def __init__(self, client: Client, start_spark: Callable[[], SparkSession], scratch: Path) -> None:

@@ -16,7 +16,7 @@ from typing import TextIO, cast
 from pyspark.sql import SparkSession
 
 from dataplane.contract.claims import AnalyseClaim, Claim
-from dataplane.contract.examples import Answer, FileOfRows, Question, Run, SchemaFound
+from dataplane.contract.examples import Answer, ExampleQuestion, FileOfRows, Question, SchemaFound
 from dataplane.contract.results import SchemaAnswer, TaskResult
 from dataplane.contract.schemas import Json, Schema, select_columns
 from dataplane.errors import TaskFailure, error_of
@@ -49,7 +49,7 @@ def serve(questions: Iterable[str], answers: TextIO) -> int:
                 _write(answer, answers)
             return 1
         until_the_end.callback(stop, spark)
-        examples = Examples(spark, scratch)
+        examples = ExampleAnswers(spark, scratch)
         until_the_end.callback(examples.close)
         for line in questions:
             _write(examples.answer(json.loads(line)), answers)
@@ -61,7 +61,7 @@ def _write(answer: Answer, answers: TextIO) -> None:
     answers.flush()
 
 
-class Examples:
+class ExampleAnswers:
     """Answers questions over a temporary folder."""
 
     def __init__(self, spark: SparkSession, scratch: Path) -> None:
@@ -89,7 +89,7 @@ class Examples:
         except Exception as e:  # noqa: BLE001  # the error is the answer, and the next question is answered
             return {"error": explain(e)}
 
-    def _run(self, question: Run) -> Answer:
+    def _run(self, question: ExampleQuestion) -> Answer:
         parsed = {name: self._parsed(file) for name, file in question["files"].items()}
         claim = cast("AnalyseClaim", self._claim("analyse", question["job"], {}))
         with self._executor.attempt(claim) as attempt:

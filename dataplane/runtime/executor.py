@@ -44,15 +44,15 @@ from dataplane.fragments.spark.compaction import pack_one, proven
 from dataplane.fragments.spark.hashing import measured_outcomes
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.task_results import output_of, task_result
-from dataplane.fragments.written import Fragment, Partitioned, Stored, Written
+from dataplane.fragments.written import MeasuredFragment, Partitioned, Stored, Written
 from dataplane.spark.errors import explain
-from dataplane.spark.isolation import ProcessState, Settings, reset_catalogue
+from dataplane.spark.isolation import HadoopSettings, ProcessState, reset_catalogue
 from dataplane.spark.session import cancel_group, is_alive
 from dataplane.storage.lake import Lake
 from dataplane.storage.refused_places import Places
 from dataplane.transform.analyse import analyse_python, analyse_sql
 from dataplane.transform.fold import run, with_run
-from dataplane.transform.index import Held, index
+from dataplane.transform.index import KeyContents, index
 from dataplane.transform.keyed import foreign_keys, is_by_key
 from dataplane.transform.python import python_one
 from dataplane.transform.sql import explain_sql, sql_batches, sql_one
@@ -75,7 +75,7 @@ class Executor:
         self._running: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
         self._numbers = itertools.count()
-        self._surroundings, self._settings = ProcessState.present(), Settings.present(spark)
+        self._surroundings, self._settings = ProcessState.present(), HadoopSettings.present(spark)
 
     def run(self, claim: Claim) -> list[TaskResult]:
         """One result per task, in the claim's order. Raises Cancelled once the attempt is."""
@@ -248,13 +248,15 @@ def _run_one(
         return explain_error(e)
 
 
-def _stored(task: TaskSpec, outcome: Stored | TaskError, measured: Mapping[str, Fragment | TaskError]) -> TaskResult:
+def _stored(
+    task: TaskSpec, outcome: Stored | TaskError, measured: Mapping[str, MeasuredFragment | TaskError]
+) -> TaskResult:
     if not isinstance(outcome, Partitioned):
         return task_result(task, measured[task_label(task)])
     outputs: dict[str, Output] = {}
     for label, key in outcome.keys.items():
         fragment = measured[label]
-        if not isinstance(fragment, Fragment):
+        if not isinstance(fragment, MeasuredFragment):
             return task_result(task, fragment)
         outputs[key] = output_of(fragment)
     files = [file for output in outputs.values() for file in output["files"]]
@@ -281,8 +283,8 @@ def _indexed(attempt: SparkAttempt[IndexClaim]) -> list[TaskResult]:
     return [_index_result(t, held[task_label(t)]) for t in attempt.claim["tasks"]]
 
 
-def _index_result(task: TaskSpec, outcome: Held | TaskError) -> TaskResult:
-    if not isinstance(outcome, Held):
+def _index_result(task: TaskSpec, outcome: KeyContents | TaskError) -> TaskResult:
+    if not isinstance(outcome, KeyContents):
         return task_result(task, outcome)
     return {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": outcome.result}
 

@@ -50,7 +50,7 @@ def run(client: Pulls, slots: int = 0) -> None:
     """Work until the order to drain, or until the control plane does not know this worker any more. Work under way is
     finished first. `slots`: looks at a time."""
     cache = Versions(cache_file(os.environ.get("HEADGATE_HOME")))
-    work = Work(client, cache, Slots(slots or _slots()), rest_of())
+    work = WorkerState(client, cache, Slots(slots or _slots()), rest_of())
     with closing(work.beats):
         writing = threading.Thread(target=work.write, name="writing", daemon=True)
         writing.start()
@@ -65,7 +65,7 @@ def _slots() -> int:
     return int(text)
 
 
-class Work:
+class WorkerState:
     """The state that the threads of one worker share."""
 
     def __init__(self, client: Pulls, cache: Versions, slots: Slots, rest: Rest | None = None) -> None:

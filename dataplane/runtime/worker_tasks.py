@@ -21,7 +21,7 @@ from dataplane.contract.claims import (
 from dataplane.contract.identity import label_of
 from dataplane.contract.jobs import connector_of
 from dataplane.contract.listings import ListingResult
-from dataplane.contract.results import ConnectAnswer, FootersAnswer, NotifyAnswer, TaskAnswer, TaskError, TaskResult
+from dataplane.contract.results import ChannelAnswer, ConnectAnswer, FootersAnswer, TaskAnswer, TaskError, TaskResult
 from dataplane.errors import error_of
 from dataplane.listing.version_cache import Versions
 from dataplane.notify.sending import send
@@ -110,7 +110,7 @@ def _tried(claim: ConnectClaim, task: TaskSpec) -> ConnectAnswer:  # noqa: ARG00
     return {"connector": job["connector"], "place": job["place"], "error": error}
 
 
-def _sent(claim: NotifyClaim, task: TaskSpec) -> NotifyAnswer:  # noqa: ARG001  # there is one task, and no spec
+def _sent(claim: NotifyClaim, task: TaskSpec) -> ChannelAnswer:  # noqa: ARG001  # there is one task, and no spec
     """Why the channel did not take a message, if it did not: an answer, and the control plane asks again later."""
     return {"error": _error_of(lambda: send(claim["job"]))}
 

@@ -48,17 +48,17 @@ def _folder() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class HadoopSettings:
     """The settings of Hadoop, which all sessions share: where stores are, and the credentials that open them."""
 
     values: JavaObject
 
     @classmethod
-    def present(cls, spark: SparkSession) -> Settings:
+    def present(cls, spark: SparkSession) -> HadoopSettings:
         return cls(spark.sparkContext._jsc.hadoopConfiguration().getPropsWithPrefix(""))
 
     def restore(self, spark: SparkSession) -> None:
-        now = Settings.present(spark).values
+        now = HadoopSettings.present(spark).values
         if now.equals(self.values):
             return
         conf = spark.sparkContext._jsc.hadoopConfiguration()

@@ -46,7 +46,7 @@ _ROUNDS: Final = 20  # of a recursive query, until its columns come of nothing n
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _NodeOutput:
     """The output of a node: its attributes in order, and the origins of each."""
 
     ids: tuple[int, ...]
@@ -60,7 +60,7 @@ def column_lineage(rows: DataFrame, inputs: Mapping[str, DataFrame]) -> ColumnLi
     """
     try:
         plan = plan_of(rows._jdf.queryExecution().analyzed())
-        walk = _Walk(tuple(inputs), _leaves(rows, inputs))
+        walk = _PlanWalk(tuple(inputs), _leaves(rows, inputs))
         rows_of_plan = walk.rows(plan, {})
     except Exception:  # noqa: BLE001  # of the JVM, of a node in another form, of a plan that is too deep
         return None
@@ -92,15 +92,15 @@ def _rdds(rows: DataFrame) -> list[JavaObject]:
 
 
 @dataclass(slots=True)
-class _Walk:
+class _PlanWalk:
     inputs: tuple[str, ...]
     leaves: Mapping[int, str]
     tracing: Tracing = field(default_factory=Tracing)
-    _common: dict[int, _Rows] = field(default_factory=dict)  # of WITH, and of recursive queries under way
+    _common: dict[int, _NodeOutput] = field(default_factory=dict)  # of WITH, and of recursive queries under way
 
     # --- plans ------------------------------------------------------------------------------------
 
-    def rows(self, node: PlanNode, outer: Mapping[int, Value]) -> _Rows:
+    def rows(self, node: PlanNode, outer: Mapping[int, Value]) -> _NodeOutput:
         """`outer`: the attributes of the surrounding query that a query within an expression sees."""
         match node.kind:
             case "WithCTE":
@@ -117,7 +117,7 @@ class _Walk:
             self.tracing.note(step, (self.value(expression, visible) for expression in node.trees(name)))
         return self._above(node, below, visible)
 
-    def _above(self, node: PlanNode, below: Sequence[_Rows], visible: Mapping[int, Value]) -> _Rows:
+    def _above(self, node: PlanNode, below: Sequence[_NodeOutput], visible: Mapping[int, Value]) -> _NodeOutput:
         first = below[0]
         match node.kind:
             case "Project" | "Aggregate":
@@ -145,23 +145,23 @@ class _Walk:
             case _:
                 raise UnreadablePlan(node.kind)
 
-    def _with(self, node: PlanNode, outer: Mapping[int, Value]) -> _Rows:
+    def _with(self, node: PlanNode, outer: Mapping[int, Value]) -> _NodeOutput:
         *definitions, plan = node.children
         for definition in definitions:
             self._common[int(definition.fields["id"])] = self.rows(definition.children[0], outer)
         return self.rows(plan, outer)
 
-    def _reference(self, node: PlanNode) -> _Rows:
+    def _reference(self, node: PlanNode) -> _NodeOutput:
         number = node.fields["cteId" if node.kind == "CTERelationRef" else "loopId"]
         return _renumbered(self._common[int(number)], node.trees("output"))
 
-    def _loop(self, node: PlanNode, outer: Mapping[int, Value]) -> _Rows:
+    def _loop(self, node: PlanNode, outer: Mapping[int, Value]) -> _NodeOutput:
         """A recursive query: its anchor, and then the recursion, until no new origin comes."""
         anchor, recursion = node.children
         number = int(node.fields["id"])
         loop_rows = self.rows(anchor, outer)
         numbers = [int(attribute["id"]) for attribute in node.fields["outputAttrIds"]]
-        loop_rows = _Rows(
+        loop_rows = _NodeOutput(
             tuple(numbers), {new: loop_rows.values[id] for new, id in zip(numbers, loop_rows.ids, strict=True)}
         )
         for _ in range(_ROUNDS):
@@ -172,50 +172,50 @@ class _Walk:
             loop_rows = next_rows
         return loop_rows
 
-    def _leaf(self, node: PlanNode) -> _Rows:
+    def _leaf(self, node: PlanNode) -> _NodeOutput:
         columns = node.trees("output")
         if node.kind in _CONSTANT:
-            return _Rows(tuple(c.id for c in columns), {c.id: NOTHING for c in columns})
+            return _NodeOutput(tuple(c.id for c in columns), {c.id: NOTHING for c in columns})
         name = self.leaves.get(columns[0].id) if columns else None
         if name is not None:
             own = {c.id: Value({(name, str(c.fields["name"])): frozenset({"IDENTITY"})}) for c in columns}
-            return _Rows(tuple(own), own)
+            return _NodeOutput(tuple(own), own)
         if columns and self.inputs:
             self.tracing.over_reported.add("rows that the code made itself (of an RDD, or a list) may be of any input")
-        return _Rows(tuple(c.id for c in columns), {c.id: whole(self.inputs) for c in columns})
+        return _NodeOutput(tuple(c.id for c in columns), {c.id: whole(self.inputs) for c in columns})
 
-    def _named(self, expressions: Sequence[PlanNode], visible: Mapping[int, Value]) -> _Rows:
-        return _Rows(
+    def _named(self, expressions: Sequence[PlanNode], visible: Mapping[int, Value]) -> _NodeOutput:
+        return _NodeOutput(
             tuple(expression.id for expression in expressions),
             {expression.id: self.value(expression, visible) for expression in expressions},
         )
 
-    def _generated(self, node: PlanNode, below: _Rows, visible: Mapping[int, Value]) -> _Rows:
+    def _generated(self, node: PlanNode, below: _NodeOutput, visible: Mapping[int, Value]) -> _NodeOutput:
         made = self.value(node.inner("generator"), visible).through("TRANSFORMATION")
         dropped = {below.ids[int(at)] for at in node.fields.get("unrequiredChildIndex") or ()}
         remaining = tuple(id for id in below.ids if id not in dropped)
         new = {column.id: made for column in node.trees("generatorOutput")}
-        return _Rows((*remaining, *new), {**below.values, **new})
+        return _NodeOutput((*remaining, *new), {**below.values, **new})
 
-    def _expanded(self, node: PlanNode, visible: Mapping[int, Value]) -> _Rows:
+    def _expanded(self, node: PlanNode, visible: Mapping[int, Value]) -> _NodeOutput:
         """The same rows several times, each time with other columns (ROLLUP, UNPIVOT)."""
         columns, rounds = node.trees("output"), node.lists("projections")
         values = {
             column.id: merged(self.value(projection[at], visible) for projection in rounds)
             for at, column in enumerate(columns)
         }
-        return _Rows(tuple(values), values)
+        return _NodeOutput(tuple(values), values)
 
-    def _join(self, node: PlanNode, below: Sequence[_Rows], visible: Mapping[int, Value]) -> _Rows:
+    def _join(self, node: PlanNode, below: Sequence[_NodeOutput], visible: Mapping[int, Value]) -> _NodeOutput:
         sides = list(below)
         if node.kind == "LateralJoin":
             sides.append(self.rows(node.inner("right").inner("plan"), visible))
         kind = str(node.fields.get("joinType"))
         if any(word in kind for word in _LEFT_ALONE):
-            return _Rows(sides[0].ids, _all_values(sides))
+            return _NodeOutput(sides[0].ids, _all_values(sides))
         return _joined(sides)
 
-    def _opaque(self, node: PlanNode, below: Sequence[_Rows]) -> _Rows:
+    def _opaque(self, node: PlanNode, below: Sequence[_NodeOutput]) -> _NodeOutput:
         """A node that gives attributes of its own, without their origins."""
         columns = node.trees("output")
         values_below = _all_values(below)
@@ -227,7 +227,7 @@ class _Walk:
             "TRANSFORMATION"
         )
         values = {c.id: values_below.get(c.id, merged_value) for c in columns}
-        return _Rows(tuple(values), values)
+        return _NodeOutput(tuple(values), values)
 
     # --- expressions ------------------------------------------------------------------------------
 
@@ -282,27 +282,27 @@ class _Walk:
         )
 
 
-def _all_values(rows: Iterable[_Rows]) -> dict[int, Value]:
+def _all_values(rows: Iterable[_NodeOutput]) -> dict[int, Value]:
     return {id: value for part in rows for id, value in part.values.items()}
 
 
-def _joined(sides: Sequence[_Rows]) -> _Rows:
-    return _Rows(tuple(id for side in sides for id in side.ids), _all_values(sides))
+def _joined(sides: Sequence[_NodeOutput]) -> _NodeOutput:
+    return _NodeOutput(tuple(id for side in sides for id in side.ids), _all_values(sides))
 
 
-def _side_by_side(sides: Sequence[_Rows]) -> _Rows:
+def _side_by_side(sides: Sequence[_NodeOutput]) -> _NodeOutput:
     """Rows of several, one after another: a column is known by the number that it has in the first."""
     first = sides[0]
     values = {
         id: merged(side.values[side.ids[at]] for side in sides) if len(sides) > 1 else first.values[id]
         for at, id in enumerate(first.ids)
     }
-    return _Rows(first.ids, values)
+    return _NodeOutput(first.ids, values)
 
 
-def _renumbered(rows: _Rows, columns: Sequence[PlanNode]) -> _Rows:
+def _renumbered(rows: _NodeOutput, columns: Sequence[PlanNode]) -> _NodeOutput:
     """The same rows where they are referred to."""
     if len(columns) != len(rows.ids):
         raise UnreadablePlan("a reference with other columns")
     values = {column.id: rows.values[id] for column, id in zip(columns, rows.ids, strict=True)}
-    return _Rows(tuple(values), values)
+    return _NodeOutput(tuple(values), values)

@@ -64,7 +64,7 @@ class Moved(TaskFailure):
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class StoreAccess:
     """Address and credentials of a store; an empty field is taken from the environment. Without a session token, keys
     do not expire."""
 
@@ -75,10 +75,10 @@ class Access:
     session_token: str = ""
 
     @staticmethod
-    def of(job: ConnectorJob) -> Access:
+    def of(job: ConnectorJob) -> StoreAccess:
         """As a read component declares it. TaskFailure for a secret without a value."""
         settings = job.get("settings") or {}
-        return Access(**{k.removeprefix(PREFIX): resolved(v) for k, v in settings.items() if k.startswith(PREFIX)})
+        return StoreAccess(**{k.removeprefix(PREFIX): resolved(v) for k, v in settings.items() if k.startswith(PREFIX)})
 
     def __repr__(self) -> str:
         return f"Access({self.endpoint!r}, {self.region!r})"
@@ -107,7 +107,7 @@ def path_of(uri: str) -> str:
 
 
 @lru_cache(maxsize=16)
-def open_root(root: str, access: Access) -> ObjectStore:
+def open_root(root: str, access: StoreAccess) -> ObjectStore:
     """Open a bucket without a call to the server. TaskFailure where the package is missing or the URL is none."""
     try:
         from obstore.exceptions import BaseError
@@ -128,7 +128,7 @@ def open_root(root: str, access: Access) -> ObjectStore:
     return cast("ObjectStore", store)
 
 
-def _of_s3(access: Access) -> dict[str, Any]:
+def _of_s3(access: StoreAccess) -> dict[str, Any]:
     places = {"endpoint": access.endpoint.rstrip("/"), "region": access.region}
     options: dict[str, Any] = {"config": {name: value for name, value in places.items() if value}}
     if access.access_key_id:
@@ -190,13 +190,13 @@ def open_object(store: ObjectStore, source: SourceObject, buffer_bytes: int = BU
 # --- versions -------------------------------------------------------------------------------------
 
 
-def version_of(meta: Mapping[str, Any], access: Access) -> str:
+def version_of(meta: Mapping[str, Any], access: StoreAccess) -> str:
     """The version of an object: it changes if and only if the object may have. With a declared address, of that address
     only."""
     return version_by(meta["e_tag"], meta["size"], modified_ms(meta), access)
 
 
-def version_by(etag: str | None, size: int, modified: int, access: Access) -> str:
+def version_by(etag: str | None, size: int, modified: int, access: StoreAccess) -> str:
     where = f"@{access.endpoint.rstrip('/')}" if access.endpoint else ""
     return f"etag:{etag} {size}{where}" if etag else f"modified:{modified} {size}{where}"
 
@@ -216,7 +216,7 @@ def modified_by(microseconds: int) -> int:
     return round(microseconds / 1_000_000 * 1000)
 
 
-def moved(access: Access, objects: Sequence[SourceObject]) -> frozenset[str]:
+def moved(access: StoreAccess, objects: Sequence[SourceObject]) -> frozenset[str]:
     """URIs of those objects, all of one bucket, that differ from their listing. Many are checked by listing their
     folders."""
     if not objects:
@@ -230,7 +230,7 @@ def moved(access: Access, objects: Sequence[SourceObject]) -> frozenset[str]:
     return frozenset(o["uri"] for path, o in by_path.items() if not is_as_listed(metas[path], o, access))
 
 
-def is_as_listed(meta: Mapping[str, Any] | None, source: SourceObject, access: Access) -> bool:
+def is_as_listed(meta: Mapping[str, Any] | None, source: SourceObject, access: StoreAccess) -> bool:
     """Azure gives an etag without quotation marks in a listing, and with them when one object is requested."""
     return meta is not None and version_of(meta, access).replace('"', "") == source["version"].replace('"', "")
 

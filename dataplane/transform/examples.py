@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from dataplane.contract.cells import BadCell, plain, typed_row
 from dataplane.contract.claims import AnalyseClaim
-from dataplane.contract.examples import CHECK, Answer, Run
+from dataplane.contract.examples import CHECK, Answer, ExampleQuestion
 from dataplane.contract.jobs import InputJob
 from dataplane.contract.results import LABEL
 from dataplane.contract.schemas import Json
@@ -38,7 +38,7 @@ MOST_BYTES = 32 << 20  # of the rows of a result, as JSON
 Parsed: TypeAlias = Mapping[str, list[str]]  # the fragments' files of an input that is given as a file
 
 
-def run_example(attempt: SparkAttempt[AnalyseClaim], question: Run, parsed: Parsed) -> Answer:
+def run_example(attempt: SparkAttempt[AnalyseClaim], question: ExampleQuestion, parsed: Parsed) -> Answer:
     """Rows of the result, or the error that it came to. Users' errors are answers."""
     attempt.enter()
     try:
@@ -51,7 +51,7 @@ def run_example(attempt: SparkAttempt[AnalyseClaim], question: Run, parsed: Pars
         return {"error": e.error}
 
 
-def _sql(attempt: SparkAttempt[AnalyseClaim], question: Run, parsed: Parsed) -> Answer:
+def _sql(attempt: SparkAttempt[AnalyseClaim], question: ExampleQuestion, parsed: Parsed) -> Answer:
     job = question["job"]
     assert job["language"] == "sql"
     try:
@@ -64,7 +64,7 @@ def _sql(attempt: SparkAttempt[AnalyseClaim], question: Run, parsed: Parsed) -> 
         raise Failed(explain_sql(attempt, e)) from e
 
 
-def _python(attempt: SparkAttempt[AnalyseClaim], question: Run, parsed: Parsed) -> Answer:
+def _python(attempt: SparkAttempt[AnalyseClaim], question: ExampleQuestion, parsed: Parsed) -> Answer:
     job = question["job"]
     assert job["language"] == "python"
     with opened(job["modules"], job["main"]) as bundle:
@@ -80,13 +80,13 @@ def _python(attempt: SparkAttempt[AnalyseClaim], question: Run, parsed: Parsed) 
 
 
 def _inputs(
-    attempt: SparkAttempt[AnalyseClaim], session: SparkSession, question: Run, parsed: Parsed
+    attempt: SparkAttempt[AnalyseClaim], session: SparkSession, question: ExampleQuestion, parsed: Parsed
 ) -> dict[str, DataFrame]:
     return {name: _input(attempt, session, question, parsed, name) for name in question["job"]["inputs"]}
 
 
 def _input(
-    attempt: SparkAttempt[AnalyseClaim], session: SparkSession, question: Run, parsed: Parsed, name: str
+    attempt: SparkAttempt[AnalyseClaim], session: SparkSession, question: ExampleQuestion, parsed: Parsed, name: str
 ) -> DataFrame:
     input_job = question["job"]["inputs"][name]
     rows = (
@@ -97,7 +97,7 @@ def _input(
     return _of_partition(rows, input_job, question["partition"])
 
 
-def _rows_of_question(session: SparkSession, question: Run, name: str) -> DataFrame:
+def _rows_of_question(session: SparkSession, question: ExampleQuestion, name: str) -> DataFrame:
     schema, place = question["job"]["inputs"][name]["schema"], zone(question["job"]["spark"]["timezone"])
     try:
         rows = [typed_row(schema, values, place) for values in question["rows"].get(name, ())]
@@ -116,7 +116,7 @@ def _of_partition(rows: DataFrame, input_job: InputJob, partition: str | None) -
 # --- the result -----------------------------------------------------------------------------------
 
 
-def _answer(result_rows: DataFrame, question: Run) -> Answer:
+def _answer(result_rows: DataFrame, question: ExampleQuestion) -> Answer:
     rows = _expected_rows(result_rows, question)
     count = rows.count() if "check" in question else 0
     shown = _failing(rows, question["check"], question) if "check" in question else rows
@@ -145,7 +145,7 @@ def _plain_row(types: list[Json], row: Json, place: tzinfo) -> list[Json]:
     return [plain(kind, value, place) for kind, value in zip(types, row, strict=True)]
 
 
-def _expected_rows(rows: DataFrame, question: Run) -> DataFrame:
+def _expected_rows(rows: DataFrame, question: ExampleQuestion) -> DataFrame:
     """Without the rows that the component's expectations take out."""
     expect = question["job"].get("expect")
     if not expect:
@@ -155,7 +155,7 @@ def _expected_rows(rows: DataFrame, question: Run) -> DataFrame:
     return marked.where(F.col(LABEL) == label).drop(LABEL)
 
 
-def _failing(rows: DataFrame, text: str, question: Run) -> DataFrame:
+def _failing(rows: DataFrame, text: str, question: ExampleQuestion) -> DataFrame:
     """The rows for which a condition is false."""
     with under(rows.sparkSession, closed(question["job"]["spark"])):
         is_true = condition(rows, {"id": "", "name": CHECK, "check": text})

@@ -15,18 +15,18 @@ from dataplane.contract.identity import Content
 from dataplane.contract.jobs import Logic
 from dataplane.contract.results import FollowingResult, TaskError, TaskResult
 from dataplane.fragments.attempt import Attempt, task_label
-from dataplane.fragments.written import Fragment, Stored, Written
+from dataplane.fragments.written import MeasuredFragment, Stored, Written
 
 Compute: TypeAlias = Callable[[TransformTask], Stored | TaskError]
-Measure: TypeAlias = Callable[[Mapping[str, Stored | TaskError]], Mapping[str, Fragment | TaskError]]
-Step: TypeAlias = tuple[TransformTask, Fragment | TaskError]
+Measure: TypeAlias = Callable[[Mapping[str, Stored | TaskError]], Mapping[str, MeasuredFragment | TaskError]]
+Step: TypeAlias = tuple[TransformTask, MeasuredFragment | TaskError]
 
 
 def run(attempt: Attempt[TransformClaim], task: TransformTask, compute: Compute, measure: Measure) -> Iterator[Step]:
     """The task's outcome, and those of the tasks after it as far as each has a fragment; one that fails is left to a
     claim of its own."""
     specs: list[TransformTask] = []
-    outcomes: dict[str, Fragment | TaskError] = {}
+    outcomes: dict[str, MeasuredFragment | TaskError] = {}
     waiting: dict[str, Stored | TaskError] = {}
     for spec in _specs(attempt, task, waiting):
         label, outcome = task_label(spec), compute(spec)
@@ -62,8 +62,8 @@ def _specs(
         yield before
 
 
-def _goes_on(outcome: Fragment | TaskError, spec: TransformTask) -> bool:
-    return isinstance(outcome, Fragment) and list(outcome.content) != spec["was"]
+def _goes_on(outcome: MeasuredFragment | TaskError, spec: TransformTask) -> bool:
+    return isinstance(outcome, MeasuredFragment) and list(outcome.content) != spec["was"]
 
 
 def _unbroken(steps: Iterator[Step]) -> Iterator[Step]:
@@ -71,7 +71,7 @@ def _unbroken(steps: Iterator[Step]) -> Iterator[Step]:
     yield first
     before = first[1]
     for spec, outcome in steps:
-        if not isinstance(before, Fragment) or not isinstance(outcome, Fragment):
+        if not isinstance(before, MeasuredFragment) or not isinstance(outcome, MeasuredFragment):
             return
         yield spec, outcome
         before = outcome

@@ -21,7 +21,7 @@ from dataplane.spark.session import reading_session
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class KeyContents:
     """The contents of one partition's rows by their key."""
 
     keys: dict[str, Content] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Held:
         return {"keys": {key: list(content) for key, content in self.keys.items()}}
 
 
-def index(attempt: SparkAttempt[IndexClaim]) -> Mapping[str, Held | TaskError]:
+def index(attempt: SparkAttempt[IndexClaim]) -> Mapping[str, KeyContents | TaskError]:
     """By label."""
     tasks = attempt.claim["tasks"]
     return isolate(attempt, tasks, lambda some: _index(attempt, some), lambda e: _explain(attempt, e))
@@ -41,9 +41,9 @@ def _explain(attempt: SparkAttempt[IndexClaim], error: BaseException) -> TaskErr
     return explain(error, ErrorSource(renamed=attempt.renamed))
 
 
-def _index(attempt: SparkAttempt[IndexClaim], tasks: Sequence[FilesTask]) -> dict[str, Held]:
+def _index(attempt: SparkAttempt[IndexClaim], tasks: Sequence[FilesTask]) -> dict[str, KeyContents]:
     attempt.enter()
-    held = {task_label(t): Held() for t in tasks}
+    held = {task_label(t): KeyContents() for t in tasks}
     names = [part["name"] for part in attempt.claim["job"]["key"]]
     for label, *row in _rows(attempt, tasks):
         texts, sums = row[: len(names)], row[len(names) :]

@@ -17,7 +17,7 @@ from controlplane.ports.lake import ObjectStore
 from dataplane.contract.results import FileEntry
 from dataplane.contract.schemas import Schema
 from dataplane.storage.lake import open_lake as open_data_lake
-from dataplane.storage.source_stores import Access, moved, open_root
+from dataplane.storage.source_stores import StoreAccess, moved, open_root
 from tests.s3.test_objects import (  # noqa: F401  # the suites: their tests run here on the lake below
     test_a_server_that_serves,
     test_the_server_keeps_the_first_of_sixteen,
@@ -98,16 +98,16 @@ def test_a_place_that_is_not_there(cloud: Cloud, uri: str) -> None:
 
 def test_objects_that_changed_are_told(cloud: Cloud, uri: str) -> None:
     """By a listing, and by asking for each: both tell the same versions."""
-    store, root, folder = open_root(cloud.lake, Access()), cloud.lake, uri.rpartition("/")[2]
+    store, root, folder = open_root(cloud.lake, StoreAccess()), cloud.lake, uri.rpartition("/")[2]
     for number in range(20):
         obstore.put(store, f"{folder}/{number:02}.csv", b"a")
     found: list[Any] = [
         {"uri": f"{root}/{meta['path']}", "size": meta["size"], "version": f"etag:{meta['e_tag']} {meta['size']}"}
         for meta in obstore.list(store, prefix=folder).collect()
     ]
-    assert (moved(Access(), found), moved(Access(), found[:3])) == (frozenset(), frozenset())
+    assert (moved(StoreAccess(), found), moved(StoreAccess(), found[:3])) == (frozenset(), frozenset())
     obstore.put(store, f"{folder}/01.csv", b"b")
-    assert moved(Access(), found) == moved(Access(), found[:3]) == {f"{root}/{folder}/01.csv"}
+    assert moved(StoreAccess(), found) == moved(StoreAccess(), found[:3]) == {f"{root}/{folder}/01.csv"}
 
 
 # --- tables ---------------------------------------------------------------------------------------

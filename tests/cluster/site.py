@@ -17,7 +17,7 @@ import yaml
 from kubernetes import client, config
 
 from controlplane.core.model.drivers import Driver
-from controlplane.core.model.scaling import Limits
+from controlplane.core.model.scaling import PoolLimits
 from controlplane.drivers.cluster import Api
 from controlplane.drivers.kubernetes import KubernetesPool
 from controlplane.drivers.pools import DEFAULTS, Cluster, Pool
@@ -96,7 +96,7 @@ class Site:
         image = changes.pop("image", IMAGE)
         place = replace(DEFAULTS["standard"].place, selector={"site": self.name})
         small: dict[str, Any] = {"cpu": "100m", "memory": "64Mi", "grace_s": 5, "place": place}
-        limits = Limits(0, maximum, idle_s=0.0, tasks_each=64)
+        limits = PoolLimits(0, maximum, idle_s=0.0, tasks_each=64)
         pools: dict[str, Pool] = {n: replace(p, limits=limits, **small) for n, p in DEFAULTS.items()}
         pools["standard"] = replace(pools["standard"], **changes)
         return Cluster(self.namespace, image, "http://127.0.0.1:1", pools=pools)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.model.scaling import Limits
+from controlplane.core.model.scaling import PoolLimits
 from controlplane.core.model.tasks import Size, Task
 from controlplane.drivers.kubernetes import KubernetesPool
 from controlplane.drivers.pools import Cluster
@@ -20,7 +20,7 @@ from controlplane.operations.work import claims
 from controlplane.ports.store import Store
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 from controlplane.store import open_store, upgrade
 from dataplane.contract.claims import CONTRACT
 from tests.cluster.faults import Between
@@ -39,7 +39,7 @@ def looping(pool: KubernetesPool, folder: Path) -> Iterator[tuple[Reconciler, St
     upgrade(url)
     store, lake = open_store(url), folder.as_uri()
     publisher = DeltaPublisher(lake)
-    loop = Reconciler(store, Fleet(Context(store), open_lake(lake), pool), publisher, Wake())
+    loop = Reconciler(store, Fleet(Context(store), open_lake(lake), pool), publisher, WakeCounter())
     try:
         yield loop, store
     finally:
@@ -65,7 +65,7 @@ def jobs(site: Site, loop: Reconciler, *names: str) -> None:
 
 
 def only_drivers(cluster: Cluster) -> Cluster:
-    worker = replace(cluster.pools["worker"], limits=Limits(0, 0))
+    worker = replace(cluster.pools["worker"], limits=PoolLimits(0, 0))
     return replace(cluster, pools={**cluster.pools, "worker": worker})
 
 
@@ -83,7 +83,7 @@ def test_waiting_work_raises_drivers_and_none_lets_them_go(site: Site, tmp_path:
 def test_each_size_has_its_own_drivers(site: Site, tmp_path: Path) -> None:
     site.node()
     cluster = only_drivers(site.cluster())
-    nobody = replace(cluster.pools["small"], limits=Limits(0, 0))
+    nobody = replace(cluster.pools["small"], limits=PoolLimits(0, 0))
     cluster = replace(cluster, pools={**cluster.pools, "small": nobody})
     sizes: tuple[Size, ...] = ("small", "large")
     with looping(site.pool(cluster), tmp_path) as (loop, store):
@@ -98,7 +98,7 @@ def test_drivers_of_a_size_that_is_to_have_none_any_more_end(site: Site, tmp_pat
     with looping(site.pool(cluster), tmp_path) as (loop, store):
         ask(store, task(1, size="large"))
         jobs(site, loop, "headgate-driver-large-0-1")
-    none = replace(cluster.pools["large"], limits=Limits(0, 0))
+    none = replace(cluster.pools["large"], limits=PoolLimits(0, 0))
     with looping(site.pool(replace(cluster, pools={**cluster.pools, "large": none})), tmp_path) as (loop, _):
         jobs(site, loop, JOB)
 
@@ -112,7 +112,7 @@ def test_a_pool_that_cannot_be_launched_into_keeps_no_other_from_shrinking(site:
         jobs(site, loop, JOB)
         with store.begin("default") as tx:
             tx.queue.drop_demands("main", DAILY)
-    worker = replace(cluster.pools["worker"], limits=Limits(1, 1))
+    worker = replace(cluster.pools["worker"], limits=PoolLimits(1, 1))
     pools = replace(cluster, pools={**cluster.pools, "worker": worker})
     with looping(site.pool(pools, site.api(way.url)), tmp_path) as (loop, _):
         way.fault, way.only = "429", "POST"

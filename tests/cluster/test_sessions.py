@@ -17,7 +17,7 @@ from controlplane.client import ApiError, Headgate
 from controlplane.core.errors import EngineUnavailable, QueriesBusy
 from controlplane.drivers.pools import Cluster, NodePlace, SessionsPod
 from controlplane.services.sessions.adapter.kubernetes_pods import LOST_S, KubernetesSessionPods
-from controlplane.services.sessions.port import Note, SessionPod
+from controlplane.services.sessions.port import SessionNote, SessionPod
 from tests.cluster.kubelet import Image
 from tests.cluster.site import IMAGE, Site
 from tests.cluster.test_queries import SHOP, settings, stays
@@ -100,8 +100,10 @@ def cluster(site: Site, **changes: Any) -> Cluster:
     return replace(site.cluster(**changes), sessions=asked)
 
 
-def note(id: str) -> Note:
-    return Note("default", "t", {"id": id, "branch": "main", "by": "ada", "at": 1.0, "expires": 2.0, "views": []})
+def note(id: str) -> SessionNote:
+    return SessionNote(
+        "default", "t", {"id": id, "branch": "main", "by": "ada", "at": 1.0, "expires": 2.0, "views": []}
+    )
 
 
 def pods(site: Site, **changes: Any) -> KubernetesSessionPods:

@@ -17,7 +17,7 @@ from controlplane.api.services import Services
 from controlplane.lake.objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 from controlplane.services.queries.adapter.pool import QueryPool
 from controlplane.services.queries.adapter.results import ResultFolder
 from controlplane.services.queries.queries import Queries
@@ -72,7 +72,7 @@ def attacked(home: Path, gate: threading.Event | None = None) -> Iterator[Attack
     services = Services(
         open_store(url),
         open_lake(str(home)),
-        Wake(),
+        WakeCounter(),
         render,
         log,
         queries=queries,

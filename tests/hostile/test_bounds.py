@@ -14,7 +14,7 @@ import pytest
 from dataplane.connectors.python.list import objects_of
 from dataplane.contract.jobs import ListJob
 from dataplane.errors import TaskFailure
-from dataplane.listing.bounds import Bounds
+from dataplane.listing.bounds import ListingBounds
 from dataplane.listing.file_columns import LONGEST_RECORD, MOST_COLUMNS, MOST_JSON, own_columns
 from dataplane.listing.files import list_files
 from dataplane.listing.glob import find
@@ -34,14 +34,14 @@ def test_a_walk_ends_at_the_entries_that_it_may_look_at(tmp_path: Path) -> None:
     """What the glob does not want counts, too."""
     for i in range(50):
         (tmp_path / f"{i}.txt").touch()
-    bounds = Bounds(most=20)
+    bounds = ListingBounds(most=20)
     with pytest.raises(TaskFailure) as told:
         list(find(f"{tmp_path}/**/*.csv", f"{tmp_path}/", bounds.count))
     assert (told.value.condition, bounds.entries) == ("listing-too-large", 21)
 
 
 def test_a_listing_ends_when_its_time_is_over() -> None:
-    bounds = Bounds(timeout_s=0.5, monotonic=Clock())
+    bounds = ListingBounds(timeout_s=0.5, monotonic=Clock())
     with pytest.raises(TaskFailure) as told:
         bounds.count(100_000)
     assert (told.value.condition, told.value.kind) == ("listing-too-long", "infrastructure")
@@ -122,5 +122,5 @@ def test_code_that_lists_without_end_ends() -> None:
     )
     settings = {"params": "{}", "modules": json.dumps({"m.py": code}), "main": "m.py"}
     with pytest.raises(TaskFailure) as told:
-        list(objects_of(job_of(settings=settings), Bounds(most=1_000)))
+        list(objects_of(job_of(settings=settings), ListingBounds(most=1_000)))
     assert told.value.condition == "listing-too-large"

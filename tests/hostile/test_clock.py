@@ -13,7 +13,7 @@ import pytest
 
 from controlplane.core.errors import LogGone
 from controlplane.core.model.drivers import Driver
-from controlplane.core.model.scaling import Limits, Share
+from controlplane.core.model.scaling import PoolLimits, PoolShare
 from controlplane.core.model.tasks import SIZES, Size
 from controlplane.operations.context import Context
 from controlplane.operations.work import claims
@@ -49,7 +49,7 @@ class Alive:
 
     name: str = "local"
     outlives: bool = False
-    shares: tuple[Share, ...] = (Share("driver", "standard", SIZES, Limits(1, 1)),)
+    shares: tuple[PoolShare, ...] = (PoolShare("driver", "standard", SIZES, PoolLimits(1, 1)),)
     ends: list[str] = field(default_factory=list)
 
     def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:

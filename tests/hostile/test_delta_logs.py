@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from controlplane.core.model.projections import Table
+from controlplane.core.model.projections import TableContent
 from controlplane.lake.publisher import DeltaPublisher
 from tests.unit.lake.tables import READERS, Lake, Rows, struct
 
@@ -26,7 +26,7 @@ class Story:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.told = folder, list[str]()
-        self._tables: dict[str, tuple[Lake, Table]] = {}
+        self._tables: dict[str, tuple[Lake, TableContent]] = {}
         self._publisher = DeltaPublisher((folder / "lake").as_uri())
         for name, versions in (("few", FEW), ("many", MANY)):
             lake = Lake(folder / "lake", f"default/flow/{name}")
@@ -36,7 +36,7 @@ class Story:
             shutil.copytree(Path(lake.location) / "_delta_log", folder / name)
             self._tables[name] = lake, lake.table(A, *every, generation=versions + 1)
 
-    def fresh(self, name: str) -> tuple[Lake, Table]:
+    def fresh(self, name: str) -> tuple[Lake, TableContent]:
         lake, table = self._tables[name]
         log = Path(lake.location) / "_delta_log"
         shutil.rmtree(log, ignore_errors=True)
@@ -44,7 +44,7 @@ class Story:
         self.told.clear()
         return lake, table
 
-    def publish(self, table: Table) -> int:
+    def publish(self, table: TableContent) -> int:
         return self._publisher.publish(table, self.told.append)
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ READABLE: dict[str, tuple[str, Damage]] = {
 }
 
 
-def rows(table: Table) -> Rows:
+def rows(table: TableContent) -> Rows:
     return sorted(({"a": n} for n in range(len(table.fragments))), key=repr)
 
 

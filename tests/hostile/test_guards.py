@@ -212,7 +212,7 @@ def refuse_from_now_on(world: Guarded) -> None:
 
 
 def test_a_stored_dataflow_that_does_not_compile_stops_no_other(world: Guarded) -> None:
-    blueprints.apply(world.ctx, BRANCH, [blueprints.Source("/reader.yaml", READS_BAD, {})])
+    blueprints.apply(world.ctx, BRANCH, [blueprints.SentBlueprint("/reader.yaml", READS_BAD, {})])
     assert set(world.go_on().values()) == {"up_to_date"}
     refuse_from_now_on(world)
     arrives(world, "one", "two")
@@ -231,14 +231,14 @@ def test_others_are_edited_while_one_does_not_compile(world: Guarded) -> None:
     world.go_on()
     refuse_from_now_on(world)
     one = "dataflow: other\ncomponents: {a: {transform: {sql: SELECT * FROM good.x}}}"
-    blueprints.apply(world.ctx, BRANCH, [blueprints.Source("/other.yaml", one, {})])
+    blueprints.apply(world.ctx, BRANCH, [blueprints.SentBlueprint("/other.yaml", one, {})])
     assert world.go_on()["other.a"] == "up_to_date"
     with pytest.raises(InvalidBlueprint):  # which reads what cannot be compiled
-        blueprints.apply(world.ctx, BRANCH, [blueprints.Source("/reader.yaml", READS_BAD, {})])
+        blueprints.apply(world.ctx, BRANCH, [blueprints.SentBlueprint("/reader.yaml", READS_BAD, {})])
     blueprints.delete(world.ctx, BRANCH, "other")
     with world.store.read() as tx:
         repaired = tx.blueprints.revisions(BRANCH)["bad"].text.replace("no-format", "csv")
-    blueprints.apply(world.ctx, BRANCH, [blueprints.Source("/bad.yaml", repaired, {})])
+    blueprints.apply(world.ctx, BRANCH, [blueprints.SentBlueprint("/bad.yaml", repaired, {})])
     assert set(world.go_on().values()) == {"up_to_date"}
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from controlplane.core.errors import LogGone
 from controlplane.core.model.drivers import Driver
-from controlplane.core.model.scaling import Limits, Share
+from controlplane.core.model.scaling import PoolLimits, PoolShare
 from controlplane.core.model.tasks import SIZES, Size
 from controlplane.core.plan import Status
 from controlplane.operations.context import Context
@@ -23,7 +23,7 @@ from controlplane.operations.work import recording
 from controlplane.ports.store import Store, Tx
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 from tests.property.engine import Engine, MemoryLake
 from tests.stores import store_at
 from tests.unit.reconciler.nowhere import Nowhere
@@ -100,7 +100,7 @@ class Children:
     engine: Engine
     name: str = "local"
     outlives: bool = False
-    shares: tuple[Share, ...] = (Share("worker", "standard", SIZES, Limits(1, 1)),)
+    shares: tuple[PoolShare, ...] = (PoolShare("worker", "standard", SIZES, PoolLimits(1, 1)),)
 
     def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
         """They are always there."""
@@ -135,12 +135,12 @@ class Shop:
         for number in range(3):
             (self.folder / "orders" / f"{number}.csv").write_text(f"id,price\n{number},{number * 10}\n")
         text = FLOW.format(folder=self.folder / "orders", sql=SQL)
-        blueprints.apply(Context(self.store), "main", [blueprints.Source("/shop.yaml", text, {})])
+        blueprints.apply(Context(self.store), "main", [blueprints.SentBlueprint("/shop.yaml", text, {})])
 
     def loop(self, store: Store, own: Store) -> Reconciler:
         """`own`: the store of drivers' calls, in the same process."""
         engine = Engine(Context(own, lake=self.lake.uri), self.lake, {SQL: SQL}, lambda _: None)
-        return Reconciler(store, Fleet(Context(store), self.lake, Children(engine)), Nowhere(), Wake())
+        return Reconciler(store, Fleet(Context(store), self.lake, Children(engine)), Nowhere(), WakeCounter())
 
     def life(self, transaction: int, when: str, *, of_drivers: bool) -> bool:
         """Pass after pass, until the process is killed at one of its transactions; False if none came."""

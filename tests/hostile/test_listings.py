@@ -18,13 +18,13 @@ from controlplane.drivers.external import ExternalPool
 from controlplane.lake.objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import controls
-from controlplane.operations.desired.blueprints import Source, apply
+from controlplane.operations.desired.blueprints import SentBlueprint, apply
 from controlplane.operations.inspect import overview
 from controlplane.operations.work import claims, reports
 from controlplane.ports.store import Store
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 from dataplane.contract.claims import CONTRACT, Claim
 from dataplane.contract.kinds import LOOKS, Kind
 from dataplane.contract.results import Measures, TaskResult
@@ -231,7 +231,7 @@ class Place:
     folder: Path
     now: float = 1_000_000.0
     store: Store = field(init=False)
-    wake: Wake = field(default_factory=Wake)
+    wake: WakeCounter = field(default_factory=WakeCounter)
 
     def __post_init__(self) -> None:
         url = f"sqlite:///{self.folder / 'metadata.db'}"
@@ -245,13 +245,13 @@ class Place:
         """Dataflows with so many sources each."""
         apply(self.ctx, "main", [self._flow(*flow) for flow in flows])
 
-    def _flow(self, flow: str, sources: int) -> Source:
+    def _flow(self, flow: str, sources: int) -> SentBlueprint:
         folders = [self.folder / flow / f"s{i}" for i in range(sources)]
         for folder in folders:
             folder.mkdir(parents=True)
             (folder / "a.csv").write_text("1\n")
         reads = "".join(READ.format(name=folder.name, folder=folder) for folder in folders)
-        return Source(f"/{flow}.yaml", FLOW.format(flow=flow, reads=reads), {})
+        return SentBlueprint(f"/{flow}.yaml", FLOW.format(flow=flow, reads=reads), {})
 
     def claim(self) -> Claim | None:
         return claims.claim(self.ctx, "worker", CONTRACT, sorted(LOOKS), lake=self.lake.uri)

@@ -15,7 +15,7 @@ import pytest
 from controlplane.core import wire
 from controlplane.core.errors import HeadgateError
 from controlplane.core.model.drivers import Driver
-from controlplane.core.model.scaling import Share
+from controlplane.core.model.scaling import PoolShare
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Attempt
 from controlplane.lake.objects import LocalObjects
@@ -24,7 +24,7 @@ from controlplane.operations.desired import controls
 from controlplane.operations.work import claims, reports, rescue
 from controlplane.reconciler.fleet import RESCUE_TRIES, Fleet
 from controlplane.reconciler.loop import Reconciler
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 from dataplane.contract.claims import CONTRACT, Claim
 from dataplane.contract.results import MANIFEST, TaskResult, infrastructure_error
 from tests.hostile.garbage import garbage, spoilt
@@ -145,7 +145,7 @@ class Ended:
 
     name = "kubernetes"
     outlives = True
-    shares: tuple[Share, ...] = ()
+    shares: tuple[PoolShare, ...] = ()
     drivers: tuple[Driver, ...] = ()
 
     def poll(self) -> tuple[Driver, ...]:
@@ -248,7 +248,7 @@ def test_an_attempt_that_cannot_be_rescued_is_told_and_given_up(world: Attacked)
 def _loop(world: Any, lake: Any, gone: Driver) -> Reconciler:
     """A loop whose pool tells that one driver is gone."""
     fleet = Fleet(Context(world.store), _as_lake(lake), Ended(drivers=(gone,)))
-    return Reconciler(world.store, fleet, Nowhere(), Wake())
+    return Reconciler(world.store, fleet, Nowhere(), WakeCounter())
 
 
 def _as_lake(lake: Any) -> Any:

@@ -107,7 +107,7 @@ def side(world: BranchWorld, namespace: str, flow: str, branch: str, value: int)
             "shop": HEAD.format(home=world.home) + SHARED.format(factor=factor),
             flow: OWN.replace("HOME", str(world.home)).replace("FLOW", flow),
         }
-        sources = [blueprints.Source(f"/{name}.yaml", text, {}) for name, text in texts.items()]
+        sources = [blueprints.SentBlueprint(f"/{name}.yaml", text, {}) for name, text in texts.items()]
         blueprints.apply(world.ctx, of, sources)
         world.settle() if of == "main" else world.ran()
     driver_id = namespaces.id_in(namespace, f"driver-{value:012x}")
@@ -477,7 +477,7 @@ def followed(who: Side, namespace: str, feed: str) -> str:
     """What a read component of this feed is told, which gets nothing."""
     text = f"dataflow: spy\ncomponents: {{got: {{read: {{connector: feed, feed: {feed}, namespace: {namespace}}}}}}}"
     ctx = replace(who.ctx, store=who.world.raw, namespace=who.namespace)
-    blueprints.apply(ctx, "main", [blueprints.Source("/spy.yaml", text, {})])
+    blueprints.apply(ctx, "main", [blueprints.SentBlueprint("/spy.yaml", text, {})])
     with who.world.raw.read(who.namespace) as tx:
         node = desired(tx, "main", namespace=who.namespace).nodes["spy.got"]
     assert isinstance(node, Source)

@@ -67,7 +67,7 @@ class Place:
 def apply(world: BranchWorld, branch: str, factor: int) -> None:
     texts = {"shop": HEAD.format(home=world.home) + SHOP, "payroll": PAYROLL.replace("HOME", str(world.home))}
     found = [(flow, text.replace("2 * v", f"{factor} * v")) for flow, text in texts.items()]
-    sources = [blueprints.Source(f"/{flow}.yaml", text, {}) for flow, text in found]
+    sources = [blueprints.SentBlueprint(f"/{flow}.yaml", text, {}) for flow, text in found]
     blueprints.apply(world.ctx, branch, sources)
 
 

@@ -273,7 +273,7 @@ def seen_paths() -> list[str]:
 
 def test_words_of_what_is_seen_lose_hidden_names(place: Place) -> None:
     text = HEAD.format(home=place.world.home) + SHOP + TELLING
-    blueprints.apply(place.world.ctx, "main", [blueprints.Source("/shop.yaml", text, {})])
+    blueprints.apply(place.world.ctx, "main", [blueprints.SentBlueprint("/shop.yaml", text, {})])
     place.world.settle()
     with place.http() as http:
         for path in (*seen_paths(), "/datasets?q=see", "/datasets/shop.told", "/flows/shop?on=shop.told"):
@@ -299,14 +299,14 @@ def test_what_is_hidden_changes_nothing_of_what_is_seen_whatever_it_is_called(pl
     with place.http() as http:
         before = look(http)
         sources = [
-            blueprints.Source(f"/{name}.yaml", LIKE_FIELDS.replace("NAME", name), {})
+            blueprints.SentBlueprint(f"/{name}.yaml", LIKE_FIELDS.replace("NAME", name), {})
             for name in ("items", "facets", "decisions", "schema")
         ]
         blueprints.apply(place.world.ctx, "main", sources)
         blueprints.apply(
             place.world.ctx,
             "pr-1",
-            [blueprints.Source("/newsecret.yaml", LIKE_FIELDS.replace("NAME", "newsecret"), {})],
+            [blueprints.SentBlueprint("/newsecret.yaml", LIKE_FIELDS.replace("NAME", "newsecret"), {})],
         )
         place.world.ran()
         after = look(http)
@@ -316,11 +316,11 @@ def test_what_is_hidden_changes_nothing_of_what_is_seen_whatever_it_is_called(pl
         with place.http(TokenScope(datasets=("shop.doubled",))) as part:
             beside = SHOP + "  items: {transform: {sql: 'SELECT k FROM orders'}}\n"
             shop = HEAD.format(home=place.world.home) + beside + beside.replace("items", "rows").split("\n")[-2] + "\n"
-            blueprints.apply(place.world.ctx, "main", [blueprints.Source("/shop.yaml", shop, {})])
+            blueprints.apply(place.world.ctx, "main", [blueprints.SentBlueprint("/shop.yaml", shop, {})])
             for path in ("/", "/flows", "/flows/shop", "/datasets", "/datasets/shop.doubled", "/activity", "/plan"):
                 assert part.get(path).status_code == 200, path
         alone = HEAD.format(home=place.world.home) + SHOP.split("  mixed:")[0]
-        blueprints.apply(place.world.ctx, "main", [blueprints.Source("/shop.yaml", alone, {})])
+        blueprints.apply(place.world.ctx, "main", [blueprints.SentBlueprint("/shop.yaml", alone, {})])
         blueprints.delete(place.world.ctx, "main", "payroll")
         place.world.ran()
         for path in ("/activity", "/", "/flows/shop"):

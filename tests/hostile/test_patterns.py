@@ -79,7 +79,7 @@ def nested(tmp_path: Path) -> Path:
 
 def walked(pattern: str, folder: Path) -> tuple[list[str], int]:
     """What is found, and how many folders were read for it."""
-    walk = glob._Walk(str(folder))
+    walk = glob._FolderWalk(str(folder))
     return list(walk.files(glob._steps(pattern))), walk.visited
 
 
@@ -110,7 +110,7 @@ def test_folders_may_lie_deeper_than_python_can_call(tmp_path: Path) -> None:
             os.chdir("d")
     finally:
         os.chdir(here)
-    shallow = glob._Walk(str(tmp_path))
+    shallow = glob._FolderWalk(str(tmp_path))
     found = 0
     for _ in shallow.files(glob._steps("**/*.csv")):
         found += 1

@@ -100,7 +100,7 @@ def test_a_stream_after_an_id_that_is_to_come_goes_on_from_now(tmp_path: Path) -
 
 
 def test_one_token_cannot_take_all_places(tmp_path: Path) -> None:
-    async def places(of: feed.Feed) -> None:
+    async def places(of: feed.EventFeed) -> None:
         with ExitStack() as stack:
             for _ in range(feed.OF_ONE_TOKEN):
                 stack.enter_context(of.place("one"))
@@ -114,7 +114,7 @@ def test_one_token_cannot_take_all_places(tmp_path: Path) -> None:
             pass  # those that ended left room
 
     with attacked(tmp_path) as world:
-        asyncio.run(places(feed.Feed(world.services)))
+        asyncio.run(places(feed.EventFeed(world.services)))
 
 
 def test_slow_routes_of_users_hold_up_neither_drivers_nor_probes(tmp_path: Path) -> None:

@@ -62,9 +62,9 @@ def test_the_same_graph_gives_the_same_picture(graph: tuple[list[str], list[Edge
 @given(graphs())
 def test_boxes_come_in_reading_order_and_each_link_once(graph: tuple[list[str], list[Edge]]) -> None:
     names, edges = graph
-    links = [draw.Link(a, b, "all") for a, b in set(edges)]
+    links = [draw.GraphLink(a, b, "all") for a, b in set(edges)]
     boxes = [draw.Box(name, "sql", "up_to_date", "") for name in names]
-    drawn = draw.graph(boxes, [*links, draw.Link("elsewhere", "n00", "each")], "n00")
+    drawn = draw.graph(boxes, [*links, draw.GraphLink("elsewhere", "n00", "each")], "n00")
     assert sorted((one.link.source, one.link.target) for one in drawn.links) == sorted(set(edges))
     places = [(box.x, box.y) for box in drawn.boxes]
     assert places == sorted(places)
@@ -83,7 +83,7 @@ def test_heights_keep_the_order_and_the_centre_of_gravity(wished: list[tuple[int
 @given(graphs(), st.integers(0, 3), st.integers(0, 3))
 def test_a_neighbourhood_is_what_so_many_steps_reach(graph: tuple[list[str], list[Edge]], up: int, down: int) -> None:
     _, edges = graph
-    links = [draw.Link(a, b, "all") for a, b in edges]
+    links = [draw.GraphLink(a, b, "all") for a, b in edges]
     found = draw.neighbourhood("n00", links, up=up, down=down)
     before, after = {"n00"}, {"n00"}
     for _ in range(up):

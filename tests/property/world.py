@@ -172,7 +172,7 @@ class World:
             blueprints.delete(self.ctx, BRANCH, gone)
             self.paused = {d for d in self.paused if not d.startswith(f"{gone}.")}
         texts = {flow: self._text(flow, parts, styles) for flow, parts in flows.items()}
-        changed = [blueprints.Source(f"/{f}.yaml", t, {}) for f, t in texts.items() if self._texts.get(f) != t]
+        changed = [blueprints.SentBlueprint(f"/{f}.yaml", t, {}) for f, t in texts.items() if self._texts.get(f) != t]
         blueprints.apply(self.ctx, BRANCH, changed)
         self.flows, self._texts = {flow: dict(parts) for flow, parts in flows.items()}, texts
 

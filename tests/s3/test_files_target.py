@@ -23,7 +23,7 @@ from dataplane.contract.schemas import Json, field_of, struct_of
 from dataplane.errors import TaskFailure
 from dataplane.listing.files import check_folder
 from dataplane.storage.lake import LocalLake
-from dataplane.storage.source_stores import Access, open_root
+from dataplane.storage.source_stores import StoreAccess, open_root
 from tests.servers.faulty import Faulty
 
 SCHEMA = struct_of([field_of("n", "long")])
@@ -77,7 +77,7 @@ class World:
         return task
 
     def objects(self) -> dict[str, bytes]:
-        store = open_root("s3://lake", Access())
+        store = open_root("s3://lake", StoreAccess())
         names = [o["path"] for page in obstore.list(store, prefix=self.prefix) for o in page]
         return {n.removeprefix(f"{self.prefix}/"): bytes(obstore.get(store, n).bytes()) for n in names}
 
@@ -88,7 +88,7 @@ class World:
         return int(found[f"{partition}/{names[0]}"].split()[1]) if names else None
 
     def put(self, name: str, body: bytes = b"x") -> None:
-        obstore.put(open_root("s3://lake", Access()), f"{self.prefix}/{name}", body)
+        obstore.put(open_root("s3://lake", StoreAccess()), f"{self.prefix}/{name}", body)
 
     def rows(self) -> dict[str, str]:
         """What counts, by the markers, by partition; nothing else is there."""
@@ -126,7 +126,7 @@ def test_a_target_whose_marker_was_removed_moves_to_the_folders_of_hive(world: W
     for key in (north, gone):
         world.write(key, 1, generation=1, by_columns=True)
     assert "place%3DNorth%2520America%2Fyear%3D2013" in world.rows()
-    obstore.delete(open_root("s3://lake", Access()), f"{world.prefix}/_headgate.json")
+    obstore.delete(open_root("s3://lake", StoreAccess()), f"{world.prefix}/_headgate.json")
     world.write(north, 2, generation=2, by_columns=True)
     world.write(gone, remove=True, generation=2, by_columns=True)
     assert world.rows() == {north: "n\n2\n"}
@@ -205,7 +205,7 @@ def test_killed_in_the_middle(world: World, failpoint: str, removes: bool, count
     world.dies(failpoint, task)
     assert world.counted("a") == counts
     write_tasks(world.job(), world.lake, task)
-    obstore.delete(open_root("s3://lake", Access()), f"{world.prefix}/theirs.txt")
+    obstore.delete(open_root("s3://lake", StoreAccess()), f"{world.prefix}/theirs.txt")
     assert world.rows() == ({} if removes else {"a": "n\n2\n"})
 
 

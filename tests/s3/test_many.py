@@ -21,7 +21,7 @@ from controlplane.operations.inspect import overview
 from controlplane.operations.work import claims, reports
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import WINDOW, Reconciler
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 from controlplane.store import open_store, upgrade
 from dataplane.contract.claims import CONTRACT
 from dataplane.contract.jobs import ListJob
@@ -30,7 +30,7 @@ from dataplane.contract.results import TaskResult
 from dataplane.contract.schemas import Json
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
-from dataplane.storage.source_stores import Access, open_root
+from dataplane.storage.source_stores import StoreAccess, open_root
 from tests.s3.conftest import point
 from tests.servers.s3 import S3
 from tests.unit.reconciler.nowhere import Nowhere
@@ -63,7 +63,9 @@ def test_a_hundred_thousand_objects(many: str, s3: S3, tmp_path: Path, monkeypat
     first, first_s = listed(many, cache, tmp_path / "first")
     again, again_s = listed(many, cache, tmp_path / "again")
     began = time.perf_counter()
-    bare = sum(len(page) for page in obstore.list(open_root("s3://lake", Access()), prefix="many", chunk_size=1000))
+    bare = sum(
+        len(page) for page in obstore.list(open_root("s3://lake", StoreAccess()), prefix="many", chunk_size=1000)
+    )
     bare_s = time.perf_counter() - began
     assert first["objects"] == again["objects"] == bare == FOLDERS * EACH
     assert first["digest"] == again["digest"]
@@ -136,10 +138,10 @@ def test_each_is_a_partition_to_plan(many: str, s3: S3, tmp_path: Path, monkeypa
     url = f"sqlite:///{tmp_path / 'metadata.db'}"
     upgrade(url)
     store, lake = open_store(url), LocalObjects(tmp_path)
-    loop = Reconciler(store, Fleet(Context(store), lake, ExternalPool()), Nowhere(), Wake())
+    loop = Reconciler(store, Fleet(Context(store), lake, ExternalPool()), Nowhere(), WakeCounter())
     shop = Shop(Context(store), loop, lake, Versions(tmp_path / "versions.db"))
     text = SHOP.format(uri=many, endpoint=s3.url)
-    blueprints.apply(shop.ctx, "main", [blueprints.Source("/shop.yaml", text, {})])
+    blueprints.apply(shop.ctx, "main", [blueprints.SentBlueprint("/shop.yaml", text, {})])
     shop.look()
     first = shop.planned()
     shop.look()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
-from controlplane.core.model.projections import Table
+from controlplane.core.model.projections import TableContent
 from controlplane.core.model.table_paths import table_path
 from controlplane.lake.publisher import DeltaPublisher
 from tests.servers.faulty import Faulty, Kind
@@ -66,7 +66,7 @@ def test_a_table_of_a_branch_names_objects_where_they_are(lake: Lake, publisher:
     folder = table_path("default", "dev", "flow.daily")
     one, two = lake.fragment(A, rows(1)), lake.fragment(A, rows(2))
     for generation, some in enumerate([(one, two), (two, two)]):
-        publisher.publish(Table(folder, A, some, generation, "flow.daily", borrows=True))
+        publisher.publish(TableContent(folder, A, some, generation, "flow.daily", borrows=True))
     table = DeltaTable(f"{uri}/{folder}", storage_options=HTTP)
     found = QueryBuilder().register("t", table).execute("SELECT a FROM t")
     assert pa.table(found).to_pylist() == rows(2, 2)

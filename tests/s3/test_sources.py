@@ -16,7 +16,7 @@ from dataplane.errors import TaskFailure
 from dataplane.listing.files import check_folder, list_files
 from dataplane.listing.page_buffer import Pages, stored_objects
 from dataplane.listing.version_cache import Versions
-from dataplane.storage.source_stores import Access, is_as_listed, modified_ms, open_root, version_by, version_of
+from dataplane.storage.source_stores import StoreAccess, is_as_listed, modified_ms, open_root, version_by, version_of
 from tests.s3.conftest import point
 from tests.servers.faulty import Faulty, Kind
 from tests.servers.s3 import S3
@@ -30,7 +30,7 @@ TOLD = pa.schema(
 
 def put(uri: str, name: str, body: bytes = b"k,v\n1,2\n") -> None:
     root, _, folder = uri.removeprefix("s3://").partition("/")
-    obstore.put(open_root(f"s3://{root}", Access()), f"{folder}/{name}", body, use_multipart=False)
+    obstore.put(open_root(f"s3://{root}", StoreAccess()), f"{folder}/{name}", body, use_multipart=False)
 
 
 def job(location: str, **more: Any) -> ListJob:
@@ -122,7 +122,7 @@ def test_a_bucket_that_did_not_change_is_told_by_a_digest(data: str, line: Fault
 
 def test_pages_give_what_objects_are_one_by_one(data: str) -> None:
     """Times above all, which are numbers in a page."""
-    root, access = open_root("s3://lake", Access()), Access()
+    root, access = open_root("s3://lake", StoreAccess()), StoreAccess()
     folder = data.removeprefix("s3://lake/")
     metas = {o["path"]: o for page in obstore.list(root, prefix=folder) for o in page}
     pages = [pa.record_batch(page) for page in obstore.list(root, prefix=folder, chunk_size=3, return_arrow=True)]
@@ -158,11 +158,11 @@ def test_quotation_marks_are_no_part_of_an_etag(listed: str, asked: str) -> None
     """Stores differ in where they put them."""
     there = {"size": 3, "e_tag": asked, "last_modified": datetime.fromtimestamp(0, UTC)}
     for etag, is_same in ((listed, True), (f"{listed}2", False)):
-        version = version_by(etag, 3, 0, Access())
+        version = version_by(etag, 3, 0, StoreAccess())
         found: SourceObject = {
             "name": "a", "uri": "s3://lake/a", "size": 3, "modified_ms": 0, "version": version, "columns": None,
         }  # fmt: skip
-        assert is_as_listed(there, found, Access()) == is_same
+        assert is_as_listed(there, found, StoreAccess()) == is_same
 
 
 def failure(location: str, **more: Any) -> TaskFailure:

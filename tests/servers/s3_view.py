@@ -28,7 +28,7 @@ from controlplane.core.model.tasks import Fragment
 from controlplane.lake.objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import s3_keys
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 from controlplane.store import open_store, upgrade
 from dataplane.contract.identity import Content
 from dataplane.contract.results import FileEntry
@@ -97,7 +97,7 @@ def main(folder: Path, keys: int, megabytes: int) -> None:
     logs.configure()  # a line for each answer, as in a service
     url = f"sqlite:///{folder}/metadata.db"
     upgrade(url)
-    services = Services(open_store(url), open_lake(str(folder)), Wake(), render, lambda *_: "")
+    services = Services(open_store(url), open_lake(str(folder)), WakeCounter(), render, lambda *_: "")
     fill(services, keys)
     file = _lay(services, folder, megabytes)
     made = [s3_keys.create(Context(services.store), f"key {number}", ["*"]).id for number in range(SECRETS)]

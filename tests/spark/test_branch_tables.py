@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from controlplane.core.model.projections import Table
+from controlplane.core.model.projections import TableContent
 from controlplane.core.model.table_paths import table_path
 from controlplane.core.s3.live_log import STEPS
 from controlplane.lake.publisher import DeltaPublisher
@@ -38,7 +38,7 @@ def test_a_published_table_of_a_branch(session: SparkSession, tmp_path: Path) ->
     one, two = lake.fragment(A, [{"a": 1}]), lake.fragment(A, [{"a": 2}])
     publisher = DeltaPublisher(root.as_uri())
     for generation, some in enumerate([(one, two), (two, two)], 1):
-        publisher.publish(Table(devs, A, some, generation, "flow.daily", borrows=True))
+        publisher.publish(TableContent(devs, A, some, generation, "flow.daily", borrows=True))
     publisher.close()
     assert read(session, root / devs, "a") == [2, 2]
     assert read(session, root / devs, "a", versionAsOf="0") == [1, 2]

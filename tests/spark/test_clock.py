@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from controlplane.core.sql import Query, analyse, apply_edits
+from controlplane.core.sql import AnalysedQuery, analyse, apply_edits
 from dataplane.contract.schemas import Json
 from tests.spark.conftest import Lake, done, failed, query, schema_of, told_schema
 
@@ -14,7 +14,7 @@ CALLS = ["now()", "current_timestamp()", "current_date()", "curdate() AS c", "lo
 NUMBERS = pa.schema([("n", pa.int64())])
 
 
-def stopped(found: Query, zone: str = "Europe/Berlin") -> dict[str, Json]:
+def stopped(found: AnalysedQuery, zone: str = "Europe/Berlin") -> dict[str, Json]:
     edits = found.clock_edits(AS_OF, zone)
     settings = {"ansi": True, "case_sensitive": False, "timezone": zone}
     told = {"edits": [[e.start, e.end, e.text] for e in edits], "spark": settings}

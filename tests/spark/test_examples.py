@@ -12,11 +12,11 @@ from controlplane.cli.example_yaml import block
 from controlplane.core.blueprint.example_model import ExpectedRows
 from controlplane.core.model.answers.examples import ExampleEntry
 from controlplane.operations.desired.compile_edit import compile_texts
-from controlplane.operations.desired.drafts import Source
+from controlplane.operations.desired.drafts import SentBlueprint
 from controlplane.services.examples.making import Rows, made, task_like
 from controlplane.services.examples.running import named_tests, run
 from dataplane.contract.examples import Answer, Question
-from dataplane.runtime.examples import Examples
+from dataplane.runtime.examples import ExampleAnswers
 from tests.unit.examples.committed import InMemory
 
 pytestmark = pytest.mark.spark
@@ -73,14 +73,14 @@ components:
 
 class Runner:
     def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self._examples = Examples(spark, folder)
+        self._examples = ExampleAnswers(spark, folder)
 
     def ask(self, question: Question) -> Answer:
         return self._examples.answer(question)
 
 
 def results(spark: SparkSession, folder: Path, text: str) -> dict[str, ExampleEntry]:
-    desired = compile_texts([Source(str(folder / "shop.yaml"), text, {})]).require()
+    desired = compile_texts([SentBlueprint(str(folder / "shop.yaml"), text, {})]).require()
     return {entry["name"]: entry for entry in run(desired, named_tests(desired), Runner(spark, folder), 0.0)}
 
 
@@ -142,7 +142,7 @@ COMMITTED = InMemory(
 
 
 def test_one_that_is_made_from_real_rows_passes(spark: SparkSession, tmp_path: Path) -> None:
-    desired = compile_texts([Source("/shop.yaml", LIKE, {})]).require()
+    desired = compile_texts([SentBlueprint("/shop.yaml", LIKE, {})]).require()
     task = task_like(desired, "shop.sold", "a.json", COMMITTED)
     test = made(desired, task, Runner(spark, tmp_path), most=40, now=1_372_975_200.5)
     (tmp_path / "again").mkdir()

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from dataplane.contract.claims import Claim
 from dataplane.contract.kinds import Kind
-from dataplane.storage.source_stores import Access, open_root, uri_of, version_of
+from dataplane.storage.source_stores import StoreAccess, open_root, uri_of, version_of
 from tests.servers.s3 import CREDENTIALS, S3
 from tests.slices import in_turn
 from tests.spark import test_file_types, test_folder_columns, test_infer, test_parse
@@ -32,7 +32,7 @@ SECRETS = {
 class Name:
     """The name of an object, or of what stands for a folder, used as a path is."""
 
-    access: Access
+    access: StoreAccess
     path: str
 
     def __truediv__(self, name: str) -> Name:
@@ -57,7 +57,7 @@ class Remote(Lake):
     def __init__(self, spark: SparkSession, folder: Path, server: S3) -> None:
         super().__init__(spark, folder)
         keys = (CREDENTIALS["AWS_ACCESS_KEY_ID"], CREDENTIALS["AWS_SECRET_ACCESS_KEY"])
-        self.access = Access(server.url, "us-east-1", *keys)
+        self.access = StoreAccess(server.url, "us-east-1", *keys)
         self.sources = Name(self.access, uuid4().hex)  # type: ignore[assignment]  # it is used as one
         self.settings = {
             "storage.endpoint": server.url,

@@ -18,9 +18,9 @@ from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.links import Link
 from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.model.projections import Publication, Target
-from controlplane.core.model.reads import Read
-from controlplane.core.model.revisions import Change, Revision
-from controlplane.core.model.shares import Share, SharedTable
+from controlplane.core.model.reads import RecordedRead
+from controlplane.core.model.revisions import AuditedChange, Revision
+from controlplane.core.model.shares import SharedTable, ShareRow
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Task, Trace
@@ -77,8 +77,8 @@ def revision(number: int = 1, dataflow: str = "flights", **other: Any) -> Revisi
     return replace(made, **other)
 
 
-def change(action: str, branch: str = "main") -> Change:
-    return Change("ann", "r-1", action, "flights", None, {"revision": 1}, 5.5, branch=branch)
+def change(action: str, branch: str = "main") -> AuditedChange:
+    return AuditedChange("ann", "r-1", action, "flights", None, {"revision": 1}, 5.5, branch=branch)
 
 
 def state(seq: int, dataset: str = "flights.daily", **other: Any) -> State:
@@ -229,8 +229,8 @@ def link(id: str, **other: Any) -> Link:
     return replace(made, **other)
 
 
-def share(name: str, **other: Any) -> Share:
-    return replace(Share(name, f"id of {name}", "ann", 3.5), **other)
+def share(name: str, **other: Any) -> ShareRow:
+    return replace(ShareRow(name, f"id of {name}", "ann", 3.5), **other)
 
 
 def shared_table(name: str, share: str = "a", **other: Any) -> SharedTable:
@@ -268,8 +268,10 @@ def trust_rule(name: str, **other: Any) -> TrustRule:
     return replace(made, **other)
 
 
-def read(dataset: str = "flights.a", branch: str = "main", **fields: Any) -> Read:
-    made = Read("ann ü", "r1", "records", branch, dataset, 3.5, what={"generation": 3, "partition": None, "é": ["ü"]})
+def read(dataset: str = "flights.a", branch: str = "main", **fields: Any) -> RecordedRead:
+    made = RecordedRead(
+        "ann ü", "r1", "records", branch, dataset, 3.5, what={"generation": 3, "partition": None, "é": ["ü"]}
+    )
     return replace(made, **fields)
 
 

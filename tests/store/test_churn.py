@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.model.access import Answer
+from controlplane.core.model.access import StoredAnswer
 from controlplane.operations.upkeep.collect import collect
 from controlplane.ports.store import Store
 from controlplane.store import open_store, upgrade
@@ -68,7 +68,7 @@ class Churn:
             tx.queue.end_attempt(f"attempt-{number}")
             tx.queue.drop_demands("main", DATASET)
             tx.events.put([event("dataset.committed")])
-            tx.audit.put_answer(Answer(str(number), d(number), 200, "{}"))
+            tx.audit.put_answer(StoredAnswer(str(number), d(number), 200, "{}"))
             tx.drivers.put(driver(f"driver-{number}", ended=True, seen=self._clock))
             tx.access.put_token(token(f"{number}", scopes=("driver",), expires=None, subject=f"driver-{number}"))
 

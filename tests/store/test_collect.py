@@ -24,7 +24,7 @@ from controlplane.operations.upkeep.collect import CHANGES, EVERY_S, Collected, 
 from controlplane.ports.store import Store, Tx
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 from controlplane.store import open_store, upgrade
 from controlplane.store.sql.dialects import Postgres as PostgresDialect
 from controlplane.store.sql.dialects import postgres_engines
@@ -396,7 +396,7 @@ def test_it_is_done_now_and_then(tmp_path: Path) -> None:
 def test_a_run_collects_at_its_end() -> None:
     store, lake = new_store(Ticking()), MemoryLake()
     pool = Pool(Engine(Context(store, lake=lake.uri), lake, {}, lambda _: None))
-    loop = Reconciler(store, Fleet(Context(store), lake, pool), Following(), Wake(), flows=frozenset())
+    loop = Reconciler(store, Fleet(Context(store), lake, pool), Following(), WakeCounter(), flows=frozenset())
     world = World(store, "default")
     remember_changes(world, CHANGES)
     assert loop.settle(threading.Event()) == "up_to_date"

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import create_engine, update
 
-from controlplane.core.model.access import Answer
+from controlplane.core.model.access import StoredAnswer
 from controlplane.core.model.retention import Expired, Files, Pointer, Span, Stored
 from controlplane.core.model.states import Consumed, PartialState
 from controlplane.core.tree import EMPTY_ROOT
@@ -195,8 +195,8 @@ def test_the_oldest_events_go(world: World) -> None:
 
 def test_old_answers_go(world: World) -> None:
     with world.begin() as tx:
-        tx.audit.put_answer(Answer("k", d(1), 200, ""))
-        tx.audit.put_answer(Answer("l", d(1), 200, ""))
+        tx.audit.put_answer(StoredAnswer("k", d(1), 200, ""))
+        tx.audit.put_answer(StoredAnswer("l", d(1), 200, ""))
         assert tx.audit.drop_answers(tx.now(), MANY) == 0
         assert [tx.audit.drop_answers(LATER, 1), tx.audit.drop_answers(LATER, 1), tx.audit.drop_answers(LATER, 1)] == [
             1,

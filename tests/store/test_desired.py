@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.core.errors import IdempotencyConflict, NotFound, StaleRevision
 from controlplane.core.model import change_marks
-from controlplane.core.model.access import Answer
+from controlplane.core.model.access import StoredAnswer
 from controlplane.core.model.events import NO_BRANCH
 from tests.store.conftest import World
 from tests.store.examples import change, d, error, revision, state, task, unfinished
@@ -163,12 +163,12 @@ def test_a_branch_reads_its_own_changes_and_those_of_no_branch(world: World) -> 
 
 
 def test_an_answer_is_given_once(world: World) -> None:
-    answer = Answer("key é", d(1), 201, '{"a": "é"}')
+    answer = StoredAnswer("key é", d(1), 201, '{"a": "é"}')
     with world.begin() as tx:
         assert tx.audit.answer("key é") is None
         tx.audit.put_answer(answer)
     with pytest.raises(IdempotencyConflict), world.begin() as tx:
-        tx.audit.put_answer(Answer("key é", d(2), 200, ""))
+        tx.audit.put_answer(StoredAnswer("key é", d(2), 200, ""))
     with world.read() as tx:
         assert tx.audit.answer("key é") == answer
 

@@ -13,8 +13,8 @@ import pytest
 
 from controlplane.core.errors import LogGone
 from controlplane.core.model.drivers import Driver
-from controlplane.core.model.projections import Table
-from controlplane.core.model.scaling import Limits, Share
+from controlplane.core.model.projections import TableContent
+from controlplane.core.model.scaling import PoolLimits, PoolShare
 from controlplane.core.model.tasks import SIZES, Size
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
@@ -22,7 +22,7 @@ from controlplane.operations.upkeep.fsck import fsck
 from controlplane.ports.store import Store, Tx
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Progress, Reconciler
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 from controlplane.store import open_store, upgrade
 from tests.property.engine import Engine, MemoryLake
 from tests.servers.postgres import Postgres, running
@@ -52,9 +52,9 @@ class Following:
     """Tables that follow at once."""
 
     def __init__(self) -> None:
-        self.tables: dict[str, Table] = {}
+        self.tables: dict[str, TableContent] = {}
 
-    def publish(self, table: Table, told: object = None) -> int:
+    def publish(self, table: TableContent, told: object = None) -> int:
         self.tables[table.dataset] = table
         return table.generation
 
@@ -71,7 +71,7 @@ class Pool:
     name: str = "local"
 
     outlives: bool = False
-    shares: tuple[Share, ...] = (Share("worker", "standard", SIZES, Limits(1, 1)),)
+    shares: tuple[PoolShare, ...] = (PoolShare("worker", "standard", SIZES, PoolLimits(1, 1)),)
 
     def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
         """They are always there."""
@@ -144,7 +144,7 @@ class Shop:
         self.store, self.folder, self.lake = Failing(store), folder, MemoryLake()
         self.ctx = Context(self.store, lake=self.lake.uri)
         self.pool = Pool(Engine(self.ctx, self.lake, {SQL: SQL, TOTAL: TOTAL}, lambda _: None))
-        self.following, self.wake, self._stop = Following(), Wake(), threading.Event()
+        self.following, self.wake, self._stop = Following(), WakeCounter(), threading.Event()
         self._at_rest = threading.Event()
         fleet = Fleet(Context(self.store), self.lake, self.pool)
         self.loop = Reconciler(self.store, fleet, self.following, self.wake, on_progress=self._on_progress)
@@ -153,7 +153,7 @@ class Shop:
 
     def __enter__(self) -> Shop:
         text = FLOW.format(folder=self.folder, sql=SQL, total=TOTAL)
-        blueprints.apply(self.ctx, "main", [blueprints.Source("/shop.yaml", text, {})])
+        blueprints.apply(self.ctx, "main", [blueprints.SentBlueprint("/shop.yaml", text, {})])
         self._thread.start()
         return self
 

@@ -22,7 +22,7 @@ from controlplane.core import tree
 from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Node
 from controlplane.core.model import packs
-from controlplane.core.model.projections import Table
+from controlplane.core.model.projections import TableContent
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Fragment, Task
 from controlplane.lake.objects import LocalObjects
@@ -231,7 +231,7 @@ def test_packs_that_are_given_up_while_a_table_is_published_do_not_stay_in_it(pl
     place.pack()
 
     class Overtaken(DeltaPublisher):
-        def publish(self, table: Table, told: Callable[[str], None] = print) -> int:
+        def publish(self, table: TableContent, told: Callable[[str], None] = print) -> int:
             version = super().publish(table, told)
             compaction.give_up(place.store, place.namespace)
             return version
@@ -349,7 +349,7 @@ class Cut:
     inner: DeltaPublisher
     left: int
 
-    def publish(self, table: Table, told: Callable[[str], None] = print) -> int:
+    def publish(self, table: TableContent, told: Callable[[str], None] = print) -> int:
         version = self.inner.publish(table, told)
         self.left -= 1
         if not self.left:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from controlplane.core.errors import StaleState
-from controlplane.core.model.pins import ColumnHistory, Pin, Widening
+from controlplane.core.model.pins import FileColumns, Pin, Widening
 from tests.store.conftest import World
 from tests.store.examples import (
     ODD_KEYS,
@@ -81,7 +81,7 @@ def test_pinned_schemas(world: World) -> None:
         widened = Widening("n", "INT", "DOUBLE", (("3.csv", d(3)), ("", d(4))))
         tx.states.pin_schema("main", "flights.raw", Pin(d(1), SCHEMA, (widened,)))
         assert tx.states.pinned_schemas("main", ["flights.raw"]) == {"flights.raw": Pin(d(1), SCHEMA, (widened,))}
-        seen = Pin(d(1), SCHEMA, (widened,), ColumnHistory({"n": ("1.csv", 0), "s\x1fx": ("2.csv", 3)}, frozenset("n")))
+        seen = Pin(d(1), SCHEMA, (widened,), FileColumns({"n": ("1.csv", 0), "s\x1fx": ("2.csv", 3)}, frozenset("n")))
         tx.states.pin_schema("main", "flights.raw", seen)
         assert tx.states.pinned_schemas("main", ["flights.raw"]) == {"flights.raw": seen}
         tx.states.pin_schema("main", "flights.raw", Pin(d(2), SCHEMA))

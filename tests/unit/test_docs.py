@@ -77,7 +77,7 @@ def test_the_blueprint_of_the_tutorial_has_no_problems() -> None:
     page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
     first, *more = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     text = first + "".join(more)
-    assert blueprints.validate([blueprints.Source("/data/shop.yaml", text, {})]).problems == ()
+    assert blueprints.validate([blueprints.SentBlueprint("/data/shop.yaml", text, {})]).problems == ()
 
 
 def test_the_architecture_names_what_is_there() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from anyio import to_thread
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Call, Called, answer, target_of
+from controlplane.api.calls import Branch, Call, Called, JsonAnswer, answer, target_of
 from controlplane.api.routes.operate import Wish
 from controlplane.core import rest
 from controlplane.core.model.answers import ConnectionFault, NotifyAnswer, NotifyEntry
@@ -27,14 +27,14 @@ UNANSWERED: ConnectionFault = {
 
 
 @router.answers(rest.NOTIFY)
-async def notify(call: Called, branch: Branch, options: Wish | None = None) -> Answer[NotifyAnswer]:
+async def notify(call: Called, branch: Branch, options: Wish | None = None) -> JsonAnswer[NotifyAnswer]:
     """Send a test message to each channel of a dataflow and of the installation; without a target, of all dataflows.
     What no worker has answered in time has an error `no-worker`."""
     target = target_of(options.target if options else None)
     return await to_thread.run_sync(_notify, call, branch, target, limiter=call.services.threads.connections)
 
 
-def _notify(call: Call, branch: str, target: str | None) -> Answer[NotifyAnswer]:
+def _notify(call: Call, branch: str, target: str | None) -> JsonAnswer[NotifyAnswer]:
     trials = trial.ask(call.context, branch, target)
     errors = _answers(call, trials)
     trial.forget(call.context, branch, trials)

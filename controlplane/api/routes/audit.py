@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Query
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Called, answer, branch_of
+from controlplane.api.calls import Called, JsonAnswer, answer, branch_of
 from controlplane.core import rest
 from controlplane.core.model import addresses
 from controlplane.core.model.answers import AuditAnswer, ReadsAnswer
@@ -29,7 +29,7 @@ def changes(
     since: Since = None,
     until: Until = None,
     all_branches: bool = False,
-) -> Answer[AuditAnswer]:
+) -> JsonAnswer[AuditAnswer]:
     """Who changed what is wanted in a branch, in `all_branches`, or installation-wide; the last changes first."""
     of = None if all_branches else branch_of(call, branch)
     entries = audit.changes(call.context, of, limit, since=_time(since) or 0.0, until=_time(until))
@@ -43,7 +43,7 @@ def reads(
     branch: Annotated[str | None, Query()] = None,
     since: Since = None,
     until: Until = None,
-) -> Answer[ReadsAnswer]:
+) -> JsonAnswer[ReadsAnswer]:
     """Who read rows of which dataset, in a branch or in all; the last reads first. Reads through the S3 view are
     counted by key, dataset and minute."""
     of = None if branch is None else branch_of(call, branch)

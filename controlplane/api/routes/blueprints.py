@@ -14,19 +14,19 @@ from pydantic import Field, ValidationError
 
 from controlplane.api import auth
 from controlplane.api.calls import (
-    Answer,
     Branch,
     Call,
     Called,
     ClosedBody,
     Dataflow,
     Expected,
+    JsonAnswer,
     Overriding,
     answer,
     branch_of,
     etag,
 )
-from controlplane.api.looks import LISTED_S, Look, Timeout, analysed, look_for_plan, wait_until, waiting
+from controlplane.api.looks import LISTED_S, ListedSources, Timeout, analysed, look_for_plan, wait_until, waiting
 from controlplane.api.problems import JSON_TYPE, RequestRefused, wrong_type
 from controlplane.core import rest
 from controlplane.core.blueprint import parse
@@ -92,13 +92,13 @@ BODY = {
 }
 
 
-async def _sources(request: Request) -> tuple[blueprints.Source, ...]:
+async def _sources(request: Request) -> tuple[blueprints.SentBlueprint, ...]:
     """Blueprints out of a JSON set or of one bare YAML document. A coroutine, because it reads the body itself."""
     raw = await request.body()
     content_type = request.headers.get("content-type", "")
     kind = content_type.partition(";")[0].strip().lower()
     if kind in YAML_TYPES:
-        return (blueprints.Source("blueprint.yaml", _text(raw), {}),)
+        return (blueprints.SentBlueprint("blueprint.yaml", _text(raw), {}),)
     if kind not in ("", JSON_TYPE):
         raise RequestRefused("invalid-request", wrong_type(content_type, TYPES))
     try:
@@ -110,8 +110,8 @@ async def _sources(request: Request) -> tuple[blueprints.Source, ...]:
     return _as_sources(documents)
 
 
-def _as_sources(documents: Iterable[Document]) -> tuple[blueprints.Source, ...]:
-    return tuple(blueprints.Source(d.name, d.text, d.files) for d in documents)
+def _as_sources(documents: Iterable[Document]) -> tuple[blueprints.SentBlueprint, ...]:
+    return tuple(blueprints.SentBlueprint(d.name, d.text, d.files) for d in documents)
 
 
 def _text(raw: bytes) -> str:
@@ -122,7 +122,7 @@ def _text(raw: bytes) -> str:
         raise
 
 
-Sources = Annotated[tuple[blueprints.Source, ...], Depends(_sources)]
+Sources = Annotated[tuple[blueprints.SentBlueprint, ...], Depends(_sources)]
 
 
 @router.answers(rest.APPLY, openapi_extra=BODY)
@@ -135,7 +135,7 @@ async def apply(
     refresh: bool = False,
     analyse: bool = False,
     timeout_s: Timeout = LISTED_S,
-) -> Answer[ApplyAnswer]:
+) -> JsonAnswer[ApplyAnswer]:
     """Store a set of blueprints, all or none; answers the new revisions and the plan. `dry_run` stores no dataflow.
     With `refresh`, which goes with `dry_run`, workers list the sources first, as for `GET .../plan`. With `analyse`,
     which does as well, Spark tells the columns of edited transforms; what it has not told after `timeout_s` says so in
@@ -147,10 +147,10 @@ async def apply(
     if analyse and not dry_run:
         raise RequestRefused("invalid-request", "analyse goes with dry_run=true: what is stored is analysed anyway")
 
-    def work() -> Answer[ApplyAnswer]:
+    def work() -> JsonAnswer[ApplyAnswer]:
         branch_of(call, branch)
         deadline = time.monotonic() + timeout_s
-        listings_seen = Look()
+        listings_seen = ListedSources()
         if refresh:
             listings_seen = look_for_plan(
                 call, branch, blueprints.preview(call.context, branch, sources).own_sources, timeout_s
@@ -179,7 +179,7 @@ def _tag(revisions: Mapping[str, int]) -> Mapping[str, str]:
 
 
 @router.answers(rest.VALIDATE, openapi_extra=BODY)
-def validate(sources: Sources) -> Answer[ValidateAnswer]:
+def validate(sources: Sources) -> JsonAnswer[ValidateAnswer]:
     """All problems of a set of blueprints, without storing anything and without looking at what is stored."""
     validated = blueprints.validate(sources)
     errors, notices = [views.problem(p) for p in validated.problems], [views.problem(n) for n in validated.notices]
@@ -187,13 +187,13 @@ def validate(sources: Sources) -> Answer[ValidateAnswer]:
 
 
 @router.answers(rest.CONNECTIONS, openapi_extra=BODY, dependencies=auth.needs("admin"))
-async def connections(call: Called, sources: Sources) -> Answer[ConnectionsAnswer]:
+async def connections(call: Called, sources: Sources) -> JsonAnswer[ConnectionsAnswer]:
     """Let a worker try every place that these blueprints read or write; nothing is stored. What nobody has answered in
     time has an error `no-worker`."""
     return await to_thread.run_sync(_connections, call, sources, limiter=call.services.threads.connections)
 
 
-def _connections(call: Call, sources: tuple[blueprints.Source, ...]) -> Answer[ConnectionsAnswer]:
+def _connections(call: Call, sources: tuple[blueprints.SentBlueprint, ...]) -> JsonAnswer[ConnectionsAnswer]:
     context = call.context
     keys = connecting.ask(context, sources)
     wait_until(call, CONNECT_S, lambda: len(connecting.answers(context, keys)) == len(keys))
@@ -204,20 +204,20 @@ def _connections(call: Call, sources: tuple[blueprints.Source, ...]) -> Answer[C
 
 
 @router.answers(rest.DATAFLOWS, dependencies=auth.needs("view", "all"))
-def dataflows(call: Called, branch: Branch) -> Answer[DataflowsAnswer]:
+def dataflows(call: Called, branch: Branch) -> JsonAnswer[DataflowsAnswer]:
     """Declared dataflows and their state."""
     return answer({"items": blueprints.dataflows(call.context, branch), "next": None})
 
 
 @router.answers(rest.DATAFLOW, dependencies=auth.needs("view", "all"))
-def dataflow(call: Called, branch: Branch, dataflow: Dataflow) -> Answer[DataflowAnswer]:
+def dataflow(call: Called, branch: Branch, dataflow: Dataflow) -> JsonAnswer[DataflowAnswer]:
     """One dataflow with its text; its revision is the ETag."""
     entry_of_flow = blueprints.dataflow(call.context, branch, dataflow)
     return answer(entry_of_flow, headers=etag(entry_of_flow["revision"]))
 
 
 @router.answers(rest.DELETE_DATAFLOW)
-def delete(call: Overriding, branch: Branch, dataflow: Dataflow, expected: Expected) -> Answer[DeleteAnswer]:
+def delete(call: Overriding, branch: Branch, dataflow: Dataflow, expected: Expected) -> JsonAnswer[DeleteAnswer]:
     """End a dataflow: its demand and pointers go, data that others refer to stays."""
     return answer(blueprints.delete(call.context, branch, dataflow, expected=expected))
 
@@ -235,15 +235,15 @@ async def plan(
     timeout_s: Timeout = LISTED_S,
     after: Annotated[int, Query(ge=0, le=10**9)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
-) -> Answer[PlanAnswer]:
+) -> JsonAnswer[PlanAnswer]:
     """What would run now, with causes. `next` is the `after` of the next page. With `refresh`, which needs `operate`,
     workers list the sources first, for at most `timeout_s`; what they find is stored for this plan alone, for an
     hour, and nothing is computed from it before the plan is applied. Further pages of that plan have its `looked` (see
     `basis`). `sources` tells as of when each was looked at, and what it has that its dataset has not."""
 
-    def work() -> Answer[PlanAnswer]:
+    def work() -> JsonAnswer[PlanAnswer]:
         flows = call.flows(dataflow)
-        listings_seen = Look(looked)
+        listings_seen = ListedSources(looked)
         if refresh:
             call.need("operate")
             listings_seen = look_for_plan(call, branch, overview.sources(call.context, branch, flows), timeout_s)
@@ -255,7 +255,7 @@ async def plan(
 
 
 @router.answers(rest.CARRY_OUT)
-def carry_out(call: Overriding, branch: Branch, planned: Planned) -> Answer[ApplyAnswer]:
+def carry_out(call: Overriding, branch: Branch, planned: Planned) -> JsonAnswer[ApplyAnswer]:
     """Store the blueprints of a plan, if all that it rests on is as it was when the plan was made; else `plan-moved`
     says what moved, and nothing is stored."""
     sources = _as_sources(planned.blueprints)

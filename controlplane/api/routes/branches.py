@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Called, ClosedBody, Overriding, answer, branch_of
+from controlplane.api.calls import Branch, Called, ClosedBody, JsonAnswer, Overriding, answer, branch_of
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.answers import (
@@ -51,10 +51,10 @@ class Merge(ClosedBody):
 
 
 @router.answers(rest.CREATE_BRANCH)
-def create(call: Called, new: NewBranch) -> Answer[BranchAnswer]:
+def create(call: Called, new: NewBranch) -> JsonAnswer[BranchAnswer]:
     """Make a branch. It costs nothing, and computes nothing until something is edited in it."""
 
-    def work() -> Answer[BranchAnswer]:
+    def work() -> JsonAnswer[BranchAnswer]:
         if not call.has(branch=new.name):
             raise RequestRefused("forbidden", "this token may not make a branch of this name")
         if new.source != MAIN:  # a branch reads main, whatever it is made of
@@ -75,41 +75,41 @@ def create(call: Called, new: NewBranch) -> Answer[BranchAnswer]:
 
 
 @router.answers(rest.BRANCHES, dependencies=auth.needs("view", "all"))
-def listing(call: Called) -> Answer[BranchesAnswer]:
+def listing(call: Called) -> JsonAnswer[BranchesAnswer]:
     """All branches beside main."""
     return answer(branches.listing(call.context))
 
 
 @router.answers(rest.BRANCH, dependencies=auth.needs("view", "all"))
-def one(call: Called, branch: Branch) -> Answer[BranchAnswer]:
+def one(call: Called, branch: Branch) -> JsonAnswer[BranchAnswer]:
     """One branch. Main has no end."""
     return answer(branches.branch_named(call.context, branch))
 
 
 @router.answers(rest.PROTECT_BRANCH, dependencies=auth.needs("admin"))
-def protect(call: Called, branch: Branch, options: Protection) -> Answer[BranchAnswer]:
+def protect(call: Called, branch: Branch, options: Protection) -> JsonAnswer[BranchAnswer]:
     """Whether a branch changes by merges alone."""
     return answer(branches.protect(call.context, branch, protected=options.protected))
 
 
 @router.answers(rest.UPDATE_BRANCH)
-def update(call: Called, branch: Branch) -> Answer[BranchAnswer]:
+def update(call: Called, branch: Branch) -> JsonAnswer[BranchAnswer]:
     """Have a pinned branch see main as it is now."""
     return call.once(lambda: answer(branches.update(call.context, branch)))
 
 
 @router.answers(rest.DELETE_BRANCH)
-def delete(call: Overriding, branch: Branch) -> Answer[DropBranchAnswer]:
+def delete(call: Overriding, branch: Branch) -> JsonAnswer[DropBranchAnswer]:
     """End a branch. What it computed and nothing else refers to is collected later."""
     return answer(branches.delete(call.context, branch))
 
 
 @router.answers(rest.MERGE_BRANCH)
-def merge(call: Called, branch: Branch, body: Merge | None = None) -> Answer[MergeAnswer]:
+def merge(call: Called, branch: Branch, body: Merge | None = None) -> JsonAnswer[MergeAnswer]:
     """Bring what was edited in a branch into another one, all or nothing; its results come along."""
     options = body or Merge()
 
-    def work() -> Answer[MergeAnswer]:
+    def work() -> JsonAnswer[MergeAnswer]:
         ready = options.when_ready
         branch_of(call, options.into)
         merged = merging.merge_branch(

@@ -18,7 +18,7 @@ from controlplane.core.model import addresses
 from controlplane.core.model.json_values import JsonObject
 from controlplane.core.records import columns as lists
 from controlplane.core.records.formats import MEDIA_TYPES
-from controlplane.operations.inspect.changes import Changes, ChangesRequest
+from controlplane.operations.inspect.changes import ChangesRequest, RowChanges
 from controlplane.operations.inspect.changes import changes as changes_between
 
 router = auth.router("data", "all")
@@ -62,7 +62,7 @@ async def changes(
     def is_known(content: bytes) -> bool:
         return is_named(content_tag(content, rendering), negotiation.if_none_match)
 
-    def look() -> Changes:
+    def look() -> RowChanges:
         first = None if since == "0" else addresses.point_of(since)
         last = None if until is None else addresses.point_of(until)
         return changes_between(

@@ -8,7 +8,7 @@ from fastapi import Query, Response
 from fastapi.responses import PlainTextResponse
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Called, Dataflow, Dataset, answer
+from controlplane.api.calls import Branch, Called, Dataflow, Dataset, JsonAnswer, answer
 from controlplane.api.looks import LISTED_S, Timeout, look, waiting
 from controlplane.api.points import Number, Point, Time, moment
 from controlplane.api.problems import RequestRefused
@@ -46,12 +46,12 @@ async def status(
     refresh: bool = False,
     long: bool = False,
     timeout_s: Timeout = LISTED_S,
-) -> Answer[StatusAnswer]:
+) -> JsonAnswer[StatusAnswer]:
     """The state of everything, or of one dataflow or dataset. With `refresh`, workers list the sources first, for at
     most `timeout_s`, which needs `operate`. `as_of` of a source tells when it was last looked at.
     `long`: also what the last commits took, and what is at it now."""
 
-    def work() -> Answer[StatusAnswer]:
+    def work() -> JsonAnswer[StatusAnswer]:
         target_seen = None if target is None else call.target(target)
         if refresh:
             call.need("operate")
@@ -62,7 +62,7 @@ async def status(
 
 
 @router.answers(rest.DATASET)
-def dataset(call: Called, branch: Branch, dataset: Dataset) -> Answer[DatasetAnswer | TargetStatus]:
+def dataset(call: Called, branch: Branch, dataset: Dataset) -> JsonAnswer[DatasetAnswer | TargetStatus]:
     """State, schema, generation, totals and the published table of one dataset."""
     return answer(datasets.dataset(call.context, branch, dataset))
 
@@ -78,11 +78,11 @@ def partitions(
     prefix: Annotated[str, Query(max_length=1_000)] = "",
     state: PartitionWork | None = None,
     changed_in: Number = None,
-) -> Answer[PartitionsAnswer]:
+) -> JsonAnswer[PartitionsAnswer]:
     """Partitions of one committed generation, in order of their keys; `next` is the `after` of the next page, which is
     of the same generation if that is sent, too. `prefix`: keys that begin so. `state`: of the newest generation, or not
     there yet, with work to do or a failed task. `changed_in`: what this generation added, changed or removed."""
-    page = some_partitions.Page(prefix, after, limit)
+    page = some_partitions.KeyPage(prefix, after, limit)
     if sum(choice is not None for choice in (point, state, changed_in)) > 1:
         raise RequestRefused("invalid-request", "generation, at, state and changed_in exclude each other; send one")
     if state is not None:
@@ -99,7 +99,7 @@ def partitions(
 @router.answers(rest.HISTORY)
 def history(
     call: Called, branch: Branch, dataset: Dataset, point: Point, before: Number = None, limit: Limit = 100
-) -> Answer[HistoryAnswer]:
+) -> JsonAnswer[HistoryAnswer]:
     """Generations, newest first; `next` is the `before` of the next page. `generation`, `at`: those up to it."""
     return answer(datasets.history(call.context, branch, dataset, before=before, limit=limit, point=point))
 
@@ -107,7 +107,7 @@ def history(
 @router.answers(rest.GENERATIONS)
 def generations(
     call: Called, branch: Branch, dataflow: Dataflow, at: Time = None, consistent: bool = False
-) -> Answer[GenerationsAnswer]:
+) -> JsonAnswer[GenerationsAnswer]:
     """Which generation each dataset of a dataflow has, or had at a time. `consistent`: the newest by then that were
     made of the same sources."""
     newest = consistency.generations(call.context, branch, dataflow, moment(at), is_consistent=consistent)
@@ -115,7 +115,7 @@ def generations(
 
 
 @router.answers(rest.CHECKS)
-def checks(call: Called, branch: Branch, dataset: Dataset, point: Point) -> Answer[ChecksAnswer]:
+def checks(call: Called, branch: Branch, dataset: Dataset, point: Point) -> JsonAnswer[ChecksAnswer]:
     """What is expected of a dataset's rows, and what was found in one generation, the newest by default. Examples of
     failing rows need `data`; the lists are empty without it."""
     dataset_checks = datasets.checks(call.context, branch, dataset, point)
@@ -136,7 +136,7 @@ def tasks(
     after: Annotated[int, Query(ge=0, le=10**9)] = 0,
     limit: Limit = 100,
     state: Annotated[Literal["ended"] | None, Query()] = None,
-) -> Answer[TasksAnswer | AttemptsAnswer]:
+) -> JsonAnswer[TasksAnswer | AttemptsAnswer]:
     """Tasks that a dataset asks for at present; `next` is the `after` of the next page. `state=ended`: attempts that
     are over instead, the last ones first."""
     if state is not None:
@@ -160,7 +160,7 @@ def why(
     point: Point,
     partition: Partition = None,
     shows_all: Annotated[bool, Query(alias="all")] = False,
-) -> Answer[WhyAnswer]:
+) -> JsonAnswer[WhyAnswer]:
     """The causes of a dataset or of one partition of it; with `generation` or `at`, of an earlier generation. `all`:
     with inputs that did not change."""
     if point is not None:

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Path, Query
 
 from controlplane.api import auth
-from controlplane.api.calls import DATASET, Answer, Branch, Call, Called, Dataset, answer, branch_of, is_head
+from controlplane.api.calls import DATASET, Branch, Call, Called, Dataset, JsonAnswer, answer, branch_of, is_head
 from controlplane.api.looks import waiting
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
@@ -39,7 +39,7 @@ async def branches(
     after: After = None,
     limit: Limit = 100,
     timeout_s: Timeout = COMPARED_S,
-) -> Answer[BranchDifference | DataDifference]:
+) -> JsonAnswer[BranchDifference | DataDifference]:
     """How two branches differ: components and datasets; of one `dataset` columns and partitions, and with `rows`,
     which needs `data`, the rows, for at most `timeout_s`. `key`: columns that tell rows apart. `next` is the `after`
     of the next page."""
@@ -51,7 +51,7 @@ async def branches(
         raise NotFound("there is no dataset of this name")
     diff_request = _diff_request(call, after, limit, partition, timeout_s if rows else None, key)
 
-    def work() -> Answer[BranchDifference | DataDifference]:
+    def work() -> JsonAnswer[BranchDifference | DataDifference]:
         compare, second = call.services.compare, branch_of(call, other)
         if diff_request.timeout_s is not None:
             for read in {branch: second, second: branch}.items():
@@ -63,7 +63,7 @@ async def branches(
 
 def _branches(
     call: Call, branch: str, other: str, after: str | None, limit: int
-) -> Answer[BranchDifference | DataDifference]:
+) -> JsonAnswer[BranchDifference | DataDifference]:
     difference = branch_diff.difference(call.context, branch, branch_of(call, other), after=after, limit=limit)
     return answer(difference)
 
@@ -81,13 +81,13 @@ async def generations(
     after: After = None,
     limit: Limit = 100,
     timeout_s: Timeout = COMPARED_S,
-) -> Answer[DataDifference]:
+) -> JsonAnswer[DataDifference]:
     """How two generations of a dataset differ, as between branches. `one`, `other`: a generation, or a time with its
     zone; the newest where nothing is said."""
     points = [None if text is None else addresses.point_of(text) for text in (one, other)]
     diff_request = _diff_request(call, after, limit, partition, timeout_s if rows else None, key)
 
-    def work() -> Answer[DataDifference]:
+    def work() -> JsonAnswer[DataDifference]:
         compare = call.services.compare
         one_point, other_point = points
         if diff_request.timeout_s is not None:

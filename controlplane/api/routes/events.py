@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from controlplane.api import auth
 from controlplane.api.access import caller
 from controlplane.api.calls import Call, Called, branch_of, is_head
-from controlplane.api.feed import STILL_HERE, Feed, Feeds
+from controlplane.api.feed import STILL_HERE, EventFeed, EventFeeds
 from controlplane.api.metrics import CONTENT_TYPE, render
 from controlplane.core import rest
 from controlplane.core.model.branches import MAIN
@@ -43,7 +43,7 @@ async def events(
     of = branch_of(call, branch)
     start = last_event_id if last_event_id is not None else after
     feeds = call.request.app.state.feeds
-    assert isinstance(feeds, Feeds)
+    assert isinstance(feeds, EventFeeds)
     feed = feeds.of(call.context.namespace)
     if is_head(call.request):
         return Response(media_type=STREAM, headers=HEADERS)
@@ -73,7 +73,7 @@ def _shown(event: bytes, name_redaction: NameRedaction) -> bytes:
 class _Stream(StreamingResponse):
     """Has a place in the feed for as long as it is sent, however it ends."""
 
-    def __init__(self, feed: Feed, token: str, parts: AsyncIterator[bytes]) -> None:
+    def __init__(self, feed: EventFeed, token: str, parts: AsyncIterator[bytes]) -> None:
         super().__init__(parts, media_type=STREAM, headers=HEADERS)
         self._feed, self._token = feed, token
 

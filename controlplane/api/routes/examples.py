@@ -7,7 +7,7 @@ from typing import Annotated, cast
 from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Called, ClosedBody, answer
+from controlplane.api.calls import Called, ClosedBody, JsonAnswer, answer
 from controlplane.api.looks import waiting
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
@@ -31,7 +31,7 @@ class QuestionBody(ClosedBody):
 
 
 @router.answers(rest.ASK_TEST)
-async def ask(call: Called, body: QuestionBody) -> Answer[ExampleAnswer]:
+async def ask(call: Called, body: QuestionBody) -> JsonAnswer[ExampleAnswer]:
     """Have the service's Spark answer one question of a test, for at most 600 s; 503 while it answers another one. It
     runs the code of the test on the service's machine, as transforms do, so it needs `edit`, which has `data`. Only
     files that the request brings are read."""

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Path, Query
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Call, Called, Dataset, answer, branch_of, dataset_of, flows_of
+from controlplane.api.calls import Branch, Call, Called, Dataset, JsonAnswer, answer, branch_of, dataset_of, flows_of
 from controlplane.api.points import Point
 from controlplane.core import rest
 from controlplane.core.model.addresses import point_of
@@ -51,7 +51,7 @@ def graph(
     down: Steps = graphs.STEPS,
     collapse: Collapse | None = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = graphs.MOST_NODES,
-) -> Answer[GraphAnswer]:
+) -> JsonAnswer[GraphAnswer]:
     """Datasets, how they read each other, and how each stands: of a dataflow, of what is `up` and `down` steps `around`
     a dataset, or of all. `collapse` draws those of one dataflow or tag as one. At most `limit` nodes: the nearest, then
     the worst; `more` counts the others. `structure` is equal for equal names, edges and modes."""
@@ -78,7 +78,7 @@ def ranges(
     after: Annotated[str | None, Query(alias="from", max_length=LONGEST_END)] = None,
     last: Annotated[str | None, Query(alias="to", max_length=LONGEST_END)] = None,
     cells: Annotated[int, Query(ge=1, le=2_000)] = ranges_of.CELLS,
-) -> Answer[RangesAnswer]:
+) -> JsonAnswer[RangesAnswer]:
     """The partitions of one generation as about `cells` ranges of their keys, however many there are. `against`: which
     of them differ from another generation. `from` and `to`: the `after` and `last` of a range, to look into it."""
     key_ranges = ranges_of.ranges(
@@ -97,7 +97,7 @@ def ranges(
 @router.answers(rest.PARTITION)
 def partition(
     call: Called, branch: Branch, dataset: Dataset, point: Point, key: Annotated[str, Query(max_length=LONGEST_KEY)]
-) -> Answer[PartitionAnswer]:
+) -> JsonAnswer[PartitionAnswer]:
     """One partition of a generation: its files, the attempt that wrote it, the generation that it came with, the
     partitions that it is made of by input, and those that are made of it."""
     return answer(partitions.partition(call.context, branch, dataset, key, point))
@@ -110,14 +110,14 @@ def waves(
     dataflow: Name = None,
     before: Name = None,
     limit: Annotated[int, Query(ge=1, le=100)] = waves_of.SHOWN,
-) -> Answer[WavesAnswer]:
+) -> JsonAnswer[WavesAnswer]:
     """Commits that one late file, edit or wish led to, put together; those that reached a dataflow, or any, the last
     ones first. `next` is the `before` of the next page."""
     return answer(waves_of.waves(call.context, branch, _flow(call, dataflow), before=before, limit=limit))
 
 
 @router.answers(rest.WAVE)
-def wave(call: Called, branch: Branch, wave: Annotated[str, Path(max_length=1000)]) -> Answer[WaveAnswer]:
+def wave(call: Called, branch: Branch, wave: Annotated[str, Path(max_length=1000)]) -> JsonAnswer[WaveAnswer]:
     """One wave: its commits in order with how many partitions each changed, and the datasets that it left alone."""
     flows_of([wave.partition(".")[0]])
     shown_wave = waves_of.wave(call.context, branch, wave)
@@ -132,7 +132,7 @@ def search(
     q: Annotated[str, Query(max_length=1000)],
     branch: Annotated[str, Query(max_length=1000)] = MAIN,
     limit: Annotated[int, Query(ge=1, le=1_000)] = searching.HITS,
-) -> Answer[SearchAnswer]:
+) -> JsonAnswer[SearchAnswer]:
     """Datasets and copies with all of these words, the best first: in names, columns, descriptions, tags and owners, or
     as the beginning of a partition's key. `col:`, `tag:`, `owner:`, `state:` and `is:` before a word say where."""
     return answer(searching.search(call.context, branch_of(call, branch), q, limit))

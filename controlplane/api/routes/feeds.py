@@ -9,7 +9,7 @@ from fastapi import Path, Query, Response
 from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Called, ClosedBody, answer, dataset_of
+from controlplane.api.calls import Called, ClosedBody, JsonAnswer, answer, dataset_of
 from controlplane.core import rest
 from controlplane.core.model.answers.feeds import FeedEntry, FeedsAnswer, OfferedFeedsAnswer
 from controlplane.core.model.feeds import GLOB, NAME
@@ -43,26 +43,26 @@ class NewGrant(ClosedBody):
 
 
 @router.answers(rest.CREATE_FEED)
-def create(call: Called, new: NewFeed) -> Answer[FeedEntry]:
+def create(call: Called, new: NewFeed) -> JsonAnswer[FeedEntry]:
     """Offer a dataset that has data. Dataflows read it once it is granted to them."""
     dataset = dataset_of(call, new.dataset)
     return call.once(lambda: answer(feeds.create(call.context, new.name, dataset, new.columns), 201))
 
 
 @router.answers(rest.FEEDS)
-def listing(call: Called) -> Answer[FeedsAnswer]:
+def listing(call: Called) -> JsonAnswer[FeedsAnswer]:
     """All feeds of this namespace, with their grants and readers."""
     return answer({"items": feeds.listing(call.context), "next": None})
 
 
 @router.answers(rest.FEED)
-def show(call: Called, feed: FeedName) -> Answer[FeedEntry]:
+def show(call: Called, feed: FeedName) -> JsonAnswer[FeedEntry]:
     """One feed."""
     return answer(feeds.show(call.context, feed))
 
 
 @router.answers(rest.CHANGE_FEED)
-def change(call: Called, feed: FeedName, contract: Contract | None = None) -> Answer[FeedEntry]:
+def change(call: Called, feed: FeedName, contract: Contract | None = None) -> JsonAnswer[FeedEntry]:
     """Promise more columns, or wider types. Readers go on, also those who waited since a column became wider."""
     columns = contract.columns if contract else None
     return call.once(lambda: answer(feeds.change(call.context, feed, columns)))
@@ -76,7 +76,7 @@ def delete(call: Called, feed: FeedName) -> Response:
 
 
 @router.answers(rest.GRANT_FEED)
-def grant(call: Called, feed: FeedName, new: NewGrant) -> Answer[FeedEntry]:
+def grant(call: Called, feed: FeedName, new: NewGrant) -> JsonAnswer[FeedEntry]:
     """Let dataflows of a namespace read a feed."""
     return call.once(lambda: answer(feeds.grant(call.context, feed, new.namespace, new.dataflows), 201))
 
@@ -84,12 +84,12 @@ def grant(call: Called, feed: FeedName, new: NewGrant) -> Answer[FeedEntry]:
 @router.answers(rest.REVOKE_FEED)
 def revoke(
     call: Called, feed: FeedName, namespace: Annotated[str, Path(max_length=100)], dataflows: Dataflows = None
-) -> Answer[FeedEntry]:
+) -> JsonAnswer[FeedEntry]:
     """Take the grants of a namespace away, or the one with this pattern. Readers keep what they have."""
     return answer(feeds.revoke(call.context, feed, namespace, dataflows))
 
 
 @router.answers(rest.OFFERED_FEEDS, dependencies=auth.needs("view"))
-def offered(call: Called) -> Answer[OfferedFeedsAnswer]:
+def offered(call: Called) -> JsonAnswer[OfferedFeedsAnswer]:
     """Feeds of all namespaces that dataflows of this one may read."""
     return answer({"items": feeds.offered(call.context), "next": None})

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Query
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Called, Dataset, answer
+from controlplane.api.calls import Branch, Called, Dataset, JsonAnswer, answer
 from controlplane.api.points import Point
 from controlplane.api.routes.datasets import Limit, Partition
 from controlplane.core import rest
@@ -28,7 +28,7 @@ def lineage(
     direction: Direction = "upstream",
     object: Annotated[str | None, Query(max_length=20_000)] = None,
     limit: Limit = inspecting.SHOWN_LINKS,
-) -> Answer[LineageAnswer]:
+) -> JsonAnswer[LineageAnswer]:
     """Where columns and partitions of a dataset come from, up to read components and their source objects; or
     `downstream`, what depends on them. `object`: the partitions that rows of a source object are in, downstream of a
     read component. At most `limit` links; `more` counts the others."""

@@ -13,7 +13,7 @@ from fastapi.responses import StreamingResponse
 
 from controlplane import logs
 from controlplane.api import access, auth
-from controlplane.api.calls import Answer, Called, answer, branch_of, dataset_of
+from controlplane.api.calls import Called, JsonAnswer, answer, branch_of, dataset_of
 from controlplane.api.problems import RequestRefused, request_id
 from controlplane.api.routes import records
 from controlplane.api.routes.records import Negotiation, RecordsQuery
@@ -27,12 +27,12 @@ from controlplane.operations.desired import links
 from controlplane.operations.desired.links import NewLink
 
 router = auth.router("data", "all")
-signed = auth.Routes(route_class=auth.Encoded)
+signed = auth.Routes(route_class=auth.EncodedRoute)
 log = logs.get("links")
 
 
 @router.answers(rest.CREATE_LINK)
-def create(call: Called, new: NewLink) -> Answer[NewLinkAnswer]:
+def create(call: Called, new: NewLink) -> JsonAnswer[NewLinkAnswer]:
     """Make a link; keep its address, which is not stored. So a repeat with an Idempotency-Key cannot be answered."""
     if call.repeat is not None:
         raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a link: its address is shown once")
@@ -49,7 +49,7 @@ def create(call: Called, new: NewLink) -> Answer[NewLinkAnswer]:
 
 
 @router.answers(rest.LINKS)
-def listing(call: Called) -> Answer[LinksAnswer]:
+def listing(call: Called) -> JsonAnswer[LinksAnswer]:
     """The links of this token, or all for who administers, without their addresses."""
     return answer({"items": links.listing(call.context, access.caller(call.request)), "next": None})
 

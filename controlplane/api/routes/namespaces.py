@@ -8,7 +8,7 @@ from fastapi import Path, Response
 from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Called, ClosedBody, answer
+from controlplane.api.calls import Called, ClosedBody, JsonAnswer, answer
 from controlplane.core import rest
 from controlplane.core.model.answers.namespaces import NamespaceEntry, NamespacesAnswer
 from controlplane.operations.desired import namespaces
@@ -24,19 +24,19 @@ class NewNamespace(ClosedBody):
 
 
 @router.answers(rest.CREATE_NAMESPACE)
-def create(call: Called, new: NewNamespace) -> Answer[NamespaceEntry]:
+def create(call: Called, new: NewNamespace) -> JsonAnswer[NamespaceEntry]:
     """Make a namespace. Its first token is made by `POST /v1/tokens` with `namespace`."""
     return call.once(lambda: answer(namespaces.create(call.context, new.name), 201))
 
 
 @router.answers(rest.NAMESPACES)
-def listing(call: Called) -> Answer[NamespacesAnswer]:
+def listing(call: Called) -> JsonAnswer[NamespacesAnswer]:
     """All namespaces, `default` first."""
     return answer({"items": namespaces.listing(call.context), "next": None})
 
 
 @router.answers(rest.NAMESPACE)
-def show(call: Called, namespace: Name) -> Answer[NamespaceEntry]:
+def show(call: Called, namespace: Name) -> JsonAnswer[NamespaceEntry]:
     """One namespace."""
     return answer(namespaces.show(call.context, namespace))
 

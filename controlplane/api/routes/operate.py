@@ -12,7 +12,7 @@ from fastapi.responses import PlainTextResponse
 from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Attempt, Branch, Call, Called, ClosedBody, answer
+from controlplane.api.calls import Attempt, Branch, Call, Called, ClosedBody, JsonAnswer, answer
 from controlplane.api.looks import LONGEST_S, await_listings, waiting
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
@@ -52,7 +52,7 @@ class Refresh(Wish):
 
 
 @router.answers(rest.REFRESH)
-async def refresh(call: Called, branch: Branch, body: Refresh | None = None) -> Answer[RefreshAnswer]:
+async def refresh(call: Called, branch: Branch, body: Refresh | None = None) -> JsonAnswer[RefreshAnswer]:
     """List sources now; with `force`, compute the target again. With `wait_s`, `changes` tells what was found."""
     options = body or Refresh()
     work = partial(_refreshed, call, branch, options)
@@ -70,7 +70,7 @@ def _refreshed(call: Call, branch: str, options: Refresh) -> RefreshAnswer:
 
 
 @router.answers(rest.RETRY)
-def retry(call: Called, branch: Branch, body: Retry | None = None) -> Answer[RetryAnswer]:
+def retry(call: Called, branch: Branch, body: Retry | None = None) -> JsonAnswer[RetryAnswer]:
     """Try failed tasks again: all, or those that are named."""
     options = body or Retry()
     target = call.target(options.target)
@@ -90,13 +90,13 @@ def _retried_partition(context: Context, branch: str, target: str | None, option
 
 
 @router.answers(rest.PAUSE)
-def pause(call: Called, branch: Branch, options: Wish | None = None) -> Answer[PauseAnswer | PauseAllAnswer]:
+def pause(call: Called, branch: Branch, options: Wish | None = None) -> JsonAnswer[PauseAnswer | PauseAllAnswer]:
     """Start nothing more; what is committed stays readable."""
     return call.once(lambda: answer(_each(call, branch, options, controls.pause)))
 
 
 @router.answers(rest.RESUME)
-def resume(call: Called, branch: Branch, options: Wish | None = None) -> Answer[PauseAnswer | PauseAllAnswer]:
+def resume(call: Called, branch: Branch, options: Wish | None = None) -> JsonAnswer[PauseAnswer | PauseAllAnswer]:
     """Take back a pause, and let what was rolled back go on."""
     return call.once(lambda: answer(_each(call, branch, options, controls.resume)))
 

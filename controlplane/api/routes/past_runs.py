@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Path, Query
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Called, answer
+from controlplane.api.calls import Branch, Called, JsonAnswer, answer
 from controlplane.core import rest
 from controlplane.core.model.answers.work import PastRunAnswer, PastRunsAnswer
 from controlplane.operations.inspect import past_runs
@@ -21,13 +21,13 @@ def listing(
     branch: Branch,
     target: Annotated[str | None, Query(max_length=1000)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 20,
-) -> Answer[PastRunsAnswer]:
+) -> JsonAnswer[PastRunsAnswer]:
     """The last runs that reached a dataflow or dataset, or any; the last ones first."""
     return answer(past_runs.listing(call.context, branch, None if target is None else call.target(target), limit))
 
 
 @router.answers(rest.PAST_RUN)
-def run(call: Called, branch: Branch, run: Annotated[str, Path(max_length=500)]) -> Answer[PastRunAnswer]:
+def run(call: Called, branch: Branch, run: Annotated[str, Path(max_length=500)]) -> JsonAnswer[PastRunAnswer]:
     """One run, with its steps and its attempts."""
     past_run = past_runs.past_run(call.context, branch, run)
     if not call.shows(past_run):

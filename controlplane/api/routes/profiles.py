@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Query
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Call, Called, Dataset, answer
+from controlplane.api.calls import Branch, Call, Called, Dataset, JsonAnswer, answer
 from controlplane.api.points import Point
 from controlplane.core import rest
 from controlplane.core.model.answers.profiles import ProfileAnswer, ProfileHistoryAnswer
@@ -31,7 +31,7 @@ def profile(
     point: Point,
     partition: Annotated[str | None, Query(max_length=LONGEST_KEY, description="Only this partition.")] = None,
     column: Column = None,
-) -> Answer[ProfileAnswer]:
+) -> JsonAnswer[ProfileAnswer]:
     """What each column of one generation is like: NULLs and distinct values, and with the permission `data` the least
     and greatest values, a histogram, frequent values and lengths. `is_partial`: the rest is found by asking again."""
     with_values = _may_see_values(call, branch, dataset)
@@ -44,7 +44,7 @@ def profile(
 
 
 @router.answers(rest.PROFILE_HISTORY)
-def history(call: Called, branch: Branch, dataset: Dataset, column: Column = None) -> Answer[ProfileHistoryAnswer]:
+def history(call: Called, branch: Branch, dataset: Dataset, column: Column = None) -> JsonAnswer[ProfileHistoryAnswer]:
     """What each column was like in the last generations, oldest first, and where it `moved`. Means take the permission
     `data`."""
     with_values = _may_see_values(call, branch, dataset)

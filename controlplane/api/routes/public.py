@@ -6,19 +6,19 @@ from anyio import to_thread
 from fastapi import Request
 
 from controlplane.api.access import services
-from controlplane.api.auth import Encoded, Routes
-from controlplane.api.calls import Answer, answer
+from controlplane.api.auth import EncodedRoute, Routes
+from controlplane.api.calls import JsonAnswer, answer
 from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
 from controlplane.core import rest
 from controlplane.core.model.answers import HealthAnswer
 from controlplane.core.model.json_values import JsonObject
 
-router = Routes(route_class=Encoded)
+router = Routes(route_class=EncodedRoute)
 
 
 @router.answers(rest.LIVEZ)
-async def livez(request: Request) -> Answer[HealthAnswer]:
+async def livez(request: Request) -> JsonAnswer[HealthAnswer]:
     """The process answers, and nothing in it has ended that must not; 503 otherwise: start another one."""
     if not services(request).is_alive():
         raise RequestRefused("unavailable", "a part of this process has ended; it is to be started again")
@@ -26,7 +26,7 @@ async def livez(request: Request) -> Answer[HealthAnswer]:
 
 
 @router.answers(rest.READYZ)
-async def readyz(request: Request) -> Answer[HealthAnswer]:
+async def readyz(request: Request) -> JsonAnswer[HealthAnswer]:
     """The database answers, and the loop runs and gets on; 503 with the reason otherwise."""
     app_services = services(request)
     await to_thread.run_sync(_check, app_services, limiter=app_services.threads.probes)
@@ -42,7 +42,7 @@ def _check(app_services: Services) -> None:
 
 
 @router.answers(rest.BLUEPRINT_SCHEMA)
-def schema() -> Answer[JsonObject]:
+def schema() -> JsonAnswer[JsonObject]:
     """JSON Schema of a blueprint."""
     from controlplane.core.blueprint import json_schema
 

@@ -12,7 +12,7 @@ from fastapi import Path, Query
 from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Call, Called, ClosedBody, Dataset, answer
+from controlplane.api.calls import Branch, Call, Called, ClosedBody, Dataset, JsonAnswer, answer
 from controlplane.api.disconnects import CancelledStream, watch
 from controlplane.api.looks import analysed, waiting
 from controlplane.api.points import moment
@@ -54,7 +54,7 @@ class QueryBody(ClosedBody):
 
 
 @router.answers(rest.QUERY)
-async def ask(call: Called, branch: Branch, query: QueryBody) -> Answer[QueryAnswer]:
+async def ask(call: Called, branch: Branch, query: QueryBody) -> JsonAnswer[QueryAnswer]:
     """Rows of a SELECT: the first 10,000, or 8 MB, of at most a million, by default of 1,000. A value beyond 1 MB is
     cut. With `Accept: application/vnd.apache.arrow.stream` all of them, as an Arrow stream. Who leaves cancels the
     query."""
@@ -62,7 +62,7 @@ async def ask(call: Called, branch: Branch, query: QueryBody) -> Answer[QueryAns
     query_request = _request_of(query, is_arrow=is_arrow)
     cancel = Cancel()
 
-    def work() -> Answer[QueryAnswer]:
+    def work() -> JsonAnswer[QueryAnswer]:
         if is_arrow:
             return _streamed(call, branch, query_request, cancel)
         result_page = queries.answer(call.context, call.services.queries, branch, query_request, cancel=cancel)
@@ -81,11 +81,11 @@ def _request_of(query: QueryBody, *, is_arrow: bool) -> queries.QueryRequest:
     )
 
 
-def _streamed(call: Call, branch: str, query_request: queries.QueryRequest, cancel: Cancel) -> Answer[QueryAnswer]:
+def _streamed(call: Call, branch: str, query_request: queries.QueryRequest, cancel: Cancel) -> JsonAnswer[QueryAnswer]:
     result_stream = queries.stream(call.context, call.services.queries, branch, query_request, cancel=cancel)
     headers = {"X-Generations": json.dumps(result_stream.generations), "Cache-Control": "no-store"}
     response = CancelledStream(result_stream.pieces, cancel, ARROW, headers)
-    return cast("Answer[QueryAnswer]", response)  # the other form of the same answer
+    return cast("JsonAnswer[QueryAnswer]", response)  # the other form of the same answer
 
 
 async def _unless_left(call: Call, work: Callable[[], T], cancel: Cancel) -> T:
@@ -104,20 +104,20 @@ def page(
     query: QueryId,
     after: Annotated[int, Query(ge=0, le=queries.MOST_ROWS)] = 0,
     limit: Annotated[int, Query(ge=1, le=queries.PAGE_ROWS)] = queries.PAGE_ROWS,
-) -> Answer[QueryAnswer]:
+) -> JsonAnswer[QueryAnswer]:
     """More rows of a `result`, for an hour after it was last read; `next` is the `after` of the next page."""
     result_page = queries.page(call.context, call.services.queries, query, after, PageBounds(limit))
     return _sent(result_page, Cancel())
 
 
-def _sent(page: ResultPage, cancel: Cancel) -> Answer[QueryAnswer]:
+def _sent(page: ResultPage, cancel: Cancel) -> JsonAnswer[QueryAnswer]:
     """Piece by piece as its reader takes it, and never as values."""
     response = CancelledStream(page.body(), cancel, JSON_TYPE, {"Content-Length": str(page.size_bytes)})
-    return cast("Answer[QueryAnswer]", response)
+    return cast("JsonAnswer[QueryAnswer]", response)
 
 
 @router.answers(rest.CANCEL_QUERY)
-def cancel(call: Called, branch: Branch, query: QueryId) -> Answer[CancelAnswer]:  # noqa: ARG001
+def cancel(call: Called, branch: Branch, query: QueryId) -> JsonAnswer[CancelAnswer]:  # noqa: ARG001
     """Cancel a query of the caller's that runs, by the `id` that it was asked with."""
     queries.cancel(call.context, call.services.queries, query)
     return answer({"cancelled": query})
@@ -135,13 +135,13 @@ class Promoted(ClosedBody):
 
 
 @router.answers(rest.PROMOTE, dependencies=auth.needs("view"))
-async def promote(call: Called, branch: Branch, query: Promoted) -> Answer[PromotionAnswer]:
+async def promote(call: Called, branch: Branch, query: Promoted) -> JsonAnswer[PromotionAnswer]:
     """A proposed blueprint with the query as a transform, and how each input would be read. Nothing is stored.
     `analyse` needs `edit`, as a dry run of an apply does; `compare` needs `data` of the query's tables, and looks at
     results of at most 100,000 rows. Either waits for at most `timeout_s`."""
     cancel = Cancel()
 
-    def work() -> Answer[PromotionAnswer]:
+    def work() -> JsonAnswer[PromotionAnswer]:
         proposal = promotion.propose(call.context, branch, query.sql, query.dataset)
         promoted = proposal.answer
         if query.analyse:
@@ -171,6 +171,6 @@ def _analysis(call: Call, branch: str, proposal: promotion.Proposal, timeout_s: 
 
 
 @router.answers(rest.QUERY_OF, dependencies=auth.needs("view"))
-def opened(call: Called, branch: Branch, dataset: Dataset) -> Answer[OpenedAnswer]:
+def opened(call: Called, branch: Branch, dataset: Dataset) -> JsonAnswer[OpenedAnswer]:
     """A transform's SQL as a query over its inputs' present states."""
     return answer(promotion.opened(call.context, branch, dataset))

@@ -172,7 +172,7 @@ async def answered(services: Services, context: Context, request: Request, query
     def is_known(content: bytes) -> bool:
         return is_named(content_tag(content, query.rendering), query.if_none_match)
 
-    def look() -> rows.Records | rows.Unchanged:
+    def look() -> rows.RowSelection | rows.UnchangedRecords:
         return rows.records(
             context,
             query.branch,
@@ -188,7 +188,7 @@ async def answered(services: Services, context: Context, request: Request, query
         "X-Generation": str(read_records.generation),
         **tagged(content_tag(read_records.content, query.rendering)),
     }
-    if isinstance(read_records, rows.Unchanged):
+    if isinstance(read_records, rows.UnchangedRecords):
         return Response(status_code=304, headers=headers)
     headers |= {
         "X-Rows": str(read_records.rows),

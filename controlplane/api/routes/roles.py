@@ -8,7 +8,7 @@ from fastapi import Path, Response
 from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Called, ClosedBody, answer
+from controlplane.api.calls import Called, ClosedBody, JsonAnswer, answer
 from controlplane.api.routes.tokens import Within
 from controlplane.core import rest
 from controlplane.core.model.answers.roles import RoleEntry, RolesAnswer
@@ -33,29 +33,29 @@ class NewRole(RoleBody):
 
 
 @router.answers(rest.CREATE_ROLE)
-def create(call: Called, new: NewRole) -> Answer[RoleEntry]:
+def create(call: Called, new: NewRole) -> JsonAnswer[RoleEntry]:
     """Make a role, which tokens and rules of trust name."""
 
-    def work() -> Answer[RoleEntry]:
+    def work() -> JsonAnswer[RoleEntry]:
         return answer(roles.create(call.context, new.name, new.permissions, within=new.within.token_scope()), 201)
 
     return call.once(work)
 
 
 @router.answers(rest.ROLES)
-def listing(call: Called) -> Answer[RolesAnswer]:
+def listing(call: Called) -> JsonAnswer[RolesAnswer]:
     """All roles of the namespace, those that are built in first."""
     return answer({"items": roles.listing(call.context), "next": None})
 
 
 @router.answers(rest.ROLE)
-def show(call: Called, role: Name) -> Answer[RoleEntry]:
+def show(call: Called, role: Name) -> JsonAnswer[RoleEntry]:
     """A role, and who has it."""
     return answer(roles.show(call.context, role))
 
 
 @router.answers(rest.CHANGE_ROLE)
-def change(call: Called, role: Name, new: RoleBody) -> Answer[RoleEntry]:
+def change(call: Called, role: Name, new: RoleBody) -> JsonAnswer[RoleEntry]:
     """What all who have the role may do from now on."""
     return answer(roles.change(call.context, role, new.permissions, within=new.within.token_scope()))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, ClosedBody, Dataflow, Expected, Overriding, answer, etag
+from controlplane.api.calls import Branch, ClosedBody, Dataflow, Expected, JsonAnswer, Overriding, answer, etag
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
 from controlplane.core.errors import NotFound
@@ -35,7 +35,7 @@ class Revert(ClosedBody):
 
 
 @router.answers(rest.ROLLBACK)
-def roll_back(call: Overriding, branch: Branch, options: Rollback) -> Answer[RollbackAnswer]:
+def roll_back(call: Overriding, branch: Branch, options: Rollback) -> JsonAnswer[RollbackAnswer]:
     """Give datasets the rows of an earlier generation, and hold them there until `resume`. All of it happens, or
     nothing."""
     target, to = call.target(options.target), _to(options)
@@ -57,10 +57,10 @@ def _to(options: Rollback) -> Point:
 @router.answers(rest.REVERT, dependencies=auth.needs("edit", "all"))
 def revert_dataflow(
     call: Overriding, branch: Branch, dataflow: Dataflow, options: Revert, expected: Expected
-) -> Answer[ApplyAnswer]:
+) -> JsonAnswer[ApplyAnswer]:
     """Store the text of an earlier revision again, as a new one; answers as for blueprints."""
 
-    def work() -> Answer[ApplyAnswer]:
+    def work() -> JsonAnswer[ApplyAnswer]:
         applied = revert.revert(call.context, branch, dataflow, options.to, dry_run=options.dry_run, expected=expected)
         return answer(applied, headers=etag(*applied["revisions"].values()))
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Query
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Called, Overriding, answer
+from controlplane.api.calls import Branch, Called, JsonAnswer, Overriding, answer
 from controlplane.api.routes.blueprints import Documents
 from controlplane.api.routes.events import EventId
 from controlplane.core import rest
@@ -25,13 +25,13 @@ class Run(Documents):
 
 
 @router.answers(rest.BEGIN_RUN, dependencies=auth.needs("edit", "all"))
-def begin(call: Overriding, branch: Branch, options: Run) -> Answer[RunBegun]:
+def begin(call: Overriding, branch: Branch, options: Run) -> JsonAnswer[RunBegun]:
     """Store blueprints, all or none, and list all that they read, whatever `refresh` says. The loop does the rest: see
     how it stands with GET and the answer's `since`. `failed` has tasks that had failed before: once all is settled,
     those that are still wanted can be tried again (`retry` with `tasks`)."""
-    sources = tuple(blueprints.Source(d.name, d.text, d.files) for d in options.blueprints)
+    sources = tuple(blueprints.SentBlueprint(d.name, d.text, d.files) for d in options.blueprints)
 
-    def work() -> Answer[RunBegun]:
+    def work() -> JsonAnswer[RunBegun]:
         started = runs.begin(call.context, branch, sources, accept_deletes=options.accept_deletes)
         runs.note(call.context, branch, started)
         return answer(started)
@@ -45,6 +45,6 @@ def progress(
     branch: Branch,
     dataflow: Annotated[list[str] | None, Query(max_length=1000)] = None,
     since: EventId = None,
-) -> Answer[RunProgress]:
+) -> JsonAnswer[RunProgress]:
     """What was done of dataflows and their upstream since an event (from now on by default), and how they stand."""
     return answer(run_progress.progress(call.context, branch, call.flows(dataflow) or (), since))

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from controlplane.api import auth
 from controlplane.api.access import caller
-from controlplane.api.calls import Answer, Call, Called, ClosedBody, answer
+from controlplane.api.calls import Call, Called, ClosedBody, JsonAnswer, answer
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.access import Token
@@ -31,7 +31,7 @@ class NewS3Key(ClosedBody):
 
 
 @router.answers(rest.CREATE_S3_KEY)
-def create(call: Called, new: NewS3Key) -> Answer[NewS3KeyAnswer]:
+def create(call: Called, new: NewS3Key) -> JsonAnswer[NewS3KeyAnswer]:
     """Make a key; keep its secret, which is not stored. One of who is no administrator reads no more than the token
     that makes it, and ends with it. So a repeat with an Idempotency-Key cannot be answered."""
     if call.repeat is not None:
@@ -60,7 +60,7 @@ def _shown(key: Token, secret: str, endpoint: str) -> NewS3KeyAnswer:
 
 
 @router.answers(rest.S3_KEYS)
-def listing(call: Called) -> Answer[S3KeysAnswer]:
+def listing(call: Called) -> JsonAnswer[S3KeysAnswer]:
     """All keys, without their secrets; for who is no administrator, those that the same token made."""
     return answer({"items": s3_keys.listing(call.context, parent=_owner(call)), "next": None})
 

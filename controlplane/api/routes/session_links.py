@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controlplane.api import access, auth
-from controlplane.api.calls import Answer, Called, answer
+from controlplane.api.calls import Called, JsonAnswer, answer
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.answers import SessionLinkAnswer
@@ -13,7 +13,7 @@ router = auth.router("view", "all")
 
 
 @router.answers(rest.SESSION_LINK)
-def create(call: Called) -> Answer[SessionLinkAnswer]:
+def create(call: Called) -> JsonAnswer[SessionLinkAnswer]:
     """Make a link that opens one session of the caller's own token, once, within five minutes."""
     if call.repeat is not None:
         raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a link: it is shown once")

@@ -9,7 +9,7 @@ from fastapi import Path, Response
 from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Called, ClosedBody, answer, branch_of, dataset_of
+from controlplane.api.calls import Called, ClosedBody, JsonAnswer, answer, branch_of, dataset_of
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.answers.shares import (
@@ -36,19 +36,19 @@ class NewShare(ClosedBody):
 
 
 @router.answers(rest.CREATE_SHARE)
-def create(call: Called, new: NewShare) -> Answer[ShareEntry]:
+def create(call: Called, new: NewShare) -> JsonAnswer[ShareEntry]:
     """Make a share."""
     return call.once(lambda: answer(shares.create(call.context, new.name), 201))
 
 
 @router.answers(rest.SHARES)
-def listing(call: Called) -> Answer[SharesAnswer]:
+def listing(call: Called) -> JsonAnswer[SharesAnswer]:
     """All shares, with their tables and recipients."""
     return answer({"items": shares.listing(call.context), "next": None})
 
 
 @router.answers(rest.SHARE)
-def show(call: Called, share: ShareName) -> Answer[ShareEntry]:
+def show(call: Called, share: ShareName) -> JsonAnswer[ShareEntry]:
     """One share."""
     return answer(shares.show(call.context, share))
 
@@ -61,7 +61,7 @@ def delete(call: Called, share: ShareName) -> Response:
 
 
 @router.answers(rest.ADD_TO_SHARE)
-def add(call: Called, share: ShareName, new: NewTable) -> Answer[ShareEntry]:
+def add(call: Called, share: ShareName, new: NewTable) -> JsonAnswer[ShareEntry]:
     """Give a dataset, or say anew whether its history is given."""
     branch_of(call, new.branch)
     dataset_of(call, new.dataset)
@@ -69,13 +69,13 @@ def add(call: Called, share: ShareName, new: NewTable) -> Answer[ShareEntry]:
 
 
 @router.answers(rest.REMOVE_FROM_SHARE)
-def remove(call: Called, share: ShareName, table: Annotated[str, Path(pattern=TABLE)]) -> Answer[ShareEntry]:
+def remove(call: Called, share: ShareName, table: Annotated[str, Path(pattern=TABLE)]) -> JsonAnswer[ShareEntry]:
     """Take a dataset out now, by the name that recipients know."""
     return answer(shares.remove(call.context, share, table))
 
 
 @router.answers(rest.CREATE_RECIPIENT)
-def invite(call: Called, new: NewRecipient) -> Answer[NewRecipientAnswer]:
+def invite(call: Called, new: NewRecipient) -> JsonAnswer[NewRecipientAnswer]:
     """Make a recipient; keep its profile, which is not stored. So a repeat with an Idempotency-Key cannot be
     answered."""
     if call.repeat is not None:
@@ -98,7 +98,7 @@ def invite(call: Called, new: NewRecipient) -> Answer[NewRecipientAnswer]:
 
 
 @router.answers(rest.RECIPIENTS)
-def invited(call: Called) -> Answer[RecipientsAnswer]:
+def invited(call: Called) -> JsonAnswer[RecipientsAnswer]:
     """All recipients, without their profiles."""
     return answer({"items": recipients.listing(call.context), "next": None})
 

@@ -11,7 +11,7 @@ from fastapi import Path, Response
 from pydantic import Field
 
 from controlplane.api import access, auth
-from controlplane.api.calls import Answer, Branch, Call, Called, ClosedBody, answer
+from controlplane.api.calls import Branch, Call, Called, ClosedBody, JsonAnswer, answer
 from controlplane.api.looks import waiting
 from controlplane.api.points import moment
 from controlplane.api.problems import RequestRefused
@@ -39,7 +39,7 @@ class NewSparkSession(ClosedBody):
 
 
 @router.answers(rest.OPEN_SPARK_SESSION)
-async def create(call: Called, branch: Branch, new: NewSparkSession) -> Answer[NewSparkSessionAnswer]:
+async def create(call: Called, branch: Branch, new: NewSparkSession) -> JsonAnswer[NewSparkSessionAnswer]:
     """Open a session with datasets as views. It can run any code on the service's machine, as transforms can, so it
     needs `edit`, which has `data`. It ends after `ttl_s`, or with the token that opened it. Its address is shown
     once."""
@@ -75,7 +75,7 @@ async def _end_with_token(call: Call, token: Token, id: str) -> None:
 
 
 @router.answers(rest.SPARK_SESSIONS)
-def listing(call: Called) -> Answer[SparkSessionsAnswer]:
+def listing(call: Called) -> JsonAnswer[SparkSessionsAnswer]:
     """The sessions of the caller, or all for who administers, without their addresses."""
     return answer({"items": spark_sessions.listing(call.context, call.services.spark_sessions), "next": None})
 

@@ -8,7 +8,7 @@ from fastapi import Path, Response
 from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Called, ClosedBody, answer
+from controlplane.api.calls import Called, ClosedBody, JsonAnswer, answer
 from controlplane.api.problems import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.access import Token
@@ -51,7 +51,7 @@ class NewToken(ClosedBody):
 
 
 @router.answers(rest.CREATE_TOKEN)
-def create(call: Called, new: NewToken) -> Answer[NewTokenAnswer]:
+def create(call: Called, new: NewToken) -> JsonAnswer[NewTokenAnswer]:
     """Make a token; keep its text, which is not stored. So a repeat with an Idempotency-Key cannot be answered."""
     if call.repeat is not None:
         raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a token: its text is shown once")
@@ -76,7 +76,7 @@ def _shown(text: str, token: Token) -> NewTokenAnswer:
 
 
 @router.answers(rest.TOKENS)
-def listing(call: Called) -> Answer[TokensAnswer]:
+def listing(call: Called) -> JsonAnswer[TokensAnswer]:
     """All tokens, without their texts."""
     return answer({"items": tokens.listing(call.context), "next": None})
 

@@ -10,8 +10,8 @@ from pydantic import Field
 
 from controlplane.api import auth
 from controlplane.api.access import services
-from controlplane.api.auth import Encoded
-from controlplane.api.calls import Answer, Called, ClosedBody, answer
+from controlplane.api.auth import EncodedRoute
+from controlplane.api.calls import Called, ClosedBody, JsonAnswer, answer
 from controlplane.api.problems import RequestRefused, request_id
 from controlplane.api.routes.tokens import RoleName, Within
 from controlplane.core import rest
@@ -26,7 +26,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens, trust
 
 router = auth.router("admin")
-public = auth.Routes(route_class=Encoded)
+public = auth.Routes(route_class=EncodedRoute)
 Pattern = Annotated[str, Field(min_length=1, max_length=500)]
 Patterns = Annotated[list[Pattern], Field(min_length=1, max_length=MOST_PATTERNS)]
 
@@ -52,10 +52,10 @@ class IdentityToken(ClosedBody):
 
 
 @router.answers(rest.CREATE_TRUST)
-def create(call: Called, new: NewRule) -> Answer[TrustEntry]:
+def create(call: Called, new: NewRule) -> JsonAnswer[TrustEntry]:
     """Make a rule of trust."""
 
-    def work() -> Answer[TrustEntry]:
+    def work() -> JsonAnswer[TrustEntry]:
         rule = trust.create(
             call.context,
             new.name,
@@ -73,7 +73,7 @@ def create(call: Called, new: NewRule) -> Answer[TrustEntry]:
 
 
 @router.answers(rest.TRUST)
-def listing(call: Called) -> Answer[TrustAnswer]:
+def listing(call: Called) -> JsonAnswer[TrustAnswer]:
     """All rules of trust."""
     return answer({"items": trust.listing(call.context), "next": None})
 
@@ -86,7 +86,7 @@ def delete(call: Called, rule: Annotated[str, Path(pattern=f"^{NAME}$")]) -> Res
 
 
 @public.answers(rest.EXCHANGE)
-async def exchange(request: Request, shown: IdentityToken) -> Answer[ExchangeAnswer]:
+async def exchange(request: Request, shown: IdentityToken) -> JsonAnswer[ExchangeAnswer]:
     """A short-lived token for the identity token of a CI job, by the rule of trust that fits it. The identity token is
     what opens this call."""
     app_services = services(request)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Call, Called, ClosedBody, answer
+from controlplane.api.calls import Call, Called, ClosedBody, JsonAnswer, answer
 from controlplane.api.services import Services
 from controlplane.core import rest
 from controlplane.core.model.answers import CollectAnswer, FsckAnswer
@@ -34,7 +34,7 @@ class Collection(ClosedBody):
 
 
 @router.answers(rest.GC)
-def gc(call: Called, options: Collection | None = None) -> Answer[CollectAnswer]:
+def gc(call: Called, options: Collection | None = None) -> JsonAnswer[CollectAnswer]:
     """Collect now; a running service does it by itself now and then. Answers how many rows of each kind went."""
     return call.once(lambda: answer(_collect(call, packs=bool(options and options.packs))))
 
@@ -45,7 +45,7 @@ def _collect(call: Call, *, packs: bool) -> CollectAnswer:
 
 
 @router.answers(rest.FSCK)
-def check(call: Called, options: Check | None = None) -> Answer[FsckAnswer]:
+def check(call: Called, options: Check | None = None) -> JsonAnswer[FsckAnswer]:
     """Check that what the database says is so. Changes nothing but what `repair` asks for, and answers what is wrong
     beside that. `complete` is false where more may be wrong."""
     return call.once(lambda: answer(_checked(call.context, call.services, options or Check())))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controlplane.core.blueprint import checks
-from controlplane.core.blueprint.kinds import Reading, Share, Text, Whole
+from controlplane.core.blueprint.kinds import Fraction, Reading, Text, Whole
 from controlplane.core.blueprint.model import Read, Write
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
 from controlplane.core.blueprint.shared import (
@@ -28,7 +28,7 @@ VERSION: Key[int | None] = Key(
     "version", Whole(0, 2**53), None, "The one version to read. Else the newest, whenever it is listed.", example=12
 )
 # Who removes files from a table does so on purpose, and rewriting all of them is ordinary.
-MAX = Key("max", Share(), 1.0, "Share of the files that a listing may lose without confirmation.", example=0.9)
+MAX = Key("max", Fraction(), 1.0, "Share of the files that a listing may lose without confirmation.", example=0.9)
 DELETES = Key("deletes", Nested(Section((MAX,)), lambda f, _: f[MAX]), 1.0, "When a loss of files is held back.")
 
 

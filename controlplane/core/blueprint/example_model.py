@@ -14,7 +14,7 @@ Plain: TypeAlias = "ParamValue | list[Plain] | dict[str, Plain]"  # a value as Y
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ExampleCell:
     """One column of a row. `place` is that of the value."""
 
     column: str
@@ -27,7 +27,7 @@ class ExampleRow:
     """Columns that are not named are NULL."""
 
     place: Position
-    cells: tuple[Cell, ...]
+    cells: tuple[ExampleCell, ...]
 
     @property
     def values(self) -> dict[str, Plain]:
@@ -85,7 +85,7 @@ Expected: TypeAlias = ExpectedRows | ExpectedCheck | ExpectedError
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class TransformExample:
     """One test. `params` replace those of the transform; `as_of` is the time that SQL reads as the clock."""
 
     name: str

@@ -9,8 +9,7 @@ from typing import Final
 
 from controlplane.core.blueprint import checks
 from controlplane.core.blueprint.example_model import (
-    Cell,
-    Example,
+    ExampleCell,
     ExampleFile,
     ExampleRow,
     Expected,
@@ -19,11 +18,12 @@ from controlplane.core.blueprint.example_model import (
     ExpectedRows,
     Given,
     Plain,
+    TransformExample,
 )
 from controlplane.core.blueprint.expectations import NO_TEXT
 from controlplane.core.blueprint.kinds import (
     Choice,
-    Columns,
+    ColumnsText,
     Fault,
     JsonSchema,
     Options,
@@ -49,7 +49,7 @@ NO_ROWS: tuple[ExampleRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ExampleRows:
     """A list of rows, each a mapping of columns to values. Rows may be equal."""
 
     def read(self, node: Node, reading: Reading) -> tuple[ExampleRow, ...]:
@@ -75,7 +75,7 @@ def _rows(items: Items, reading: Reading) -> Iterator[ExampleRow]:
 def _row(node: Node, reading: Reading) -> ExampleRow:
     if not isinstance(node, Entries):
         raise wrong_type(node, "a row: a mapping of columns to values", reading, ROW_HINT)
-    cells = [Cell(key.text, value.place, _plain(value)) for key, value in node.entries]
+    cells = [ExampleCell(key.text, value.place, _plain(value)) for key, value in node.entries]
     return ExampleRow(node.place, tuple(cells))
 
 
@@ -95,7 +95,7 @@ def _plain(node: Node) -> Plain:
 
 
 NO_OPTIONS: tuple[tuple[str, str], ...] | None = None
-ROWS = Key("rows", Rows(), NO_ROWS, "Rows of the input; columns that a row does not name are NULL.")
+ROWS = Key("rows", ExampleRows(), NO_ROWS, "Rows of the input; columns that a row does not name are NULL.")
 FILE = Key(
     "file",
     Text((checks.path, checks.no_glob)),
@@ -109,7 +109,7 @@ FORMAT: Key[str | None] = Key(
 OPTIONS = Key(
     "options", Options(), NO_OPTIONS, "Options of Spark's reader; else those of the input.", example={"header": True}
 )
-SCHEMA = Key("schema", Columns(), "", "Columns as DDL; else those of the input.", example="year INT, name STRING")
+SCHEMA = Key("schema", ColumnsText(), "", "Columns as DDL; else those of the input.", example="year INT, name STRING")
 _OF_FILES = (FORMAT, OPTIONS)
 
 
@@ -126,7 +126,7 @@ GIVEN_SECTION = Nested(Section((ROWS, FILE, FORMAT, OPTIONS, SCHEMA), one_of=("r
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class ExampleInputs:
     """Rows by the names of inputs: a list of rows, or a mapping with `rows` or `file`."""
 
     def read(self, node: Node, reading: Reading) -> tuple[Given, ...]:
@@ -136,7 +136,7 @@ class Inputs:
     def schema(self) -> JsonSchema:
         return {
             "type": "object",
-            "additionalProperties": {"oneOf": [Rows().schema(), GIVEN_SECTION.schema()]},
+            "additionalProperties": {"oneOf": [ExampleRows().schema(), GIVEN_SECTION.schema()]},
         }
 
 
@@ -147,7 +147,7 @@ def _each_given(entries: tuple[tuple[Scalar, Node], ...], reading: Reading) -> I
                 rows, schema, file = GIVEN_SECTION.read(value, reading)
                 yield Given(key.text, key.place, rows, schema, file)
             else:
-                yield Given(key.text, key.place, Rows().read(value, reading))
+                yield Given(key.text, key.place, ExampleRows().read(value, reading))
         except BlueprintRefused:
             continue
 
@@ -171,7 +171,7 @@ class Tolerance:
         return {"type": "number", "minimum": 0}
 
 
-EXPECTED_ROWS = Key("rows", Rows(), NO_ROWS, "All rows of the result, by the columns that are named.")
+EXPECTED_ROWS = Key("rows", ExampleRows(), NO_ROWS, "All rows of the result, by the columns that are named.")
 ORDER = Key("order", Choice(("any", "exact")), "any", "Whether the order of the rows matters.")
 TOLERANCE_KEY = Key(
     "tolerance", Tolerance(), TOLERANCE, "By how much floats may differ, of the larger of 1 and the value."
@@ -209,16 +209,16 @@ EXPECT_SECTION = Nested(
 
 
 @dataclass(frozen=True, slots=True)
-class Expectation:
+class ExpectedResult:
     """A list of rows, or a mapping with `rows`, `check` or `error`."""
 
     def read(self, node: Node, reading: Reading) -> Expected:
         if isinstance(node, Entries):
             return EXPECT_SECTION.read(node, reading)
-        return ExpectedRows(Rows().read(node, reading), False, TOLERANCE)
+        return ExpectedRows(ExampleRows().read(node, reading), False, TOLERANCE)
 
     def schema(self) -> JsonSchema:
-        return {"oneOf": [Rows().schema(), EXPECT_SECTION.schema()]}
+        return {"oneOf": [ExampleRows().schema(), EXPECT_SECTION.schema()]}
 
 
 # --- tests ----------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ NO_EXPECTED: Expected = ExpectedRows((), False, TOLERANCE)
 NAME = Key("name", Text(), "", "What the test is called in results.", is_required=True, example="known carrier")
 GIVEN = Key(
     "given",
-    Inputs(),
+    ExampleInputs(),
     NO_GIVEN,
     "Rows of the inputs; an input that is not named has none.",
     example={"flights": [{"carrier": "UA"}]},
@@ -258,7 +258,7 @@ AS_OF = Key(
 )
 EXPECT = Key(
     "expect",
-    Expectation(),
+    ExpectedResult(),
     NO_EXPECTED,
     "Rows, a check, or an error.",
     is_required=True,
@@ -266,11 +266,11 @@ EXPECT = Key(
 )
 
 
-def _example(fields: Fields, _: Reading) -> Example:
+def _example(fields: Fields, _: Reading) -> TransformExample:
     if EXPECT.name not in fields.values or not fields[NAME]:
         raise BlueprintRefused  # reported
     params = fields.given((PARAMS,))
-    return Example(
+    return TransformExample(
         name=fields[NAME],
         place=fields.place,
         given=fields[GIVEN],
@@ -286,13 +286,13 @@ EXAMPLE = Nested(Section((NAME, GIVEN, PARAMS, PARTITION, AS_OF, EXPECT)), _exam
 
 
 @dataclass(frozen=True, slots=True)
-class Examples:
+class ExampleList:
     """A list in which every test has a name of its own."""
 
-    def read(self, node: Node, reading: Reading) -> tuple[Example, ...]:
+    def read(self, node: Node, reading: Reading) -> tuple[TransformExample, ...]:
         if not isinstance(node, Items):
             raise wrong_type(node, "a list of tests", reading, "begin each with a line `- name: ...`")
-        examples: dict[str, Example] = {}
+        examples: dict[str, TransformExample] = {}
         for item in node.items:
             try:
                 example = EXAMPLE.read(item, reading)
@@ -308,10 +308,10 @@ class Examples:
         return {"type": "array", "items": EXAMPLE.schema()}
 
 
-NO_EXAMPLES: tuple[Example, ...] = ()
+NO_EXAMPLES: tuple[TransformExample, ...] = ()
 TESTS = Key(
     "tests",
-    Examples(),
+    ExampleList(),
     NO_EXAMPLES,
     "Tests of the transform: rows given, and what is expected.",
     example=[{"name": "one", "given": {"flights": [{"carrier": "UA"}]}, "expect": [{"n": 1}]}],

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 from controlplane.core.blueprint.kinds import (
     Choice,
+    Fraction,
     JsonSchema,
     ListOf,
     Passage,
     Reading,
-    Share,
     SourceText,
     Text,
     Whole,
@@ -46,7 +46,7 @@ UNIQUE = Key(
 LEAST: Key[int | None] = Key("min", Whole(0, MOST_ROWS), None, "The least number of rows.", example=1)
 MOST: Key[int | None] = Key("max", Whole(0, MOST_ROWS), None, "The greatest number of rows.", example=1000000)
 ON_FAIL = Key("on_fail", Choice(("fail", "warn", "drop", "quarantine")), "fail", "What a failure leads to.")
-THRESHOLD = Key("threshold", Share(), 0.0, "The share of rows that may fail.", example=0.01)
+THRESHOLD = Key("threshold", Fraction(), 0.0, "The share of rows that may fail.", example=0.01)
 
 
 def _bounds(fields: Fields, reading: Reading) -> tuple[int | None, int | None]:

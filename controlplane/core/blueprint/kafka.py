@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controlplane.core.blueprint import checks
-from controlplane.core.blueprint.kinds import Choice, ListOf, Options, Reading, Refresh, Text, Whole
+from controlplane.core.blueprint.kinds import Choice, ListOf, Options, Reading, RefreshInterval, Text, Whole
 from controlplane.core.blueprint.model import Read, Settings, Write
 from controlplane.core.blueprint.sections import Fields, Key, Nested
 from controlplane.core.blueprint.shared import (
@@ -85,7 +85,7 @@ READ_OPTIONS = Key(
 )
 REFRESH: Key[float | None] = Key(
     "refresh",
-    Refresh(CONTINUOUS_S),
+    RefreshInterval(CONTINUOUS_S),
     60.0,
     "How often to look: continuous, a duration such as 30s, or manual.",
     example="30s",

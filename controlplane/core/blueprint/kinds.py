@@ -172,7 +172,7 @@ def report_columns(node: Scalar, document: YamlDocument, problems: Problems) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ColumnsText:
     """Columns and types as DDL; each wrong word is reported at its place."""
 
     def read(self, node: Node, reading: Reading) -> str:
@@ -243,7 +243,7 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Fraction:
     """A number from 0 to 1."""
 
     def read(self, node: Node, reading: Reading) -> float:
@@ -258,7 +258,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Refresh:
+class RefreshInterval:
     """How often to list: seconds, or None for `manual`. `continuous_s`: what `continuous` comes to, where it may be."""
 
     continuous_s: float | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from controlplane.core.blueprint.example_model import Example
+from controlplane.core.blueprint.example_model import TransformExample
 from controlplane.core.blueprint.text_places import ParamValue, Position, TextPlace
 from controlplane.core.model.alerts import Channel
 from controlplane.core.model.tasks import Size
@@ -202,7 +202,7 @@ class Component:
     profile: profiles.Mode = "full"
     sort_by: tuple[str, ...] = ()
     sort_places: tuple[Position, ...] = field(default=(), compare=False)
-    tests: tuple[Example, ...] = ()
+    tests: tuple[TransformExample, ...] = ()
     use: Use | None = field(default=None, compare=False)
 
     @property

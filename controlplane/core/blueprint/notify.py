@@ -11,7 +11,7 @@ from typing import cast
 
 from controlplane.core.blueprint import yaml_reader
 from controlplane.core.blueprint.checks import no_link_local
-from controlplane.core.blueprint.kinds import Choice, Fault, ListOf, Reading, Refresh, Text, secret_fault
+from controlplane.core.blueprint.kinds import Choice, Fault, ListOf, Reading, RefreshInterval, Text, secret_fault
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems, shown
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
 from controlplane.core.model.alerts import AFTER_S, OCCASIONS, Channel
@@ -56,7 +56,7 @@ ON = Key(
     "on", ListOf(Choice(OCCASIONS)), OCCASIONS, "What is told; everything by default.", example=["failed", "recovered"]
 )
 AFTER: Key[float | None] = Key(
-    "after", Refresh(), AFTER_S, "How long something is late or blocked first.", example="30m", written="10m"
+    "after", RefreshInterval(), AFTER_S, "How long something is late or blocked first.", example="30m", written="10m"
 )
 URL = Key(
     "url",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controlplane.core.blueprint.kinds import Choice, Columns, Options, Refresh, Share
+from controlplane.core.blueprint.kinds import Choice, ColumnsText, Fraction, Options, RefreshInterval
 from controlplane.core.blueprint.sections import Key, Nested, Section
 from controlplane.core.blueprint.transforms import DATASET
 from dataplane.contract.jobs import OnBadRecord
@@ -15,10 +15,19 @@ READ_CONNECTOR = Key("connector", READERS, "files", "What is read.", is_required
 WRITE_CONNECTOR = Key("connector", WRITERS, "files", "What is written to.", is_required=True)
 OPTIONS = Key("options", Options(), NO_OPTIONS, "Options of Spark's reader or writer.", example={"header": True})
 SCHEMA: Key[str | None] = Key(
-    "schema", Columns(), None, "Columns as DDL: year INT, name STRING. Else inferred.", example="year INT, name STRING"
+    "schema",
+    ColumnsText(),
+    None,
+    "Columns as DDL: year INT, name STRING. Else inferred.",
+    example="year INT, name STRING",
 )
 REFRESH: Key[float | None] = Key(
-    "refresh", Refresh(), 60.0, "How often to list: a duration such as 30s, or manual.", written="1m", example="30s"
+    "refresh",
+    RefreshInterval(),
+    60.0,
+    "How often to list: a duration such as 30s, or manual.",
+    written="1m",
+    example="30s",
 )
 SCHEMA_CHANGE = Key(
     "schema_change",
@@ -29,7 +38,7 @@ SCHEMA_CHANGE = Key(
 ON_BAD_RECORD: Key[OnBadRecord] = Key(
     "on_bad_record", Choice(("fail", "drop"), ("quarantine",)), "fail", "What a bad record leads to."
 )
-MAX = Key("max", Share(), 0.5, "Share of the objects that a listing may lose without confirmation.", example=0.9)
+MAX = Key("max", Fraction(), 0.5, "Share of the objects that a listing may lose without confirmation.", example=0.9)
 DELETES = Key("deletes", Nested(Section((MAX,)), lambda f, _: f[MAX]), 0.5, "When a loss of objects is held back.")
 FROM = Key("from", DATASET, "", "The dataset to copy.", is_required=True, example="delays")
 

@@ -11,7 +11,7 @@ from controlplane.core.blueprint import checks, folds
 from controlplane.core.blueprint.key_columns import NO_KEY, KeyColumns
 from controlplane.core.blueprint.kinds import (
     Choice,
-    Columns,
+    ColumnsText,
     JsonSchema,
     ListOf,
     Params,
@@ -38,7 +38,7 @@ PARAMETER = Text((checks.matching(checks.PARAMETER, "a parameter's name"),), f"^
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class DeclaredInputs:
     """Declared inputs: `name: mode`, or `name: {from: dataset, mode: mode}`."""
 
     def read(self, node: Node, reading: Reading) -> tuple[InputHint, ...]:
@@ -135,7 +135,7 @@ PARAMS = Key(
 )
 INPUTS = Key(
     "inputs",
-    Inputs(),
+    DeclaredInputs(),
     NO_INPUTS,
     "What a task reads of each input: each, by or all; of self: previous.",
     example={"flights": "each", "airlines": "all"},
@@ -149,7 +149,7 @@ PARTITION_BY = Key(
 )
 SCHEMA = Key(
     "schema",
-    Columns(),
+    ColumnsText(),
     "",
     "Columns of the result, where it reads its own partition before.",
     example="year INT, name STRING",

@@ -45,7 +45,9 @@ def read(text: str | bytes, file: str, problems: Problems, *, most_nodes: int = 
     """The tree of one document, or None after a problem that ended the reading. Never raises on any input."""
     try:
         source = _source(text, file, problems)
-        return YamlDocument(file, source, _Builder(file, problems, most_nodes).build(_events(source, file, problems)))
+        return YamlDocument(
+            file, source, _NodeBuilder(file, problems, most_nodes).build(_events(source, file, problems))
+        )
     except BlueprintRefused:
         return None
 
@@ -128,7 +130,7 @@ class _Open:
     nodes: list[Node] = field(default_factory=list)
 
 
-class _Builder:
+class _NodeBuilder:
     """Turns events into nodes with a stack of its own, so that no nesting can exhaust Python's."""
 
     def __init__(self, file: str, problems: Problems, most_nodes: int) -> None:

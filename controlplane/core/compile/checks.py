@@ -16,7 +16,7 @@ from controlplane.core.blueprint import Component, Expectation
 from controlplane.core.compile.ids import SPARK_LINE
 from controlplane.core.errors import Problem
 from dataplane.contract.encoding import digest
-from dataplane.contract.jobs import DropRule, DropRules, SparkSettings
+from dataplane.contract.jobs import DropRule, DropRules, JobSparkSettings
 from dataplane.contract.results import EXPECTATION, REASON
 from dataplane.contract.schemas import Schema, field_of, select_columns, struct_of
 
@@ -24,7 +24,7 @@ EXAMPLES: Final = 3  # failing rows that are reported
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CompiledCheck:
     """One expectation that was compiled. `id` identifies the question about the rows."""
 
     of: Expectation
@@ -54,26 +54,30 @@ class Check:
         return schema if named is None else select_columns(schema, named)
 
 
-def compiled(component: Component, spark: SparkSettings, semantics: int, problems: list[Problem]) -> tuple[Check, ...]:
+def compiled(
+    component: Component, spark: JobSparkSettings, semantics: int, problems: list[Problem]
+) -> tuple[CompiledCheck, ...]:
     """The component's expectations; conditions that cannot be read are problems at their own places."""
     return tuple(c for e in component.expect if (c := _compiled(e, spark, semantics, problems)) is not None)
 
 
-def _compiled(expectation: Expectation, spark: SparkSettings, semantics: int, problems: list[Problem]) -> Check | None:
+def _compiled(
+    expectation: Expectation, spark: JobSparkSettings, semantics: int, problems: list[Problem]
+) -> CompiledCheck | None:
     common = {"spark": spark, "line": SPARK_LINE, "semantics": semantics}
     if not expectation.check:
         columns = sorted(expectation.unique)
-        return Check(expectation, digest("unique/1", columns=columns, **common), None)
+        return CompiledCheck(expectation, digest("unique/1", columns=columns, **common), None)
     try:
         condition = sql.predicate(expectation.check)
     except sql.SqlProblem as e:
         at = expectation.text.at(e.line, e.column)
         problems.append(Problem(at.file, at.line, at.column, e.code, e.message, e.hint))
         return None
-    return Check(expectation, digest("condition/1", condition=condition.digest, **common), condition)
+    return CompiledCheck(expectation, digest("condition/1", condition=condition.digest, **common), condition)
 
 
-def filtered_logic(logic: bytes, checks: Iterable[Check]) -> bytes:
+def filtered_logic(logic: bytes, checks: Iterable[CompiledCheck]) -> bytes:
     """Logic that leaves out the rows that fail some of these; `logic` itself where nothing is dropped."""
     taken_out = [c for c in checks if c.is_drop]
     drops = sorted({c.id for c in taken_out})
@@ -83,7 +87,7 @@ def filtered_logic(logic: bytes, checks: Iterable[Check]) -> bytes:
     return digest("quarantining/1", logic=logic, rules=rules)
 
 
-def not_quarantined(checks: Iterable[Check]) -> Iterator[Problem]:
+def not_quarantined(checks: Iterable[CompiledCheck]) -> Iterator[Problem]:
     """Problems of a transform in which one task gives partitions by key: quarantined rows would need a second partition
     for each."""
     message = "rows cannot be quarantined where one task gives partitions by key"
@@ -104,20 +108,20 @@ def with_reason(schema: Schema) -> Schema:
     return struct_of([*schema["fields"], field_of(REASON, "string")])
 
 
-def drop_job(checks: Iterable[Check], spark: SparkSettings) -> DropRules | None:
+def drop_job(checks: Iterable[CompiledCheck], spark: JobSparkSettings) -> DropRules | None:
     """What a driver has to know in order to leave rows out; None if there is nothing to do."""
     drops = [_rule(c) for c in checks if c.is_drop]
     return {"drop": drops, "spark": spark} if drops else None
 
 
-def _rule(check: Check) -> DropRule:
+def _rule(check: CompiledCheck) -> DropRule:
     rule: DropRule = {"id": check.id.hex(), "name": check.name, "check": check.of.check}
     if check.quarantines:
         rule["quarantine"] = True
     return rule
 
 
-def absent_columns(checks: Iterable[Check], schema: Schema, own: Schema) -> Schema:
+def absent_columns(checks: Iterable[CompiledCheck], schema: Schema, own: Schema) -> Schema:
     """The columns of a dataset that its rows are dropped by, and that one of its partitions does not have."""
     have = {f["name"] for f in own["fields"]}
     named = {f["name"] for c in checks if c.is_drop for f in c.read_schema(schema)["fields"]}
@@ -144,12 +148,12 @@ def dropped_key(task: bytes) -> bytes:
     return digest("dropped/1", task=task)
 
 
-def part_key(check: Check, slot: bytes) -> bytes:
+def part_key(check: CompiledCheck, slot: bytes) -> bytes:
     """Key of the task that evaluates a check over these rows, and of its answer."""
     return digest("check/1", check=check.id, slot=slot)
 
 
-def whole_key(check: Check, root: bytes, schema: bytes) -> bytes:
+def whole_key(check: CompiledCheck, root: bytes, schema: bytes) -> bytes:
     """Under which the sum of the answers of all partitions below a root is remembered."""
     return digest("checked/1", check=check.id, root=root, schema=schema)
 

@@ -15,7 +15,7 @@ from controlplane.core import sql
 from controlplane.core.blueprint import PythonTransform, SqlTransform
 from controlplane.core.blueprint.problems import did_you_mean
 from controlplane.core.blueprint.text_places import Position, TextPlace
-from controlplane.core.compile.checks import Check
+from controlplane.core.compile.checks import CompiledCheck
 from controlplane.core.compile.nodes import Node, Source, Transform
 from controlplane.core.errors import Problem
 from dataplane.contract.schemas import Schema
@@ -27,27 +27,27 @@ _GIVEN = frozenset({"params", "spark"})  # to every function, if it takes them
 
 def problems(nodes: Mapping[str, Node], dataflows: Container[str]) -> Iterator[Problem]:
     """Problems of the compiled components of these dataflows."""
-    tables = Columns(nodes)
+    tables = DatasetColumns(nodes)
     for dataset, node in nodes.items():
         if dataset.partition(".")[0] in dataflows and node.has_rows and not node.output:
             yield from _of(node, tables)
 
 
-def _of(node: Source | Transform, tables: Columns) -> Iterator[Problem]:
+def _of(node: Source | Transform, tables: DatasetColumns) -> Iterator[Problem]:
     names = tables.of(node.dataset)
     if node.is_transform:
         yield from _twice(node, tables)
         yield from _untaken(node)
     if names is None:
         return
-    look = Look(names, tables.is_case_sensitive(node))
+    look = ColumnWords(names, tables.is_case_sensitive(node))
     yield from look.at_checks(node.checks)
     yield from look.at_names(node.component.sort_by, node.component.sort_places)
     yield from look.at_names([part.column for part in node.key], [part.place for part in node.key])
 
 
 @dataclass(slots=True)
-class Columns:
+class DatasetColumns:
     """The columns of datasets, each found once."""
 
     nodes: Mapping[str, Node]
@@ -104,7 +104,7 @@ def _names(schema: Schema) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ColumnWords:
     """Words that are to be columns of a dataset with these."""
 
     names: tuple[str, ...]
@@ -115,7 +115,7 @@ class Look:
             if place is not None and not self._has(word):
                 yield self._unknown(word, place)
 
-    def at_checks(self, checks: Sequence[Check]) -> Iterator[Problem]:
+    def at_checks(self, checks: Sequence[CompiledCheck]) -> Iterator[Problem]:
         for check in checks:
             yield from self.at_names(check.of.unique, check.of.unique_places)
             if check.predicate is not None:
@@ -139,7 +139,7 @@ class Look:
         return _problem(place, "unknown-column", f"there is no column {word[:40]!r}", hint)
 
 
-def _twice(node: Transform, tables: Columns) -> Iterator[Problem]:
+def _twice(node: Transform, tables: DatasetColumns) -> Iterator[Problem]:
     """Output columns of one name: no table can have both."""
     outputs = tables.outputs(node)
     if outputs is None or not isinstance(node.body, SqlTransform):

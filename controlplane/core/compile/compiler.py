@@ -12,10 +12,10 @@ from controlplane.core.blueprint import QUARANTINE, Draft, PythonTransform, Read
 from controlplane.core.blueprint.checks import name as name_fault
 from controlplane.core.compile import checks as of_checks
 from controlplane.core.compile import columns, connectors, graph, identity, modes, names
-from controlplane.core.compile.checks import Check
+from controlplane.core.compile.checks import CompiledCheck
 from controlplane.core.compile.graph import Graph
-from controlplane.core.compile.identity import Named
-from controlplane.core.compile.modes import Inputs, Modes
+from controlplane.core.compile.identity import NamedComponent
+from controlplane.core.compile.modes import ComponentInputs, Modes
 from controlplane.core.compile.nodes import NOTHING, Desired, Node, NodeText, Sink, Source, Transform
 from controlplane.core.compile.periods import zone_fault
 from controlplane.core.errors import InvalidBlueprint, Problem
@@ -26,7 +26,7 @@ from dataplane.contract.schemas import Schema
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class Compilation:
     """What a set of dataflows asks for, as far as it compiles, and every problem. Components with one are left out, and
     so are those that read them."""
 
@@ -47,7 +47,7 @@ def compile_revisions(
     semantics: int = 1,
     before: Desired | None = None,
     parsed: Mapping[str, Draft] = MappingProxyType({}),
-) -> Attempt:
+) -> Compilation:
     """Compile a set of dataflows that may refer to each other, as much as can be: a problem that is found early hides
     none of other components.
 
@@ -79,14 +79,18 @@ def compile_revisions(
         elif dataset.endswith(QUARANTINE):  # its maker's name comes first among equals
             nodes |= _quarantine(dataset, nodes.get(dataset.removesuffix(QUARANTINE)))
         else:
-            step = _Step(Named(dataset, component, text, namespace, semantics), linked.inputs(dataset), nodes, problems)
+            step = _Step(
+                NamedComponent(dataset, component, text, namespace, semantics), linked.inputs(dataset), nodes, problems
+            )
             node = step.compile()
             if node is not None:
                 nodes[dataset] = node
     problems.extend(columns.problems(nodes, parsed.keys()))
     depths = {} if problems else _depths(linked)
     late = tuple(d for d in linked.order if (node := nodes.get(d)) and node.is_transform and node.by_key)
-    return Attempt(Desired(nodes, linked.order, linked, depths, by_flow, undecided=late), tuple(sorted(set(problems))))
+    return Compilation(
+        Desired(nodes, linked.order, linked, depths, by_flow, undecided=late), tuple(sorted(set(problems)))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +156,7 @@ def _depths(linked: Graph) -> dict[str, int]:
 class _Step:
     """One component on its way from its text to a node. Problems are added to those of the whole set."""
 
-    named: Named
+    named: NamedComponent
     datasets: Mapping[str, str]  # what it reads, by the names that it has for it
     nodes: Mapping[str, Node]  # compiled so far; inputs come first
     problems: list[Problem]
@@ -215,10 +219,10 @@ class _Step:
             return None
         return identity.transform(self.named, body, bundle, chosen, checks, self.nodes)
 
-    def _inputs(self) -> Inputs:
-        return Inputs(self.datasets, self.nodes, bool(self.named.spark["case_sensitive"]))
+    def _inputs(self) -> ComponentInputs:
+        return ComponentInputs(self.datasets, self.nodes, bool(self.named.spark["case_sensitive"]))
 
-    def _is_sound(self, body: SqlTransform | PythonTransform, chosen: Modes, checks: tuple[Check, ...]) -> bool:
+    def _is_sound(self, body: SqlTransform | PythonTransform, chosen: Modes, checks: tuple[CompiledCheck, ...]) -> bool:
         """Adds problems. Whether all that it reads was compiled."""
         self.problems.extend(chosen.problems)
         is_read_by_key = any(slot.mode == "by" for slot in chosen.slots)
@@ -226,7 +230,7 @@ class _Step:
             self.problems.extend(of_checks.not_quarantined(checks))
         return all(slot.dataset in self.nodes for slot in chosen.slots)
 
-    def _checks(self) -> tuple[Check, ...]:
+    def _checks(self) -> tuple[CompiledCheck, ...]:
         named = self.named
         return of_checks.compiled(named.component, named.spark, named.semantics, self.problems)
 
@@ -244,7 +248,7 @@ class _Step:
             self._refuse("relative-path", f"{path!r} is relative to nothing that the server knows", hint)
         return location
 
-    def _refuse_zone(self, query: sql.Query | None) -> None:
+    def _refuse_zone(self, query: sql.AnalysedQuery | None) -> None:
         if fault := zone_fault(self.named.component, query, self.named.timezone):
             self._refuse("invalid-value", fault, "for example UTC, Europe/Berlin or +02:00")
 

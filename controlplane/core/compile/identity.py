@@ -13,16 +13,16 @@ from controlplane.core import sql
 from controlplane.core.blueprint import Component, PythonTransform, Read, SqlTransform, Write
 from controlplane.core.compile import checks as of_checks
 from controlplane.core.compile import connectors, fold, ids
-from controlplane.core.compile.checks import Check
+from controlplane.core.compile.checks import CompiledCheck
 from controlplane.core.compile.modes import Modes
 from controlplane.core.compile.nodes import ByKey, Node, NodeText, Sink, Slot, Source, Transform
 from controlplane.core.python import code, libraries
-from dataplane.contract.jobs import Mode, SparkSettings
+from dataplane.contract.jobs import JobSparkSettings, Mode
 from dataplane.contract.schemas import Schema
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedComponent:
     """A component with the names that it goes by, and what all components of its dataflow share."""
 
     dataset: str
@@ -45,13 +45,15 @@ class Named:
         return self.text.blueprint.timezone
 
     @property
-    def spark(self) -> SparkSettings:
+    def spark(self) -> JobSparkSettings:
         """Settings of Spark that decide about rows."""
         spark = self.text.blueprint.spark
         return {"ansi": spark.ansi, "case_sensitive": spark.case_sensitive, "timezone": self.timezone}
 
 
-def source(named: Named, read: Read, location: str, declared: Schema | None, checks: tuple[Check, ...]) -> Source:
+def source(
+    named: NamedComponent, read: Read, location: str, declared: Schema | None, checks: tuple[CompiledCheck, ...]
+) -> Source:
     read = connectors.with_defaults(read, named.uid)
     options, folders = connectors.logic_options(read), connectors.reads_folders(read)
     parse_logic = partial(
@@ -95,7 +97,7 @@ def source(named: Named, read: Read, location: str, declared: Schema | None, che
     )
 
 
-def sink(named: Named, write: Write, path: str, source: str, nodes: Mapping[str, Node]) -> Sink:
+def sink(named: NamedComponent, write: Write, path: str, source: str, nodes: Mapping[str, Node]) -> Sink:
     """`nodes` holds the dataset `source` and its inputs, unless these could not be compiled."""
     maker = nodes.get(source)
     keyed = connectors.key_columns(maker.key) if maker is not None else ()
@@ -114,11 +116,11 @@ def sink(named: Named, write: Write, path: str, source: str, nodes: Mapping[str,
 
 
 def transform(
-    named: Named,
+    named: NamedComponent,
     body: SqlTransform | PythonTransform,
-    analysed: sql.Query | code.Bundle,
+    analysed: sql.AnalysedQuery | code.CodeBundle,
     modes: Modes,
-    checks: tuple[Check, ...],
+    checks: tuple[CompiledCheck, ...],
     nodes: Mapping[str, Node],
 ) -> Transform:
     """`analysed` is what its text was found to be; `nodes` holds its inputs."""
@@ -146,8 +148,8 @@ def transform(
         lineage=ids.lineage_id(logic, upstream),
         slots=modes.slots,
         spark=named.spark,
-        query=analysed if isinstance(analysed, sql.Query) else None,
-        bundle=analysed if isinstance(analysed, code.Bundle) else None,
+        query=analysed if isinstance(analysed, sql.AnalysedQuery) else None,
+        bundle=analysed if isinstance(analysed, code.CodeBundle) else None,
         is_volatile=is_volatile,
         checks=checks,
         semantics=named.semantics,
@@ -158,14 +160,17 @@ def transform(
 
 
 def _code_logic(
-    named: Named, body: SqlTransform | PythonTransform, analysed: sql.Query | code.Bundle, modes: Modes
+    named: NamedComponent,
+    body: SqlTransform | PythonTransform,
+    analysed: sql.AnalysedQuery | code.CodeBundle,
+    modes: Modes,
 ) -> bytes:
     """The logic of the code, without checks and volatility."""
     by_slot: dict[str, Mode] = {slot.name: slot.mode for slot in modes.slots}
     if modes.fold is not None:
         by_slot[modes.fold.name] = fold.MODE
     return ids.transform_logic(
-        "sql" if isinstance(analysed, sql.Query) else "python",
+        "sql" if isinstance(analysed, sql.AnalysedQuery) else "python",
         analysed.digest,
         dict(body.params),
         by_slot,
@@ -179,9 +184,9 @@ def _code_logic(
     )
 
 
-def _libraries(analysed: sql.Query | code.Bundle) -> dict[str, str]:
+def _libraries(analysed: sql.AnalysedQuery | code.CodeBundle) -> dict[str, str]:
     """The driver's libraries that the code imports, by the major versions within which their results are shared."""
-    if not isinstance(analysed, code.Bundle):
+    if not isinstance(analysed, code.CodeBundle):
         return {}
     return {name: libraries.LINES[name] for name in sorted(analysed.libraries)}
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from controlplane.core.model.jobs import StoredJob
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import Content, schema_id
-from dataplane.contract.jobs import Parameters, SparkSettings
+from dataplane.contract.jobs import JobSparkSettings, Parameters
 from dataplane.contract.keys import KeyPart
 from dataplane.contract.schemas import Schema
 
@@ -77,7 +77,7 @@ def transform_logic(
     code: bytes,
     params: Parameters,
     modes: Mapping[str, str],
-    spark: SparkSettings,
+    spark: JobSparkSettings,
     semantics: int,
     entrypoint: str = "",
     keyed: Mapping[str, object] | None = None,
@@ -145,7 +145,7 @@ def index_key(index: bytes, content: Content) -> bytes:
 
 
 def part_logic(
-    code: bytes, params: Parameters, spark: SparkSettings, semantics: int, others: Mapping[str, bytes]
+    code: bytes, params: Parameters, spark: JobSparkSettings, semantics: int, others: Mapping[str, bytes]
 ) -> bytes:
     """Logic of partial results over one part of an input; `others` are the slots that it reads of other inputs."""
     return digest("part/1", code=code, params=params, spark=spark, line=SPARK_LINE, semantics=semantics, others=others)

@@ -20,7 +20,7 @@ from dataplane.contract.schemas import Schema
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class ComponentInputs:
     """What a component reads: datasets by the names that it has for them, and the nodes compiled so far. A name that
     could not be resolved has no dataset."""
 
@@ -40,7 +40,7 @@ class Modes:
     by_key: tuple[Slot, ...] = ()
 
 
-def of_sql(component: Component, body: SqlTransform, query: sql.Query, inputs: Inputs) -> Modes:
+def of_sql(component: Component, body: SqlTransform, query: sql.AnalysedQuery, inputs: ComponentInputs) -> Modes:
     slots, by_key = _sql_slots(component, body, query, inputs)
     read = {slot.name for slot in slots}
     unread = [_unread(hint.place, hint.name, read) for hint in body.inputs if hint.name not in read]
@@ -49,7 +49,7 @@ def of_sql(component: Component, body: SqlTransform, query: sql.Query, inputs: I
     return Modes(slots, folded, problems, by_key)
 
 
-def of_python(component: Component, body: PythonTransform, bundle: code.Bundle, inputs: Inputs) -> Modes:
+def of_python(component: Component, body: PythonTransform, bundle: code.CodeBundle, inputs: ComponentInputs) -> Modes:
     """Each input is read as it is declared; `all` where that is left out."""
     slots = tuple(_python_slot(component, body, hint.name, hint.mode or "all", inputs) for hint in body.inputs)
     unnamed = _unnamed(component, body, bundle)
@@ -61,12 +61,13 @@ def of_python(component: Component, body: PythonTransform, bundle: code.Bundle, 
 
 
 def _sql_slots(
-    component: Component, body: SqlTransform, query: sql.Query, inputs: Inputs
+    component: Component, body: SqlTransform, query: sql.AnalysedQuery, inputs: ComponentInputs
 ) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
     """The inputs; and, where it depends on types that are not known yet, the inputs if these are the same."""
     declared = {hint.name: hint.mode for hint in body.inputs if hint.mode}
     parts = [
-        sql.KeyPart(key.column, key.granule or f"bucket {key.buckets}" * bool(key.buckets)) for key in body.partition_by
+        sql.OutputKeyPart(key.column, key.granule or f"bucket {key.buckets}" * bool(key.buckets))
+        for key in body.partition_by
     ]
     verdicts = dict(query.verdicts(parts, case_sensitive=inputs.case_sensitive))
     verdicts.pop(fold.name_of(component), None)
@@ -92,7 +93,7 @@ def _by(slot: Slot, verdicts: Mapping[str, sql.Verdict], keyed: Mapping[str, tup
 
 
 def _by_types(
-    body: SqlTransform, slots: Sequence[Slot], by_key: Sequence[Slot], inputs: Inputs
+    body: SqlTransform, slots: Sequence[Slot], by_key: Sequence[Slot], inputs: ComponentInputs
 ) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
     """One input is read by the key whatever its types are. With several inputs, a key might have another text in
     each."""
@@ -123,7 +124,7 @@ def _awaiting(slot: Slot, sides: Sequence[Slot], types: KeyTypes) -> Slot:
     return replace(slot, reason=reason, cure="", awaits_types=True)
 
 
-def _python_slot(component: Component, body: PythonTransform, name: str, mode: Mode, inputs: Inputs) -> Slot:
+def _python_slot(component: Component, body: PythonTransform, name: str, mode: Mode, inputs: ComponentInputs) -> Slot:
     dataset = inputs.datasets.get(names.renamed(component).get(name, name), "")
     cure = cures.of_python() if mode == "all" else ""
     return Slot(name, dataset, mode, f"declared {mode}", _columns(body, mode), cure=cure)
@@ -135,7 +136,7 @@ def _proven_keys(verdicts: Mapping[str, sql.Verdict]) -> dict[str, tuple[str, ..
     return by if all(all(columns) for columns in by.values()) else {}
 
 
-def _declared(dataset: str, inputs: Inputs) -> Schema | None:
+def _declared(dataset: str, inputs: ComponentInputs) -> Schema | None:
     """The columns that a read component declares; None where they are not known before its data is."""
     node = inputs.nodes.get(dataset)
     return node.declared if node is not None else None
@@ -176,7 +177,7 @@ def _unread(place: Position, name: str, read: Iterable[str]) -> Problem:
     return problem_at(place, "unused-input", f"the SQL does not read {name!r}", hint)
 
 
-def _unset(component: Component, body: SqlTransform, query: sql.Query) -> Iterator[Problem]:
+def _unset(component: Component, body: SqlTransform, query: sql.AnalysedQuery) -> Iterator[Problem]:
     """Parameters of the SQL that `params` gives no value."""
     for name in sorted(query.parameters - dict(body.params).keys()):
         hint = did_you_mean(name, dict(body.params)) or f"add it below params of {component.name}"
@@ -184,7 +185,7 @@ def _unset(component: Component, body: SqlTransform, query: sql.Query) -> Iterat
         yield problem_at(place, "missing-parameter", f"the SQL uses :{name}, and params has no such name", hint)
 
 
-def _unnamed(component: Component, body: PythonTransform, bundle: code.Bundle) -> Iterator[Problem]:
+def _unnamed(component: Component, body: PythonTransform, bundle: code.CodeBundle) -> Iterator[Problem]:
     """Arguments of the function that are neither inputs nor what Headgate hands in."""
     available = {hint.name for hint in body.inputs} | {"params", "spark", fold.name_of(component)}
     for name, place in zip(bundle.arguments, bundle.places, strict=True):

@@ -25,8 +25,8 @@ def read(revision: Revision, parsed: Draft | None, problems: list[Problem]) -> N
     blueprint = parsed_draft.blueprint
     if blueprint is None:
         return None
-    queries: dict[str, sql.Query] = {}
-    bundles: dict[str, code.Bundle] = {}
+    queries: dict[str, sql.AnalysedQuery] = {}
+    bundles: dict[str, code.CodeBundle] = {}
     for component in blueprint.components:
         body = component.body
         try:

@@ -23,7 +23,7 @@ from controlplane.core.blueprint import (
 )
 from controlplane.core.compile import checks as expectations
 from controlplane.core.compile import graph
-from controlplane.core.compile.checks import Check
+from controlplane.core.compile.checks import CompiledCheck
 from controlplane.core.compile.fold import Fold
 from controlplane.core.compile.graph import Graph
 from controlplane.core.model.feeds import FeedAddress
@@ -32,7 +32,7 @@ from controlplane.core.partitioning import named
 from controlplane.core.python import code
 from controlplane.core.schema.schemas import append_columns, metadata_fields, struct
 from dataplane.contract.encoding import digest
-from dataplane.contract.jobs import Mode, SparkSettings
+from dataplane.contract.jobs import JobSparkSettings, Mode
 from dataplane.contract.schemas import Schema, select_columns
 
 
@@ -106,9 +106,9 @@ class Source:
     lineage: bytes
     declared: Schema | None
     timezone: str
-    spark: SparkSettings
+    spark: JobSparkSettings
     reading: bytes  # the logic without the rows that it drops, whatever the version
-    checks: tuple[Check, ...] = ()
+    checks: tuple[CompiledCheck, ...] = ()
     earlier: bytes | None = None  # `parse` of versions that did not ask files for their types
     output: str = ""  # of its tasks
     feed: FeedAddress | None = None  # the feed to read, in place of a location: nothing is listed or parsed
@@ -152,11 +152,11 @@ class Transform:
     logic: bytes
     lineage: bytes
     slots: tuple[Slot, ...]
-    spark: SparkSettings
-    query: sql.Query | None
-    bundle: code.Bundle | None
+    spark: JobSparkSettings
+    query: sql.AnalysedQuery | None
+    bundle: code.CodeBundle | None
     is_volatile: bool
-    checks: tuple[Check, ...] = ()
+    checks: tuple[CompiledCheck, ...] = ()
     output: str = ""  # of its tasks
     work: bytes = b""  # logic of its tasks, where they make another dataset's rows, too
     semantics: int = 1
@@ -267,8 +267,8 @@ class NodeText:
 
     blueprint: Blueprint
     revision: Revision
-    queries: Mapping[str, sql.Query]
-    bundles: Mapping[str, code.Bundle]
+    queries: Mapping[str, sql.AnalysedQuery]
+    bundles: Mapping[str, code.CodeBundle]
     unsound: frozenset[str] = frozenset()
 
 

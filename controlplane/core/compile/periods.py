@@ -7,7 +7,7 @@ from controlplane.core.blueprint import Component
 from controlplane.core.blueprint.lasting import PERIODS
 
 
-def zone_fault(component: Component, query: sql.Query | None, timezone: str) -> str | None:
+def zone_fault(component: Component, query: sql.AnalysedQuery | None, timezone: str) -> str | None:
     """Why days and hours of this zone cannot be determined: here, and not by Spark."""
     if component.volatile not in PERIODS and not (query and query.reads_clock):
         return None

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from controlplane.core import sql
-from controlplane.core.blueprint.example_model import Example, ExampleRow, ExpectedCheck, ExpectedRows, Given
+from controlplane.core.blueprint.example_model import ExampleRow, ExpectedCheck, ExpectedRows, Given, TransformExample
 from controlplane.core.blueprint.problems import did_you_mean, shown
 from controlplane.core.blueprint.text_places import Position
-from controlplane.core.compile.columns import Columns, Look
+from controlplane.core.compile.columns import ColumnWords, DatasetColumns
 from controlplane.core.compile.nodes import Desired, Node, Transform
 from controlplane.core.errors import Problem
 from controlplane.core.examples.inputs import MixedTypes, declared, inferred, input_named, input_names
@@ -26,17 +26,17 @@ def problems(desired: Desired, datasets: Container[str] | None = None) -> tuple[
     """Problems of the tests of all components, or of those named, in order of place."""
     chosen = (node for name, node in desired.nodes.items() if datasets is None or name in datasets)
     nodes = (node for node in chosen if node.is_transform and not node.output)
-    tables = Columns(desired.nodes)
+    tables = DatasetColumns(desired.nodes)
     distinct = {p for node in nodes for test in node.component.tests for p in _of_test(node, test, tables)}
     return tuple(sorted(distinct))
 
 
-def _of_test(node: Transform, test: Example, tables: Columns) -> Iterator[Problem]:
+def _of_test(node: Transform, test: TransformExample, tables: DatasetColumns) -> Iterator[Problem]:
     for input_rows in test.given:
         yield from _of_given(node, input_rows, tables.nodes)
     yield from _of_params(node, test)
     names = tables.of(node.dataset)
-    look = None if names is None else Look(names, node.is_case_sensitive)
+    look = None if names is None else ColumnWords(names, node.is_case_sensitive)
     match test.expect:
         case ExpectedCheck() as check:
             yield from _of_check(check, look)
@@ -94,7 +94,7 @@ def _fault(kind: Type, value: object, timezone: str) -> str:
     return ""
 
 
-def _of_params(node: Transform, test: Example) -> Iterator[Problem]:
+def _of_params(node: Transform, test: TransformExample) -> Iterator[Problem]:
     names = [name for name, _ in node.body.params]
     for name, _ in test.params:
         if name not in names:
@@ -103,7 +103,7 @@ def _of_params(node: Transform, test: Example) -> Iterator[Problem]:
             yield _problem(test.params_place, "unknown-key", message, hint)
 
 
-def _of_check(expect: ExpectedCheck, look: Look | None) -> Iterator[Problem]:
+def _of_check(expect: ExpectedCheck, look: ColumnWords | None) -> Iterator[Problem]:
     """`look`: None where the columns of the result are not known."""
     try:
         condition = sql.predicate(expect.text)
@@ -114,7 +114,7 @@ def _of_check(expect: ExpectedCheck, look: Look | None) -> Iterator[Problem]:
         yield from look.at_condition(condition, expect.place)
 
 
-def _of_expected(rows: Iterable[ExampleRow], look: Look) -> Iterator[Problem]:
+def _of_expected(rows: Iterable[ExampleRow], look: ColumnWords) -> Iterator[Problem]:
     """Columns that the result does not have, each where it comes first."""
     first: dict[str, Position] = {}
     for row in rows:

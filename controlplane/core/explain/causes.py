@@ -18,7 +18,7 @@ from controlplane.core.explain.audit import Audit
 from controlplane.core.explain.steps import (
     Partitions,
     StatesOf,
-    Step,
+    StateStep,
     changed_keys,
     differences,
     last_step,
@@ -144,7 +144,7 @@ class Explaining:
 
     # --- steps that were made ---------------------------------------------------------------------
 
-    def settled(self, node: Source | Transform, step: Step, partitions: Partitions) -> CauseNode:
+    def settled(self, node: Source | Transform, step: StateStep, partitions: Partitions) -> CauseNode:
         """How a dataset went from one state to another one."""
         newer = step.newer
         cause_node = CauseNode(node.dataset, newer.cause, "", generation=newer.generation, at=newer.at)
@@ -168,7 +168,7 @@ class Explaining:
         return self._keep(_with_inputs(cause_node, own, above, is_new=step.is_first))
 
     def _settled_source(
-        self, node: Source, cause_node: CauseNode, step: Step, own: str, partitions: Partitions
+        self, node: Source, cause_node: CauseNode, step: StateStep, own: str, partitions: Partitions
     ) -> CauseNode:
         """Its keys are those of its listings, which are dropped earlier than the states made from them."""
         if step.older is None and not step.is_first:
@@ -183,7 +183,7 @@ class Explaining:
             return _leaf(cause_node, objects_text)
         return _leaf(cause_node, words.and_list([part for part in (own, objects_text) if part]))
 
-    def _settled_inputs(self, node: Transform, step: Step, partitions: Partitions) -> Iterator[CauseNode]:
+    def _settled_inputs(self, node: Transform, step: StateStep, partitions: Partitions) -> Iterator[CauseNode]:
         if not step.is_known:
             return
         older = step.older.inputs if step.older else {}
@@ -209,7 +209,7 @@ class Explaining:
             return
         yield self.settled(node, step, partitions)
 
-    def _is_cause(self, step: Step, before: Consumed | None, partitions: Partitions) -> bool:
+    def _is_cause(self, step: StateStep, before: Consumed | None, partitions: Partitions) -> bool:
         """An input generation older than the dataset's first read is not a cause."""
         if before is None and not step.is_first:
             return False
@@ -265,14 +265,14 @@ def _with_inputs(cause_node: CauseNode, own: str, above: Sequence[CauseNode], *,
     return replace(cause_node, sentence=words.and_list(parts), roots=tuple(dict.fromkeys(roots)), inputs=tuple(above))
 
 
-def _is_of_types(node: Transform, step: Step) -> bool:
+def _is_of_types(node: Transform, step: StateStep) -> bool:
     """Both states are of the present code, which reads its inputs in another way since."""
     if step.older is None:
         return False
     return node.has_made(step.older.logic) and node.has_made(step.newer.logic)
 
 
-def _because(node: Source | Transform, step: Step) -> Iterator[Because]:
+def _because(node: Source | Transform, step: StateStep) -> Iterator[Because]:
     older = step.older.inputs if step.older else {}
     for name, consumed in step.newer.inputs.items():
         used = older.get(name)

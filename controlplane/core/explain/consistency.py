@@ -34,7 +34,7 @@ def consistent(datasets: Iterable[str], states: StatesOf) -> dict[str, State | N
     chosen: dict[str, State | None] = dict.fromkeys(names)
     there = names
     while there:
-        lines = [_Line(name, past.of(name)) for name in there]
+        lines = [_DatasetLine(name, past.of(name)) for name in there]
         _step_back(lines, past)
         chosen |= {line.dataset: line.state for line in lines}
         without = [line.dataset for line in lines if line.state is None]
@@ -46,7 +46,7 @@ def consistent(datasets: Iterable[str], states: StatesOf) -> dict[str, State | N
     return chosen
 
 
-def _step_back(lines: Sequence[_Line], past: _Past) -> None:
+def _step_back(lines: Sequence[_DatasetLine], past: _Past) -> None:
     """Until they agree, or one of them has no state left."""
     versions = _Versions(past)
     while all(line.state for line in lines) and (ahead := _ahead(lines, versions)):
@@ -55,7 +55,7 @@ def _step_back(lines: Sequence[_Line], past: _Past) -> None:
                 line.step_back(ahead[line.dataset])
 
 
-def _ahead(lines: Iterable[_Line], versions: _Versions) -> dict[str, str]:
+def _ahead(lines: Iterable[_DatasetLine], versions: _Versions) -> dict[str, str]:
     """The datasets that have to step back, each with what for, in words."""
     there = {line.dataset: line.state for line in lines if line.state is not None}
     numbers = {dataset: versions.numbers(dataset, state) for dataset, state in there.items()}
@@ -75,7 +75,7 @@ def _ahead(lines: Iterable[_Line], versions: _Versions) -> dict[str, str]:
 
 
 @dataclass(slots=True)
-class _Line:
+class _DatasetLine:
     """One dataset, and the state that it has stepped back to; None before its first."""
 
     dataset: str

@@ -29,7 +29,7 @@ WINDOW = 4  # nodes at a time for them: where all has changed, so many have that
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StateStep:
     """A dataset went from one state to another one. `older` is None where it had none, or where it is not kept."""
 
     newer: State
@@ -73,7 +73,7 @@ class Differences:
 # --- steps ----------------------------------------------------------------------------------------
 
 
-def last_step(nodes: NodeStore, states: Iterable[State], partition: str | None) -> Step | None:
+def last_step(nodes: NodeStore, states: Iterable[State], partition: str | None) -> StateStep | None:
     """The step to the newest generation; with a partition, the newest of some steps that changed it."""
     steps = _steps(states)
     if partition is None:
@@ -84,16 +84,16 @@ def last_step(nodes: NodeStore, states: Iterable[State], partition: str | None) 
     return None
 
 
-def _steps(states: Iterable[State]) -> Iterator[Step]:
+def _steps(states: Iterable[State]) -> Iterator[StateStep]:
     """From generation to generation, newest first; the first one comes from nothing."""
     for newer, older in pairwise(chain(states, [None])):
         assert newer is not None
         is_same = older is not None and older.generation == newer.generation and older.root == newer.root
         if not is_same and (older is not None or newer.seq == 1):
-            yield Step(newer, older)
+            yield StateStep(newer, older)
 
 
-def step_between(states: Iterable[State], before: bytes | None, after: bytes, at: float) -> Step | None:
+def step_between(states: Iterable[State], before: bytes | None, after: bytes, at: float) -> StateStep | None:
     """The step that led to the root `after` by then, from the root `before`; from the state before it with None."""
     newer: State | None = None
     for state in islice(states, WALKED):
@@ -104,11 +104,11 @@ def step_between(states: Iterable[State], before: bytes | None, after: bytes, at
         elif state.root == newer.root:
             newer = state  # the change came with the oldest state that has this root
         elif before is None or state.root == before:
-            return Step(newer, state)
-    return Step(newer, None) if newer else None
+            return StateStep(newer, state)
+    return StateStep(newer, None) if newer else None
 
 
-def own_cause(node: Source | Transform, step: Step) -> Cause | None:
+def own_cause(node: Source | Transform, step: StateStep) -> Cause | None:
     """What led to the step that lies in the dataset itself; None where its inputs did."""
     newer, older = step.newer, step.older
     if newer.cause in ("rollback", "resume"):
@@ -163,7 +163,7 @@ def _of_partitions(nodes: NodeStore, old: bytes, new: bytes, partitions: Sequenc
     return differing
 
 
-def changed_keys(nodes: NodeStore, step: Step, partitions: Partitions) -> Keys:
+def changed_keys(nodes: NodeStore, step: StateStep, partitions: Partitions) -> Keys:
     """The partitions that a step changed; where they are many, an upper bound that is not enumerated."""
     if partitions is None and step.older is None:
         return lacking(nodes, step.newer.root)

@@ -11,7 +11,7 @@ from controlplane.core.errors import CorruptNode
 from controlplane.core.explain import words
 from controlplane.core.explain.causes import OBJECTS, Explaining
 from controlplane.core.explain.lineage import upstream
-from controlplane.core.explain.steps import Step, differences
+from controlplane.core.explain.steps import StateStep, differences
 from controlplane.core.plan import RECENT
 
 LOOKED_AT = 200  # datasets, nearest first
@@ -44,13 +44,13 @@ def _of(explaining: Explaining, node: Source | Transform, since: float) -> Itera
     for newer, older in pairwise(islice(explaining.states(node.dataset), RECENT)):
         if newer.at < since or newer.root != older.root:
             return
-        what = _change(explaining, node, Step(newer, older))
+        what = _change(explaining, node, StateStep(newer, older))
         if what:
             sentence = f"{what}; the rows of {node.dataset} came out equal at {words.instant(newer.at)}"
             yield Stop(node.dataset, newer.at, sentence)
 
 
-def _change(explaining: Explaining, node: Source | Transform, step: Step) -> str:
+def _change(explaining: Explaining, node: Source | Transform, step: StateStep) -> str:
     """What led to a state of equal rows; empty if only its sources moved on."""
     alone = replace(explaining, explained={})  # the tree that is shown has these datasets elsewhere
     roots = alone.settled(node, step, None).roots
@@ -59,7 +59,7 @@ def _change(explaining: Explaining, node: Source | Transform, step: Step) -> str
     return words.headline(roots)
 
 
-def _objects(explaining: Explaining, node: Source, step: Step) -> str:
+def _objects(explaining: Explaining, node: Source, step: StateStep) -> str:
     assert step.older is not None
     before, after = step.older.inputs[OBJECTS].root, step.newer.inputs[OBJECTS].root
     if before == after:

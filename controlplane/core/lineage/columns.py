@@ -10,7 +10,7 @@ from dataplane.contract.lineage import EVERY, Subtype
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class LineageLink:
     """A column, and one that it comes of. No `column`: which rows there are, or in which order. No `of_column`: of all
     rows of that dataset."""
 
@@ -22,24 +22,24 @@ class Link:
 
 
 @dataclass(slots=True)
-class Links:
+class LineageLinks:
     """The first `most` links, nearest first; `more`: how many there are beside them."""
 
     most: int
-    links: list[Link] = field(default_factory=list)
+    links: list[LineageLink] = field(default_factory=list)
     datasets: dict[str, None] = field(default_factory=dict)  # that were looked at, nearest first
     more: int = 0
 
-    def add(self, link: Link) -> None:
+    def add(self, link: LineageLink) -> None:
         if len(self.links) < self.most:
             self.links.append(link)
         else:
             self.more += 1
 
 
-def upstream(lineages: Lineages, dataset: str, columns: Iterable[str], most: int) -> Links:
+def upstream(lineages: Lineages, dataset: str, columns: Iterable[str], most: int) -> LineageLinks:
     """The columns that these are made of, and those that decide on the rows on the way there."""
-    desired, links = lineages.desired, Links(most)
+    desired, links = lineages.desired, LineageLinks(most)
     columns_of: dict[str, dict[str, None]] = {dataset: dict.fromkeys(columns)}
     for name in reversed(desired.order):
         if name not in columns_of:
@@ -48,11 +48,11 @@ def upstream(lineages: Lineages, dataset: str, columns: Iterable[str], most: int
         lineage = lineages.of(name)
         for column in _with_own(lineage, columns_of[name]):
             for edge in lineage.fields.get(column, ()):
-                links.add(Link(name, column, edge.dataset, edge.column, edge.steps))
+                links.add(LineageLink(name, column, edge.dataset, edge.column, edge.steps))
                 if edge.dataset != name:
                     columns_of.setdefault(edge.dataset, {}).update(dict.fromkeys(_named(lineages, edge)))
         for edge in lineage.rows:
-            links.add(Link(name, None, edge.dataset, edge.column, edge.steps))
+            links.add(LineageLink(name, None, edge.dataset, edge.column, edge.steps))
     return links
 
 
@@ -75,10 +75,12 @@ def _named(lineages: Lineages, edge: Edge) -> tuple[str, ...]:
     return (lineages.of(edge.dataset).column(edge.column) or edge.column,)
 
 
-def downstream(lineages: Lineages, readers: Iterable[str], dataset: str, columns: Iterable[str], most: int) -> Links:
+def downstream(
+    lineages: Lineages, readers: Iterable[str], dataset: str, columns: Iterable[str], most: int
+) -> LineageLinks:
     """What depends on these columns: columns, and datasets of which they decide which rows there are. `readers`: the
     components to look at, inputs first."""
-    links = Links(most)
+    links = LineageLinks(most)
     touched: dict[str, set[str | None]] = {dataset: {column.lower() for column in columns}}
     links.datasets[dataset] = None
     for name in readers:
@@ -88,7 +90,7 @@ def downstream(lineages: Lineages, readers: Iterable[str], dataset: str, columns
     return links
 
 
-def _all_touched(lineage: NodeLineage, touched: dict[str, set[str | None]]) -> list[Link]:
+def _all_touched(lineage: NodeLineage, touched: dict[str, set[str | None]]) -> list[LineageLink]:
     """With the links within a fold, whose columns may come of each other."""
     own = touched.setdefault(lineage.dataset, set())
     while True:
@@ -99,17 +101,17 @@ def _all_touched(lineage: NodeLineage, touched: dict[str, set[str | None]]) -> l
         own |= names
 
 
-def _touched(lineage: NodeLineage, touched: dict[str, set[str | None]]) -> Iterable[Link]:
+def _touched(lineage: NodeLineage, touched: dict[str, set[str | None]]) -> Iterable[LineageLink]:
     for column, edges in lineage.fields.items():
         for edge in edges:
             if _is_touched(edge, touched):
-                yield Link(lineage.dataset, column, edge.dataset, edge.column, edge.steps)
+                yield LineageLink(lineage.dataset, column, edge.dataset, edge.column, edge.steps)
     for edge in lineage.rows:
         if _is_touched(edge, touched):
-            yield Link(lineage.dataset, None, edge.dataset, edge.column, edge.steps)
+            yield LineageLink(lineage.dataset, None, edge.dataset, edge.column, edge.steps)
     for above in lineage.inputs:
         if None in touched.get(above, ()):
-            yield Link(lineage.dataset, None, above, None, ())
+            yield LineageLink(lineage.dataset, None, above, None, ())
 
 
 def _is_touched(edge: Edge, touched: dict[str, set[str | None]]) -> bool:

@@ -27,7 +27,7 @@ Kept: TypeAlias = Callable[[str, bytes], State | None]  # the state in which a d
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class PartitionsAtRoot:
     """Partitions of a dataset at one root. `state`: None where it is no longer kept, or none is needed."""
 
     dataset: str
@@ -50,14 +50,14 @@ class _Demand:
 
 def upstream(
     desired: Desired, nodes: tree.NodeStore, state_of: Kept, state: State, partition: str | None
-) -> Iterator[Parts]:
+) -> Iterator[PartitionsAtRoot]:
     """What this state of a dataset, or one partition of it, was made from: nearest first, itself among them."""
     own: Keys = None if partition is None else frozenset((partition,))
     demands: dict[str, dict[bytes, _Demand]] = {state.dataset: {state.root: _Demand("subject", state.root, own)}}
     for name in reversed(desired.order):
         for want in demands.get(name, {}).values():
             of = state if name == state.dataset else state_of(name, want.root)
-            yield Parts(name, want.mode, want.root, want.keys, of)
+            yield PartitionsAtRoot(name, want.mode, want.root, want.keys, of)
             if of is not None:
                 for above, demand in _inputs(desired, nodes, of, want.keys):
                     _add(demands.setdefault(above, {}), demand)
@@ -75,10 +75,10 @@ def _add(demands: dict[bytes, _Demand], demand: _Demand) -> None:
 
 def inputs(
     desired: Desired, nodes: tree.NodeStore, state_of: Kept, state: State, partition: str
-) -> Iterator[tuple[str, Parts]]:
+) -> Iterator[tuple[str, PartitionsAtRoot]]:
     """What one partition was made from directly, by the names of inputs."""
     for name, above, want in _by_slot(desired, nodes, state, frozenset((partition,))):
-        yield name, Parts(above, want.mode, want.root, want.keys, state_of(above, want.root))
+        yield name, PartitionsAtRoot(above, want.mode, want.root, want.keys, state_of(above, want.root))
 
 
 def _inputs(desired: Desired, nodes: tree.NodeStore, state: State, keys: Keys) -> Iterator[tuple[str, _Demand]]:
@@ -131,13 +131,13 @@ def _bounded(keys: Iterable[str]) -> Keys:
 
 def downstream(
     desired: Desired, nodes: tree.NodeStore, states: Mapping[str, State], dataset: str, keys: Keys
-) -> Iterator[Parts]:
+) -> Iterator[PartitionsAtRoot]:
     """The partitions of present states that rows of these partitions of a dataset have gone into, itself first.
     Components that have no state yet hold nothing."""
     below = desired.graph.downstream({dataset})
     held: dict[str, Keys] = {dataset: keys}
     if dataset in states:
-        yield Parts(dataset, "subject", states[dataset].root, keys, states[dataset])
+        yield PartitionsAtRoot(dataset, "subject", states[dataset].root, keys, states[dataset])
     for name in desired.order:
         state = states.get(name)
         if name not in below or state is None:
@@ -146,12 +146,12 @@ def downstream(
         if mode is None or holding == frozenset():
             continue
         held[name] = holding
-        yield Parts(name, mode, state.root, holding, state)
+        yield PartitionsAtRoot(name, mode, state.root, holding, state)
 
 
 def readers(
     desired: Desired, nodes: tree.NodeStore, states: Mapping[str, State], dataset: str, entry: tree.Entry
-) -> Iterator[Parts]:
+) -> Iterator[PartitionsAtRoot]:
     """The partitions of present states that were made directly from this partition, as it is in `entry`."""
     held: dict[str, Keys] = {dataset: frozenset((entry.key,))}
     for name, state in states.items():
@@ -162,7 +162,7 @@ def readers(
             continue  # it has not read it yet, or not any more
         mode, holding = _holding(desired, nodes, state, held)
         if mode is not None and holding != frozenset():
-            yield Parts(name, mode, state.root, holding, state)
+            yield PartitionsAtRoot(name, mode, state.root, holding, state)
 
 
 def _holding(

@@ -53,7 +53,7 @@ _VERSIONS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class RunInput:
     """A dataset that a run read. `root`, `schema`: None where they are not known."""
 
     dataset: str
@@ -62,7 +62,7 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Component:
+class RunComponent:
     """A component in a branch, and what its run read. `node`: None where the code of then is no longer known;
     `lineage`: None where its columns cannot be determined."""
 
@@ -72,7 +72,7 @@ class Component:
     lake: str
     node: Node | None
     lineage: NodeLineage | None
-    inputs: tuple[Input, ...]
+    inputs: tuple[RunInput, ...]
 
     @property
     def home(self) -> str:
@@ -80,7 +80,7 @@ class Component:
         return f"headgate://{self.namespace}/{self.branch}"
 
 
-def committed(component: Component, state: State) -> list[RunEvent]:
+def committed(component: RunComponent, state: State) -> list[RunEvent]:
     """A new state of a dataset, by its run."""
     state_facet = {
         "generation": state.generation,
@@ -96,14 +96,14 @@ def committed(component: Component, state: State) -> list[RunEvent]:
     return _events(component, "COMPLETE", id, run, state.at, _state_of(component, state))
 
 
-def written(component: Component, event: int, partitions: int, at: float) -> list[RunEvent]:
+def written(component: RunComponent, event: int, partitions: int, at: float) -> list[RunEvent]:
     """Events of a write to a copy, which one of our own events reported."""
     run = {"headgate_state": _own(component, {"partitions": partitions})}
     id = _run_id(component, "written", event=event)
     return _events(component, "COMPLETE", id, run, at, _ours(component, component.dataset, {}))
 
 
-def failed(component: Component, base: int, message: str, at: float) -> list[RunEvent]:
+def failed(component: RunComponent, base: int, message: str, at: float) -> list[RunEvent]:
     """A task was given up. `base`: the `seq` of the state that the dataset had then: all that fails on the way to the
     next one is one run."""
     error = {
@@ -115,12 +115,12 @@ def failed(component: Component, base: int, message: str, at: float) -> list[Run
     return _events(component, "FAIL", failed_run(component, base), run, at, _ours(component, component.dataset, {}))
 
 
-def failed_run(component: Component, base: int) -> str:
+def failed_run(component: RunComponent, base: int) -> str:
     """The id of the run that `failed` reports."""
     return _run_id(component, "failed", base=base)
 
 
-def _run_id(component: Component, kind: str, **fields: int) -> str:
+def _run_id(component: RunComponent, kind: str, **fields: int) -> str:
     """A UUID of version 8, whose bits follow from what the run is of."""
     where = {"namespace": component.namespace, "branch": component.branch, "dataset": component.dataset}
     bits = int.from_bytes(digest("openlineage/1", kind=kind, lake=component.lake, **where, **fields)[:16])
@@ -131,7 +131,7 @@ def _run_id(component: Component, kind: str, **fields: int) -> str:
 
 
 def _events(
-    component: Component, end: EventType, id: str, run: Facets, at: float, output: OpenLineageDataset
+    component: RunComponent, end: EventType, id: str, run: Facets, at: float, output: OpenLineageDataset
 ) -> list[RunEvent]:
     when = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
     types: tuple[EventType, ...] = ("START", end)
@@ -153,7 +153,7 @@ def _events(
 # --- the job --------------------------------------------------------------------------------------
 
 
-def _job(component: Component) -> OpenLineageJob:
+def _job(component: RunComponent) -> OpenLineageJob:
     facets: dict[str, Mapping[str, object]] = {
         "jobType": {
             **_head("JobTypeJobFacet"),
@@ -191,7 +191,7 @@ def _code_location(node: Node) -> dict[str, Mapping[str, object]]:
     return {"sourceCodeLocation": {**_head("SourceCodeLocationJobFacet"), **location}}
 
 
-def _kind(component: Component) -> str:
+def _kind(component: RunComponent) -> str:
     match component.node:
         case Source():
             return "READ"
@@ -205,7 +205,7 @@ def _kind(component: Component) -> str:
             return "COMPONENT"
 
 
-def _own(component: Component, fields: Mapping[str, object]) -> dict[str, object]:
+def _own(component: RunComponent, fields: Mapping[str, object]) -> dict[str, object]:
     """What OpenLineage has no word for."""
     return {"_producer": PRODUCER, "_schemaURL": OWN, "branch": component.branch, **fields}
 
@@ -213,7 +213,7 @@ def _own(component: Component, fields: Mapping[str, object]) -> dict[str, object
 # --- datasets -------------------------------------------------------------------------------------
 
 
-def _inputs(component: Component) -> list[OpenLineageDataset]:
+def _inputs(component: RunComponent) -> list[OpenLineageDataset]:
     node = component.node
     if node is not None and node.is_source:
         return [outside(*place(node.read, node.location))]
@@ -223,7 +223,7 @@ def _inputs(component: Component) -> list[OpenLineageDataset]:
     ]
 
 
-def _state_of(component: Component, state: State) -> OpenLineageDataset:
+def _state_of(component: RunComponent, state: State) -> OpenLineageDataset:
     facets = _known_facets(state.root, state.schema)
     if component.lineage is not None:
         facets["columnLineage"] = {**facet(component.lineage, component.home)}
@@ -240,7 +240,7 @@ def _table(uri: str) -> dict[str, str]:
     return {"namespace": namespace, "name": name, "type": "LOCATION"}
 
 
-def _ours(component: Component, dataset: str, facets: Mapping[str, Mapping[str, object]]) -> OpenLineageDataset:
+def _ours(component: RunComponent, dataset: str, facets: Mapping[str, Mapping[str, object]]) -> OpenLineageDataset:
     node = component.node
     if node is not None and node.is_copy and dataset == component.dataset:
         return outside(*place(node.write, node.path))

@@ -32,7 +32,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ComponentPart:
     """One component: comments and its name, the text between that and its first key, its keys, and blank lines.
 
     `line` and `column` count from 1. `indent` is how far to the right its keys stand, or -1 for WHOLE_BODY.
@@ -70,11 +70,11 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class BlueprintParts:
     """`head` and `tail` are what stands before and after the components. Each part ends with a line break."""
 
     head: Unit
-    components: Mapping[str, Part]
+    components: Mapping[str, ComponentPart]
     tail: Unit
 
     @property
@@ -86,7 +86,7 @@ class Parts:
         return frozenset(part.column for part in self.components.values())
 
 
-def split(text: str, files: Mapping[str, str] = NO_FILES) -> Parts | None:
+def split(text: str, files: Mapping[str, str] = NO_FILES) -> BlueprintParts | None:
     """None where components do not begin lines of their own, or the text is no blueprint."""
     ended = text if text.endswith("\n") else text + "\n"
     lines = ended.splitlines(keepends=True)
@@ -103,7 +103,7 @@ def split(text: str, files: Mapping[str, str] = NO_FILES) -> Parts | None:
     }
     before, after = _around(root)
     head, tail = "".join(lines[: bounds[0]]), "".join(lines[end:])
-    return Parts(Unit(head, before), parts, Unit(tail, after))
+    return BlueprintParts(Unit(head, before), parts, Unit(tail, after))
 
 
 def definitions(text: str, files: Mapping[str, str] = NO_FILES) -> dict[str, Meaning]:
@@ -158,7 +158,7 @@ class _Component:
             filled -= 1
         self._lines, self._blank = lines[:filled], "".join(lines[filled:])
 
-    def part(self) -> Part:
+    def part(self) -> ComponentPart:
         name = self._key.place.line - 1 - self._first
         end = self._key.place.column - 1 + self._key.end - self._key.start
         head = "".join(self._lines[:name]) + self._lines[name][:end]
@@ -172,7 +172,7 @@ class _Component:
             rest = self._lines[name][end:] + "".join(self._lines[name + 1 :])
             named = _named(self._node, self._files)
             keys = {WHOLE_BODY: Unit(rest, _of_component(self._node, self._files), named)}
-        return Part(
+        return ComponentPart(
             self._key.text,
             self._key.place.line,
             self._key.place.column,

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from controlplane.core.merging import identities
-from controlplane.core.merging.spans import Meaning, Part, Parts, Unit, definitions, split
+from controlplane.core.merging.spans import BlueprintParts, ComponentPart, Meaning, Unit, definitions, split
 from controlplane.core.merging.three_way import (
     WHOLE,
     Clash,
     Components,
     ConflictKind,
-    Outcome,
+    MergeOutcome,
     Side,
     merge,
     order,
@@ -26,7 +26,7 @@ from controlplane.core.merging.three_way import (
 from controlplane.core.model.revisions import Revision, without_edition
 
 NO_UIDS: Mapping[str, str] = MappingProxyType({})
-NO_PARTS = Parts(Unit("", ()), {}, Unit("", ()))
+NO_PARTS = BlueprintParts(Unit("", ()), {}, Unit("", ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def merge_dataflow(
     before = NO_PARTS if base is None else split(base.text, base.files)
     if before is None or parts[0] is None or parts[1] is None or len(parts[0].indents | parts[1].indents) > 1:
         return Merged(ours.text, conflicts=(_whole("not_mergeable", base, ours, theirs),))
-    merge_of = _Merge(base, ours, theirs, take or {}, before=before, mine=parts[0], other=parts[1])
+    merge_of = _TextMerge(base, ours, theirs, take or {}, before=before, mine=parts[0], other=parts[1])
     return merge_of.merged()
 
 
@@ -95,12 +95,12 @@ def _whole(kind: ConflictKind, base: Revision | None, ours: Revision, theirs: Re
     return Conflict(WHOLE, kind, before, Version(1, 1, ours.text), Version(1, 1, theirs.text))
 
 
-def _by_uid(parts: Parts, revision: Revision | None) -> Components:
+def _by_uid(parts: BlueprintParts, revision: Revision | None) -> Components:
     uids = NO_UIDS if revision is None else revision.uids
     return {without_edition(uids.get(name, name)): part for name, part in parts.components.items()}
 
 
-class _Merge:
+class _TextMerge:
     def __init__(
         self,
         base: Revision | None,
@@ -108,9 +108,9 @@ class _Merge:
         theirs: Revision,
         take: Mapping[str, Side],
         *,
-        before: Parts,
-        mine: Parts,
-        other: Parts,
+        before: BlueprintParts,
+        mine: BlueprintParts,
+        other: BlueprintParts,
     ) -> None:
         self._base, self._ours, self._theirs, self._take = base, ours, theirs, take
         self._before, self._mine, self._other = before, mine, other
@@ -127,7 +127,7 @@ class _Merge:
         tail = self._around(self._before.tail, self._mine.tail, self._other.tail)
         files = dict(self._files())
         components = {part.name: part for part in outcome.components.values()}
-        text = Parts(head, components, tail).text
+        text = BlueprintParts(head, components, tail).text
         imported = tuple(_imported(outcome, ours))
         if not self._conflicts and definitions(text, files) != _expected(components):
             conflict = _whole("not_mergeable", self._base, self._ours, self._theirs)
@@ -177,15 +177,15 @@ def _name(conflict: Clash) -> str:
     return WHOLE if part is None else part.name
 
 
-def _expected(components: Mapping[str, Part]) -> dict[str, Meaning]:
+def _expected(components: Mapping[str, ComponentPart]) -> dict[str, Meaning]:
     return {name: part.meaning for name, part in components.items()}
 
 
-def _version(part: Part | None) -> Version | None:
+def _version(part: ComponentPart | None) -> Version | None:
     return None if part is None else Version(part.line, part.column, part.text)
 
 
-def _imported(outcome: Outcome, ours: Components) -> Iterator[str]:
+def _imported(outcome: MergeOutcome, ours: Components) -> Iterator[str]:
     """Names of components that ours has not, or has otherwise."""
     for uid, part in outcome.components.items():
         mine = ours.get(uid)

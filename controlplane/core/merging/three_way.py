@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from controlplane.core.merging.spans import Part, Unit
+from controlplane.core.merging.spans import ComponentPart, Unit
 
 Side: TypeAlias = Literal["ours", "theirs"]
 ConflictKind: TypeAlias = Literal["both_edited", "edit_delete", "both_added", "name_taken", "not_mergeable"]
@@ -28,25 +28,27 @@ class Clash:
 
     component: str
     kind: ConflictKind
-    base: Part | None
-    ours: Part | None
-    theirs: Part | None
+    base: ComponentPart | None
+    ours: ComponentPart | None
+    theirs: ComponentPart | None
 
 
-Components: TypeAlias = Mapping[str, Part]  # by uid, in the order of the text
+Components: TypeAlias = Mapping[str, ComponentPart]  # by uid, in the order of the text
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class MergeOutcome:
     """Components by uid, in order. Without conflicts, all of them; a component with a conflict is that of ours."""
 
     components: Components
     conflicts: tuple[Clash, ...] = ()
 
 
-def merge(base: Components, ours: Components, theirs: Components, take: Mapping[str, Side] | None = None) -> Outcome:
+def merge(
+    base: Components, ours: Components, theirs: Components, take: Mapping[str, Side] | None = None
+) -> MergeOutcome:
     """Bring the changes from `base` to `theirs` into `ours`. `take` settles conflicts, by any name of a component."""
-    return _Merge(base, ours, theirs, take or {}).outcome()
+    return _ComponentMerge(base, ours, theirs, take or {}).outcome()
 
 
 def pick(base: Unit | None, ours: Unit | None, theirs: Unit | None) -> Side | None:
@@ -74,28 +76,28 @@ def _means_same(unit: Unit | None, other: Unit | None) -> bool:
     return unit.meaning == other.meaning
 
 
-class _Merge:
+class _ComponentMerge:
     def __init__(self, base: Components, ours: Components, theirs: Components, take: Mapping[str, Side]) -> None:
         self._base, self._ours, self._theirs = base, ours, theirs
         self._take = take
         self._conflicts: list[Clash] = []
         self._twins = dict(_twins(base, ours, theirs))  # uid of ours -> uid of theirs
 
-    def outcome(self) -> Outcome:
-        components: dict[str, Part] = {}
+    def outcome(self) -> MergeOutcome:
+        components: dict[str, ComponentPart] = {}
         for uid in self._uids():
             merged = self._component(uid)
             if merged is not None:
                 components[merged[0]] = merged[1]
         self._find_taken_names(components)
-        return Outcome(components, tuple(self._conflicts))
+        return MergeOutcome(components, tuple(self._conflicts))
 
     def _uids(self) -> list[str]:
         twins = {theirs: ours for ours, theirs in self._twins.items()}
         theirs = [twins.get(uid, uid) for uid in self._theirs]
         return order([*self._ours], theirs)
 
-    def _component(self, uid: str) -> tuple[str, Part] | None:
+    def _component(self, uid: str) -> tuple[str, ComponentPart] | None:
         """The uid and the component that is merged; None if there is none."""
         if uid in self._twins:
             return self._of_twins(uid, self._twins[uid])
@@ -105,7 +107,9 @@ class _Merge:
             return None if left is None else (uid, left)
         return uid, self._together(uid, base, ours, theirs)
 
-    def _of_one(self, uid: str, base: Part | None, ours: Part | None, theirs: Part | None) -> Part | None:
+    def _of_one(
+        self, uid: str, base: ComponentPart | None, ours: ComponentPart | None, theirs: ComponentPart | None
+    ) -> ComponentPart | None:
         """At least one side has not got it."""
         left = ours or theirs
         if base is None or left is None:
@@ -115,21 +119,30 @@ class _Merge:
         side = self._settled(uid, "edit_delete", base, ours, theirs)
         return ours if side == "ours" else theirs
 
-    def _of_twins(self, uid: str, other: str) -> tuple[str, Part]:
+    def _of_twins(self, uid: str, other: str) -> tuple[str, ComponentPart]:
         ours, theirs = self._ours[uid], self._theirs[other]
         if ours.meaning == theirs.meaning:
             return uid, ours
         side = self._settled(uid, "both_added", None, ours, theirs)
         return (uid, ours) if side == "ours" else (other, theirs)
 
-    def _together(self, uid: str, base: Part | None, ours: Part, theirs: Part) -> Part:
+    def _together(
+        self, uid: str, base: ComponentPart | None, ours: ComponentPart, theirs: ComponentPart
+    ) -> ComponentPart:
         by_keys = _by_keys(base, ours, theirs)
         if by_keys is not None:
             return by_keys
         side = self._settled(uid, "both_edited" if base else "both_added", base, ours, theirs)
         return ours if side == "ours" else theirs
 
-    def _settled(self, uid: str, kind: ConflictKind, base: Part | None, ours: Part | None, theirs: Part | None) -> Side:
+    def _settled(
+        self,
+        uid: str,
+        kind: ConflictKind,
+        base: ComponentPart | None,
+        ours: ComponentPart | None,
+        theirs: ComponentPart | None,
+    ) -> Side:
         """The side chosen to win. Otherwise there is a conflict, and ours stays for the time being."""
         names = [part.name for part in (ours, theirs, base) if part is not None]
         for name in names:
@@ -147,7 +160,7 @@ class _Merge:
                 pair = self._pair(other, uid, part.name)
                 self._conflicts.append(Clash(uid, "name_taken", self._base.get(uid), *pair))
 
-    def _pair(self, first: str, second: str, name: str) -> tuple[Part | None, Part | None]:
+    def _pair(self, first: str, second: str, name: str) -> tuple[ComponentPart | None, ComponentPart | None]:
         """The component with the name in ours, and the one in theirs."""
         mine = [self._ours[uid] for uid in (first, second) if uid in self._ours and self._ours[uid].name == name]
         their = [self._theirs[uid] for uid in (first, second) if uid in self._theirs and self._theirs[uid].name == name]
@@ -162,14 +175,14 @@ def _twins(base: Components, ours: Components, theirs: Components) -> Iterator[t
             yield mine[part.name], uid
 
 
-def _says_same(part: Part, other: Part) -> bool:
+def _says_same(part: ComponentPart, other: ComponentPart) -> bool:
     return (part.name, part.meaning) == (other.name, other.meaning)
 
 
 # --- the keys of one component
 
 
-def _by_keys(base: Part | None, ours: Part, theirs: Part) -> Part | None:
+def _by_keys(base: ComponentPart | None, ours: ComponentPart, theirs: ComponentPart) -> ComponentPart | None:
     """None if there is a conflict."""
     head = pick(base.head if base else None, ours.head, theirs.head)
     if head is None:

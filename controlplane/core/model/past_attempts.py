@@ -65,7 +65,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class TaskShare:
     """One attempt's share for one of its tasks."""
 
     seconds: float
@@ -73,8 +73,8 @@ class Share:
     bytes: float
 
 
-def share(seconds: float, done: int, rows: int, bytes_written: int) -> Share:
-    return Share(seconds / done, rows / done, bytes_written / done)
+def share(seconds: float, done: int, rows: int, bytes_written: int) -> TaskShare:
+    return TaskShare(seconds / done, rows / done, bytes_written / done)
 
 
 def is_measured(attempt: PastAttempt) -> bool:
@@ -84,7 +84,7 @@ def is_measured(attempt: PastAttempt) -> bool:
     return attempt.seconds is not None and attempt.done > 0
 
 
-def cost(shares: Iterable[Share]) -> Cost:
+def cost(shares: Iterable[TaskShare]) -> Cost:
     """The median cost of at least one share; seconds also as 10th and 90th percentile."""
     measured = list(shares)
     seconds = sorted(measure.seconds for measure in measured)

@@ -24,7 +24,7 @@ class Widening:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnHistory:
+class FileColumns:
     """What the files that were seen since a schema was last inferred had, beyond the types of its columns.
 
     `places`: for each column and nested field, also those without a value, the first file in the order of names and the
@@ -42,7 +42,7 @@ class Pin(NamedTuple):
     settings: bytes
     schema: Schema
     widened: tuple[Widening, ...] = ()
-    history: ColumnHistory | None = None
+    history: FileColumns | None = None
 
     @property
     def is_taken_back(self) -> bool:

@@ -51,7 +51,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableContent:
     """What a published table is to hold. A fragment comes once for each partition that has it.
 
     `path` is the table's folder relative to the lake. Fragments whose files lie elsewhere are linked below it, or, if

@@ -14,7 +14,7 @@ How: TypeAlias = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class RecordedRead:
     """A read of rows of a dataset. `times` and `bytes` add up the requests of a minute where these are recorded
     together; `at` is then its beginning. `what` describes the request: generation, format, and the like."""
 

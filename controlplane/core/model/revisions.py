@@ -46,7 +46,7 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AuditedChange:
     """An audited change of desired state (who, when, what before and after). One that concerns the whole installation,
     such as a new token, has NO_BRANCH."""
 

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PoolLimits:
     """Limits of one pool. One more is worth while for each `tasks_each` tasks that wait or run."""
 
     minimum: int
@@ -26,13 +26,13 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class PoolShare:
     """What a pool has of one kind and size of drivers, and the sizes of the tasks that those take."""
 
     kind: Process
     size: Size
     serves: tuple[Size, ...]
-    limits: Limits
+    limits: PoolLimits
     most: int | None = None  # in all namespaces together, where that is more than one of them may have
 
     @property
@@ -47,7 +47,7 @@ class Level:
     kept: int
     at: float
 
-    def after(self, limits: Limits, tasks: int, now: float) -> Level:
+    def after(self, limits: PoolLimits, tasks: int, now: float) -> Level:
         worth = limits.worth(tasks)
         if worth >= self.kept or now - self.at > limits.idle_s:
             return Level(worth, now)

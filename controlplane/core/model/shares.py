@@ -12,7 +12,7 @@ SHARE_NAME: Final = re.compile(NAME, re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ShareRow:
     """`id` distinguishes it from a later share of the same name."""
 
     name: str

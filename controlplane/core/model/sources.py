@@ -18,7 +18,7 @@ class PlanLook(TypedDict):
     since: float
 
 
-class Held(TypedDict, total=False):
+class HeldListing(TypedDict, total=False):
     """What a listing waits for: a loss to be confirmed, the next listing, or that its plan is applied."""
 
     before: int  # objects of the last listing that was taken in
@@ -40,7 +40,7 @@ class Listing:
     requested: int = 0
     served: int = 0
     error: TaskError | None = None
-    held: Held | None = None
+    held: HeldListing | None = None
     digest: bytes | None = None  # of all that the worker found; an equal one is an equal listing
     columns: tuple[tuple[str, ...] | None, ...] = ()  # distinct own columns of objects, in order of the first key
     all_columns: bool = True  # there are no more than those

@@ -30,7 +30,7 @@ class CodeProblem(HeadgateError):
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
+class CodeBundle:
     """All modules of a transform. `optional` are the arguments that have a default; `libraries` those of the driver
     that the code imports and does not require in a version of its own. `places` are lines and columns of the arguments,
     each where it stands in the main module."""
@@ -50,7 +50,7 @@ def analyse(
     requirements: Iterable[str] = (),
     *,
     is_inline: bool = False,
-) -> Bundle:
+) -> CodeBundle:
     """Read modules (path -> text). Raises CodeProblem, and nothing else, for what cannot be run as a transform.
 
     `is_inline`: the name of `main` was not given, and is no part of its identity then.
@@ -61,7 +61,7 @@ def analyse(
     arguments, optional = _arguments(main, function)
     named = (*function.args.args, *function.args.kwonlyargs)
     names = {path: "" if is_inline and path == main else path for path in trees}
-    return Bundle(
+    return CodeBundle(
         digest=digest(
             "python/1",
             modules=[(names[path], list(_facts(trees[path]))) for path in sorted(trees, key=names.__getitem__)],

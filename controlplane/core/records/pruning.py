@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from controlplane.core.records.texts import date_text, instant_text, local_text
 from dataplane.contract.keys import column_texts, encode_segment
-from dataplane.contract.predicates import Call, Column, Condition, Value
+from dataplane.contract.predicates import Column, Condition, PredicateCall, PredicateValue
 from dataplane.contract.results import FileEntry
 from dataplane.contract.schemas import Schema, Type
 
@@ -28,7 +28,7 @@ _YEAR: Final = re.compile(r"\d{4}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ColumnBounds:
     """Bounds of one column in some rows. `low` and `high` hold all values that are not NULL; None: not known.
     `may_be_null`, `may_have_value`: False only where it is certain."""
 
@@ -39,7 +39,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyPart:
+class PartitionKeyPart:
     """One part of partition keys: its name there, the column whose values it holds, and its granule."""
 
     name: str
@@ -47,45 +47,45 @@ class KeyPart:
     granule: str = ""
 
 
-_UNKNOWN: Final = Bounds()
-Known: TypeAlias = Callable[[str], Bounds]
+_UNKNOWN: Final = ColumnBounds()
+Known: TypeAlias = Callable[[str], ColumnBounds]
 """What is known of a column."""
 
 
 def may_match(condition: Condition, bounds_of: Known, *, negated: bool = False) -> bool:
     """Whether there may be a row for which the condition (`negated`: its contrary) is true."""
     match condition:
-        case Call("not", (inner,)):
+        case PredicateCall("not", (inner,)):
             return may_match(inner, bounds_of, negated=not negated)
-        case Call("and" | "or" as name, parts):
+        case PredicateCall("and" | "or" as name, parts):
             is_all = (name == "and") is not negated
             matches = (may_match(part, bounds_of, negated=negated) for part in parts)
             return all(matches) if is_all else any(matches)
-        case Call("is_null", (Column((name,)),)):
+        case PredicateCall("is_null", (Column((name,)),)):
             bounds = bounds_of(name)
             return bounds.may_have_value if negated else bounds.may_be_null
         case Column((name,)):
-            return _compares(bounds_of(name), "eq", Value("boolean", "false" if negated else "true"))
-        case Call("eq" | "ne" | "lt" | "le" | "gt" | "ge" as name, (left, right)):
+            return _compares(bounds_of(name), "eq", PredicateValue("boolean", "false" if negated else "true"))
+        case PredicateCall("eq" | "ne" | "lt" | "le" | "gt" | "ge" as name, (left, right)):
             operator = _NEGATED[name] if negated else name
             return _comparison(operator, left, right, bounds_of)
-        case Call("in", (Column((name,)), *values)) if not negated:
-            return any(_compares(bounds_of(name), "eq", value) for value in values if isinstance(value, Value))
-        case Call("like", (Column((name,)), Value(_, pattern))) if not negated:
+        case PredicateCall("in", (Column((name,)), *values)) if not negated:
+            return any(_compares(bounds_of(name), "eq", value) for value in values if isinstance(value, PredicateValue))
+        case PredicateCall("like", (Column((name,)), PredicateValue(_, pattern))) if not negated:
             return _has_prefix(bounds_of(name), re.split(r"[%_\\]", pattern, maxsplit=1)[0])
     return True
 
 
 def _comparison(operator: str, left: Condition, right: Condition, bounds_of: Known) -> bool:
     match left, right:
-        case Column((name,)), Value():
+        case Column((name,)), PredicateValue():
             return _compares(bounds_of(name), operator, right)
-        case Value(), Column((name,)):
+        case PredicateValue(), Column((name,)):
             return _compares(bounds_of(name), _TURNED[operator], left)
     return True
 
 
-def _compares(bounds: Bounds, operator: str, value: Value) -> bool:
+def _compares(bounds: ColumnBounds, operator: str, value: PredicateValue) -> bool:
     if not bounds.may_have_value:
         return False
     constant, low, high = _plain(value), bounds.low, bounds.high
@@ -109,7 +109,7 @@ def _compares(bounds: Bounds, operator: str, value: Value) -> bool:
     return bool(high >= constant)  # type: ignore[operator]
 
 
-def _has_prefix(bounds: Bounds, prefix: str) -> bool:
+def _has_prefix(bounds: ColumnBounds, prefix: str) -> bool:
     if not bounds.may_have_value:
         return False
     low, high = bounds.low, bounds.high
@@ -118,7 +118,7 @@ def _has_prefix(bounds: Bounds, prefix: str) -> bool:
     return low[: len(prefix)] <= prefix <= high[: len(prefix)]
 
 
-def _plain(value: Value) -> Bound | None:
+def _plain(value: PredicateValue) -> Bound | None:
     match value.kind:
         case "long":
             return int(value.text)
@@ -144,11 +144,11 @@ def of_file(entry: FileEntry, schema: Schema) -> Known:
     stats = entry["stats"]
     lows, highs, nulls = (_mapping(stats.get(key)) for key in ("minValues", "maxValues", "nullCount"))
 
-    def known(column: str) -> Bounds:
+    def known(column: str) -> ColumnBounds:
         count, kind = nulls.get(column), types.get(column)
         number = count if isinstance(count, int) else None
         low, high = (_bound(ends.get(column), kind) for ends in (lows, highs))
-        return Bounds(
+        return ColumnBounds(
             low=None if high is None else low,
             high=None if low is None else high,
             may_be_null=number is None or number > 0,
@@ -194,7 +194,7 @@ def _text_bound(text: str, kind: Type | None) -> Bound | None:
 # --- bounds from a partition's key
 
 
-def of_key(key: str, parts: Sequence[KeyPart], schema: Schema) -> Known:
+def of_key(key: str, parts: Sequence[PartitionKeyPart], schema: Schema) -> Known:
     """By the texts of columns in a key. A key of another form gives no bounds."""
     segments = key.split("/")
     names = [encode_segment(part.name) for part in parts]
@@ -208,13 +208,13 @@ def of_key(key: str, parts: Sequence[KeyPart], schema: Schema) -> Known:
     return lambda column: bounds.get(column, _UNKNOWN)
 
 
-def _of_text(text: str | None, granule: str, kind: Type | None) -> Bounds:
+def _of_text(text: str | None, granule: str, kind: Type | None) -> ColumnBounds:
     if text is None:
-        return Bounds(may_have_value=False)
+        return ColumnBounds(may_have_value=False)
     if granule == BUCKET:
-        return Bounds(may_be_null=False)
+        return ColumnBounds(may_be_null=False)
     low, high = _span(text, kind) if granule and kind == "date" else (_value(text, kind, granule),) * 2
-    return Bounds(low, high, may_be_null=False)
+    return ColumnBounds(low, high, may_be_null=False)
 
 
 def _value(text: str, kind: Type | None, granule: str) -> Bound | None:

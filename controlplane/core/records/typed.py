@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 from controlplane.core.records.problems import bad_condition
 from controlplane.core.records.texts import date_text, instant_text, local_text
-from dataplane.contract.predicates import Call, Column, Condition, Kind, Name, Value
+from dataplane.contract.predicates import Column, Condition, Kind, Name, PredicateCall, PredicateValue
 from dataplane.contract.schemas import Field, Schema, Type
 from dataplane.contract.types import in_words
 
@@ -52,11 +52,11 @@ class Operand:
     start: int
 
     @property
-    def literal(self) -> Value | None:
-        return self.condition if isinstance(self.condition, Value) else None
+    def literal(self) -> PredicateValue | None:
+        return self.condition if isinstance(self.condition, PredicateValue) else None
 
 
-class Columns:
+class ConditionColumns:
     """Those that a condition can name."""
 
     def __init__(self, text: str, schema: Schema) -> None:
@@ -93,7 +93,7 @@ def _known(fields: Sequence[Field]) -> str:
 
 
 def literal(kind: Kind, text: str, start: int) -> Operand:
-    return Operand(Value(kind, text), kind, start)
+    return Operand(PredicateValue(kind, text), kind, start)
 
 
 def number(text: str, written: str, start: int) -> Operand:
@@ -166,13 +166,13 @@ def compared(text: str, name: Name, left: Operand, right: Operand) -> Condition:
     if family == "boolean" and name not in ("eq", "ne", "same"):
         raise bad_condition(text, left.start, "booleans have no order; use = or <>")
     if left.literal is not None:
-        return Call(name, (_as(text, left, right.type), right.condition))
+        return PredicateCall(name, (_as(text, left, right.type), right.condition))
     if right.literal is not None:
-        return Call(name, (left.condition, _as(text, right, left.type)))
+        return PredicateCall(name, (left.condition, _as(text, right, left.type)))
     if family_of(right.type) != family:
         raise bad_condition(text, right.start, f"{_words(left.type)} is not compared with {_words(right.type)}")
     _check_digits(text, left.type, right.type, right.start)
-    return Call(name, (left.condition, right.condition))
+    return PredicateCall(name, (left.condition, right.condition))
 
 
 def among(text: str, left: Operand, values: Sequence[Operand]) -> Condition:
@@ -183,7 +183,7 @@ def among(text: str, left: Operand, values: Sequence[Operand]) -> Condition:
     for value in values:
         if value.literal is None:
             raise bad_condition(text, value.start, "IN takes values; compare columns by = and OR")
-    return Call("in", (left.condition, *(_exactly(text, value, left.type) for value in values)))
+    return PredicateCall("in", (left.condition, *(_exactly(text, value, left.type) for value in values)))
 
 
 def liked(text: str, name: Name, left: Operand, pattern: Operand) -> Condition:
@@ -193,7 +193,7 @@ def liked(text: str, name: Name, left: Operand, pattern: Operand) -> Condition:
         raise bad_condition(text, pattern.start, "a pattern is expected, such as 'A%'")
     if re.search(r"(?<!\\)(?:\\\\)*\\(?![%_\\])", pattern.literal.text):
         raise bad_condition(text, pattern.start, "a backslash in a pattern stands before %, _ or another one")
-    return Call(name, (left.condition, pattern.condition))
+    return PredicateCall(name, (left.condition, pattern.condition))
 
 
 def called(text: str, name: str, argument: Operand, start: int) -> Operand:
@@ -209,7 +209,7 @@ def called(text: str, name: str, argument: Operand, start: int) -> Operand:
         words = "a value" if argument.literal is not None else _words(argument.type)
         raise bad_condition(text, argument.start, f"{name}(...) does not take {words}")
     kind = argument.type if name in ("lower", "upper", "trim", "abs") else "long"
-    return Operand(Call(FUNCTIONS[name], (argument.condition,)), kind, start)
+    return Operand(PredicateCall(FUNCTIONS[name], (argument.condition,)), kind, start)
 
 
 def family_of(kind: Type) -> Family:
@@ -225,7 +225,7 @@ def family_of(kind: Type) -> Family:
     return "other"
 
 
-def _as(text: str, operand: Operand, kind: Type) -> Value:
+def _as(text: str, operand: Operand, kind: Type) -> PredicateValue:
     """A literal as a value that is compared with this type."""
     value, family = operand.literal, family_of(kind)
     assert value is not None
@@ -233,7 +233,7 @@ def _as(text: str, operand: Operand, kind: Type) -> Value:
         if value.kind == family:
             return value
         if value.kind == "string":
-            return Value(family, _time(text, family, value.text, operand.start))
+            return PredicateValue(family, _time(text, family, value.text, operand.start))
     elif family == family_of(value.kind if value.kind != "decimal" else "decimal(1,0)"):
         return _number_as(text, value, kind, operand.start) if family == "number" else value
     shown = f"{value.text[:40]!r} is {value.kind}"
@@ -241,9 +241,9 @@ def _as(text: str, operand: Operand, kind: Type) -> Value:
     raise bad_condition(text, operand.start, message, f"write {_FORMS[family]}")
 
 
-def _number_as(text: str, value: Value, kind: Type, start: int) -> Value:
+def _number_as(text: str, value: PredicateValue, kind: Type, start: int) -> PredicateValue:
     if kind in FLOATS:
-        return Value("double", _double(text, value.text, start))
+        return PredicateValue("double", _double(text, value.text, start))
     if value.kind == "double":
         return value
     if value.kind == "long" and kind in INTEGERS:
@@ -251,10 +251,10 @@ def _number_as(text: str, value: Value, kind: Type, start: int) -> Value:
     digits = Decimal(value.text)
     scale = max(0, -int(digits.as_tuple().exponent))
     _check_digits(text, kind, f"decimal({max(len(digits.as_tuple().digits), scale)},{scale})", start)
-    return Value("decimal", value.text)
+    return PredicateValue("decimal", value.text)
 
 
-def _exactly(text: str, operand: Operand, kind: Type) -> Value:
+def _exactly(text: str, operand: Operand, kind: Type) -> PredicateValue:
     """A literal as a value of this type, which it can equal."""
     value = _as(text, operand, kind)
     if family_of(kind) != "number" or kind in FLOATS:
@@ -265,7 +265,9 @@ def _exactly(text: str, operand: Operand, kind: Type) -> Value:
         raise bad_condition(text, operand.start, f"{value.text} never equals {_words(kind)}")
     if kind in INTEGERS and not -LONG <= exact < LONG:
         raise bad_condition(text, operand.start, f"{value.text} never equals {_words(kind)}")
-    return Value("long", str(int(exact))) if kind in INTEGERS else Value("decimal", format(exact, "f"))
+    return (
+        PredicateValue("long", str(int(exact))) if kind in INTEGERS else PredicateValue("decimal", format(exact, "f"))
+    )
 
 
 def _check_digits(text: str, left: Type, right: Type, start: int) -> None:

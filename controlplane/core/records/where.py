@@ -19,7 +19,7 @@ from controlplane.core.records.texts import unquoted
 from controlplane.core.records.typed import Operand
 from controlplane.core.sql.lexer import SqlToken, tokenize
 from controlplane.core.sql.problems import SqlProblem
-from dataplane.contract.predicates import Call, Condition, Name
+from dataplane.contract.predicates import Condition, Name, PredicateCall
 from dataplane.contract.schemas import Schema
 
 LONGEST: Final = 8_000  # characters
@@ -47,7 +47,7 @@ def parse(text: str, schema: Schema) -> Condition:
         raise bad_condition(text, 0, "it is empty")
     if len(tokens) > MOST:
         raise bad_condition(text, tokens[MOST].start, f"it has more than {MOST:,} words")
-    return _Parser(text, tokens, typed.Columns(text, schema)).whole()
+    return _Parser(text, tokens, typed.ConditionColumns(text, schema)).whole()
 
 
 def _offset(text: str, problem: SqlProblem) -> int:
@@ -59,7 +59,7 @@ def _offset(text: str, problem: SqlProblem) -> int:
 class _Parser:
     text: str
     tokens: tuple[SqlToken, ...]
-    columns: typed.Columns
+    columns: typed.ConditionColumns
     at: int = 0
     depth: int = field(default=0)
 
@@ -87,7 +87,7 @@ class _Parser:
         parts = [typed.truth(self.text, first)]
         while self._take_word(word):
             parts.append(typed.truth(self.text, part()))
-        return Operand(Call(name, tuple(parts)), "boolean", first.start)
+        return Operand(PredicateCall(name, tuple(parts)), "boolean", first.start)
 
     def _not(self) -> Operand:
         start = self._start()
@@ -125,7 +125,7 @@ class _Parser:
             high = self._value()
             least = typed.compared(self.text, "ge", left, low)
             most = typed.compared(self.text, "le", left, high)
-            return Call("and", (least, most))
+            return PredicateCall("and", (least, most))
         if self._take_word("LIKE"):
             return typed.liked(self.text, "like", left, self._value())
         if self._take_word("ILIKE"):
@@ -135,7 +135,7 @@ class _Parser:
     def _is(self, left: Operand) -> Condition:
         is_not = self._take_word("NOT")
         if self._take_word("NULL"):
-            condition: Condition = Call("is_null", (typed.column_of(self.text, left),))
+            condition: Condition = PredicateCall("is_null", (typed.column_of(self.text, left),))
         elif self._is_word("TRUE", "FALSE"):
             condition = typed.compared(self.text, "same", left, self._value())
         else:
@@ -283,4 +283,4 @@ class _Parser:
 
 
 def _negated(condition: Condition) -> Condition:
-    return Call("not", (condition,))
+    return PredicateCall("not", (condition,))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from controlplane.core.blueprint import Position, SqlTransform
-from controlplane.core.compile.checks import Check
+from controlplane.core.compile.checks import CompiledCheck
 from controlplane.core.compile.nodes import Node, Sink, Slot, Source, Transform
 from controlplane.core.compile.places import place_of_error
 from controlplane.core.errors import Problem
@@ -159,14 +159,14 @@ def _of_checks(node: Source | Transform, changes: Mapping[str, ColumnChanges]) -
             yield _break(node.dataset, node, "check", place, message, "keep the column, or change the check")
 
 
-def _looked_at(check: Check, names: tuple[str, ...]) -> tuple[str, ...]:
+def _looked_at(check: CompiledCheck, names: tuple[str, ...]) -> tuple[str, ...]:
     if check.predicate is not None:
         return check.predicate.named_columns(names) or ()
     unique = {name.casefold() for name in check.of.unique}
     return tuple(name for name in names if name.casefold() in unique)
 
 
-def _place_in(check: Check, name: str) -> Position:
+def _place_in(check: CompiledCheck, name: str) -> Position:
     if check.predicate is None:
         return check.of.place
     folded = name.casefold()

@@ -12,9 +12,9 @@ from controlplane.core.review.schemas import Schemas
 from controlplane.core.review.texts import NO_TEXTS, component_texts, text_diff
 from controlplane.core.review.values import (
     Break,
-    Change,
     ChangeKind,
     ColumnChanges,
+    ComponentReview,
     Impact,
     KnownFacts,
     KnownSchema,
@@ -104,7 +104,7 @@ def _change(
     schemas: tuple[Schemas, Schemas],
     changed: Mapping[str, ColumnChanges],
     broken: Mapping[str, list[Break]],
-) -> Change | None:
+) -> ComponentReview | None:
     """None where the component is as it was."""
     old, new = before.nodes.get(dataset), after.nodes.get(dataset)
     if _is_same_text(dataset, before, after) and dataset not in changed and dataset not in broken:
@@ -118,7 +118,7 @@ def _change(
     is_dataset = any(node is not None and node.has_rows for node in (old, new))
     has = schemas[1].of(dataset) if new is not None and is_dataset else NO_SCHEMA
     had = schemas[0].of(dataset) if old is not None and is_dataset else NO_SCHEMA
-    return Change(
+    return ComponentReview(
         dataset=dataset,
         kind=kind,
         impact=_impact(kind, columns, had, has) if is_dataset else "neutral",

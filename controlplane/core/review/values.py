@@ -79,7 +79,7 @@ class Break:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ComponentReview:
     """What an edit does to one component. `logic` says in words which parts of its logic differ."""
 
     dataset: str
@@ -105,7 +105,7 @@ class AnalyseRequest:
 class Review:
     """All changes, in the order of the dataflow. `requests`: the questions to Spark that would give more."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[ComponentReview, ...]
     requests: tuple[AnalyseRequest, ...]
 
     @property

@@ -21,7 +21,7 @@ WITH_LOCAL_TIMES: Json = {
 }
 
 
-class Part(NamedTuple):
+class TableFile(NamedTuple):
     """A file of the table, by its name there."""
 
     name: str
@@ -46,7 +46,7 @@ def metadata(table_id: str, schema: Schema, created: int) -> Json:
     }
 
 
-def add(part: Part, milliseconds: int) -> Json:
+def add(part: TableFile, milliseconds: int) -> Json:
     entry = part.entry
     return {
         "add": {
@@ -60,7 +60,7 @@ def add(part: Part, milliseconds: int) -> Json:
     }
 
 
-def remove(part: Part, milliseconds: int) -> Json:
+def remove(part: TableFile, milliseconds: int) -> Json:
     return {
         "remove": {
             "path": encode_segment(part.name),

@@ -20,7 +20,7 @@ from hashlib import sha256
 from controlplane.core.model.branches import Branch
 from controlplane.core.model.states import State
 from controlplane.core.s3 import delta_actions
-from controlplane.core.s3.delta_actions import Part
+from controlplane.core.s3.delta_actions import TableFile
 from dataplane.contract import delta_log
 from dataplane.contract.delta_log import LOG, commit_body
 from dataplane.contract.schemas import Json, Schema
@@ -80,13 +80,15 @@ def empty(table: LiveTable, first: State) -> bytes:
     return commit_body([*_head(table, first.schema), delta_actions.commit_info(milliseconds)])
 
 
-def commit(table: LiveTable, before: Schema, after: State, removed: Iterable[Part], added: Iterable[Part]) -> bytes:
+def commit(
+    table: LiveTable, before: Schema, after: State, removed: Iterable[TableFile], added: Iterable[TableFile]
+) -> bytes:
     """One generation after another. `before`: the schema until then."""
     return commit_body(_commit(table, before, after, removed, added))
 
 
 def _commit(
-    table: LiveTable, before: Schema, after: State, removed: Iterable[Part], added: Iterable[Part]
+    table: LiveTable, before: Schema, after: State, removed: Iterable[TableFile], added: Iterable[TableFile]
 ) -> Iterator[Json]:
     milliseconds = int(after.at * 1000)
     if before != after.schema:
@@ -96,7 +98,7 @@ def _commit(
     yield delta_actions.commit_info(milliseconds)
 
 
-def whole(table: LiveTable, state: State, parts: Iterable[Part]) -> bytes:
+def whole(table: LiveTable, state: State, parts: Iterable[TableFile]) -> bytes:
     """All that a checkpoint of a generation is to hold, as a commit. `parts`: all files of the state."""
     milliseconds = int(state.at * 1000)
     adds = (delta_actions.add(part, milliseconds) for part in parts)

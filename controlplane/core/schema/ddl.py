@@ -49,7 +49,7 @@ class DdlFault:
 
 def ddl_faults(text: str) -> list[DdlFault]:
     """All that is wrong with a list of columns and types, in order. The list is empty for every right text."""
-    reader = _Reader([(m[0], m.start()) for m in _TOKEN.finditer(text)], len(text))
+    reader = _TypeReader([(m[0], m.start()) for m in _TOKEN.finditer(text)], len(text))
     reader.columns("")
     return reader.faults
 
@@ -77,7 +77,7 @@ class _UnreadableError(Exception):
 
 
 @dataclass(slots=True)
-class _Reader:
+class _TypeReader:
     tokens: list[tuple[str, int]]
     end: int
     at: int = 0

@@ -14,7 +14,7 @@ from typing import Final
 
 from controlplane.core.errors import BadCondition
 from controlplane.core.records import where
-from dataplane.contract.predicates import Call, Condition
+from dataplane.contract.predicates import Condition, PredicateCall
 from dataplane.contract.schemas import Schema
 
 DEEPEST: Final = 20  # nodes within each other
@@ -37,7 +37,7 @@ def condition_of(texts: Sequence[str], tree: str, schema: Schema) -> Condition |
         conditions.append(_parsed(_of_tree(tree), schema))
     certain = tuple(condition for condition in conditions if condition is not None)
     if len(certain) > 1:
-        return Call("and", certain)
+        return PredicateCall("and", certain)
     return certain[0] if certain else None
 
 

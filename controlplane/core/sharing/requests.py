@@ -110,19 +110,19 @@ def _snapshot(version: int | None, at: Moment | None, limit: int | None = None) 
 
 
 @dataclass(frozen=True, slots=True)
-class WantedChanges:
+class VersionRange:
     """From a version or a time on, up to one, both included; to the newest version without `last`."""
 
     first: int | Moment
     last: int | Moment | None
 
 
-def changes_of(query: Mapping[str, str]) -> WantedChanges:
+def changes_of(query: Mapping[str, str]) -> VersionRange:
     """Raises BadRequest."""
     first, last = _end(query, "starting"), _end(query, "ending")
     if first is None:
         raise BadRequest("changes need startingVersion or startingTimestamp")
-    return WantedChanges(first, last)
+    return VersionRange(first, last)
 
 
 def _end(query: Mapping[str, str], which: str) -> int | Moment | None:

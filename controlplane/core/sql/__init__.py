@@ -7,19 +7,38 @@ from __future__ import annotations
 
 from controlplane.core.sql.calls import Unproven
 from controlplane.core.sql.edits import Edit, apply_edits, original_offset
-from controlplane.core.sql.input_modes import InputKey, KeyPart, Merge, Verdict
+from controlplane.core.sql.input_modes import InputKey, OutputKeyPart, PartsMerge, Verdict
 from controlplane.core.sql.modes import Mode
 from controlplane.core.sql.output_columns import OutputColumn, OutputColumns
 from controlplane.core.sql.predicate import Predicate, predicate
 from controlplane.core.sql.problems import SqlProblem
-from controlplane.core.sql.query import Query, analyse
+from controlplane.core.sql.query import AnalysedQuery, analyse
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.resolution import UNKNOWN, ColumnUse
 from controlplane.core.sql.split import PARTS, Split
 from controlplane.core.sql.volatile import VolatileCall
 
 __all__ = [
-    "PARTS", "UNKNOWN", "ColumnUse", "Edit", "InputKey", "KeyPart", "Merge", "Mode", "OutputColumn", "OutputColumns",
-    "Predicate", "Query", "Split", "SqlProblem", "TableRef", "Unproven", "Verdict", "VolatileCall", "analyse",
-    "apply_edits", "original_offset", "predicate",
+    "PARTS",
+    "UNKNOWN",
+    "AnalysedQuery",
+    "ColumnUse",
+    "Edit",
+    "InputKey",
+    "Mode",
+    "OutputColumn",
+    "OutputColumns",
+    "OutputKeyPart",
+    "PartsMerge",
+    "Predicate",
+    "Split",
+    "SqlProblem",
+    "TableRef",
+    "Unproven",
+    "Verdict",
+    "VolatileCall",
+    "analyse",
+    "apply_edits",
+    "original_offset",
+    "predicate",
 ]  # fmt: skip

@@ -64,7 +64,7 @@ def of_query(
         scope = build_scope(resolved)
         if scope is None:
             return None
-        walk = _Walk(table_names(refs), inputs, is_either)
+        walk = _LineageWalk(table_names(refs), inputs, is_either)
         outputs = walk.of(scope)
     except (SqlglotError, RecursionError, LookupError, AttributeError, ValueError):
         return None  # a tree of a kind that is not known here
@@ -88,7 +88,7 @@ def _has_full(tree: exp.Expr) -> bool:
 
 
 @dataclass(slots=True)
-class _Walk:
+class _LineageWalk:
     names: Mapping[str, str]  # of inputs, by what they are called in the tree
     inputs: InputTypes
     is_either: bool  # a column that USING makes of two may be that of the second

@@ -25,7 +25,7 @@ from controlplane.core.sql.volatile import VolatileCall
 
 
 @dataclass(frozen=True, slots=True)
-class KeyPart:
+class OutputKeyPart:
     """A part of the output's key: one of its columns, or a granule of it such as `month`."""
 
     name: str
@@ -39,13 +39,13 @@ class InputKey:
     The caller, which knows the types, has to ensure that the values have the same text on every side.
     """
 
-    part: KeyPart
+    part: OutputKeyPart
     expression: str
     column: str
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
+class PartsMerge:
     """Partial results over parts of an input may be merged while all other inputs are read whole.
 
     `aggregates` by the names of their functions, none if there are only groups. `start` is where in the text what the
@@ -64,7 +64,7 @@ class Verdict:
     mode: Literal["each", "by", "all"]
     reason: str
     keys: tuple[InputKey, ...] = ()
-    merge: Merge | None = None
+    merge: PartsMerge | None = None
     unmerged: str = ""
 
     @property
@@ -88,7 +88,7 @@ class Analysis:
     volatile: tuple[VolatileCall, ...]
     shape: Shape
 
-    def verdicts(self, partition_by: tuple[KeyPart, ...], columns: KnownNames) -> Mapping[str, Verdict]:
+    def verdicts(self, partition_by: tuple[OutputKeyPart, ...], columns: KnownNames) -> Mapping[str, Verdict]:
         """By the names that the inputs have in the text."""
         names = tuple(dict.fromkeys(ref.name for ref in self.references))
         if not partition_by and self.shape.scopes:
@@ -126,7 +126,7 @@ class Analysis:
         return output_columns(self.text, relation_of(self.tree, self.references), columns)
 
     def _by(
-        self, relation: Relation, calls: Calls, partition_by: tuple[KeyPart, ...], columns: KnownNames
+        self, relation: Relation, calls: Calls, partition_by: tuple[OutputKeyPart, ...], columns: KnownNames
     ) -> dict[str, Verdict]:
         """Verdicts of inputs that are read by the key; under the empty name, the reason why all others are not."""
         if not partition_by:
@@ -146,7 +146,7 @@ class Analysis:
         except Unproven as unproven:
             return Verdict("all", why.reason, unmerged=self._words(unproven))
         start = decomposed.scope.offset
-        merge = Merge(decomposed.aggregates, start, line_column(self.text, start)[0])
+        merge = PartsMerge(decomposed.aggregates, start, line_column(self.text, start)[0])
         return Verdict("all", why.reason, merge=merge)
 
     def _words(self, unproven: Unproven) -> str:
@@ -158,7 +158,7 @@ def _plain(mode: Mode) -> Verdict:
     return Verdict(mode.mode, mode.reason, unmerged=unmerged)
 
 
-def _keyed(partition_by: tuple[KeyPart, ...], expressions: tuple[exp.Expr, ...]) -> Verdict:
+def _keyed(partition_by: tuple[OutputKeyPart, ...], expressions: tuple[exp.Expr, ...]) -> Verdict:
     keys = tuple(
         InputKey(part, expression.name, expression.name)
         if isinstance(expression, exp.Column)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from controlplane.core.sql.problems import SqlProblem, problem_at
-from controlplane.core.sql.query import Query, analyse
+from controlplane.core.sql.query import AnalysedQuery, analyse
 from controlplane.core.sql.scan import Lexeme, scan
 from dataplane.contract.encoding import digest
 
@@ -20,7 +20,7 @@ class Predicate:
 
     text: str
     digest: bytes
-    _query: Query
+    _query: AnalysedQuery
 
     def named_columns(self, names: Iterable[str]) -> tuple[str, ...] | None:
         """Which of these columns it names; None: all of them, or unknown."""

@@ -15,7 +15,7 @@ from sqlglot.errors import ErrorLevel, ParseError
 from controlplane.core.sql import clock, column_lineage, columns, edits, modes, references, resolution
 from controlplane.core.sql.calls import Unproven
 from controlplane.core.sql.edits import Edit
-from controlplane.core.sql.input_modes import Analysis, KeyPart, Verdict
+from controlplane.core.sql.input_modes import Analysis, OutputKeyPart, Verdict
 from controlplane.core.sql.lexer import blank
 from controlplane.core.sql.modes import Mode, Shape
 from controlplane.core.sql.names import KnownNames
@@ -38,7 +38,7 @@ _ARITY: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
-class Query:
+class AnalysedQuery:
     """A query that passed. `parsed` is False where only Spark can read it: then nothing about it is proven."""
 
     text: str
@@ -57,7 +57,7 @@ class Query:
 
     def verdicts(
         self,
-        partition_by: Iterable[KeyPart] = (),
+        partition_by: Iterable[OutputKeyPart] = (),
         columns: Mapping[str, tuple[str, ...]] | None = None,
         *,
         case_sensitive: bool = False,
@@ -159,10 +159,12 @@ class Query:
         return tuple(clock.stopped(self._lexemes, as_of, timezone))
 
 
-_living: WeakValueDictionary[str, Query] = WeakValueDictionary()  # equal texts in branches and dataflows are one
+_living: WeakValueDictionary[str, AnalysedQuery] = (
+    WeakValueDictionary()
+)  # equal texts in branches and dataflows are one
 
 
-def analyse(text: str) -> Query:
+def analyse(text: str) -> AnalysedQuery:
     """Raises SqlProblem, and nothing else, for text that no transform may run."""
     query = _living.get(text)
     if query is None:
@@ -170,7 +172,7 @@ def analyse(text: str) -> Query:
     return query
 
 
-def _analysed(text: str) -> Query:
+def _analysed(text: str) -> AnalysedQuery:
     lexemes = _without_end(scan(text))
     refuse(text, lexemes)
     check_brackets(text, lexemes)
@@ -179,7 +181,7 @@ def _analysed(text: str) -> Query:
     references.check_direct(text, refs)
     constructs = volatile(text, lexemes)
     shape = modes.shape(text, lexemes, tree, refs)
-    return Query(
+    return AnalysedQuery(
         text=text,
         digest=digest("sql/1", tokens=[x.folded for x in lexemes]),
         references=refs,

@@ -44,7 +44,7 @@ class Lexeme:
 
 def scan(text: str) -> tuple[Lexeme, ...]:
     """Raises SqlProblem for text that has no tokens (a literal without an end) and for absurd nesting."""
-    return _Reader(text, tokenize(text)).read()
+    return _Scanner(text, tokenize(text)).read()
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class _Level:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _Scanner:
     text: str
     tokens: tuple[SqlToken, ...]
     out: list[Lexeme] = field(default_factory=list)

@@ -12,7 +12,7 @@ Nothing here depends on the use of a partition, on where nodes are kept, or on w
 from controlplane.core.tree.audit import audit, spread
 from controlplane.core.tree.build import build, build_columns
 from controlplane.core.tree.cache import NodeCache
-from controlplane.core.tree.codec import Columns
+from controlplane.core.tree.codec import NodeColumns
 from controlplane.core.tree.diff import diff, diff_keys, diff_keys_many, diff_many
 from controlplane.core.tree.edit import edit
 from controlplane.core.tree.memory import MemoryNodes
@@ -36,12 +36,12 @@ from controlplane.core.tree.walk import after
 
 __all__ = [
     "EMPTY_ROOT",
-    "Columns",
     "Entry",
     "EntryChange",
     "KeyChange",
     "MemoryNodes",
     "NodeCache",
+    "NodeColumns",
     "NodeStore",
     "Summary",
     "Totals",

@@ -10,7 +10,7 @@ from controlplane.core.errors import CorruptNode
 from controlplane.core.tree.codec import Node, corrupt, row_ids
 from controlplane.core.tree.query import verify_shape
 from controlplane.core.tree.values import EMPTY_ROOT, Entry, NodeStore
-from controlplane.core.tree.walk import UNKNOWN, WINDOW, Ref, all_children, load, root_ref
+from controlplane.core.tree.walk import UNKNOWN, WINDOW, NodeRef, all_children, load, root_ref
 
 Found: TypeAlias = tuple[Entry, ...] | CorruptNode
 
@@ -54,7 +54,7 @@ def audit(nodes: NodeStore, root: bytes, identities: set[int]) -> Iterator[Found
         yield from _audit(nodes, [root_ref(root)], identities)
 
 
-def _audit(nodes: NodeStore, refs: Iterable[Ref], identities: set[int]) -> Iterator[Found]:
+def _audit(nodes: NodeStore, refs: Iterable[NodeRef], identities: set[int]) -> Iterator[Found]:
     """Depth first, so that memory holds one window for each level."""
     fresh = (ref for ref in refs if _identity(ref) not in identities)
     while window := list(islice(fresh, WINDOW)):
@@ -69,12 +69,12 @@ def _audit(nodes: NodeStore, refs: Iterable[Ref], identities: set[int]) -> Itera
                 yield tuple(node.columns.entries())
 
 
-def _identity(ref: Ref) -> int:
+def _identity(ref: NodeRef) -> int:
     """Hash of a node and of all fields that its parent has about it."""
     return hash((ref.digest, ref.level, ref.last, ref.summary))
 
 
-def _loaded(nodes: NodeStore, refs: Sequence[Ref]) -> list[Node | CorruptNode]:
+def _loaded(nodes: NodeStore, refs: Sequence[NodeRef]) -> list[Node | CorruptNode]:
     """All in one call; one by one where something is wrong."""
     try:
         return list(load(nodes, refs))
@@ -82,7 +82,7 @@ def _loaded(nodes: NodeStore, refs: Sequence[Ref]) -> list[Node | CorruptNode]:
         return [error] if len(refs) == 1 else [node for ref in refs for node in _loaded(nodes, [ref])]
 
 
-def _wrong(ref: Ref, node: Node) -> CorruptNode | None:
+def _wrong(ref: NodeRef, node: Node) -> CorruptNode | None:
     if ref.level == UNKNOWN and node.level and len(node.keys) == 1:
         return corrupt(node.digest, "a root has more than one child")
     try:

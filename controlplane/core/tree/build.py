@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import lt
 
-from controlplane.core.tree.codec import Columns, check_columns, leaf_columns
+from controlplane.core.tree.codec import NodeColumns, check_columns, leaf_columns
 from controlplane.core.tree.shape import boundaries
 from controlplane.core.tree.values import Entry, NodeStore
-from controlplane.core.tree.write import Run, Tower, Writer
+from controlplane.core.tree.write import NodeRun, Tower, Writer
 
 CHUNK = 8192
 
@@ -19,13 +19,13 @@ def build(nodes: NodeStore, entries: Iterable[Entry]) -> bytes:
     return build_columns(nodes, _chunks(entries))
 
 
-def build_columns(nodes: NodeStore, chunks: Iterable[Columns]) -> bytes:
+def build_columns(nodes: NodeStore, chunks: Iterable[NodeColumns]) -> bytes:
     """As `build`, of rows that come by column, some thousand at a time: nothing is done for each row but what must be.
 
     `ids` holds the fragment id of each row, `rest` its content as three unsigned 64-bit numbers, little-endian.
     """
     writer = Writer(nodes)
-    leaves, tower = Run(0, writer), Tower(0, writer)
+    leaves, tower = NodeRun(0, writer), Tower(0, writer)
     for columns in _ascending(chunks):
         for key, row in leaves.add(columns, boundaries(columns.keys)):
             tower.add(key, row)
@@ -36,13 +36,13 @@ def build_columns(nodes: NodeStore, chunks: Iterable[Columns]) -> bytes:
     return root
 
 
-def _chunks(entries: Iterable[Entry]) -> Iterator[Columns]:
+def _chunks(entries: Iterable[Entry]) -> Iterator[NodeColumns]:
     source = iter(entries)
     while chunk := list(islice(source, CHUNK)):
         yield leaf_columns(chunk)
 
 
-def _ascending(chunks: Iterable[Columns]) -> Iterator[Columns]:
+def _ascending(chunks: Iterable[NodeColumns]) -> Iterator[NodeColumns]:
     last = None
     for columns in map(check_columns, chunks):
         keys = columns.keys

@@ -42,16 +42,18 @@ def width(level: int) -> int:
     return _SUMMARY.size if level else _CONTENT.size
 
 
-class Columns(NamedTuple):
+class NodeColumns(NamedTuple):
     """Consecutive rows of one level, by column."""
 
     keys: Sequence[str]
     ids: bytes
     rest: bytes
 
-    def part(self, start: int, stop: int) -> Columns:
+    def part(self, start: int, stop: int) -> NodeColumns:
         size = len(self.rest) // (len(self.keys) or 1)
-        return Columns(self.keys[start:stop], self.ids[start * ID : stop * ID], self.rest[start * size : stop * size])
+        return NodeColumns(
+            self.keys[start:stop], self.ids[start * ID : stop * ID], self.rest[start * size : stop * size]
+        )
 
     def entry(self, i: int) -> Entry:
         """The entry in a row of a leaf."""
@@ -64,7 +66,7 @@ class Columns(NamedTuple):
         return map(Entry, self.keys, chain.from_iterable(_ID.iter_unpack(self.ids)), contents)
 
 
-NO_ROWS = Columns((), b"", b"")
+NO_ROWS = NodeColumns((), b"", b"")
 
 
 class Row(NamedTuple):
@@ -80,7 +82,7 @@ class Node:
 
     digest: bytes
     level: int
-    columns: Columns
+    columns: NodeColumns
     summary: bytes
     size_bytes: int  # encoded
 
@@ -131,7 +133,7 @@ def corrupt(digest: bytes, why: str) -> CorruptNode:
     return CorruptNode(f"tree node {digest.hex()}: {why}")
 
 
-def leaf_columns(entries: Iterable[Entry]) -> Columns:
+def leaf_columns(entries: Iterable[Entry]) -> NodeColumns:
     """Raises ValueError where a fragment id is not 32 bytes or a number does not fit."""
     keys, fragments, contents = zip(*entries, strict=True)
     if set(map(len, fragments)) != {ID}:
@@ -140,15 +142,15 @@ def leaf_columns(entries: Iterable[Entry]) -> Columns:
         rest = struct.pack(f"<{3 * len(keys)}Q", *chain.from_iterable(contents))
     except struct.error as error:
         raise ValueError("a content is three whole numbers from 0 to 2^64 - 1") from error
-    return Columns(keys, b"".join(fragments), rest)
+    return NodeColumns(keys, b"".join(fragments), rest)
 
 
-def check_columns(columns: Columns) -> Columns:
+def check_columns(columns: NodeColumns) -> NodeColumns:
     """Rows of a leaf that the caller put into columns. Raises ValueError if these do not have the same length."""
     keys, ids, rest = columns
     if (len(ids), len(rest)) != (len(keys) * ID, len(keys) * _CONTENT.size):
         raise ValueError(f"{len(ids)} bytes of ids and {len(rest)} of contents are not those of {len(keys)} rows")
-    return Columns(tuple(keys), bytes(ids), bytes(rest))
+    return NodeColumns(tuple(keys), bytes(ids), bytes(rest))
 
 
 def leaf_row(entry: Entry) -> Row:
@@ -157,16 +159,16 @@ def leaf_row(entry: Entry) -> Row:
     return Row(columns.ids, columns.rest)
 
 
-def join(parts: Sequence[Columns]) -> Columns:
+def join(parts: Sequence[NodeColumns]) -> NodeColumns:
     if not parts:
         return NO_ROWS
     if len(parts) == 1:
         return parts[0]
     keys, ids, rest = zip(*parts, strict=True)
-    return Columns(tuple(chain.from_iterable(keys)), b"".join(ids), b"".join(rest))
+    return NodeColumns(tuple(chain.from_iterable(keys)), b"".join(ids), b"".join(rest))
 
 
-def encode(level: int, columns: Columns) -> tuple[Row, bytes]:
+def encode(level: int, columns: NodeColumns) -> tuple[Row, bytes]:
     """The node of these rows (at least one, keys ascending): its row in the parent, and its bytes."""
     prefix, block = _key_section(columns.keys)
     summary = _summary(level, columns, prefix, block)
@@ -174,7 +176,7 @@ def encode(level: int, columns: Columns) -> tuple[Row, bytes]:
     return Row(node_digest(blob), summary), blob
 
 
-def _blob(level: int, columns: Columns, summary: bytes, prefix: bytes, block: bytes) -> bytes:
+def _blob(level: int, columns: NodeColumns, summary: bytes, prefix: bytes, block: bytes) -> bytes:
     head = _HEAD.pack(VERSION, level, len(columns.keys), len(prefix), len(block))
     return b"".join((head, summary, prefix, block, columns.ids, columns.rest))
 
@@ -235,7 +237,7 @@ def _decode(digest: bytes, blob: bytes, parsed: ParsedKeys) -> Node:
     keys = parsed.get(at) or parsed.setdefault(at, _parse_keys(*at))
     if len(keys) != count:
         raise ValueError(f"{len(keys)} keys for {count} rows")
-    return Node(digest, level, Columns(keys, blob[ids:rest], blob[rest:]), blob[_HEAD.size : _BODY], len(blob))
+    return Node(digest, level, NodeColumns(keys, blob[ids:rest], blob[rest:]), blob[_HEAD.size : _BODY], len(blob))
 
 
 def _key_section(keys: Sequence[str]) -> tuple[bytes, bytes]:
@@ -267,7 +269,7 @@ def _shared_prefix(a: str, b: str) -> str:
     return a[:same]
 
 
-def _summary(level: int, columns: Columns, prefix: bytes, block: bytes) -> bytes:
+def _summary(level: int, columns: NodeColumns, prefix: bytes, block: bytes) -> bytes:
     if level:
         below = b"".join(columns.rest[i : i + ID] for i in range(0, len(columns.rest), _SUMMARY.size))
         sums = [sum(column) & MASK for column in zip(*_SUMS.iter_unpack(columns.rest), strict=True)]

@@ -17,13 +17,13 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
 
-from controlplane.core.tree.codec import NO_ROWS, Columns, Node, join
+from controlplane.core.tree.codec import NO_ROWS, Node, NodeColumns, join
 from controlplane.core.tree.values import EMPTY_ROOT, NodeStore
-from controlplane.core.tree.walk import Ref, child, load, of_root, root_ref
+from controlplane.core.tree.walk import NodeRef, child, load, of_root, root_ref
 
 Place = tuple[int, str]  # a tree and a key
-Batch = tuple[Sequence[Ref], Place]  # some nodes to compare, and the place below which no more will come
-Rows = tuple[Columns, Columns]  # of leaves, old and new
+Batch = tuple[Sequence[NodeRef], Place]  # some nodes to compare, and the place below which no more will come
+Rows = tuple[NodeColumns, NodeColumns]  # of leaves, old and new
 Pair = tuple[bytes, bytes]  # of roots, old and new
 
 _END: Place = (1 << 62, "")
@@ -42,11 +42,11 @@ C = TypeVar("C", bound=Keyed)
 class Rule(Generic[C]):
     """Two nodes are equal if they have the same name. Equal nodes are at the same place of both trees or of none."""
 
-    name: Callable[[Ref], bytes]
+    name: Callable[[NodeRef], bytes]
     names: Callable[[Node], Iterable[bytes]]  # of a node's children
-    rows: Callable[[Node], Columns]  # what of a leaf is compared
-    merged: Callable[[Columns, Columns], Iterator[C]]  # what differs between old and new rows, in key order
-    replaced: Callable[[Columns, Columns], Iterator[C]]  # the same, of rows with the same keys
+    rows: Callable[[Node], NodeColumns]  # what of a leaf is compared
+    merged: Callable[[NodeColumns, NodeColumns], Iterator[C]]  # what differs between old and new rows, in key order
+    replaced: Callable[[NodeColumns, NodeColumns], Iterator[C]]  # the same, of rows with the same keys
 
 
 def compare(
@@ -79,13 +79,13 @@ def _compare(
 def _unequal(
     nodes: NodeStore,
     above: Iterator[Batch],
-    tops: Sequence[Ref],
+    tops: Sequence[NodeRef],
     roots: Mapping[bytes, Node],
     rule: Rule[C],
     start: str,
 ) -> Iterator[Batch]:
     """The nodes of one level that only one side has: children of what differs above, and roots of this level."""
-    waiting: Sequence[Ref] = tops
+    waiting: Sequence[NodeRef] = tops
     for refs, place in above:
         waiting = _unshared(zip(refs, _load(nodes, refs, roots), strict=True), waiting, rule, start)
         ready = bisect_left(waiting, place, key=_place)
@@ -94,10 +94,12 @@ def _unequal(
     yield waiting, _END
 
 
-def _unshared(parents: Iterable[tuple[Ref, Node]], waiting: Iterable[Ref], rule: Rule[C], start: str) -> list[Ref]:
+def _unshared(
+    parents: Iterable[tuple[NodeRef, Node]], waiting: Iterable[NodeRef], rule: Rule[C], start: str
+) -> list[NodeRef]:
     """The children of the parents, and the refs that wait, that their tree has on one side only, in order."""
     above, beside = _by_tree(parents, lambda pair: pair[0]), _by_tree(waiting, lambda ref: ref)
-    refs: list[Ref] = []
+    refs: list[NodeRef] = []
     for tree in above.keys() | beside.keys():
         sides: tuple[set[bytes], set[bytes]] = (set(), set())
         for ref, node in above.get(tree, ()):
@@ -118,7 +120,7 @@ def _changes(
     carried: dict[int, Rows] = {}
     for refs, place in above:
         leaves = list(zip(refs, _load(nodes, refs, roots), strict=True))
-        groups: dict[int, list[tuple[Ref, Node]]] = {tree: [] for tree in carried}
+        groups: dict[int, list[tuple[NodeRef, Node]]] = {tree: [] for tree in carried}
         groups |= _by_tree(leaves, lambda pair: pair[0])
         for tree, group in groups.items():
             limit = place[1] if tree == place[0] else None
@@ -131,12 +133,12 @@ def _changes(
 
 
 def _settle(
-    leaves: Sequence[tuple[Ref, Node]], carried: Rows, limit: str | None, rule: Rule[C]
+    leaves: Sequence[tuple[NodeRef, Node]], carried: Rows, limit: str | None, rule: Rule[C]
 ) -> tuple[Iterator[C], Rows]:
     """The differences below `limit` in order, and the rows from there on, for later. Most leaves differ in no key."""
     olds = {node.keys_digest: rule.rows(node) for ref, node in leaves if ref.side == 0}
     twins: list[Rows] = []
-    news: list[Columns] = []
+    news: list[NodeColumns] = []
     for node in (node for ref, node in leaves if ref.side == 1):
         old = olds.get(node.keys_digest)
         if old and old.keys == node.keys:
@@ -149,7 +151,7 @@ def _settle(
     return merge(replaced, rule.merged(old, new), key=_key), (old_rest, new_rest)
 
 
-def _split(rows: Columns, limit: str | None) -> tuple[Columns, Columns]:
+def _split(rows: NodeColumns, limit: str | None) -> tuple[NodeColumns, NodeColumns]:
     at = len(rows.keys) if limit is None else bisect_left(rows.keys, limit)
     return rows.part(0, at), rows.part(at, len(rows.keys))
 
@@ -166,19 +168,19 @@ def _windows(batches: Iterator[Batch], window: int) -> Iterator[Batch]:
             at = stop
 
 
-def _load(nodes: NodeStore, refs: Sequence[Ref], roots: Mapping[bytes, Node]) -> list[Node]:
+def _load(nodes: NodeStore, refs: Sequence[NodeRef], roots: Mapping[bytes, Node]) -> list[Node]:
     fresh = iter(load(nodes, [ref for ref in refs if ref.digest not in roots]))
     return [roots.get(ref.digest) or next(fresh) for ref in refs]
 
 
-def _by_tree(items: Iterable[T], ref_of: Callable[[T], Ref]) -> dict[int, list[T]]:
+def _by_tree(items: Iterable[T], ref_of: Callable[[T], NodeRef]) -> dict[int, list[T]]:
     groups: dict[int, list[T]] = {}
     for item in items:
         groups.setdefault(ref_of(item).tree, []).append(item)
     return groups
 
 
-def _place(ref: Ref) -> Place:
+def _place(ref: NodeRef) -> Place:
     return ref.tree, ref.low
 
 

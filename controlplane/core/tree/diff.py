@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile
 from operator import attrgetter
 
-from controlplane.core.tree.codec import Columns, Node
+from controlplane.core.tree.codec import Node, NodeColumns
 from controlplane.core.tree.compare import Pair, Rule, compare
 from controlplane.core.tree.values import EntryChange, KeyChange, NodeStore
 from controlplane.core.tree.walk import WINDOW
@@ -38,7 +38,7 @@ def diff_keys_many(nodes: NodeStore, pairs: Iterable[Pair], *, window: int = WIN
     return compare(nodes, pairs, _KEYS, window=window)
 
 
-def _merge(old: Columns, new: Columns) -> Iterator[EntryChange]:
+def _merge(old: NodeColumns, new: NodeColumns) -> Iterator[EntryChange]:
     """The changes in order. Between two keys that one side lacks, both have the same keys."""
     i = j = 0
     for key, side, at in _absent(old.keys, new.keys):
@@ -81,7 +81,7 @@ def _alike(old: Sequence[str], i: int, new: Sequence[str], j: int) -> int:
     return same
 
 
-def _replacements(old: Columns, new: Columns) -> Iterator[EntryChange]:
+def _replacements(old: NodeColumns, new: NodeColumns) -> Iterator[EntryChange]:
     """The changes between rows that have the same keys. Blocks of rows are compared first."""
     for start in range(0, len(old.keys), _BLOCK):
         a, b = old.part(start, start + _BLOCK), new.part(start, start + _BLOCK)
@@ -90,12 +90,12 @@ def _replacements(old: Columns, new: Columns) -> Iterator[EntryChange]:
             yield from (EntryChange(before.key, before, after) for before, after in pairs if before != after)
 
 
-def _lacking(old: Columns, new: Columns) -> Iterator[KeyChange]:
+def _lacking(old: NodeColumns, new: NodeColumns) -> Iterator[KeyChange]:
     return (KeyChange(key, side == 0, side == 1) for key, side, _ in _absent(old.keys, new.keys))
 
 
-def _keys_only(node: Node) -> Columns:
-    return Columns(node.keys, b"", b"")
+def _keys_only(node: Node) -> NodeColumns:
+    return NodeColumns(node.keys, b"", b"")
 
 
 _ENTRIES = Rule(attrgetter("digest"), Node.ids, attrgetter("columns"), _merge, _replacements)

@@ -12,17 +12,17 @@ from itertools import islice
 from operator import itemgetter
 
 from controlplane.core.tree.build import build
-from controlplane.core.tree.codec import Columns, Node, Row, join, leaf_row, lone_child
+from controlplane.core.tree.codec import Node, NodeColumns, Row, join, leaf_row, lone_child
 from controlplane.core.tree.shape import height
 from controlplane.core.tree.values import EMPTY_ROOT, Entry, NodeStore
-from controlplane.core.tree.walk import WINDOW, Ref, load, load_root, routed, touching
-from controlplane.core.tree.write import Run, Tower, Writer
+from controlplane.core.tree.walk import WINDOW, NodeRef, load, load_root, routed, touching
+from controlplane.core.tree.write import NodeRun, Tower, Writer
 
 PASS = 50_000
 """Changes per pass: a pass holds the inner nodes that its changes touch."""
 
 RowChange = tuple[str, Row | None]
-Loaded = Iterable[tuple[Ref, Node]]
+Loaded = Iterable[tuple[NodeRef, Node]]
 
 
 def edit(nodes: NodeStore, root: bytes, changes: Iterable[tuple[str, Entry | None]]) -> bytes:
@@ -72,7 +72,7 @@ def _touched(nodes: NodeStore, root: bytes, keys: Sequence[str]) -> list[Loaded]
     return levels
 
 
-def _windows(nodes: NodeStore, refs: Sequence[Ref]) -> Iterator[tuple[Ref, Node]]:
+def _windows(nodes: NodeStore, refs: Sequence[NodeRef]) -> Iterator[tuple[NodeRef, Node]]:
     for i in range(0, len(refs), WINDOW):
         window = refs[i : i + WINDOW]
         yield from zip(window, load(nodes, window), strict=True)
@@ -80,7 +80,7 @@ def _windows(nodes: NodeStore, refs: Sequence[Ref]) -> Iterator[tuple[Ref, Node]
 
 def _recut(level: int, touched: Loaded, changes: Sequence[RowChange], writer: Writer) -> list[RowChange]:
     """Apply changes to the rows of a level's touched nodes; what this changes in the rows of the level above."""
-    run, at = Run(level, writer), 0
+    run, at = NodeRun(level, writer), 0
     before: dict[str, bytes] = {}
     after: dict[str, Row | None] = {}
     for ref, node in touched:
@@ -92,13 +92,13 @@ def _recut(level: int, touched: Loaded, changes: Sequence[RowChange], writer: Wr
     return [(key, row) for key, row in sorted(after.items(), key=_key) if row is None or row.id != before.get(key)]
 
 
-def _splice(node: Node, changes: Sequence[RowChange]) -> tuple[Columns, list[int]]:
+def _splice(node: Node, changes: Sequence[RowChange]) -> tuple[NodeColumns, list[int]]:
     """The node's rows with the changes, and the positions of the rows after which a node of its level ends.
 
     Among the keys that stay, only the last can be one at which a node ends.
     """
     keys, final = node.keys, len(node.keys) - 1
-    parts: list[Columns] = []
+    parts: list[NodeColumns] = []
     ends: list[tuple[int, str]] = []
     at = size = 0
     for key, row in (*changes, (None, None)):
@@ -109,13 +109,13 @@ def _splice(node: Node, changes: Sequence[RowChange]) -> tuple[Columns, list[int
             ends += [(size - 1, keys[final])] if i > final else []
         at = i + (i <= final and keys[i] == key)
         if key is not None and row is not None:
-            parts.append(Columns((key,), *row))
+            parts.append(NodeColumns((key,), *row))
             size += 1
             ends += [(size - 1, key)] if at > final or at == i else []
     return join(parts), [position for position, key in ends if height(key) > node.level]
 
 
-def _top(nodes: NodeStore, old: Ref, changes: dict[str, Row | None], writer: Writer) -> bytes:
+def _top(nodes: NodeStore, old: NodeRef, changes: dict[str, Row | None], writer: Writer) -> bytes:
     """The root above what the old root became: of one node, of several, or of the only child of one."""
     rows = {old.last: Row(old.digest, old.summary)} | changes
     tower = Tower(old.level, writer)

@@ -11,7 +11,7 @@ from controlplane.core.tree.shape import height
 from controlplane.core.tree.values import EMPTY_ROOT, EMPTY_SUMMARY, Entry, NodeStore, Summary, Totals
 from controlplane.core.tree.walk import (
     WINDOW,
-    Ref,
+    NodeRef,
     all_children,
     child,
     leaves,
@@ -30,7 +30,7 @@ def scan(nodes: NodeStore, root: bytes, start: str = "", stop: str | None = None
     """The entries with start <= key < stop and this prefix, in key order."""
     start, end = max(start, prefix), _least(stop, _after_prefix(prefix))
 
-    def pick(ref: Ref, node: Node) -> Iterator[Ref]:
+    def pick(ref: NodeRef, node: Node) -> Iterator[NodeRef]:
         return (child(ref, node, i) for i in range(bisect_left(node.keys, start), _children_before(node, end)))
 
     for _, leaf in leaves(nodes, root, pick):
@@ -145,7 +145,7 @@ def verify(nodes: NodeStore, root: bytes) -> None:
             verify_shape(ref, node)
 
 
-def verify_shape(ref: Ref, node: Node) -> None:
+def verify_shape(ref: NodeRef, node: Node) -> None:
     heights = list(map(height, node.keys))
     if any(h > node.level for h in heights[:-1]):
         raise corrupt(node.digest, "it goes on where a node must end")
@@ -154,7 +154,7 @@ def verify_shape(ref: Ref, node: Node) -> None:
 
 
 def _descendants(
-    nodes: NodeStore, above: Iterator[tuple[Ref, Node]], level: int, visited: Container[bytes]
+    nodes: NodeStore, above: Iterator[tuple[NodeRef, Node]], level: int, visited: Container[bytes]
 ) -> Iterator[bytes]:
     """Digests below nodes of one level. Depth first by windows, so that memory stays bounded."""
     if level == 0:
@@ -167,7 +167,7 @@ def _descendants(
             yield from _descendants(nodes, loaded, level - 1, visited)
 
 
-def _before(nodes: NodeStore, ref: Ref, node: Node, key: str) -> Entry | None:
+def _before(nodes: NodeStore, ref: NodeRef, node: Node, key: str) -> Entry | None:
     at = bisect_left(node.keys, key)
     if not node.level:
         return node.columns.entry(at - 1) if at else None

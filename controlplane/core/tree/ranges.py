@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from controlplane.core.tree.codec import Node
 from controlplane.core.tree.values import EMPTY_ROOT, NodeStore
-from controlplane.core.tree.walk import Ref, child, load, of_root, root_ref
+from controlplane.core.tree.walk import NodeRef, child, load, of_root, root_ref
 from dataplane.contract.encoding import digest
 
 MOST_READS: Final = 96  # nodes of both trees together
@@ -41,7 +41,7 @@ class _Item(NamedTuple):
     id: bytes
     partitions: int
     rows: int
-    ref: Ref | None  # None of an entry
+    ref: NodeRef | None  # None of an entry
     is_shared: bool = False  # the other tree has it, too
 
     @property

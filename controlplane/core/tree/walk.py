@@ -21,7 +21,7 @@ WINDOW = 512
 UNKNOWN = -1
 
 
-class Ref(NamedTuple):
+class NodeRef(NamedTuple):
     """A node that is to be read. Refs order by tree and key, old before new."""
 
     tree: int  # which of several trees that are walked together
@@ -38,19 +38,19 @@ class Ref(NamedTuple):
         return self.summary[:ID]
 
 
-def root_ref(digest: bytes, tree: int = 0, side: int = 0) -> Ref:
-    return Ref(tree, "", side, digest, UNKNOWN, "", b"", is_edge=True)
+def root_ref(digest: bytes, tree: int = 0, side: int = 0) -> NodeRef:
+    return NodeRef(tree, "", side, digest, UNKNOWN, "", b"", is_edge=True)
 
 
-def of_root(ref: Ref, node: Node) -> Ref:
+def of_root(ref: NodeRef, node: Node) -> NodeRef:
     """The ref of a root once its node is known."""
     return ref._replace(level=node.level, last=node.keys[-1], summary=node.summary)
 
 
-def child(ref: Ref, node: Node, i: int) -> Ref:
+def child(ref: NodeRef, node: Node, i: int) -> NodeRef:
     low = after(node.keys[i - 1]) if i else ref.low
     is_edge = ref.is_edge and i == len(node.keys) - 1
-    return Ref(ref.tree, low, ref.side, node.id(i), node.level - 1, node.keys[i], node.row_summary(i), is_edge)
+    return NodeRef(ref.tree, low, ref.side, node.id(i), node.level - 1, node.keys[i], node.row_summary(i), is_edge)
 
 
 def after(key: str) -> str:
@@ -58,7 +58,7 @@ def after(key: str) -> str:
     return key + "\0"
 
 
-def load(nodes: NodeStore, refs: Sequence[Ref]) -> list[Node]:
+def load(nodes: NodeStore, refs: Sequence[NodeRef]) -> list[Node]:
     """The nodes of these refs, in one call. Raises CorruptNode."""
     by_digest = fetch(nodes, list(dict.fromkeys(ref.digest for ref in refs))) if refs else {}
     for ref in refs:
@@ -68,14 +68,14 @@ def load(nodes: NodeStore, refs: Sequence[Ref]) -> list[Node]:
     return [by_digest[ref.digest] for ref in refs]
 
 
-def load_root(nodes: NodeStore, root: bytes) -> tuple[Ref, Node]:
+def load_root(nodes: NodeStore, root: bytes) -> tuple[NodeRef, Node]:
     """The root's node, not for the empty root."""
     ref = root_ref(root)
     [node] = load(nodes, [ref])
     return of_root(ref, node), node
 
 
-def _check(ref: Ref, node: Node) -> None:
+def _check(ref: NodeRef, node: Node) -> None:
     """A child must be what its parent says, and end where the shape of the tree says."""
     if ref.level == UNKNOWN:
         return
@@ -90,11 +90,11 @@ def touching(keys: Sequence[str], removed: Sequence[str]) -> list[str]:
     return sorted({*keys, *(after(removed[i]) for i in boundaries(removed))})
 
 
-Pick = Callable[[Ref, Node], Iterable[Ref]]
+Pick = Callable[[NodeRef, Node], Iterable[NodeRef]]
 """The children to follow from an inner node, in key order."""
 
 
-def leaves(nodes: NodeStore, root: bytes, pick: Pick, stop_level: int = 0) -> Iterator[tuple[Ref, Node]]:
+def leaves(nodes: NodeStore, root: bytes, pick: Pick, stop_level: int = 0) -> Iterator[tuple[NodeRef, Node]]:
     """The leaves (or nodes of `stop_level`) reached through `pick`, in key order, at most WINDOW per level at a time.
 
     Batches start small, so that a reader who stops early costs little.
@@ -102,7 +102,7 @@ def leaves(nodes: NodeStore, root: bytes, pick: Pick, stop_level: int = 0) -> It
     if root == EMPTY_ROOT:
         return
     ref, node = load_root(nodes, root)
-    level: Iterator[tuple[Ref, Node]] = iter([(ref, node)])
+    level: Iterator[tuple[NodeRef, Node]] = iter([(ref, node)])
     sizes = chain((8, 64), repeat(WINDOW))
     for _ in range(node.level - stop_level):
         level = _below(nodes, level, pick, sizes)
@@ -110,18 +110,18 @@ def leaves(nodes: NodeStore, root: bytes, pick: Pick, stop_level: int = 0) -> It
 
 
 def _below(
-    nodes: NodeStore, above: Iterator[tuple[Ref, Node]], pick: Pick, sizes: Iterator[int]
-) -> Iterator[tuple[Ref, Node]]:
+    nodes: NodeStore, above: Iterator[tuple[NodeRef, Node]], pick: Pick, sizes: Iterator[int]
+) -> Iterator[tuple[NodeRef, Node]]:
     refs = chain.from_iterable(pick(ref, node) for ref, node in above)
     while window := list(islice(refs, next(sizes))):
         yield from zip(window, load(nodes, window), strict=True)
 
 
-def all_children(ref: Ref, node: Node) -> Iterator[Ref]:
+def all_children(ref: NodeRef, node: Node) -> Iterator[NodeRef]:
     return (child(ref, node, i) for i in range(len(node.keys)))
 
 
-def routed(ref: Ref, node: Node, keys: Sequence[str], *, beyond: bool) -> Iterator[Ref]:
+def routed(ref: NodeRef, node: Node, keys: Sequence[str], *, beyond: bool) -> Iterator[NodeRef]:
     """The children that hold, or would hold, any of the sorted `keys`.
 
     `beyond`: keys greater than all in the tree lead to its last nodes; else nowhere.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from controlplane.core.tree.cache import put
-from controlplane.core.tree.codec import Columns, Node, Row, encode, join
+from controlplane.core.tree.codec import Node, NodeColumns, Row, encode, join
 from controlplane.core.tree.shape import height
 from controlplane.core.tree.values import EMPTY_ROOT, NodeStore
 
@@ -23,7 +23,7 @@ class Writer:
         self._decoded: dict[bytes, Node] = {}
         self.buffer: dict[bytes, bytes] = {}
 
-    def put(self, level: int, columns: Columns) -> Row:
+    def put(self, level: int, columns: NodeColumns) -> Row:
         row, blob = encode(level, columns)
         self.buffer[row.id] = blob
         self._decoded[row.id] = Node(row.id, level, columns, row.rest, len(blob))
@@ -43,14 +43,14 @@ class Writer:
             self.buffer, self._decoded = {}, {}
 
 
-class Run:
+class NodeRun:
     """Consecutive rows of one level, given piece by piece and cut into nodes."""
 
     def __init__(self, level: int, writer: Writer) -> None:
         self._level, self._writer = level, writer
-        self._open: list[Columns] = []
+        self._open: list[NodeColumns] = []
 
-    def add(self, columns: Columns, cuts: Sequence[int]) -> Iterator[tuple[str, Row]]:
+    def add(self, columns: NodeColumns, cuts: Sequence[int]) -> Iterator[tuple[str, Row]]:
         """Nodes, with their last keys, that end within these rows: after the rows at the positions in `cuts`."""
         start = 0
         for cut in cuts:
@@ -68,7 +68,7 @@ class Run:
             yield columns.keys[-1], self._writer.put(self._level, columns)
 
 
-class _Level:
+class _TreeLevel:
     """Rows of one inner level: those that no node holds yet, how many there ever were, and the first."""
 
     def __init__(self) -> None:
@@ -81,10 +81,10 @@ class _Level:
         self.total += 1
         self.open.append((key, row))
 
-    def take(self) -> Columns:
+    def take(self) -> NodeColumns:
         keys, rows = zip(*self.open, strict=True)
         self.open = []
-        return Columns(keys, b"".join(row.id for row in rows), b"".join(row.rest for row in rows))
+        return NodeColumns(keys, b"".join(row.id for row in rows), b"".join(row.rest for row in rows))
 
 
 class Tower:
@@ -92,14 +92,14 @@ class Tower:
 
     def __init__(self, level: int, writer: Writer) -> None:
         self._base, self._writer = level + 1, writer  # `level` is that of the given nodes
-        self._levels = [_Level()]
+        self._levels = [_TreeLevel()]
 
     def add(self, key: str, row: Row) -> None:
         """The next node, in key order: its last key and its row."""
         self._levels[0].add(key, row)
         for i in range(height(key) - self._base):
             if i + 1 == len(self._levels):
-                self._levels.append(_Level())
+                self._levels.append(_TreeLevel())
             self._close(i)
 
     def root(self) -> bytes:
@@ -109,7 +109,7 @@ class Tower:
                 self._writer.discard(above.first for above in self._levels[i + 1 :])
                 return level.first or EMPTY_ROOT
             if i + 1 == len(self._levels):
-                self._levels.append(_Level())
+                self._levels.append(_TreeLevel())
             self._close(i)
         raise AssertionError("a level above many nodes has one node in the end")
 

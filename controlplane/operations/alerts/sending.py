@@ -10,7 +10,7 @@ from controlplane.core.model.memos import Memo
 from controlplane.core.model.tasks import Task
 from controlplane.ports.store import Tx
 from dataplane.contract.jobs import AlertMessage, NotifyJob
-from dataplane.contract.results import NotifyAnswer, TaskError
+from dataplane.contract.results import ChannelAnswer, TaskError
 
 PRIORITY = 1_000
 
@@ -42,4 +42,4 @@ def demand(dataflow: str, key: bytes) -> str:
 
 def answer_in(memo: Memo) -> TaskError | None:
     """Why the channel did not take it, if it did not."""
-    return cast("NotifyAnswer", memo)["error"]
+    return cast("ChannelAnswer", memo)["error"]

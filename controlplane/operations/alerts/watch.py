@@ -21,7 +21,7 @@ class Watch:
     def __init__(self, ctx: Context, branch: str, planner: Planner, installation: Sequence[Channel]) -> None:
         self._ctx, self._branch, self._planner, self._installation = ctx, branch, planner, installation
         self._open_alerts: tuple[Alert, ...] | None = None
-        self._changes = freshness.Changes()
+        self._changes = freshness.LastChanges()
         self._is_sending = True  # there may be messages of an earlier term
         self.is_under_way = False  # a message waits to be sent for the first time
 

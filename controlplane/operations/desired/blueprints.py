@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from controlplane.core.compile.compiler import Attempt
+from controlplane.core.compile.compiler import Compilation
 from controlplane.core.compile.names import references
 from controlplane.core.compile.nodes import Desired, NodeText
 from controlplane.core.compile.warnings import notices
@@ -19,9 +19,9 @@ from controlplane.core.review import AnalyseRequest
 from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, feeds, holds, pins, renaming
-from controlplane.operations.desired.compile_edit import Edit, compile_with_tests, edit_of
+from controlplane.operations.desired.compile_edit import CompiledEdit, compile_with_tests, edit_of
 from controlplane.operations.desired.drafts import DraftSet
-from controlplane.operations.desired.drafts import Source as Source
+from controlplane.operations.desired.drafts import SentBlueprint as SentBlueprint
 from controlplane.operations.inspect import plan_basis, source_changes
 from controlplane.operations.planning import plan_listings
 from controlplane.operations.planning.pinned import is_pinned
@@ -32,12 +32,12 @@ from controlplane.ports.store import Tx
 Action: TypeAlias = Literal["apply", "revert", "refresh"]
 
 
-def validate(sources: Sequence[Source]) -> Checked:
+def validate(sources: Sequence[SentBlueprint]) -> Checked:
     """Validate a set of blueprints that stands alone, without a store."""
     return verdict(compile_with_tests(sources))
 
 
-def verdict(attempt: Attempt) -> Checked:
+def verdict(attempt: Compilation) -> Checked:
     """Notices are those of a set without problems."""
     return Checked(attempt.problems, () if attempt.problems else notices(attempt.desired))
 
@@ -45,7 +45,7 @@ def verdict(attempt: Attempt) -> Checked:
 def apply(
     ctx: Context,
     branch: str,
-    sources: Sequence[Source],
+    sources: Sequence[SentBlueprint],
     *,
     dry_run: bool = False,
     expected: int | None = None,
@@ -84,7 +84,7 @@ def apply(
     return answer
 
 
-def problems(ctx: Context, branch: str, sources: Sequence[Source]) -> tuple[Problem, ...]:
+def problems(ctx: Context, branch: str, sources: Sequence[SentBlueprint]) -> tuple[Problem, ...]:
     """Problems of these texts, compiled together with the stored ones. Plans nothing and stores nothing."""
     try:
         preview(ctx, branch, sources)
@@ -93,7 +93,7 @@ def problems(ctx: Context, branch: str, sources: Sequence[Source]) -> tuple[Prob
     return ()
 
 
-def carry_out(ctx: Context, branch: str, sources: Sequence[Source], planned: PlanBasis) -> ApplyAnswer:
+def carry_out(ctx: Context, branch: str, sources: Sequence[SentBlueprint], planned: PlanBasis) -> ApplyAnswer:
     """Store the blueprints of a plan if its basis still holds, so that exactly the planned work runs. A plan of stored
     blueprints stores nothing. Raises PlanMoved, and as `apply`."""
     draft_set = DraftSet.of(sources)
@@ -112,13 +112,15 @@ def carry_out(ctx: Context, branch: str, sources: Sequence[Source], planned: Pla
     return answer
 
 
-def preview(ctx: Context, branch: str, sources: Sequence[Source]) -> Edit:
+def preview(ctx: Context, branch: str, sources: Sequence[SentBlueprint]) -> CompiledEdit:
     """The edit that these texts would be. Raises InvalidBlueprint."""
     with ctx.store.read(ctx.namespace) as tx:
         return edit_of(ctx, tx, branch, DraftSet.of(sources), is_look=True)
 
 
-def questions(ctx: Context, branch: str, sources: Sequence[Source], looked: str = "") -> tuple[AnalyseRequest, ...]:
+def questions(
+    ctx: Context, branch: str, sources: Sequence[SentBlueprint], looked: str = ""
+) -> tuple[AnalyseRequest, ...]:
     """Column analyses that an edit needs from Spark, as far as the columns of its inputs are known: answers lead to
     further questions. Raises InvalidBlueprint."""
     with ctx.store.read(ctx.namespace) as tx:
@@ -128,7 +130,7 @@ def questions(ctx: Context, branch: str, sources: Sequence[Source], looked: str 
 def commit(
     ctx: Context,
     tx: Tx,
-    edit: Edit,
+    edit: CompiledEdit,
     expected: int | None,
     action: Action = "apply",
     listed: Collection[bytes] = (),
@@ -161,7 +163,7 @@ def _end_demands(tx: Tx, branch: str, before: Desired, after: Desired) -> None:
     tx.states.drop_unfinished(branch, ended)
 
 
-def _check_expected(edit: Edit, expected: int | None) -> None:
+def _check_expected(edit: CompiledEdit, expected: int | None) -> None:
     if expected is None:
         return
     for flow in edit.flows:

@@ -1,8 +1,9 @@
 """Blueprints as they were sent, compiled once; then the result answers questions.
 
-Two results: `compile_texts` compiles a set without a store (an `Attempt`: desired nodes, and every problem). `edit_of`
-compiles a set over the live dataflows of a branch (an `Edit`). An edit says, for example, which sources it reads
-(`sources`), what it needs from Spark (`analyses`), what would run (`answer`), and what such a plan rests on (`basis`).
+Two results: `compile_texts` compiles a set without a store (a `Compilation`: desired nodes, and every problem).
+`edit_of` compiles a set over the live dataflows of a branch (a `CompiledEdit`). An edit says, for example, which
+sources it reads (`sources`), what it needs from Spark (`analyses`), what would run (`answer`), and what such a plan
+rests on (`basis`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from types import MappingProxyType
 
 from controlplane.core.blueprint import Draft
 from controlplane.core.compile import nodes
-from controlplane.core.compile.compiler import Attempt
+from controlplane.core.compile.compiler import Compilation
 from controlplane.core.compile.nodes import Desired
 from controlplane.core.examples.problems import problems as problems_of_tests
 from controlplane.core.merging import identities
@@ -27,7 +28,7 @@ from controlplane.core.plan import Plan
 from controlplane.core.review import AnalyseRequest
 from controlplane.operations.context import Context
 from controlplane.operations.desired import feeds, permits
-from controlplane.operations.desired.drafts import DraftSet, Source
+from controlplane.operations.desired.drafts import DraftSet, SentBlueprint
 from controlplane.operations.inspect import plan_basis, source_changes, views
 from controlplane.operations.planning import plan_listings, review
 from controlplane.operations.planning.plan_listings import PlanListings
@@ -38,7 +39,7 @@ from controlplane.ports.store import Tx
 NO_UIDS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 
-def compile_texts(sources: Sequence[Source], stored: Iterable[DataflowAnswer] = ()) -> Attempt:
+def compile_texts(sources: Sequence[SentBlueprint], stored: Iterable[DataflowAnswer] = ()) -> Compilation:
     """Compile blueprints without a store, beside the `stored` dataflows that they do not replace. One of these that
     does not compile is left out."""
     draft_set = DraftSet.of(sources)
@@ -47,7 +48,7 @@ def compile_texts(sources: Sequence[Source], stored: Iterable[DataflowAnswer] = 
     return _attempt(live, {**live, **edited}, "default", draft_set)
 
 
-def compile_with_tests(sources: Sequence[Source]) -> Attempt:
+def compile_with_tests(sources: Sequence[SentBlueprint]) -> Compilation:
     """As `compile_texts`, with the problems of tests: those of all components that are sound otherwise."""
     attempt = compile_texts(sources)
     problems = {*attempt.problems, *problems_of_tests(attempt.desired)}
@@ -55,13 +56,13 @@ def compile_with_tests(sources: Sequence[Source]) -> Attempt:
 
 
 def _answered(answer: DataflowAnswer) -> Revision:
-    source = Source(answer["file"], answer["text"], answer["files"])
+    source = SentBlueprint(answer["file"], answer["text"], answer["files"])
     return source.revision(answer["name"], answer["branch"], answer["revision"])
 
 
 def _attempt(
     live: Mapping[str, Revision], together: Mapping[str, Revision], namespace: str, draft_set: DraftSet
-) -> Attempt:
+) -> Compilation:
     """The desired state after an edit. A stored dataflow that does not compile is no problem of the edit, unless the
     edit reads it."""
     parsed = draft_set.by_flow
@@ -79,7 +80,7 @@ def _attempt(
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class CompiledEdit:
     """New revisions of some dataflows, and the desired state with them, compiled over the live one. `texts`: the
     blueprints as they were sent."""
 
@@ -88,7 +89,7 @@ class Edit:
     revisions: list[Revision]
     before: Desired
     proposed: Desired
-    texts: Sequence[Source] = ()
+    texts: Sequence[SentBlueprint] = ()
 
     @property
     def flows(self) -> list[str]:
@@ -133,7 +134,7 @@ def edit_of(
     uids: Mapping[str, Mapping[str, str]] = NO_UIDS,
     without: Collection[str] = (),
     is_look: bool = False,
-) -> Edit:
+) -> CompiledEdit:
     """Reads and compiles, so that the transaction that writes need not. Raises InvalidBlueprint.
 
     `uids`: those that components bring along, by dataflow. `without`: dataflows that end with the edit. `is_look`: it
@@ -154,14 +155,14 @@ def edit_of(
     if branch == MAIN:
         files = {flow: revision.file for flow, revision in live.items()}
         feeds.require_kept(tx, before.nodes, proposed.nodes, files)
-    return Edit(branch, live, revisions, before, proposed, draft_set.sources)
+    return CompiledEdit(branch, live, revisions, before, proposed, draft_set.sources)
 
 
-def edit_over(ctx: Context, branch: str, live: Mapping[str, Revision], revisions: list[Revision]) -> Edit:
+def edit_over(ctx: Context, branch: str, live: Mapping[str, Revision], revisions: list[Revision]) -> CompiledEdit:
     """An edit by revisions that are made already, of texts that compile."""
     together = {**live, **{r.dataflow: r for r in revisions}}
     before, proposed = (compile_live(some.values(), ctx.namespace) for some in (live, together))
-    return Edit(branch, live, revisions, before, proposed)
+    return CompiledEdit(branch, live, revisions, before, proposed)
 
 
 def _next(
@@ -169,7 +170,7 @@ def _next(
     tx: Tx,
     branch: str,
     draft: Draft,
-    source: Source,
+    source: SentBlueprint,
     live: Mapping[str, Revision],
     brought: Mapping[str, str],
     *,
@@ -194,7 +195,7 @@ def _next(
     return replace(next_one, uids=uids, actor=ctx.actor, request_id=ctx.request_id, at=tx.now())
 
 
-def _renames(before: Revision | None, source: Source, names: list[str]) -> dict[str, str]:
+def _renames(before: Revision | None, source: SentBlueprint, names: list[str]) -> dict[str, str]:
     """New names of components to old ones. Texts are read again only for a new name."""
     if before is None or before.uids.keys() >= set(names):
         return {}

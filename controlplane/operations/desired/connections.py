@@ -19,7 +19,7 @@ from dataplane.contract.jobs import ConnectJob
 BRANCH = "main"
 
 
-def ask(ctx: Context, sources: Sequence[drafts.Source]) -> dict[str, bytes]:
+def ask(ctx: Context, sources: Sequence[drafts.SentBlueprint]) -> dict[str, bytes]:
     """Queue the tasks; their keys by component. Raises InvalidBlueprint."""
     jobs = _jobs(compile_edit.compile_texts(sources).require())
     request = uuid.uuid4().hex

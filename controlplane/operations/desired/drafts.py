@@ -12,7 +12,7 @@ from controlplane.core.model.revisions import Revision
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SentBlueprint:
     """A blueprint as it was sent. `name` is its file: an absolute one is the base of relative paths."""
 
     name: str
@@ -39,11 +39,11 @@ class Source:
 class DraftSet:
     """A set of blueprints, and the draft of each."""
 
-    sources: Sequence[Source]
+    sources: Sequence[SentBlueprint]
     drafts: Sequence[Draft]
 
     @staticmethod
-    def of(sources: Sequence[Source]) -> DraftSet:
+    def of(sources: Sequence[SentBlueprint]) -> DraftSet:
         """Read them. A second one of a dataflow has a problem, and is checked under another name."""
         drafts: list[Draft] = []
         files: dict[str, str] = {}
@@ -58,7 +58,7 @@ class DraftSet:
         return DraftSet(sources, drafts)
 
     @property
-    def pairs(self) -> Iterator[tuple[Draft, Source]]:
+    def pairs(self) -> Iterator[tuple[Draft, SentBlueprint]]:
         return zip(self.drafts, self.sources, strict=True)
 
     @property

@@ -27,7 +27,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired.namespaces import names
 from controlplane.operations.feeds import readers
 from controlplane.operations.feeds.offers import Offer, offer
-from controlplane.operations.feeds.readers import Reader
+from controlplane.operations.feeds.readers import ReadComponent
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.ports.store import Tx
 from dataplane.contract.schemas import Schema
@@ -230,7 +230,7 @@ def _wake(ctx: Context, grants: Sequence[FeedGrant]) -> None:
         ctx.wake_of(namespace)
 
 
-def _shown_readers(ctx: Context, reading: Iterable[Reader]) -> list[FeedReader]:
+def _shown_readers(ctx: Context, reading: Iterable[ReadComponent]) -> list[FeedReader]:
     """The readers of a feed. Another namespace is shown by its name alone, without its datasets."""
     shown_readers: list[FeedReader] = []
     for reader in reading:
@@ -245,7 +245,7 @@ def _shown_readers(ctx: Context, reading: Iterable[Reader]) -> list[FeedReader]:
     return shown_readers
 
 
-def _shown(ctx: Context, offered: Offer, grants: Sequence[FeedGrant], reading: Iterable[Reader]) -> FeedEntry:
+def _shown(ctx: Context, offered: Offer, grants: Sequence[FeedGrant], reading: Iterable[ReadComponent]) -> FeedEntry:
     feed = offered.feed
     return {
         "name": feed.name,

@@ -14,21 +14,21 @@ from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.store import Tx
 
 
-class Ended(NamedTuple):
+class EndedHolds(NamedTuple):
     """Datasets whose hold ended, and those that a branch sees held since main holds them."""
 
     released: list[str]
     still_held: list[str]
 
 
-def end(tx: Tx, branch: str, nodes: Desired, chosen: Collection[str], namespace: str) -> Ended:
+def end(tx: Tx, branch: str, nodes: Desired, chosen: Collection[str], namespace: str) -> EndedHolds:
     """Let these datasets of a branch go on. `nodes`: all that it has."""
     released = sorted(tx.states.holds(branch).keys() & set(chosen))
     tx.states.drop_holds(branch, released)
     if branch == MAIN or is_pinned(tx, branch):
-        return Ended(released, [])
+        return EndedHolds(released, [])
     of_main = tx.states.holds(MAIN).keys() & set(chosen)
-    return Ended(released, sorted(of_main - _own(tx, branch, nodes, namespace)) if of_main else [])
+    return EndedHolds(released, sorted(of_main - _own(tx, branch, nodes, namespace)) if of_main else [])
 
 
 def _own(tx: Tx, branch: str, nodes: Desired, namespace: str) -> frozenset[str]:

@@ -18,8 +18,8 @@ from controlplane.core.plan import Plan
 from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, branches, conflicts, readiness
-from controlplane.operations.desired.compile_edit import Edit, edit_of
-from controlplane.operations.desired.drafts import DraftSet, Source
+from controlplane.operations.desired.compile_edit import CompiledEdit, edit_of
+from controlplane.operations.desired.drafts import DraftSet, SentBlueprint
 from controlplane.operations.inspect import source_changes, views
 from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.snapshot import StoreSnapshot, plan_now
@@ -30,7 +30,7 @@ from controlplane.ports.store import Tx
 class _Brought:
     """What the source brings: texts, dataflows that end, components that are taken."""
 
-    sources: list[Source]
+    sources: list[SentBlueprint]
     ended: list[str]
     taken: list[str]
     uids: dict[str, Mapping[str, str]]
@@ -100,7 +100,7 @@ def _texts(tx: Tx, source: str, into: str) -> tuple[object, ...]:
     )
 
 
-def _edit(ctx: Context, tx: Tx, source: str, into: str, take: Mapping[str, Side]) -> tuple[_Brought, Edit]:
+def _edit(ctx: Context, tx: Tx, source: str, into: str, take: Mapping[str, Side]) -> tuple[_Brought, CompiledEdit]:
     brought = _brought(tx, source, into, take)
     draft_set = DraftSet.of(brought.sources)
     return brought, edit_of(ctx, tx, into, draft_set, uids=brought.uids, without=brought.ended)
@@ -162,7 +162,7 @@ def _of_one(
     if mine is not None and is_theirs:
         merged.ended.append(flow)
     if mine is None and is_theirs and other is not None and not is_untouched:
-        merged.sources.append(Source(other.file, other.text, other.files))
+        merged.sources.append(SentBlueprint(other.file, other.text, other.files))
         merged.uids[flow] = other.uids
         merged.taken.append(flow)
 
@@ -177,13 +177,13 @@ def _merge(brought: _Brought, base: Revision | None, mine: Revision, other: Revi
     is_raised = identities.is_raised(mine.uids, merged.uids)
     if is_raised or (merged.text, dict(merged.files)) != (mine.text, dict(mine.files)):
         brought.sources.append(
-            Source(mine.file, merged.text, merged.files)
+            SentBlueprint(mine.file, merged.text, merged.files)
         )  # the other's may be a checkout that is gone
         brought.uids[flow] = merged.uids
         brought.taken.extend(f"{flow}.{component}" for component in merged.taken)
 
 
-def _store(ctx: Context, tx: Tx, source: str, into: str, brought: _Brought, edit: Edit) -> None:
+def _store(ctx: Context, tx: Tx, source: str, into: str, brought: _Brought, edit: CompiledEdit) -> None:
     """All of it, or nothing. What the source had of its own is the same in both from now on."""
     branches.lengthen(tx, into)
     blueprints.commit(ctx, tx, edit, None)
@@ -203,7 +203,7 @@ def _share_texts(ctx: Context, tx: Tx, source: str, into: str, flows: list[str])
     """The source gets the merged texts: a next merge compares with these. It keeps its own where they do not compile
     beside its other texts."""
     merged = tx.blueprints.revisions(into, flows)
-    sources = [Source(revision.file, revision.text, revision.files) for revision in merged.values()]
+    sources = [SentBlueprint(revision.file, revision.text, revision.files) for revision in merged.values()]
     uids = {flow: revision.uids for flow, revision in merged.items()}
     try:
         edit = edit_of(ctx, tx, source, DraftSet.of(sources), uids=uids)
@@ -212,7 +212,7 @@ def _share_texts(ctx: Context, tx: Tx, source: str, into: str, flows: list[str])
     blueprints.commit(ctx, tx, edit, None)
 
 
-def _bring_pins(tx: Tx, source: str, into: str, edit: Edit) -> None:
+def _bring_pins(tx: Tx, source: str, into: str, edit: CompiledEdit) -> None:
     """Inferred schemas that the branch knows come along, so that nothing is inferred again."""
     reads = [d for d, node in edit.proposed.nodes.items() if node.is_source and d.split(".")[0] in edit.flows]
     theirs, ours = tx.states.pinned_schemas(source, reads), tx.states.pinned_schemas(into, reads)
@@ -221,14 +221,14 @@ def _bring_pins(tx: Tx, source: str, into: str, edit: Edit) -> None:
             tx.states.pin_schema(into, dataset, pin)
 
 
-def _bring_forces(tx: Tx, source: str, into: str, edit: Edit) -> None:
+def _bring_forces(tx: Tx, source: str, into: str, edit: CompiledEdit) -> None:
     """Copy forced recomputations, so that the results that the branch recomputed are taken over."""
     forced = tx.blueprints.forces(source)
     tx.blueprints.bring_forces(into, {dataset: n for dataset, n in forced.items() if dataset in edit.proposed.nodes})
 
 
 def _answer(
-    source: str, into: str, brought: _Brought, edit: Edit, planned: tuple[Plan, StoreSnapshot], *, dry_run: bool
+    source: str, into: str, brought: _Brought, edit: CompiledEdit, planned: tuple[Plan, StoreSnapshot], *, dry_run: bool
 ) -> MergeAnswer:
     full_plan, facts = planned
     plan = facts.owned(full_plan)

@@ -18,7 +18,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import compile_edit, drafts
 from controlplane.operations.inspect import review_views, views
 from controlplane.operations.planning import review
-from dataplane.contract.jobs import SparkSettings
+from dataplane.contract.jobs import JobSparkSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class Proposal:
     """What a query becomes. `settings`: of the Spark that would run it."""
 
     answer: PromotionAnswer
-    sources: tuple[drafts.Source, ...]
-    settings: SparkSettings
+    sources: tuple[drafts.SentBlueprint, ...]
+    settings: JobSparkSettings
 
 
 def promote(ctx: Context, branch: str, text: str, dataset: str) -> PromotionAnswer:
@@ -57,7 +57,7 @@ def propose(ctx: Context, branch: str, text: str, dataset: str) -> Proposal:
         hint = f"add it by hand:\n{sql_component(name, edited)}"
         raise _refused(0, 0, "query-refused", f"components of {flow} do not each begin a line", hint)
     file, files = (f"/{flow}.yaml", {}) if stored is None else (stored.file, dict(stored.files))
-    sources = (drafts.Source(file, proposed, files),)
+    sources = (drafts.SentBlueprint(file, proposed, files),)
     draft_set = drafts.DraftSet.of(sources)
     with ctx.store.read(ctx.namespace) as tx:
         edit = compile_edit.edit_of(ctx, tx, branch, draft_set)
@@ -136,7 +136,7 @@ def opened(ctx: Context, branch: str, dataset: str) -> OpenedAnswer:
     }
 
 
-def _renamed(query: sql.Query, names: Mapping[str, str]) -> str:
+def _renamed(query: sql.AnalysedQuery, names: Mapping[str, str]) -> str:
     """The text with other names for its tables, without aliases that say the end of the name once more."""
     plain = {f" AS {name.rpartition('.')[2]}" for name in names.values()}
     edits = [edit for edit in query.rename_edits(names) if edit.start < edit.end or edit.text not in plain]

@@ -12,7 +12,7 @@ from controlplane.core.compile import ownership
 from controlplane.core.compile.nodes import Desired
 from controlplane.core.errors import MergeNotReady, Problem
 from controlplane.core.plan import Commit, Decision
-from controlplane.operations.desired.compile_edit import Edit
+from controlplane.operations.desired.compile_edit import CompiledEdit
 from controlplane.operations.planning.snapshot import plan_now
 from controlplane.ports.store import Tx
 
@@ -28,7 +28,7 @@ REASONS = {
 HINT = "merge again when branch {0} is up to date over what {1} has: headgate branch merge {0} --into {1} --when-ready"
 
 
-def require(tx: Tx, namespace: str, source: str, edit: Edit, forces: Mapping[str, int]) -> None:
+def require(tx: Tx, namespace: str, source: str, edit: CompiledEdit, forces: Mapping[str, int]) -> None:
     """Raises MergeNotReady with each dataset that the merge changes and that would be computed, or whose checks failed.
     `forces`: of the target, before it had those of the source. Write components are written afterwards, and do not
     count."""

@@ -17,7 +17,7 @@ from controlplane.core.errors import AmbiguousName, NameTaken, NotFound
 from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.shares import RecipientEntry
-from controlplane.core.model.shares import Share
+from controlplane.core.model.shares import ShareRow
 from controlplane.core.rights import Principal
 from controlplane.core.scopes import Scope
 from controlplane.operations.change_audit import note_change
@@ -37,7 +37,7 @@ class Recipient:
 
     id: str
     name: str
-    shares: tuple[Share, ...]
+    shares: tuple[ShareRow, ...]
     principal: Principal
 
     @property
@@ -140,7 +140,7 @@ def s3_key(store: Store, access_key: str) -> S3Key | None:
     return S3Key(token.id, token.subject, read, namespace, standing=token.principal)
 
 
-def _shares(tx: Tx, token: Token) -> tuple[Share, ...]:
+def _shares(tx: Tx, token: Token) -> tuple[ShareRow, ...]:
     return tuple(share for share in tx.shares.all() if f"{shares.SCOPE}{share.id}" in token.scopes)
 
 

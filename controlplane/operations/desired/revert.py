@@ -11,7 +11,7 @@ from controlplane.core.model.branches import MAIN
 from controlplane.core.model.revisions import Revision
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
-from controlplane.operations.desired.drafts import Source
+from controlplane.operations.desired.drafts import SentBlueprint
 from controlplane.ports.store import Tx
 
 
@@ -22,7 +22,7 @@ def revert(
     come back have the identities that they had. Raises NotFound, and as `blueprints.apply`."""
     with ctx.store.read(ctx.namespace) as tx:
         revision = revision_of(tx, branch, dataflow, to)
-    source = Source(revision.file, revision.text, revision.files)
+    source = SentBlueprint(revision.file, revision.text, revision.files)
     return blueprints.apply(ctx, branch, [source], dry_run=dry_run, expected=expected, action="revert")
 
 

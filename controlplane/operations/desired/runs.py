@@ -9,10 +9,10 @@ from controlplane.core.model.events import Event
 from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
-from controlplane.operations.desired.blueprints import Source
+from controlplane.operations.desired.blueprints import SentBlueprint
 
 
-def begin(ctx: Context, branch: str, sources: Sequence[Source], *, accept_deletes: bool = False) -> RunBegun:
+def begin(ctx: Context, branch: str, sources: Sequence[SentBlueprint], *, accept_deletes: bool = False) -> RunBegun:
     """Store these dataflows and list every source of theirs and of their upstream, whatever `refresh` says.
 
     Tasks that had failed before are reported and not yet retried: the new listings may replace them. Raises as

@@ -12,7 +12,7 @@ from controlplane.core.errors import BadScope, NameTaken, NotFound
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.shares import SharedTableEntry, ShareEntry
 from controlplane.core.model.branches import MAIN
-from controlplane.core.model.shares import NAME, SHARE_NAME, Share, SharedTable
+from controlplane.core.model.shares import NAME, SHARE_NAME, SharedTable, ShareRow
 from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
@@ -30,7 +30,7 @@ def create(ctx: Context, name: str) -> ShareEntry:
     with ctx.store.begin(ctx.namespace) as tx:
         if any(share.name == name for share in tx.shares.all()):
             raise NameTaken(f"there is a share {name}; choose another name, or add datasets to that one")
-        share = Share(name, uuid.uuid4().hex, ctx.actor, tx.now())
+        share = ShareRow(name, uuid.uuid4().hex, ctx.actor, tx.now())
         tx.shares.put(share)
         note_change(ctx, tx, "share.create", share.name, after={"name": name})
         return _shown(tx, share)
@@ -100,7 +100,7 @@ def show(ctx: Context, name: str) -> ShareEntry:
         return _shown(tx, share_named(tx, name))
 
 
-def share_named(tx: Tx, name: str) -> Share:
+def share_named(tx: Tx, name: str) -> ShareRow:
     """Raises NotFound."""
     for share in tx.shares.all():
         if share.name == name:
@@ -108,13 +108,13 @@ def share_named(tx: Tx, name: str) -> Share:
     raise NotFound(f"there is no share {name[:100]}; `headgate share list` has them")
 
 
-def readers(tx: Tx, share: Share) -> list[Token]:
+def readers(tx: Tx, share: ShareRow) -> list[Token]:
     """The live tokens of recipients that read it."""
     every = (tokens.live(tx, token) for token in tx.access.tokens() if f"{SCOPE}{share.id}" in token.scopes)
     return [token for token in every if token is not None]
 
 
-def _find(tx: Tx, share: Share, table: str) -> SharedTable | None:
+def _find(tx: Tx, share: ShareRow, table: str) -> SharedTable | None:
     tables = (shared for shared in tx.shares.tables(share.id) if f"{shared.schema}.{shared.name}" == table)
     return next(tables, None)
 
@@ -124,7 +124,7 @@ def _check(name: str, kind: str) -> None:
         raise BadScope(f"{name[:100]!r} is no name of a {kind}; write lower-case letters, digits and _, such as sales")
 
 
-def _shown(tx: Tx, share: Share) -> ShareEntry:
+def _shown(tx: Tx, share: ShareRow) -> ShareEntry:
     return {
         "name": share.name,
         "by": share.actor,

@@ -9,7 +9,7 @@ from typing import Final
 from controlplane.core import tree
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model.answers.datasets import ChangeKind, Changes
-from controlplane.operations.explore.counted import Counted
+from controlplane.operations.explore.counted import CountedNodes
 
 MOST_CHANGES: Final = 1_000  # of one generation that are counted
 MOST_READS: Final = 2_000  # tree nodes, for one answer
@@ -17,10 +17,10 @@ WINDOW: Final = 4  # of them at a time: where all has changed, so many have as m
 
 
 @dataclass(slots=True)
-class Counting:
+class ChangeCounting:
     """Differences of some pairs of roots, as long as not too much was read for them."""
 
-    nodes: Counted
+    nodes: CountedNodes
     most_reads: int = MOST_READS
 
     def between(self, before: bytes, after: bytes) -> Changes | None:

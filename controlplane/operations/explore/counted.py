@@ -9,7 +9,7 @@ from controlplane.core.tree import NodeStore
 
 
 @dataclass(slots=True)
-class Counted:
+class CountedNodes:
     """Nodes that are only read, and how many were."""
 
     nodes: NodeStore

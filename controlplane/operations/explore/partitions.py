@@ -22,7 +22,7 @@ from controlplane.ports.store import Tx
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class KeyPage:
     """Keys that begin with `prefix` and are greater than `after`."""
 
     prefix: str = ""
@@ -41,7 +41,7 @@ class Page:
         return shown, shown[-1] if len(page) > self.limit else None
 
 
-def with_work(ctx: Context, branch: str, name: str, work: PartitionWork, page: Page) -> PartitionsAnswer:
+def with_work(ctx: Context, branch: str, name: str, work: PartitionWork, page: KeyPage) -> PartitionsAnswer:
     """Those of the newest generation, or that are not there yet, with work to do or with a task that failed. Raises
     NotFound."""
     with ctx.looking(branch) as (plan, facts):
@@ -66,7 +66,7 @@ def _failed(facts: StoreSnapshot, name: str, start: str) -> list[str]:
     return sorted({task.partition for task in tasks if task.state == "failed" and task.partition >= start})
 
 
-def changed_in(ctx: Context, branch: str, name: str, generation: int, page: Page) -> PartitionsAnswer:
+def changed_in(ctx: Context, branch: str, name: str, generation: int, page: KeyPage) -> PartitionsAnswer:
     """Partitions that this generation added, changed or removed; removed ones with their earlier rows. Raises NotFound,
     GenerationGone."""
     with ctx.store.read(ctx.namespace) as tx:

@@ -7,7 +7,7 @@ from controlplane.core.model.answers.explore import PartitionRange, RangesAnswer
 from controlplane.core.tree.ranges import MOST_READS, Range
 from controlplane.core.tree.ranges import ranges as ranges_of
 from controlplane.operations.context import Context
-from controlplane.operations.explore.counted import Counted
+from controlplane.operations.explore.counted import CountedNodes
 from controlplane.operations.inspect.time_travel import state_of
 
 CELLS = 400
@@ -31,7 +31,7 @@ def ranges(
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
         other = None if against is None else state_of(tx, branch, name, against)
-        nodes = Counted(tx.nodes)
+        nodes = CountedNodes(tx.nodes)
         root = None if other is None else other.root
         key_ranges = ranges_of(nodes, state.root, root, start=after, stop=last, cells=cells, most_reads=most_reads)
     return {

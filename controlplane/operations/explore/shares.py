@@ -17,7 +17,7 @@ from controlplane.operations.planning.snapshot import StoreSnapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class DatasetTotals:
     """Totals of a dataset's newest state, or of a copy elsewhere."""
 
     generation: int
@@ -26,7 +26,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class ChosenShares:
     """Facts about the chosen datasets: one statement for all tasks, and one for each 512 trees of datasets that are
     half-built, or whose copies have fallen behind."""
 
@@ -36,7 +36,7 @@ class Shares:
     trees: Mapping[bytes, tree.Totals]
 
     @classmethod
-    def of(cls, facts: StoreSnapshot, decisions: Iterable[Decision]) -> Shares:
+    def of(cls, facts: StoreSnapshot, decisions: Iterable[Decision]) -> ChosenShares:
         chosen = list(decisions)
         names = [decision.dataset for decision in chosen]
         settled = frozenset(decision.dataset for decision in chosen if decision.status == "up_to_date")
@@ -45,20 +45,20 @@ class Shares:
         counts = facts.tx.queue.demand_counts(facts.branch)
         return cls(facts, settled, counts, _totals(facts, [*halves, *behind]))
 
-    def totals(self, name: str) -> Totals:
+    def totals(self, name: str) -> DatasetTotals:
         node = self.facts.desired.nodes[name]
         if node.is_copy:
             return self._of_copy(node)
         return _of_state(self.facts.state(name))
 
-    def _of_copy(self, node: Sink) -> Totals:
+    def _of_copy(self, node: Sink) -> DatasetTotals:
         copy = self.facts.target(node.dataset)
         if copy is None:
-            return Totals(0, 0, 0)
+            return DatasetTotals(0, 0, 0)
         if node.dataset in self.settled:
             return _of_state(self.facts.state(node.source))
         there = self.trees[copy.root]
-        return Totals(copy.generation, there.partitions, there.content.rows)
+        return DatasetTotals(copy.generation, there.partitions, there.content.rows)
 
     def share(self, decision: Decision) -> Share:
         """Partitions done, to do and failed. `done` counts those of a half-built state, or else those of the newest
@@ -88,8 +88,8 @@ def _totals_of_one(facts: StoreSnapshot, root: bytes) -> tree.Totals:
         return EMPTY_SUMMARY.totals
 
 
-def _of_state(state: State | None) -> Totals:
-    return Totals(0, 0, 0) if state is None else Totals(state.generation, state.partitions, state.rows)
+def _of_state(state: State | None) -> DatasetTotals:
+    return DatasetTotals(0, 0, 0) if state is None else DatasetTotals(state.generation, state.partitions, state.rows)
 
 
 def added(shares: Iterable[Share]) -> Share:

@@ -20,12 +20,12 @@ from controlplane.core.rights import Principal, may
 from controlplane.core.runs import Run
 from controlplane.core.tree import NodeStore
 from controlplane.operations.context import Context
-from controlplane.operations.explore.changes import Counting, kind_of
-from controlplane.operations.explore.counted import Counted
+from controlplane.operations.explore.changes import ChangeCounting, kind_of
+from controlplane.operations.explore.counted import CountedNodes
 from controlplane.operations.explore.past import PastStates
 from controlplane.operations.inspect import views
 from controlplane.operations.inspect.causes import CHANGES_READ
-from controlplane.operations.inspect.past_runs import RunCounts, causes, counts, reach, reason, wishes
+from controlplane.operations.inspect.past_runs import PastRunWork, causes, counts, reach, reason, wishes
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.ports.store import Tx
 
@@ -104,7 +104,7 @@ def wave(ctx: Context, branch: str, id: str) -> WaveAnswer:
         if run is None:
             raise no_wave(branch, id)
         audit = Audit(tx.audit.changes(branch, CHANGES_READ), tx.blueprints.revisions(branch))
-        counting = Counting(Counted(tx.nodes))
+        counting = ChangeCounting(CountedNodes(tx.nodes))
         steps = [_commit(state, past, counting) for state in _states(run, past)]
         beside = _beside(run, world)
         untouched = [name for name in world.desired.order if name in beside and _is_left_alone(name, run, past)]
@@ -171,7 +171,7 @@ def _flow(name: str) -> str:
 # --- one wave -------------------------------------------------------------------------------------
 
 
-def _wave(run: Run, world: _World, past: PastStates, audit: Audit, did: RunCounts) -> Wave:
+def _wave(run: Run, world: _World, past: PastStates, audit: Audit, did: PastRunWork) -> Wave:
     first, every = run.commits[0], _states(run, past)
     names = list(dict.fromkeys(state.dataset for state in every if world.sees(state.dataset)))
     stopped = [name for name in names if _is_equal(name, every, past)]
@@ -255,7 +255,7 @@ def _actor(run: Run, audit: Audit) -> str | None:
     return None if wish is None else wish.actor
 
 
-def _commit(state: State, past: PastStates, counting: Counting) -> WaveCommit:
+def _commit(state: State, past: PastStates, counting: ChangeCounting) -> WaveCommit:
     before = past.before(state.dataset, state.seq)
     return {
         "dataset": state.dataset,

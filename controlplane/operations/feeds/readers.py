@@ -14,7 +14,7 @@ from controlplane.ports.store import Store
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Reader:
+class ReadComponent:
     """A read component. What a branch has as main has it is main's."""
 
     namespace: str
@@ -22,12 +22,12 @@ class Reader:
     dataset: str
 
 
-def of_feed(store: Store, address: FeedAddress, grants: Iterable[FeedGrant]) -> list[Reader]:
+def of_feed(store: Store, address: FeedAddress, grants: Iterable[FeedGrant]) -> list[ReadComponent]:
     """Those that are granted it and read it, of all namespaces and branches; those of main first."""
     return of_feeds(store, address.namespace, {address.name: list(grants)})[address.name]
 
 
-def of_feeds(store: Store, namespace: str, feeds: Mapping[str, Sequence[FeedGrant]]) -> dict[str, list[Reader]]:
+def of_feeds(store: Store, namespace: str, feeds: Mapping[str, Sequence[FeedGrant]]) -> dict[str, list[ReadComponent]]:
     """The same of all of these feeds of a namespace, with their grants: each branch is examined once."""
     granted = {grant.namespace for grants in feeds.values() for grant in grants}
     reading = [
@@ -36,7 +36,7 @@ def of_feeds(store: Store, namespace: str, feeds: Mapping[str, Sequence[FeedGran
         for reader, feed in _in(store, feed_grant)
         if feed.namespace == namespace
     ]
-    by_feed: dict[str, list[Reader]] = {name: [] for name in feeds}
+    by_feed: dict[str, list[ReadComponent]] = {name: [] for name in feeds}
     for reader, feed in reading:
         grants = feeds.get(feed.name, ())
         if is_granted(grants, reader.namespace, reader.dataset.partition(".")[0]):
@@ -46,14 +46,14 @@ def of_feeds(store: Store, namespace: str, feeds: Mapping[str, Sequence[FeedGran
     return by_feed
 
 
-def _in(store: Store, namespace: str) -> Iterator[tuple[Reader, FeedAddress]]:
+def _in(store: Store, namespace: str) -> Iterator[tuple[ReadComponent, FeedAddress]]:
     """All readers of feeds in a namespace. A branch's reader that main has, too, is not repeated."""
     with store.read(namespace) as tx:
         mains = set(_reading(desired(tx, MAIN, namespace=namespace).nodes.values()))
-        yield from ((Reader(namespace, MAIN, name), feed) for name, feed in mains)
+        yield from ((ReadComponent(namespace, MAIN, name), feed) for name, feed in mains)
         for branch in tx.branches.all():
             own = set(_reading(desired(tx, branch, namespace=namespace).nodes.values())) - mains
-            yield from ((Reader(namespace, branch, name), feed) for name, feed in own)
+            yield from ((ReadComponent(namespace, branch, name), feed) for name, feed in own)
 
 
 def _reading(nodes: Iterable[Node]) -> Iterator[tuple[str, FeedAddress]]:

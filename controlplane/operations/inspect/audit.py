@@ -7,8 +7,8 @@ from typing import cast
 
 from controlplane.core.model.answers import AuditAnswer, AuditEntry, ReadEntry, ReadsAnswer
 from controlplane.core.model.json_values import JsonValue
-from controlplane.core.model.reads import How, Read
-from controlplane.core.model.revisions import Change
+from controlplane.core.model.reads import How, RecordedRead
+from controlplane.core.model.revisions import AuditedChange
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import views
 
@@ -35,11 +35,11 @@ def reads(
 def note_read(ctx: Context, how: How, branch: str, dataset: str, what: Mapping[str, JsonValue]) -> None:
     """The actor reads rows. Raises OSError where it cannot be noted: then nothing is to be read."""
     with ctx.store.begin(ctx.namespace) as tx:
-        read = Read(ctx.actor, ctx.request_id, how, branch=branch, dataset=dataset, at=tx.now(), what=what)
+        read = RecordedRead(ctx.actor, ctx.request_id, how, branch=branch, dataset=dataset, at=tx.now(), what=what)
         tx.audit.put_reads([read])
 
 
-def _change(change: Change) -> AuditEntry:
+def _change(change: AuditedChange) -> AuditEntry:
     return {
         "at": views.instant(change.at),
         "actor": change.actor,
@@ -52,7 +52,7 @@ def _change(change: Change) -> AuditEntry:
     }
 
 
-def _read(read: Read) -> ReadEntry:
+def _read(read: RecordedRead) -> ReadEntry:
     return {
         "at": views.instant(read.at),
         "actor": read.actor,

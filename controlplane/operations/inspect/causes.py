@@ -13,7 +13,7 @@ from controlplane.core.explain import lineage, words
 from controlplane.core.explain.audit import Audit
 from controlplane.core.explain.causes import UNKNOWN, CauseNode, Explaining, nearest_first
 from controlplane.core.explain.held_up import HeldUp, held_up
-from controlplane.core.explain.steps import Step as Change
+from controlplane.core.explain.steps import StateStep as Change
 from controlplane.core.explain.steps import last_step
 from controlplane.core.explain.stops import Stop, stops
 from controlplane.core.model.addresses import Point

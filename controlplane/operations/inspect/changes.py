@@ -21,7 +21,7 @@ from controlplane.operations import known_fragments
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import data_diff
 from controlplane.operations.inspect.time_travel import state_of
-from controlplane.ports.records import Rendering, WantedChanges
+from controlplane.ports.records import Rendering, RequestedChanges
 from controlplane.ports.store import Tx
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import schema_id
@@ -45,14 +45,14 @@ ALL_ROWS = ChangesRequest()
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class RowChanges:
     """Changes from generation `since` (0: from nothing) to `until`. `content`: a digest of all that decides the
     answer. `wanted` is None where the caller has the answer already."""
 
     since: int
     until: int
     content: bytes
-    wanted: WantedChanges | None
+    wanted: RequestedChanges | None
 
 
 def changes(
@@ -65,7 +65,7 @@ def changes(
     *,
     request: ChangesRequest = ALL_ROWS,
     is_known: Callable[[bytes], bool] = lambda _: False,
-) -> Changes:
+) -> RowChanges:
     """`since` None: from nothing, so that all rows are added; `until` None: to the newest generation.
 
     Raises NotFound, GenerationGone with the oldest that is kept, BadCondition, BadColumns, and NotCompared where the
@@ -90,12 +90,12 @@ def changes(
             wish={"columns": list(chosen), "where": request.where},
         )
         if is_known(content):
-            return Changes(first, after.generation, content, None)
+            return RowChanges(first, after.generation, content, None)
         partitions = data_diff.changes_of(tx, before, after)
         is_read = partial(_is_read, condition, schema)
         files_before = _files(tx, (c.before for c in partitions if c.reads_before), is_read)
         other = _files(tx, (c.after for c in partitions if c.reads_after), is_read)
-    wanted_changes = WantedChanges(
+    wanted_changes = RequestedChanges(
         files_before,
         other,
         schema,
@@ -104,7 +104,7 @@ def changes(
         generation=after.generation,
         rendering=rendering,
     )
-    return Changes(first, after.generation, content, wanted_changes)
+    return RowChanges(first, after.generation, content, wanted_changes)
 
 
 def _files(tx: Tx, entries: Iterable[Entry | None], is_read: Callable[[FileEntry], bool]) -> tuple[str, ...]:

@@ -23,8 +23,8 @@ from controlplane.core.model.states import State
 from controlplane.core.plan import Decision, Plan
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
-from controlplane.operations.explore.changes import MOST_READS, Counting
-from controlplane.operations.explore.counted import Counted
+from controlplane.operations.explore.changes import MOST_READS, ChangeCounting
+from controlplane.operations.explore.counted import CountedNodes
 from controlplane.operations.explore.graph import description_of
 from controlplane.operations.inspect import freshness, generations, views, work
 from controlplane.operations.inspect.overview import add_feeds, as_known, offers_of
@@ -137,8 +137,10 @@ def history(
             del firsts[states[-1].generation]  # it may go on
         shown = list(firsts.values())[:limit]
         took = work.of_states(facts.tx, branch, name, shown, states)
-        counting = Counting(Counted(facts.nodes), most_reads)  # neighbours have roots in common: planning keeps them
-        of_past = generations.Earlier.of(facts.tx, counting, branch, name, states, is_all=is_all)
+        counting = ChangeCounting(
+            CountedNodes(facts.nodes), most_reads
+        )  # neighbours have roots in common: planning keeps them
+        of_past = generations.EarlierStates.of(facts.tx, counting, branch, name, states, is_all=is_all)
         accounts = {s.seq: of_past.account_of(s) for s in shown}
     items: list[GenerationEntry] = [
         {

@@ -25,7 +25,7 @@ MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 
 
 @dataclass(slots=True)
-class Changes:
+class LastChanges:
     """When the data of datasets changed last: the `seq` of the newest state, and that time.
 
     A looked-up time costs nothing until the dataset has a newer state.
@@ -71,7 +71,7 @@ def expecting(nodes: Desired, datasets: Iterable[str]) -> dict[str, float]:
 
 
 def of_datasets(
-    tx: Tx, branch: str, limits: Mapping[str, float], states: Mapping[str, State], changes: Changes
+    tx: Tx, branch: str, limits: Mapping[str, float], states: Mapping[str, State], changes: LastChanges
 ) -> dict[str, DatasetFreshness]:
     """By dataset. One without data is measured from when its dataflow was last applied."""
     if not limits:
@@ -88,7 +88,7 @@ def of_datasets(
 
 def of_snapshot(facts: StoreSnapshot, datasets: Iterable[str]) -> dict[str, DatasetFreshness]:
     """The freshness of these datasets, where they declare a limit."""
-    return of_datasets(facts.tx, facts.branch, expecting(facts.desired, datasets), facts.states, Changes())
+    return of_datasets(facts.tx, facts.branch, expecting(facts.desired, datasets), facts.states, LastChanges())
 
 
 def listing(ctx: Context, branch: str) -> list[FreshnessEntry]:
@@ -103,7 +103,7 @@ def of_dataset(
 ) -> DatasetFreshness | None:
     """None where nothing is expected."""
     states = {} if state is None else {node.dataset: state}
-    return of_datasets(tx, branch, expecting(nodes, [node.dataset]), states, Changes()).get(node.dataset)
+    return of_datasets(tx, branch, expecting(nodes, [node.dataset]), states, LastChanges()).get(node.dataset)
 
 
 def _freshness(limit: float, at: float, now: float) -> DatasetFreshness:

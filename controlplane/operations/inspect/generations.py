@@ -10,7 +10,7 @@ from controlplane.core import tree
 from controlplane.core.explain.audit import Audit
 from controlplane.core.model.answers.datasets import Changes
 from controlplane.core.model.states import State
-from controlplane.operations.explore.changes import Counting
+from controlplane.operations.explore.changes import ChangeCounting
 from controlplane.ports.store import Tx
 
 SEARCHED_STATES: Final = 200  # before those of a page, for a generation with the same rows
@@ -27,17 +27,17 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class EarlierStates:
     """States of a dataset, newest first, without gaps; and the reader and audit that explain them."""
 
     states: Sequence[State]
-    counting: Counting
+    counting: ChangeCounting
     audit: Audit
 
     @classmethod
     def of(
-        cls, tx: Tx, counting: Counting, branch: str, name: str, states: Sequence[State], *, is_all: bool
-    ) -> Earlier:
+        cls, tx: Tx, counting: ChangeCounting, branch: str, name: str, states: Sequence[State], *, is_all: bool
+    ) -> EarlierStates:
         """`states`: of a page. `is_all`: no earlier ones are kept."""
         older = () if is_all or not states else tx.states.history(branch, name, SEARCHED_STATES, states[-1].seq)
         flow = name.partition(".")[0]

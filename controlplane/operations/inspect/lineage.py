@@ -17,10 +17,10 @@ from controlplane.core.errors import NotFound
 from controlplane.core.explain.audit import Audit
 from controlplane.core.lineage import columns as links_of
 from controlplane.core.lineage import partitions as parts_of
-from controlplane.core.lineage.columns import Link, Links
+from controlplane.core.lineage.columns import LineageLink, LineageLinks
 from controlplane.core.lineage.facet import facet
 from controlplane.core.lineage.of_node import Lineages
-from controlplane.core.lineage.partitions import OBJECTS, Parts
+from controlplane.core.lineage.partitions import OBJECTS, PartitionsAtRoot
 from controlplane.core.model.addresses import Point
 from controlplane.core.model.answers.lineage import (
     ColumnLink,
@@ -72,7 +72,9 @@ def lineage(ctx: Context, branch: str, request: LineageRequest, lake: ObjectStor
         if request.dataset not in present.nodes:
             raise no_dataset(branch, request.dataset, filter(ctx.sees, present.nodes))
         nodes = NodeCache(CACHE_BYTES).over(tx.nodes)
-        return _Telling(ctx.namespace, tx, branch, request=request, present=present, nodes=nodes, lake=lake).answer()
+        return _LineageAnswer(
+            ctx.namespace, tx, branch, request=request, present=present, nodes=nodes, lake=lake
+        ).answer()
 
 
 def stored_facts(tx: Tx, branch: str, code: Desired, datasets: Iterable[str]) -> StoredFacts:
@@ -89,7 +91,7 @@ def stored_facts(tx: Tx, branch: str, code: Desired, datasets: Iterable[str]) ->
 
 
 @dataclass(slots=True)
-class _Telling:
+class _LineageAnswer:
     namespace: str
     tx: Tx
     branch: str
@@ -164,7 +166,7 @@ class _Telling:
             raise NotFound(f"dataset {self.request.dataset} has no column {name!r}; there is {there}")
         return [column]
 
-    def _links(self, lineages: Lineages, chosen: list[str], readers: list[str]) -> Links:
+    def _links(self, lineages: Lineages, chosen: list[str], readers: list[str]) -> LineageLinks:
         request = self.request
         if request.direction == "upstream":
             return links_of.upstream(lineages, request.dataset, chosen, request.limit)
@@ -183,7 +185,9 @@ class _Telling:
 
     # --- partitions -------------------------------------------------------------------------------
 
-    def _parts(self, code: Desired, facts: StoredFacts, state: State | None, notes: list[str]) -> Iterator[Parts]:
+    def _parts(
+        self, code: Desired, facts: StoredFacts, state: State | None, notes: list[str]
+    ) -> Iterator[PartitionsAtRoot]:
         request, nodes = self.request, self.nodes
         if state is None:
             return
@@ -219,10 +223,10 @@ class _Telling:
                 return frozenset(holding)
         raise NotFound(f"the last listing of {node.location} has no object {uri!r}")
 
-    def _shown(self, parts: Parts) -> LineagePartitions:
+    def _shown(self, parts: PartitionsAtRoot) -> LineagePartitions:
         return part_views.partitions(self.nodes, parts)
 
-    def _objects(self, code: Desired, parts: list[Parts]) -> Iterator[LineageObjects]:
+    def _objects(self, code: Desired, parts: list[PartitionsAtRoot]) -> Iterator[LineageObjects]:
         for part in parts:
             node = code.nodes.get(part.dataset)
             if node is not None and node.is_source and part.state is not None and OBJECTS in part.state.inputs:
@@ -265,7 +269,7 @@ class _Telling:
         return {str(name)[:100]: str(version)[:100] for name, version in islice(versions.items(), 10)}
 
 
-def _link(column_link: Link) -> ColumnLink:
+def _link(column_link: LineageLink) -> ColumnLink:
     return {
         "dataset": column_link.dataset,
         "column": column_link.column,

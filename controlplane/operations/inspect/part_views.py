@@ -7,7 +7,7 @@ from typing import Final
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Desired, Source
-from controlplane.core.lineage.partitions import Keys, Parts
+from controlplane.core.lineage.partitions import Keys, PartitionsAtRoot
 from controlplane.core.model.answers.lineage import LineageObjects, LineagePartitions
 from controlplane.core.model.states import State
 from controlplane.operations.planning.snapshot import compile_live
@@ -16,7 +16,7 @@ from controlplane.ports.store import Tx
 SHOWN_KEYS: Final = 100
 
 
-def partitions(nodes: tree.NodeStore, parts: Parts) -> LineagePartitions:
+def partitions(nodes: tree.NodeStore, parts: PartitionsAtRoot) -> LineagePartitions:
     keys, count = sorted(parts.keys or ())[:SHOWN_KEYS], len(parts.keys or ())
     if parts.keys is None:
         keys = [entry.key for entry in islice(tree.scan(nodes, parts.root), SHOWN_KEYS)]

@@ -24,7 +24,7 @@ from controlplane.core.model.past_attempts import Cost, PastAttempt
 from controlplane.core.model.states import Cause, State, UnfinishedRun
 from controlplane.core.plan import Decision, Plan
 from controlplane.core.rights import may_see_part
-from controlplane.core.runs import PENDING, Commit, Output, Run
+from controlplane.core.runs import PENDING, Output, Run, RunCommit
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import views, work
 from controlplane.operations.inspect.overview import as_known
@@ -54,7 +54,7 @@ REASONS: Mapping[Cause, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class RunCounts:
+class PastRunWork:
     """`exports`: the write components that it wrote."""
 
     tasks: PastRunTasks
@@ -150,7 +150,7 @@ def wishes(tx: Tx, branch: str) -> list[float]:
 
 def _under_way(
     plan: Plan, facts: StoreSnapshot, past_states: Mapping[str, Sequence[State]], names: Iterable[str] | None
-) -> Iterator[Commit]:
+) -> Iterator[RunCommit]:
     """Work that has not come to a commit, or failed, as the next commits of its datasets."""
     chosen = None if names is None else set(names)
     moving = {d.dataset: d for d in plan.decisions if d.items and d.status in (*MOVING, "failed")}
@@ -167,14 +167,14 @@ def _next_commits(
     facts: StoreSnapshot,
     past_states: Mapping[str, Sequence[State]],
     moving: Collection[str],
-) -> Iterator[Commit]:
+) -> Iterator[RunCommit]:
     """The commits to come: one of the inputs that the unfinished run reads, and one of those that arrived since."""
     name, state, unfinished = decision.dataset, facts.state(decision.dataset), facts.unfinished(decision.dataset)
     seq = state.seq + 1 if state else 1
     reads = [slot.dataset for slot in getattr(node, "slots", ())]
     newest = [(read, PENDING) for read in reads if read in moving]
     newest += [(read, read_state.root) for read in reads if (read_state := facts.state(read))]
-    next_one = Commit(
+    next_one = RunCommit(
         dataset=name,
         seq=seq,
         at=facts.tx.now(),
@@ -214,15 +214,15 @@ def _started_with(
 
 def counts(
     ctx: Context, facts: StoreSnapshot, past_states: Mapping[str, Sequence[State]], visible_runs: Sequence[Run]
-) -> Callable[[Run], RunCounts]:
+) -> Callable[[Run], PastRunWork]:
     """The counts of runs, from the states of their datasets: one query for all of them."""
     past = _past(ctx, facts, past_states, [_visible_part(ctx, run) for run in visible_runs], None)
 
-    def of(run: Run) -> RunCounts:
+    def of(run: Run) -> PastRunWork:
         as_seen = _visible_part(ctx, run)
         steps = _steps(as_seen, past)
         exported = [step["dataset"] for step in steps if step["dataset"] not in as_seen.datasets]
-        return RunCounts(_tasks(steps, _attempts_of(as_seen, past)), exported)
+        return PastRunWork(_tasks(steps, _attempts_of(as_seen, past)), exported)
 
     return of
 
@@ -322,7 +322,7 @@ def causes(run: Run) -> list[RunCause]:
     return list(by_reason.values())
 
 
-def _reason(commit: Commit) -> str:
+def _reason(commit: RunCommit) -> str:
     if commit.has_new_code:
         flow, number = commit.code
         return f"revision {number} of {flow}"
@@ -363,7 +363,7 @@ def _steps(run: Run, past: Past) -> list[RunStep]:
     return steps
 
 
-def _step(commit: Commit, past: Past) -> RunStep:
+def _step(commit: RunCommit, past: Past) -> RunStep:
     state = past.states.get((commit.dataset, commit.seq)) if commit.root is not None else None
     return {
         "dataset": commit.dataset,
@@ -404,19 +404,19 @@ def _attempts_of(run: Run, past: Past) -> list[PastAttempt]:
     return made + [attempt for commit, copy in copies for attempt in _written(commit, copy, past)]
 
 
-def _made_by(commit: Commit, past: Past) -> list[PastAttempt]:
+def _made_by(commit: RunCommit, past: Past) -> list[PastAttempt]:
     """Attempts at the dataset that ended after the commit before, and not after this one."""
     return [a for a in past.attempts.get(commit.dataset, ()) if _is_within(a.ended_at, commit, past)]
 
 
-def _is_within(at: float, commit: Commit, past: Past) -> bool:
+def _is_within(at: float, commit: RunCommit, past: Past) -> bool:
     since = past.before.get((commit.dataset, commit.seq))
     if since is None and commit.root is None:  # of work under way: since the newest commit
         since = max((s.at for (name, _), s in past.states.items() if name == commit.dataset), default=None)
     return (since is None or since < at) and at <= commit.at
 
 
-def _written(commit: Commit, copy: str, past: Past) -> list[PastAttempt]:
+def _written(commit: RunCommit, copy: str, past: Past) -> list[PastAttempt]:
     """Attempts to write a copy that were requested after this commit, and before the next one."""
     following = past.states.get((commit.dataset, commit.seq + 1))
     until = following.at if following else past.now

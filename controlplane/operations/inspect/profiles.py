@@ -27,7 +27,7 @@ from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Fragment
 from controlplane.core.tree.codec import Node
 from controlplane.core.tree.values import EMPTY_ROOT
-from controlplane.core.tree.walk import Ref, all_children, load, load_root
+from controlplane.core.tree.walk import NodeRef, all_children, load, load_root
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import views
 from controlplane.operations.inspect.datasets import kept_states
@@ -67,7 +67,7 @@ def profile(
     GenerationGone."""
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
-        look = Look(tx)
+        look = ProfileRequest(tx)
         content = look.at(state.root, state.rows) if partition is None else look.at_key(state, partition)
     _keep(ctx, look)
     return {
@@ -90,7 +90,7 @@ def history(
     """The profiles of the last generations, oldest first, and the columns that moved. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
         state_of(tx, branch, name)
-        look = Look(tx)
+        look = ProfileRequest(tx)
         profiled: list[tuple[State, Profile]] = []
         states = _generations(tx, branch, name)[:GENERATIONS]
         look.stored_profiles = tx.traces.profiles(state.root for state in states)
@@ -158,7 +158,7 @@ def _point(
 
 
 @dataclass(slots=True)
-class Look:
+class ProfileRequest:
     """One request for the profiles of some trees. `stored_profiles`: those of roots, stored by earlier requests. `new`:
     those that this request computed for nodes, to be stored."""
 
@@ -187,7 +187,7 @@ class Look:
             raise NotFound(f"dataset {state.dataset} has no partition {key!r} in generation {state.generation}")
         return self._fragments([entry])
 
-    def _of(self, ref: Ref, node: Node, rows: int) -> Profile:
+    def _of(self, ref: NodeRef, node: Node, rows: int) -> Profile:
         """The profile of a node without a stored one. A part that is left out this time is stored neither for it nor
         above it."""
         if not node.level:
@@ -232,7 +232,7 @@ class Look:
         )
 
 
-def _keep(ctx: Context, look: Look) -> None:
+def _keep(ctx: Context, look: ProfileRequest) -> None:
     """Store new profiles for the next request. A database that takes no writes is tolerated: they are then computed
     again."""
     if look.new:

@@ -15,7 +15,7 @@ from controlplane.core.model.addresses import Point
 from controlplane.core.model.states import State
 from controlplane.core.partitioning import named
 from controlplane.core.records import columns, pruning, where
-from controlplane.core.records.pruning import KeyPart
+from controlplane.core.records.pruning import PartitionKeyPart
 from controlplane.core.tree import Entry
 from controlplane.operations import known_fragments
 from controlplane.operations.context import Context
@@ -47,7 +47,7 @@ class RecordsRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class RowSelection:
     """The rows to read of one generation. `content`: a digest of all that decides the rows, so that equal ones have
     equal bytes; `rows`: of the generation or partition, whatever the request."""
 
@@ -58,7 +58,7 @@ class Records:
 
 
 @dataclass(frozen=True, slots=True)
-class Unchanged:
+class UnchangedRecords:
     """The caller has these rows already."""
 
     generation: int
@@ -74,7 +74,7 @@ def records(
     *,
     point: Point | None = None,
     is_known: Callable[[bytes], bool] = lambda _: False,
-) -> Records | Unchanged:
+) -> RowSelection | UnchangedRecords:
     """Rows of a committed generation, in the order of partition keys. Where the caller has the content, nothing but
     the state is read. Raises NotFound, GenerationGone, BadCondition, BadColumns."""
     with ctx.store.read(ctx.namespace) as tx:
@@ -89,7 +89,7 @@ def records(
             root = entries[0].fragment
         content = _content(root, state.schema, request)
         if is_known(content):
-            return Unchanged(state.generation, content)
+            return UnchangedRecords(state.generation, content)
         if request.partition is None:
             entries = list(tree.scan(tx.nodes, state.root))
         rows = sum(entry.content.rows for entry in entries)
@@ -104,10 +104,10 @@ def records(
         limit=request.limit,
         rendering=rendering,
     )
-    return Records(state.generation, content, rows, wanted_rows)
+    return RowSelection(state.generation, content, rows, wanted_rows)
 
 
-def first(ctx: Context, branch: str, name: str, rows: int) -> Records:
+def first(ctx: Context, branch: str, name: str, rows: int) -> RowSelection:
     """The first rows of the newest generation, as JSON. The partitions behind those that hold them are not read,
     however many there are. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
@@ -130,7 +130,7 @@ def first(ctx: Context, branch: str, name: str, rows: int) -> Records:
         rendering=Rendering("json"),
     )
     content = _content(state.root, state.schema, RecordsRequest(limit=rows))
-    return Records(state.generation, content, row_count, shown(wanted_rows, rows))
+    return RowSelection(state.generation, content, row_count, shown(wanted_rows, rows))
 
 
 def shown(wanted_rows: WantedRows, rows: int) -> WantedRows:
@@ -155,7 +155,7 @@ def _matching_entries(
     return [e for e in entries if pruning.may_match(condition, pruning.of_key(e.key, parts, state.schema))]
 
 
-def key_parts(ctx: Context, tx: Tx, branch: str, state: State) -> tuple[KeyPart, ...]:
+def key_parts(ctx: Context, tx: Tx, branch: str, state: State) -> tuple[PartitionKeyPart, ...]:
     """The columns that a state's keys constrain. Empty where they constrain none, or where other code may have made the
     state."""
     node = desired(tx, branch, namespace=ctx.namespace).nodes.get(state.dataset)
@@ -167,7 +167,7 @@ def key_parts(ctx: Context, tx: Tx, branch: str, state: State) -> tuple[KeyPart,
         if column is None:
             return ()
         granule = pruning.BUCKET if part.buckets else part.granule
-        parts.append(KeyPart(part.column, column, granule))
+        parts.append(PartitionKeyPart(part.column, column, granule))
     return tuple(parts)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from controlplane.core.model.answers import ColumnsChange, ComponentChange, PlanBreak, RetypedColumn
-from controlplane.core.review import Break, Change, ColumnChanges, Retyped
+from controlplane.core.review import Break, ColumnChanges, ComponentReview, Retyped
 
 
-def change(reviewed: Change) -> ComponentChange:
+def change(reviewed: ComponentReview) -> ComponentChange:
     return {
         "component": reviewed.dataset,
         "kind": reviewed.kind,

@@ -28,14 +28,14 @@ ALL_SEEN: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class _Difference:
+class _ListingDifference:
     """How a listing differs from a root. `first` are the first keys."""
 
     counts: SourceCounts
     first: Sequence[tuple[str, Change]]
 
 
-NONE = _Difference({"added": 0, "changed": 0, "removed": 0}, ())
+NONE = _ListingDifference({"added": 0, "changed": 0, "removed": 0}, ())
 
 
 def of_plan(plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str] = ALL_SEEN) -> list[SourceChange]:
@@ -117,7 +117,7 @@ def _problem(node: Source, listing: Listing | None) -> str | None:
 # --- differences ------------------------------------------------------------------------------------
 
 
-def _difference(nodes: tree.NodeStore, before: bytes, listing: Listing | None) -> _Difference:
+def _difference(nodes: tree.NodeStore, before: bytes, listing: Listing | None) -> _ListingDifference:
     """The counts of added, changed and removed partitions, all zero for a source that was never listed."""
     if listing is None or listing.root is None or listing.root == before:
         return NONE
@@ -130,18 +130,18 @@ def _difference(nodes: tree.NodeStore, before: bytes, listing: Listing | None) -
         if len(first) < SHOWN:
             first.append((change.key, kind))
     source_counts: SourceCounts = {"added": counts["added"], "changed": counts["changed"], "removed": counts["removed"]}
-    return _Difference(source_counts, first)
+    return _ListingDifference(source_counts, first)
 
 
-def _all_added(nodes: tree.NodeStore, root: bytes) -> _Difference:
+def _all_added(nodes: tree.NodeStore, root: bytes) -> _ListingDifference:
     """Without reading each of them."""
     count = tree.totals(nodes, root).partitions
     first: list[tuple[str, Change]] = [(entry.key, "added") for entry in islice(tree.scan(nodes, root), SHOWN)]
-    return _Difference({"added": count, "changed": 0, "removed": 0}, first)
+    return _ListingDifference({"added": count, "changed": 0, "removed": 0}, first)
 
 
 def _names(
-    tx: Tx, sources: Iterable[Source], differences: Mapping[str, _Difference], looked: PlanListings
+    tx: Tx, sources: Iterable[Source], differences: Mapping[str, _ListingDifference], looked: PlanListings
 ) -> dict[str, list[SourceObjectChange]]:
     """By dataset. A removed object has its partition key only."""
     keys: dict[bytes, list[str]] = {}

@@ -46,7 +46,7 @@ def _times_as_many_rows(facts: StoreSnapshot, datasets: Iterable[str]) -> dict[s
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _InputRead:
     """An input: the root that was read for the newest state of `outputs` partitions, and its state now."""
 
     mode: str
@@ -65,12 +65,12 @@ class _Read:
                 return rows
 
 
-def _reads(facts: StoreSnapshot, name: str) -> list[_Read]:
+def _reads(facts: StoreSnapshot, name: str) -> list[_InputRead]:
     node, state = facts.desired.nodes.get(name), facts.state(name)
     if node is None or state is None:
         return []
     return [
-        _Read(slot.mode, state.inputs[slot.name].root, now, state.partitions)
+        _InputRead(slot.mode, state.inputs[slot.name].root, now, state.partitions)
         for slot in node.slots
         if slot.name in state.inputs and (now := facts.state(slot.dataset)) is not None
     ]

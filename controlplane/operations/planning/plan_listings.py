@@ -14,7 +14,7 @@ from typing import Final
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Source
-from controlplane.core.model.sources import Held, Listing, PlanLook, SourcePartition
+from controlplane.core.model.sources import HeldListing, Listing, PlanLook, SourcePartition
 from controlplane.ports.store import Tx
 from dataplane.contract.encoding import digest
 
@@ -115,7 +115,7 @@ def _move(tx: Tx, id: bytes, own: Listing, shared: Listing | None) -> None:
     while keys := list(islice(came, PARTITIONS_A_TIME)):
         tx.listings.put_partitions(id, tx.listings.partitions(own.id, keys).values(), ())
     counters = (shared.requested, shared.served) if shared else (1, 1)
-    held: Held | None = {"awaited": True} if shared is not None and shared.is_awaited else None
+    held: HeldListing | None = {"awaited": True} if shared is not None and shared.is_awaited else None
     tx.listings.put(replace(own, id=id, requested=counters[0], served=counters[1], held=held))
 
 

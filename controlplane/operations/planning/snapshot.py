@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from controlplane.core.blueprint import Draft
 from controlplane.core.compile import key_types, ownership, redirects
-from controlplane.core.compile.compiler import Attempt, compile_revisions
+from controlplane.core.compile.compiler import Compilation, compile_revisions
 from controlplane.core.compile.nodes import Desired, Node, is_paused
 from controlplane.core.errors import NotFound, Problem
 from controlplane.core.model.branches import MAIN
@@ -130,14 +130,14 @@ def _in_words(error: Exception) -> str:
 class _Incomplete(Exception):
     """An attempt with problems. It is not remembered: whether columns are a problem depends on `parsed`."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: Compilation) -> None:
         super().__init__()
         self.attempt = attempt
 
 
 def attempt_cached(
     revisions: Iterable[Revision], namespace: str, parsed: Mapping[str, Draft] = MappingProxyType({})
-) -> Attempt:
+) -> Compilation:
     """Compile as much as can be, or return the earlier result for equal revisions without a problem. `parsed`: drafts
     that were parsed already, by dataflow."""
     of = _Revisions.of(revisions, namespace, parsed)
@@ -149,7 +149,7 @@ def attempt_cached(
 
 
 @lru_cache(maxsize=CACHED)
-def _compile(of: _Revisions) -> Attempt:
+def _compile(of: _Revisions) -> Compilation:
     """Compile, and reuse the unchanged parts of the last compilation. Raises _Incomplete."""
     kind = of.namespace, of.semantics
     attempt = compile_revisions(

@@ -10,7 +10,7 @@ from controlplane.core import tree
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
-from controlplane.core.model.projections import Publication, Table, unknown_table
+from controlplane.core.model.projections import Publication, TableContent, unknown_table
 from controlplane.core.model.states import State
 from controlplane.core.model.table_paths import table_path
 from controlplane.core.plan import RECENT
@@ -80,14 +80,14 @@ def _has_rows_of(publication: Publication, state: State) -> bool:
     return publication.version >= 0 and (publication.generation, publication.root) == (state.generation, state.root)
 
 
-def _table(tx: Tx, namespace: str, state: State, *, is_layout: bool) -> Table:
+def _table(tx: Tx, namespace: str, state: State, *, is_layout: bool) -> TableContent:
     fragments = tuple(compaction.fragments(tx, state.root))
     path = table_path(namespace, state.branch, state.dataset)
     borrows = state.branch != MAIN
-    return Table(path, state.schema, fragments, state.generation, state.dataset, is_layout, borrows=borrows)
+    return TableContent(path, state.schema, fragments, state.generation, state.dataset, is_layout, borrows=borrows)
 
 
-def _unpacked(tx: Tx, namespace: str, state: State, publication: Publication | None) -> Table | None:
+def _unpacked(tx: Tx, namespace: str, state: State, publication: Publication | None) -> TableContent | None:
     """The table with its present rows, without packs that the state breaks up, with those that came in since: so that
     the commit of a generation that adds rows does nothing but add. The published table may be newer than its record,
     where an answer was lost: then this step is passed over."""
@@ -106,7 +106,7 @@ def _unpacked(tx: Tx, namespace: str, state: State, publication: Publication | N
     except CorruptNode:  # nothing else needs that tree; then it is one commit
         return None
     path = table_path(namespace, state.branch, state.dataset)
-    return Table(
+    return TableContent(
         path,
         state.schema,
         fragments,

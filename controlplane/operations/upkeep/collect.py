@@ -61,7 +61,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RetentionLimits:
     """For how long old generations are kept: whichever of the two keeps more."""
 
     generations: int = GENERATIONS
@@ -106,7 +106,7 @@ def collect(
     """
     with store.read(namespace) as tx:
         now = tx.now() if now is None else now
-    default = Limits(generations, days)
+    default = RetentionLimits(generations, days)
     states = _drop_states(store, namespace, default, now)
     builds = _drop_builds(store, namespace, now - grace_s)
     rest = _drop_rest(store, namespace, now, now - days * DAY_S)
@@ -137,7 +137,7 @@ def _drop_rest(store: Store, namespace: str, now: float, old: float) -> Counter[
 # --- states and build traces ----------------------------------------------------------------------
 
 
-def _drop_states(store: Store, namespace: str, default: Limits, now: float) -> int:
+def _drop_states(store: Store, namespace: str, default: RetentionLimits, now: float) -> int:
     """Drop the oldest states of each dataset until all expired ones are gone, and their records of checks. Returns
     the number of states."""
     total, count = 0, -1
@@ -170,9 +170,9 @@ def _drop_records(store: Store, namespace: str, before: Mapping[tuple[str, str],
             tx.traces.forget_memos(some)
 
 
-def _expired(tx: Tx, namespace: str, spans: Sequence[Span], default: Limits, now: float) -> Iterator[Expired]:
+def _expired(tx: Tx, namespace: str, spans: Sequence[Span], default: RetentionLimits, now: float) -> Iterator[Expired]:
     """The expired states of each dataset that has any."""
-    declared: dict[str, Mapping[str, Limits] | None] = {}
+    declared: dict[str, Mapping[str, RetentionLimits] | None] = {}
     for span in spans:
         if span.branch not in declared:
             declared[span.branch] = _declared(tx, namespace, span.branch)
@@ -181,16 +181,16 @@ def _expired(tx: Tx, namespace: str, spans: Sequence[Span], default: Limits, now
             yield from _old(span, retention_by_dataset.get(span.dataset, default), now)
 
 
-def _declared(tx: Tx, namespace: str, branch: str) -> Mapping[str, Limits] | None:
+def _declared(tx: Tx, namespace: str, branch: str) -> Mapping[str, RetentionLimits] | None:
     """What blueprints say; None if they cannot be read, and nothing may be dropped."""
     nodes = desired(tx, branch, namespace=namespace)
     if nodes.left_out:
         return None
     retentions = ((name, node.component.retention) for name, node in nodes.nodes.items())
-    return {name: Limits(retention.generations, retention.days) for name, retention in retentions}
+    return {name: RetentionLimits(retention.generations, retention.days) for name, retention in retentions}
 
 
-def _old(span: Span, limits: Limits, now: float) -> Iterator[Expired]:
+def _old(span: Span, limits: RetentionLimits, now: float) -> Iterator[Expired]:
     """The expired beginning of a span, if any: generations and times grow with the states' numbers."""
     before = now - limits.days * DAY_S
     below, last = span.generation - limits.generations, span.seq - RECENT

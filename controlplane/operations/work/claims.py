@@ -39,7 +39,7 @@ MAX_BYTES = 256 << 20
 CLAIM_NODES = 64 << 20  # bytes of tree nodes that are kept while one claim is made
 
 
-class Heartbeat(TypedDict):
+class HeartbeatAnswer(TypedDict):
     fenced: list[str]  # attempts that are not live: stop them, delete nothing
     drain: bool  # finish and end
 
@@ -273,7 +273,7 @@ def _writing_all(head: TaskSpec, generation: int, fragments: list[WrittenFragmen
     return {**head, "generation": generation, "fragments": fragments}
 
 
-def heartbeat(ctx: Context, driver: str, attempts: Sequence[str], *, drain: bool = False) -> Heartbeat:
+def heartbeat(ctx: Context, driver: str, attempts: Sequence[str], *, drain: bool = False) -> HeartbeatAnswer:
     """Extend leases. An attempt that is no longer live is fenced: its driver stops and deletes nothing. `drain`: the
     driver is to finish its attempts, and end."""
     with ctx.store.begin(ctx.namespace) as tx:

@@ -112,7 +112,7 @@ def compare(nodes: tree.NodeStore, listing: Listing, result: ListingResult, line
     with ExitStack() as files:
         records = files.enter_context(_temporary())
         with _temporary() as file:
-            draft = Draft(nodes, file)
+            draft = DraftNodes(nodes, file)
             root = _build(draft, _checked(lines(), digest))
             changes = partial(tree.diff, draft, base, root)
             changed, removed, shrunk = _record(changes(), lines(), records)
@@ -145,7 +145,7 @@ def _added(nodes: tree.NodeStore, listing: Listing, result: ListingResult, lines
     with ExitStack() as files:
         records = files.enter_context(_temporary())
         with _temporary() as file:
-            draft = Draft(nodes, file)
+            draft = DraftNodes(nodes, file)
             root, changed = _extended(draft, base, result["after"], _checked(lines, own), records)
             totals = tree.totals(draft, root).content
         files.pop_all()
@@ -167,7 +167,7 @@ def _added(nodes: tree.NodeStore, listing: Listing, result: ListingResult, lines
 
 
 def _extended(
-    draft: Draft, base: bytes, after: str | None, lines: Iterator[bytes], records: IO[bytes]
+    draft: DraftNodes, base: bytes, after: str | None, lines: Iterator[bytes], records: IO[bytes]
 ) -> tuple[bytes, int]:
     """The root with these lines at the end, and their number; they are written down, too."""
     edits = []
@@ -274,7 +274,7 @@ def _is_gone(record: bytes) -> bool:
 # --- trees ----------------------------------------------------------------------------------------
 
 
-class Draft:
+class DraftNodes:
     """A NodeStore over another one: new nodes go to a temporary file."""
 
     def __init__(self, below: tree.NodeStore, file: IO[bytes]) -> None:
@@ -297,7 +297,7 @@ class Draft:
         return self._file.read(size)
 
 
-def _build(draft: Draft, lines: Iterator[bytes]) -> bytes:
+def _build(draft: DraftNodes, lines: Iterator[bytes]) -> bytes:
     try:
         return tree.build(draft, (entry for _, entry in map(_edit, lines)))
     except Damaged:

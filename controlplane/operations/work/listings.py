@@ -13,7 +13,7 @@ from controlplane.core import tree
 from controlplane.core.compile import connectors, ids
 from controlplane.core.compile.nodes import Desired, Source
 from controlplane.core.model.events import NO_BRANCH, Event
-from controlplane.core.model.sources import Held, Listing
+from controlplane.core.model.sources import HeldListing, Listing
 from controlplane.core.model.tasks import Demand, Task
 from controlplane.operations.planning import plan_listings
 from controlplane.operations.work.listing_diff import Found, ListingDiff, Unchanged, compare, is_too_much, lines_of
@@ -43,7 +43,7 @@ def request(tx: Tx, nodes: Iterable[Source], *, accept_deletes: bool = False, is
     listing_ids = {n.listing for n in nodes}
     current = tx.listings.get(listing_ids)
     for listing in _requested(tx, [current.get(id, Listing(id, None, None, 0, 0)) for id in listing_ids]):
-        held: Held = {**(listing.held or {})}
+        held: HeldListing = {**(listing.held or {})}
         if accept_deletes:
             held["accepted"] = True
         if is_awaited:
@@ -279,7 +279,7 @@ def _move(tx: Tx, job: ListJob, listing: Listing, change: ListingDiff) -> Event 
     tx.upkeep.collections()  # none begins before this transaction ends: what the trees share is still there
     is_guarded = change.before >= GUARDED_FROM and not _is_accepted(listing)
     if is_guarded and is_too_much(change.gone, change.before, job["deletes_max"]):
-        held: Held = {"before": change.before, "lost": change.gone, **_carried(listing)}
+        held: HeldListing = {"before": change.before, "lost": change.gone, **_carried(listing)}
         tx.listings.put(replace(listing, held=held))
         return None if listing.look else _event(job, "listing.held", {"lost": change.gone, "before": change.before})
     root = tree.edit(tx.nodes, change.base, change.edits())
@@ -298,10 +298,10 @@ def _event(job: ListJob, kind: str, details: Mapping[str, object] | None = None,
     return Event(kind, "", n, {"location": job["location"], **(details or {})}, branch=NO_BRANCH)
 
 
-def _carried(listing: Listing) -> Held:
+def _carried(listing: Listing) -> HeldListing:
     """The marks that stay: that another listing is awaited, requested while this one was under way; and the plan it is
     for."""
-    held: Held = {"awaited": True} if listing.is_awaited else {}
+    held: HeldListing = {"awaited": True} if listing.is_awaited else {}
     if listing.look is not None:
         held["look"] = listing.look
     return held
@@ -319,7 +319,7 @@ def fail(tx: Tx, job: ListJob, request: int, error: TaskError) -> Event | None:
     if listing is None:
         return None
     served = replace(listing, at=tx.now(), served=max(listing.served, request), error=error)
-    held: Held = _carried(served)
+    held: HeldListing = _carried(served)
     if listing.held is not None and "lost" in listing.held:  # a loss waits on; the confirmation is used up
         held["before"], held["lost"] = listing.held["before"], listing.held["lost"]
     tx.listings.put(replace(served, held=held or None))

@@ -42,7 +42,7 @@ _under_way: set[str] = set()  # attempts whose reports this process is taking in
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReportOutcome:
     """What became of an attempt's results: task keys (hex)."""
 
     accepted: tuple[str, ...]
@@ -50,7 +50,7 @@ class Outcome:
     is_news: bool = True
 
 
-class Reported(TypedDict):
+class ReportAnswer(TypedDict):
     """Keys (hex) of the tasks whose results were taken in, and of those that are another attempt's by now."""
 
     accepted: list[str]
@@ -65,7 +65,7 @@ def report(
     *,
     lake: ObjectStore,
     measures: object = None,
-) -> Reported:
+) -> ReportAnswer:
     """Commit the results of an attempt, task by task; `results` and `measures` are as they were sent. Raises Fenced if
     the attempt is not live or not this driver's, and BadReport."""
     with ctx.store.read(ctx.namespace) as tx:
@@ -107,7 +107,7 @@ def take_in(
     *,
     by: By,
     measures: Measures | None = None,
-) -> Outcome:
+) -> ReportOutcome:
     """Verify files (outside the transaction), then record traces, memos, listings, errors in one transaction.
 
     A task without a result goes back to the queue; the attempt ends.
@@ -121,7 +121,7 @@ def take_in(
 
 def _take_in(
     ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake: ObjectStore, *, by: By, measures: Measures
-) -> Outcome:
+) -> ReportOutcome:
     checked = _verified(lake, attempt, results)
     with _listings(ctx, attempt, checked, lake) as listing_changes, ctx.store.begin(ctx.namespace) as tx:
         if attempt.id not in tx.queue.attempts([attempt.id]):
@@ -136,7 +136,7 @@ def _take_in(
         lake.delete_prefix(attempt.prefix)  # everything in it was known already, was taken in, or failed
     accepted = tuple(r["task"] for r in checked if recording.is_own(r))
     fenced = tuple(r["task"] for r in checked if not recording.is_own(r))
-    return Outcome(accepted, fenced, recording.is_news)
+    return ReportOutcome(accepted, fenced, recording.is_news)
 
 
 def _verified(lake: ObjectStore, attempt: Attempt, results: Sequence[TaskResult]) -> list[TaskResult]:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from controlplane.core.blueprint import file_references
-from controlplane.core.compile.columns import Columns
+from controlplane.core.compile.columns import DatasetColumns
 from controlplane.core.compile.nodes import Desired, Node
 from controlplane.core.errors import Problem
 from controlplane.core.review.columns import as_ddl
 from controlplane.operations.desired import blueprints, compile_edit
-from controlplane.operations.desired.blueprints import Source as Text
+from controlplane.operations.desired.blueprints import SentBlueprint as Text
 from controlplane.services.editor import outline
 
 MOST_BYTES = 5_000_000
@@ -50,7 +50,7 @@ class Meaning:
     dataflow: str = ""
     nodes: dict[str, Node] = field(default_factory=dict)
     paths: dict[str, Path] = field(default_factory=dict)  # of dataflows
-    columns: Columns = field(default_factory=lambda: Columns({}))
+    columns: DatasetColumns = field(default_factory=lambda: DatasetColumns({}))
 
     def resolve(self, word: str, component: str) -> str:
         """The dataset that a name means within a component: an input's, one of this dataflow, or a full name. Empty
@@ -117,7 +117,7 @@ class Knowledge:
         if not flow:
             return
         paths = {name: Path(source.name) for source in sources if (name := _name(source.text))}
-        self._meant[path] = Meaning(flow, nodes, before.paths | paths, Columns(nodes))
+        self._meant[path] = Meaning(flow, nodes, before.paths | paths, DatasetColumns(nodes))
 
     def definition(self, path: Path, text: str, line: int, word: str) -> Definition | None:
         """Where the dataset is declared that a word means, or the Python file that it names."""

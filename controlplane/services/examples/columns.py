@@ -27,7 +27,7 @@ class ExampleRefused(HeadgateError):
 
 
 @dataclass(slots=True)
-class Columns:
+class AnalysedColumns:
     """Schemas by dataset, with a cache of analyses. `errors`: why an analysis failed, by dataset."""
 
     desired: Desired
@@ -90,7 +90,7 @@ class Columns:
         return f"the columns of {slot.name} are not known{why}: give it rows, or a `schema`"
 
 
-def notes(columns: Columns, slots: tuple[Slot, ...], by_name: Mapping[str, Given]) -> list[str]:
+def notes(columns: AnalysedColumns, slots: tuple[Slot, ...], by_name: Mapping[str, Given]) -> list[str]:
     """Columns without a known type."""
     lines = []
     for slot in slots:

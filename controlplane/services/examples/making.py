@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Protocol
 
-from controlplane.core.blueprint.example_model import Cell, Example, ExampleRow, ExpectedRows, Given
+from controlplane.core.blueprint.example_model import ExampleCell, ExampleRow, ExpectedRows, Given, TransformExample
 from controlplane.core.blueprint.problems import shown
 from controlplane.core.blueprint.text_places import Position
 from controlplane.core.compile.nodes import Desired, Slot, Transform
@@ -19,9 +19,9 @@ from controlplane.core.errors import HeadgateError, NotFound
 from controlplane.core.examples.inputs import PREVIOUS, MixedTypes, inferred
 from controlplane.core.examples.keys import has_key
 from controlplane.core.partitioning import column_fault, key_of, key_parts
-from controlplane.services.examples.columns import Columns
+from controlplane.services.examples.columns import AnalysedColumns
 from controlplane.services.examples.port import ExampleRunner
-from controlplane.services.examples.running import Case, question
+from controlplane.services.examples.running import ExampleCase, question
 from dataplane.contract.cells import BadCell, ddl, same
 from dataplane.contract.examples import RowsFound, error_in, rows_in
 from dataplane.contract.schemas import Json, Schema, select_columns
@@ -60,7 +60,7 @@ class Committed(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class ExampleInput:
     """What a task reads of one input, or the first rows of it. `schema`: as it is committed."""
 
     name: str
@@ -69,19 +69,19 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ExampleTask:
     """A task of a transform whose rows become a test. `partition` is empty where no key separates rows."""
 
     node: Transform
     key: str
     partition: str | None
-    inputs: tuple[Input, ...]
+    inputs: tuple[ExampleInput, ...]
 
 
 # --- the task -------------------------------------------------------------------------------------
 
 
-def task_like(desired: Desired, dataset: str, partition: str, committed: Committed, most: int = ROWS) -> Task:
+def task_like(desired: Desired, dataset: str, partition: str, committed: Committed, most: int = ROWS) -> ExampleTask:
     """The task to make a test of. Raises NotFound for a dataset, partition or object that does not exist, and NoSample
     for a dataset that has no tests."""
     node = _transform(desired, dataset, committed)
@@ -92,7 +92,7 @@ def task_like(desired: Desired, dataset: str, partition: str, committed: Committ
         raise NotFound(_unknown(node, partition, committed))
     inputs = [*_inputs(node, key, committed, most, is_own=own is not None), *_before(node, key, committed)]
     is_by_key = own is not None and any(slot.mode == "by" for slot in node.slots)
-    return Task(node, key, key if is_by_key else None, tuple(inputs))
+    return ExampleTask(node, key, key if is_by_key else None, tuple(inputs))
 
 
 def _transform(desired: Desired, dataset: str, committed: Committed) -> Transform:
@@ -129,7 +129,7 @@ def _unknown(node: Transform, partition: str, committed: Committed) -> str:
     return f"{shown(partition)} is no partition of {node.dataset}, and none of what it reads{there}"
 
 
-def _inputs(node: Transform, key: str, committed: Committed, most: int, *, is_own: bool) -> Iterator[Input]:
+def _inputs(node: Transform, key: str, committed: Committed, most: int, *, is_own: bool) -> Iterator[ExampleInput]:
     of_key = {slot.name: _of_key(node, slot, key, committed, is_own=is_own) for slot in node.slots}
     sampled = _values_in([row for rows in of_key.values() for row in (rows or ())[:most]])
     for slot in node.slots:
@@ -137,7 +137,7 @@ def _inputs(node: Transform, key: str, committed: Committed, most: int, *, is_ow
         if rows is None:
             is_of_key = _key_test(node, slot, key, schema) if is_own else lambda _: False
             rows = _alike(committed.rows(slot.dataset, None), sampled, is_of_key)
-        yield Input(slot.name, schema, rows)
+        yield ExampleInput(slot.name, schema, rows)
 
 
 def _schema(slot: Slot, committed: Committed) -> Schema:
@@ -211,21 +211,21 @@ def _key_test(node: Transform, slot: Slot, key: str, schema: Schema) -> Callable
     return is_of_key
 
 
-def _before(node: Transform, key: str, committed: Committed) -> Iterator[Input]:
+def _before(node: Transform, key: str, committed: Committed) -> Iterator[ExampleInput]:
     """The partition before, of a fold."""
     if node.fold is None:
         return
     before = committed.before(node.dataset, key)
     if before is not None:
-        yield Input(PREVIOUS, node.fold.schema, _first(committed.rows(node.dataset, before)))
+        yield ExampleInput(PREVIOUS, node.fold.schema, _first(committed.rows(node.dataset, before)))
 
 
 # --- the sample -----------------------------------------------------------------------------------
 
 
-def made(desired: Desired, task: Task, runner: ExampleRunner, most: int, now: float) -> Example:
+def made(desired: Desired, task: ExampleTask, runner: ExampleRunner, most: int, now: float) -> TransformExample:
     """The test. Raises NoSample where no rows of such a number give a row, or the transform fails."""
-    attempts = _Attempts(desired, task, Columns(desired, runner), float(int(now)))
+    attempts = _Attempts(desired, task, AnalysedColumns(desired, runner), float(int(now)))
     rows = {task_input.name: task_input.rows[:most] for task_input in task.inputs}
     answer = attempts.result(rows)
     if not answer["rows"]:
@@ -236,7 +236,7 @@ def made(desired: Desired, task: Task, runner: ExampleRunner, most: int, now: fl
     return replace(attempts.test(rows), expect=expect)
 
 
-def _reduced(attempts: _Attempts, task: Task, most: int) -> tuple[dict[str, Rows], RowsFound]:
+def _reduced(attempts: _Attempts, task: ExampleTask, most: int) -> tuple[dict[str, Rows], RowsFound]:
     """A sample that gives a row: halves of more rows, as long as a half of them does."""
     rows = {task_input.name: task_input.rows for task_input in task.inputs}
     answer = attempts.result(rows)
@@ -263,12 +263,12 @@ class _Attempts:
     """Runs of one transform over several samples."""
 
     desired: Desired
-    task: Task
-    columns: Columns
+    task: ExampleTask
+    columns: AnalysedColumns
     now: float
 
     def result(self, rows: Mapping[str, Rows]) -> RowsFound:
-        case = Case(self.desired, self.columns, self.task.node, self.test(rows), self.now)
+        case = ExampleCase(self.desired, self.columns, self.task.node, self.test(rows), self.now)
         run, _ = question(case)
         answer = self.columns.runner.ask({**run, "limit": POOL + 1})
         error = error_in(answer)
@@ -276,11 +276,11 @@ class _Attempts:
             raise NoSample(f"{self.task.node.dataset} fails on a sample of {self.task.key}: {error['message']}")
         return rows_in(answer)
 
-    def test(self, rows: Mapping[str, Rows]) -> Example:
+    def test(self, rows: Mapping[str, Rows]) -> TransformExample:
         """A test with the given rows; it expects nothing yet."""
         node, inputs = self.task.node, {task_input.name: task_input for task_input in self.task.inputs}
         given_inputs = tuple(self._input_rows(inputs[name], some) for name, some in rows.items())
-        return Example(
+        return TransformExample(
             name=_free_name(node, self.task.key),
             place=NOWHERE,
             given=given_inputs,
@@ -295,7 +295,7 @@ class _Attempts:
         place = zone(str(self.task.node.spark["timezone"]))
         return datetime.fromtimestamp(self.now, place).replace(tzinfo=None).isoformat(sep=" ")
 
-    def _input_rows(self, task_input: Input, some: Rows) -> Given:
+    def _input_rows(self, task_input: ExampleInput, some: Rows) -> Given:
         slot = next((slot for slot in self.task.node.slots if slot.name == task_input.name), None)
         read = task_input.schema if slot is None else _read(self.task.node, slot, task_input.schema)
         declared = read if slot is None else self.columns.of_dataset(slot.dataset)
@@ -349,7 +349,7 @@ def _as_mappings(answer: RowsFound) -> Rows:
 
 def _rows(rows: Sequence[Mapping[str, Json]]) -> Iterator[ExampleRow]:
     for row in rows:
-        yield ExampleRow(NOWHERE, tuple(Cell(name, NOWHERE, value) for name, value in row.items()))
+        yield ExampleRow(NOWHERE, tuple(ExampleCell(name, NOWHERE, value) for name, value in row.items()))
 
 
 def _free_name(node: Transform, key: str) -> str:

@@ -9,12 +9,12 @@ from datetime import datetime
 from typing import Final, assert_never
 
 from controlplane.core.blueprint.example_model import (
-    Example,
     ExampleRow,
     ExpectedCheck,
     ExpectedError,
     ExpectedRows,
     Given,
+    TransformExample,
 )
 from controlplane.core.blueprint.problems import did_you_mean, shown
 from controlplane.core.compile.nodes import Desired, Transform
@@ -23,13 +23,13 @@ from controlplane.core.examples.difference import Difference, difference
 from controlplane.core.examples.inputs import given_by_input
 from controlplane.core.examples.problems import row_problems
 from controlplane.core.model.answers import ErrorReport
-from controlplane.core.model.answers.examples import ChangedRow, ExampleEntry, RowDifference
+from controlplane.core.model.answers.examples import ChangedRow, ExampleDifference, ExampleEntry
 from controlplane.core.plan.transform.jobs import logic_job
 from controlplane.operations.inspect import views
-from controlplane.services.examples.columns import Columns, ExampleRefused, file_of, notes
+from controlplane.services.examples.columns import AnalysedColumns, ExampleRefused, file_of, notes
 from controlplane.services.examples.port import ExampleRunner, RunnerLost
 from dataplane.contract.cells import BadCell, same
-from dataplane.contract.examples import CHECK, FileOfRows, RowsFound, Run, error_in, rows_in
+from dataplane.contract.examples import CHECK, ExampleQuestion, FileOfRows, RowsFound, error_in, rows_in
 from dataplane.contract.results import EXPECTATION, TaskError
 from dataplane.contract.schemas import Json, Schema
 from dataplane.contract.zones import zone
@@ -39,45 +39,45 @@ FAILING_ROWS: Final = 20  # of a check, that are reported
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ExampleVerdict:
     """What a test came to. It has passed if there is no message."""
 
     message: str = ""
     error: ErrorReport | None = None
-    difference: RowDifference | None = None
+    difference: ExampleDifference | None = None
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedExample:
     """A test, and the transform that it is of."""
 
     node: Transform
-    test: Example
+    test: TransformExample
 
     @property
     def title(self) -> str:
         return f"{self.node.dataset}: {self.test.name}"
 
 
-def named_tests(desired: Desired, pattern: str = "") -> list[Named]:
+def named_tests(desired: Desired, pattern: str = "") -> list[NamedExample]:
     """In the order of the data; those whose dataset or name holds the pattern."""
     nodes = (desired.nodes[dataset] for dataset in desired.order)
     transforms = [node for node in nodes if node.is_transform and not node.output]
-    tests = [Named(node, test) for node in transforms for test in node.component.tests]
+    tests = [NamedExample(node, test) for node in transforms for test in node.component.tests]
     return [named for named in tests if pattern.lower() in named.title.lower()]
 
 
-def run(desired: Desired, tests: Sequence[Named], runner: ExampleRunner, now: float) -> Iterator[ExampleEntry]:
+def run(desired: Desired, tests: Sequence[NamedExample], runner: ExampleRunner, now: float) -> Iterator[ExampleEntry]:
     """One after the other. `now`: the time that SQL reads where a test says none."""
-    columns = Columns(desired, runner)
+    columns = AnalysedColumns(desired, runner)
     for named in tests:
         began = time.monotonic()
-        verdict = _verdict(Case(desired, columns, named.node, named.test, now))
+        verdict = _verdict(ExampleCase(desired, columns, named.node, named.test, now))
         yield _entry(named, verdict, time.monotonic() - began)
 
 
-def _entry(named: Named, verdict: Verdict, seconds: float) -> ExampleEntry:
+def _entry(named: NamedExample, verdict: ExampleVerdict, seconds: float) -> ExampleEntry:
     place = named.test.place
     return {
         "dataset": named.node.dataset,
@@ -98,13 +98,13 @@ def _entry(named: Named, verdict: Verdict, seconds: float) -> ExampleEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ExampleCase:
     """A test of a transform that is to run. `now`: the time that SQL reads where the test says none."""
 
     desired: Desired
-    columns: Columns
+    columns: AnalysedColumns
     node: Transform
-    test: Example
+    test: TransformExample
     now: float
 
     @property
@@ -119,20 +119,20 @@ class Case:
         return (moment if moment.tzinfo else moment.replace(tzinfo=zone(self.timezone))).timestamp()
 
 
-def _verdict(case: Case) -> Verdict:
+def _verdict(case: ExampleCase) -> ExampleVerdict:
     try:
         request, remarks = question(case)
         answer = case.columns.runner.ask(request)
     except ExampleRefused as e:
-        return Verdict(str(e))
+        return ExampleVerdict(str(e))
     except RunnerLost as e:
-        return Verdict(f"{e.code}: {e}")
+        return ExampleVerdict(f"{e.code}: {e}")
     error = error_in(answer)
     verdict = _of_rows(case, rows_in(answer)) if error is None else _of_error(case, error)
-    return Verdict(verdict.message, verdict.error, verdict.difference, tuple(remarks) if verdict.message else ())
+    return ExampleVerdict(verdict.message, verdict.error, verdict.difference, tuple(remarks) if verdict.message else ())
 
 
-def question(case: Case) -> tuple[Run, list[str]]:
+def question(case: ExampleCase) -> tuple[ExampleQuestion, list[str]]:
     """The request to the runner, and notes for the user. Raises ExampleRefused."""
     node, test = case.node, case.test
     by_input = given_by_input(node, test.given)
@@ -149,7 +149,7 @@ def question(case: Case) -> tuple[Run, list[str]]:
     if node.fold is not None:
         full_schemas[node.fold.name] = read[node.fold.name] = node.fold.schema
     job = logic_job(node, read, case.as_of)
-    request: Run = {
+    request: ExampleQuestion = {
         "ask": "run",
         "job": {**job, "params": {**job["params"], **dict(test.params)}},  # type: ignore[typeddict-item]  # of both
         "rows": {
@@ -171,7 +171,7 @@ def _with_schema(file: FileOfRows, schema: Schema) -> FileOfRows:
     return {**file, "schema": schema}
 
 
-def _rows(case: Case, input_rows: Given, full_schema: Schema, read: Schema) -> list[dict[str, Json]]:
+def _rows(case: ExampleCase, input_rows: Given, full_schema: Schema, read: Schema) -> list[dict[str, Json]]:
     """The columns that the code reads. Raises ExampleRefused for rows that cannot be such."""
     faults = [
         fault for row in input_rows.rows for fault in row_problems(row, full_schema, input_rows.name, case.timezone)
@@ -190,15 +190,15 @@ def _problem_words(fault: Problem) -> str:
 # --- what came of it ------------------------------------------------------------------------------
 
 
-def _of_error(case: Case, error: TaskError) -> Verdict:
+def _of_error(case: ExampleCase, error: TaskError) -> ExampleVerdict:
     report = _report(case, error)
     expect = case.test.expect
     condition = error["condition"] or ""
     if isinstance(expect, ExpectedError) and error["kind"] == "user":
         if expect.text in error["message"] or expect.text in condition:
-            return Verdict()
-        return Verdict(f"another error than {shown(expect.text)}: {_first_line(error)}", report)
-    return Verdict(_first_line(error), report)
+            return ExampleVerdict()
+        return ExampleVerdict(f"another error than {shown(expect.text)}: {_first_line(error)}", report)
+    return ExampleVerdict(_first_line(error), report)
 
 
 def _first_line(error: TaskError) -> str:
@@ -209,7 +209,7 @@ def _first_line(error: TaskError) -> str:
     return f"{condition}: {line}"
 
 
-def _report(case: Case, error: TaskError) -> ErrorReport:
+def _report(case: ExampleCase, error: TaskError) -> ErrorReport:
     """With its place in the blueprint."""
     expect = case.test.expect
     report = views.error(error, case.node)
@@ -220,10 +220,10 @@ def _report(case: Case, error: TaskError) -> ErrorReport:
     return report
 
 
-def _of_rows(case: Case, answer: RowsFound) -> Verdict:
+def _of_rows(case: ExampleCase, answer: RowsFound) -> ExampleVerdict:
     match case.test.expect:
         case ExpectedError(text=text):
-            return Verdict(f"no error, and one with {shown(text)} was expected")
+            return ExampleVerdict(f"no error, and one with {shown(text)} was expected")
         case ExpectedCheck() as check:
             return _of_check(check, answer)
         case ExpectedRows() as rows:
@@ -232,33 +232,33 @@ def _of_rows(case: Case, answer: RowsFound) -> Verdict:
             assert_never(other)
 
 
-def _of_check(check: ExpectedCheck, answer: RowsFound) -> Verdict:
+def _of_check(check: ExpectedCheck, answer: RowsFound) -> ExampleVerdict:
     if not answer["count"]:
-        return Verdict("the result has no row that could meet the check")
+        return ExampleVerdict("the result has no row that could meet the check")
     if not answer["rows"]:
-        return Verdict()
+        return ExampleVerdict()
     names = [field["name"] for field in answer["schema"]["fields"]]
     row_difference = _row_difference(names, Difference(unexpected=tuple(map(tuple, answer["rows"]))))
-    return Verdict(f"rows do not meet the check: {' '.join(check.text.split())}", difference=row_difference)
+    return ExampleVerdict(f"rows do not meet the check: {' '.join(check.text.split())}", difference=row_difference)
 
 
-def _of_expected(case: Case, expect: ExpectedRows, answer: RowsFound) -> Verdict:
+def _of_expected(case: ExampleCase, expect: ExpectedRows, answer: RowsFound) -> ExampleVerdict:
     if len(answer["rows"]) > MOST_ROWS:
-        return Verdict(f"the result has more than {MOST_ROWS:,} rows: use a check, or give fewer rows")
+        return ExampleVerdict(f"the result has more than {MOST_ROWS:,} rows: use a check, or give fewer rows")
     types = {field["name"]: field["type"] for field in answer["schema"]["fields"]}
     names = _compared(expect.rows, types)
     unknown = [name for name in names if name not in types]
     if unknown:
         hint = did_you_mean(unknown[0], types) or f"its columns are {', '.join(types)}"
-        return Verdict(f"the result has no column {shown(unknown[0])} ({hint})")
+        return ExampleVerdict(f"the result has no column {shown(unknown[0])} ({hint})")
     try:
         expected_rows = [_expected_row(row, names, answer["schema"], case.timezone) for row in expect.rows]
     except ExampleRefused as e:
-        return Verdict(str(e))
+        return ExampleVerdict(str(e))
     places = [list(types).index(name) for name in names]
     rows = [[row[i] for i in places] for row in answer["rows"]]
     differs = difference(expected_rows, rows, tolerance=expect.tolerance, is_ordered=expect.is_ordered)
-    return Verdict(_words(differs), difference=_row_difference(names, differs)) if differs else Verdict()
+    return ExampleVerdict(_words(differs), difference=_row_difference(names, differs)) if differs else ExampleVerdict()
 
 
 def _compared(rows: Sequence[ExampleRow], types: dict[str, Json]) -> list[str]:
@@ -282,7 +282,7 @@ def _words(differs: Difference) -> str:
     return "rows differ: " + ", ".join(f"{len(rows)} {word}" for word, rows in counts if rows)
 
 
-def _row_difference(names: Sequence[str], differs: Difference) -> RowDifference:
+def _row_difference(names: Sequence[str], differs: Difference) -> ExampleDifference:
     changed: list[ChangedRow] = [
         {"expected": list(change.expected), "found": list(change.found), "columns": [names[i] for i in change.cells]}
         for change in differs.changed

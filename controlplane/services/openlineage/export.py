@@ -18,7 +18,7 @@ from controlplane.core.compile.nodes import Desired, Node, Sink, Transform
 from controlplane.core.lineage import run_events
 from controlplane.core.lineage.of_node import Lineages, NodeLineage
 from controlplane.core.lineage.partitions import OBJECTS
-from controlplane.core.lineage.run_events import Component, Input
+from controlplane.core.lineage.run_events import RunComponent, RunInput
 from controlplane.core.model.addresses import Moment
 from controlplane.core.model.events import COMMITTED, NO_BRANCH, Event
 from controlplane.core.model.openlineage import RunEvent
@@ -84,7 +84,7 @@ class Export:
         """The run events of each, in order; None where they cannot be made."""
         try:
             with self.store.read(self.namespace) as tx:
-                telling = _Telling(tx, self.namespace, self.lake, events)
+                telling = _EventBatch(tx, self.namespace, self.lake, events)
                 return [_encoded(telling.of(event)) for event in events]
         except OSError:
             raise
@@ -97,7 +97,7 @@ class Export:
         for with_columns in (True, False):
             try:
                 with self.store.read(self.namespace) as tx:
-                    telling = _Telling(tx, self.namespace, self.lake, [event], with_columns=with_columns)
+                    telling = _EventBatch(tx, self.namespace, self.lake, [event], with_columns=with_columns)
                     return _encoded(telling.of(event))
             except OSError:
                 raise
@@ -125,7 +125,7 @@ def _encoded(runs: Iterable[RunEvent]) -> list[bytes]:
 
 
 @dataclass(slots=True)
-class _Telling:
+class _EventBatch:
     """Events of one batch. The code and the columns of a branch are read once in it."""
 
     tx: Tx
@@ -161,7 +161,7 @@ class _Telling:
         node = None if code is None else code.nodes[state.dataset]
         lineage = None if lineages is None or node is None else lineages.of(state.dataset)
         consumed = [
-            Input(state_input.dataset, state_input.root)
+            RunInput(state_input.dataset, state_input.root)
             for name, state_input in state.inputs.items()
             if _is_dataset(name)
         ]
@@ -204,7 +204,7 @@ class _Telling:
         lineages.prepare(datasets)
         return lineages
 
-    def _named(self, branch: str, inputs: Iterable[Input]) -> list[Input]:
+    def _named(self, branch: str, inputs: Iterable[RunInput]) -> list[RunInput]:
         """With the columns of those that are still as they were read."""
         read = {state_input.dataset: state_input for state_input in inputs}
         states = self.tx.states.newest(branch, read)
@@ -229,13 +229,13 @@ class _Telling:
         self._failed.add(run)
         return run_events.failed(component, base, str(event.body.get("message") or "a task failed"), event.at)
 
-    def _of_now(self, event: Event) -> Component:
+    def _of_now(self, event: Event) -> RunComponent:
         return self._component(event, self._present(event.branch).nodes.get(event.dataset), None, ())
 
     def _component(
-        self, event: Event, node: Node | None, lineage: NodeLineage | None, consumed: Sequence[Input]
-    ) -> Component:
-        return Component(
+        self, event: Event, node: Node | None, lineage: NodeLineage | None, consumed: Sequence[RunInput]
+    ) -> RunComponent:
+        return RunComponent(
             namespace=self.namespace,
             branch=event.branch,
             dataset=event.dataset,
@@ -256,13 +256,13 @@ def _is_dataset(name: str) -> bool:
     return name != OBJECTS and "/" not in name
 
 
-def _declared(node: Node | None) -> list[Input]:
+def _declared(node: Node | None) -> list[RunInput]:
     """The reads of the code, where no state records them."""
     match node:
         case Transform():
-            return [Input(name) for name in dict.fromkeys(slot.dataset for slot in node.slots)]
+            return [RunInput(name) for name in dict.fromkeys(slot.dataset for slot in node.slots)]
         case Sink():
-            return [Input(node.source)]
+            return [RunInput(node.source)]
         case _:
             return []
 

@@ -13,7 +13,7 @@ from controlplane.services.queries import queries
 from controlplane.services.queries.port import KeptResult
 from controlplane.services.queries.queries import EngineName, Queries, QueryRequest
 from controlplane.services.queries.running import Cancel
-from dataplane.contract.jobs import SparkSettings
+from dataplane.contract.jobs import JobSparkSettings
 from dataplane.contract.queries import Compared
 
 MOST_ROWS = 100_000
@@ -29,7 +29,7 @@ def compare(
     sql: str,
     *,
     engine: EngineName,
-    settings: SparkSettings,
+    settings: JobSparkSettings,
     timeout_s: float,
     cancel: Cancel,
 ) -> PromotionComparison:

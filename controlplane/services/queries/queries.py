@@ -44,7 +44,7 @@ from controlplane.services.queries.result_pages import PageMemory, ResultPage
 from controlplane.services.queries.running import Cancel, RunningQueries
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import schema_id
-from dataplane.contract.queries import PAGE_BYTES, QueryTable, Reference, named
+from dataplane.contract.queries import PAGE_BYTES, QueryTable, TableReference, named
 from dataplane.contract.queries import FileForm as TableForm
 
 EngineName: TypeAlias = Literal["duckdb", "spark"]
@@ -96,7 +96,7 @@ class Resolved:
     name: str
     branch: str
     state: State
-    reference: Reference
+    reference: TableReference
 
 
 def answer(
@@ -113,7 +113,7 @@ def answer(
     with ExitStack() as ends:
         started = _begin(ctx, queries, branch, request, cancel=cancel or Cancel(), ends=ends)
         query_result = started.kept or started.run_to_the_end()
-        read = _Read(started.id, query_result, started.generations, is_cached=started.kept is not None)
+        read = _ResultRead(started.id, query_result, started.generations, is_cached=started.kept is not None)
         return _page(ctx, queries, started.session, read, after=0, bounds=bounds)
 
 
@@ -127,14 +127,14 @@ def kept_result(
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class RowStream:
     """An Arrow stream of all rows. Closing it early ends the query."""
 
     generations: Mapping[str, int]
     pieces: Generator[bytes, None, None]
 
 
-def stream(ctx: Context, queries: Queries, branch: str, request: QueryRequest, *, cancel: Cancel) -> Stream:
+def stream(ctx: Context, queries: Queries, branch: str, request: QueryRequest, *, cancel: Cancel) -> RowStream:
     """As `answer`, in pieces as they come. An error of the first piece is raised here."""
     with ExitStack() as ends:
         started = _begin(ctx, queries, branch, request, cancel=cancel, ends=ends)
@@ -142,7 +142,7 @@ def stream(ctx: Context, queries: Queries, branch: str, request: QueryRequest, *
         first = next(pieces, b"")
         rest = _rest(first, pieces, ends.pop_all())
         next(rest)  # it has begun, so that it ends what it holds whether or not anybody reads
-        return Stream(started.generations, rest)
+        return RowStream(started.generations, rest)
 
 
 def _rest(first: bytes, pieces: Iterator[bytes], ends: ExitStack) -> Generator[bytes, None, None]:
@@ -159,7 +159,7 @@ def page(ctx: Context, queries: Queries, result: str, after: int, bounds: PageBo
     if after < query_result.rows:
         _note_page(ctx, result, query_result, after)
     with queries.engine.session(user(ctx), Cancel(), timeout_s=60.0) as session:
-        read = _Read(result, query_result, query_result.generations, is_cached=True)
+        read = _ResultRead(result, query_result, query_result.generations, is_cached=True)
         return _page(ctx, queries, session, read, after=after, bounds=bounds)
 
 
@@ -295,7 +295,7 @@ def _identity(engine: str, request: QueryRequest, tables: tuple[Resolved, ...]) 
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _ResultRead:
     """A result that a page is of."""
 
     id: str
@@ -305,7 +305,7 @@ class _Read:
 
 
 def _page(
-    ctx: Context, queries: Queries, session: QuerySession, read: _Read, *, after: int, bounds: PageBounds
+    ctx: Context, queries: Queries, session: QuerySession, read: _ResultRead, *, after: int, bounds: PageBounds
 ) -> ResultPage:
     room = queries.pages.take(user(ctx), PAGE_BYTES)
     page = session.page(read.kept.path, after, bounds)
@@ -328,7 +328,7 @@ def _page(
 
 
 def _resolved(
-    ctx: Context, tx: Tx, branch: str, request: QueryRequest, references: list[Reference]
+    ctx: Context, tx: Tx, branch: str, request: QueryRequest, references: list[TableReference]
 ) -> tuple[Resolved, ...]:
     """One for each table that is distinct to the engine. The only place that checks who may read them."""
     by_reference = dict[tuple[str, str, str], Resolved]()
@@ -339,7 +339,7 @@ def _resolved(
     return tuple(by_reference.values())
 
 
-def _resolve(ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference: Reference) -> Resolved:
+def _resolve(ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference: TableReference) -> Resolved:
     branch_named, flow, table = named(reference)
     name, _, point = table.partition("@")
     dataset, home = f"{flow}.{name}", branch_named or branch
@@ -353,7 +353,7 @@ def _resolve(ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference
         state = time_travel.state_of(tx, home, dataset, _point(point, request))
     except NotFound as error:
         raise _not_found(ctx, tx, home, request, reference, dataset, error=error) from error
-    canonical: Reference = {"branch": branch_named, "dataflow": flow, "table": table, "at": reference["at"]}
+    canonical: TableReference = {"branch": branch_named, "dataflow": flow, "table": table, "at": reference["at"]}
     shown = f"{branch_named}.{flow}.{table}" if branch_named else f"{flow}.{table}"
     return Resolved(shown, home, state, canonical)
 
@@ -371,7 +371,14 @@ def _point(text: str, request: QueryRequest) -> Point | None:
 
 
 def _not_found(
-    ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference: Reference, dataset: str, *, error: NotFound
+    ctx: Context,
+    tx: Tx,
+    branch: str,
+    request: QueryRequest,
+    reference: TableReference,
+    dataset: str,
+    *,
+    error: NotFound,
 ) -> HeadgateError:
     """The error itself where the dataset has data, or the branch does not exist; else one that suggests similar
     names."""
@@ -383,7 +390,7 @@ def _not_found(
 
 
 def _unknown(
-    ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference: Reference, dataset: str
+    ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference: TableReference, dataset: str
 ) -> QueryRefused:
     """The error for a missing table, and for one that must not be read: both look alike."""
     readable = [name for name in tx.states.newest(branch) if may(ctx.principal, "data", dataset=name)]
@@ -394,5 +401,5 @@ def _unknown(
     return _refused(request, reference, f"there is no table {dataset} with committed data in {branch}", hint)
 
 
-def _refused(request: QueryRequest, reference: Reference, message: str, hint: str = "") -> QueryRefused:
+def _refused(request: QueryRequest, reference: TableReference, message: str, hint: str = "") -> QueryRefused:
     return QueryRefused(problem_at(request.sql, reference["at"], "unknown-table", message, hint))

@@ -9,7 +9,7 @@ from controlplane.core.errors import HeadgateError
 from controlplane.core.rights import EVERYTHING, Principal, may
 from controlplane.core.scopes import ANY, Scope
 from controlplane.services.s3 import addresses
-from controlplane.services.s3.addresses import Ref, Table
+from controlplane.services.s3.addresses import Ref, TableAddress
 
 
 class OutOfScope(HeadgateError):
@@ -25,7 +25,7 @@ class Reader:
     scopes: tuple[Scope, ...]
     principal: Principal = EVERYTHING
 
-    def may_read(self, table: Table) -> bool:
+    def may_read(self, table: TableAddress) -> bool:
         is_let = may(self.principal, "data", dataset=table.name, branch=table.ref.branch)
         return is_let and scopes.allows(self.scopes, table.ref.branch, table.dataflow, table.dataset)
 

@@ -29,7 +29,7 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableAddress:
     """A dataset in a ref. `folder` is its address as it was written, with a slash at the end."""
 
     ref: Ref
@@ -63,7 +63,7 @@ def ref(text: str) -> Ref | None:
     return Ref(match["branch"], Moment(int(at.timestamp()) * 1000 + 999))  # the whole second
 
 
-def table(ref_text: str, dataflow: str, dataset: str) -> Table | None:
+def table(ref_text: str, dataflow: str, dataset: str) -> TableAddress | None:
     """None for texts that are no address of a dataset. A ref with a time has no generations."""
     place, match = ref(ref_text), _DATASET.fullmatch(dataset)
     if place is None or match is None or not dataflow:
@@ -72,10 +72,10 @@ def table(ref_text: str, dataflow: str, dataset: str) -> Table | None:
     if number is not None and (place.time is not None or number > MOST):
         return None
     generation = None if number is None else Generation(number)
-    return Table(place, dataflow, match["name"], generation, f"{ref_text}/{dataflow}/{dataset}/")
+    return TableAddress(place, dataflow, match["name"], generation, f"{ref_text}/{dataflow}/{dataset}/")
 
 
-def split(path: str) -> tuple[Table, str] | None:
+def split(path: str) -> tuple[TableAddress, str] | None:
     """The dataset that a path lies in, and the rest of the path."""
     parts = path.split("/", _LEVELS)
     if len(parts) <= _LEVELS:

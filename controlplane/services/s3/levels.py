@@ -11,7 +11,7 @@ from controlplane.core.model.branches import MAIN
 from controlplane.ports.store import Tx
 from controlplane.services.s3 import addresses
 from controlplane.services.s3.access import Reader
-from controlplane.services.s3.addresses import Ref, Table
+from controlplane.services.s3.addresses import Ref, TableAddress
 
 LEVELS = 3
 
@@ -37,7 +37,7 @@ def names(tx: Tx, reader: Reader, prefix: str) -> list[str]:
     return sorted(name for name in folders if name.startswith(prefix))
 
 
-def tables(tx: Tx, reader: Reader, prefix: str, after: str) -> Iterator[Table]:
+def tables(tx: Tx, reader: Reader, prefix: str, after: str) -> Iterator[TableAddress]:
     """The datasets that may have objects with the prefix behind `after`."""
     for table in _tables(tx, reader, prefix):
         folder = table.folder
@@ -58,7 +58,7 @@ def _refs(tx: Tx, reader: Reader, prefix: str) -> list[str]:
     return sorted(refs, key=lambda text: f"{text}/")
 
 
-def _tables(tx: Tx, reader: Reader, prefix: str) -> Iterator[Table]:
+def _tables(tx: Tx, reader: Reader, prefix: str) -> Iterator[TableAddress]:
     _, *below = prefix.split("/")
     for ref in _refs(tx, reader, prefix):
         branch = ref.partition("@")[0]
@@ -78,7 +78,7 @@ def _datasets(tx: Tx, branch: str, below: list[str]) -> Iterable[str]:
     return datasets
 
 
-def _readable(reader: Reader, ref: str, folders: Iterable[str]) -> Iterator[Table]:
+def _readable(reader: Reader, ref: str, folders: Iterable[str]) -> Iterator[TableAddress]:
     for folder in folders:
         dataflow, dataset, _ = folder.split("/", LEVELS - 1)
         table = addresses.table(ref, dataflow, dataset)

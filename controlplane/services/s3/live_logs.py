@@ -15,7 +15,7 @@ from controlplane.core.errors import CorruptNode, NotFound
 from controlplane.core.model.branches import Branch
 from controlplane.core.model.states import State
 from controlplane.core.s3 import live_log
-from controlplane.core.s3.delta_actions import Part
+from controlplane.core.s3.delta_actions import TableFile
 from controlplane.core.s3.live_log import LiveTable
 from controlplane.core.s3.part_names import part_name
 from controlplane.core.tree import EMPTY_ROOT, Entry, NodeCache, NodeStore
@@ -172,7 +172,7 @@ class _Log:
 
         return self._made.get((self._table, "checkpoint", *_key(state)), made)
 
-    def _parts(self, entries: Iterable[Entry | None]) -> Iterator[Part]:
+    def _parts(self, entries: Iterable[Entry | None]) -> Iterator[TableFile]:
         there = (entry for entry in entries if entry is not None)
         while batch := list(islice(there, BATCH)):
             fragments = self._tx.traces.fragments({entry.fragment for entry in batch})
@@ -181,7 +181,7 @@ class _Log:
                 if entry.fragment not in fragments:  # `fsck` reports it
                     raise NotFound(f"no fragment {id}")
                 files = fragments[entry.fragment].files
-                yield from (Part(part_name(entry.key, number, id), file) for number, file in enumerate(files))
+                yield from (TableFile(part_name(entry.key, number, id), file) for number, file in enumerate(files))
 
 
 def _key(state: State) -> tuple[int, bytes, bytes, float]:

@@ -19,7 +19,7 @@ from controlplane.core.model.states import State
 from controlplane.core.model.table_paths import table_path
 from controlplane.core.model.tasks import StoredFile
 from controlplane.core.s3 import delta_snapshot, part_names
-from controlplane.core.s3.delta_actions import Part
+from controlplane.core.s3.delta_actions import TableFile
 from controlplane.core.s3.live_log import FOLDER
 from controlplane.core.s3.part_names import PartName, part_name
 from controlplane.core.tree import Entry, NodeCache
@@ -27,7 +27,7 @@ from controlplane.operations import known_fragments
 from controlplane.operations.inspect.datasets import kept_states
 from controlplane.ports.lake import MakeCheckpoint, ObjectStore
 from controlplane.ports.store import Tx
-from controlplane.services.s3.addresses import Table
+from controlplane.services.s3.addresses import TableAddress
 from controlplane.services.s3.live_logs import LiveLogs, MadeFile
 from controlplane.services.s3.made_bodies import MadeBodies
 from controlplane.services.s3.own_files import OwnFiles
@@ -60,14 +60,14 @@ class TableObjects:
         self._live = LiveLogs(self._nodes, self._logs, make_checkpoint)
         self._own = OwnFiles(namespace)
 
-    def since(self, tx: Tx, table: Table, state: State, start: str, ahead: int) -> Iterator[S3Object]:
+    def since(self, tx: Tx, table: TableAddress, state: State, start: str, ahead: int) -> Iterator[S3Object]:
         """The objects whose names are `start` or come after it, in the order of their names. `ahead`: of how many
         partitions the files are looked up at first."""
         parts = self._parts(tx, state, part_names.least_key(start), ahead)
         log = self._log(tx, table, state) if start < FOLDER or start.startswith(FOLDER) else ()
         return (s3_object for s3_object in _merged(parts, log) if s3_object.name >= start)
 
-    def find(self, tx: Tx, table: Table, state: State, name: str) -> S3Object | None:
+    def find(self, tx: Tx, table: TableAddress, state: State, name: str) -> S3Object | None:
         """`state`: the present meaning of the address. For the newest one, files of all kept states are found as well:
         a reader that listed them goes on with them."""
         if name.startswith(FOLDER) and _is_live(table):
@@ -102,7 +102,7 @@ class TableObjects:
             parts = [_of_part(entry.key, id, number, file, state.at) for number, file in enumerate(mine)]
             yield from sorted(parts, key=attrgetter("name")) if len(parts) > 1 else parts  # 10 comes before 2
 
-    def _part(self, tx: Tx, table: Table, state: State, name: str, part: PartName) -> S3Object | None:
+    def _part(self, tx: Tx, table: TableAddress, state: State, name: str, part: PartName) -> S3Object | None:
         roots: set[bytes] = set()
         for earlier in _states(tx, table, state):
             if earlier.root in roots:
@@ -120,7 +120,7 @@ class TableObjects:
 
     # --- Delta
 
-    def _log(self, tx: Tx, table: Table, state: State) -> Iterator[S3Object]:
+    def _log(self, tx: Tx, table: TableAddress, state: State) -> Iterator[S3Object]:
         if table.point is not None:
             key = (state.root, schema_id(state.schema), state.at)
             (body,) = self._logs.get(key, lambda: (delta_snapshot.log(state, self._named(tx, state)),))
@@ -130,22 +130,22 @@ class TableObjects:
         else:
             yield from self._published_log(table, state)
 
-    def _named(self, tx: Tx, state: State) -> Iterator[Part]:
+    def _named(self, tx: Tx, state: State) -> Iterator[TableFile]:
         entries = tree.scan(self._nodes.over(tx.nodes), state.root)
         while batch := list(islice(entries, BATCH)):
             fragments = known_fragments.of(tx, batch)
             for entry in batch:
                 for number, file in enumerate(fragments[entry.fragment].files):
-                    yield Part(part_name(entry.key, number, entry.fragment.hex()), file)
+                    yield TableFile(part_name(entry.key, number, entry.fragment.hex()), file)
 
-    def _published_log(self, table: Table, state: State) -> Iterator[S3Object]:
+    def _published_log(self, table: TableAddress, state: State) -> Iterator[S3Object]:
         folder = table_path(self._namespace, MAIN, table.name)
         sizes = self._lake.sizes(f"{folder}/{LOG}")
         for path, size in sorted(sizes.items()):
             etag = _etag(f"{path} {size} {state.generation if path.endswith(f'/{HINT}') else ''}")
             yield S3Object(path.removeprefix(f"{folder}/"), size, etag, state.at, path)
 
-    def _own_file(self, tx: Tx, table: Table, state: State, name: str) -> S3Object | None:
+    def _own_file(self, tx: Tx, table: TableAddress, state: State, name: str) -> S3Object | None:
         """What the published log names, if it is a file of this dataset in a state that is kept."""
         if table.point is not None or table.ref.branch != MAIN:
             return None
@@ -164,7 +164,7 @@ def _merged(parts: Iterable[S3Object], log: Iterable[S3Object]) -> Iterator[S3Ob
     yield from rest
 
 
-def _states(tx: Tx, table: Table, state: State) -> Iterator[State]:
+def _states(tx: Tx, table: TableAddress, state: State) -> Iterator[State]:
     yield state
     for kept_state in kept_states(tx, table.ref.branch, table.name):
         if table.point is None or kept_state.generation == state.generation:
@@ -180,7 +180,7 @@ def _of_log(made: MadeFile) -> S3Object:
     return S3Object(made.name, len(made.body), sha256(made.body).hexdigest()[:32], made.at, made.body)
 
 
-def _is_live(table: Table) -> bool:
+def _is_live(table: TableAddress) -> bool:
     """True if the table moves, and is not published for the view."""
     return table.point is None and table.ref.branch != MAIN
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from controlplane import logs
 from controlplane.core.model import namespaces
-from controlplane.core.model.reads import Read
+from controlplane.core.model.reads import RecordedRead
 from controlplane.ports.store import Store
 
 MINUTE_S = 60
@@ -84,8 +84,8 @@ def _by_namespace(rows: Iterable[_Row]) -> dict[str, list[_Row]]:
     return by_namespace
 
 
-def _read(row: _Row, times: int, sent: int) -> Read:
-    return Read(
+def _read(row: _Row, times: int, sent: int) -> RecordedRead:
+    return RecordedRead(
         row.name,
         "",
         "s3",

@@ -16,7 +16,7 @@ from controlplane.ports.lake import MakeCheckpoint, ObjectStore
 from controlplane.ports.store import Store, Tx
 from controlplane.services.s3 import addresses, levels
 from controlplane.services.s3.access import OutOfScope, Reader
-from controlplane.services.s3.addresses import Table
+from controlplane.services.s3.addresses import TableAddress
 from controlplane.services.s3.objects import S3Object, TableObjects
 
 LAST = "\U0010ffff"  # behind all that begins with what stands before it
@@ -29,7 +29,7 @@ class NoSuchListing(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class ListingPosition:
     """Where the next page of a listing begins. `milliseconds`: the time of the first page. `generation`: of the dataset
     that `after` lies in; 0 if nothing of it was shown."""
 
@@ -39,23 +39,23 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class PageRequest:
+class ObjectPageRequest:
     """A page of a listing. `after`: behind this key; a position goes before it."""
 
     prefix: str = ""
     delimiter: str = ""
     after: str = ""
     limit: int = 1000
-    position: Position | None = None
+    position: ListingPosition | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ObjectPage:
     """Objects by their whole keys, and common prefixes. `next`: None on the last page."""
 
     objects: tuple[S3Object, ...]
     prefixes: tuple[str, ...]
-    next: Position | None
+    next: ListingPosition | None
 
 
 class S3View:
@@ -93,23 +93,23 @@ class S3View:
             s3_object = None if state is None else self._objects.find_part(tx, state, name)
         return None if s3_object is None else s3_object._replace(name=path)
 
-    def page(self, reader: Reader, request: PageRequest) -> Page:
+    def page(self, reader: Reader, request: ObjectPageRequest) -> ObjectPage:
         """Raises OutOfScope for a prefix below which the key reads nothing, and NoSuchListing."""
         reader.check_prefix(request.prefix)
         with self._store.read(self.namespace) as tx:
-            position = request.position or Position(int(tx.now() * 1000), request.after)
+            position = request.position or ListingPosition(int(tx.now() * 1000), request.after)
             if request.limit < 1:
-                return Page((), (), None)
+                return ObjectPage((), (), None)
             if request.delimiter == "/" and levels.is_above_tables(request.prefix):
                 return _level(tx, reader, request, position)
             return _Listing(tx, reader, self._objects, request, position).page()
 
 
-def _is_there(tx: Tx, table: Table) -> bool:
+def _is_there(tx: Tx, table: TableAddress) -> bool:
     return levels.is_there(tx, table.ref)
 
 
-def _state(tx: Tx, table: Table, point: Point | None) -> State | None:
+def _state(tx: Tx, table: TableAddress, point: Point | None) -> State | None:
     """None also where the state of a ref's time is no longer kept, and an older one still is."""
     newest = tx.states.find(table.ref.branch, table.name, point)
     if newest is None or table.ref.time is None or not isinstance(point, Moment):
@@ -117,25 +117,27 @@ def _state(tx: Tx, table: Table, point: Point | None) -> State | None:
     return None if is_before_gap(tx, table.ref.branch, newest, point) else newest
 
 
-def _level(tx: Tx, reader: Reader, request: PageRequest, position: Position) -> Page:
+def _level(tx: Tx, reader: Reader, request: ObjectPageRequest, position: ListingPosition) -> ObjectPage:
     names = levels.names(tx, reader, request.prefix)
     rest = [name for name in names if name > position.after]
     shown = rest[: request.limit]
     next_position = replace(position, after=shown[-1], generation=0) if len(rest) > request.limit else None
-    return Page((), tuple(shown), next_position)
+    return ObjectPage((), tuple(shown), next_position)
 
 
 class _Listing:
     """One page at work."""
 
-    def __init__(self, tx: Tx, reader: Reader, objects: TableObjects, request: PageRequest, position: Position) -> None:
+    def __init__(
+        self, tx: Tx, reader: Reader, objects: TableObjects, request: ObjectPageRequest, position: ListingPosition
+    ) -> None:
         self._tx, self._reader, self._objects = tx, reader, objects
         self._request, self._begin = request, position
         self._moment = Moment(position.milliseconds)
         self._ahead = FEW if request.delimiter else request.limit + 2  # the one that it began with, and the next page's
         self._shown: dict[str, int] = {}  # folder of the dataset that is shown -> its generation
 
-    def page(self) -> Page:
+    def page(self) -> ObjectPage:
         objects: list[S3Object] = []
         prefixes: list[str] = []
         last, steps = "", 0
@@ -148,18 +150,18 @@ class _Listing:
                     objects_left = self._walk(common + LAST)
                 continue
             if len(objects) + len(prefixes) == self._request.limit:
-                return Page(tuple(objects), tuple(prefixes), self._next(last))
+                return ObjectPage(tuple(objects), tuple(prefixes), self._next(last))
             if common:
                 prefixes.append(common)
             else:
                 objects.append(s3_object)
             last, steps = common or s3_object.name, 0
-        return Page(tuple(objects), tuple(prefixes), None)
+        return ObjectPage(tuple(objects), tuple(prefixes), None)
 
-    def _next(self, last: str) -> Position:
+    def _next(self, last: str) -> ListingPosition:
         split = addresses.split(last)
         generation = self._shown.get(split[0].folder, 0) if split else 0
-        return Position(self._begin.milliseconds, last, generation)
+        return ListingPosition(self._begin.milliseconds, last, generation)
 
     def _common(self, name: str) -> str:
         """The common prefix that a key is shown by; empty if it is shown itself."""
@@ -178,7 +180,7 @@ class _Listing:
         for table in levels.tables(self._tx, self._reader, prefix, after):
             yield from self._of_table(table, prefix, after)
 
-    def _of_table(self, table: Table, prefix: str, after: str) -> Iterator[S3Object]:
+    def _of_table(self, table: TableAddress, prefix: str, after: str) -> Iterator[S3Object]:
         folder = table.folder
         state = _state(self._tx, table, self._point(table))
         if state is None:
@@ -193,7 +195,7 @@ class _Listing:
             if name > start:
                 yield S3Object(folder + name, size, etag, at, source)
 
-    def _point(self, table: Table) -> Point:
+    def _point(self, table: TableAddress) -> Point:
         if self._is_started(table):
             return Generation(self._begin.generation)
         if table.generation is not None:
@@ -201,9 +203,9 @@ class _Listing:
         time = table.ref.time
         return self._moment if time is None or time.milliseconds > self._moment.milliseconds else time
 
-    def _is_started(self, table: Table) -> bool:
+    def _is_started(self, table: TableAddress) -> bool:
         return self._begin.generation > 0 and self._begin.after.startswith(table.folder)
 
-    def _check_there(self, table: Table) -> None:
+    def _check_there(self, table: TableAddress) -> None:
         if self._is_started(table):
             raise NoSuchListing(f"{table.folder} of the time when this listing began is not kept any more; list again")

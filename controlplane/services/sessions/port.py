@@ -12,7 +12,7 @@ from dataplane.contract.queries import SparkTable
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class SessionNote:
     """The owner of a server, and the entry to show for it: kept beside it, so that a reader of the one has the other.
     `token`: the id of the token that it ends with."""
 
@@ -22,7 +22,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class SessionServer:
     """One that serves. `token` grants all rights of the server's process; it is not kept elsewhere. `forward`: a
     command that has to run beside the client for `host` and `port` to be the server's; empty for none."""
 
@@ -40,11 +40,11 @@ class Server:
 
 
 class SparkServers(Protocol):
-    def open(self, note: Note, tables: Sequence[SparkTable], ttl_s: float) -> Server:
+    def open(self, note: SessionNote, tables: Sequence[SparkTable], ttl_s: float) -> SessionServer:
         """A server with these views, which ends by itself after so long. It goes by the id of the note's entry. Raises
         EngineUnavailable where it does not start, and QueriesBusy where there are as many as there may be."""
 
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[SessionNote]:
         """Notes of running servers."""
 
     def is_alive(self, id: str) -> bool: ...
@@ -65,7 +65,7 @@ class SessionPod:
 class SessionPods(Protocol):
     """Pods for servers, which go by the ids of their sessions."""
 
-    def start(self, note: Note, ttl_s: float) -> str:
+    def start(self, note: SessionNote, ttl_s: float) -> str:
         """The token by which a new pod and its caller know each other. The pod ends by itself some time after `ttl_s`.
         Raises EngineUnavailable where the cluster does not take it, and
         QueriesBusy where there are as many as there may be."""
@@ -74,7 +74,7 @@ class SessionPods(Protocol):
         """A pod that was started here, or the reason why it waits. Raises EngineUnavailable where it will not be
         there."""
 
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[SessionNote]:
         """Notes of all running servers, by any process, as of some seconds ago at most; where the cluster does not
         answer, the last known ones."""
 
@@ -94,10 +94,10 @@ class NoServers:
 
     reason: str = "this service opens no Spark sessions"
 
-    def open(self, note: Note, tables: Sequence[SparkTable], ttl_s: float) -> Server:  # noqa: ARG002
+    def open(self, note: SessionNote, tables: Sequence[SparkTable], ttl_s: float) -> SessionServer:  # noqa: ARG002
         raise EngineUnavailable(self.reason)
 
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[SessionNote]:
         return []
 
     def is_alive(self, id: str) -> bool:  # noqa: ARG002

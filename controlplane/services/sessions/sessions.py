@@ -18,7 +18,7 @@ from controlplane.core.model import addresses
 from controlplane.core.model.addresses import Moment
 from controlplane.core.model.answers.spark_sessions import NewSparkSessionAnswer, SparkSessionEntry
 from controlplane.core.model.dataset_names import DATASET_NAME
-from controlplane.core.model.reads import Read
+from controlplane.core.model.reads import RecordedRead
 from controlplane.core.model.states import State
 from controlplane.core.rights import may
 from controlplane.operations import known_fragments
@@ -27,7 +27,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, tokens
 from controlplane.operations.inspect import time_travel
 from controlplane.ports.store import Store, Tx
-from controlplane.services.sessions.port import NoServers, Note, SparkServers
+from controlplane.services.sessions.port import NoServers, SessionNote, SparkServers
 from dataplane.contract.queries import SparkTable
 
 MOST_VIEWS = 200
@@ -88,7 +88,7 @@ def begin(
         "expires": made + ttl_s,
         "views": [{"name": name, "generation": state.generation} for name, state in states.items()],
     }
-    server = sessions.servers.open(Note(ctx.namespace, token, entry), tables, ttl_s)
+    server = sessions.servers.open(SessionNote(ctx.namespace, token, entry), tables, ttl_s)
     try:
         _note(ctx, branch, entry["id"], states)
     except BaseException:  # no read without its entry in the audit
@@ -104,7 +104,7 @@ def _note(ctx: Context, branch: str, id: str, states: Mapping[str, State]) -> No
         at = tx.now()
         tx.audit.put_reads(
             [
-                Read(
+                RecordedRead(
                     ctx.actor,
                     ctx.request_id,
                     "spark-session",

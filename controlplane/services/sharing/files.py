@@ -19,7 +19,7 @@ from controlplane.core.sharing.lines import Kind
 from controlplane.core.sharing.requests import WantedSnapshot
 from controlplane.core.tree import EMPTY_ROOT, Entry, EntryChange, NodeCache
 from controlplane.ports.store import Store, Tx
-from controlplane.services.sharing.tables import Span, Version
+from controlplane.services.sharing.tables import TableVersion, VersionSpan
 from dataplane.contract.results import FileEntry
 
 BATCH = 1000  # partitions whose files are read at a time
@@ -35,7 +35,7 @@ class VersionFile(NamedTuple):
     name: str
     entry: FileEntry
     of: int
-    told: Version
+    told: TableVersion
 
 
 class VersionFiles:
@@ -45,7 +45,7 @@ class VersionFiles:
         self._store, self._namespace = store, namespace
         self._nodes = NodeCache(NODE_BYTES)
 
-    def of_version(self, version: Version, request: WantedSnapshot = EVERY) -> Iterator[list[VersionFile]]:
+    def of_version(self, version: TableVersion, request: WantedSnapshot = EVERY) -> Iterator[list[VersionFile]]:
         """Pages of its files: those that may hold rows within the hints, or as many as hold the limit's number of rows.
         Raises GenerationGone if it is collected in the meantime."""
         schema, limit = version.state.schema, request.limit
@@ -72,13 +72,13 @@ class VersionFiles:
         entries = tree.scan(self._nodes.over(tx.nodes), root, start=after or "")
         return list(islice((entry for entry in entries if entry.key != after), BATCH))
 
-    def of_span(self, span: Span) -> Iterator[list[VersionFile]]:
+    def of_span(self, span: VersionSpan) -> Iterator[list[VersionFile]]:
         """Pages of files that came and went, version by version. Raises GenerationGone."""
         for before, version in pairwise([span.before, *span.versions]):
             assert version is not None
             yield from self._changes(before, version)
 
-    def _changes(self, before: Version | None, version: Version) -> Iterator[list[VersionFile]]:
+    def _changes(self, before: TableVersion | None, version: TableVersion) -> Iterator[list[VersionFile]]:
         old, after = EMPTY_ROOT if before is None else before.state.root, None
         while True:
             with self._store.read(self._namespace) as tx:
@@ -91,7 +91,7 @@ class VersionFiles:
             after = page[-1].key
 
 
-def _sides(page: Iterable[EntryChange], before: int, version: Version) -> list[tuple[Kind, Entry, int]]:
+def _sides(page: Iterable[EntryChange], before: int, version: TableVersion) -> list[tuple[Kind, Entry, int]]:
     """The removed and the added files."""
     sides: list[tuple[Kind, Entry, int]] = []
     for _, old, new in page:
@@ -102,7 +102,7 @@ def _sides(page: Iterable[EntryChange], before: int, version: Version) -> list[t
     return sides
 
 
-def _files(tx: Tx, sides: Sequence[tuple[Kind, Entry, int]], version: Version) -> Iterator[VersionFile]:
+def _files(tx: Tx, sides: Sequence[tuple[Kind, Entry, int]], version: TableVersion) -> Iterator[VersionFile]:
     fragments = tx.traces.fragments({entry.fragment for _, entry, _ in sides})
     for kind, entry, of in sides:
         if entry.fragment not in fragments:

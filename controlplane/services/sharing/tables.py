@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from controlplane.core.errors import GenerationGone, NotFound
 from controlplane.core.model.addresses import Generation, Moment
 from controlplane.core.model.branches import MAIN
-from controlplane.core.model.shares import Share, SharedTable
+from controlplane.core.model.shares import SharedTable, ShareRow
 from controlplane.core.model.states import State
 from controlplane.core.schema.common import common_columns
 from controlplane.core.sharing.lines import CHANGE_COLUMNS
-from controlplane.core.sharing.requests import BadRequest, WantedChanges, WantedSnapshot
+from controlplane.core.sharing.requests import BadRequest, VersionRange, WantedSnapshot
 from controlplane.operations.desired.recipients import Recipient
 from controlplane.operations.inspect.datasets import kept_states
 from controlplane.operations.inspect.time_travel import state_of
@@ -23,7 +23,7 @@ NO_HISTORY = "of this table only the newest version is shared"
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class TableVersion:
     """A state and when its generation came."""
 
     state: State
@@ -39,14 +39,14 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class VersionSpan:
     """Versions without a gap, and the one before the first; None where that is the very first."""
 
-    before: Version | None
-    versions: tuple[Version, ...]
+    before: TableVersion | None
+    versions: tuple[TableVersion, ...]
 
 
-def share_of(recipient: Recipient, name: str) -> Share:
+def share_of(recipient: Recipient, name: str) -> ShareRow:
     """Raises NotFound, whether there is such a share or not."""
     for share in recipient.shares:
         if share.name == name.lower():
@@ -54,7 +54,7 @@ def share_of(recipient: Recipient, name: str) -> Share:
     raise NotFound("there is no share of this name")
 
 
-def tables_of(tx: Tx, share: Share, schema: str | None = None) -> list[SharedTable]:
+def tables_of(tx: Tx, share: ShareRow, schema: str | None = None) -> list[SharedTable]:
     """All, or those of one schema. Raises NotFound where there is no such schema."""
     shared_tables = [
         shared for shared in tx.shares.tables(share.id) if schema is None or shared.schema == schema.lower()
@@ -64,7 +64,7 @@ def tables_of(tx: Tx, share: Share, schema: str | None = None) -> list[SharedTab
     return shared_tables
 
 
-def table_of(tx: Tx, share: Share, schema: str, name: str) -> SharedTable:
+def table_of(tx: Tx, share: ShareRow, schema: str, name: str) -> SharedTable:
     """Raises NotFound."""
     for shared in tables_of(tx, share, schema):
         if shared.name == name.lower() and _has_branch(tx, shared):
@@ -104,7 +104,7 @@ def version_since(tx: Tx, table: SharedTable, at: Moment | None) -> int:
     return _first_since(_versions(tx, table, 0), at).number
 
 
-def span(tx: Tx, table: SharedTable, request: WantedChanges) -> Span:
+def span(tx: Tx, table: SharedTable, request: VersionRange) -> VersionSpan:
     """The versions whose changes are wanted. An end behind the newest version means that one. Raises NotFound,
     BadRequest, and GenerationGone where a version, or the one before the first, is no longer kept."""
     if not table.has_history:
@@ -124,10 +124,10 @@ def span(tx: Tx, table: SharedTable, request: WantedChanges) -> Span:
         raise GenerationGone(
             f"version {missing[-1]} is not kept any more; start with version {missing[-1] + 2} or later"
         )
-    return Span(versions.get(first - 1), tuple(versions[number] for number in range(first, last + 1)))
+    return VersionSpan(versions.get(first - 1), tuple(versions[number] for number in range(first, last + 1)))
 
 
-def check_columns(span: Span) -> None:
+def check_columns(span: VersionSpan) -> None:
     """All files of the answer are read by the columns of the last version. Raises BadRequest where they cannot be."""
     last = span.versions[-1].state
     if reserved := [column for column in CHANGE_COLUMNS if column in column_names(last.schema)]:
@@ -140,28 +140,28 @@ def check_columns(span: Span) -> None:
             raise BadRequest(f"{was} and is {column.after} in version {last.generation}; ask for fewer versions")
 
 
-def _versions(tx: Tx, table: SharedTable, least: int) -> dict[int, Version]:
+def _versions(tx: Tx, table: SharedTable, least: int) -> dict[int, TableVersion]:
     """All that are kept, from `least` on."""
-    by_number: dict[int, Version] = {}
+    by_number: dict[int, TableVersion] = {}
     for state in kept_states(tx, table.branch, table.dataset):
         if state.generation < least:
             break
         newest = by_number[state.generation].state if state.generation in by_number else state
-        by_number[state.generation] = Version(newest, state.at)
+        by_number[state.generation] = TableVersion(newest, state.at)
     if not by_number:
         state = state_of(tx, table.branch, table.dataset)
-        by_number[state.generation] = Version(state, state.at)
+        by_number[state.generation] = TableVersion(state, state.at)
     return by_number
 
 
-def _first_since(by_number: dict[int, Version], at: Moment) -> Version:
+def _first_since(by_number: dict[int, TableVersion], at: Moment) -> TableVersion:
     later = [version for version in by_number.values() if version.milliseconds >= at.milliseconds]
     if not later:
         raise BadRequest(f"no version came at {at} or later; the newest is {max(by_number)}")
     return min(later, key=lambda version: version.number)
 
 
-def _last(by_number: dict[int, Version], limit: int | Moment | None) -> int:
+def _last(by_number: dict[int, TableVersion], limit: int | Moment | None) -> int:
     newest = max(by_number)
     if isinstance(limit, Moment):
         earlier = [version.number for version in by_number.values() if version.milliseconds <= limit.milliseconds]

@@ -16,7 +16,7 @@ from controlplane.core.model.browser_sessions import BrowserSession
 from controlplane.core.model.trust import TrustRule
 from controlplane.core.rights import NamedRole
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import Part
+from controlplane.store.sql.base import TableGroup
 from controlplane.store.sql.row_records import Record, dump
 
 _TOKENS = Record(db.tokens, Token, within="narrowed", roles=None)
@@ -25,7 +25,7 @@ _RULES = Record(db.trust_rules, TrustRule, within="narrowed")
 _ROLES = Record(db.roles, NamedRole, within="narrowed")
 
 
-class SqlAccess(Part):
+class SqlAccess(TableGroup):
     # --- tokens
 
     def token(self, hashed: bytes) -> Token | None:

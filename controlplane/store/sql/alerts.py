@@ -10,14 +10,14 @@ from sqlalchemy import Row
 
 from controlplane.core.model.alerts import Alert, Message
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import Part
+from controlplane.store.sql.base import TableGroup
 from controlplane.store.sql.row_records import Record, dump
 
 _ALERTS = Record(db.alerts, Alert)
 _MESSAGES = Record(db.messages, Message)
 
 
-class SqlAlerts(Part):
+class SqlAlerts(TableGroup):
     def all(self, branch: str) -> tuple[Alert, ...]:
         of = db.alerts.c
         rows = self._rows(self._select(db.alerts, branch=branch).order_by(of.dataset, of.condition))

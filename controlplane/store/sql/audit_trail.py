@@ -11,28 +11,28 @@ from typing import Any
 from sqlalchemy import Select, delete, select
 
 from controlplane.core.errors import IdempotencyConflict
-from controlplane.core.model.access import Answer
-from controlplane.core.model.reads import Read
-from controlplane.core.model.revisions import Change
+from controlplane.core.model.access import StoredAnswer
+from controlplane.core.model.reads import RecordedRead
+from controlplane.core.model.revisions import AuditedChange
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import OpenTransaction, Part, T
+from controlplane.store.sql.base import OpenTransaction, T, TableGroup
 from controlplane.store.sql.row_records import Record
 
-_CHANGES = Record(db.changes, Change)
-_READS = Record(db.reads, Read)
-_ANSWERS = Record(db.answers, Answer)
+_CHANGES = Record(db.changes, AuditedChange)
+_READS = Record(db.reads, RecordedRead)
+_ANSWERS = Record(db.answers, StoredAnswer)
 
 
-class SqlAuditTrail(Part):
+class SqlAuditTrail(TableGroup):
     """Changes are written when the transaction ends."""
 
     def __init__(self, transaction: OpenTransaction) -> None:
         super().__init__(transaction)
-        self._new_changes: list[Change] = []
+        self._new_changes: list[AuditedChange] = []
 
     # --- changes
 
-    def put_change(self, change: Change) -> None:
+    def put_change(self, change: AuditedChange) -> None:
         self._new_changes.append(change)
 
     def _write_changes(self) -> None:
@@ -50,20 +50,20 @@ class SqlAuditTrail(Part):
 
     def changes(
         self, branch: str | None, limit: int = 100, *, since: float = 0.0, until: float | None = None
-    ) -> tuple[Change, ...]:
+    ) -> tuple[AuditedChange, ...]:
         self._write_changes()
         ours = self._mine(db.changes) if branch is None else self._events_in(db.changes, branch)
         return self._newest(_CHANGES, select(db.changes).where(ours), limit, since, until)
 
     # --- reads
 
-    def put_reads(self, reads: Sequence[Read]) -> None:
+    def put_reads(self, reads: Sequence[RecordedRead]) -> None:
         if reads:
             self._insert(db.reads, _READS.numbered(reads, self._count("reads", len(reads))))
 
     def reads(
         self, branch: str | None, limit: int, *, since: float = 0.0, until: float | None = None
-    ) -> tuple[Read, ...]:
+    ) -> tuple[RecordedRead, ...]:
         named = {} if branch is None else {"branch": branch}
         return self._newest(_READS, self._select(db.reads, **named), limit, since, until)
 
@@ -84,10 +84,10 @@ class SqlAuditTrail(Part):
 
     # --- answers
 
-    def answer(self, key: str) -> Answer | None:
+    def answer(self, key: str) -> StoredAnswer | None:
         return self._value_of(_ANSWERS, key=key)
 
-    def put_answer(self, answer: Answer) -> None:
+    def put_answer(self, answer: StoredAnswer) -> None:
         if not self._insert_one(db.answers, **_ANSWERS.to_row(answer), at=self._now()):
             raise IdempotencyConflict(f"the request {answer.key} has been answered already")
 

@@ -90,7 +90,7 @@ class OpenTransaction:
         return self.time
 
 
-class Part:
+class TableGroup:
     """One group of tables in a transaction. All statements stay inside one namespace."""
 
     def __init__(self, transaction: OpenTransaction) -> None:

@@ -13,7 +13,7 @@ from controlplane.core.model import change_marks
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.revisions import Revision
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import OpenTransaction, Part
+from controlplane.store.sql.base import OpenTransaction, TableGroup
 from controlplane.store.sql.queue import SqlQueue
 from controlplane.store.sql.row_records import Record
 from controlplane.store.sql.snapshots import SqlSnapshots
@@ -21,7 +21,7 @@ from controlplane.store.sql.snapshots import SqlSnapshots
 _REVISIONS = Record(db.revisions, Revision)
 
 
-class SqlBlueprints(Part):
+class SqlBlueprints(TableGroup):
     """Deleting a dataflow ends its demands, hence the queue."""
 
     def __init__(self, transaction: OpenTransaction, snapshots: SqlSnapshots, queue: SqlQueue) -> None:

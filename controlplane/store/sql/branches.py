@@ -15,7 +15,7 @@ from controlplane.core.model import change_marks
 from controlplane.core.model.branches import MAIN, Branch
 from controlplane.core.model.projections import unknown_table
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import OpenTransaction, Part
+from controlplane.store.sql.base import OpenTransaction, TableGroup
 from controlplane.store.sql.queue import SqlQueue
 from controlplane.store.sql.row_records import Record
 from controlplane.store.sql.snapshots import NOW, SqlSnapshots
@@ -35,7 +35,7 @@ def _has_rows(table: Table) -> ColumnElement[bool]:
 IS_KNOWN = select(or_(*map(_has_rows, COPIED)))  # written once: it is long
 
 
-class SqlBranches(Part):
+class SqlBranches(TableGroup):
     """Dropping a branch ends its demands, hence the queue."""
 
     def __init__(self, transaction: OpenTransaction, snapshots: SqlSnapshots, queue: SqlQueue) -> None:

@@ -12,7 +12,7 @@ from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import CLAIMED, Event
 from controlplane.store.rules import is_of_flows
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import OpenTransaction, Part
+from controlplane.store.sql.base import OpenTransaction, TableGroup
 from controlplane.store.sql.row_records import Record, dump
 from controlplane.store.sql.statements import one_of
 
@@ -21,7 +21,7 @@ _DRIVERS = Record(db.drivers, Driver, fault=None, size=None)
 DRIVER_ONLY = dump(["driver"])  # scopes of a token that a pool made
 
 
-class SqlEvents(Part):
+class SqlEvents(TableGroup):
     """New events are written when the transaction ends or reads events: a reader that remembers the last id it saw
     never misses one that became visible later under a smaller id."""
 
@@ -102,7 +102,7 @@ class SqlEvents(Part):
         )
 
 
-class SqlDrivers(Part):
+class SqlDrivers(TableGroup):
     def put(self, driver: Driver) -> None:
         self._put(_DRIVERS, [driver])
 

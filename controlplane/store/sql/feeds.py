@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from controlplane.core.model.feeds import Feed, FeedGrant
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import Part
+from controlplane.store.sql.base import TableGroup
 from controlplane.store.sql.row_records import Record
 
 _FEEDS = Record(db.feeds, Feed)
 _GRANTS = Record(db.feed_grants, FeedGrant, namespace="reader")
 
 
-class SqlFeeds(Part):
+class SqlFeeds(TableGroup):
     def all(self) -> tuple[Feed, ...]:
         return tuple(sorted(self._values_of(_FEEDS), key=lambda feed: feed.name))
 

@@ -6,13 +6,13 @@ from sqlalchemy import ColumnElement, select, update
 
 from controlplane.core.model.leases import AHEAD, Deposed, Lease
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import Part
+from controlplane.store.sql.base import TableGroup
 from controlplane.store.sql.row_records import Record
 
 _LEASES = Record(db.leases, Lease)
 
 
-class SqlLeases(Part):
+class SqlLeases(TableGroup):
     """On PostgreSQL the clock is read before a row is waited for, so that waiting never makes a lease look over."""
 
     def get(self, name: str) -> Lease | None:

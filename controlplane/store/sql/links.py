@@ -9,7 +9,7 @@ from sqlalchemy import Row
 
 from controlplane.core.model.links import Link
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import Part
+from controlplane.store.sql.base import TableGroup
 from controlplane.store.sql.row_records import Record, dump
 
 REQUEST: Final = ("format", "compression", "point", "partition", "columns", "where", "limit")
@@ -18,7 +18,7 @@ REQUEST: Final = ("format", "compression", "point", "partition", "columns", "whe
 _LINKS = Record(db.links, Link, **dict.fromkeys(REQUEST))
 
 
-class SqlLinks(Part):
+class SqlLinks(TableGroup):
     def get(self, id: str) -> Link | None:
         row = self._row_of(db.links, id=id)
         return row and _link(row)

@@ -14,7 +14,7 @@ from controlplane.core.model import change_marks
 from controlplane.core.model.sources import Listing, SourcePartition, StoredPlanListing
 from controlplane.store.rules import NODE_FRESH_S
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import KEYS_A_STATEMENT, Part, chunks
+from controlplane.store.sql.base import KEYS_A_STATEMENT, TableGroup, chunks
 from controlplane.store.sql.row_records import Record
 from controlplane.store.sql.statements import Insert, equal, one_of, one_of_pairs
 
@@ -60,7 +60,7 @@ def _put_listing(insert: Insert) -> Any:
     return statement.on_conflict_do_update(index_elements=list(db.listings.primary_key), set_=new)
 
 
-class SqlNodes(Part):
+class SqlNodes(TableGroup):
     def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
         rows = self._rows_among(db.nodes, "digest", digests)
         return {row.digest: row.body for row in rows}
@@ -71,7 +71,7 @@ class SqlNodes(Part):
         self._insert_rows(db.nodes, _put_nodes(self._dialect.insert), rows)
 
 
-class SqlListings(Part):
+class SqlListings(TableGroup):
     def get(self, ids: Iterable[bytes]) -> dict[bytes, Listing]:
         rows = self._rows_among(db.listings, "id", ids)
         return {row.id: _LISTINGS.from_row(row) for row in rows}

@@ -6,13 +6,13 @@ from sqlalchemy import delete, select
 
 from controlplane.core.model.namespaces import Namespace
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import Part
+from controlplane.store.sql.base import TableGroup
 from controlplane.store.sql.row_records import Record
 
 _NAMESPACES = Record(db.namespaces, Namespace)
 
 
-class SqlNamespaces(Part):
+class SqlNamespaces(TableGroup):
     def all(self) -> tuple[Namespace, ...]:
         return tuple(sorted(self._values_of(_NAMESPACES), key=lambda namespace: namespace.name))
 

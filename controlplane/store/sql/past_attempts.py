@@ -8,10 +8,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy import bindparam as bind
 
-from controlplane.core.model.past_attempts import COMPUTING, COST_ATTEMPTS, Cost, PastAttempt, Share, cost, share
+from controlplane.core.model.past_attempts import COMPUTING, COST_ATTEMPTS, Cost, PastAttempt, TaskShare, cost, share
 from controlplane.core.model.revisions import MAIN
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import Part
+from controlplane.store.sql.base import TableGroup
 from controlplane.store.sql.row_records import Record
 from controlplane.store.sql.statements import equal, one_of
 
@@ -35,7 +35,7 @@ _COSTS_OF_MAIN = _costs(_PAST.branch == MAIN)
 _COSTS = _costs((_PAST.branch == bind("of_branch")) | ((_PAST.branch == MAIN) & ~_IS_IN_BRANCH))  # those of both once
 
 
-class SqlPastAttempts(Part):
+class SqlPastAttempts(TableGroup):
     def put(self, attempts: Sequence[PastAttempt]) -> None:
         self._insert(db.past_attempts, map(_ATTEMPTS.to_row, attempts))
 
@@ -66,7 +66,7 @@ class SqlPastAttempts(Part):
         if not names:
             return {}
         costs = _COSTS_OF_MAIN if branch == MAIN else _COSTS
-        shares: dict[str, list[Share]] = {}
+        shares: dict[str, list[TaskShare]] = {}
         for row in self._rows(costs, keys=names, of_branch=branch):
             task_share = share(row.seconds, row.done, row.rows, row.bytes_written)
             shares.setdefault(row.dataset, []).append(task_share)

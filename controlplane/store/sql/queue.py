@@ -19,7 +19,7 @@ from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task, TaskState
 from controlplane.store.rules import LONGEST_DELAY_S, KindText, attempt_prefix, kind_texts, within
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import OpenTransaction, Part
+from controlplane.store.sql.base import OpenTransaction, TableGroup
 from controlplane.store.sql.row_records import Record, dump, dump_optional
 from controlplane.store.sql.statements import among, equal, one_of
 from dataplane.contract.kinds import KINDS, PLACEMENTS, Kind, Placement, placement_of
@@ -112,7 +112,7 @@ _SET_HELD = update(db.tasks).where(_IS_HELD).returning(_TASK.key)
 _RELEASE_HELD = _SET_HELD.values(failures=_TASK.failures + bind("burned"))
 
 
-class SqlQueue(Part):
+class SqlQueue(TableGroup):
     """Tasks that one transaction queues keep the order in which it does."""
 
     def __init__(self, transaction: OpenTransaction) -> None:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from controlplane.core.model.shares import Share, SharedTable
+from controlplane.core.model.shares import SharedTable, ShareRow
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import Part
+from controlplane.store.sql.base import TableGroup
 from controlplane.store.sql.row_records import Record
 
-_SHARES = Record(db.shares, Share)
+_SHARES = Record(db.shares, ShareRow)
 _TABLES = Record(db.shared_tables, SharedTable)
 
 
-class SqlShares(Part):
-    def all(self) -> tuple[Share, ...]:
+class SqlShares(TableGroup):
+    def all(self) -> tuple[ShareRow, ...]:
         return tuple(sorted(self._values_of(_SHARES), key=lambda share: share.name))
 
-    def put(self, share: Share) -> None:
+    def put(self, share: ShareRow) -> None:
         self._put(_SHARES, [share])
 
-    def drop(self, share: Share) -> None:
+    def drop(self, share: ShareRow) -> None:
         self._delete(db.shared_tables, share=share.id)
         self._delete(db.shares, name=share.name)
 

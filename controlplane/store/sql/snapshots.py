@@ -19,7 +19,7 @@ from sqlalchemy import bindparam as bind
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonValue
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import OpenTransaction, Part
+from controlplane.store.sql.base import OpenTransaction, TableGroup
 from controlplane.store.sql.row_records import dump
 from controlplane.store.sql.statements import equal, one_of, update_rows
 
@@ -36,7 +36,7 @@ _OLDEST_BASE = select(func.min(_BASE)).where(equal(db.branches))
 _FORGET = delete(db.replaced).where(equal(db.replaced), _MOVE.until <= _NUMBER)
 
 
-class SqlSnapshots(Part):
+class SqlSnapshots(TableGroup):
     """Main as branches see it, and the marks and moves that are written when the transaction ends."""
 
     def __init__(self, transaction: OpenTransaction) -> None:

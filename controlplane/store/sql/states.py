@@ -31,11 +31,11 @@ from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.holds import Hold
 from controlplane.core.model.json_values import JsonValue
-from controlplane.core.model.pins import ColumnHistory, Pin, Widening
+from controlplane.core.model.pins import FileColumns, Pin, Widening
 from controlplane.core.model.projections import NO_REQUEST, Publication, Target
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import OpenTransaction, Part
+from controlplane.store.sql.base import OpenTransaction, TableGroup
 from controlplane.store.sql.queue import SqlQueue
 from controlplane.store.sql.row_records import Record, dump
 from controlplane.store.sql.snapshots import SqlSnapshots
@@ -101,7 +101,7 @@ PUBLICATIONS = Record(db.publications, Publication)
 _COPIES = Record(db.targets, Target, order=None, wish=None)
 
 
-class SqlStates(Part):
+class SqlStates(TableGroup):
     def __init__(self, transaction: OpenTransaction, snapshots: SqlSnapshots, queue: SqlQueue) -> None:
         super().__init__(transaction)
         self._snapshots = snapshots
@@ -307,7 +307,7 @@ class SqlStates(Part):
             self._upsert(db.problems, [{"branch": branch, "dataset": dataset, "error": dump(error)}])
 
 
-class SqlProjections(Part):
+class SqlProjections(TableGroup):
     def publications(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Publication]:
         rows = self._rows_if(db.publications, "dataset", datasets, branch=branch)
         return {row.dataset: PUBLICATIONS.from_row(row) for row in rows}
@@ -397,13 +397,13 @@ def _pin_text(pin: Pin) -> str | None:
     return dump({"widened": widened, "places": places, "empty": sorted(pin.history.empty)})
 
 
-def _pin_parts(text: str | None) -> tuple[tuple[Widening, ...], ColumnHistory | None]:
+def _pin_parts(text: str | None) -> tuple[tuple[Widening, ...], FileColumns | None]:
     """Pins of versions before have a list of what made types wider, or nothing."""
     parts = json.loads(text) if text else []
     if isinstance(parts, list):
         return tuple(_widened(parts)), None
     places = {path: (name, at) for path, name, at in parts["places"]}
-    return tuple(_widened(parts["widened"])), ColumnHistory(places, frozenset(parts["empty"]))
+    return tuple(_widened(parts["widened"])), FileColumns(places, frozenset(parts["empty"]))
 
 
 def _widened(parts: Iterable[Any]) -> Iterator[Widening]:

@@ -14,7 +14,7 @@ from controlplane.core.model.retention import Files, Stored
 from controlplane.core.model.tasks import Fragment, StoredFile, Trace
 from controlplane.store.rules import firsts
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import OpenTransaction, Part, chunks
+from controlplane.store.sql.base import OpenTransaction, TableGroup, chunks
 from controlplane.store.sql.file_texts import stored_files
 from controlplane.store.sql.row_records import Record, dump
 from controlplane.store.sql.statements import among, equal, one_of
@@ -57,7 +57,7 @@ _REFERENCED = union(
 )
 
 
-class SqlTraces(Part):
+class SqlTraces(TableGroup):
     """New traces are written when the transaction ends or reads traces: their numbers then grow in the order in which
     transactions become visible, and the counter is held for a moment only."""
 

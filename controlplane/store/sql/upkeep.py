@@ -16,7 +16,7 @@ from sqlalchemy import bindparam as bind
 from controlplane.core.model.pack_origins import Origin, PendingDeletion
 from controlplane.core.model.retention import HOLDERS, Expired, Pointer, PointerKind, Span
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import Part
+from controlplane.store.sql.base import TableGroup
 from controlplane.store.sql.row_records import Record
 from controlplane.store.sql.snapshots import is_held
 from controlplane.store.sql.statements import one_of
@@ -25,7 +25,7 @@ _ORIGINS = Record(db.pack_origins, Origin)
 _LEFTOVERS = Record(db.leftovers, PendingDeletion)
 
 
-class SqlUpkeep(Part):
+class SqlUpkeep(TableGroup):
     # --- collections of tree nodes
 
     def collections(self) -> int:

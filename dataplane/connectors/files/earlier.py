@@ -16,7 +16,7 @@ from dataplane.contract.jobs import SourceJob
 from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import Misread
 from dataplane.contract.schemas import Schema
-from dataplane.contract.types import FileType, Refusal, in_words, refusal, was_read_exactly
+from dataplane.contract.types import FileType, TypeRefusal, in_words, refusal, was_read_exactly
 from dataplane.storage.source_stores import BUFFER_BYTES, is_remote
 
 MOST = 20  # columns that are reported of one task
@@ -53,6 +53,6 @@ def _misread(path: str, types: Mapping[str, FileType], schema: Schema) -> Iterat
     for column in schema["fields"]:
         name, kind = column["name"], column["type"]
         if name in types and not was_read_exactly(types[name], kind):
-            place = refusal(name, types[name], kind) or Refusal(name, types[name], kind)
+            place = refusal(name, types[name], kind) or TypeRefusal(name, types[name], kind)
             have, read = in_words(place.file), in_words(place.dataset)
             yield {"file": path, "column": place.name, "have": have, "read": read}

@@ -30,7 +30,7 @@ from dataplane.contract.joins import field_types, join
 from dataplane.contract.listings import SourceObject, is_folder_column
 from dataplane.contract.results import LABEL, Metrics, TaskError
 from dataplane.contract.schemas import Field, Json, Schema, Type, canonical_schema, column_names, field_of, struct_of
-from dataplane.contract.types import NANOS, FileType, Refusal, fit, held, in_words, refusal
+from dataplane.contract.types import NANOS, FileType, TypeRefusal, fit, held, in_words, refusal
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import isolate, task_label
 from dataplane.fragments.content import quoted
@@ -336,7 +336,7 @@ def other_types(job: SourceJob, source: SourceObject, schema: Schema) -> dict[st
     return others
 
 
-def _unfit(place: Refusal) -> str:
+def _unfit(place: TypeRefusal) -> str:
     """The message for a column that does not fit: both types, and the remedy."""
     have, want, wide = in_words(place.file), in_words(place.dataset), held(place.file)
     message = f"column {place.name} is {have} in the file, and {want} in the dataset, which may not hold its values"

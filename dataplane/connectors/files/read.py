@@ -27,7 +27,7 @@ from dataplane.fragments.spark.answering import answer_each, explain_reading
 from dataplane.fragments.spark.hashing import measured_outcomes
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.task_results import VOID, delete_written, task_result
-from dataplane.fragments.written import Fragment, Written
+from dataplane.fragments.written import MeasuredFragment, Written
 from dataplane.storage.source_stores import Moved
 
 ReadTasks: TypeAlias = Callable[[SparkAttempt[ParseClaim], Sequence[ParseTask]], dict[str, Written | TaskError]]
@@ -47,7 +47,7 @@ def parse_files(attempt: SparkAttempt[ParseClaim]) -> list[TaskResult]:
     fine = {
         label: fragment
         for label, fragment in measured.items()
-        if isinstance(fragment, Fragment) and looks[label] is None
+        if isinstance(fragment, MeasuredFragment) and looks[label] is None
     }
     looks |= _misdated(attempt, fine, began)
     delete_written(attempt.lake, [o for label, o in read.outcomes.items() if looks[label] is not None])
@@ -85,7 +85,7 @@ class _FilesRead:
     """By task label: the outcomes of reading, their contents, and the result of checking the files' bytes."""
 
     outcomes: dict[str, Written | TaskError]
-    measured: dict[str, Fragment | TaskError]
+    measured: dict[str, MeasuredFragment | TaskError]
     looks: dict[str, TaskError | str | None]
 
     def updated(self, later: _FilesRead) -> _FilesRead:
@@ -132,7 +132,7 @@ def _looked_at(job: ParseJob, task: ParseTask) -> TaskError | str | None:
 
 
 def _misdated(
-    attempt: SparkAttempt[ParseClaim], measured: Mapping[str, Fragment], began: datetime
+    attempt: SparkAttempt[ParseClaim], measured: Mapping[str, MeasuredFragment], began: datetime
 ) -> dict[str, TaskError]:
     """Errors of fragments that are of today because they were read today, by label."""
     job, doubtful = attempt.claim["job"], []
@@ -150,14 +150,14 @@ def _misdated(
 
 
 def _lossy(
-    attempt: SparkAttempt[ParseClaim], doubtful: Sequence[str], measured: Mapping[str, Fragment | TaskError]
+    attempt: SparkAttempt[ParseClaim], doubtful: Sequence[str], measured: Mapping[str, MeasuredFragment | TaskError]
 ) -> dict[str, TaskError | None]:
     """The outcome of tasks whose files have doubtful numbers, by label: an error where a number in JSON does not
     fit."""
     errors: dict[str, TaskError | None] = dict.fromkeys(doubtful)
     for task in attempt.claim["tasks"]:
         label = task_label(task)
-        if label not in errors or not isinstance(measured[label], Fragment):
+        if label not in errors or not isinstance(measured[label], MeasuredFragment):
             continue
         try:
             errors[label] = check_numbers(attempt, task)

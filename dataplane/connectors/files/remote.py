@@ -25,7 +25,7 @@ from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.spark.hadoop import Way, provide, way_to
 from dataplane.spark.jars import NoJars
 from dataplane.spark.s3a import FILE_SYSTEM, place_of
-from dataplane.storage.source_stores import Access, is_remote, path_of, root_of
+from dataplane.storage.source_stores import StoreAccess, is_remote, path_of, root_of
 
 _GLOB = re.compile(r"([\\{}\[\]*?])")
 _IGNORED = re.compile(r"(_(?!common_metadata|metadata)[^=]*|\..*|.*\._COPYING_)", re.DOTALL)  # by Spark, without a word
@@ -48,7 +48,7 @@ class Remote:
             return Remote("", {})
         _provide(attempt.spark, way)
         is_s3 = objects[0]["uri"].startswith("s3:")
-        remote = _of_s3(Access.of(attempt.claim["job"])) if is_s3 else Remote("", way.of_source(os.environ))
+        remote = _of_s3(StoreAccess.of(attempt.claim["job"])) if is_s3 else Remote("", way.of_source(os.environ))
         attempt.rename(remote.renamed)
         return remote
 
@@ -93,13 +93,13 @@ def _provide(spark: SparkSession, way: Way) -> None:
         raise TaskFailure(e.condition, str(e), "infrastructure") from e
 
 
-def _of_s3(access: Access) -> Remote:
+def _of_s3(access: StoreAccess) -> Remote:
     options = place_of(os.environ) | _declared(access)
     scheme = f"hg{digest('s3-source/1', options=options).hex()[:16]}"
     return Remote(scheme, {**options, f"fs.{scheme}.impl": FILE_SYSTEM})
 
 
-def _declared(access: Access) -> dict[str, str]:
+def _declared(access: StoreAccess) -> dict[str, str]:
     settings: dict[str, str] = {}
     if access.region:
         settings["fs.s3a.endpoint.region"] = access.region

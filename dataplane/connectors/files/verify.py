@@ -25,7 +25,7 @@ from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import TaskError
 from dataplane.errors import TaskFailure, error_of
 from dataplane.listing.encodings import codec_of, is_swapped, is_wide
-from dataplane.storage.source_stores import ALL_BYTES, Access, is_remote, moved, open_object, open_root, root_of
+from dataplane.storage.source_stores import ALL_BYTES, StoreAccess, is_remote, moved, open_object, open_root, root_of
 
 DOUBTFUL_NUMBERS = "doubtful numbers"
 _CHUNK = 1 << 20
@@ -45,7 +45,7 @@ def local_file(uri: str) -> str:
 def open_source(job: SourceJob, source: SourceObject, buffer_bytes: int = ALL_BYTES) -> BinaryIO:
     """A source file of a job's as bytes, wherever it lies."""
     if is_remote(source["uri"]):
-        return open_object(open_root(root_of(source["uri"]), Access.of(job)), source, buffer_bytes)
+        return open_object(open_root(root_of(source["uri"]), StoreAccess.of(job)), source, buffer_bytes)
     return open(local_file(source["uri"]), "rb")
 
 
@@ -63,7 +63,7 @@ def one_of(objects: Sequence[SourceObject]) -> str:
 def are_unchanged(job: SourceJob, objects: Sequence[SourceObject]) -> bool:
     """Whether all source files of a task still are those that were listed."""
     if objects and is_remote(objects[0]["uri"]):
-        return not moved(Access.of(job), objects)
+        return not moved(StoreAccess.of(job), objects)
     return all(map(is_unchanged, objects))
 
 

@@ -29,7 +29,7 @@ from dataplane.contract.keys import encode_key
 from dataplane.contract.results import WriteAnswer
 from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
-from dataplane.storage.source_stores import Access, open_root, root_of, telling, uri_of
+from dataplane.storage.source_stores import StoreAccess, open_root, root_of, telling, uri_of
 
 if TYPE_CHECKING:
     from obstore import UpdateVersion
@@ -54,7 +54,7 @@ class RemoteTarget:
         self.goes_on: bool = job.get("goes_on", False)
         self.by_columns: bool = job.get("by_columns", False)
         self.layout = NEWEST
-        self.store = open_root(self.root, Access.of(job))
+        self.store = open_root(self.root, StoreAccess.of(job))
         self._own = re.compile(rf"part-00000-{self._tag}-[0-9a-f]{{32}}\..*")
 
     @property

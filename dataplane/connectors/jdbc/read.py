@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 
 from dataplane.connectors.jdbc.list import Slice, snapshot, source_of
-from dataplane.connectors.jdbc.server import Address, address, connected
+from dataplane.connectors.jdbc.server import DatabaseAddress, address, connected
 from dataplane.connectors.jdbc.verify import Comparison, comparing
 from dataplane.contract.jobs import ConnectorSettings, SourceJob
 from dataplane.contract.listings import SourceObject
@@ -50,7 +50,7 @@ _PASSING = (
 
 
 @contextmanager
-def reading(session: SparkSession, job: SourceJob) -> Iterator[Rows]:
+def reading(session: SparkSession, job: SourceJob) -> Iterator[JdbcReader]:
     """Open for as long as the snapshot is needed.
 
     The session that keeps it touches no table: else an ALTER TABLE would wait for us, and our own readers for it.
@@ -60,7 +60,7 @@ def reading(session: SparkSession, job: SourceJob) -> Iterator[Rows]:
         snapshot(keeper)
         [(name,)] = keeper.execute("SELECT pg_export_snapshot()").fetchall()
         with comparing(other, name, job["settings"]) as comparison:
-            yield Rows(session, job, keeper, address(job), name, comparison)
+            yield JdbcReader(session, job, keeper, address(job), name, comparison)
 
 
 def _require_driver(session: SparkSession) -> None:
@@ -76,13 +76,13 @@ def _require_driver(session: SparkSession) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class JdbcReader:
     """`dataplane.connectors.source_reader.SourceReader` for one attempt."""
 
     session: SparkSession
     job: SourceJob
     keeper: Connection[Any]
-    address: Address
+    address: DatabaseAddress
     snapshot: str
     comparison: Comparison
 

@@ -48,7 +48,7 @@ PASSING = ("host-unknown", "connection-refused", "host-unreachable")
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class DatabaseAddress:
     """The place and the login of a database. Secrets are resolved: it must not be logged or stored."""
 
     url: str  # without user and password
@@ -76,7 +76,7 @@ class Address:
         return place | {k: v for k, v in who.items() if v} | same | {"options": options, "connect_timeout": CONNECT_S}
 
 
-def address(job: ConnectorJob) -> Address:
+def address(job: ConnectorJob) -> DatabaseAddress:
     """The address of a job's database. TaskFailure for a URL that is not JDBC, or not of a supported database; the
     message does not contain its value, which may be a secret."""
     url = resolved(job["settings"]["url"])
@@ -99,7 +99,7 @@ def address(job: ConnectorJob) -> Address:
     query = "&".join(p for p in parts.query.split("&") if p and not re.match(r"(user|password)=", p))
     place = parts.netloc.rpartition("@")[2]
     plain = f"jdbc:postgresql://{place}{parts.path}" + (f"?{query}" if query else "")
-    return Address(plain, user, password, parameters)
+    return DatabaseAddress(plain, user, password, parameters)
 
 
 @contextmanager

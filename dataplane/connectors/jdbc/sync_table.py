@@ -29,7 +29,7 @@ _PUT = sql.SQL(
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class SyncRow:
     """One row."""
 
     owner: str
@@ -54,21 +54,21 @@ class Notes:
     def _place(self) -> sql.Identifier:
         return sql.Identifier(self.schema, TABLE)
 
-    def open(self) -> Note | None:
+    def open(self) -> SyncRow | None:
         """The table's note, with a lock on all tables of the schema until the transaction ends. TaskFailure where the
         table is another writer's."""
         self.connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"{self.schema}.{TABLE}",))
         self.connection.execute(_CREATE.format(self._place))
         return self._owned(self._find(WHOLE, lock=False))
 
-    def hold(self) -> Note:
+    def hold(self) -> SyncRow:
         """The same for a table that is ours; only its own writers wait."""
         note = self._owned(self._find(WHOLE, lock=True))
         if note is None:
             raise TaskFailure("target-owned", f"{self.name} was given up meanwhile", "infrastructure")
         return note
 
-    def _owned(self, note: Note | None) -> Note | None:
+    def _owned(self, note: SyncRow | None) -> SyncRow | None:
         if note is not None and note.owner != self.owner:
             raise TaskFailure("target-owned", f"{self.name} belongs to {note.owner}: not written to. {self.release}")
         return note
@@ -97,10 +97,10 @@ class Notes:
     def laid_out(self, generation: int, layout: str) -> None:
         self._put(WHOLE, generation, None, layout)
 
-    def _find(self, partition: str, *, lock: bool) -> Note | None:
+    def _find(self, partition: str, *, lock: bool) -> SyncRow | None:
         query = _FIND.format(self._place, self.name, partition) + sql.SQL(" FOR UPDATE" if lock else "")
         row = self.connection.execute(query).fetchone()
-        return Note(*row) if row else None
+        return SyncRow(*row) if row else None
 
     def _put(self, partition: str, generation: int, rows: int | None, layout: str | None) -> None:
         values = (self.name, partition, self.owner, generation, rows, layout)

@@ -47,13 +47,13 @@ def writing(job: WriteJob, lake: Lake) -> Iterator[Callable[[WriteTask], WriteAn
         yield one
 
 
-def _opened(connection: Connection[Any], job: WriteJob) -> Target:
+def _opened(connection: Connection[Any], job: WriteJob) -> TargetTable:
     """The table, made if there is none. TaskFailure where it is another's, or was to be there and is not."""
     *above, table = names_of(job["settings"]["table"])
     schema = above[0] if above else _current_schema(connection)
     notes = Notes(connection, schema, table, job["owner"])
     layout, policy = Layout.of(job), job["settings"]["schema_change"]
-    target = Target(connection, notes, sql.Identifier(schema, table), layout, job["schema"], policy)
+    target = TargetTable(connection, notes, sql.Identifier(schema, table), layout, job["schema"], policy)
     with connection.transaction():
         note = notes.open()
         if note is None and job.get("goes_on"):
@@ -73,7 +73,7 @@ def _current_schema(connection: Connection[Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetTable:
     """One table that is ours. Every method may be repeated."""
 
     connection: Connection[Any]

@@ -43,7 +43,7 @@ Convert: TypeAlias = Callable[[Any], Any]
 Schemas: TypeAlias = "Callable[[int], WrittenUnder]"  # by id; TaskFailure where one cannot be had
 
 
-class Form(NamedTuple):
+class AvroForm(NamedTuple):
     """The type of a column, and what makes a value for Arrow of what Avro gives; None where it is the same."""
 
     kind: Json
@@ -62,7 +62,7 @@ class WrittenUnder:
     whole: Json  # with no names in place of types
 
     @property
-    def form(self) -> Form:
+    def form(self) -> AvroForm:
         if not isinstance(self.whole, Mapping) or self.whole.get("type") != "record":
             raise TaskFailure("not-supported", f"schema {self.id} is none of records, which alone have columns")
         return form(self.whole)
@@ -131,7 +131,7 @@ def _places(schema: Mapping[str, Json], place: str) -> Iterator[str]:
 # --- types ----------------------------------------------------------------------------------------
 
 
-def form(schema: Json) -> Form:
+def form(schema: Json) -> AvroForm:
     """The form of a schema's values. TaskFailure for a type that no column can hold."""
     match schema:
         case list():
@@ -143,54 +143,54 @@ def form(schema: Json) -> Form:
         case {"type": "map", "values": values}:
             return _map(form(values))
         case {"type": "enum"}:
-            return Form("string")
+            return AvroForm("string")
         case {"type": "bytes" | "fixed", "logicalType": "decimal"}:
             return _decimal(schema["precision"], schema.get("scale", 0))
         case {"type": "fixed"} | {"type": "bytes"} | "bytes":
-            return Form("binary", _bytes)
+            return AvroForm("binary", _bytes)
         case {"type": "int", "logicalType": "date"}:
-            return Form("date", _date)
+            return AvroForm("date", _date)
         case {"type": "long", "logicalType": meaning} if meaning in _TIMES:
             return _timestamp(meaning)
         case {"type": inner}:
             return form(inner)
         case str() if schema in _PLAIN:
-            return Form(_PLAIN[schema])
+            return AvroForm(_PLAIN[schema])
         case _:
             raise TaskFailure("not-supported", f"a type that refers to itself has no columns: {schema}")
 
 
-def _union(schemas: list[Json]) -> Form:
+def _union(schemas: list[Json]) -> AvroForm:
     """One type, or nothing."""
     some = [schema for schema in schemas if schema != "null" and schema != {"type": "null"}]
     if len(some) > 1:
         raise TaskFailure("not-supported", "a union of several types besides null has no type as a column")
     if not some:
-        return Form("string")
+        return AvroForm("string")
     member = form(some[0])
     if (convert := member.convert) is None:
         return member
-    return Form(member.kind, lambda value: None if value is None else convert(value))
+    return AvroForm(member.kind, lambda value: None if value is None else convert(value))
 
 
-def _record(forms: Mapping[str, Form]) -> Form:
+def _record(forms: Mapping[str, AvroForm]) -> AvroForm:
     kind = canonical_schema(struct_of(field_of(name, member.kind) for name, member in forms.items()))
     converts = {name: member.convert for name, member in forms.items() if member.convert}
     if not converts:
-        return Form(kind)
-    return Form(kind, lambda row: row | {name: convert(row[name]) for name, convert in converts.items()})
+        return AvroForm(kind)
+    return AvroForm(kind, lambda row: row | {name: convert(row[name]) for name, convert in converts.items()})
 
 
-def _array(item: Form) -> Form:
+def _array(item: AvroForm) -> AvroForm:
     kind = {"type": "array", "elementType": item.kind, "containsNull": True}
     convert = item.convert
-    return Form(kind, None if convert is None else lambda items: [convert(element) for element in items])
+    return AvroForm(kind, None if convert is None else lambda items: [convert(element) for element in items])
 
 
-def _map(value: Form) -> Form:
+def _map(value: AvroForm) -> AvroForm:
     kind = {"type": "map", "keyType": "string", "valueType": value.kind, "valueContainsNull": True}
     convert = value.convert or (lambda element: element)
-    return Form(kind, lambda entries: [(key, convert(element)) for key, element in entries.items()])
+    return AvroForm(kind, lambda entries: [(key, convert(element)) for key, element in entries.items()])
 
 
 # Values that are defaults of a schema come as they stand in its JSON: bytes as texts, times as numbers.
@@ -200,7 +200,7 @@ def _bytes(value: bytes | str) -> bytes:
     return value.encode("latin-1") if isinstance(value, str) else value
 
 
-def _decimal(precision: int, scale: int) -> Form:
+def _decimal(precision: int, scale: int) -> AvroForm:
     if precision > DIGITS:
         raise TaskFailure("not-supported", f"a decimal of {precision} digits; at most {DIGITS} fit")
 
@@ -209,14 +209,14 @@ def _decimal(precision: int, scale: int) -> Form:
             return value
         return Decimal(f"{int.from_bytes(_bytes(value), 'big', signed=True)}e{-scale}")  # arithmetic would round
 
-    return Form(f"decimal({precision},{scale})", convert)
+    return AvroForm(f"decimal({precision},{scale})", convert)
 
 
 def _date(value: date | int) -> date:
     return value if isinstance(value, date) else date(1970, 1, 1) + timedelta(days=value)
 
 
-def _timestamp(meaning: str) -> Form:
+def _timestamp(meaning: str) -> AvroForm:
     is_local, unit = meaning.startswith("local-"), meaning.rpartition("-")[2]
     epoch = _EPOCH.replace(tzinfo=None) if is_local else _EPOCH
     step = timedelta(milliseconds=1) if unit == "millis" else timedelta(microseconds=1)
@@ -224,7 +224,7 @@ def _timestamp(meaning: str) -> Form:
     def convert(value: datetime | int) -> datetime:
         return value if isinstance(value, datetime) else epoch + step * value
 
-    return Form("timestamp_ntz" if is_local else "timestamp", convert)
+    return AvroForm("timestamp_ntz" if is_local else "timestamp", convert)
 
 
 # --- values ---------------------------------------------------------------------------------------

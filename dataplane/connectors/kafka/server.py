@@ -42,11 +42,11 @@ class Topic:
 def look(settings: Mapping[str, Json], name: str) -> Topic:
     """The topic as it is now, up to the last message of no open transaction. TaskFailure if there is no such topic, or
     no answer."""
-    with in_words(settings["servers"]), closing(Server(settings)) as server:
+    with in_words(settings["servers"]), closing(KafkaServer(settings)) as server:
         return server.topic(name)
 
 
-class Server:
+class KafkaServer:
     """A Kafka client. Call it within `in_words`, which words its errors; errors of topics are worded here.
 
     Its maker must close it: a client that ends within a collection of garbage may end in a thread of its own, which

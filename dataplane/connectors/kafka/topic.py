@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from dataplane.connectors.kafka.client import ANSWER_S, client, messages
 from dataplane.connectors.kafka.key_cache import Change, batched
-from dataplane.connectors.kafka.server import SERVERS_OWN, Server, Topic
+from dataplane.connectors.kafka.server import SERVERS_OWN, KafkaServer, Topic
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.jobs import ConnectorSettings
 from dataplane.contract.schemas import Json
@@ -79,10 +79,10 @@ class TopicWriter:
     def open(self) -> None:
         """Make the topic ours. `target-owned` if it is another writer's, who is not disturbed; `target-occupied` if it
         has messages of others."""
-        with closing(Server(self.settings)) as server:
+        with closing(KafkaServer(self.settings)) as server:
             self._open(server)
 
-    def _open(self, server: Server) -> None:
+    def _open(self, server: KafkaServer) -> None:
         before = server.topics(self._both)
         if there := before.get(self.beside):
             self._read_note(there)
@@ -105,13 +105,13 @@ class TopicWriter:
     def _both(self) -> tuple[str, str]:
         return self.name, self.beside
 
-    def _looked(self, server: Server) -> dict[str, Topic]:
+    def _looked(self, server: KafkaServer) -> dict[str, Topic]:
         topics = server.topics(self._both)
         if missing := [name for name in self._both if name not in topics]:
             raise TaskFailure("unreachable", f"the topic {missing[0]} is not there any more", "infrastructure")
         return topics
 
-    def _ensure(self, server: Server, there: Mapping[str, Topic]) -> None:
+    def _ensure(self, server: KafkaServer, there: Mapping[str, Topic]) -> None:
         """Topics that keep the last message of each key, made if there are none. TaskFailure if one keeps less."""
         for name, policy in server.policies(there).items() if there else ():
             if policy != "compact":
@@ -124,7 +124,7 @@ class TopicWriter:
         if made:
             self._await(server)
 
-    def _await(self, server: Server) -> None:
+    def _await(self, server: KafkaServer) -> None:
         """Wait until the created topics are known to the server, and have a leader."""
         for _ in range(LOOKS):
             try:

@@ -18,7 +18,7 @@ from typing import Any
 from dataplane.connectors.kafka.client import in_words
 from dataplane.connectors.kafka.key_cache import KeyCache, opened
 from dataplane.connectors.kafka.list import newest
-from dataplane.connectors.kafka.server import SERVERS_OWN, Server
+from dataplane.connectors.kafka.server import SERVERS_OWN, KafkaServer
 from dataplane.connectors.kafka.topic import BESIDE, MOST, TopicWriter
 from dataplane.contract.claims import WriteTask, WrittenFragment
 from dataplane.contract.failpoints import failpoint
@@ -104,7 +104,7 @@ def check(job: ConnectJob) -> None:
     """Check that a topic can be read, or be written to; nothing is changed. TaskFailure gives the reason."""
     settings = job["settings"]
     name = settings["topic"]
-    with in_words(settings["servers"]), closing(Server(settings)) as server:
+    with in_words(settings["servers"]), closing(KafkaServer(settings)) as server:
         if not job["writes"]:
             server.topic(name)
             newest(settings)

@@ -19,7 +19,7 @@ from dataplane.contract.keys import key_of
 from dataplane.contract.listings import ListedPartition, SourceObject
 from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
-from dataplane.listing.bounds import Bounds
+from dataplane.listing.bounds import ListingBounds
 from dataplane.listing.listed_partitions import listed
 from dataplane.secrets import resolved
 
@@ -32,7 +32,7 @@ _KNOWN = frozenset({"name", "version", "size", "modified_ms", "detail"})
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class SourceContext:
     """What the user's functions are called with: `params` of the read component, secrets among them as their values."""
 
     params: Mapping[str, Json] = field(repr=False)
@@ -63,9 +63,9 @@ def check(job: ConnectJob) -> None:
     next(objects_of(job), None)
 
 
-def objects_of(job: ConnectorJob, bounds: Bounds | None = None) -> Iterator[tuple[str, SourceObject]]:
+def objects_of(job: ConnectorJob, bounds: ListingBounds | None = None) -> Iterator[tuple[str, SourceObject]]:
     """With their keys, in the order of the user's code."""
-    bounds = bounds or Bounds.of(os.environ)
+    bounds = bounds or ListingBounds.of(os.environ)
     with user_code(job["settings"]) as (bundle, context), telling(bundle):
         for described in bundle.load().list(context):
             bounds.count(EACH)
@@ -74,13 +74,13 @@ def objects_of(job: ConnectorJob, bounds: Bounds | None = None) -> Iterator[tupl
 
 
 @contextmanager
-def user_code(settings: ConnectorSettings) -> Iterator[tuple[Bundle, Context]]:
+def user_code(settings: ConnectorSettings) -> Iterator[tuple[Bundle, SourceContext]]:
     from dataplane.transform.bundle import opened
 
     params = json.loads(settings["params"])
     values = {name: resolved(value) if isinstance(value, str) else value for name, value in params.items()}
     with opened(json.loads(settings["modules"]), settings["main"]) as bundle:
-        yield bundle, Context(values)
+        yield bundle, SourceContext(values)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, DateType, FloatType, IntegralType, StringType, StructType
 
-from dataplane.connectors.python.list import Context, Object, objects_of, user_code
+from dataplane.connectors.python.list import Object, SourceContext, objects_of, user_code
 from dataplane.contract.jobs import SourceJob
 from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import LABEL, TaskError
@@ -47,7 +47,7 @@ class PythonReading:
     session: SparkSession
     job: SourceJob
     bundle: Bundle
-    context: Context
+    context: SourceContext
     _was_read: list[bool] = field(default_factory=list)
 
     @property
@@ -90,7 +90,7 @@ class PythonReading:
 
 
 def _reader(
-    read: Callable[[Context, Object], Iterable[Any]], context: Context, schema: StructType
+    read: Callable[[SourceContext, Object], Iterable[Any]], context: SourceContext, schema: StructType
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """The function that a Python worker calls. Rows are mappings, by the names of columns; another name is an error."""
     columns, arrow = frozenset(schema.names), to_arrow_schema(schema)

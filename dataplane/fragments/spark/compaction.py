@@ -13,7 +13,7 @@ from dataplane.fragments.spark.inputs import read_files
 from dataplane.fragments.spark.sorting import gathered
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.spark.writing import write_one
-from dataplane.fragments.written import Fragment, Written
+from dataplane.fragments.written import MeasuredFragment, Written
 from dataplane.spark.session import reading_session
 
 
@@ -22,9 +22,9 @@ def pack_one(attempt: SparkAttempt[PackClaim], task: PackTask) -> Written:
     return write_one(attempt, gathered(rows, attempt.claim["job"], task["into"]), task_label(task))
 
 
-def proven(task: PackTask, outcome: Fragment | TaskError) -> Fragment | TaskError:
+def proven(task: PackTask, outcome: MeasuredFragment | TaskError) -> MeasuredFragment | TaskError:
     """The outcome of a pack, if it is an error or has the rows that the task names; else PACK_DIFFERS."""
-    if not isinstance(outcome, Fragment) or pack_id(outcome.schema, outcome.content).hex() == task["task"]:
+    if not isinstance(outcome, MeasuredFragment) or pack_id(outcome.schema, outcome.content).hex() == task["task"]:
         return outcome
     message = f"the rows of {len(task['slots'][''])} files are not those of the fragments that they belong to"
     return infrastructure_error("PACK_DIFFERS", message)

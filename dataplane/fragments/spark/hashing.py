@@ -14,25 +14,25 @@ from dataplane.contract.schemas import Schema
 from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.content import content_of, content_query, physical, profile_query
 from dataplane.fragments.content_local import Words
-from dataplane.fragments.distinct import Counting, sketch_of
-from dataplane.fragments.measuring import NO_ROWS, MeasuredRows, StoredFile, is_small, measure
-from dataplane.fragments.sampling import Drawing
+from dataplane.fragments.distinct import DistinctCounting, sketch_of
+from dataplane.fragments.measuring import NO_ROWS, MeasuredFile, MeasuredRows, is_small, measure
+from dataplane.fragments.sampling import RowSampling
 from dataplane.fragments.spark.expectations import TAKEN_OUT
 from dataplane.fragments.spark.reading import labelled_rows
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
-from dataplane.fragments.written import Fragment, Partitioned, Stored, Written
+from dataplane.fragments.written import MeasuredFragment, Partitioned, Stored, Written
 from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.session import reading_session
 
 
 def measured_outcomes(
     attempt: SparkAttempt[DriverClaim], outcomes: Mapping[str, Stored | TaskError]
-) -> dict[str, Fragment | TaskError]:
+) -> dict[str, MeasuredFragment | TaskError]:
     """Contents of the written fragments. A fragment that cannot be read back is no result."""
     written = {label: w for label, w in outcomes.items() if isinstance(w, Written)}
     dealt = [outcome for outcome in outcomes.values() if isinstance(outcome, Partitioned)]
     written |= {label: w for partitioned in dealt for label, w in partitioned.written.items()}
-    errors: dict[str, Fragment | TaskError] = {
+    errors: dict[str, MeasuredFragment | TaskError] = {
         k: e for k, e in outcomes.items() if not isinstance(e, Written | Partitioned)
     }
     if not written:
@@ -48,13 +48,15 @@ def measured_outcomes(
         return {**errors, **dict.fromkeys(written, error)}
 
 
-def measure_with_spark(attempt: SparkAttempt[DriverClaim], written: Mapping[str, Written]) -> dict[str, Fragment]:
+def measure_with_spark(
+    attempt: SparkAttempt[DriverClaim], written: Mapping[str, Written]
+) -> dict[str, MeasuredFragment]:
     """As `measure`. Spark hashes the rows that are not hashed in memory."""
     return measure(attempt, written, partial(_hash_rows, attempt))
 
 
 def _hash_rows(
-    attempt: SparkAttempt[DriverClaim], schema: Schema, files: Mapping[str, Sequence[StoredFile]], with_sample: bool
+    attempt: SparkAttempt[DriverClaim], schema: Schema, files: Mapping[str, Sequence[MeasuredFile]], with_sample: bool
 ) -> dict[str, MeasuredRows]:
     """Small files are read by one Spark task, so that nothing is shuffled."""
     session = reading_session(attempt.spark)
@@ -67,8 +69,8 @@ def _hash_rows(
         counts = session.sql(content_query(schema, "written")).collect()
         return {row[0]: MeasuredRows(content_of(*row[1:])) for row in counts}
     total = sum(file.entry["rows"] for file in every)
-    drawing = Drawing.of(schema, total, len(files))
-    counting = Counting.of(schema, [file.dictionaries for file in every], total, len(files))
+    drawing = RowSampling.of(schema, total, len(files))
+    counting = DistinctCounting.of(schema, [file.dictionaries for file in every], total, len(files))
     query = profile_query(schema, "written", drawing.marks, counting.columns(), counting.aggregates())
     rows_by_label = dict.fromkeys(files, NO_ROWS)
     for label, count, low1, high1, low2, high2, drawn, *values in session.sql(query).collect():
@@ -80,11 +82,11 @@ def _hash_rows(
 
 
 def _stored_distinct(
-    attempt: Attempt[DriverClaim], counting: Counting, files: Mapping[str, Sequence[StoredFile]]
+    attempt: Attempt[DriverClaim], counting: DistinctCounting, files: Mapping[str, Sequence[MeasuredFile]]
 ) -> dict[str, dict[str, str]]:
     """By label and column: sketches of the values in the dictionaries of files."""
 
-    def look(written: StoredFile) -> dict[str, Words]:
+    def look(written: MeasuredFile) -> dict[str, Words]:
         source = attempt.lake.open(written.entry["path"], written.entry["size"])
         with pa.OSFile(source) if isinstance(source, str) else pa.PythonFile(source, "r") as file:
             return counting.stored_in(file, written.dictionaries)

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from dataplane.contract.queries import HEAD
 from dataplane.contract.query_pods import EXIT, INPUT, KEEP, OUTPUT, PIECE_MOST, frame, number
-from dataplane.runtime.query_pod.child import Child
+from dataplane.runtime.query_pod.child import QueryProcess
 
 PIPE_BYTES = 1 << 16
 LOOK_S = 1.0
@@ -22,7 +22,7 @@ class Carrying:
     silence after which a caller is given up. `linger_s`: the time for a caller to take the last output of a process
     that has ended."""
 
-    def __init__(self, connection: socket.socket, child: Child, *, silent_s: float, linger_s: float) -> None:
+    def __init__(self, connection: socket.socket, child: QueryProcess, *, silent_s: float, linger_s: float) -> None:
         connection.settimeout(silent_s)
         self._connection, self._child, self._linger_s = connection, child, linger_s
         self._stops, self._stop = os.pipe()

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from dataplane.contract.bare_environment import FOR_SPARK, bare
-from dataplane.contract.queries import Bounds
+from dataplane.contract.queries import ProcessBounds
 from dataplane.runtime import process_group
 
 SPARK = (sys.executable, "-P", "-m", "dataplane.runtime.spark_query")
@@ -21,7 +21,7 @@ ENDS_S = 2.0  # after its output has ended
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ProcessKind:
     """The process to start. It ends after `idle_s` without a question."""
 
     lake: str
@@ -31,10 +31,10 @@ class Kind:
     command: Sequence[str] = SPARK
 
 
-class Child:
+class QueryProcess:
     """A query process, with a count of its questions. It and all that it starts are one process group."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: ProcessKind) -> None:
         self.asked = 0
         self._scratch = tempfile.mkdtemp(prefix="headgate-query-")
         self.process = subprocess.Popen(
@@ -44,7 +44,7 @@ class Child:
             start_new_session=True,
             env=bare(FOR_SPARK),
         )
-        bounds: Bounds = {
+        bounds: ProcessBounds = {
             "lake": kind.lake,
             "scratch": self._scratch,
             "memory_bytes": kind.memory_bytes,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from dataplane.contract.query_pods import SILENT_S, tend, welcome
 from dataplane.runtime.query_pod.carrying import Carrying
-from dataplane.runtime.query_pod.child import Child, Kind
+from dataplane.runtime.query_pod.child import ProcessKind, QueryProcess
 from dataplane.runtime.query_pod.greeting import nonce_of
 
 AT_THE_PORT = 32  # connections that have not sent their token, or wait for their turn
@@ -34,14 +34,14 @@ class Patience:
 class QueryPod:
     """`serve` is for one thread."""
 
-    def __init__(self, listening: socket.socket, token: str, kind: Kind, patience: Patience) -> None:
+    def __init__(self, listening: socket.socket, token: str, kind: ProcessKind, patience: Patience) -> None:
         assert token, "nobody is known by nothing"
         self._listening, self._token, self._kind, self._patience = listening, token, kind, patience
         self._door = threading.Semaphore(AT_THE_PORT)
         self._turn = threading.Lock()
         self._counting = threading.Lock()
         self._known, self._since = 0, time.monotonic()  # callers with the token, and when the last one left
-        self._child = Child(kind)  # which starts while the first caller is on its way
+        self._child = QueryProcess(kind)  # which starts while the first caller is on its way
 
     def serve(self) -> None:
         self._listening.settimeout(LOOK_S)
@@ -90,13 +90,13 @@ class QueryPod:
             bounds = {"silent_s": self._patience.silent_s, "linger_s": self._patience.linger_s}
             if not Carrying(connection, child, **bounds).run():
                 child.close()
-                self._child = Child(self._kind)
+                self._child = QueryProcess(self._kind)
 
-    def _ready(self) -> Child:
+    def _ready(self) -> QueryProcess:
         """A process that ended while no caller was connected is replaced."""
         if not self._child.is_ready:
             self._child.close()
-            self._child = Child(self._kind)
+            self._child = QueryProcess(self._kind)
         return self._child
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from dataplane.runtime.query_pod.child import Kind
+from dataplane.runtime.query_pod.child import ProcessKind
 from dataplane.runtime.query_pod.pod import Patience, QueryPod
 
 STAYS_S = 60.0  # longer than the pod itself: a process that is to answer does not end first
@@ -21,7 +21,7 @@ def run(environ: Mapping[str, str] = os.environ) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     idle_s = float(environ["HEADGATE_IDLE_S"])
     memory_bytes, disk_bytes = (int(environ[f"HEADGATE_{name}_BYTES"]) for name in ("MEMORY", "DISK"))
-    kind = Kind(environ["HEADGATE_LAKE"], memory_bytes, disk_bytes, idle_s + STAYS_S)
+    kind = ProcessKind(environ["HEADGATE_LAKE"], memory_bytes, disk_bytes, idle_s + STAYS_S)
     token = Path(environ["HEADGATE_TOKEN_FILE"]).read_text().strip()
     with socket.create_server(("", int(environ["HEADGATE_PORT"]))) as listening, suppress(SystemExit):
         pod = QueryPod(listening, token, kind, Patience(idle_s))

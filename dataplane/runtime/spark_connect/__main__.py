@@ -25,10 +25,10 @@ def main() -> None:
     threading.Thread(target=_read, args=(source, order["scratch"]), name="input", daemon=True).start()
     os.environ[TOKEN] = order["token"]
 
-    from dataplane.runtime.spark_connect.server import Server
+    from dataplane.runtime.spark_connect.server import ConnectServer
 
     try:
-        server = Server(order)
+        server = ConnectServer(order)
     except Exception as e:  # noqa: BLE001  # the caller gets the error
         traceback.print_exc()
         _answer(answers, {"port": None, "error": f"{type(e).__name__}: {e}".partition("\n")[0]})

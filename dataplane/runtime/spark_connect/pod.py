@@ -35,7 +35,7 @@ FAILED = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class SessionBounds:
     """The operator's settings. The server ends after `idle_s` without a call of its client."""
 
     lake: str
@@ -48,20 +48,20 @@ def run(environ: Mapping[str, str] = os.environ) -> int:
     """Until the session is over, or the pod gets the order to end; its exit status."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     memory_bytes, disk_bytes = (int(environ[f"HEADGATE_{name}_BYTES"]) for name in ("MEMORY", "DISK"))
-    bounds = Bounds(environ["HEADGATE_LAKE"], memory_bytes, disk_bytes, float(environ["HEADGATE_IDLE_S"]))
+    bounds = SessionBounds(environ["HEADGATE_LAKE"], memory_bytes, disk_bytes, float(environ["HEADGATE_IDLE_S"]))
     token = Path(environ["HEADGATE_TOKEN_FILE"]).read_text().strip()
     with socket.create_server(("", int(environ["HEADGATE_PORT"]))) as listening:
-        return SessionPod(listening, token, bounds).serve()
+        return ConnectPod(listening, token, bounds).serve()
 
 
-class SessionPod:
+class ConnectPod:
     """For one thread, and one session."""
 
     def __init__(
         self,
         listening: socket.socket,
         token: str,
-        bounds: Bounds,
+        bounds: SessionBounds,
         *,
         order_s: float = ORDER_S,
         command: tuple[str, ...] = COMMAND,

@@ -23,7 +23,7 @@ LOOK_S = 1.0  # between looks at whether Spark lives
 PROBE_MS = 30_000  # between Spark's looks at sessions that are idle
 
 
-class Server:
+class ConnectServer:
     """It serves once it is made. Raises what Spark raises where it does not start, and TaskFailure for a file of a view
     that is not there."""
 

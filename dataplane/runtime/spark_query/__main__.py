@@ -18,25 +18,25 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from dataplane.contract.queries import Bounds, QueryQuestion
+from dataplane.contract.queries import ProcessBounds, QueryQuestion
 from dataplane.runtime.bounded import bound, end
 
 if TYPE_CHECKING:
-    from dataplane.runtime.spark_query.worker import Worker
+    from dataplane.runtime.spark_query.worker import SparkQueryWorker
 
 Questions = queue.SimpleQueue[tuple[int, QueryQuestion, float]]  # with their numbers, and when they came
 
 
 def main() -> None:
     source, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    bounds: Bounds = json.loads(source.readline())
+    bounds: ProcessBounds = json.loads(source.readline())
     bound(bounds["scratch"], bounds["disk_bytes"])
-    questions, working = Questions(), Future["Worker"]()
+    questions, working = Questions(), Future["SparkQueryWorker"]()
     threading.Thread(target=_read, args=(working, questions, bounds["scratch"]), name="questions", daemon=True).start()
 
-    from dataplane.runtime.spark_query.worker import Worker
+    from dataplane.runtime.spark_query.worker import SparkQueryWorker
 
-    worker = Worker(bounds, answers)
+    worker = SparkQueryWorker(bounds, answers)
     working.set_result(worker)
     threading.Thread(target=worker.start, name="spark", daemon=True).start()
     with suppress(queue.Empty):
@@ -45,7 +45,7 @@ def main() -> None:
     end(bounds["scratch"], 0)
 
 
-def _read(working: Future[Worker], questions: Questions, scratch: str) -> None:
+def _read(working: Future[SparkQueryWorker], questions: Questions, scratch: str) -> None:
     """From the first moment, as a question's time runs from then on. The end of the input is the end of the caller:
     no caller is left."""
     number = 0
@@ -59,7 +59,7 @@ def _read(working: Future[Worker], questions: Questions, scratch: str) -> None:
     end(scratch, 0)
 
 
-def _stop(question: int, working: Future[Worker]) -> None:
+def _stop(question: int, working: Future[SparkQueryWorker]) -> None:
     working.result().stop(question)
 
 

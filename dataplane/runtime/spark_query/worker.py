@@ -20,11 +20,11 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from dataplane.contract.queries import GRACE_S, Bounds, QueryQuestion, Ran, Refusal, SparkRun
+from dataplane.contract.queries import GRACE_S, ProcessBounds, QueryQuestion, Ran, Refusal, SparkRun
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Json
 from dataplane.errors import DAMAGED, GONE
-from dataplane.query.statement import QueryRefused
+from dataplane.query.statement import StatementRefused
 from dataplane.query.worker import DEADLINE, MEMORY, Pieces, page, write_last
 from dataplane.runtime.spark_query.rows import write
 from dataplane.runtime.spark_query.views import add_views, session_for
@@ -45,10 +45,10 @@ LOOK_S = 1.0  # between looks at what lies in the scratch folder
 WARM = "SELECT count(*) AS n, max(concat('a', id)) AS m FROM range(1000) GROUP BY id % 7 ORDER BY n"
 
 
-class Worker:
+class SparkQueryWorker:
     """One thread asks; others may start it and stop its questions."""
 
-    def __init__(self, bounds: Bounds, out: BinaryIO) -> None:
+    def __init__(self, bounds: ProcessBounds, out: BinaryIO) -> None:
         self._bounds, self._out = bounds, out
         self._lake = open_lake(bounds["lake"])
         self._spark: Future[SparkSession] = Future()
@@ -80,7 +80,7 @@ class Worker:
             return
         try:
             value: Json = self._value(number, question, came)
-        except QueryRefused as e:
+        except StatementRefused as e:
             value = {"refusal": e.refusal}
         write_last(self._out, value)
 
@@ -167,7 +167,7 @@ class Worker:
         """The refusal that a user gets for an error. An error that is not the user's is returned as it is, and ends
         this process. If Spark has ended, this process ends, too, after the answer."""
         if running.ended is not None:
-            return QueryRefused(running.ended)
+            return StatementRefused(running.ended)
         names = {table["view"]: table["name"] for table in question["tables"]}
         record = explain(error, ErrorSource(sql=question["sql"], original=question["sql"], views=names))
         sys.stderr.write(record["detail"])
@@ -206,7 +206,7 @@ class _Running:
     def check(self) -> None:
         """Raises QueryRefused where it is to end."""
         if self.ended is not None:
-            raise QueryRefused(self.ended)
+            raise StatementRefused(self.ended)
 
     def end(self, kind: str, message: str) -> None:
         """Jobs that run, and those that it would start, fail; the first reason is reported."""
@@ -228,7 +228,7 @@ class _Running:
         return f"query-{self.number}"
 
 
-def _started(bounds: Bounds) -> SparkSession:
+def _started(bounds: ProcessBounds) -> SparkSession:
     ours = {
         "spark.master": "local[2]",
         "spark.driver.memory": f"{bounds['memory_bytes'] >> 20}m",
@@ -251,9 +251,9 @@ def _offset(text: str, record: TaskError) -> int | None:
     return None if line is None or column is None else offset_of(text, line, column - 1)
 
 
-def _crashed(record: TaskError) -> QueryRefused:
+def _crashed(record: TaskError) -> StatementRefused:
     return _refused("limit", f"{record['message']}; nothing else is affected, and another one is started")
 
 
-def _refused(kind: str, message: str, at: int | None = None) -> QueryRefused:
-    return QueryRefused({"kind": kind, "message": message, "at": at})  # type: ignore[typeddict-item]  # one of them
+def _refused(kind: str, message: str, at: int | None = None) -> StatementRefused:
+    return StatementRefused({"kind": kind, "message": message, "at": at})  # type: ignore[typeddict-item]  # one of them

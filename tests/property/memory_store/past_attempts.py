@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from controlplane.core.model.past_attempts import COST_ATTEMPTS, Cost, PastAttempt, Share, cost, is_measured, share
+from controlplane.core.model.past_attempts import COST_ATTEMPTS, Cost, PastAttempt, TaskShare, cost, is_measured, share
 from controlplane.core.model.revisions import MAIN
 from tests.property.memory_store.queue import MemoryPart
 
@@ -36,6 +36,6 @@ class MemoryPastAttempts(MemoryPart):
         return len(gone)
 
 
-def _share(one: PastAttempt) -> Share:
+def _share(one: PastAttempt) -> TaskShare:
     assert one.seconds is not None
     return share(one.seconds, one.done, one.rows, one.bytes_written)

@@ -20,7 +20,7 @@ from controlplane.core.model.events import NO_BRANCH, Event
 from controlplane.core.model.memos import Memo, Memos
 from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Publication, Target
-from controlplane.core.model.revisions import Change, Revision
+from controlplane.core.model.revisions import AuditedChange, Revision
 from controlplane.core.model.sources import Listing, SourcePartition, StoredPlanListing
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Trace
@@ -177,7 +177,7 @@ class FlatTx(
         self._mark(branch, change_marks.FORCED, *names)
         return number
 
-    def put_change(self, change: Change) -> None:
+    def put_change(self, change: AuditedChange) -> None:
         self._space.changes[self._count("changes")] = change
 
     # --- trees and listings

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from io import UnsupportedOperation
 from typing import TypeAlias, TypeVar
 
-from controlplane.core.model.access import Answer, Token
+from controlplane.core.model.access import StoredAnswer, Token
 from controlplane.core.model.alerts import Alert, Message
 from controlplane.core.model.branches import Branch
 from controlplane.core.model.browser_sessions import BrowserSession
@@ -27,9 +27,9 @@ from controlplane.core.model.pack_origins import Origin, PendingDeletion
 from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Publication, Target
-from controlplane.core.model.reads import Read
-from controlplane.core.model.revisions import Change, Revision
-from controlplane.core.model.shares import Share, SharedTable
+from controlplane.core.model.reads import RecordedRead
+from controlplane.core.model.revisions import AuditedChange, Revision
+from controlplane.core.model.shares import SharedTable, ShareRow
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Attempt, Fragment, Task, Trace
@@ -98,8 +98,8 @@ class NamespaceTables:
     uids: CowDict[Named, dict[str, str]] = field(default_factory=CowDict)
     pauses: CowDict[Named, bool] = field(default_factory=CowDict)  # False: in a branch, what main has paused goes on
     forces: CowDict[Named, int] = field(default_factory=CowDict)
-    changes: CowDict[int, Change] = field(default_factory=CowDict)
-    answers: CowDict[str, tuple[float, Answer]] = field(default_factory=CowDict)  # since when
+    changes: CowDict[int, AuditedChange] = field(default_factory=CowDict)
+    answers: CowDict[str, tuple[float, StoredAnswer]] = field(default_factory=CowDict)  # since when
     nodes: CowDict[bytes, tuple[float, bytes]] = field(default_factory=CowDict)  # when it was last put, and its body
     listings: CowDict[bytes, Listing] = field(default_factory=CowDict)
     source_partitions: CowDict[tuple[bytes, str], SourcePartition] = field(default_factory=CowDict)
@@ -130,7 +130,7 @@ class NamespaceTables:
     targets: CowDict[Named, Target] = field(default_factory=CowDict)
     events: CowDict[int, Event] = field(default_factory=CowDict)
     tokens: CowDict[str, Token] = field(default_factory=CowDict)
-    reads: CowDict[int, Read] = field(default_factory=CowDict)
+    reads: CowDict[int, RecordedRead] = field(default_factory=CowDict)
     browser_sessions: CowDict[bytes, BrowserSession] = field(default_factory=CowDict)
     counters: CowDict[str, int] = field(default_factory=CowDict)
     cursors: CowDict[str, int] = field(default_factory=CowDict)
@@ -138,7 +138,7 @@ class NamespaceTables:
     alerts: CowDict[tuple[str, str, str], Alert] = field(default_factory=CowDict)
     messages: CowDict[str, Message] = field(default_factory=CowDict)
     links: CowDict[str, Link] = field(default_factory=CowDict)
-    shares: CowDict[str, Share] = field(default_factory=CowDict)
+    shares: CowDict[str, ShareRow] = field(default_factory=CowDict)
     trust_rules: CowDict[str, TrustRule] = field(default_factory=CowDict)  # by name
     roles: CowDict[str, NamedRole] = field(default_factory=CowDict)
     shared_tables: CowDict[tuple[str, str, str], SharedTable] = field(default_factory=CowDict)

@@ -138,7 +138,7 @@ def test_many_commits_that_changed_nothing_are_looked_through(place: Place, has_
             again = replace(first, seq=first.seq + number, at=place.world.now)
             tx.states.commit(again, again.seq - 1)
     with place.world.store.read() as tx:
-        times = freshness.Changes().times(tx, BRANCH, {"shop.orders": place.state()})
+        times = freshness.LastChanges().times(tx, BRANCH, {"shop.orders": place.state()})
     assert times == {"shop.orders": first.at}
 
 

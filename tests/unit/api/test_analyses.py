@@ -17,7 +17,7 @@ from controlplane.client import ApiError, Headgate
 from controlplane.lake.objects import open_lake
 from controlplane.operations.desired import tokens
 from controlplane.operations.planning.review import demand_of
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 from tests.unit.api.world import render, serving
 from tests.unit.expectations.world import BRANCH, HEAD, World
 
@@ -42,7 +42,7 @@ def world(tmp_path: Path) -> World:
 def client(world: World, analyser: Callable[[], str]) -> Iterator[Headgate]:
     """Of a server that calls `analyser` while it waits for answers."""
     lake = open_lake(str(world.home))
-    services = Services(world.store, lake, Wake(), render, lambda *_: "", analyser=analyser)
+    services = Services(world.store, lake, WakeCounter(), render, lambda *_: "", analyser=analyser)
     admin, _ = tokens.create(world.ctx, "test", ("admin",))
     with serving(services) as url, Headgate(url, admin) as found:
         yield found

@@ -16,7 +16,7 @@ from controlplane.api.services import Services
 from controlplane.api.serving import Serving
 from controlplane.client import Headgate
 from controlplane.ports.records import WantedRows
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 
 BLUEPRINT = """\
 dataflow: shop
@@ -65,7 +65,7 @@ def serving(services: Services) -> Iterator[str]:
             api.stop()
 
 
-class TellingWake(Wake):
+class TellingWake(WakeCounter):
     """A wake that tells when somebody begins to wait."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controlplane.core.errors import Problem
-from controlplane.operations.desired.blueprints import Source, validate
+from controlplane.operations.desired.blueprints import SentBlueprint, validate
 from tests.unit.blueprint.texts import marked
 from tests.unit.blueprint.wrong import CASES, Wrong
 
@@ -31,5 +31,5 @@ def test_what_is_told(case: Wrong) -> None:
 def _problems(texts: list[tuple[str, str]]) -> tuple[Problem, ...]:
     """Of all blueprints among the files; the others are sent along."""
     files = {name: text for name, text in texts if name.endswith(".py")}
-    sources = [Source(name, text, files) for name, text in texts if name not in files]
+    sources = [SentBlueprint(name, text, files) for name, text in texts if name not in files]
     return validate(sources).problems

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from controlplane.core import tree
-from controlplane.core.model.projections import Table
+from controlplane.core.model.projections import TableContent
 from controlplane.operations.desired import controls
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 from tests.hostile.test_kills import Children
 from tests.property.engine import MemoryLake
 from tests.unit.branches.world import BranchWorld
@@ -34,7 +34,7 @@ class Logs:
     refuses: set[str] = field(default_factory=set)
     step: Callable[[str], None] = lambda _: None
 
-    def publish(self, table: Table, told: object = None) -> int:
+    def publish(self, table: TableContent, told: object = None) -> int:
         if table.dataset in self.refuses:
             raise OSError("the store is away")
         held = sorted(fragment.id.hex() for fragment in table.fragments)
@@ -66,7 +66,7 @@ class PublishedWorld(BranchWorld):
 
     def begin(self) -> None:
         """A service starts."""
-        self.loop = Reconciler(self.store, Fleet(self.ctx, self.lake, Children(self.engine)), self.logs, Wake())
+        self.loop = Reconciler(self.store, Fleet(self.ctx, self.lake, Children(self.engine)), self.logs, WakeCounter())
 
     def rest(self) -> None:
         """All sources are looked at, and all goes on until nothing is left."""

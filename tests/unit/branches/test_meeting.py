@@ -41,7 +41,7 @@ def world(tmp_path: Path) -> BranchWorld:
 
 
 def planned(world: BranchWorld, rest: str) -> PlanAnswer:
-    source = blueprints.Source("/shop.yaml", HEAD.format(home=world.home) + rest, {})
+    source = blueprints.SentBlueprint("/shop.yaml", HEAD.format(home=world.home) + rest, {})
     return blueprints.apply(world.ctx, MAIN, [source], dry_run=True)["plan"]
 
 

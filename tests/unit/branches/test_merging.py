@@ -74,7 +74,7 @@ def test_edits_of_different_components_come_together(world: BranchWorld) -> None
 def test_main_keeps_the_name_of_its_file(world: BranchWorld, of_main: str) -> None:
     """The branch's text came from another folder, such as a checkout of CI. Main's data and problems stay in place."""
     text_in_ci = HEAD.format(home=world.home) + EDITED
-    blueprints.apply(world.ctx, "dev", [blueprints.Source("/ci/17/shop.yaml", text_in_ci, {})])
+    blueprints.apply(world.ctx, "dev", [blueprints.SentBlueprint("/ci/17/shop.yaml", text_in_ci, {})])
     if of_main != REST:
         world.apply(of_main)
     with world.store.read() as tx:

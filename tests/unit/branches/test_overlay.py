@@ -168,7 +168,7 @@ def test_a_plan_of_a_branch_is_of_its_own_work(world: BranchWorld) -> None:
         pass
     assert overview.plan(world.ctx, "dev")["items"] == []
     text = HEAD.format(home=world.home) + EDITED
-    edit = [blueprints.Source("/shop.yaml", text, {})]
+    edit = [blueprints.SentBlueprint("/shop.yaml", text, {})]
     planned = blueprints.apply(world.ctx, "dev", edit, dry_run=True)["plan"]["items"]
     stored = blueprints.apply(world.ctx, "dev", edit)["plan"]["items"]
     told = overview.plan(world.ctx, "dev")["items"]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.core.merging import identities, spans, three_way
-from controlplane.core.merging.spans import Part, Unit
+from controlplane.core.merging.spans import ComponentPart, Unit
 from controlplane.core.merging.texts import Merged, merge_dataflow
 from controlplane.core.merging.three_way import Components, Side
 from controlplane.core.model.revisions import Revision
@@ -191,9 +191,9 @@ def test_text_that_merges_into_something_else_is_refused() -> None:
 # --- laws
 
 
-def component(name: str, values: tuple[str, ...]) -> Part:
+def component(name: str, values: tuple[str, ...]) -> ComponentPart:
     keys = {key: Unit(f"    {key}: {value}\n", (value,)) for key, value in zip(KEYS, values, strict=True) if value}
-    return Part(name, 1, 3, head=Unit(f"  {name}", (name,)), colon=":\n", keys=keys, blank="", indent=4)
+    return ComponentPart(name, 1, 3, head=Unit(f"  {name}", (name,)), colon=":\n", keys=keys, blank="", indent=4)
 
 
 KEYS = ("transform", "expect", "owner", "tags")

@@ -42,7 +42,7 @@ class BranchWorld(World):
 
     def apply_in(self, branch: str, rest: str, flow: str = "shop") -> None:
         text = (HEAD.format(home=self.home) + rest).replace("dataflow: shop", f"dataflow: {flow}")
-        blueprints.apply(self.ctx, branch, [blueprints.Source(f"/{flow}.yaml", text, {})])
+        blueprints.apply(self.ctx, branch, [blueprints.SentBlueprint(f"/{flow}.yaml", text, {})])
 
     def dispatch(self) -> None:
         super().dispatch()

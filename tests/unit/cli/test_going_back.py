@@ -66,7 +66,7 @@ def test_a_dataflow_goes_back_to_a_time(abc: Abc, capsys: pytest.CaptureFixture[
 def test_an_edit_is_reverted(abc: Abc, capsys: pytest.CaptureFixture[str]) -> None:
     abc.build()
     edited = abc.text.replace("SELECT place", "SELECT place + 1 AS place")
-    blueprints.apply(abc.ctx, BRANCH, [blueprints.Source("/abc.yaml", edited, {})])
+    blueprints.apply(abc.ctx, BRANCH, [blueprints.SentBlueprint("/abc.yaml", edited, {})])
     abc.settle()
     assert headgate("revert", "abc", "--to", "1", "--dry-run", "-o", "json") == 0
     planned = told(capsys)

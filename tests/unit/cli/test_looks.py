@@ -47,7 +47,7 @@ class Abc(World):
         (folder / file).write_text(f"{COLUMNS[source]}\n1,{value}\n")
 
     def build(self) -> None:
-        blueprints.apply(self.ctx, BRANCH, [blueprints.Source("/abc.yaml", self.text, {})])
+        blueprints.apply(self.ctx, BRANCH, [blueprints.SentBlueprint("/abc.yaml", self.text, {})])
         self.settle()
 
     @contextmanager

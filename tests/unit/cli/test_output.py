@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from controlplane.cli import failures, views
-from controlplane.cli.output import Lines, Table, show
+from controlplane.cli.output import Lines, TextTable, show
 from controlplane.core.errors import InvalidBlueprint, Problem
 
 SUMMARY: Any = {  # what is shown of it
@@ -34,7 +34,7 @@ SUMMARY: Any = {  # what is shown of it
 }
 
 
-def shown(value: object, view: list[Table | Lines], form: str) -> str:
+def shown(value: object, view: list[TextTable | Lines], form: str) -> str:
     out = io.StringIO()
     show(value, view, form, out)  # type: ignore[arg-type]  # texts of the parameters above
     return out.getvalue()
@@ -89,11 +89,11 @@ def test_json_and_yaml_are_the_answer_itself() -> None:
 
 
 def test_a_number_in_a_table_may_be_a_year() -> None:
-    assert shown({}, [Table("", ("year", "share"), ((2024, 1234.5),))], "table") == "year   share\n2024  1234.5\n"
+    assert shown({}, [TextTable("", ("year", "share"), ((2024, 1234.5),))], "table") == "year   share\n2024  1234.5\n"
 
 
 def test_markdown_keeps_cells_apart() -> None:
-    text = shown({}, [Table("t", ("a", "b"), (("x|y", 1000),))], "md")
+    text = shown({}, [TextTable("t", ("a", "b"), (("x|y", 1000),))], "md")
     assert text == "**t**\n\n| a | b |\n| --- | --- |\n| x\\|y | 1000 |\n"
 
 
@@ -104,7 +104,7 @@ class Terminal(io.StringIO):
 
 def test_names_of_columns_are_texts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "unknown")  # of which no styles are known
-    names = Table("[/t]", ("[/b]", "a|b", "\x1b"), ((1, 2, 3),))
+    names = TextTable("[/t]", ("[/b]", "a|b", "\x1b"), ((1, 2, 3),))
     screen = Terminal()
     show({}, [names], "table", screen)
     for text in (screen.getvalue(), shown({}, [names], "table")):
@@ -113,7 +113,7 @@ def test_names_of_columns_are_texts_alone(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_control_characters_never_reach_a_terminal() -> None:
-    text = shown({}, [Table("", ("a",), (("\x1b[31mred\n",),)), Lines(("\x07",))], "table")
+    text = shown({}, [TextTable("", ("a",), (("\x1b[31mred\n",),)), Lines(("\x07",))], "table")
     assert text == "a\n\\x1b[31mred\\n\n\n\\x07\n"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.operations.desired.blueprints import Source, validate
+from controlplane.operations.desired.blueprints import SentBlueprint, validate
 
 pytestmark = pytest.mark.unit
 
@@ -29,7 +29,7 @@ CLEAN = """python: |
 
 def told(code: str, more: str = "", **files: str) -> list[tuple[str, int, str]]:
     text = FLOW.format(code=code, more=more)
-    return [(n.file, n.line, n.message) for n in validate([Source("/flow.yaml", text, files)]).notices]
+    return [(n.file, n.line, n.message) for n in validate([SentBlueprint("/flow.yaml", text, files)]).notices]
 
 
 def test_each_construct_with_its_place() -> None:
@@ -48,7 +48,7 @@ def test_the_hint_names_the_cure() -> None:
         def transform(raw):
             np.random.rand()
             return raw.toPandas().sample(3)"""
-    notices = validate([Source("/flow.yaml", FLOW.format(code=code, more=""), {})]).notices
+    notices = validate([SentBlueprint("/flow.yaml", FLOW.format(code=code, more=""), {})]).notices
     cures = [n.hint.partition("; or declare `volatile:")[0] for n in notices]
     seed = "use numpy.random.default_rng(SEED), with a number, or a value of `params:`, as the seed"
     package = "add the package of requests to `requirements:`, with its version: requests==1.2.3"

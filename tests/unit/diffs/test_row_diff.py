@@ -38,7 +38,9 @@ class Files:
         pq.write_table(pa.Table.from_pylist(list(rows), schema=arrow_schema(schema)), self.folder / name)
         return name
 
-    def request(self, schema: Schema, before: list[str], after: list[str], *key: str, **more: int) -> row_diff.Request:
+    def request(
+        self, schema: Schema, before: list[str], after: list[str], *key: str, **more: int
+    ) -> row_diff.RowDiffRequest:
         return {
             "lake": str(self.folder),
             "before": before,
@@ -189,7 +191,7 @@ def test_more_than_fits_into_memory_is_spilled(files: Files) -> None:
     assert (code, found) == (row_diff.REFUSED, {"reason": reason, "kind": "user"})
 
 
-def in_process(request: row_diff.Request) -> tuple[int, Json]:
+def in_process(request: row_diff.RowDiffRequest) -> tuple[int, Json]:
     script = "import sys; sys.modules.update(numpy=None, pandas=None, pyspark=None)\n"
     script += "import runpy; runpy.run_module('dataplane.fragments.row_diff', run_name='__main__')"
     command = [sys.executable, "-W", "error", "-c", script]

@@ -19,7 +19,7 @@ from controlplane.drivers.manifests import Launch
 from controlplane.drivers.pools import NAME, BadPools, Cluster, read
 from controlplane.services.queries.adapter import manifests as query_manifests
 from controlplane.services.sessions.adapter import manifests as session_manifests
-from controlplane.services.sessions.port import Note
+from controlplane.services.sessions.port import SessionNote
 
 GOLDEN = Path(__file__).with_name("manifests")
 POOLS = {
@@ -112,7 +112,9 @@ def test_the_pod_of_queries(cluster: Cluster) -> None:
 def test_the_pod_of_a_session(cluster: Cluster) -> None:
     given = read(json.dumps(POOLS | {"sessions": {"place": "steady", "env_secrets": ["lake-read-only"]}}))
     view: SparkView = {"name": "shop.orders", "generation": 3}
-    note = Note("ada", "t1", {"id": "0a", "branch": "main", "by": "ada", "at": 1.0, "expires": 3601.0, "views": [view]})
+    note = SessionNote(
+        "ada", "t1", {"id": "0a", "branch": "main", "by": "ada", "at": 1.0, "expires": 3601.0, "views": [view]}
+    )
     job = session_manifests.job(given, "s3://lake/x", note, (2, 7), 4200.0)
     golden("session", job)
     assert session_manifests.note_of(job) == note

@@ -8,7 +8,7 @@ from controlplane.core.blueprint import parse
 from controlplane.core.blueprint.example_model import ExpectedCheck, ExpectedError, ExpectedRows
 from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.model.revisions import Revision
-from controlplane.operations.desired.blueprints import Source, validate
+from controlplane.operations.desired.blueprints import SentBlueprint, validate
 
 pytestmark = pytest.mark.unit
 
@@ -26,7 +26,7 @@ components:
 
 def told(tests: str, head: str = HEAD) -> list[tuple[int, str, str]]:
     text = f"{head}    tests:\n{tests}"
-    return [(p.line, p.code, p.message) for p in validate([Source("/f.yaml", text, {})]).problems]
+    return [(p.line, p.code, p.message) for p in validate([SentBlueprint("/f.yaml", text, {})]).problems]
 
 
 def one(more: str) -> str:

@@ -6,11 +6,18 @@ import pytest
 
 from controlplane.cli.example_yaml import block
 from controlplane.core.blueprint import parse
-from controlplane.core.blueprint.example_model import Cell, Example, ExampleRow, ExpectedRows, Given, Plain
+from controlplane.core.blueprint.example_model import (
+    ExampleCell,
+    ExampleRow,
+    ExpectedRows,
+    Given,
+    Plain,
+    TransformExample,
+)
 from controlplane.core.errors import NotFound
 from controlplane.operations.desired.compile_edit import compile_texts
-from controlplane.operations.desired.drafts import Source
-from controlplane.services.examples.making import NOWHERE, NoSample, Rows, Task, task_like
+from controlplane.operations.desired.drafts import SentBlueprint
+from controlplane.services.examples.making import NOWHERE, ExampleTask, NoSample, Rows, task_like
 from tests.unit.examples.committed import InMemory
 
 pytestmark = pytest.mark.unit
@@ -71,8 +78,8 @@ COMMITTED = InMemory(
 )
 
 
-def like(key: str, dataset: str, committed: InMemory = COMMITTED) -> Task:
-    return task_like(compile_texts([Source("/shop.yaml", FLOW, {})]).require(), dataset, key, committed)
+def like(key: str, dataset: str, committed: InMemory = COMMITTED) -> ExampleTask:
+    return task_like(compile_texts([SentBlueprint("/shop.yaml", FLOW, {})]).require(), dataset, key, committed)
 
 
 @pytest.mark.parametrize("name", [LAST, f"{LAST}.csv"])
@@ -130,7 +137,7 @@ SOLD: Rows = [
 )
 def test_rows_are_of_the_key_alone(parts: str, key: str, ids: list[int]) -> None:
     flow = "timezone: Europe/Berlin\n" + KEYED.replace("PARTS", parts)
-    desired = compile_texts([Source("/shop.yaml", flow, {})]).require()
+    desired = compile_texts([SentBlueprint("/shop.yaml", flow, {})]).require()
     schemas = {"shop.orders": "id INT, at TIMESTAMP, carrier STRING", "shop.sold": "id INT"}
     committed = InMemory({"shop.orders": {"": SOLD}, "shop.sold": {key: []}}, schemas)
     task = task_like(desired, "shop.sold", key, committed)
@@ -144,7 +151,7 @@ def test_rows_are_of_the_key_alone(parts: str, key: str, ids: list[int]) -> None
 
 
 def test_rows_of_inputs_that_are_read_whole_are_of_the_key_too() -> None:
-    desired = compile_texts([Source("/shop.yaml", KEYED.replace("PARTS", "carrier"), {})]).require()
+    desired = compile_texts([SentBlueprint("/shop.yaml", KEYED.replace("PARTS", "carrier"), {})]).require()
     schemas = {"shop.orders": "id INT, at TIMESTAMP, carrier STRING", "shop.names": "carrier STRING, name STRING"}
     rows: dict[str, dict[str, Rows]] = {
         "shop.orders": {"": SOLD},
@@ -196,10 +203,10 @@ VALUES: dict[str, Plain] = {
 
 
 def test_the_block_is_read_back() -> None:
-    row = ExampleRow(NOWHERE, tuple(Cell(name, NOWHERE, value) for name, value in VALUES.items()))
+    row = ExampleRow(NOWHERE, tuple(ExampleCell(name, NOWHERE, value) for name, value in VALUES.items()))
     given = (Given("orders", NOWHERE, (row,), "id INT, `a b` STRING"), Given("names", NOWHERE, ()))
     at, expect = "2013-07-04 12:00:00", ExpectedRows((row,), False, 1e-9)
-    made = Example("like: x", NOWHERE, given, (), NOWHERE, "carrier=UA", at, expect)
+    made = TransformExample("like: x", NOWHERE, given, (), NOWHERE, "carrier=UA", at, expect)
     head = FLOW[: FLOW.index("  upper")]
     [read] = parse(head + block(made), file="f").components[-1].tests
     assert (read.name, read.partition, read.as_of) == (made.name, made.partition, made.as_of)

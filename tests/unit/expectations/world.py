@@ -101,7 +101,7 @@ class World:
     def apply(self, rest: str, flow: str = "shop") -> None:
         """The rest of the blueprint: what is expected of orders, and further components."""
         text = (HEAD.format(home=self.home) + rest).replace("dataflow: shop", f"dataflow: {flow}")
-        blueprints.apply(self.ctx, BRANCH, [blueprints.Source(f"/{flow}.yaml", text, {})])
+        blueprints.apply(self.ctx, BRANCH, [blueprints.SentBlueprint(f"/{flow}.yaml", text, {})])
 
     def settle(self) -> Counter[str]:
         """List, and go on until nothing is left to do; tasks that ran, by kind."""

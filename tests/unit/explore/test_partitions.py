@@ -11,7 +11,7 @@ import pytest
 from controlplane.core.errors import NotFound
 from controlplane.core.model.addresses import Generation
 from controlplane.operations.explore.partition import partition
-from controlplane.operations.explore.partitions import Page, changed_in, with_work
+from controlplane.operations.explore.partitions import KeyPage, changed_in, with_work
 from controlplane.operations.explore.ranges import ranges
 from controlplane.operations.inspect import datasets
 from tests.unit.expectations.world import World
@@ -72,15 +72,15 @@ def test_a_partition_of_an_earlier_generation_has_no_readers_that_moved_on(world
 
 
 def test_what_a_generation_changed(world: World) -> None:
-    def told(number: int, page: Page = Page()) -> Any:  # noqa: B008  # a value
+    def told(number: int, page: KeyPage = KeyPage()) -> Any:  # noqa: B008  # a value
         found = changed_in(world.ctx, "main", "shop.doubled", number, page)
         return {item["partition"]: item["change"] for item in found["items"]}, found["next"]
 
     assert told(1) == ({"a.csv": "added", "b.csv": "added"}, None)
     assert told(2) == ({"b.csv": "changed", "c.csv": "added"}, None)
-    assert told(2, Page(limit=1)) == ({"b.csv": "changed"}, "b.csv")
-    assert told(2, Page(after="b.csv")) == ({"c.csv": "added"}, None)
-    assert told(2, Page(prefix="c")) == ({"c.csv": "added"}, None)
+    assert told(2, KeyPage(limit=1)) == ({"b.csv": "changed"}, "b.csv")
+    assert told(2, KeyPage(after="b.csv")) == ({"c.csv": "added"}, None)
+    assert told(2, KeyPage(prefix="c")) == ({"c.csv": "added"}, None)
     (world.home / "orders" / "a.csv").unlink()
     world.settle()
     assert told(3) == ({"a.csv": "removed"}, None)
@@ -88,20 +88,20 @@ def test_what_a_generation_changed(world: World) -> None:
 
 def test_partitions_with_work_to_do_and_with_failures(world: World) -> None:
     world.apply(REST.replace("2 * v", "no_such_function(v)"))
-    to_do = with_work(world.ctx, "main", "shop.doubled", "to_do", Page())
+    to_do = with_work(world.ctx, "main", "shop.doubled", "to_do", KeyPage())
     assert [item["partition"] for item in to_do["items"]] == ["", "a.csv", "b.csv", "c.csv"]
     assert to_do["items"][0]["fragment"] is None
     world.settle()
-    failed = with_work(world.ctx, "main", "shop.doubled", "failed", Page())
+    failed = with_work(world.ctx, "main", "shop.doubled", "failed", KeyPage())
     assert [item["work"] for item in failed["items"]] == ["failed"]
-    assert with_work(world.ctx, "main", "shop.orders", "failed", Page())["items"] == []
+    assert with_work(world.ctx, "main", "shop.orders", "failed", KeyPage())["items"] == []
 
 
 def test_work_is_paged_by_keys(world: World) -> None:
     world.apply(REST.replace("2 * v", "3 * v"))
-    first = with_work(world.ctx, "main", "shop.doubled", "to_do", Page(limit=2))
+    first = with_work(world.ctx, "main", "shop.doubled", "to_do", KeyPage(limit=2))
     assert ([item["partition"] for item in first["items"]], first["next"]) == (["a.csv", "b.csv"], "b.csv")
-    rest = with_work(world.ctx, "main", "shop.doubled", "to_do", Page(after="b.csv"))
+    rest = with_work(world.ctx, "main", "shop.doubled", "to_do", KeyPage(after="b.csv"))
     assert [(item["partition"], item["rows"]) for item in rest["items"]] == [("c.csv", 1)]
 
 

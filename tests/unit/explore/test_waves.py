@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controlplane.core.errors import NotFound
-from controlplane.core.model.revisions import Change
+from controlplane.core.model.revisions import AuditedChange
 from controlplane.operations.desired import controls
 from controlplane.operations.explore import past
 from controlplane.operations.explore.waves import wave, waves
@@ -150,7 +150,7 @@ def test_whose_wish_it_was(world: World) -> None:
     with world.store.begin() as tx:
         last = tx.audit.changes("main", 1)[0]
         tx.audit.put_change(
-            Change("ann", "r", last.action, last.target, last.before, last.after, world.now, branch="main")
+            AuditedChange("ann", "r", last.action, last.target, last.before, last.after, world.now, branch="main")
         )
     world.settle()
     forced = told(world)[0]

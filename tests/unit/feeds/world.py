@@ -17,7 +17,7 @@ from controlplane.operations.desired import blueprints, controls
 from controlplane.ports.store import Store
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 from tests.hostile.test_kills import Children
 from tests.property.engine import Engine, MemoryLake
 from tests.stores import store_at
@@ -54,7 +54,7 @@ class Installation:
         self.now = 1_000_000.0
         self.home, self.lake = home, MemoryLake()
         self.store: Store = store_at(url, lambda: self.now)
-        self.wake = Wake()
+        self.wake = WakeCounter()
 
     def team(self, name: str) -> Team:
         with self.store.begin() as tx:
@@ -87,7 +87,7 @@ class Team:
         (folder / name).write_text("\n".join([columns, *lines]) + "\n")
 
     def apply(self, text: str, flow: str, branch: str = "main") -> None:
-        blueprints.apply(self.ctx, branch, [blueprints.Source(f"/{flow}.yaml", text, {})])
+        blueprints.apply(self.ctx, branch, [blueprints.SentBlueprint(f"/{flow}.yaml", text, {})])
 
     def sells(self, schema: str = "k BIGINT, v BIGINT", sql: str = "SELECT k, v FROM orders") -> None:
         self.apply(SHOP.format(home=self.of.home, schema=schema, sql=sql), "shop")

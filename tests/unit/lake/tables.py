@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from controlplane.core.model.projections import Table
+from controlplane.core.model.projections import TableContent
 from controlplane.core.model.tasks import Fragment
 from dataplane.contract.identity import Content, fragment_id
 from dataplane.contract.results import FileEntry
@@ -64,8 +64,8 @@ class Lake:
         pq.write_table(pa.Table.from_pylist(rows, arrow), target)
         return {"path": path, "size": target.stat().st_size, "rows": len(rows), "stats": {"numRecords": len(rows)}}
 
-    def table(self, schema: Schema, *fragments: Fragment, generation: int = 1) -> Table:
-        return Table(self.folder, schema, fragments, generation, "flow.daily")
+    def table(self, schema: Schema, *fragments: Fragment, generation: int = 1) -> TableContent:
+        return TableContent(self.folder, schema, fragments, generation, "flow.daily")
 
     @property
     def location(self) -> str:

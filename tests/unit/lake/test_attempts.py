@@ -19,7 +19,7 @@ from dataplane.contract.identity import Content
 from dataplane.contract.schemas import Schema
 from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.content_local import content
-from dataplane.fragments.measuring import MeasuredRows, StoredFile, measure
+from dataplane.fragments.measuring import MeasuredFile, MeasuredRows, measure
 from dataplane.fragments.written import Written
 from dataplane.storage.lake import LocalLake
 from tests.unit.lake.tables import struct
@@ -63,7 +63,7 @@ def written(attempt: Attempt[ParseClaim], schema: Schema, table: pa.Table) -> Wr
     return Written(schema, {path: Path(attempt.lake.place(path)).stat().st_size})
 
 
-def never(schema: Schema, files: Mapping[str, Sequence[StoredFile]], with_sample: bool) -> dict[str, MeasuredRows]:
+def never(schema: Schema, files: Mapping[str, Sequence[MeasuredFile]], with_sample: bool) -> dict[str, MeasuredRows]:
     raise AssertionError(f"{list(files)} of {schema} are hashed in memory")
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
-from controlplane.core.model.projections import Table
+from controlplane.core.model.projections import TableContent
 from controlplane.core.model.table_paths import table_path
 from controlplane.core.model.tasks import Fragment
 from controlplane.lake.publisher import DeltaPublisher
@@ -37,8 +37,8 @@ def publisher(lake: Lake) -> Iterator[DeltaPublisher]:
     publisher.close()
 
 
-def of_branch(schema: Schema, *fragments: Fragment, generation: int = 1) -> Table:
-    return Table(DEVS, schema, fragments, generation, "flow.daily", borrows=True)
+def of_branch(schema: Schema, *fragments: Fragment, generation: int = 1) -> TableContent:
+    return TableContent(DEVS, schema, fragments, generation, "flow.daily", borrows=True)
 
 
 def rows(*values: int) -> Rows:

@@ -13,7 +13,7 @@ import pytest
 from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Desired, Source, settings_id
 from controlplane.core.lineage import columns
-from controlplane.core.lineage.columns import Links
+from controlplane.core.lineage.columns import LineageLinks
 from controlplane.core.lineage.of_node import Lineages
 from controlplane.core.model.memos import Memo
 from controlplane.core.model.pins import Pin
@@ -53,7 +53,7 @@ def lineages() -> Lineages:
     return found
 
 
-def read_columns(found: Links) -> set[str]:
+def read_columns(found: LineageLinks) -> set[str]:
     """Columns of read components that the columns come of; what decides on rows is left out."""
     ends = {"flights.flights", "flights.weather", "flights.airlines", "flights.airports", "flights.planes"}
     links = [link for link in found.links if link.column is not None and link.of_dataset in ends]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from controlplane.core.blueprint import Read
 from controlplane.core.lineage import places, run_events
 from controlplane.core.lineage.of_node import Edge, NodeLineage
-from controlplane.core.lineage.run_events import Component, Input
+from controlplane.core.lineage.run_events import RunComponent, RunInput
 from controlplane.core.model.states import State
 from dataplane.contract.schemas import Field, Type, struct_of
 from tests.openlineage import spec
@@ -51,14 +51,14 @@ lineages = st.builds(
     NodeLineage, texts, st.just("sql"), st.just("spark"), st.dictionaries(texts, edges, max_size=3), rows=edges
 )
 components = st.builds(
-    Component,
+    RunComponent,
     namespace=st.just("default"),
     branch=st.sampled_from(["main", "dev/a-b.c_1"]),
     dataset=texts,
     lake=st.one_of(st.just("s3://bucket/prefix"), texts.map(lambda text: f"file:///{text}")),
     node=st.none(),
     lineage=st.none() | lineages,
-    inputs=st.lists(st.builds(Input, texts, st.none() | roots, st.none() | schemas), max_size=3).map(tuple),
+    inputs=st.lists(st.builds(RunInput, texts, st.none() | roots, st.none() | schemas), max_size=3).map(tuple),
 )
 times = st.floats(0, 4e9)
 
@@ -68,7 +68,7 @@ def valid(events: list[Any]) -> list[Any]:
 
 
 @given(components, schemas, roots, times)
-def test_commits(component: Component, schema: Any, root: bytes, at: float) -> None:
+def test_commits(component: RunComponent, schema: Any, root: bytes, at: float) -> None:
     state = State(
         branch=component.branch,
         dataset=component.dataset,
@@ -98,7 +98,7 @@ def test_commits(component: Component, schema: Any, root: bytes, at: float) -> N
 
 
 @given(components, texts, times)
-def test_copies_and_failures(component: Component, message: str, at: float) -> None:
+def test_copies_and_failures(component: RunComponent, message: str, at: float) -> None:
     valid(run_events.written(component, 7, 2, at))
     assert [one["eventType"] for one in valid(run_events.failed(component, 1, message, at))] == ["START", "FAIL"]
 
@@ -160,7 +160,7 @@ def test_places_of_any_name_are_as_specified(url: str, table: str) -> None:
 
 
 def valid_place(found: tuple[str, str]) -> None:
-    component = Component(
+    component = RunComponent(
         namespace="default", branch="main", dataset="a.b", lake="/lake", node=None, lineage=None, inputs=()
     )
     [event, _] = run_events.written(component, 1, 1, 0.0)

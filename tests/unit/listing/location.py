@@ -14,7 +14,7 @@ from typing import cast
 from controlplane.core import tree
 from controlplane.core.compile import ids
 from controlplane.core.model.events import Event
-from controlplane.core.model.sources import Held, Listing, SourcePartition
+from controlplane.core.model.sources import HeldListing, Listing, SourcePartition
 from controlplane.core.model.tasks import Task
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.context import Context
@@ -152,7 +152,7 @@ class Location:
 
     def accept_deletes(self) -> None:
         with self.store.begin(self.namespace) as tx:
-            held: Held = self.listing.held or {}
+            held: HeldListing = self.listing.held or {}
             tx.listings.put(replace(self.listing, held={**held, "accepted": True}))
 
     def read(self, claim: ListClaim, result: ListingResult) -> Found:

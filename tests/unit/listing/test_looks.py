@@ -32,7 +32,7 @@ def world(tmp_path: Path) -> World:
 
 def proposed(world: World, more: str = "") -> list[Source]:
     text = (HEAD + more).format(home=world.home)
-    return blueprints.preview(world.ctx, BRANCH, [blueprints.Source("/shop.yaml", text, {})]).own_sources
+    return blueprints.preview(world.ctx, BRANCH, [blueprints.SentBlueprint("/shop.yaml", text, {})]).own_sources
 
 
 def ask(world: World, nodes: list[Source] | None = None) -> ListingRequests:
@@ -101,7 +101,7 @@ def test_a_look_while_a_worker_is_at_it_waits_for_one_that_begins_later(world: W
 
 def test_what_is_listed_on_request_only_is_left_alone_where_a_service_would_compute_it(world: World) -> None:
     text = HEAD.replace("format: csv\n", "format: csv\n      refresh: manual\n").format(home=world.home)
-    blueprints.apply(world.ctx, BRANCH, [blueprints.Source("/shop.yaml", text, {})])
+    blueprints.apply(world.ctx, BRANCH, [blueprints.SentBlueprint("/shop.yaml", text, {})])
     with world.store.begin() as tx:
         tx.leases.take(LOOP, "somebody", 15.0)
     requests = ask(world)
@@ -134,7 +134,7 @@ def test_a_partition_of_several_objects_is_named_by_its_key(world: World) -> Non
     for name in ("05-1.csv", "05-2.csv", "06-1.csv"):
         world.put(name, (1, 1))
     (world.home / "orders" / "a.csv").unlink()
-    blueprints.apply(world.ctx, BRANCH, [blueprints.Source("/shop.yaml", text, {})])
+    blueprints.apply(world.ctx, BRANCH, [blueprints.SentBlueprint("/shop.yaml", text, {})])
     ask(world)
     worker(world)
     world.put("05-2.csv", (1, 2))

@@ -42,7 +42,7 @@ def looked(world: World, plan: str) -> PlanAnswer:
 
 
 def drafted(world: World, plan: str, text: str) -> ApplyAnswer:
-    sources = [blueprints.Source("/shop.yaml", text, {})]
+    sources = [blueprints.SentBlueprint("/shop.yaml", text, {})]
     proposed = blueprints.preview(world.ctx, BRANCH, sources).own_sources
     requests = listing_requests.ask_for_plan(world.ctx, BRANCH, proposed, plan)
     worker(world)
@@ -102,7 +102,7 @@ def test_a_draft_of_new_sources_is_applied_with_what_was_listed_for_it(tmp_path:
     text = HEAD.replace("      format: csv\n", MANUAL + "      format: csv\n").format(home=world.home) + DOUBLED
     planned = drafted(world, "p1", text)
     assert work(planned["plan"])["shop.orders"] == ["a.csv"]
-    sources = [blueprints.Source("/shop.yaml", text, {})]
+    sources = [blueprints.SentBlueprint("/shop.yaml", text, {})]
     blueprints.carry_out(world.ctx, BRANCH, sources, planned["plan"]["basis"])
     while world.settling.settle().changed or world.work():
         world.now += 10.0

@@ -30,7 +30,7 @@ def read(path: str, name: str = "orders", refresh: str = "1m") -> str:
 
 def apply(world: World, *components: str, dry_run: bool = False) -> None:
     text = "dataflow: shop\ncomponents:\n" + "".join(components)
-    source = blueprints.Source(f"{world.home}/shop.yaml", text, {})
+    source = blueprints.SentBlueprint(f"{world.home}/shop.yaml", text, {})
     blueprints.apply(world.ctx, BRANCH, [source], dry_run=dry_run)
 
 

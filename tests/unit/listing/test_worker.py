@@ -26,7 +26,7 @@ from dataplane.contract.schemas import Json
 from dataplane.listing.version_cache import Versions, cache_file
 from dataplane.runtime.client import AttemptFenced, Ended, Heartbeat, Reported
 from dataplane.runtime.heartbeats import Orders
-from dataplane.runtime.worker import WAITS, WRITES, Work, perform, run
+from dataplane.runtime.worker import WAITS, WRITES, WorkerState, perform, run
 from dataplane.runtime.worker_slots import Slots
 from tests.unit.listing.location import list_job
 
@@ -173,7 +173,7 @@ class Waiting(Versions):
 def test_heartbeats_go_on_during_work_and_drain_ends_it(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x\n")
     script = Script(answer=Heartbeat((), drain=True))
-    work = Work(script, Waiting(script.beat), Slots(2))
+    work = WorkerState(script, Waiting(script.beat), Slots(2))
     with closing(work.beats):
         work.do(claim("list", listing_job(tmp_path), lease_s=0.03))
     assert work.beats.is_over
@@ -183,7 +183,7 @@ def test_heartbeats_go_on_during_work_and_drain_ends_it(tmp_path: Path) -> None:
 def test_a_fencing_heartbeat_keeps_the_result_back(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x\n")
     script = Script(answer=Heartbeat(("1",)))
-    work = Work(script, Waiting(script.beat), Slots(2))
+    work = WorkerState(script, Waiting(script.beat), Slots(2))
     with closing(work.beats):
         work.do(claim("list", listing_job(tmp_path), lease_s=0.03))
     assert script.reported == []

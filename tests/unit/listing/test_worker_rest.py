@@ -14,7 +14,7 @@ import pytest
 from dataplane.contract.claims import Claim
 from dataplane.contract.kinds import Kind
 from dataplane.listing.version_cache import Versions
-from dataplane.runtime.worker import WRITES, Work
+from dataplane.runtime.worker import WRITES, WorkerState
 from dataplane.runtime.worker_rest import PATIENCE_S, Rest, rest_of
 from dataplane.runtime.worker_slots import Slots
 from tests.unit.listing.test_worker import Script, claim, listing_job
@@ -106,7 +106,7 @@ class Quiet(Script):
 def test_its_loops_end_and_what_was_claimed_meanwhile_is_done(tmp_path: Path) -> None:
     clock = Clock()
     script = Quiet(clock, claim("list", listing_job(tmp_path)))
-    work = Work(script, Versions(), Slots(2), rest_after(("pyarrow",), clock))
+    work = WorkerState(script, Versions(), Slots(2), rest_after(("pyarrow",), clock))
     with closing(work.beats):
         work.write()
         assert script.waits == IDLE_S / PATIENCE_S

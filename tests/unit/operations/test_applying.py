@@ -48,7 +48,7 @@ def store(tmp_path: Path) -> Iterator[Any]:
 
 
 def apply(store: Any, flow: str, value: int, **options: Any) -> Any:
-    source = blueprints.Source(f"/{flow}.yaml", FLOW % (flow, value), {})
+    source = blueprints.SentBlueprint(f"/{flow}.yaml", FLOW % (flow, value), {})
     return blueprints.apply(Context(store), "main", [source], **options)
 
 
@@ -95,7 +95,7 @@ def refused(act: Callable[[], object]) -> list[str]:
 def test_an_attempt_with_problems_is_not_remembered() -> None:
     """Wrong columns are a problem of a text that is sent, not of one that an earlier release stored."""
     text = 'dataflow: f\ncomponents: {a: {transform: {sql: SELECT 1 AS n}, expect: [{check: "m > 1"}]}}\n'
-    draft_set = DraftSet.of([blueprints.Source("/f.yaml", text, {})])
+    draft_set = DraftSet.of([blueprints.SentBlueprint("/f.yaml", text, {})])
     sent = attempt_cached(draft_set.revisions, "default", draft_set.by_flow)
     assert [problem.code for problem in sent.problems] == ["unknown-column"]
     assert attempt_cached(draft_set.revisions, "default").problems == ()
@@ -105,7 +105,7 @@ def test_an_attempt_with_problems_is_not_remembered() -> None:
 def test_a_dataflow_that_others_read_is_not_deleted_and_they_are_named(store: Any) -> None:
     apply(store, "one", 1)
     apply(store, "other", 1)
-    blueprints.apply(Context(store), "main", [blueprints.Source("/reports.yaml", READER, {})])
+    blueprints.apply(Context(store), "main", [blueprints.SentBlueprint("/reports.yaml", READER, {})])
     assert refused(lambda: blueprints.delete(Context(store), "main", "one")) == [
         "3:56 still-read: reports.daily reads one.a (delete these first: the component daily, or the dataflow reports)",
         "4:42 still-read: reports.copy reads one.a (delete these first: the component copy, or the dataflow reports)",
@@ -118,7 +118,7 @@ def test_a_set_with_one_bad_blueprint_is_refused_with_what_is_wrong_beside_what_
     apply(store, "one", 1)
     bad = "dataflow: two\ncomponents:\n  b: {transform: {sql: SELECT * FROM one.a JOIN one.c}, colour: red}\n"
     good = "dataflow: three\ncomponents:\n  a: {transform: {sql: SELECT * FROM two.b JOIN two.c}}\n"
-    sources = [blueprints.Source("/two.yaml", bad, {}), blueprints.Source("/three.yaml", good, {})]
+    sources = [blueprints.SentBlueprint("/two.yaml", bad, {}), blueprints.SentBlueprint("/three.yaml", good, {})]
     found = refused(lambda: blueprints.apply(Context(store), "main", sources))
     assert [line.partition(" (")[0] for line in found] == [
         "3:49 missing-input: there is no dataset 'two.c'",

@@ -119,7 +119,7 @@ class TwoBranches(World):
             self.last = tx.events.last()
 
     def run_in_dev(self, text: str) -> None:
-        blueprints.apply(self.ctx, "dev", [blueprints.Source("/shop.yaml", text, {})])
+        blueprints.apply(self.ctx, "dev", [blueprints.SentBlueprint("/shop.yaml", text, {})])
         controls.refresh(self.ctx, "dev", None)
         with self.store.begin() as tx:
             nodes = desired(tx, "dev")

@@ -68,7 +68,7 @@ def test_a_pause_that_ends_goes_on(world: World) -> None:
 
 def test_a_dry_run_changes_nothing(world: World) -> None:
     text = "dataflow: shop\ncomponents:\n  one: {read: {connector: files, path: /nowhere/*.csv, format: csv}}\n"
-    blueprints.apply(world.ctx, BRANCH, [blueprints.Source("/shop.yaml", text, {})], dry_run=True)
+    blueprints.apply(world.ctx, BRANCH, [blueprints.SentBlueprint("/shop.yaml", text, {})], dry_run=True)
     assert waiting(world) == 2
 
 

@@ -52,7 +52,7 @@ class Reporting:
         head: TaskResult = {"task": d(1).hex(), "epoch": epoch, "state": "done", "schema": SCHEMA}
         return {**head, "content": [1, 2, 3], "files": files}
 
-    def report(self, *results: TaskResult, driver: str = "driver") -> reports.Reported:
+    def report(self, *results: TaskResult, driver: str = "driver") -> reports.ReportAnswer:
         return reports.report(self.ctx, driver, self.claim["attempt"], results, lake=self.lake)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from controlplane.core.model.states import Consumed, State
-from controlplane.core.runs import Commit, Run, commits_of, runs
+from controlplane.core.runs import Run, RunCommit, commits_of, runs
 from tests.store.examples import d, state
 
 ORDER = {name: place for place, name in enumerate(("a.left", "a.right", "a.both", "a.all", "b.more"))}
@@ -195,7 +195,7 @@ def test_work_under_way_belongs_to_the_run_that_asked_for_it() -> None:
     past.first()
     past.commit("a.left", 11)
     left = past.states["a.left"][0]
-    asked = Commit(
+    asked = RunCommit(
         dataset="a.both",
         seq=2,
         at=9999.0,

@@ -12,7 +12,7 @@ from controlplane.core.errors import NotFound
 from controlplane.core.model.answers import RunBegun, RunProgress
 from controlplane.core.model.driver_ends import STARTING
 from controlplane.operations.desired import controls, runs
-from controlplane.operations.desired.blueprints import Source
+from controlplane.operations.desired.blueprints import SentBlueprint
 from controlplane.operations.inspect import run_progress
 from controlplane.operations.projections import publish
 from tests.store.examples import driver
@@ -32,7 +32,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def begin(world: World, rest: str = "", flow: str = "shop") -> RunBegun:
     text = (HEAD.format(home=world.home) + rest).replace("dataflow: shop", f"dataflow: {flow}")
-    return runs.begin(world.ctx, BRANCH, [Source(f"/{flow}.yaml", text, {})])
+    return runs.begin(world.ctx, BRANCH, [SentBlueprint(f"/{flow}.yaml", text, {})])
 
 
 def work(world: World) -> None:

@@ -121,7 +121,7 @@ def test_a_look_reads_a_bounded_number_of_leaves_and_the_next_ones_go_on(world: 
     seen: list[int] = []
     while True:
         with world.store.read() as tx:
-            look = profiles.Look(tx)
+            look = profiles.ProfileRequest(tx)
             found = look.at(root, count)
         profiles._keep(world.ctx, look)
         seen.append(found["rows"] - found.get("unprofiled", 0))
@@ -132,14 +132,14 @@ def test_a_look_reads_a_bounded_number_of_leaves_and_the_next_ones_go_on(world: 
     assert seen == sorted(seen)
     assert (seen[-1], found["columns"]["number"]["bounds"]) == (count, [0, count - 1])
     with world.store.read() as tx:
-        again = profiles.Look(tx, left=0)
+        again = profiles.ProfileRequest(tx, left=0)
         assert again.at(root, count) == found
     with world.store.begin() as tx:  # one partition more: one leaf is looked at
         [late] = entries([count + 7])
         tx.traces.put_profiles({late.fragment: packed(profile([(5, {**row, "number": -1})]))})
         edited = tree.edit(tx.nodes, root, [(late.key, late)])
     with world.store.read() as tx:
-        look = profiles.Look(tx)
+        look = profiles.ProfileRequest(tx)
         assert look.at(edited, count + 1)["columns"]["number"]["bounds"] == [-1, count - 1]
         assert (look.left, look.is_partial) == (profiles.LEAVES_A_LOOK - 1, False)
 

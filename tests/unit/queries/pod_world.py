@@ -17,7 +17,7 @@ from controlplane.drivers.transport import PodProcess, reached
 from controlplane.services.queries.adapter.child import QueryChild
 from controlplane.services.queries.port import PodPlace
 from dataplane.contract.queries import QueryQuestion
-from dataplane.runtime.query_pod.child import Child, Kind
+from dataplane.runtime.query_pod.child import ProcessKind, QueryProcess
 from dataplane.runtime.query_pod.pod import Patience, QueryPod
 
 TOKEN = "the token of this pod"
@@ -33,7 +33,7 @@ class Serving:
         self, lake: Path, *, idle_s: float = LONG_S, greet_s: float = LONG_S, silent_s: float = LONG_S
     ) -> None:
         listening = socket.create_server(("127.0.0.1", 0))
-        kind = Kind(str(lake), 200 << 20, 10 << 20, LONG_S, DUCKDB)
+        kind = ProcessKind(str(lake), 200 << 20, 10 << 20, LONG_S, DUCKDB)
         self.pod = QueryPod(listening, TOKEN, kind, Patience(idle_s, greet_s, silent_s, linger_s=0.2))
         self.place = PodPlace("127.0.0.1", listening.getsockname()[1], TOKEN)
         self.listening = listening
@@ -41,7 +41,7 @@ class Serving:
         self.thread.start()
 
     @property
-    def process(self) -> Child:
+    def process(self) -> QueryProcess:
         return self.pod._child
 
     @contextmanager
@@ -86,7 +86,7 @@ def works(pod: Serving) -> None:
         kept(child)
 
 
-def has_ended(process: Child) -> None:
+def has_ended(process: QueryProcess) -> None:
     handle = os.pidfd_open(process.process.pid)
     try:
         assert select.select([handle], [], [], 60)[0], "it lives on"

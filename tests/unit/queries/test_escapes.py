@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from controlplane.core import errors
 from dataplane.contract.schemas import field_of, struct_of
 from dataplane.query.database import database_of
-from dataplane.query.statement import Parser, QueryRefused
+from dataplane.query.statement import Parser, StatementRefused
 from dataplane.storage.lake import open_lake
 from tests.slices import examples
 from tests.unit.diffs.world import rows
@@ -252,7 +252,7 @@ def test_names_of_with_hold_where_duckdb_resolves_them(sql: str) -> None:
     try:
         DATABASE.execute(f"EXPLAIN {sql}")
     except duckdb.CatalogException:
-        with pytest.raises(QueryRefused, match="there is no table"):
+        with pytest.raises(StatementRefused, match="there is no table"):
             PARSER.inspect(sql)
     except duckdb.BinderException:
         reject()  # the engine ended before it looked all names up
@@ -261,7 +261,7 @@ def test_names_of_with_hold_where_duckdb_resolves_them(sql: str) -> None:
 @pytest.mark.parametrize("sql", OUT_OF_SCOPE)
 def test_names_out_of_scope_are_refused_before_they_are_looked_up(sql: str, tmp_path: Path) -> None:
     text = sql.format(inside=tmp_path / "inside.parquet", folder=tmp_path)
-    with pytest.raises(QueryRefused, match=r"there is no table|one SELECT"):
+    with pytest.raises(StatementRefused, match=r"there is no table|one SELECT"):
         PARSER.inspect(text)
 
 

@@ -13,7 +13,7 @@ from controlplane.core.model.answers.promotion import PromotionAnswer
 from controlplane.core.rights import Principal, TokenScope, permissions_of
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, promotion
-from controlplane.operations.desired.drafts import Source
+from controlplane.operations.desired.drafts import SentBlueprint
 from tests.stores import new_store
 
 SHOP = """\
@@ -34,13 +34,13 @@ SQL = "SELECT id,\n       price * 2 AS twice\n\nFROM shop.orders o -- all\nWHERE
 @pytest.fixture
 def ctx() -> Context:
     ctx = Context(new_store())
-    blueprints.apply(ctx, "main", [Source("/shop.yaml", SHOP, {})])
+    blueprints.apply(ctx, "main", [SentBlueprint("/shop.yaml", SHOP, {})])
     return ctx
 
 
 def applied(ctx: Context, found: PromotionAnswer) -> str:
     """The text that a transform has once the proposal is applied."""
-    blueprints.apply(ctx, "main", [Source(found["file"], found["text"], {})])
+    blueprints.apply(ctx, "main", [SentBlueprint(found["file"], found["text"], {})])
     opened: str = promotion.opened(ctx, "main", found["dataset"])["sql"]
     return opened
 
@@ -114,7 +114,7 @@ def test_problems_of_the_whole_are_told(ctx: Context) -> None:
 
 def test_components_in_one_line_are_left_to_the_user(ctx: Context, tmp_path: Path) -> None:
     text = 'dataflow: one\ncomponents: {x: {read: {connector: files, path: /d/*.csv, format: csv, schema: "k INT"}}}\n'
-    blueprints.apply(ctx, "main", [Source("/one.yaml", text, {})])
+    blueprints.apply(ctx, "main", [SentBlueprint("/one.yaml", text, {})])
     with pytest.raises(QueryRefused) as refused:
         promotion.promote(ctx, "main", "SELECT * FROM one.x", "one.y")
     assert "sql: |" in refused.value.problems[0].hint
@@ -130,7 +130,7 @@ def test_a_text_without_an_end_of_line() -> None:
 
 def test_parameters_of_a_transform_come_along(ctx: Context) -> None:
     text = SHOP.replace("price > 100}", "price > :least, params: {least: 100}}")
-    blueprints.apply(ctx, "main", [Source("/shop.yaml", text, {})])
+    blueprints.apply(ctx, "main", [SentBlueprint("/shop.yaml", text, {})])
     found = promotion.opened(ctx, "main", "shop.dear")
     assert (found["sql"].split("WHERE ")[1], found["parameters"]) == ("price > :least", {"least": 100})
 

@@ -31,7 +31,7 @@ from dataplane.contract.query_pods import (
     proof,
     welcome,
 )
-from dataplane.runtime.query_pod.child import Child, Kind
+from dataplane.runtime.query_pod.child import ProcessKind, QueryProcess
 from tests.e2e.workspace import until
 from tests.unit.queries.pod_world import DUCKDB, LONG_S, NONCE, TOKEN, Serving, answer, has_ended, kept, run, works
 from tests.unit.queries.test_processes import ENDLESS, LARGE, is_gone, peak_mb
@@ -324,6 +324,6 @@ def test_a_caller_who_is_not_known_does_not_keep_it(tmp_path: Path) -> None:
 
 
 def test_a_process_that_was_closed_is_not_ready(tmp_path: Path) -> None:
-    child = Child(Kind(str(tmp_path), 200 << 20, 10 << 20, LONG_S, DUCKDB))
+    child = QueryProcess(ProcessKind(str(tmp_path), 200 << 20, 10 << 20, LONG_S, DUCKDB))
     child.close()
     assert not child.is_ready

@@ -13,7 +13,7 @@ import pytest
 
 from controlplane.core.errors import QueriesBusy
 from controlplane.services.queries import queries
-from controlplane.services.queries.adapter.user_limits import Bounds, UserLimits
+from controlplane.services.queries.adapter.user_limits import QueryBounds, UserLimits
 from controlplane.services.queries.queries import QueryRequest
 from controlplane.services.queries.running import Cancel
 from tests.unit.queries.world import world_in
@@ -26,7 +26,7 @@ class Line:
 
     def __init__(self, at_once: int, each: int, waiting: int) -> None:
         self.free = threading.Condition()
-        self.turns = UserLimits(Bounds(at_once, each, waiting), self.free)
+        self.turns = UserLimits(QueryBounds(at_once, each, waiting), self.free)
         self.began = list[str]()
         self.refused = dict[str, str]()
         self.ends = dict[str, threading.Event]()
@@ -129,7 +129,7 @@ def test_the_end_of_the_service_ends_all_that_wait() -> None:
     ("user", "words"), [("ada", "other queries of yours took all"), ("bob", "other queries took all")]
 )
 def test_who_waited_for_nothing_is_told_for_whom(user: str, words: str) -> None:
-    turns = UserLimits(Bounds(1, 1, 4), threading.Condition())
+    turns = UserLimits(QueryBounds(1, 1, 4), threading.Condition())
     with (
         turns.turn("ada", time.monotonic() + LONG_S, LONG_S),
         pytest.raises(QueriesBusy, match=words),

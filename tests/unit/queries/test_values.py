@@ -54,7 +54,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def recorded(world: World, schema: Schema, format: str) -> bytes:
     paths = [file["path"] for file in world.fragment(tuple(TYPED), schema, writes=False).files]
-    request: records.Request = {
+    request: records.FileRecordsRequest = {
         "paths": paths,
         "schema": schema,
         "columns": [field["name"] for field in schema["fields"]],

@@ -21,7 +21,7 @@ from controlplane.services.queries.adapter.results import ResultFolder
 from controlplane.services.queries.port import PageBounds
 from controlplane.services.queries.queries import Queries, QueryRequest
 from controlplane.services.queries.running import Cancel
-from dataplane.contract.queries import QueryTable, Reference
+from dataplane.contract.queries import QueryTable, TableReference
 from dataplane.contract.schemas import Schema
 from tests.unit.diffs.world import Kept
 
@@ -72,5 +72,5 @@ def process_of(child: QueryChild) -> subprocess.Popen[bytes]:
 
 
 def table(path: str, schema: Schema, dataflow: str = "shop", name: str = "totals") -> QueryTable:
-    reference: Reference = {"branch": "", "dataflow": dataflow, "table": name, "at": 0}
+    reference: TableReference = {"branch": "", "dataflow": dataflow, "table": name, "at": 0}
     return {"reference": reference, "files": [path], "schema": schema}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from controlplane.core.model.projections import Table
+from controlplane.core.model.projections import TableContent
 
 
 class Nowhere:
     """Tables that nobody reads."""
 
-    def publish(self, table: Table, told: object = None) -> int:
+    def publish(self, table: TableContent, told: object = None) -> int:
         return table.generation
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ KILLED = ("ran out of memory: killed at its limit of 64Mi", "memory")
 
 def sized(place: Place, size: str) -> None:
     text = f"{SHOP.format(folder=place.folder)}    resources: {size}\n"
-    blueprints.apply(place.ctx, "main", [blueprints.Source("/shop.yaml", text, {})])
+    blueprints.apply(place.ctx, "main", [blueprints.SentBlueprint("/shop.yaml", text, {})])
 
 
 def killed(place: Place, name: str, size: str) -> bool:

@@ -17,7 +17,7 @@ from controlplane.operations.failing_units import FailingUnits
 from controlplane.ports.store import Store
 from controlplane.reconciler.loops import Loops
 from controlplane.reconciler.shared_pool import FairShare, SharedPool
-from controlplane.reconciler.wake import Ends, Wake
+from controlplane.reconciler.wake import Ends, WakeCounter
 from tests.stores import new_store
 from tests.unit.reconciler.test_shared_pool import FOUR, Slots
 
@@ -29,7 +29,7 @@ class Place:
     """An installation whose loops do nothing but tell that they run. `broken`: namespaces whose loop cannot begin."""
 
     store: Store = field(default_factory=new_store)
-    wake: Wake = field(default_factory=Wake)
+    wake: WakeCounter = field(default_factory=WakeCounter)
     failing_units: FailingUnits = field(
         default_factory=lambda: FailingUnits(partial(next, count()))
     )  # waits are over soon
@@ -67,7 +67,7 @@ class Place:
 
 @dataclass
 class OneLoop:
-    wake: Wake
+    wake: WakeCounter
 
     def run(self, stop: Ends) -> None:
         while not stop.is_set():

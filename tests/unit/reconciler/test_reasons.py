@@ -10,7 +10,7 @@ import pytest
 
 from controlplane.core.errors import LogGone
 from controlplane.core.model.drivers import Driver
-from controlplane.core.model.scaling import Limits, Share
+from controlplane.core.model.scaling import PoolLimits, PoolShare
 from controlplane.core.model.tasks import SIZES, Size
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, tokens
@@ -18,7 +18,7 @@ from controlplane.operations.inspect import causes, overview
 from controlplane.operations.work import claims, reports
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 from dataplane.contract.claims import CONTRACT
 from dataplane.contract.results import TaskResult
 from dataplane.contract.schemas import Json
@@ -53,7 +53,7 @@ class Pool:
     name: str = "kubernetes"
     outlives: bool = True
     busy: set[str] = field(default_factory=set)
-    shares: tuple[Share, ...] = (Share("driver", "standard", SIZES, Limits(0, 1)),)
+    shares: tuple[PoolShare, ...] = (PoolShare("driver", "standard", SIZES, PoolLimits(0, 1)),)
 
     def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
         """As many as there are."""
@@ -79,10 +79,10 @@ class Place:
 
     def __post_init__(self) -> None:
         self.lake, self.ctx = MemoryLake(), Context(new_store())
-        self.loop = Reconciler(self.ctx.store, Fleet(self.ctx, self.lake, self.pool), Nowhere(), Wake())
+        self.loop = Reconciler(self.ctx.store, Fleet(self.ctx, self.lake, self.pool), Nowhere(), WakeCounter())
         (self.folder / "1.csv").write_text("id\n1\n")
         text = SHOP.format(folder=self.folder)
-        blueprints.apply(self.ctx, "main", [blueprints.Source("/shop.yaml", text, {})])
+        blueprints.apply(self.ctx, "main", [blueprints.SentBlueprint("/shop.yaml", text, {})])
 
     def listed(self) -> None:
         """What a worker does."""
@@ -168,7 +168,7 @@ def test_the_next_leader_does_not_tell_it_again(place: Place) -> None:
     place.loop.tick()
     place.pool.drivers = (driver("d", *ENDS[0]),)
     place.loop.tick()
-    Reconciler(place.ctx.store, Fleet(place.ctx, place.lake, place.pool), Nowhere(), Wake()).tick()
+    Reconciler(place.ctx.store, Fleet(place.ctx, place.lake, place.pool), Nowhere(), WakeCounter()).tick()
     assert len(place.told()) == 1
 
 

@@ -13,7 +13,7 @@ from controlplane.operations.inspect import causes, overview
 from controlplane.operations.planning.apply_plan import Pass
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Progress, Reconciler
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 from tests.hostile.test_kills import Children
 from tests.stores import damage_node
 from tests.unit.branches.tables import PublishedWorld
@@ -44,7 +44,7 @@ class Ends:
 def test_what_is_found_after_a_pass_has_planned_is_planned_by_one_more(monkeypatch: pytest.MonkeyPatch) -> None:
     place, ends = Place(), Ends()
     fleet, flows = Fleet(place.ctx, place.lake, place.pool), frozenset({"stream"})
-    place.loop = Reconciler(place.ctx.store, fleet, Nowhere(), Wake(), flows=flows, on_progress=ends.observe)
+    place.loop = Reconciler(place.ctx.store, fleet, Nowhere(), WakeCounter(), flows=flows, on_progress=ends.observe)
     settling, passes = place.loop._settling, []
     plan = settling.settle
 
@@ -91,6 +91,6 @@ def after_damage_to(dataset: str, home: Path) -> PublishedWorld:
     failing_units = FailingUnits(lambda: 5.0 * next(steps))
     world.ctx = replace(world.ctx, failing_units=failing_units)
     fleet = Fleet(world.ctx, world.lake, Children(world.engine), failing_units)
-    world.loop = Reconciler(world.store, fleet, world.logs, Wake(), flows=frozenset({"shop", "other"}))
+    world.loop = Reconciler(world.store, fleet, world.logs, WakeCounter(), flows=frozenset({"shop", "other"}))
     world.rest()
     return world

@@ -12,7 +12,7 @@ from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.namespaces import DEFAULT
-from controlplane.core.model.scaling import Limits, Share, fair
+from controlplane.core.model.scaling import PoolLimits, PoolShare, fair
 from controlplane.core.model.tasks import SIZES, Size
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
@@ -22,8 +22,8 @@ from tests.property.engine import MemoryLake
 from tests.store.examples import stored_job, task
 from tests.stores import new_store
 
-ONE = Share("driver", "standard", SIZES, Limits(0, 1, idle_s=300.0, tasks_each=1))
-FOUR = Share("driver", "standard", SIZES, Limits(0, 4, idle_s=300.0, tasks_each=64))
+ONE = PoolShare("driver", "standard", SIZES, PoolLimits(0, 1, idle_s=300.0, tasks_each=1))
+FOUR = PoolShare("driver", "standard", SIZES, PoolLimits(0, 4, idle_s=300.0, tasks_each=64))
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Clock:
 class Slots:
     """A pool without processes: what is asked for is there at once."""
 
-    shares: tuple[Share, ...] = (ONE,)
+    shares: tuple[PoolShare, ...] = (ONE,)
     there: dict[str, Driver] = field(default_factory=dict)
     ended: list[Driver] = field(default_factory=list)
     name: str = "kubernetes"

@@ -11,7 +11,7 @@ from controlplane.operations.desired import blueprints
 from controlplane.operations.work import claims, reports
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 from dataplane.contract.claims import CONTRACT, Claim, ListClaim
 from dataplane.contract.results import infrastructure_error
 from dataplane.contract.schemas import Json, struct_of
@@ -37,8 +37,8 @@ class Place:
 
     def __post_init__(self) -> None:
         self.lake, self.ctx = MemoryLake(), Context(new_store(lambda: self.now))
-        self.loop = Reconciler(self.ctx.store, Fleet(self.ctx, self.lake, self.pool), Nowhere(), Wake())
-        blueprints.apply(self.ctx, "main", [blueprints.Source("/stream.yaml", STREAM, {})])
+        self.loop = Reconciler(self.ctx.store, Fleet(self.ctx, self.lake, self.pool), Nowhere(), WakeCounter())
+        blueprints.apply(self.ctx, "main", [blueprints.SentBlueprint("/stream.yaml", STREAM, {})])
 
     def asked_to_list(self) -> ListClaim | None:
         """Some minutes and passes later."""
@@ -96,7 +96,7 @@ def test_what_cannot_be_computed_does_not_keep_anybody_from_looking(place: Place
 
 def test_nobody_looks_where_a_component_is_paused_in_its_blueprint(place: Place) -> None:
     paused = STREAM.replace("read:", "paused: true, read:")
-    blueprints.apply(place.ctx, "main", [blueprints.Source("/stream.yaml", paused, {})])
+    blueprints.apply(place.ctx, "main", [blueprints.SentBlueprint("/stream.yaml", paused, {})])
     assert place.asked_to_list() is None
-    blueprints.apply(place.ctx, "main", [blueprints.Source("/stream.yaml", STREAM, {})])
+    blueprints.apply(place.ctx, "main", [blueprints.SentBlueprint("/stream.yaml", STREAM, {})])
     assert place.asked_to_list() is not None

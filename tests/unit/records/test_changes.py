@@ -22,10 +22,10 @@ import pytest
 from controlplane.core import tree
 from controlplane.core.errors import NotCompared
 from controlplane.core.model.retention import Expired
-from controlplane.ports.records import Rendering, WantedChanges
+from controlplane.ports.records import Rendering, RequestedChanges
 from controlplane.services.queries.adapter.changes import ChangeRenderer
 from dataplane.contract.schemas import column_names
-from dataplane.fragments.changes import Request, write
+from dataplane.fragments.changes import FileChangesRequest, write
 from tests.unit.lake.tables import struct
 from tests.unit.records.conftest import order
 from tests.unit.records.world import ORDERS, SCHEMA, RecordWorld, Row, Served
@@ -317,11 +317,11 @@ def test_the_client_names_columns_and_a_condition(place: Served) -> None:
 # --- the process
 
 
-def wanted_changes(before: Sequence[str], after: Sequence[str], rendering: Rendering) -> WantedChanges:
-    return WantedChanges(before, after, SCHEMA, columns=SCHEMA_NAMES, where=None, generation=7, rendering=rendering)
+def wanted_changes(before: Sequence[str], after: Sequence[str], rendering: Rendering) -> RequestedChanges:
+    return RequestedChanges(before, after, SCHEMA, columns=SCHEMA_NAMES, where=None, generation=7, rendering=rendering)
 
 
-def request(root: Path, before: list[Row], after: list[Row]) -> Request:
+def request(root: Path, before: list[Row], after: list[Row]) -> FileChangesRequest:
     world = RecordWorld(root)
     sides = [[file["path"] for file in world.fragment(rows).files] if rows else [] for rows in (before, after)]
     return {

@@ -53,7 +53,7 @@ def test_an_unknown_dataset_is_unknown_with_the_nearest_name(
     command: tuple[str, ...], place: Served, capfd: pytest.CaptureFixture[str]
 ) -> None:
     text = "dataflow: shop\ncomponents:\n  ordering: {transform: {sql: SELECT 1}}"
-    blueprints.apply(place.world.ctx, "main", [blueprints.Source("/shop.yaml", text, {})])
+    blueprints.apply(place.world.ctx, "main", [blueprints.SentBlueprint("/shop.yaml", text, {})])
     assert headgate(*command, "shop.odering") == 1
     assert "there is no dataset shop.odering in branch main; did you mean 'shop.ordering'?" in capfd.readouterr().err
     assert headgate(*command, "nothing.alike") == 1

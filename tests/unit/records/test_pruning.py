@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.core.records import pruning
-from controlplane.core.records.pruning import BUCKET, KeyPart
+from controlplane.core.records.pruning import BUCKET, PartitionKeyPart
 from controlplane.core.records.where import parse
 from dataplane.contract.keys import column_key
 from dataplane.contract.results import FileEntry
@@ -96,7 +96,13 @@ def test_a_file_that_is_left_out_has_no_row_that_is_wanted(found: list[dict[str,
         assert satisfying(batch, condition).num_rows == 0
 
 
-KEYED = (KeyPart("n", "n"), KeyPart("s", "s"), KeyPart("day", "day", "month"), KeyPart("p", "p"), KeyPart("ok", "ok"))
+KEYED = (
+    PartitionKeyPart("n", "n"),
+    PartitionKeyPart("s", "s"),
+    PartitionKeyPart("day", "day", "month"),
+    PartitionKeyPart("p", "p"),
+    PartitionKeyPart("ok", "ok"),
+)
 
 
 def key_of(row: dict[str, Any]) -> str:
@@ -114,21 +120,21 @@ def test_a_partition_that_is_left_out_by_its_key_has_no_row_that_is_wanted(row: 
         assert satisfying(batch_of([row]), condition).num_rows == 0
 
 
-def may(text: str, key: str, *parts: KeyPart) -> bool:
+def may(text: str, key: str, *parts: PartitionKeyPart) -> bool:
     return pruning.may_match(parse(text, SCHEMA), pruning.of_key(key, parts, SCHEMA))
 
 
 def test_keys_that_tell_something() -> None:
-    month, day = KeyPart("day", "day", "month"), KeyPart("day", "day")
+    month, day = PartitionKeyPart("day", "day", "month"), PartitionKeyPart("day", "day")
     assert not may("day < '2013-02-01'", "day=2013-02", month)
     assert may("day < '2013-02-02'", "day=2013-02", month)
     assert not may("day > '2013-02-28'", "day=2013-02", month)
-    assert not may("day > '2013-12-31'", "day=2013", KeyPart("day", "day", "year"))
+    assert not may("day > '2013-12-31'", "day=2013", PartitionKeyPart("day", "day", "year"))
     assert may("day = '2013-02-28'", "day=2013-02", month)
-    assert may("day = '2013-12-31'", "day=2013", KeyPart("day", "day", "year"))
+    assert may("day = '2013-12-31'", "day=2013", PartitionKeyPart("day", "day", "year"))
     assert not may("day = '2013-02-02'", "day=2013-02-01", day)
     assert not may("day IS NOT NULL", "day", day)
-    assert not may("s = 'a b'", "s=a%20c/n=1", KeyPart("s", "s"), KeyPart("n", "n"))
+    assert not may("s = 'a b'", "s=a%20c/n=1", PartitionKeyPart("s", "s"), PartitionKeyPart("n", "n"))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +149,7 @@ def test_keys_that_tell_something() -> None:
     ],
 )
 def test_a_value_may_stand_before_the_column(text: str, may_hold: bool) -> None:
-    assert may(text, "n=2", KeyPart("n", "n")) is may_hold
+    assert may(text, "n=2", PartitionKeyPart("n", "n")) is may_hold
 
 
 @pytest.mark.parametrize(
@@ -174,18 +180,18 @@ def test_nulls_and_values_of_three_rows(nulls: int | None, null: bool, value: bo
 
 def test_a_double_is_compared_with_bounds_as_rows_are() -> None:
     """2^53 + 1 is no double: as one it is 2^53."""
-    assert may(f"n = {BIG}D", f"n={BIG + 1}", KeyPart("n", "n"))
-    assert may(f"n >= {BIG + 2}D", f"n={BIG + 2}", KeyPart("n", "n"))
-    assert not may(f"n = {BIG}D", f"n={BIG + 2}", KeyPart("n", "n"))
+    assert may(f"n = {BIG}D", f"n={BIG + 1}", PartitionKeyPart("n", "n"))
+    assert may(f"n >= {BIG + 2}D", f"n={BIG + 2}", PartitionKeyPart("n", "n"))
+    assert not may(f"n = {BIG}D", f"n={BIG + 2}", PartitionKeyPart("n", "n"))
 
 
 def test_keys_that_tell_nothing() -> None:
-    assert may("n = 1", "2013", KeyPart("n", "n"))  # a key of files
-    assert may("n = 1", "n=2/s=a", KeyPart("n", "n"))  # of another form
-    assert may("day = '2014-01-01'", "day=2013", KeyPart("day", "day", BUCKET))
-    assert may("day = '2014-01-01'", "day=2013-W01", KeyPart("day", "day", "week"))
-    assert may("at = '2014-01-01T00:00Z'", "at=2013-01", KeyPart("at", "at", "month"))
-    assert not may("day IS NULL", "day=2013", KeyPart("day", "day", BUCKET))
+    assert may("n = 1", "2013", PartitionKeyPart("n", "n"))  # a key of files
+    assert may("n = 1", "n=2/s=a", PartitionKeyPart("n", "n"))  # of another form
+    assert may("day = '2014-01-01'", "day=2013", PartitionKeyPart("day", "day", BUCKET))
+    assert may("day = '2014-01-01'", "day=2013-W01", PartitionKeyPart("day", "day", "week"))
+    assert may("at = '2014-01-01T00:00Z'", "at=2013-01", PartitionKeyPart("at", "at", "month"))
+    assert not may("day IS NULL", "day=2013", PartitionKeyPart("day", "day", BUCKET))
 
 
 @pytest.mark.parametrize("stats", [{}, {"minValues": None}, {"minValues": {"n": "1"}, "maxValues": {"n": "1"}}])

@@ -240,7 +240,7 @@ components:
 def test_partitions_that_cannot_match_by_their_keys_are_not_looked_up(place: Served) -> None:
     """Here files have no statistics. Where other code may have made the state, keys tell nothing."""
     world = place.world
-    blueprints.apply(world.ctx, "main", [blueprints.Source("/shop.yaml", BLUEPRINT, {})])
+    blueprints.apply(world.ctx, "main", [blueprints.SentBlueprint("/shop.yaml", BLUEPRINT, {})])
     with world.store.read() as tx:
         node = desired(tx, "main").nodes["shop.daily"]
     assert isinstance(node, Transform)

@@ -26,7 +26,7 @@ from controlplane.core.tree import Entry
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
-from controlplane.ports.records import WantedChanges, WantedRows
+from controlplane.ports.records import RequestedChanges, WantedRows
 from controlplane.services.queries.adapter.changes import request_of as change_request
 from controlplane.services.queries.adapter.records import request_of
 from dataplane.contract.identity import Content, fragment_id
@@ -56,7 +56,7 @@ class RecordWorld:
     url: str | None = None
     now: float = NOON
     rendered: list[WantedRows] = field(default_factory=list)
-    changed: list[WantedChanges] = field(default_factory=list)
+    changed: list[RequestedChanges] = field(default_factory=list)
     made: int = 0
 
     def __post_init__(self) -> None:
@@ -106,7 +106,7 @@ class RecordWorld:
         write(open_lake(self.lake.uri), request_of(wanted), out)
         yield out.getvalue()
 
-    def render_changes(self, wanted: WantedChanges) -> Iterator[bytes]:
+    def render_changes(self, wanted: RequestedChanges) -> Iterator[bytes]:
         self.changed.append(wanted)
         out = io.BytesIO()
         tell(change_request(self.lake.uri, wanted, scratch=str(self.root), seconds=0), out)

@@ -12,7 +12,7 @@ import pytest
 
 from controlplane.core.model.memos import Memo
 from controlplane.core.model.tasks import Task
-from controlplane.core.review import AnalyseRequest, Change, Review, review
+from controlplane.core.review import AnalyseRequest, ComponentReview, Review, review
 from controlplane.core.schema.schemas import parse_ddl
 from dataplane.contract.results import task_error
 from tests.unit.plan.facts import Facts
@@ -85,7 +85,7 @@ def refused(wish: AnalyseRequest, message: str, column: int) -> Task:
     return replace(wish.task, state="failed", error=error)
 
 
-def change(found: Review, dataset: str) -> Change:
+def change(found: Review, dataset: str) -> ComponentReview:
     return next(c for c in found.changes if c.dataset == dataset)
 
 

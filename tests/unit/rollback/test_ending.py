@@ -243,7 +243,7 @@ def test_old_rows_are_as_old_as_they_were(world: BranchWorld) -> None:
     rollback.rollback(world.ctx, "main", "shop.doubled", Generation(2))
     with world.store.read() as tx:
         states = tx.states.newest("main", ["shop.doubled"])
-        assert freshness.Changes().times(tx, "main", states) == {"shop.doubled": first.at}
+        assert freshness.LastChanges().times(tx, "main", states) == {"shop.doubled": first.at}
 
 
 # --- crashes --------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from obstore.store import S3Store
 
 from controlplane.api.services import Services
 from controlplane.client import Headgate
-from controlplane.core.model.projections import Table
+from controlplane.core.model.projections import TableContent
 from controlplane.core.rights import TokenScope
 from controlplane.lake.publisher import DeltaPublisher
 from controlplane.operations.context import Context
@@ -127,7 +127,7 @@ def test_parquet_and_delta_are_read_by_polars_and_deltalake(served: Served) -> N
     _, new = world.commit("shop.a", {"x": ROWS + MORE, "y": MORE})
     publisher = DeltaPublisher(world.lake.uri)
     for generation, fragments in ((1, old), (2, new)):
-        publisher.publish(Table("default/shop/a", SCHEMA, tuple(fragments), generation, "shop.a"))
+        publisher.publish(TableContent("default/shop/a", SCHEMA, tuple(fragments), generation, "shop.a"))
     publisher.close()
     files = polars.read_parquet(f"s3://default/{FOLDER}*.parquet", storage_options=served.options)
     assert files.height == 4

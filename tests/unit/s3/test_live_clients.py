@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 from pyarrow.fs import S3FileSystem
 
-from controlplane.core.model.projections import Table
+from controlplane.core.model.projections import TableContent
 from controlplane.core.s3.live_log import STEPS
 from controlplane.lake.publisher import DeltaPublisher
 from controlplane.operations.projections import compaction
@@ -48,7 +48,7 @@ def commit(served: Served, publisher: DeltaPublisher, branch: str, generation: i
     if branch == "main":
         with served.world.store.read() as tx:
             fragments = tuple(compaction.fragments(tx, state.root))
-        publisher.publish(Table("default/shop/a", SCHEMA, fragments, generation, "shop.a"))
+        publisher.publish(TableContent("default/shop/a", SCHEMA, fragments, generation, "shop.a"))
 
 
 def ordered(found: list[dict[str, Any]]) -> Rows:

@@ -14,7 +14,7 @@ from controlplane.core.model.branches import Branch
 from controlplane.core.model.retention import Expired
 from controlplane.core.s3 import delta_snapshot
 from controlplane.services.s3.access import OutOfScope
-from controlplane.services.s3.view import PageRequest
+from controlplane.services.s3.view import ObjectPageRequest
 from tests.unit.s3.world import World, fragment, reader, shown
 
 ROWS = [{"k": 1, "v": "a"}]
@@ -72,7 +72,7 @@ def test_prefixes_and_starts_take_what_they_say(world: World, data: st.DataObjec
     prefix = key[: data.draw(st.integers(len(folder), len(key)))]
     assert world.names(prefix) == [name for name in whole if name.startswith(prefix)]
     start = key[: data.draw(st.integers(len(folder), len(key)))] + data.draw(st.sampled_from(["", "~", "!"]))
-    found = world.view.page(reader("*"), PageRequest(folder, after=start, limit=3))
+    found = world.view.page(reader("*"), ObjectPageRequest(folder, after=start, limit=3))
     assert shown(found) == [name for name in whole if name > start][:3]
 
 
@@ -99,7 +99,7 @@ def test_a_listing_is_of_the_time_of_its_first_page(world: World) -> None:
     for dataset in ("shop.a", "shop.b"):
         world.commit(dataset, {"x": ROWS, "y": ROWS, "z": ROWS})
     before = world.names("main/")
-    pages = world.pages(PageRequest("main/", limit=1))
+    pages = world.pages(ObjectPageRequest("main/", limit=1))
     first = shown(next(pages))
     world.commit("shop.a", {"x": MORE, "y": MORE})
     world.now[0] += 0.001
@@ -189,7 +189,7 @@ def test_each_key_sees_what_its_scopes_cover(world: World, scope: str, is_seen: 
                 world.view.find(reader(scope), unseen)
         for delimiter in ("", "/"):
             with pytest.raises(OutOfScope):
-                world.view.page(reader(scope), PageRequest(folder, delimiter))
+                world.view.page(reader(scope), ObjectPageRequest(folder, delimiter))
     for level in ("main/", "dev/"):
         below = {name[: name.index("/", len(level)) + 1] for name in seen if name.startswith(level)}
         assert set(_level(world, level, scope)) == below

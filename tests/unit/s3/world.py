@@ -16,7 +16,7 @@ from controlplane.lake.checkpoints import make_checkpoint
 from controlplane.lake.objects import LocalObjects
 from controlplane.ports.store import Store
 from controlplane.services.s3.access import Reader
-from controlplane.services.s3.view import Page, PageRequest, Position, S3View
+from controlplane.services.s3.view import ListingPosition, ObjectPage, ObjectPageRequest, S3View
 from dataplane.contract.identity import Content
 from dataplane.contract.schemas import Schema
 from tests.store.examples import state
@@ -74,7 +74,9 @@ class World:
 
     def names(self, prefix: str = "", read: str = "*", size: int = 1000, delimiter: str = "") -> list[str]:
         """Keys and common prefixes of a whole listing, page by page."""
-        return [name for page in self.pages(PageRequest(prefix, delimiter, limit=size), read) for name in shown(page)]
+        return [
+            name for page in self.pages(ObjectPageRequest(prefix, delimiter, limit=size), read) for name in shown(page)
+        ]
 
     def body(self, key: str) -> bytes:
         """Of an object, which is as long as it is said to be."""
@@ -94,10 +96,10 @@ class World:
 
     def pages_of(self, prefix: str, size: int) -> Iterator[list[str]]:
         """Keys of one page after another."""
-        return map(shown, self.pages(PageRequest(prefix, limit=size)))
+        return map(shown, self.pages(ObjectPageRequest(prefix, limit=size)))
 
-    def pages(self, asked: PageRequest, read: str = "*") -> Iterator[Page]:
-        position: Position | None = None
+    def pages(self, asked: ObjectPageRequest, read: str = "*") -> Iterator[ObjectPage]:
+        position: ListingPosition | None = None
         while True:
             page = self.view.page(reader(read), replace(asked, position=position))
             yield page
@@ -106,7 +108,7 @@ class World:
             position = page.next
 
 
-def shown(page: Page) -> list[str]:
+def shown(page: ObjectPage) -> list[str]:
     return sorted([*(found.name for found in page.objects), *page.prefixes])
 
 

@@ -166,7 +166,7 @@ class World(expectations.World):
         components: dict[str, Any] = {"orders": {"read": {**body, **extra, "schema_change": policy}}}
         components |= {f"c{i}": {"transform": {"sql": sql}} for i, sql in enumerate(children)}
         text = json.dumps({"dataflow": "shop", "components": components})
-        blueprints.apply(self.ctx, branch, [blueprints.Source("/shop.yaml", text, {})])
+        blueprints.apply(self.ctx, branch, [blueprints.SentBlueprint("/shop.yaml", text, {})])
 
     @property
     def schema(self) -> dict[str, Json]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from controlplane.services.sessions.port import Note, Server
+from controlplane.services.sessions.port import SessionNote, SessionServer
 from dataplane.contract.queries import SparkTable
 
 
@@ -14,14 +14,14 @@ class Servers:
     """Open until somebody ends them. `tables`: of each, in turn."""
 
     tables: list[list[SparkTable]] = field(default_factory=list)
-    live: dict[str, Note] = field(default_factory=dict)
+    live: dict[str, SessionNote] = field(default_factory=dict)
 
-    def open(self, note: Note, tables: Sequence[SparkTable], ttl_s: float) -> Server:
+    def open(self, note: SessionNote, tables: Sequence[SparkTable], ttl_s: float) -> SessionServer:
         self.tables.append(list(tables))
         self.live[note.entry["id"]] = note
-        return Server("localhost", 15002, "secret-of-it", "headgate", "s")
+        return SessionServer("localhost", 15002, "secret-of-it", "headgate", "s")
 
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[SessionNote]:
         return list(self.live.values())
 
     def is_alive(self, id: str) -> bool:

@@ -14,7 +14,7 @@ import pytest
 
 from controlplane.core.errors import EngineUnavailable
 from controlplane.services.sessions.adapter.pods import PodServers
-from controlplane.services.sessions.port import Note, SessionPod
+from controlplane.services.sessions.port import SessionNote, SessionPod
 from dataplane.contract.query_pods import INPUT, frame, hello
 from dataplane.runtime.spark_connect import pod as of_pod
 from tests.e2e.workspace import until
@@ -41,22 +41,22 @@ class Pods:
     codes: list[int] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
 
-    def start(self, note: Note, ttl_s: float) -> str:
+    def start(self, note: SessionNote, ttl_s: float) -> str:
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.port = self.listening.getsockname()[1]
-        bounds = of_pod.Bounds("/lake", 1 << 30, 1 << 30, 60.0)
-        serving = of_pod.SessionPod(self.listening, TOKEN, bounds, order_s=self.order_s, command=self.command)
+        bounds = of_pod.SessionBounds("/lake", 1 << 30, 1 << 30, 60.0)
+        serving = of_pod.ConnectPod(self.listening, TOKEN, bounds, order_s=self.order_s, command=self.command)
         threading.Thread(target=self._serve, args=(serving,), daemon=True).start()
         return self.token
 
-    def _serve(self, serving: of_pod.SessionPod) -> None:
+    def _serve(self, serving: of_pod.ConnectPod) -> None:
         with self.listening:
             self.codes.append(serving.serve())
 
     def look(self, id: str) -> SessionPod | str:
         return SessionPod("pod-1", "127.0.0.1", self.port)
 
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[SessionNote]:
         return []
 
     def end(self, id: str) -> None:
@@ -69,8 +69,10 @@ class Pods:
         self.listening.close()
 
 
-def note() -> Note:
-    return Note("default", "t", {"id": "aa", "branch": "main", "by": "ada", "at": 1.0, "expires": 2.0, "views": []})
+def note() -> SessionNote:
+    return SessionNote(
+        "default", "t", {"id": "aa", "branch": "main", "by": "ada", "at": 1.0, "expires": 2.0, "views": []}
+    )
 
 
 def stand_in(answer: object = SERVES) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from controlplane.core.sql import InputKey, Merge, Verdict
+from controlplane.core.sql import InputKey, PartsMerge, Verdict
 
 PARTS = 3
 
@@ -198,7 +198,7 @@ def granule(value: Any, name: str) -> Any:
 # --- partial results and their merge -----------------------------------------------------------------
 
 
-def merged(database: Database, text: str, name: str, merge: Merge) -> Rows:
+def merged(database: Database, text: str, name: str, merge: PartsMerge) -> Rows:
     """Partial groups of each part of one input, and the query over what they come to together."""
     without, plain = _of_parts(database, text, name, merge, 0), database.run(tree_of(text))
     assert counted(without) == counted(plain), "over no rows"
@@ -207,7 +207,7 @@ def merged(database: Database, text: str, name: str, merge: Merge) -> Rows:
     return counted(found)
 
 
-def _of_parts(database: Database, text: str, name: str, merge: Merge, parts: int) -> list[tuple]:
+def _of_parts(database: Database, text: str, name: str, merge: PartsMerge, parts: int) -> list[tuple]:
     """What is merged never sees the input: it is left without rows."""
     tree = tree_of(text)
     partial = _taken_apart(tree, merge)
@@ -220,7 +220,7 @@ def _of_parts(database: Database, text: str, name: str, merge: Merge, parts: int
     return database.run(tree)
 
 
-def _taken_apart(tree: exp.Expr, merge: Merge) -> exp.Select:
+def _taken_apart(tree: exp.Expr, merge: PartsMerge) -> exp.Select:
     """The query of partial groups; the scope that aggregates is changed in place to read `_partials` instead."""
     scope = next(s for s in tree.find_all(exp.Select) if _start(s) == merge.start)
     groups, aggregates = list(_groups(scope)), list(_aggregates(scope))

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
-from controlplane.core.sql import KeyPart
+from controlplane.core.sql import OutputKeyPart
 from controlplane.core.sql.lexer import tokenize
 
 CORPUS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "corpus.yaml").read_text())
@@ -19,10 +19,10 @@ TPCH: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "tpch.yaml"
 TEXTS: list[str] = [entry["sql"] for entry in CORPUS]
 
 
-def parts_of(known: Mapping[str, Any]) -> tuple[KeyPart, ...]:
+def parts_of(known: Mapping[str, Any]) -> tuple[OutputKeyPart, ...]:
     """What the output of a query with verdicts is to be partitioned by."""
     found = [one if isinstance(one, dict) else {one: ""} for one in known.get("by", ())]
-    return tuple(KeyPart(name, granule) for one in found for name, granule in one.items())
+    return tuple(OutputKeyPart(name, granule) for one in found for name, granule in one.items())
 
 
 _GAPS = st.sampled_from(

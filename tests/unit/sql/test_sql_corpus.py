@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from controlplane.core.sql import Query, analyse, apply_edits
+from controlplane.core.sql import AnalysedQuery, analyse, apply_edits
 from tests.unit.sql.queries import CORPUS
 
 pytestmark = pytest.mark.unit
 _COLUMNS = ("a", "b", "carrier", "k", "x")
 
 
-def _labelled(query: Query, name: str) -> str | None:
+def _labelled(query: AnalysedQuery, name: str) -> str | None:
     edits = query.label_edits(name)
     if edits is None:
         return None

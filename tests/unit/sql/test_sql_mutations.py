@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import duckdb
 import pytest
 
-from controlplane.core.sql import KeyPart, analyse, decomposable, equal, keyed, modes
+from controlplane.core.sql import OutputKeyPart, analyse, decomposable, equal, keyed, modes
 from tests.slices import sliced
 from tests.unit.sql.piecewise import Database, assert_piecewise, small_tables
 from tests.unit.sql.queries import VERDICTS, parts_of
@@ -106,13 +106,13 @@ def small() -> Iterator[Database]:
     database.close()
 
 
-def _queries() -> Iterator[tuple[str, tuple[KeyPart, ...]]]:
+def _queries() -> Iterator[tuple[str, tuple[OutputKeyPart, ...]]]:
     for known in VERDICTS:
         if known.get("runs", True):
             yield known["sql"], parts_of(known)
     for seed in range(RANDOM):
         chosen = Writer(seed).query()
-        yield chosen.text, (KeyPart(chosen.partition_by),) if chosen.partition_by else ()
+        yield chosen.text, (OutputKeyPart(chosen.partition_by),) if chosen.partition_by else ()
 
 
 @pytest.mark.parametrize("name", sliced(MUTATIONS, 3))  # each asks all queries of one planted fault

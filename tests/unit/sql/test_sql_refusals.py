@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.core.sql import Query, SqlProblem, analyse
+from controlplane.core.sql import AnalysedQuery, SqlProblem, analyse
 from tests.unit.sql.queries import soup
 
 pytestmark = pytest.mark.unit
@@ -89,7 +89,7 @@ def test_a_reserved_name_points_to_metadata() -> None:
     assert "metadata:" in caught.value.hint
 
 
-def _analysed(text: str) -> Query | None:
+def _analysed(text: str) -> AnalysedQuery | None:
     try:
         return analyse(text)
     except SqlProblem:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.core.sql import KeyPart, SqlProblem, Verdict, analyse
+from controlplane.core.sql import OutputKeyPart, SqlProblem, Verdict, analyse
 from tests.unit.sql.piecewise import Database, assert_piecewise, small_tables, tree_of
 from tests.unit.sql.queries import TEXTS, TPCH, VERDICTS, parts_of, soup
 from tests.unit.sql.random_queries import Writer
@@ -75,7 +75,7 @@ def test_the_table_is_large_and_its_queries_give_rows(small: Database) -> None:
 
 def _assert_random(database: Database, seed: int) -> None:
     chosen = Writer(seed).query()
-    parts = [KeyPart(chosen.partition_by)] if chosen.partition_by else []
+    parts = [OutputKeyPart(chosen.partition_by)] if chosen.partition_by else []
     try:
         database.run(tree_of(chosen.text))
     except duckdb.BinderException:
@@ -98,7 +98,7 @@ def test_random_queries_meet_every_rule(small: Database) -> None:
     modes = Counter[str]()
     for seed in range(RANDOM):
         chosen = Writer(seed).query()
-        parts = [KeyPart(chosen.partition_by)] if chosen.partition_by else []
+        parts = [OutputKeyPart(chosen.partition_by)] if chosen.partition_by else []
         verdicts = analyse(chosen.text).verdicts(parts, small.columns).values()
         modes.update(v.mode for v in verdicts)
         modes["merge"] += any(v.merge is not None for v in verdicts)
@@ -111,7 +111,7 @@ def test_any_text_has_a_verdict_or_is_refused(text: str, name: str) -> None:
         query = analyse(text)
     except SqlProblem:
         return
-    assert set(query.verdicts([KeyPart(name)])) == {ref.name for ref in query.references}
+    assert set(query.verdicts([OutputKeyPart(name)])) == {ref.name for ref in query.references}
     assert query.outputs() is None or query.outputs()
 
 
@@ -121,7 +121,7 @@ def test_every_query_of_the_corpus_has_verdicts(text: str) -> None:
     columns = {ref.name: ("a", "b", "k", "x") for ref in query.references}
     for name in ("a", "k", "nothing"):
         for known in (None, columns):
-            found = query.verdicts([KeyPart(name)], known)
+            found = query.verdicts([OutputKeyPart(name)], known)
             assert set(found) == {ref.name for ref in query.references}
             assert all((v.mode == "by") == bool(v.keys) for v in found.values())
     assert all(query.verdicts()[ref.name].planned.mode == query.mode(ref.name).mode for ref in query.references)
@@ -132,7 +132,7 @@ def test_every_query_of_the_corpus_has_verdicts(text: str) -> None:
 
 
 def _only(text: str, *by: str, **more: Any) -> Verdict:
-    (verdict,) = analyse(text).verdicts([KeyPart(name) for name in by], **more).values()
+    (verdict,) = analyse(text).verdicts([OutputKeyPart(name) for name in by], **more).values()
     return verdict
 
 
@@ -151,7 +151,7 @@ def test_a_key_is_told_over_the_columns_of_the_input() -> None:
     text = "SELECT month(day) AS m, day FROM (SELECT d AS day, x FROM f) q GROUP BY day"
     verdict = _only(text, "m", "day")
     assert [(k.expression, k.column) for k in verdict.keys] == [("MONTH(`d`)", ""), ("d", "d")]
-    granules = analyse(text).verdicts([KeyPart("day", "month")])["f"]
+    granules = analyse(text).verdicts([OutputKeyPart("day", "month")])["f"]
     assert granules.reason.startswith("`by` month of d:")
 
 

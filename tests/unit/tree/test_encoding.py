@@ -24,7 +24,7 @@ from controlplane.core.tree import (
     verify,
     warm,
 )
-from controlplane.core.tree.codec import Columns, Node, decode, encode, leaf_columns, node_digest
+from controlplane.core.tree.codec import Node, NodeColumns, decode, encode, leaf_columns, node_digest
 from controlplane.core.tree.shape import height
 from dataplane.contract.identity import EMPTY, Content
 from tests.unit.tree.examples import ENDS, built, entry, numbered, odd_keys
@@ -220,7 +220,7 @@ def test_a_leaf_that_ends_where_none_does_is_refused(read):
     rows = [(e.key, encode(0, leaf_columns([e]))) for e in ENTRIES[:2]]
     nodes.put_nodes({row.id: blob for _, (row, blob) in rows})
     keys, parts = tuple(key for key, _ in rows), [row for _, (row, _) in rows]
-    top, blob = encode(1, Columns(keys, b"".join(p.id for p in parts), b"".join(p.rest for p in parts)))
+    top, blob = encode(1, NodeColumns(keys, b"".join(p.id for p in parts), b"".join(p.rest for p in parts)))
     nodes.put_nodes({top.id: blob})
     with pytest.raises(CorruptNode, match="no node ends at its last key"):
         read(nodes, top.id)
@@ -233,7 +233,7 @@ def test_verify_finds_nodes_that_other_shapes_would_have():
     with pytest.raises(CorruptNode, match="goes on where a node must end"):
         verify(nodes, row.id)
     leaf, blob = encode(0, leaf_columns(SMALL))
-    top, above = encode(1, Columns((SMALL[-1].key,), *leaf))
+    top, above = encode(1, NodeColumns((SMALL[-1].key,), *leaf))
     nodes.put_nodes({leaf.id: blob, top.id: above})
     with pytest.raises(CorruptNode, match="more than one child"):
         verify(nodes, top.id)

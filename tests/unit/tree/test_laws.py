@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from controlplane.core import tree
 from controlplane.core.tree import (
     EMPTY_ROOT,
-    Columns,
     Entry,
     EntryChange,
     KeyChange,
     MemoryNodes,
+    NodeColumns,
     build,
     build_columns,
     diff,
@@ -213,9 +213,9 @@ def test_edits_and_diffs_stream():
     assert len(everything) == 59_000
 
 
-def columns(entries: list[Entry]) -> Columns:
+def columns(entries: list[Entry]) -> NodeColumns:
     contents = b"".join(struct.pack("<3Q", *e.content) for e in entries)
-    return Columns([e.key for e in entries], b"".join(e.fragment for e in entries), contents)
+    return NodeColumns([e.key for e in entries], b"".join(e.fragment for e in entries), contents)
 
 
 @settings(max_examples=20)

@@ -11,7 +11,7 @@ import pytest
 
 from controlplane.core import tree
 from controlplane.core.tree import EMPTY_ROOT, Entry, MemoryNodes
-from controlplane.core.tree.codec import ID, Columns, encode, leaf_columns
+from controlplane.core.tree.codec import ID, NodeColumns, encode, leaf_columns
 from controlplane.core.tree.ranges import MOST_READS, Range, ranges
 from controlplane.core.tree.shape import height
 from dataplane.contract.identity import Content
@@ -154,13 +154,13 @@ class Planted:
     def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
         self.blobs.update(nodes)
 
-    def _rows(self, ends: Sequence[str], first: tuple[bytes, bytes], partitions: int) -> Columns:
+    def _rows(self, ends: Sequence[str], first: tuple[bytes, bytes], partitions: int) -> NodeColumns:
         """The first child is there; of the others there is what their parent tells."""
         ids = [first[0], *(sha256(end.encode()).digest() for end in ends[1:])]
         other = first[1][:ID] + partitions.to_bytes(8, "little") + (10 * partitions).to_bytes(8, "little") + bytes(16)
-        return Columns(tuple(ends), b"".join(ids), b"".join([first[1], *[other] * (len(ends) - 1)]))
+        return NodeColumns(tuple(ends), b"".join(ids), b"".join([first[1], *[other] * (len(ends) - 1)]))
 
-    def _put(self, level: int, columns: Columns) -> tuple[bytes, bytes]:
+    def _put(self, level: int, columns: NodeColumns) -> tuple[bytes, bytes]:
         row, blob = encode(level, columns)
         self.blobs[row.id] = blob
         return row.id, row.rest

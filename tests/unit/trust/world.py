@@ -19,7 +19,7 @@ from controlplane.issuers.tokens import JwtIssuers
 from controlplane.lake.objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens, trust
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 from controlplane.settings import SignOnSettings
 from tests.issuer import CLIENT, Issuer, issuing
 from tests.stores import new_store
@@ -107,7 +107,7 @@ def trusting(home: Path) -> Iterator[Trusting]:
     with issuing() as issuer:
         issuers = JwtIssuers()
         client = OidcSignOn(SignOnSettings(issuer.url, CLIENT, issuer.secret, label="Acme ID"), issuers)
-        services = Services(store, open_lake(str(home)), Wake(), render, lambda driver, lines: "")
+        services = Services(store, open_lake(str(home)), WakeCounter(), render, lambda driver, lines: "")
         known = replace(services, issuers=issuers, sign_on=client)
         try:
             with serving(known) as url:

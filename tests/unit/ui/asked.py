@@ -13,7 +13,7 @@ from controlplane.api.services import Services
 from controlplane.lake.objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, branches, tokens
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 from tests.unit.api.world import serving
 from tests.unit.diffs.world import rows
 from tests.unit.queries.world import World, world_in
@@ -33,13 +33,13 @@ components:
 @contextmanager
 def asked_home(folder: Path) -> Iterator[tuple[Pages, World]]:
     with world_in(folder) as world:
-        blueprints.apply(world.ctx, "main", [blueprints.Source("/shop.yaml", SHOP, {})])
+        blueprints.apply(world.ctx, "main", [blueprints.SentBlueprint("/shop.yaml", SHOP, {})])
         cells = [(k, HOSTILE[k] if k < len(HOSTILE) else f"v{k}") for k in range(ROWS)]
         world.commit({"a": rows(*cells)})
         for name in ("dev", *(f"try-{i}" for i in range(OTHERS))):
             branches.create(world.ctx, name)
         lake = open_lake(str(folder))
-        services = Services(world.store, lake, Wake(), lambda _: iter(()), lambda *_: "", queries=world.queries)
+        services = Services(world.store, lake, WakeCounter(), lambda _: iter(()), lambda *_: "", queries=world.queries)
         token, _ = tokens.create(Context(world.store), "ada", ("admin",))
         with serving(services) as url:
             yield Pages(url, services, token, world), world  # type: ignore[arg-type]  # another world

@@ -170,7 +170,9 @@ def test_a_draft_is_planned_and_just_what_was_planned_is_applied(world: Pages) -
 def test_an_earlier_text_is_shown_with_its_changes_and_stored_again(world: Pages) -> None:
     with world.http(signed_in=False) as http:
         sign_in(http, world.token)
-        blueprints.apply(world.world.ctx, "main", [blueprints.Source("/other.yaml", OTHER.replace("sum", "max"), {})])
+        blueprints.apply(
+            world.world.ctx, "main", [blueprints.SentBlueprint("/other.yaml", OTHER.replace("sum", "max"), {})]
+        )
         new = http.get("/flows/other/blueprint.json").json()
         assert [one["revision"] for one in new["revisions"]] == [2, 1]
         changed = [line for line in new["difference"] if line[:1] in "+-" and "sql" in line]

@@ -18,7 +18,7 @@ def test_counts_as_people_say_them(number: float, text: str) -> None:
 
 
 def test_a_bar_is_as_long_as_its_shares() -> None:
-    boxes = [draw.Box("a.b", "sql", "stale", "", share=draw.Share(0.5, 0.25, 0.25))]
+    boxes = [draw.Box("a.b", "sql", "stale", "", share=draw.PartitionShares(0.5, 0.25, 0.25))]
     (box,) = draw.graph(boxes, []).boxes
     assert box.bar == (("done", 12, 76.0), ("todo", 88.0, 38.0), ("bad", 126.0, 38.0))
 

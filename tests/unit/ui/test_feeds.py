@@ -13,7 +13,7 @@ import pytest
 from controlplane.api.services import Services
 from controlplane.lake.objects import open_lake
 from controlplane.operations.desired import feeds, tokens
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 from tests.unit.api.world import serving
 from tests.unit.feeds.world import Installation, Team
 from tests.unit.ui.test_actions import OWN, forms, sign_in
@@ -31,7 +31,7 @@ def teams(tmp_path: Path) -> Iterator[tuple[Team, Team, str]]:
     feeds.grant(seller.ctx, "orders", "team-b", "sales*")
     reader.reads("team-a")
     reader.settle()
-    services = Services(installation.store, open_lake(str(tmp_path)), Wake(), lambda _: iter(()), lambda *_: "")
+    services = Services(installation.store, open_lake(str(tmp_path)), WakeCounter(), lambda _: iter(()), lambda *_: "")
     with serving(services) as url:
         yield seller, reader, url
 

@@ -41,7 +41,7 @@ def test_first_rows_open_no_more_partitions_than_they_need(tmp_path: Path) -> No
     world = filled(tmp_path)
     some = records.first(world.ctx, "main", "shop.orders", 10)
     whole = records.records(world.ctx, "main", "shop.orders", RecordsRequest(), Rendering("json"))
-    assert isinstance(whole, records.Records)
+    assert isinstance(whole, records.RowSelection)
     assert 10 <= some.rows < 20
     assert some.wanted.files == whole.wanted.files[: len(some.wanted.files)]
     assert len(some.wanted.files) < 6

@@ -32,7 +32,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def flow(world: World, name: str = "shop", **asked: str) -> FlowPage:
-    return views.flow(world.ctx, "main", name, views.Past(**asked))
+    return views.flow(world.ctx, "main", name, views.PastPlace(**asked))
 
 
 def boxes(page: FlowPage) -> dict[str, draw.Box]:

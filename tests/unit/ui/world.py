@@ -23,7 +23,7 @@ from controlplane.operations.desired import blueprints, branches, feeds, tokens
 from controlplane.operations.planning.apply_plan import PlanExecutor
 from controlplane.operations.planning.planner import Planner
 from controlplane.ports.records import RenderRecords, WantedRows
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import WakeCounter
 from dataplane.contract.identity import schema_id
 from tests.unit.api.world import serving
 from tests.unit.expectations.world import World
@@ -94,7 +94,7 @@ def filled(home: Path, *, url: str | None = None) -> World:
     )
     world.apply(text)
     world.settle()
-    blueprints.apply(world.ctx, "main", [blueprints.Source("/other.yaml", OTHER, {})])
+    blueprints.apply(world.ctx, "main", [blueprints.SentBlueprint("/other.yaml", OTHER, {})])
     world.settle()
     publish(world)
     feeds.create(world.ctx, "grand", "shop.grand")
@@ -103,7 +103,7 @@ def filled(home: Path, *, url: str | None = None) -> World:
     branches.create(world.ctx, "dev")
     lead(world)
     edited = OTHER.replace("sum(t)", "max(t) + 1").replace("Reads", HOSTILE[1].replace('"', "'") + " reads")
-    blueprints.apply(world.ctx, "dev", [blueprints.Source("/other.yaml", edited, {})])
+    blueprints.apply(world.ctx, "dev", [blueprints.SentBlueprint("/other.yaml", edited, {})])
     compute(world, "dev")
     return world
 
@@ -152,7 +152,9 @@ def rendered(world: World) -> RenderRecords:
 @contextmanager
 def pages(home: Path, *, url: str | None = None) -> Iterator[Pages]:
     world = filled(home, url=url)
-    services = Services(world.store, open_lake(str(home)), Wake(), rendered(world), lambda driver, lines: "a log")
+    services = Services(
+        world.store, open_lake(str(home)), WakeCounter(), rendered(world), lambda driver, lines: "a log"
+    )
     token, _ = tokens.create(Context(world.store), "ada", ("admin",))
     with serving(services) as url:
         yield Pages(url, services, token, world)

@@ -21,7 +21,7 @@ class ChangedRow(TypedDict):
     columns: list[str]
 
 
-class RowDifference(TypedDict):
+class ExampleDifference(TypedDict):
     """`moved`: the first row, counted from 1, that stands in another place; null where rows themselves differ."""
 
     columns: list[str]
@@ -43,7 +43,7 @@ class ExampleEntry(TypedDict):
     seconds: float
     message: str
     error: ErrorReport | None
-    difference: RowDifference | None
+    difference: ExampleDifference | None
     notes: list[str]
 
 

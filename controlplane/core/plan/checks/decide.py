@@ -31,7 +31,7 @@ from typing import TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.compile import ids
-from controlplane.core.compile.checks import Check, dropped_key, part_key, record_key, whole_key
+from controlplane.core.compile.checks import CompiledCheck, dropped_key, part_key, record_key, whole_key
 from controlplane.core.compile.nodes import Source, Transform
 from controlplane.core.model.check_results import CheckFinding, CheckResult
 from controlplane.core.model.jobs import FragmentsSpec, Spec, StoredCheckJob, StoredJob
@@ -89,7 +89,7 @@ def _second_output(node: Source | Transform, decision: Decision) -> Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _CheckedRows:
     """Rows to check: those of `state`, which differ from those of `base`, if any, that were checked before."""
 
     planning: Planning
@@ -98,14 +98,14 @@ class _Rows:
     base: State | None
 
     @property
-    def checks(self) -> list[Check]:
+    def checks(self) -> list[CompiledCheck]:
         return [check for check in self.node.checks if not check.is_drop]
 
-    def schema(self, check: Check) -> Schema:
+    def schema(self, check: CompiledCheck) -> Schema:
         """The columns that the check looks at."""
         return check.read_schema(self.state.schema)
 
-    def key(self, check: Check, of: State) -> bytes:
+    def key(self, check: CompiledCheck, of: State) -> bytes:
         """Under which it is remembered what the check found in a whole state."""
         return whole_key(check, of.root, schema_id(check.read_schema(of.schema)))
 
@@ -115,20 +115,20 @@ class _Rows:
         return record_key(self.planning.branch, self.node.dataset, self.state.generation)
 
 
-def _rows_of(planning: Planning, node: Source | Transform, decision: Decision) -> _Rows | None:
+def _rows_of(planning: Planning, node: Source | Transform, decision: Decision) -> _CheckedRows | None:
     present = planning.state(node.dataset)
     if isinstance(decision.step, Commit):
-        return _Rows(planning, node, decision.step.state, present)
+        return _CheckedRows(planning, node, decision.step.state, present)
     # Rows that stand may not have been looked at: by a check that was added, for example.
     is_standing = isinstance(decision.step, Keep) and decision.status == "up_to_date"
     if not is_standing or present is None:
         return None
     if all(check.is_drop for check in node.checks):
         return None
-    return _Rows(planning, node, present, None)
+    return _CheckedRows(planning, node, present, None)
 
 
-def _first_keys(rows: _Rows, decision: Decision) -> list[bytes]:
+def _first_keys(rows: _CheckedRows, decision: Decision) -> list[bytes]:
     """All that may be remembered of these rows as a whole."""
     states = [state for state in (rows.state, rows.base) if state is not None]
     keys: list[bytes] = []
@@ -142,7 +142,7 @@ def _first_keys(rows: _Rows, decision: Decision) -> list[bytes]:
     return keys
 
 
-def _entered(rows: _Rows, decision: Decision) -> Sequence[bytes]:
+def _entered(rows: _CheckedRows, decision: Decision) -> Sequence[bytes]:
     """The tasks of the partitions that come with this generation, where rows may have been dropped."""
     if not isinstance(decision.step, Commit):
         return ()
@@ -174,7 +174,7 @@ class _Progress:
     notes: dict[bytes, Memo] = field(default_factory=dict)
     is_whole: bool = True  # all that is missing is in `tasks`
 
-    def ask(self, rows: _Rows, job: StoredCheckJob, key: bytes, partition: str, count: int, spec: Spec) -> None:
+    def ask(self, rows: _CheckedRows, job: StoredCheckJob, key: bytes, partition: str, count: int, spec: Spec) -> None:
         """Have a task that looks at `count` rows and answers `key`."""
         node = rows.node
         of = node.component
@@ -193,7 +193,7 @@ class _Progress:
         )
 
 
-def _job(rows: _Rows, check: Check) -> StoredCheckJob:
+def _job(rows: _CheckedRows, check: CompiledCheck) -> StoredCheckJob:
     return {
         "name": check.name,
         "check": check.of.check,
@@ -204,10 +204,10 @@ def _job(rows: _Rows, check: Check) -> StoredCheckJob:
     }
 
 
-def _answers(rows: _Rows, memos: Memos, progress: _Progress) -> Deciding[Answers]:
+def _answers(rows: _CheckedRows, memos: Memos, progress: _Progress) -> Deciding[Answers]:
     """The answers of the checks that have one by now, by name."""
     answers: Answers = {}
-    conditions: list[Check] = []
+    conditions: list[CompiledCheck] = []
     for check in rows.checks:
         if check.of.rows is not None:
             answer: CheckFinding | None = results.of_bounds(check.of.rows, rows.state.rows)
@@ -224,7 +224,7 @@ def _answers(rows: _Rows, memos: Memos, progress: _Progress) -> Deciding[Answers
     return answers
 
 
-def _unique(rows: _Rows, check: Check, memos: Memos, progress: _Progress) -> CheckFinding | None:
+def _unique(rows: _CheckedRows, check: CompiledCheck, memos: Memos, progress: _Progress) -> CheckFinding | None:
     key = _unique_key(rows, check)
     if key in memos:
         return check_answer_in(memos[key])
@@ -235,7 +235,7 @@ def _unique(rows: _Rows, check: Check, memos: Memos, progress: _Progress) -> Che
     return None
 
 
-def _unique_key(rows: _Rows, check: Check) -> bytes:
+def _unique_key(rows: _CheckedRows, check: CompiledCheck) -> bytes:
     content = tree.totals(rows.planning.nodes, rows.state.root).content
     return part_key(check, slot_id(content, rows.schema(check)))
 
@@ -259,15 +259,17 @@ def _answer_in(memos: Memos, key: bytes) -> CheckFinding | None:
 class _Difference:
     """A check whose answer for the rows at `root` is known: the difference to the new rows is checked."""
 
-    check: Check
+    check: CompiledCheck
     root: bytes
     answer: CheckFinding
 
 
-def _conditions(rows: _Rows, checks: Sequence[Check], memos: Memos, progress: _Progress) -> Deciding[Answers]:
+def _conditions(
+    rows: _CheckedRows, checks: Sequence[CompiledCheck], memos: Memos, progress: _Progress
+) -> Deciding[Answers]:
     is_small = rows.state.partitions <= rows.planning.exact
     differences: list[_Difference] = []
-    rest: list[Check] = []
+    rest: list[CompiledCheck] = []
     for check in checks:
         from_base = _from_base(rows, check, memos)
         if from_base is not None:
@@ -287,7 +289,7 @@ def _conditions(rows: _Rows, checks: Sequence[Check], memos: Memos, progress: _P
     return answers
 
 
-def _from_base(rows: _Rows, check: Check, memos: Memos) -> _Difference | None:
+def _from_base(rows: _CheckedRows, check: CompiledCheck, memos: Memos) -> _Difference | None:
     """On top of what the check found in the present rows, where it looks at the new rows in the same way."""
     base = rows.base
     if base is None or check.read_schema(base.schema) != rows.schema(check):
@@ -298,7 +300,7 @@ def _from_base(rows: _Rows, check: Check, memos: Memos) -> _Difference | None:
     return _Difference(check, base.root, answer)
 
 
-def _by_difference(rows: _Rows, differences: Sequence[_Difference], progress: _Progress) -> Deciding[Answers]:
+def _by_difference(rows: _CheckedRows, differences: Sequence[_Difference], progress: _Progress) -> Deciding[Answers]:
     roots = list(dict.fromkeys(difference.root for difference in differences))
     diffs = yield from lookups.diffs([(root, rows.state.root) for root in roots])
     changes_of = dict(zip(roots, diffs, strict=True))
@@ -339,7 +341,7 @@ def _moved(
 
 
 def _in_order(
-    rows: _Rows, check: Check, start: CheckFinding | None, progress: _Progress
+    rows: _CheckedRows, check: CompiledCheck, start: CheckFinding | None, progress: _Progress
 ) -> Deciding[CheckFinding | None]:
     """So many partitions that one pass does not look at all of them: each goes on where the last one came to. `start`
     is the answer for the partitions up to there."""
@@ -359,7 +361,7 @@ def _in_order(
 
 
 def _further(
-    rows: _Rows, check: Check, start: CheckFinding | None, progress: _Progress, limit: int
+    rows: _CheckedRows, check: CompiledCheck, start: CheckFinding | None, progress: _Progress, limit: int
 ) -> Deciding[tuple[CheckFinding, bool]]:
     """The answer for more partitions, until `limit` tasks are missing; and whether none of them was missing."""
     at = start or NOTHING
@@ -388,7 +390,7 @@ def _of_parts(entries: Iterable[tree.Entry], keys: Mapping[tree.Entry, bytes], m
     return [(entry.key, check_answer_in(memos[keys[entry]])) for entry in entries if entry in keys]
 
 
-def _entries_after(rows: _Rows, start: CheckFinding | None) -> Iterator[tree.Entry]:
+def _entries_after(rows: _CheckedRows, start: CheckFinding | None) -> Iterator[tree.Entry]:
     """The partitions that are not in an answer yet."""
     last = start.get("after") if start else None
     for entry in tree.scan(rows.planning.nodes, rows.state.root, last or ""):
@@ -404,7 +406,7 @@ def _entries(changes: Iterable[tree.EntryChange]) -> list[tree.Entry]:
     return [entry for entry in both if entry is not None]
 
 
-def _part_keys(rows: _Rows, check: Check, entries: Iterable[tree.Entry]) -> dict[tree.Entry, bytes]:
+def _part_keys(rows: _CheckedRows, check: CompiledCheck, entries: Iterable[tree.Entry]) -> dict[tree.Entry, bytes]:
     """The memo keys of a check's findings by partition; only partitions with rows have one."""
     schema = rows.schema(check)
     keys: dict[tree.Entry, bytes] = {}
@@ -419,7 +421,11 @@ def _missing(entries: Iterable[tree.Entry], keys: Mapping[tree.Entry, bytes], me
 
 
 def _ask_parts(
-    rows: _Rows, check: Check, entries: Sequence[tree.Entry], keys: Mapping[tree.Entry, bytes], progress: _Progress
+    rows: _CheckedRows,
+    check: CompiledCheck,
+    entries: Sequence[tree.Entry],
+    keys: Mapping[tree.Entry, bytes],
+    progress: _Progress,
 ) -> None:
     """Have a task for each of these partitions."""
     job = _job(rows, check)
@@ -431,7 +437,7 @@ def _ask_parts(
 # --- decisions ------------------------------------------------------------------------------------
 
 
-def _waiting(rows: _Rows, progress: _Progress, decision: Decision) -> Deciding[Decision]:
+def _waiting(rows: _CheckedRows, progress: _Progress, decision: Decision) -> Deciding[Decision]:
     """Answers are incomplete: request the missing ones."""
     queued = yield from lookups.tasks(list(progress.tasks))
     own = [queued[key] for key in progress.tasks if key in queued]  # others of the same round were looked up with them
@@ -455,13 +461,13 @@ def _waiting(rows: _Rows, progress: _Progress, decision: Decision) -> Deciding[D
     return Decision(rows.node.dataset, status, step, items, WAITING, error=error, pending=pending)
 
 
-def _partitions(rows: _Rows, progress: _Progress) -> Keys:
+def _partitions(rows: _CheckedRows, progress: _Progress) -> Keys:
     if progress.is_whole:
         return listed(sorted({task.partition for task in progress.tasks.values()}))
     return lacking(rows.planning.nodes, rows.state.root)
 
 
-def _judged(rows: _Rows, answers: Answers, notes: Memos, memos: Memos, decision: Decision) -> Decision:
+def _judged(rows: _CheckedRows, answers: Answers, notes: Memos, memos: Memos, decision: Decision) -> Decision:
     """All answers are there."""
     judged = [results.result(check, answers[check.name]) for check in rows.checks]
     failing = [check for check, result in zip(rows.checks, judged, strict=True) if result["state"] == "failed"]
@@ -472,7 +478,9 @@ def _judged(rows: _Rows, answers: Answers, notes: Memos, memos: Memos, decision:
     return _passed(rows, notes, memos, decision)
 
 
-def _held(rows: _Rows, failing: Sequence[Check], answers: Answers, notes: Memos, decision: Decision) -> Decision:
+def _held(
+    rows: _CheckedRows, failing: Sequence[CompiledCheck], answers: Answers, notes: Memos, decision: Decision
+) -> Decision:
     """A check fails: nothing is committed, and readers keep the present rows."""
     standing = rows.base
     if standing is None and isinstance(decision.step, Keep):
@@ -487,7 +495,7 @@ def _held(rows: _Rows, failing: Sequence[Check], answers: Answers, notes: Memos,
     )
 
 
-def _passed(rows: _Rows, notes: Memos, memos: Memos, decision: Decision) -> Decision:
+def _passed(rows: _CheckedRows, notes: Memos, memos: Memos, decision: Decision) -> Decision:
     """The decision, with the memos to store: answers, and the results of this generation."""
     before = results_in(memos[rows.record]) if rows.record in memos else {}
     record = {**before, **{result["name"]: result for result in decision.checks}}
@@ -500,7 +508,7 @@ def _passed(rows: _Rows, notes: Memos, memos: Memos, decision: Decision) -> Deci
     return decision
 
 
-def _dropped(rows: _Rows, decision: Decision, memos: Memos) -> list[CheckResult]:
+def _dropped(rows: _CheckedRows, decision: Decision, memos: Memos) -> list[CheckResult]:
     """How many rows were left out of the partitions that come with a new generation."""
     step = decision.step
     if not isinstance(step, Commit):

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Literal
 
-from controlplane.core.compile.checks import EXAMPLES, Check
+from controlplane.core.compile.checks import EXAMPLES, CompiledCheck
 from controlplane.core.model.check_results import CheckFinding, CheckResult, Example
 from dataplane.contract.results import EXPECTATION, TaskError
 
@@ -42,7 +42,7 @@ def of_bounds(bounds: tuple[int | None, int | None], rows: int) -> CheckFinding:
     return {"rows": rows, "failing": 0 if is_met else 1, "examples": []}
 
 
-def result(check: Check, answer: CheckFinding) -> CheckResult:
+def result(check: CompiledCheck, answer: CheckFinding) -> CheckResult:
     """As users see it."""
     allowed = Fraction(str(check.of.threshold)) * answer["rows"]  # as it is written: 0.29 of 100 rows are 29
     state: Literal["ok", "warning", "failed"] = "ok"
@@ -60,7 +60,7 @@ def result(check: Check, answer: CheckFinding) -> CheckResult:
     }
 
 
-def dropped(check: Check, counts: Sequence[Mapping[str, int]] | None) -> CheckResult:
+def dropped(check: CompiledCheck, counts: Sequence[Mapping[str, int]] | None) -> CheckResult:
     """Rows left out of new partitions; None where that is no longer known."""
     count = None if counts is None else sum(c.get(check.id.hex(), 0) for c in counts)
     return {
@@ -79,7 +79,7 @@ def _example(row: str | Example) -> Example:
     return {"partition": None, "row": row} if isinstance(row, str) else row
 
 
-def failure(check: Check, answer: CheckFinding) -> TaskError:
+def failure(check: CompiledCheck, answer: CheckFinding) -> TaskError:
     """The error of a dataset whose new rows fail an expectation."""
     return {
         "kind": "user",
@@ -93,7 +93,7 @@ def failure(check: Check, answer: CheckFinding) -> TaskError:
     }
 
 
-def _message(check: Check, answer: CheckFinding) -> str:
+def _message(check: CompiledCheck, answer: CheckFinding) -> str:
     label = "" if check.name == check.of.in_words else f"{check.name}: "
     if check.of.rows is not None:
         return f"{label}there are {answer['rows']} rows, and {check.of.in_words} is expected"

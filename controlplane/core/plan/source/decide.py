@@ -11,14 +11,14 @@ from controlplane.core.compile.checks import absent_columns, drop_job
 from controlplane.core.compile.nodes import Source, settings_id
 from controlplane.core.compile.sort_by import sort_fault, sorting
 from controlplane.core.model.jobs import ParseSpec
-from controlplane.core.model.pins import ColumnHistory, Pin
+from controlplane.core.model.pins import FileColumns, Pin
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import LOST, Cause, PartialState, State
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, salts, unfinished, windows
 from controlplane.core.plan.keys import Keys, lacking, listed
 from controlplane.core.plan.lookups import Deciding
-from controlplane.core.plan.source.earlier import UNCHECKED, Earlier
+from controlplane.core.plan.source.earlier import UNCHECKED, EarlierResults
 from controlplane.core.plan.source.partitions import Gone, ReadCase, ReadExtent, parts_at
 from controlplane.core.plan.source.schema import FIXED, fitted, own_names, placed, schema_of
 from controlplane.core.plan.unfinished import Finishing
@@ -156,7 +156,7 @@ def _stale(case: ReadCase) -> Deciding[Decision]:
 def build_basis(objects: bytes, pin: Pin | None) -> dict[str, object]:
     """What the output follows from, besides the logic."""
     basis: dict[str, object] = {"objects": objects, "pinned": schema_id(pin.schema) if pin else None}
-    history = ColumnHistory({}) if pin is None else pin.history
+    history = FileColumns({}) if pin is None else pin.history
     if history is not None:
         basis["history"] = [sorted(history.places.items()), sorted(history.empty)]
     return basis
@@ -188,7 +188,7 @@ def _adopt(case: ReadCase, pin: Pin | None, root: bytes, schema: Schema, build: 
     keys = lacking(case.planning.nodes, root) if root != case.root else Keys()
     named = [s for s in types(schema) if not s.startswith("_source_")] if case.node.read.metadata else None
     own = schema if named is None else select_columns(schema, named)
-    history = pin.history if pin else ColumnHistory({})  # all columns are declared
+    history = pin.history if pin else FileColumns({})  # all columns are declared
     pin_after = _pin(case.node, Pin(settings_id(case.node), own, history=history))
     commit = Commit(_state(case, root, schema), None, 0 if case.node.output else keys.count, pin_after, build)
     items = (_item(case, "adopt", 0, keys),) if keys.count else ()
@@ -283,7 +283,7 @@ def _partitions(case: ReadCase, extent: ReadExtent, pin: Pin, build: bytes) -> D
     if limit == 0:
         item = replace(_item(case, "compute", extent.count, extent.partitions), certain=False)
         return Decision(case.node.dataset, "stale", items=(item,), pending=extent.partitions)
-    before = Earlier(case)
+    before = EarlierResults(case)
     window = yield from windows.look(
         extent.keys,
         lambda keys: _tasks(case, extent, pin, job, keys, before),
@@ -360,7 +360,7 @@ def _pin(node: Source, pin: Pin) -> Pin | None:
 
 
 def _tasks(
-    case: ReadCase, extent: ReadExtent, pin: Pin, job: ParseJob, keys: Sequence[str], before: Earlier
+    case: ReadCase, extent: ReadExtent, pin: Pin, job: ParseJob, keys: Sequence[str], before: EarlierResults
 ) -> Deciding[dict[str, Task]]:
     parts = extent.parts
     if parts is None:

@@ -28,7 +28,7 @@ from dataplane.contract.jobs import FootersJob
 UNCHECKED = "types not checked"
 
 
-class Earlier:
+class EarlierResults:
     """Earlier results of one read component: the keys that its tasks had before."""
 
     def __init__(self, case: ReadCase) -> None:

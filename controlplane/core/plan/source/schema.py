@@ -15,7 +15,7 @@ from controlplane.core.compile import connectors, ids
 from controlplane.core.compile.nodes import Source, settings_id
 from controlplane.core.model.jobs import InferSpec
 from controlplane.core.model.memos import known_schema_in
-from controlplane.core.model.pins import MOST_CAUSES, ColumnHistory, Pin, Widening
+from controlplane.core.model.pins import MOST_CAUSES, FileColumns, Pin, Widening
 from controlplane.core.model.sources import SourcePartition
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, windows
@@ -28,7 +28,7 @@ from controlplane.core.schema.column_order import first_places, in_order_of, mer
 from controlplane.core.schema.schemas import append_columns, missing_columns, names_by_place, own_columns, struct, types
 from controlplane.core.schema.widening import with_values
 from dataplane.contract.jobs import InferJob
-from dataplane.contract.joins import TEXTS, Conflict, grow, is_held
+from dataplane.contract.joins import TEXTS, TypeConflict, grow, is_held
 from dataplane.contract.kinds import placement_of
 from dataplane.contract.listings import NESTED, columns_of, folder_columns
 from dataplane.contract.results import TaskError
@@ -87,12 +87,12 @@ def _first(case: ReadCase, extent: ReadExtent) -> Deciding[Pin | Decision]:
     node = case.node
     fixed = node.declared or FIXED.get(node.read.format)
     if fixed is not None:
-        return Pin(settings_id(node), fixed, history=ColumnHistory({}))
+        return Pin(settings_id(node), fixed, history=FileColumns({}))
     inferred = yield from _infer(case, (yield from every_part(case, extent)), extent.partitions)
     if isinstance(inferred, Decision):
         return inferred
     schema, empty = with_values(inferred, node.read.format)
-    return Pin(settings_id(node), schema, history=ColumnHistory({}, empty))
+    return Pin(settings_id(node), schema, history=FileColumns({}, empty))
 
 
 def _ordered(case: ReadCase, pin: Pin, present_pin: Pin | None, kinds: Kinds) -> Deciding[Pin]:
@@ -153,7 +153,7 @@ def _inferred_kinds(case: ReadCase, extent: ReadExtent, schema: Schema, kinds: K
 def _with_unknown(case: ReadCase, extent: ReadExtent, pin: Pin, kinds: Kinds, names: Own) -> Deciding[Pin | Decision]:
     """With the columns and nested fields that these objects have and the schema lacks, and the types of columns that no
     object had a value of before."""
-    node, schema, history = case.node, pin.schema, pin.history or ColumnHistory({})
+    node, schema, history = case.node, pin.schema, pin.history or FileColumns({})
     unknown = missing_columns(schema, (name for some in names.values() for name in some))
     inferred = select_columns(schema, types(schema).keys() - types(node.declared or struct(())).keys())
     nested = {key: [n for columns in some for n in columns or () if NESTED in n] for key, some in kinds.items()}
@@ -243,11 +243,11 @@ def _needs_more(have: Type, kind: Type | None, *, is_text: bool) -> bool:
 
 def _grown(
     node: Source, schema: Schema, schemas: Mapping[str, Schema], texts: Texts
-) -> tuple[Schema, Mapping[str, tuple[Conflict, ...]]]:
+) -> tuple[Schema, Mapping[str, tuple[TypeConflict, ...]]]:
     """The schema with the least types that hold the values of each partition; and the conflicts that no type holds.
     Declared types stay."""
     kinds, fixed = types(schema), types(node.declared or struct(()))
-    conflicts: dict[str, tuple[Conflict, ...]] = {}
+    conflicts: dict[str, tuple[TypeConflict, ...]] = {}
     for partition, new in schemas.items():
         for name, kind in types(new).items():
             if name in kinds and name not in fixed:
@@ -257,7 +257,7 @@ def _grown(
 
 
 def _again(
-    case: ReadCase, extent: ReadExtent, pin: Pin, worst: tuple[str, Conflict] | None
+    case: ReadCase, extent: ReadExtent, pin: Pin, worst: tuple[str, TypeConflict] | None
 ) -> Deciding[Fitting | Decision]:
     """The types of all that there is now, as if it were read for the first time."""
     schema = pin.schema
@@ -418,7 +418,7 @@ def _retyped(texts: Texts, schema: Schema, grown: Schema, schemas: Mapping[str, 
     return user_error("schema-changed", message + "schema_change is fail")
 
 
-def _unfit(where: str, conflict: Conflict) -> TaskError:
+def _unfit(where: str, conflict: TypeConflict) -> TaskError:
     have, actual = in_words(conflict.have), in_words(conflict.found)
     message = (
         f"{where}: column {conflict.name} is {actual} there, and {have} in the dataset; no type safely holds both. "

@@ -201,7 +201,7 @@ class _Place:
 
 
 @dataclass(slots=True)
-class _Walk:
+class _FoldWalk:
     """The results of the walk up to `place`, on top of `root`."""
 
     root: bytes
@@ -229,10 +229,10 @@ def _content(entry: Entry | None) -> Content:
     return entry.content if entry else EMPTY
 
 
-def _walk(chain: _Chain, root: bytes, start: str) -> Deciding[_Walk]:
+def _walk(chain: _Chain, root: bytes, start: str) -> Deciding[_FoldWalk]:
     """From the first partition that may be another one, as far as memory knows."""
     last, was = tree.before(chain.nodes, root, start), tree.before(chain.nodes, chain.old, start)
-    walk = _Walk(root, _Place(start, last, was))
+    walk = _FoldWalk(root, _Place(start, last, was))
     hops = 0
     while (key := _next_key(chain, walk.place)) is not None:
         walk.place = _passing_over(chain, walk.place, key)
@@ -284,7 +284,7 @@ def _passing_over(chain: _Chain, place: _Place, key: str) -> _Place:
     return replace(place, last=entry, was=entry)
 
 
-def _look(walk: _Walk, key: str, task: Task) -> Deciding[Trace | None]:
+def _look(walk: _FoldWalk, key: str, task: Task) -> Deciding[Trace | None]:
     """The task's trace in memory; and the traces of those that its driver computed after it."""
 
     def tasks_of(_: Sequence[str]) -> Deciding[dict[str, Task]]:
@@ -342,7 +342,7 @@ def _slots(case: Case, reads: tasks.Reads) -> dict[str, bytes]:
 # --- runs of tasks --------------------------------------------------------------------------------
 
 
-def _offer_run(chain: _Chain, walk: _Walk, key: str, task: Task) -> Deciding[None]:
+def _offer_run(chain: _Chain, walk: _FoldWalk, key: str, task: Task) -> Deciding[None]:
     """Let the driver of the task that is missing go on to the partitions after it."""
     # It was asked for already, with the partitions that came after it then.
     if task.key in walk.window.queued:
@@ -412,7 +412,7 @@ def _follower(case: Case, key: str, reads: tasks.Reads, was: list[int] | None) -
 # --- the decision ---------------------------------------------------------------------------------
 
 
-def _ask(chain: _Chain, walk: _Walk, frontier: str) -> Deciding[Decision]:
+def _ask(chain: _Chain, walk: _FoldWalk, frontier: str) -> Deciding[Decision]:
     """Ask for the partition at the frontier; those after it are possible."""
     case = chain.case
     building = None
@@ -447,7 +447,7 @@ def _after(chain: _Chain, frontier: str) -> Keys:
     return union(lacking(chain.nodes, root) for root in chain.inputs)
 
 
-def _item(chain: _Chain, walk: _Walk, frontier: str) -> Item:
+def _item(chain: _Chain, walk: _FoldWalk, frontier: str) -> Item:
     """Work on the partition at the frontier; because of the one before it, unless inputs of its own changed."""
     item = item_of(chain.case, "compute", 1, listed([frontier]))
     if chain.is_changed(frontier):
@@ -461,7 +461,7 @@ def _item(chain: _Chain, walk: _Walk, frontier: str) -> Item:
     return replace(item, because=(because, *item.because))
 
 
-def _reason(chain: _Chain, walk: _Walk, frontier: str, rest: Keys, decision: Decision) -> str:
+def _reason(chain: _Chain, walk: _FoldWalk, frontier: str, rest: Keys, decision: Decision) -> str:
     if decision.status == "failed":
         waiting = f"; {rest.count} after it wait for it" if rest.count else ""
         return f"partition {frontier} failed{waiting}"

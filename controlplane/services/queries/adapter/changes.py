@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from controlplane.core.errors import NotCompared
 from controlplane.lake import bounded
 from controlplane.lake.bounded import GRACE_S, LOOK_S, Allowance
-from controlplane.ports.records import WantedChanges
+from controlplane.ports.records import RequestedChanges
 from controlplane.services.queries.adapter.records import CHUNK, Piped, rendering_of
 from dataplane.contract.predicates import as_json
 from dataplane.contract.schemas import Json
@@ -39,13 +39,13 @@ class ChangeRenderer:
         self._lake, self._stopping, self._timeout_s = lake_uri, stopping, timeout_s
         self._user_limits = threading.BoundedSemaphore(AT_ONCE)
 
-    def __call__(self, wanted: WantedChanges) -> Iterator[bytes]:
+    def __call__(self, wanted: RequestedChanges) -> Iterator[bytes]:
         if wanted.before and wanted.after:
             return Closable(lambda is_closed: self._compared(wanted, is_closed))
         request = request_of(self._lake, wanted, scratch="", seconds=0)
         return Piped(COMMAND, json.dumps(request).encode())
 
-    def _compared(self, changes: WantedChanges, is_closed: Callable[[], bool]) -> Iterator[bytes]:
+    def _compared(self, changes: RequestedChanges, is_closed: Callable[[], bool]) -> Iterator[bytes]:
         with TemporaryDirectory(prefix="headgate-changes-", ignore_cleanup_errors=True) as scratch:
             rendered = Path(scratch) / "told"
             allowance = Allowance(
@@ -72,7 +72,7 @@ class ChangeRenderer:
         finally:
             self._user_limits.release()
 
-    def _tell(self, changes: WantedChanges, scratch: str, rendered: Path, allowance: Allowance) -> None:
+    def _tell(self, changes: RequestedChanges, scratch: str, rendered: Path, allowance: Allowance) -> None:
         request = request_of(self._lake, changes, scratch=scratch, seconds=int(self._timeout_s) + GRACE_S)
         with rendered.open("wb") as out:
             ended = bounded.run(COMMAND, json.dumps(request).encode(), scratch, allowance, out)
@@ -82,7 +82,7 @@ class ChangeRenderer:
             raise OSError(f"the process that tells changes ended with {ended.code}: {ended.last_line}")
 
 
-def request_of(lake_uri: str, changes: WantedChanges, *, scratch: str, seconds: int) -> Json:
+def request_of(lake_uri: str, changes: RequestedChanges, *, scratch: str, seconds: int) -> Json:
     """As `dataplane.fragments.changes` reads it."""
     return {
         "lake": lake_uri,

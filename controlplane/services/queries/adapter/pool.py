@@ -24,7 +24,7 @@ from controlplane.core.errors import (
 from controlplane.core.query_problems import problem_at
 from controlplane.drivers.transport import ChildEnded, LocalProcess
 from controlplane.services.queries.adapter.child import QueryChild
-from controlplane.services.queries.adapter.user_limits import ENDS, Bounds, UserLimits
+from controlplane.services.queries.adapter.user_limits import ENDS, QueryBounds, UserLimits
 from controlplane.services.queries.port import Cancellation, PageBounds, Pieces, RowsPage
 from dataplane.contract.queries import (
     GRACE_S,
@@ -65,7 +65,7 @@ class QueryPool:
         self._lake, self._bytes = lake, (memory_bytes, disk_bytes)
         self._most = at_once
         self._free = threading.Condition()
-        self._user_limits = UserLimits(Bounds(at_once, each, waiting), self._free)
+        self._user_limits = UserLimits(QueryBounds(at_once, each, waiting), self._free)
         self._idle = list[QueryChild]()
         self._busy = set[QueryChild]()
         self._is_closed = False
@@ -83,7 +83,7 @@ class QueryPool:
         return f"duckdb {version('duckdb')}"
 
     @contextmanager
-    def session(self, user: str, cancellation: Cancellation, *, timeout_s: float) -> Iterator[Session]:
+    def session(self, user: str, cancellation: Cancellation, *, timeout_s: float) -> Iterator[PooledSession]:
         deadline = time.monotonic() + timeout_s
         with self._user_limits.turn(user, deadline, timeout_s):
             session = self._session(user, cancellation, deadline, timeout_s)
@@ -92,8 +92,8 @@ class QueryPool:
             finally:
                 session.end()
 
-    def _session(self, user: str, cancellation: Cancellation, deadline: float, timeout_s: float) -> Session:
-        return Session(self, user, cancellation, deadline, timeout_s)
+    def _session(self, user: str, cancellation: Cancellation, deadline: float, timeout_s: float) -> PooledSession:
+        return PooledSession(self, user, cancellation, deadline, timeout_s)
 
     def _made(self) -> QueryChild:
         return QueryChild(LocalProcess(self._lake, *self._bytes))
@@ -148,7 +148,7 @@ class QueryPool:
             child.close()
 
 
-class Session:
+class PooledSession:
     """`QuerySession`. Its process is put back where the last answer was read whole."""
 
     def __init__(

@@ -12,7 +12,7 @@ from typing import cast
 from controlplane.core.errors import NotCompared
 from controlplane.core.model.answers.data_diff import RowDifference
 from controlplane.lake import bounded
-from controlplane.lake.bounded import GRACE_S, Allowance, Ended
+from controlplane.lake.bounded import GRACE_S, Allowance, EndedProcess
 from controlplane.ports.row_diff import ComparedFiles
 from dataplane.contract.schemas import Json
 
@@ -67,7 +67,7 @@ class RowComparer:
 LESS = "compare one partition"
 
 
-def _read(ended: Ended) -> RowDifference:
+def _read(ended: EndedProcess) -> RowDifference:
     if ended.code == 0:
         return cast("RowDifference", json.loads(ended.out))
     if ended.code == REFUSED:

@@ -17,9 +17,9 @@ from controlplane.core.query_problems import problem_at
 from controlplane.core.sql.addresses import Addressed, addressed
 from controlplane.drivers.transport import LocalSpark
 from controlplane.services.queries.adapter.child import QueryChild, SparkChild
-from controlplane.services.queries.adapter.pool import QueryPool, Session
+from controlplane.services.queries.adapter.pool import PooledSession, QueryPool
 from controlplane.services.queries.port import Cancellation, PageBounds, Pieces, RowsPage
-from dataplane.contract.queries import Inspected, QueryTable, Ran, Reference, Refusal, SparkRun, named
+from dataplane.contract.queries import Inspected, QueryTable, Ran, Refusal, SparkRun, TableReference, named
 from dataplane.contract.schemas import Json
 
 ALL = ""  # users of the one process
@@ -58,11 +58,11 @@ class SparkPool(QueryPool):
     def _made(self) -> QueryChild:
         return SparkChild(LocalSpark(self._lake, *self._bytes))
 
-    def _session(self, user: str, cancellation: Cancellation, deadline: float, timeout_s: float) -> Session:
+    def _session(self, user: str, cancellation: Cancellation, deadline: float, timeout_s: float) -> PooledSession:
         return SparkSession(self, user, cancellation, deadline, timeout_s)
 
 
-class SparkSession(Session):
+class SparkSession(PooledSession):
     """`QuerySession`. Inspecting a query needs no process."""
 
     _pool: SparkPool
@@ -137,7 +137,7 @@ class SparkSession(Session):
             return pages.page(path, offset, bounds)
 
 
-def _reference(ref: spark_sql.TableRef, read: Addressed) -> Reference:
+def _reference(ref: spark_sql.TableRef, read: Addressed) -> TableReference:
     """Raises QueryRefused for a name of one part, or of more than three."""
     at = read.origin(ref.start)
     match ref.parts:
@@ -150,12 +150,12 @@ def _reference(ref: spark_sql.TableRef, read: Addressed) -> Reference:
             raise QueryRefused(problem_at(read.written, at, "unknown-table", message))
 
 
-def _shown(reference: Reference) -> str:
+def _shown(reference: TableReference) -> str:
     parts = (reference["branch"], reference["dataflow"], reference["table"])
     return ".".join(filter(None, parts))
 
 
-def _changes(query: spark_sql.Query) -> bool:
+def _changes(query: spark_sql.AnalysedQuery) -> bool:
     """Whether it names clock or chance."""
     return query.reads_clock or any(CHANGING.match(call.construct) for call in query.volatile)
 

@@ -17,7 +17,7 @@ OTHERS = "other queries"
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class QueryBounds:
     """How many queries run at a time, and how many of one user; how many wait beyond them, and how many of one user.
     A user who has none waiting may always wait with one."""
 
@@ -33,7 +33,7 @@ class Bounds:
 class UserLimits:
     """Safe to use from many threads. `free`: the lock, shared with the owner of the processes."""
 
-    def __init__(self, bounds: Bounds, free: threading.Condition) -> None:
+    def __init__(self, bounds: QueryBounds, free: threading.Condition) -> None:
         self._bounds, self._free = bounds, free
         self._running = Counter[str]()  # by user
         self._waiting: list[tuple[str, object]] = []  # in the order in which they came

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from controlplane.services.s3.access import Reader
 from controlplane.services.s3.http import xml
 from controlplane.services.s3.http.refusals import S3Refused
-from controlplane.services.s3.view import NoSuchListing, Page, PageRequest, Position, S3View
+from controlplane.services.s3.view import ListingPosition, NoSuchListing, ObjectPage, ObjectPageRequest, S3View
 
 MOST = 1000
 _TIMES, _NUMBERS = range(2**43), range(2**53)  # that a token may hold
@@ -21,7 +21,7 @@ def listing(view: S3View, reader: Reader, query: Mapping[str, str]) -> str:
     is_second = query.get("list-type") == "2"
     after = query.get("start-after" if is_second else "marker", "")
     token = query.get("continuation-token") if is_second else None
-    page_request = PageRequest(
+    page_request = ObjectPageRequest(
         prefix=query.get("prefix", ""),
         delimiter=query.get("delimiter", ""),
         after=after,
@@ -45,7 +45,7 @@ def listing(view: S3View, reader: Reader, query: Mapping[str, str]) -> str:
     return xml.listing(view.namespace, page, head=shown, names=_KEYS, encode=encode)
 
 
-def _second(query: Mapping[str, str], page: Page, token: str | None) -> list[tuple[str, str]]:
+def _second(query: Mapping[str, str], page: ObjectPage, token: str | None) -> list[tuple[str, str]]:
     count = str(len(page.objects) + len(page.prefixes))
     following = "" if page.next is None else _token(page.next)
     start = query.get("start-after", "")
@@ -57,7 +57,7 @@ def _second(query: Mapping[str, str], page: Page, token: str | None) -> list[tup
     ]
 
 
-def _first(marker: str, page: Page) -> list[tuple[str, str]]:
+def _first(marker: str, page: ObjectPage) -> list[tuple[str, str]]:
     return [("Marker", marker), ("NextMarker", page.next.after if page.next else "")]
 
 
@@ -69,17 +69,17 @@ def _limit(text: str) -> int:
     return min(int(text), MOST)
 
 
-def _token(position: Position) -> str:
+def _token(position: ListingPosition) -> str:
     values = [position.milliseconds, position.after, position.generation]
     return urlsafe_b64encode(json.dumps(values).encode()).decode("ascii")
 
 
-def _position(token: str) -> Position:
+def _position(token: str) -> ListingPosition:
     """A client may make one up: it reads no more by it than its scopes cover."""
     try:
         match json.loads(urlsafe_b64decode(token.encode())):
             case [int(milliseconds), str(after), int(generation)] if milliseconds in _TIMES and generation in _NUMBERS:
-                return Position(milliseconds, after, generation)
+                return ListingPosition(milliseconds, after, generation)
     except (ValueError, RecursionError):
         pass
     raise S3Refused("InvalidArgument", 400, "the continuation token is none of ours")

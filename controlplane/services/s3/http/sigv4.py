@@ -48,7 +48,7 @@ class SignedRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Claim:
+class _SignatureClaim:
     """The parts of a request's own signature."""
 
     credential: str
@@ -90,7 +90,7 @@ def pairs_of(query: str) -> Pairs:
     return [(decoded(name), decoded(value)) for name, _, value in split]
 
 
-def _claim(request: SignedRequest) -> _Claim:
+def _claim(request: SignedRequest) -> _SignatureClaim:
     pairs = pairs_of(request.query)
     header = request.headers.get("authorization")
     is_presigned = any(name == b"X-Amz-Algorithm" for name, _ in pairs)
@@ -103,14 +103,14 @@ def _claim(request: SignedRequest) -> _Claim:
     raise S3Refused("AccessDenied", 403, "the request is not signed; AWS Signature Version 4 is what is read")
 
 
-def _in_header(request: SignedRequest, header: str, pairs: Pairs) -> _Claim:
+def _in_header(request: SignedRequest, header: str, pairs: Pairs) -> _SignatureClaim:
     match = _HEADER.fullmatch(header.strip())
     date, payload = request.headers.get("x-amz-date", ""), request.headers.get("x-amz-content-sha256")
     if match is None:
         _malformed(f"Authorization is not {ALGORITHM} Credential=..., SignedHeaders=..., Signature=...")
     if payload is None:
         raise S3Refused("InvalidRequest", 400, "the header x-amz-content-sha256 is missing")
-    return _Claim(
+    return _SignatureClaim(
         match["credential"],
         match["headers"],
         match["signature"],
@@ -121,7 +121,7 @@ def _in_header(request: SignedRequest, header: str, pairs: Pairs) -> _Claim:
     )
 
 
-def _in_query(pairs: Pairs) -> _Claim:
+def _in_query(pairs: Pairs) -> _SignatureClaim:
     signing = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs if name[:6] == b"X-Amz-"]
     parameters = dict(signing)
     expires = parameters.get("X-Amz-Expires", "")
@@ -131,7 +131,7 @@ def _in_query(pairs: Pairs) -> _Claim:
         _malformed(f"X-Amz-Algorithm must be {ALGORITHM}", "AuthorizationQueryParametersError")
     if not _EXPIRES.fullmatch(expires) or int(expires) > MOST_EXPIRES_S:
         _malformed(f"X-Amz-Expires must be 1 to {MOST_EXPIRES_S} seconds", "AuthorizationQueryParametersError")
-    return _Claim(
+    return _SignatureClaim(
         parameters.get("X-Amz-Credential", ""),
         parameters.get("X-Amz-SignedHeaders", ""),
         parameters.get(_SIGNATURE, ""),
@@ -142,7 +142,7 @@ def _in_query(pairs: Pairs) -> _Claim:
     )
 
 
-def _scope(claim: _Claim) -> list[str]:
+def _scope(claim: _SignatureClaim) -> list[str]:
     """Access key, day, region, service and the terminator."""
     parts = claim.credential.split("/")
     if len(parts) != 5 or not _DATE.fullmatch(claim.date):
@@ -152,7 +152,7 @@ def _scope(claim: _Claim) -> list[str]:
     return parts
 
 
-def _check_headers(request: SignedRequest, claim: _Claim) -> None:
+def _check_headers(request: SignedRequest, claim: _SignatureClaim) -> None:
     """Reject unsigned security headers: a proxy could have added them."""
     signed = claim.headers.split(";")
     missing = [name for name in request.headers if name.startswith("x-amz-") and name not in signed]
@@ -162,7 +162,7 @@ def _check_headers(request: SignedRequest, claim: _Claim) -> None:
         raise S3Refused("AccessDenied", 403, "a header that is signed is not there")
 
 
-def _check_time(claim: _Claim, now: float) -> None:
+def _check_time(claim: _SignatureClaim, now: float) -> None:
     try:
         at = _time(claim.date)
     except ValueError:
@@ -179,7 +179,7 @@ def _time(date: str) -> float:
     return datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()
 
 
-def _signature(request: SignedRequest, claim: _Claim, scope: Sequence[str], secret: str) -> str:
+def _signature(request: SignedRequest, claim: _SignatureClaim, scope: Sequence[str], secret: str) -> str:
     canonical = _canonical(request, claim)
     text = "\n".join([ALGORITHM, claim.date, "/".join(scope), sha256(canonical.encode("latin-1")).hexdigest()])
     key = f"AWS4{secret}".encode()
@@ -188,7 +188,7 @@ def _signature(request: SignedRequest, claim: _Claim, scope: Sequence[str], secr
     return _hmac(key, text).hex()
 
 
-def _canonical(request: SignedRequest, claim: _Claim) -> str:
+def _canonical(request: SignedRequest, claim: _SignatureClaim) -> str:
     query = sorted((encoded(name), encoded(value)) for name, value in claim.pairs)
     names = claim.headers.split(";")
     return "\n".join(

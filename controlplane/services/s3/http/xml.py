@@ -10,7 +10,7 @@ from urllib.parse import quote
 from xml.sax.saxutils import escape
 
 from controlplane.services.s3.objects import S3Object
-from controlplane.services.s3.view import Page
+from controlplane.services.s3.view import ObjectPage
 
 MEDIA_TYPE = "application/xml"
 _NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
@@ -35,7 +35,12 @@ def versioning() -> str:
 
 
 def listing(
-    bucket: str, page: Page, *, head: Iterable[tuple[str, str]], names: Iterable[str], encode: Callable[[str], str]
+    bucket: str,
+    page: ObjectPage,
+    *,
+    head: Iterable[tuple[str, str]],
+    names: Iterable[str],
+    encode: Callable[[str], str],
 ) -> str:
     """A page of a bucket. `head`: elements that repeat the request, as name and text; those in `names` hold keys."""
     keys = frozenset(names)

@@ -18,7 +18,7 @@ from controlplane.drivers.kubernetes import Asks, warnings_of
 from controlplane.drivers.pools import Cluster
 from controlplane.drivers.verdicts import awaits_pod, judge, time_of
 from controlplane.services.sessions.adapter import manifests as session_manifests
-from controlplane.services.sessions.port import Note, SessionPod
+from controlplane.services.sessions.port import SessionNote, SessionPod
 
 Found = Mapping[str, Any]
 KNOWN_S = 2.0  # for which a list of Jobs is not asked for again
@@ -42,10 +42,10 @@ class KubernetesSessionPods:
         self._settings = session_manifests.settings(cluster)
         self._labels = session_manifests.selector(cluster)
         self._opened: Asks | None = None
-        self._cached_notes: tuple[float, list[Note]] = (-KNOWN_S, [])  # when, and what there was
+        self._cached_notes: tuple[float, list[SessionNote]] = (-KNOWN_S, [])  # when, and what there was
         self._lock = threading.Lock()
 
-    def start(self, note: Note, ttl_s: float) -> str:
+    def start(self, note: SessionNote, ttl_s: float) -> str:
         try:
             return self._start(self._api(), note, ttl_s)
         except (PoolUnavailable, ApiRefused) as e:
@@ -59,7 +59,7 @@ class KubernetesSessionPods:
         except (PoolUnavailable, ApiRefused) as e:
             return AWAY.format(reason=e)
 
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[SessionNote]:
         with self._lock:
             at, current_notes = self._cached_notes
             if time.monotonic() - at < KNOWN_S:
@@ -97,7 +97,7 @@ class KubernetesSessionPods:
         with self._lock:
             self._cached_notes = -KNOWN_S, self._cached_notes[1]
 
-    def _start(self, api: Asks, note: Note, ttl_s: float) -> str:
+    def _start(self, api: Asks, note: SessionNote, ttl_s: float) -> str:
         """The Job first: its creator gives its pod a token, which goes with it."""
         while True:
             jobs = api.list(JOBS, self._labels)
@@ -144,7 +144,7 @@ class KubernetesSessionPods:
         return verdict.reason or STARTS
 
 
-def _note(job: Found) -> Note | None:
+def _note(job: Found) -> SessionNote | None:
     """The note of a Job. None where it was changed from outside."""
     try:
         return session_manifests.note_of(job)

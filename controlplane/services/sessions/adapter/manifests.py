@@ -11,7 +11,7 @@ from controlplane.drivers.manifests import OURS, SLOT
 from controlplane.drivers.pod_kinds import POD_KINDS, JobParts, Manifest, job_manifest
 from controlplane.drivers.pod_kinds import selector as selector_of
 from controlplane.drivers.pools import Cluster, SessionsPod
-from controlplane.services.sessions.port import Note
+from controlplane.services.sessions.port import SessionNote
 
 SESSION = POD_KINDS["session"]
 ID, NOTE = f"{OURS}/session", f"{OURS}/note"
@@ -21,7 +21,7 @@ def selector(cluster: Cluster) -> str:
     return selector_of(SESSION.labels(cluster))
 
 
-def job(cluster: Cluster, lake: str, note: Note, place: tuple[int, int], deadline_s: float) -> Manifest:
+def job(cluster: Cluster, lake: str, note: SessionNote, place: tuple[int, int], deadline_s: float) -> Manifest:
     """`place`: slot, and the number of launches in it, so that of two replicas that take the same slot one is refused.
     The note is for a replica that finds the Job, and has nothing that opens the session."""
     slot, number = place
@@ -32,9 +32,9 @@ def job(cluster: Cluster, lake: str, note: Note, place: tuple[int, int], deadlin
     return job_manifest(cluster, JobParts(name, labels, {NOTE: text}, pod, int(deadline_s)))
 
 
-def note_of(job: Mapping[str, Any]) -> Note:
+def note_of(job: Mapping[str, Any]) -> SessionNote:
     note = json.loads(job["metadata"]["annotations"][NOTE])
-    return Note(note["namespace"], note["token"], note["entry"])
+    return SessionNote(note["namespace"], note["token"], note["entry"])
 
 
 def slot_of(job: Mapping[str, Any]) -> int:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from controlplane.core.errors import EngineUnavailable, PoolUnavailable
 from controlplane.drivers.transport import ChildEnded, PodProcess, reached
 from controlplane.services.sessions.adapter.servers import HOST, USER
-from controlplane.services.sessions.port import Note, Server, SessionPod, SessionPods
+from controlplane.services.sessions.port import SessionNote, SessionPod, SessionPods, SessionServer
 from dataplane.contract.queries import SparkTable
 from dataplane.contract.spark_sessions import PodOrder, ServerAnswer
 
@@ -29,7 +29,7 @@ class PodServers:
     def __init__(self, pods: SessionPods, *, starts_s: float = STARTS_S) -> None:
         self._pods, self._starts_s = pods, starts_s
 
-    def open(self, note: Note, tables: Sequence[SparkTable], ttl_s: float) -> Server:
+    def open(self, note: SessionNote, tables: Sequence[SparkTable], ttl_s: float) -> SessionServer:
         deadline = time.monotonic() + self._starts_s
         try:
             known_by = self._pods.start(note, ttl_s)
@@ -39,7 +39,7 @@ class PodServers:
                 self._pods.end(note.entry["id"])
             raise
 
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[SessionNote]:
         return self._pods.notes()
 
     def is_alive(self, id: str) -> bool:
@@ -51,7 +51,9 @@ class PodServers:
     def close(self) -> None:
         self._pods.close()
 
-    def _ordered(self, id: str, known_by: str, tables: Sequence[SparkTable], ttl_s: float, deadline: float) -> Server:
+    def _ordered(
+        self, id: str, known_by: str, tables: Sequence[SparkTable], ttl_s: float, deadline: float
+    ) -> SessionServer:
         pod, process = self._reached(id, known_by, deadline)
         token, session = secrets.token_urlsafe(32), str(uuid.uuid4())
         order: PodOrder = {"ttl_s": ttl_s, "token": token, "user": USER, "session": session, "tables": list(tables)}
@@ -60,7 +62,7 @@ class PodServers:
             port = _port(process, deadline)
         finally:
             process.close()
-        return Server(HOST, port, token, USER, session, self._pods.forwarding(pod, port))
+        return SessionServer(HOST, port, token, USER, session, self._pods.forwarding(pod, port))
 
     def _reached(self, id: str, token: str, deadline: float) -> tuple[SessionPod, PodProcess]:
         """The pod, and a connection to it, once it is there. Raises EngineUnavailable."""

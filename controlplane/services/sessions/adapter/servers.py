@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from controlplane.core.errors import EngineUnavailable, QueriesBusy
-from controlplane.services.sessions.port import Note, Server
+from controlplane.services.sessions.port import SessionNote, SessionServer
 from dataplane.contract.bare_environment import FOR_SPARK, bare
 from dataplane.contract.queries import SparkTable
 from dataplane.contract.spark_sessions import ServerAnswer, ServerOrder
@@ -40,7 +40,7 @@ BUSY = "{most} Spark sessions are open on this service, and more would take its 
 class _Process:
     popen: subprocess.Popen[bytes]
     scratch: str
-    note: Note
+    note: SessionNote
 
     @property
     def is_alive(self) -> bool:
@@ -72,7 +72,7 @@ class LocalServers:
         self._processes: dict[str, _Process] = {}
         self._lock = threading.Lock()
 
-    def open(self, note: Note, tables: Sequence[SparkTable], ttl_s: float) -> Server:
+    def open(self, note: SessionNote, tables: Sequence[SparkTable], ttl_s: float) -> SessionServer:
         process = self._started(note)
         token, session = secrets.token_urlsafe(32), str(uuid.uuid4())
         memory_bytes, disk_bytes = self._bytes
@@ -93,9 +93,9 @@ class LocalServers:
         except BaseException:
             self.end(note.entry["id"])
             raise
-        return Server(HOST, port, token, USER, session)
+        return SessionServer(HOST, port, token, USER, session)
 
-    def _started(self, note: Note) -> _Process:
+    def _started(self, note: SessionNote) -> _Process:
         with self._lock:
             self._forget()
             if len(self._processes) >= self._most:
@@ -116,7 +116,7 @@ class LocalServers:
         for id in [id for id, process in self._processes.items() if not process.is_alive]:
             self._processes.pop(id).end()
 
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[SessionNote]:
         with self._lock:
             self._forget()
             return [process.note for process in self._processes.values()]

@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from controlplane import logs
 from controlplane.core.model.json_values import JsonValue
-from controlplane.core.model.shares import Share, SharedTable
+from controlplane.core.model.shares import SharedTable, ShareRow
 from controlplane.core.sharing import lines, requests
 from controlplane.core.sharing.lines import Form, SharedFile, TableHead
 from controlplane.core.sharing.requests import Capabilities, WantedSnapshot
@@ -38,7 +38,7 @@ from controlplane.services.sharing.files import VersionFile, VersionFiles
 from controlplane.services.sharing.http import refusals
 from controlplane.services.sharing.http.recognition import PREFIX
 from controlplane.services.sharing.http.refusals import SharingRefused
-from controlplane.services.sharing.tables import Version
+from controlplane.services.sharing.tables import TableVersion
 from dataplane.contract.schemas import Json
 
 LINES = "application/x-ndjson; charset=utf-8"
@@ -226,7 +226,7 @@ class _Tables:
     ) -> _Lines:
         with self._store.read(sharing_request.recipient.namespace) as tx:
             state = tables.snapshot(tx, table, snapshot_request)
-        version = Version(state, state.at)
+        version = TableVersion(state, state.at)
         answer = _TableAnswer(self._parts, sharing_request, table, version, first=version)
         if not with_files:
             return answer.over(iter(()))
@@ -266,9 +266,9 @@ class _TableAnswer:
         parts: HttpParts,
         sharing_request: _SharingRequest,
         table: SharedTable,
-        version: Version,
+        version: TableVersion,
         *,
-        first: Version,
+        first: TableVersion,
     ) -> None:
         self._request, self._table, self._version, self._first = sharing_request, table, version, first
         self._form: Form = sharing_request.capabilities.form_for(version.state.schema)
@@ -331,11 +331,11 @@ def _page(sharing_request: _SharingRequest, items: Sequence[tuple[str, Json]]) -
     return JSONResponse(answer)
 
 
-def _share(share: Share) -> Json:
+def _share(share: ShareRow) -> Json:
     return {"name": share.name, "id": share.id}
 
 
-def _table(share: Share, table: SharedTable) -> Json:
+def _table(share: ShareRow, table: SharedTable) -> Json:
     return {
         "name": table.name,
         "schema": table.schema,
