@@ -36,8 +36,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     conf = {**conf_for("s3://of-some-tests", {}), **ours}
     conf["spark.driver.extraClassPath"] = f"{delta_classpath()}:{conf['spark.driver.extraClassPath']}"
     session = start(tmp_path_factory.mktemp("spark"), conf)
-    with under(session, code_generation()), new_sessions_with(session, code_generation()):
-        yield session
+    # They hold until the session ends, which may be before this fixture does: nothing is set back.
+    for name, value in code_generation().items():
+        session.conf.set(name, value)
+        session._jsparkSession.sharedState().conf().set(name, value)
+    yield session
     stop(session)
 
 

@@ -126,7 +126,7 @@ class CompiledEdit:
     ) -> PlanBasis:
         """What a plan of these dataflows rests on."""
         texts = [{"name": text.name, "text": text.text, "files": dict(text.files)} for text in self.texts]
-        return plan_basis.of_plan(ctx, plan, facts, self.live, flows, texts, looked)
+        return plan_basis.of_plan(ctx, plan, facts, self.live, flows, texts=texts, looked=looked)
 
 
 def edit_of(

@@ -60,7 +60,7 @@ def partition(ctx: Context, branch: str, name: str, key: str, point: Point | Non
             "task_seconds": None if attempt is None else _task_seconds(attempt),
             "inputs": [shown_input for shown_input in inputs if ctx.sees(shown_input["dataset"])],
             "objects": list(_objects(tx, nodes, code, state, key)),
-            "readers": list(_readers(ctx, tx, nodes, present, branch, name, entry)),
+            "readers": list(_readers(ctx, tx, nodes, present, branch, name=name, entry=entry)),
             "notes": notes,
         }
 

@@ -29,7 +29,8 @@ ASKED = {
         ("obstore", "from dataplane.storage.lake import open_lake; open_lake('s3://bucket/x')"),
         (
             "obstore obstore.exceptions obstore.store",
-            "from dataplane.storage.source_stores import Access, open_root; open_root('s3://bucket', Access.of({}))",
+            "from dataplane.storage.source_stores import StoreAccess, open_root;"
+            " open_root('s3://bucket', StoreAccess.of({}))",
         ),
     ],
     "hdfs": [("hdfs_native", "from dataplane.storage.lake import open_lake; open_lake('hdfs://host:8020/x')")],
