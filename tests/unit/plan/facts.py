@@ -22,6 +22,7 @@ from controlplane.core.plan import EXACT, RECENT, Commit, Compute, Decision, Lea
 from controlplane.core.schema.schemas import parse_ddl
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import Content, fragment_id
+from dataplane.contract.kinds import placement_of
 from dataplane.contract.listings import SourceObject, source_id
 from dataplane.contract.results import task_error
 from dataplane.contract.schemas import Json, Schema
@@ -150,6 +151,7 @@ class Facts:
             self.builds[step.build] = step.state.root, step.state.schema
 
     def _answer(self, task: Task, bad_rows: int) -> None:
+        assert task.placement in (placement_of(task.kind), "either"), "no process takes such a task"
         match task.kind:
             case "parse" | "transform":
                 content = _content(task)

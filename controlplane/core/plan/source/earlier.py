@@ -73,7 +73,8 @@ class EarlierResults:
 
     def _look(self, task: Task) -> Task:
         key = ids.footers_key(task.key)
-        return replace(task, key=key, kind="footers", job=self._job_id, size_bytes=0, size="standard")
+        # None: the placement of footers, not the one that the task to parse has.
+        return replace(task, key=key, kind="footers", placement=None, job=self._job_id, size_bytes=0, size="standard")
 
 
 def _of(window: Window, tasks: Mapping[str, Task]) -> dict[bytes, Task]:
