@@ -28,6 +28,10 @@ settings.register_profile(
 settings.load_profile("default")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record-examples", action="store_true", help="write the examples of OpenAPI anew")
+
+
 def pytest_configure() -> None:
     of_stores = ("AWS_", "AZURE_", "AZURITE_", "GOOGLE_", "HADOOP_")
     for name in [name for name in os.environ if name.startswith(("HEADGATE_", *of_stores))]:

@@ -6,8 +6,10 @@ them, and no answer is validated.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from fastapi import APIRouter
@@ -19,11 +21,12 @@ from pydantic_core.core_schema import TypedDictSchema
 
 from controlplane.api.auth import EXCHANGE, LINK, PUBLIC, Guarded
 from controlplane.api.calls import JsonAnswer
-from controlplane.api.examples import OF_GET
 from controlplane.api.problems import MEDIA_TYPE
 from controlplane.core.records.formats import MEDIA_TYPES
 from dataplane.contract.schemas import Json
 
+EXAMPLES = Path(__file__).with_name("examples.json")
+"""An answer by method and path, as a test records it (`tests/unit/api/recording.py`)."""
 TEXT = {"type": "string"}
 PROBLEM: Json = {
     "type": "object",
@@ -127,12 +130,14 @@ def _describe_answers(routers: Iterable[APIRouter], paths: Json, schemas: Json) 
         schema_generator=ClosedSchema,
     )
     schemas.update(shared["$defs"])
+    examples = json.loads(EXAMPLES.read_text(encoding="utf-8"))
     for route_answer in route_answers:
         schema = described[f"{route_answer.method} {route_answer.path}", "serialization"]
         response = paths[route_answer.path][route_answer.method]["responses"][str(route_answer.status)]
-        response["content"] = {"application/json": {"schema": schema}}
-        if route_answer.method == "get" and route_answer.path in OF_GET:
-            response["content"]["application/json"]["example"] = OF_GET[route_answer.path]
+        content = {"schema": schema}
+        if example := examples.get(f"{route_answer.method.upper()} {route_answer.path}"):
+            content["example"] = example
+        response["content"] = {"application/json": content}
 
 
 class Described(NamedTuple):

@@ -12,7 +12,6 @@ from controlplane.core.model.addresses import Point
 from controlplane.core.model.holds import Hold
 from controlplane.core.model.pins import Pin
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
-from dataplane.contract.results import TaskError
 
 
 class States(Protocol):
@@ -71,11 +70,6 @@ class States(Protocol):
         """Pinned schemas of read components."""
 
     def pin_schema(self, branch: str, dataset: str, pin: Pin) -> None: ...
-
-    def problems(self, branch: str) -> dict[str, TaskError]:
-        """What keeps a dataset from being settled apart from failed tasks: analysis, listing, schema policy."""
-
-    def set_problem(self, branch: str, dataset: str, error: TaskError | None) -> None: ...
 
     def holds(self, branch: str) -> dict[str, Hold]:
         """By dataset."""

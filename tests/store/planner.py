@@ -11,6 +11,7 @@ from controlplane.core.model.states import Consumed, State
 from controlplane.ports.store import Tx
 from tests.store.conftest import World
 from tests.store.examples import SCHEMA, d, fragment, state, trace
+from tests.trees import verify
 
 BRANCH = "main"
 FRAGMENTS = 100  # that there are, so that what is computed again is known
@@ -93,6 +94,6 @@ def check_everything(world: World) -> int:
     with world.read() as tx:
         used: set[bytes] = set()
         for pointer in tx.upkeep.pointers():
-            tree.verify(tx.nodes, pointer.root)
+            verify(tx.nodes, pointer.root)
             used.update(tree.reachable(tx.nodes, pointer.root))
     return len(used)

@@ -19,7 +19,6 @@ from tests.store.examples import (
     branch,
     building,
     d,
-    error,
     hold,
     publication,
     revision,
@@ -157,13 +156,12 @@ def test_what_is_computed_for_main_and_copied_elsewhere_is_mains_alone(forked: W
         tx.states.put_building(building())
         tx.states.put_unfinished(unfinished(DAILY))
         tx.queue.enqueue("main", DAILY, [task(1)])
-        tx.states.set_problem("main", DAILY, error())
         tx.projections.put_target(target("flights.to_csv", 1))
         tx.projections.put_publication(publication(1, DAILY))
     with forked.read() as tx:
         assert tx.states.unfinished("dev") == ({}, {})
         assert tx.queue.demands("dev", DAILY) == {}
-        assert (tx.states.problems("dev"), tx.projections.targets("dev")) == ({}, {})
+        assert tx.projections.targets("dev") == {}
         assert (tx.projections.publications("dev"), tx.projections.branch_publications()) == ({}, ())
 
 

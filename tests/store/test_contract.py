@@ -20,7 +20,6 @@ from tests.store.examples import (
     ODD_KEYS,
     change,
     d,
-    error,
     event,
     fragment,
     listing,
@@ -43,7 +42,6 @@ def fill(tx: Tx) -> None:
     tx.listings.put(listing())
     tx.listings.put_partitions(d(1), [source_partition("k")], [])
     tx.states.commit(state(1), 0)
-    tx.states.set_problem("main", "flights.daily", error())
     tx.traces.put([trace(1, 1)], [fragment(1)])
     tx.traces.put_memo(d(1), {"schema": 1})
     tx.queue.enqueue("main", "flights.daily", [task(1), task(2)])
@@ -62,7 +60,6 @@ def seen(tx: Tx) -> list[object]:
         tx.listings.get([d(1)]),
         tx.listings.partitions(d(1), ["k"]),
         tx.states.newest("main"),
-        tx.states.problems("main"),
         tx.traces.hits([d(1)]),
         tx.traces.fragments([d(1)]),
         tx.traces.memos([d(1)]),
@@ -167,13 +164,11 @@ def test_any_text_is_a_key(world: World, key: str) -> None:
     with world.begin() as tx:
         tx.listings.put_partitions(d(1), [source_partition(key)], [])
         tx.queue.enqueue("main", key, [task(1, partition=key, spec={key: key})])
-        tx.states.set_problem("main", key, error(key))
         tx.traces.put([trace(1)], [])
     with world.read() as tx:
         assert tx.listings.partitions(d(1), [key, "other"]) == {key: source_partition(key)}
         assert tx.queue.demands("main", key) == {d(1): task(1, partition=key, spec={key: key})}
         assert tx.queue.demanding(d(1)) == (("main", key),)
-        assert tx.states.problems("main") == {key: error(key)}
 
 
 def test_nothing_asked_nothing_found(world: World) -> None:

@@ -9,7 +9,7 @@ from controlplane.core.model import change_marks
 from controlplane.core.model.access import StoredAnswer
 from controlplane.core.model.events import NO_BRANCH
 from tests.store.conftest import World
-from tests.store.examples import change, d, error, revision, state, task, unfinished
+from tests.store.examples import change, d, revision, state, task, unfinished
 
 
 def test_the_newest_revision_counts(world: World) -> None:
@@ -83,14 +83,10 @@ def test_a_deletion_ends_what_belongs_to_the_dataflow(world: World) -> None:
         tx.queue.enqueue("main", "a_b.x", [task(1), task(2)])
         tx.queue.enqueue("main", "azb.x", [task(2)])
         for name in ("a_b.x", "azb.x", "A_B.x"):
-            tx.states.set_problem("main", name, error())
             tx.blueprints.set_paused("main", name, True)
-        tx.states.set_problem("dev", "a_b.x", error())
         tx.blueprints.set_paused("main", "a_b", True)
         tx.blueprints.delete_dataflow("main", "a_b")
     with world.read() as tx:
-        assert set(tx.states.problems("main")) == {"azb.x", "A_B.x"}
-        assert set(tx.states.problems("dev")) == {"a_b.x"}
         assert tx.blueprints.paused("main") == {"azb.x", "A_B.x"}
         assert tx.queue.demands("main", "a_b.x") == {}
         assert tx.states.unfinished("main") == ({}, {"azb.x": unfinished("azb.x")})

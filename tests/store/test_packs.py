@@ -137,6 +137,11 @@ class Place:
             "schema": SCHEMA,
         }
 
+    def give_up(self) -> int:
+        """How many packs were given up."""
+        with self.store.begin(self.namespace) as tx:
+            return compaction.give_up_all(tx)
+
     def files(self, of: State) -> list[str]:
         """Those that a task which reads the whole dataset opens."""
         with self.store.read(self.namespace) as tx:
@@ -215,7 +220,7 @@ def test_packs_are_given_up_and_made_again(place: Place) -> None:
     lost = next(path for path in packed if "part-3" in path)
     (place.root / lost).unlink()
     assert place.fsck() == {"pack-gone"}
-    assert compaction.give_up(place.store, place.namespace) == made
+    assert place.give_up() == made
     assert place.fsck() == set()
     assert place.rows(new) == rows
     assert len(place.files(new)) == FEW + 1
@@ -233,11 +238,11 @@ def test_packs_that_are_given_up_while_a_table_is_published_do_not_stay_in_it(pl
     class Overtaken(DeltaPublisher):
         def publish(self, table: TableContent, told: Callable[[str], None] = print) -> int:
             version = super().publish(table, told)
-            compaction.give_up(place.store, place.namespace)
+            place.give_up()
             return version
 
     published = [publish.publish(place.store, place.namespace, new, DeltaPublisher(str(place.root)))]
-    compaction.give_up(place.store, place.namespace)
+    place.give_up()
     place.ask(new)
     place.pack()
     published.append(publish.publish(place.store, place.namespace, new, Overtaken(str(place.root))))

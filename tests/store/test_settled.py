@@ -1,4 +1,4 @@
-"""States and their history, pinned schemas, problems, publications, targets, listings, nodes."""
+"""States and their history, pinned schemas, publications, targets, listings, nodes."""
 
 from __future__ import annotations
 
@@ -86,16 +86,6 @@ def test_pinned_schemas(world: World) -> None:
         assert tx.states.pinned_schemas("main", ["flights.raw"]) == {"flights.raw": seen}
         tx.states.pin_schema("main", "flights.raw", Pin(d(2), SCHEMA))
         assert tx.states.pinned_schemas("main", ["flights.raw"]) == {"flights.raw": Pin(d(2), SCHEMA)}
-
-
-def test_problems(world: World) -> None:
-    with world.begin() as tx:
-        tx.states.set_problem("main", "a.b", error("1"))
-        tx.states.set_problem("main", "a.b", error("2"))
-        tx.states.set_problem("main", "a.c", error("3"))
-        tx.states.set_problem("main", "a.c", None)
-        tx.states.set_problem("main", "a.d", None)
-        assert tx.states.problems("main") == {"a.b": error("2")}
 
 
 def test_publications_and_targets(world: World) -> None:

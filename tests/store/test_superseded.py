@@ -14,7 +14,6 @@ import pytest
 from controlplane.core.model.pack_origins import Origin, PendingDeletion
 from controlplane.core.model.states import State
 from controlplane.lake.objects import LocalObjects
-from controlplane.operations.projections import compaction
 from controlplane.operations.upkeep.collect import Collected, collect
 from controlplane.operations.upkeep.orphans import sweep
 from controlplane.ports.store import Store
@@ -135,7 +134,7 @@ def test_another_leaf_of_the_same_rows_keeps_a_pack(place: Place) -> None:
 
 def test_packs_that_were_given_up_go_as_well(place: Place) -> None:
     made = pack_files(place, packed(place))
-    assert compaction.give_up(place.store, place.namespace) == len(made) / 4
+    assert place.give_up() == len(made) / 4
     broken_up(place)
     assert gc(place).superseded == len(made) / 4
     assert gc(place, 4 * HOUR).folders == len(made) / 4
@@ -157,7 +156,7 @@ def test_old_files_of_a_pack_that_is_made_again_are_kept_for_long(place: Place) 
     """Older versions of a table name them."""
     new = packed(place)
     before = pack_files(place, new)
-    compaction.give_up(place.store, place.namespace)
+    place.give_up()
     place.ask(new)
     place.pack()
     assert pack_files(place, new).isdisjoint(before)

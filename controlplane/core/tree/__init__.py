@@ -15,11 +15,9 @@ from controlplane.core.tree.cache import NodeCache
 from controlplane.core.tree.codec import NodeColumns
 from controlplane.core.tree.diff import diff, diff_keys, diff_keys_many, diff_many
 from controlplane.core.tree.edit import edit
-from controlplane.core.tree.memory import MemoryNodes
 from controlplane.core.tree.query import (
     before,
     by_leaf,
-    keys_digest,
     last,
     leaf_digests,
     leaf_totals,
@@ -28,7 +26,6 @@ from controlplane.core.tree.query import (
     scan,
     summaries,
     totals,
-    verify,
     warm,
 )
 from controlplane.core.tree.values import EMPTY_ROOT, Entry, EntryChange, KeyChange, NodeStore, Summary, Totals
@@ -39,7 +36,6 @@ __all__ = [
     "Entry",
     "EntryChange",
     "KeyChange",
-    "MemoryNodes",
     "NodeCache",
     "NodeColumns",
     "NodeStore",
@@ -56,7 +52,6 @@ __all__ = [
     "diff_keys_many",
     "diff_many",
     "edit",
-    "keys_digest",
     "last",
     "leaf_digests",
     "leaf_totals",
@@ -66,6 +61,5 @@ __all__ = [
     "spread",
     "summaries",
     "totals",
-    "verify",
     "warm",
 ]

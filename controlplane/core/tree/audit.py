@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from controlplane.core.errors import CorruptNode
 from controlplane.core.tree.codec import Node, corrupt, row_ids
-from controlplane.core.tree.query import verify_shape
+from controlplane.core.tree.shape import height
 from controlplane.core.tree.values import EMPTY_ROOT, Entry, NodeStore
 from controlplane.core.tree.walk import UNKNOWN, WINDOW, NodeRef, all_children, load, root_ref
 
@@ -45,7 +45,7 @@ def _spread(nodes: NodeStore, digests: Iterable[bytes], collected: set[bytes]) -
 
 
 def audit(nodes: NodeStore, root: bytes, identities: set[int]) -> Iterator[Found]:
-    """Check the tree as `verify` does, but for nodes in `identities`, and add the rest of it to `identities`.
+    """Check all nodes of the tree but those in `identities`, and add them to `identities`.
 
     Yields the entries of each leaf, and each wrong node as the error that it is; below one nothing is read.
     `identities` is to be passed from tree to tree; it grows by a number for each node.
@@ -87,7 +87,15 @@ def _wrong(ref: NodeRef, node: Node) -> CorruptNode | None:
         return corrupt(node.digest, "a root has more than one child")
     try:
         node.verify()
-        verify_shape(ref, node)
+        _verify_shape(ref, node)
     except CorruptNode as error:
         return error
     return None
+
+
+def _verify_shape(ref: NodeRef, node: Node) -> None:
+    heights = list(map(height, node.keys))
+    if any(h > node.level for h in heights[:-1]):
+        raise corrupt(node.digest, "it goes on where a node must end")
+    if any(h < node.level for h in heights[:-1]) or (not ref.is_edge and heights[-1] <= node.level):
+        raise corrupt(node.digest, "a node ends where none must")

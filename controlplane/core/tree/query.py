@@ -1,4 +1,4 @@
-"""Reading one tree: ranges, single keys, totals, the digests of its nodes, and a full check."""
+"""Reading one tree: ranges, single keys, totals, and the digests of its nodes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import chain, islice
 
-from controlplane.core.tree.codec import Node, corrupt
-from controlplane.core.tree.shape import height
+from controlplane.core.tree.codec import Node
 from controlplane.core.tree.values import EMPTY_ROOT, EMPTY_SUMMARY, Entry, NodeStore, Summary, Totals
 from controlplane.core.tree.walk import (
     WINDOW,
@@ -101,12 +100,8 @@ def warm(nodes: NodeStore, paths: Iterable[tuple[bytes, Sequence[str]]]) -> None
 
 def totals(nodes: NodeStore, root: bytes) -> Totals:
     """Reads one node."""
-    return _summary(nodes, root).totals
-
-
-def keys_digest(nodes: NodeStore, root: bytes) -> bytes:
-    """A digest that two maps share iff they have the same keys. Reads one node."""
-    return _summary(nodes, root).keys
+    summary = EMPTY_SUMMARY if root == EMPTY_ROOT else load_root(nodes, root)[1].verify()
+    return summary.totals
 
 
 def summaries(nodes: NodeStore, roots: Iterable[bytes]) -> dict[bytes, Summary]:
@@ -130,27 +125,6 @@ def reachable(nodes: NodeStore, root: bytes, visited: Container[bytes] = frozens
     ref, top = load_root(nodes, root)
     yield root
     yield from _descendants(nodes, iter([(ref, top)]), top.level, visited)
-
-
-def verify(nodes: NodeStore, root: bytes) -> None:
-    """Read the whole tree and check all that can be checked. Raises CorruptNode for the first node found wrong."""
-    if root == EMPTY_ROOT:
-        return
-    _, top = load_root(nodes, root)
-    if top.level and len(top.keys) == 1:
-        raise corrupt(root, "a root has more than one child")
-    for level in range(top.level + 1):
-        for ref, node in leaves(nodes, root, all_children, stop_level=level):
-            node.verify()
-            verify_shape(ref, node)
-
-
-def verify_shape(ref: NodeRef, node: Node) -> None:
-    heights = list(map(height, node.keys))
-    if any(h > node.level for h in heights[:-1]):
-        raise corrupt(node.digest, "it goes on where a node must end")
-    if any(h < node.level for h in heights[:-1]) or (not ref.is_edge and heights[-1] <= node.level):
-        raise corrupt(node.digest, "a node ends where none must")
 
 
 def _descendants(
@@ -177,10 +151,6 @@ def _before(nodes: NodeStore, ref: NodeRef, node: Node, key: str) -> Entry | Non
         if entry := _before(nodes, below, below_node, key):
             return entry
     return None
-
-
-def _summary(nodes: NodeStore, root: bytes) -> Summary:
-    return EMPTY_SUMMARY if root == EMPTY_ROOT else load_root(nodes, root)[1].verify()
 
 
 def _positions(keys: Sequence[str], searched: Iterable[str]) -> Iterator[tuple[str, int]]:

@@ -194,15 +194,9 @@ def _unpublish(tx: Tx, branch: str, dataset: str) -> None:
 # --- giving up --------------------------------------------------------------------------------------
 
 
-def give_up(store: Store, namespace: str) -> int:
+def give_up_all(tx: Tx) -> int:
     """Stop using all existing packs; new ones are made in time. Files stay, since readers of older versions of tables
     have them open. How many."""
-    with store.begin(namespace) as tx:
-        return give_up_all(tx)
-
-
-def give_up_all(tx: Tx) -> int:
-    """The same within a transaction."""
     pack_ids = list(_all(tx))
     forget(tx, pack_ids)
     return len(pack_ids)

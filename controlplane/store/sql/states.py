@@ -40,7 +40,6 @@ from controlplane.store.sql.queue import SqlQueue
 from controlplane.store.sql.row_records import Record, dump
 from controlplane.store.sql.snapshots import SqlSnapshots
 from controlplane.store.sql.statements import equal, one_of, over_main, update_rows
-from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema
 
 _STATE, _HEAD, _HALF, _RUN = db.states.c, db.heads.c, db.buildings.c, db.unfinished.c
@@ -296,15 +295,6 @@ class SqlStates(TableGroup):
             return after, frozenset()
         rows = self._rows(_NEWER_MARKS, after=after, branches=list(sources))
         return max((row.at for row in rows), default=after), frozenset(row.name for row in rows)
-
-    def problems(self, branch: str) -> dict[str, TaskError]:
-        return {row.dataset: json.loads(row.error) for row in self._rows_of(db.problems, branch=branch)}
-
-    def set_problem(self, branch: str, dataset: str, error: TaskError | None) -> None:
-        if error is None:
-            self._delete(db.problems, branch=branch, dataset=dataset)
-        else:
-            self._upsert(db.problems, [{"branch": branch, "dataset": dataset, "error": dump(error)}])
 
 
 class SqlProjections(TableGroup):

@@ -203,7 +203,7 @@ holds = _table(
     _text("reason"),
     clustered=True,
 )
-problems = _table("problems", _key("branch"), _key("dataset"), _text("error"))
+problems = _table("problems", _key("branch"), _key("dataset"), _text("error"))  # has no rows
 
 # --- memory ---------------------------------------------------------------------------------------
 

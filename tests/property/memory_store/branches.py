@@ -159,7 +159,7 @@ class MemoryBranches(MemorySnapshots, MemoryHolds):
 
     def _by_dataset(self) -> list[CowDict[Named, Any]]:
         of = self._space
-        return [of.states, of.forks, of.buildings, of.unfinished, of.pins, of.problems, of.forces, of.holds]
+        return [of.states, of.forks, of.buildings, of.unfinished, of.pins, of.forces, of.holds]
 
     def _others(self) -> list[CowDict[Named, Any]]:
         of = self._space

@@ -125,11 +125,8 @@ class FlatTx(
         self._space.dataflows[branch, dataflow] = (last, False)
         prefix = f"{dataflow}."
         self._drop_demands_below(branch, prefix)
-        for b, name in [*self._space.problems, *self._space.pauses]:
-            if b == branch and (name == dataflow or name.startswith(prefix)):
-                self._space.problems.pop((b, name), None)
-                self._space.pauses.pop((b, name), None)
-        shelves: tuple[CowDict[Named, Any], ...] = (self._space.unfinished, self._space.holds)
+        space = self._space
+        shelves: tuple[CowDict[Named, Any], ...] = (space.pauses, space.unfinished, space.holds)
         for shelf in shelves:
             for b, name in list(shelf):
                 if b == branch and (name == dataflow or name.startswith(prefix)):

@@ -35,7 +35,6 @@ from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Attempt, Fragment, Task, Trace
 from controlplane.core.model.trust import TrustRule
 from controlplane.core.rights import NamedRole
-from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema
 
 K = TypeVar("K")
@@ -109,7 +108,6 @@ class NamespaceTables:
     marks: CowDict[Named, int] = field(default_factory=CowDict)
     pins: CowDict[Named, Pin] = field(default_factory=CowDict)
     holds: CowDict[Named, Hold] = field(default_factory=CowDict)
-    problems: CowDict[Named, TaskError] = field(default_factory=CowDict)
     fragments: CowDict[bytes, Fragment] = field(default_factory=CowDict)
     profiles: CowDict[bytes, bytes] = field(default_factory=CowDict)
     traces: CowDict[bytes, Trace] = field(default_factory=CowDict)

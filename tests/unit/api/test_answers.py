@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import httpx2
 import jsonschema_rs  # which schemathesis brings
 import pytest
 
-from controlplane.api.examples import OF_GET
+from controlplane.api.description import EXAMPLES
 from controlplane.api.services import Services
 from controlplane.core.model.leases import LOOP
 from controlplane.issuers.tokens import JwtIssuers
@@ -31,6 +33,7 @@ from dataplane.contract.examples import Answer, Question
 from dataplane.contract.schemas import Json
 from tests.issuer import issuing
 from tests.store.examples import driver
+from tests.unit.api import recording
 from tests.unit.api.world import TellingWake, render, serving
 from tests.unit.expectations.world import World
 from tests.unit.sessions.servers import Servers
@@ -58,6 +61,8 @@ WITHOUT_JSON = {
     ("delete", "/v1/feeds/{feed}"): "nothing",
     ("delete", "/v1/spark-sessions/{session}"): "nothing",
 }
+WITHOUT_EXAMPLE = {("get", "/schema/blueprint-v1.json"): "a long schema, which has examples of its own"}
+BEGAN = datetime(2024, 11, 24, 7, tzinfo=UTC).timestamp()  # before any file of a test was written
 EXPECT = """\
     expect:
       - {check: v > -5, on_fail: warn}
@@ -65,7 +70,7 @@ EXPECT = """\
       - {name: few, rows: {max: 100}}
 """
 REST = """\
-  drawn: {transform: {sql: 'SELECT k, random() AS v FROM orders'}}
+  drawn: {transform: {sql: 'SELECT k, random() * 0 AS v FROM orders'}}
   wrong: {transform: {sql: 'SELECT no_such_function(v) AS v FROM orders'}}
   counts: {transform: {sql: 'SELECT count(*) AS n FROM orders'}}
   copied: {write: {connector: files, from: counts, path: '%s/out', format: json}}
@@ -98,13 +103,14 @@ class Place:
     wake: TellingWake
     http: httpx2.Client
     document: Json
-    called: set[tuple[str, str]] = field(default_factory=set)
+    started: float = field(default_factory=time.time)
+    answers: dict[tuple[str, str], Json] = field(default_factory=dict)  # the first of each route
 
     def answer(self, method: str, path: str, body: Json = None, **query: str) -> Json:
         """The answer of a route. Raises ValidationError if it is not as it is described."""
         value = self.http.request(method, _filled(path, query), json=body, params=query).raise_for_status().json()
         self.schema(method.lower(), path).validate(value)
-        self.called.add((method.lower(), path))
+        self.answers.setdefault((method.lower(), path), value)
         return value
 
     def schema(self, method: str, path: str) -> jsonschema_rs.Validator:
@@ -114,6 +120,11 @@ class Place:
             if status < "300"
         )
         return jsonschema_rs.validator_for({**schema, "components": self.document["components"]})
+
+    def examples(self) -> str:
+        """The file of examples, of the first answers."""
+        recorded = {route: self.answers[route] for route in self.answers.keys() - WITHOUT_EXAMPLE.keys()}
+        return recording.examples(recorded, str(self.world.home), self.started, BEGAN)
 
     def connect(self) -> None:
         """Answer, as a worker does, whoever waits for a connection."""
@@ -152,6 +163,7 @@ def _filled(path: str, query: dict[str, str]) -> str:
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     world = World(tmp_path)
+    world.now = BEGAN
     world.put("a.csv", (1, 10), (2, -1))
     world.put("b.csv", (3, -30))
     world.apply(EXPECT + REST % tmp_path)
@@ -193,7 +205,7 @@ def test_every_route_describes_its_answer(place: Place) -> None:
         assert not place.schema(method, path).is_valid(None), (method, path)
 
 
-def test_answers_are_as_described(place: Place) -> None:
+def test_answers_are_as_described(place: Place, pytestconfig: pytest.Config) -> None:
     called = place.answer
     for path in ("/livez", "/readyz", "/schema/blueprint-v1.json"):
         called("GET", path)
@@ -289,6 +301,7 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("POST", "/v1/namespaces", {"name": "team-a"})["name"] == "team-a"
     assert [one["name"] for one in called("GET", "/v1/namespaces")["items"]] == ["default", "team-a"]
     assert called("GET", "/v1/namespaces/{namespace}")["by"]
+    place.world.now += 1.0
     assert called("POST", "/v1/tokens", {"name": "one"})["token"]
     assert called("GET", "/v1/tokens")["items"]
     role = {"permissions": ["data"], "within": {"dataflows": ["shop"]}}
@@ -334,7 +347,11 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("GET", "/v1/audit/reads")["items"]
     feeds.delete(place.world.ctx, "orders")
     called("DELETE", BRANCH + "/dataflows/{dataflow}")
-    assert place.called == operations(place.document) - WITHOUT_JSON.keys()
+    assert place.answers.keys() == operations(place.document) - WITHOUT_JSON.keys()
+
+    if pytestconfig.getoption("--record-examples"):
+        EXAMPLES.write_text(place.examples(), encoding="utf-8")
+    assert EXAMPLES.read_text(encoding="utf-8") == place.examples(), "run this file with --record-examples"
 
 
 def test_a_problem_is_as_described(place: Place) -> None:
@@ -354,12 +371,11 @@ def test_an_answer_with_another_field_or_one_less_is_not_as_described(place: Pla
 
 
 def test_examples_are_answers_of_their_routes(place: Place) -> None:
-    """Of all that one looks through, and of no route that is not there any more."""
+    """Also where lists are cut. All routes that answer with JSON have one."""
     with_example = set()
-    for path, found in place.document["paths"].items():
-        content = found.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
-        example = content.get("application/json", {}).get("example")
-        if example is not None:
-            place.schema("get", path).validate(example)
-            with_example.add(path)
-    assert with_example == OF_GET.keys()
+    for method, path in operations(place.document) - WITHOUT_JSON.keys():
+        for status, response in place.document["paths"][path][method]["responses"].items():
+            if status < "300" and "example" in response["content"]["application/json"]:
+                place.schema(method, path).validate(response["content"]["application/json"]["example"])
+                with_example.add((method, path))
+    assert with_example == operations(place.document) - WITHOUT_JSON.keys() - WITHOUT_EXAMPLE.keys()

@@ -21,6 +21,7 @@ from benchmarks.planning.seed import Kind, Seeder
 from benchmarks.planning.trees import Wanted, build
 from benchmarks.planning.world import World
 from controlplane.core import tree
+from tests.trees import MemoryNodes
 
 PARTITIONS = 20
 LARGE_ONLY = {"S4/1000"}
@@ -64,7 +65,7 @@ def test_every_scenario_finds_the_work_that_there_is(scenario: Scenario, seeds: 
 
 
 def test_an_entry_told_alone_is_the_one_in_the_tree() -> None:
-    nodes, count = tree.MemoryNodes(), contents.CHUNK + 10
+    nodes, count = MemoryNodes(), contents.CHUNK + 10
     root = Wanted("a", count).build(nodes)
     for number in (0, 7, contents.CHUNK - 1, contents.CHUNK, count - 1):
         assert tree.lookup(nodes, root, [key(number)]) == {key(number): contents.partition("a", number)}
@@ -77,7 +78,7 @@ def test_no_two_partitions_have_equal_contents() -> None:
 
 
 def test_holes_are_left_out() -> None:
-    nodes, wanted = tree.MemoryNodes(), Wanted("a", 1000, without=100, offset=7)
+    nodes, wanted = MemoryNodes(), Wanted("a", 1000, without=100, offset=7)
     root = wanted.build(nodes)
     assert tree.totals(nodes, root).partitions == wanted.size == 990
     assert tree.lookup(nodes, root, [key(7), key(907)]) == {}
@@ -91,7 +92,7 @@ def test_processes_build_the_tree_that_one_would(tmp_path: Path) -> None:
     built = build(store, wanted, 2)
     with store.read() as tx:
         assert [tree.totals(tx.nodes, built.roots[w]).partitions for w in wanted] == [120_000, 120_000]
-    nodes = tree.MemoryNodes()
+    nodes = MemoryNodes()
     assert built.roots[wanted[0]] == wanted[0].build(nodes)
     store.close()
 

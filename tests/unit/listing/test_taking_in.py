@@ -25,6 +25,7 @@ from dataplane.contract.identity import Content
 from dataplane.contract.listings import ListedPartition, ListingResult, SourceObject, listing_line
 from dataplane.listing.listed_partitions import listed
 from tests.stores import new_store
+from tests.trees import MemoryNodes
 from tests.unit.listing.location import NEVER, Location, each, file, files, told
 
 MANY, FEW = 20_000, 2000
@@ -358,7 +359,7 @@ def test_an_unchanged_listing_costs_one_comparison(in_sqlite: Location) -> None:
         taken = listings.take_in(tx, claim["job"], 2, found)
     assert in_sqlite.store.statements - statements <= 4
     assert (in_sqlite.listing.served, taken.event) == (2, None)
-    nodes = tree.MemoryNodes()
+    nodes = MemoryNodes()
     with closing(compared(nodes, in_sqlite.listing, each(files(FEW)))) as found:
         assert isinstance(found, Unchanged)
     assert nodes.calls == 0
@@ -366,7 +367,7 @@ def test_an_unchanged_listing_costs_one_comparison(in_sqlite: Location) -> None:
 
 @pytest.mark.slow
 def test_one_change_of_many_costs_a_few_nodes_and_one_row() -> None:
-    nodes, found = tree.MemoryNodes(), list(each(files(MANY)))
+    nodes, found = MemoryNodes(), list(each(files(MANY)))
     with closing(compared(nodes, NEVER, found)) as first:
         assert isinstance(first, ListingDiff)
         listing = replace(NEVER, root=tree.edit(nodes, first.base, first.edits()), digest=first.digest)

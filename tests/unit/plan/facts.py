@@ -26,6 +26,7 @@ from dataplane.contract.kinds import placement_of
 from dataplane.contract.listings import SourceObject, source_id
 from dataplane.contract.results import task_error
 from dataplane.contract.schemas import Json, Schema
+from tests.trees import MemoryNodes
 
 BRANCH = "main"
 SCHEMA = parse_ddl("v INT")
@@ -39,7 +40,7 @@ class Facts:
 
     def __init__(self) -> None:
         self.desired: Desired = NOTHING
-        self.nodes: tree.NodeStore = tree.MemoryNodes()
+        self.nodes: tree.NodeStore = MemoryNodes()
         self.now = 1_000_000.0
         self.exact, self.window = EXACT, 100
         self.operator_pauses: frozenset[str] = frozenset()

@@ -8,8 +8,8 @@ import pytest
 
 from controlplane.core import tree
 from controlplane.core.plan.keys import Keys, lacking, listed, union
-from controlplane.core.tree import MemoryNodes
 from dataplane.contract.identity import Content
+from tests.trees import MemoryNodes
 
 WANTED = [f"{n:05}" for n in range(3_000)]
 HAVE = WANTED[::3]

@@ -5,9 +5,10 @@ from hashlib import sha256
 
 from hypothesis import strategies as st
 
-from controlplane.core.tree import Entry, MemoryNodes, build
+from controlplane.core.tree import Entry, build
 from controlplane.core.tree.shape import height
 from dataplane.contract.identity import Content
+from tests.trees import MemoryNodes
 
 
 def entry(key: str, version: int = 0) -> Entry:

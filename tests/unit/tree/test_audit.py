@@ -1,12 +1,12 @@
 """A full check of trees that share nodes: each node once, everything that is wrong, and nothing that is right."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.core.errors import CorruptNode
-from controlplane.core.tree import EMPTY_ROOT, MemoryNodes, audit, build, edit, reachable, scan, verify
+from controlplane.core.tree import EMPTY_ROOT, audit, build, edit, reachable, scan
 from controlplane.core.tree.codec import encode, leaf_columns
+from tests.trees import MemoryNodes
 from tests.unit.tree.examples import ENDS, built, entry, numbered, states
 
 MANY = numbered(3_000)  # a root above some leaves
@@ -59,9 +59,6 @@ def test_every_damaged_node_is_told_once(which, damage):
     told_of = sorted(bytes.fromhex(text.split()[2].rstrip(":")) for text in wrong)
     assert told_of == ([root] if root in damaged else damaged)
     assert told(nodes, root, known)[1] == []
-    if damaged:
-        with pytest.raises(CorruptNode):
-            verify(nodes, root)
 
 
 def test_what_lies_beside_damage_is_told():

@@ -11,21 +11,19 @@ from hypothesis import strategies as st
 from controlplane.core.errors import CorruptNode
 from controlplane.core.tree import (
     EMPTY_ROOT,
-    MemoryNodes,
     NodeCache,
     build,
     diff,
     diff_keys,
     edit,
-    keys_digest,
     lookup,
     reachable,
     scan,
     totals,
-    verify,
     warm,
 )
 from controlplane.core.tree.codec import decode
+from tests.trees import MemoryNodes, keys_digest, verify
 from tests.unit.tree.examples import boundary_keys, built, entry, keys, numbered, states
 
 PLENTY = 1 << 30

@@ -5,7 +5,6 @@ import pytest
 from controlplane.core.tree import (
     EMPTY_ROOT,
     KeyChange,
-    MemoryNodes,
     before,
     build,
     diff,
@@ -21,6 +20,7 @@ from controlplane.core.tree import (
 )
 from controlplane.core.tree.shape import height
 from controlplane.core.tree.walk import WINDOW
+from tests.trees import MemoryNodes
 from tests.unit.tree.examples import boundary_keys, entry, numbered
 
 ENTRIES = numbered(100_000)

@@ -11,22 +11,20 @@ from controlplane.core.errors import CorruptNode
 from controlplane.core.tree import (
     EMPTY_ROOT,
     Entry,
-    MemoryNodes,
     NodeCache,
     diff,
     diff_keys,
     edit,
-    keys_digest,
     lookup,
     reachable,
     scan,
     totals,
-    verify,
     warm,
 )
 from controlplane.core.tree.codec import Node, NodeColumns, decode, encode, leaf_columns, node_digest
 from controlplane.core.tree.shape import height
 from dataplane.contract.identity import EMPTY, Content
+from tests.trees import MemoryNodes, keys_digest, verify
 from tests.unit.tree.examples import ENDS, built, entry, numbered, odd_keys
 
 SMALL = [

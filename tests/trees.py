@@ -1,8 +1,11 @@
-"""Nodes in a dictionary: the store's twin for tests, simulations and trees that are thrown away."""
+"""Tools for tests of partition trees: nodes in a dictionary, the digest of keys, and a full check of one tree."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+
+from controlplane.core.errors import CorruptNode
+from controlplane.core.tree import NodeStore, audit, summaries
 
 
 class MemoryNodes:
@@ -25,3 +28,15 @@ class MemoryNodes:
     def reset(self) -> None:
         """Start counting again."""
         self.reads = self.calls = self.writes = 0
+
+
+def keys_digest(nodes: NodeStore, root: bytes) -> bytes:
+    """A digest that two maps share iff they have the same keys. Reads one node."""
+    return summaries(nodes, [root])[root].keys
+
+
+def verify(nodes: NodeStore, root: bytes) -> None:
+    """Checks all nodes of the tree. Raises CorruptNode for the first wrong node."""
+    for part in audit(nodes, root, set()):
+        if isinstance(part, CorruptNode):
+            raise part
