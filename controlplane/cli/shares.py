@@ -36,7 +36,7 @@ def add_to_share(
     history: Annotated[bool, typer.Option("--history", help="Give earlier generations and changes, too.")] = False,
     branch: options.Branch = "main",
 ) -> ClientRequest:
-    """Give a dataset, or say anew whether its history is given."""
+    """Give a dataset, or change whether its history is given."""
     return ask(lambda client: client.add_to_share(name, dataset, alias=alias, branch=branch, history=history), _one)
 
 

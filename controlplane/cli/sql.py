@@ -42,7 +42,7 @@ def sql(
     home: options.Home = None,
     branch: options.Branch = "main",
 ) -> None:
-    """A shell for queries over datasets, with history and completion; \\h tells what it knows."""
+    """A shell for queries over datasets, with history and completion; \\h lists its commands."""
     session = options.session(ctx)
     with session.connect(home) as client:
         shell = Shell(client, branch, limit, timeout, engine)

@@ -188,8 +188,8 @@ class Fleet:
             tx.events.put([_event_of(driver) for driver in moved if self._is_news(driver, noted)])
         for driver in moved:
             if driver.ended:
-                tell = log.info if driver.reason in driver_ends.EXPECTED else log.warning
-                tell("driver ended", driver=driver.id, kind=driver.kind, reason=driver.reason)
+                write_log = log.info if driver.reason in driver_ends.EXPECTED else log.warning
+                write_log("driver ended", driver=driver.id, kind=driver.kind, reason=driver.reason)
 
     def _is_news(self, driver: Driver, noted: Noted) -> bool:
         if not driver.ended or driver.reason in driver_ends.EXPECTED:

@@ -39,8 +39,8 @@ class OutputField(TypedDict):
 
 
 class ColumnLineage(TypedDict):
-    """`dataset`: columns that decide which rows there are, or in which order. `over_reported`: where more is said to be
-    read than is, and why; empty where the lineage is exact."""
+    """`dataset`: columns that decide which rows there are, or in which order. `over_reported`: where more is reported
+    to be read than is, and why; empty where the lineage is exact."""
 
     fields: dict[str, OutputField]
     dataset: list[InputField]

@@ -82,7 +82,9 @@ class StorePlace:
 
 
 @contextmanager
-def looking(job: ListJob, cache: Versions, places: Places, bounds: ListingBounds) -> Iterator[LocationFingerprint]:
+def fingerprinted(
+    job: ListJob, cache: Versions, places: Places, bounds: ListingBounds
+) -> Iterator[LocationFingerprint]:
     """All metadata that the server gives of a location, then the listing. Memory holds a few pages of the server, the
     buffer of the sort, and some thousand objects."""
     place = StorePlace.of(job, job["location"])

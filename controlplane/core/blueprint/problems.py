@@ -123,7 +123,7 @@ class ProblemsOfUse(Problems):
         if self._whole.holds(place, code, message):
             self._whole.noted += 1
         else:
-            self._whole.add(place, code, self._use.told(place, message), hint)
+            self._whole.add(place, code, self._use.message_at(place, message), hint)
 
     def guess(self, word: str, candidates: Iterable[str]) -> str:
         return self._whole.guess(word, candidates)

@@ -159,16 +159,15 @@ class AnalysedQuery:
         return tuple(clock.stopped(self._lexemes, as_of, timezone))
 
 
-_living: WeakValueDictionary[str, AnalysedQuery] = (
-    WeakValueDictionary()
-)  # equal texts in branches and dataflows are one
+# Equal texts in branches and dataflows are one.
+_analysed_by_text: WeakValueDictionary[str, AnalysedQuery] = WeakValueDictionary()
 
 
 def analyse(text: str) -> AnalysedQuery:
     """Raises SqlProblem, and nothing else, for text that no transform may run."""
-    query = _living.get(text)
+    query = _analysed_by_text.get(text)
     if query is None:
-        query = _living[text] = _analysed(text)
+        query = _analysed_by_text[text] = _analysed(text)
     return query
 
 

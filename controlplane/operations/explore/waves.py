@@ -25,7 +25,7 @@ from controlplane.operations.explore.counted import CountedNodes
 from controlplane.operations.explore.past import PastStates
 from controlplane.operations.inspect import views
 from controlplane.operations.inspect.causes import CHANGES_READ
-from controlplane.operations.inspect.past_runs import PastRunWork, causes, counts, reach, reason, sees_start, wishes
+from controlplane.operations.inspect.past_runs import RunEffects, causes, counts, force_times, reach, reason, sees_start
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.ports.store import Tx
 
@@ -77,7 +77,7 @@ class _World:
 def waves(ctx: Context, branch: str, dataflow: str | None, *, before: str | None, limit: int) -> WavesAnswer:
     """Those that reached a dataflow, or any, the last ones first; that began before the wave `before`. Raises NotFound
     for a dataflow or wave that is not known."""
-    with ctx.looking(branch) as (_, facts):
+    with ctx.read_plan(branch) as (_, facts):
         tx, world = facts.tx, _world(ctx, facts, dataflow)
         past = world.past()
         all_runs = _until(world, past, lambda some: len(_page(some, before)) > limit)
@@ -93,7 +93,7 @@ def waves(ctx: Context, branch: str, dataflow: str | None, *, before: str | None
 def wave(ctx: Context, branch: str, id: str) -> WaveAnswer:
     """One wave with its commits. Raises NotFound."""
     flow = id.partition(".")[0]
-    with ctx.looking(branch) as (_, facts):
+    with ctx.read_plan(branch) as (_, facts):
         tx = facts.tx
         if not tx.blueprints.revisions(branch, [flow]):
             raise no_wave(branch, id)
@@ -137,7 +137,7 @@ def _downstream(world: _World, facts: StoreSnapshot) -> _World:
 
 def _until(world: _World, past: PastStates, is_enough: Callable[[Collection[Run]], bool]) -> list[Run]:
     """The waves that are known for certain, the last ones first: as many as are needed, if there are."""
-    request_times = wishes(world.tx, world.branch)
+    request_times = force_times(world.tx, world.branch)
     while True:
         certain_runs = _certain(world, past, request_times)
         if is_enough(certain_runs) or not past.deepen():
@@ -171,7 +171,7 @@ def _flow(name: str) -> str:
 # --- one wave -------------------------------------------------------------------------------------
 
 
-def _wave(run: Run, world: _World, past: PastStates, audit: Audit, did: PastRunWork) -> Wave:
+def _wave(run: Run, world: _World, past: PastStates, audit: Audit, did: RunEffects) -> Wave:
     first, every = run.commits[0], _states(run, past)
     names = list(dict.fromkeys(state.dataset for state in every if world.sees(state.dataset)))
     stopped = [name for name in names if _is_equal(name, every, past)]
@@ -247,12 +247,12 @@ def _actor(run: Run, audit: Audit) -> str | None:
     first = run.commits[0]
     if run.revision is not None:
         return audit.applied_by(*run.revision) or None
-    wish = None
+    change = None
     if first.cause == "forced":
-        wish = audit.forced(first.dataset, first.at)
+        change = audit.forced(first.dataset, first.at)
     if first.cause == "rollback":
-        wish = audit.rolled_back(first.dataset, first.at)
-    return None if wish is None else wish.actor
+        change = audit.rolled_back(first.dataset, first.at)
+    return None if change is None else change.actor
 
 
 def _commit(state: State, past: PastStates, counting: ChangeCounting) -> WaveCommit:

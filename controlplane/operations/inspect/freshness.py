@@ -93,7 +93,7 @@ def of_snapshot(facts: StoreSnapshot, datasets: Iterable[str]) -> dict[str, Data
 
 def listing(ctx: Context, branch: str) -> list[FreshnessEntry]:
     """The freshness of all datasets with a limit that the actor sees, in order of names."""
-    with ctx.looking(branch) as (plan, facts):
+    with ctx.read_plan(branch) as (plan, facts):
         ages = of_snapshot(facts, (d.dataset for d in plan.decisions if ctx.sees(d.dataset)))
     return [{"dataset": name, **ages[name]} for name in sorted(ages)]
 

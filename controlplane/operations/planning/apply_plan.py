@@ -63,7 +63,7 @@ class PlanExecutor:
             raise
 
     def _pass(self) -> Pass:
-        with self._planner.looking() as (plan, facts):
+        with self._planner.read_plan() as (plan, facts):
             held = self._held(plan, facts)
             decided = [self._ranked(d) for d in self._planner.carried_out(plan) if d.dataset not in held]
             steps = [d for d in decided if not isinstance(d.step, Keep) or is_given_up(d, facts) or _is_held(d)]

@@ -104,11 +104,11 @@ class Planner:
 
     def plan(self, flows: Iterable[str] | None = None) -> Plan:
         """What would run now, of these dataflows and their upstream (all by default)."""
-        with self.looking(flows) as (full_plan, _):
+        with self.read_plan(flows) as (full_plan, _):
             return full_plan
 
     @contextmanager
-    def looking(self, flows: Iterable[str] | None = None) -> Iterator[tuple[Plan, StoreSnapshot]]:
+    def read_plan(self, flows: Iterable[str] | None = None) -> Iterator[tuple[Plan, StoreSnapshot]]:
         """The plan and the facts that it rests on, while the snapshot is open."""
         with self._view.lock, self.lock, self._store.read(self._namespace) as tx:
             yield self.look(tx, flows)
@@ -127,7 +127,7 @@ class Planner:
         return {} if memory is None else memory.branches
 
     def look(self, tx: Tx, flows: Iterable[str] | None = None) -> tuple[Plan, StoreSnapshot]:
-        """As `looking`, in a transaction of the caller's. Not for several threads at a time."""
+        """As `read_plan`, in a transaction of the caller's. Not for several threads at a time."""
         memory, stale = self._known(tx)
         update = self._view.update(tx, memory)
         facts = StoreSnapshot(tx, self._branch, memory.desired, update.observed, self.cache)

@@ -148,13 +148,13 @@ def to_queue(
     )
     groups = {id: sorted(group, key=lambda n: n.dataset) for id, group in by_listing.items() if id not in started}
     demands = tx.queue.demanded(branch, [demanding(group[0].dataset) for group in groups.values()]) if groups else {}
-    listing_tasks, turns = [], Counter[str]()
+    listing_tasks, turn_of_flow = [], Counter[str]()
     for id, group in groups.items():
         task, job = _task(current[id], group)
         demand, flow = demanding(task.dataset), task.dataset.partition(".")[0]
         if not _is_under_way(demands.get(demand, {}), task):
-            listing_tasks.append(ListingTask(demand, task, job, turns[flow]))
-        turns[flow] += 1
+            listing_tasks.append(ListingTask(demand, task, job, turn_of_flow[flow]))
+        turn_of_flow[flow] += 1
     return listing_tasks
 
 

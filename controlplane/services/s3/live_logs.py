@@ -25,7 +25,7 @@ from controlplane.ports.store import Tx
 from controlplane.services.s3.made_bodies import MadeBodies
 from dataplane.contract.identity import schema_id
 
-told = logs.get("s3")
+logger = logs.get("s3")
 BATCH = 1000  # entries whose files are looked up together
 
 
@@ -50,7 +50,7 @@ class LiveLogs:
         try:
             return [] if log is None else _all(log)
         except (OSError, CorruptNode, NotFound) as e:
-            told.warning("a Delta log cannot be made", branch=branch, dataset=newest.dataset, reason=str(e))
+            logger.warning("a Delta log cannot be made", branch=branch, dataset=newest.dataset, reason=str(e))
             return []
 
     def find(self, tx: Tx, branch: str, newest: State, name: str) -> MadeFile | None:

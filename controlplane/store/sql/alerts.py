@@ -13,7 +13,7 @@ from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import TableGroup
 from controlplane.store.sql.row_records import Record, dump
 
-_ALERTS = Record(db.alerts, Alert)
+_ALERTS = Record(db.alerts, Alert, notified="told")
 _MESSAGES = Record(db.messages, Message)
 
 

@@ -46,7 +46,7 @@ class SqlBlueprints(TableGroup):
         return {**kept, **self._own_revisions(branch, names)} if own else kept
 
     def mains_revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
-        moved = {flow: _head(told) for flow, told in self._snapshots.moved("dataflow", branch, dataflows).items()}
+        moved = {flow: _head(stored) for flow, stored in self._snapshots.moved("dataflow", branch, dataflows).items()}
         found = {f: r for f, r in self._own_revisions(MAIN, dataflows).items() if f not in moved}
         for flow, head in moved.items():
             revision = self.revision(MAIN, flow, head.last_number) if head.is_live else None
@@ -199,9 +199,9 @@ class _Head:
     is_live: bool
 
 
-def _head(told: Any) -> _Head:
+def _head(stored: Any) -> _Head:
     """As it is kept for pinned branches."""
-    return _Head(int(told[0]), bool(told[1]))
+    return _Head(int(stored[0]), bool(stored[1]))
 
 
 def _own_last(row: Row[tuple[object, ...]]) -> bool:

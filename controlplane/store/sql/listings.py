@@ -104,9 +104,9 @@ class SqlListings(TableGroup):
 
     def of_plans(self) -> Sequence[StoredPlanListing]:
         rows = self._rows(_OF_PLANS)
-        looks = {row.id: look for row in rows if (look := _LISTINGS.from_row(row).look) is not None}
-        sizes = {row.listing: int(row.size) for row in self._rows_by(_SIZES, looks)}
-        return [StoredPlanListing(id, look["since"], sizes.get(id, 0)) for id, look in looks.items()]
+        look_of = {row.id: look for row in rows if (look := _LISTINGS.from_row(row).look) is not None}
+        sizes = {row.listing: int(row.size) for row in self._rows_by(_SIZES, look_of)}
+        return [StoredPlanListing(id, look["since"], sizes.get(id, 0)) for id, look in look_of.items()]
 
     def drop(self, ids: Iterable[bytes]) -> None:
         parts, own = db.source_partitions, db.listings

@@ -123,9 +123,9 @@ class SqlTraces(TableGroup):
 
     def footers(self) -> Iterator[tuple[str, str, Memo]]:
         task, memo = db.tasks.c, db.memos.c
-        looks = select(task.key, task.dataset, task.partition, memo.value)
-        looks = looks.where(self._mine(db.tasks, kind="footers"), self._mine(db.memos), memo.key == task.key)
-        return ((row.dataset, row.partition, json.loads(row.value)) for row in self._paged(looks, task.key))
+        statement = select(task.key, task.dataset, task.partition, memo.value)
+        statement = statement.where(self._mine(db.tasks, kind="footers"), self._mine(db.memos), memo.key == task.key)
+        return ((row.dataset, row.partition, json.loads(row.value)) for row in self._paged(statement, task.key))
 
     def _write_traces(self) -> None:
         """Write them before the transaction ends, since it reads traces."""

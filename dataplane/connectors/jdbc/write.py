@@ -136,7 +136,7 @@ class TargetTable:
                 self.connection.execute(self.layout.add(self.table, name, kind))
             self._compare([name for name, _ in added])
         else:
-            message = f"{self.notes.name} has other columns than the dataset: {self.layout.told(before)}"
+            message = f"{self.notes.name} has other columns than the dataset: {self.layout.differences(before)}"
             raise TaskFailure("target-schema-changed", f"{message}; schema_change is {self.policy}")
         self.notes.laid_out(generation, self.layout.text)
 

@@ -107,8 +107,8 @@ def _reader(
                     raise ValueError(f"{found.name}: a row has {strange[0]!r}, which the schema has not")
                 for name, kind in lossy:
                     if is_cut_off(row.get(name), kind):
-                        told = f"{found.name}: {row[name]!r} in column {name}"
-                        raise ValueError(f"{told} does not fit its type {kind.simpleString()}")
+                        place = f"{found.name}: {row[name]!r} in column {name}"
+                        raise ValueError(f"{place} does not fit its type {kind.simpleString()}")
                 yield {**row, LABEL: label}
 
         for batch in batches:

@@ -37,7 +37,7 @@ class QueryPod:
     def __init__(self, listening: socket.socket, token: str, kind: ProcessKind, patience: Patience) -> None:
         assert token, "nobody is known by nothing"
         self._listening, self._token, self._kind, self._patience = listening, token, kind, patience
-        self._door = threading.Semaphore(AT_THE_PORT)
+        self._port_slots = threading.Semaphore(AT_THE_PORT)
         self._turn = threading.Lock()
         self._counting = threading.Lock()
         self._known, self._since = 0, time.monotonic()  # callers with the token, and when the last one left
@@ -50,7 +50,7 @@ class QueryPod:
                 connection, _ = self._listening.accept()
             except (TimeoutError, ConnectionError):
                 continue
-            if not self._door.acquire(blocking=False):
+            if not self._port_slots.acquire(blocking=False):
                 connection.close()
                 continue
             threading.Thread(target=self._meet, args=(connection,), name="caller", daemon=True).start()
@@ -74,7 +74,7 @@ class QueryPod:
                 finally:
                     self._count(-1)
             finally:
-                self._door.release()
+                self._port_slots.release()
 
     def _count(self, change: int) -> None:
         with self._counting:
@@ -86,7 +86,7 @@ class QueryPod:
             if _has_left(connection):
                 return
             child = self._ready()
-            connection.sendall(welcome(self._token, nonce, child.asked))
+            connection.sendall(welcome(self._token, nonce, child.question_number))
             bounds = {"silent_s": self._patience.silent_s, "linger_s": self._patience.linger_s}
             if not Carrying(connection, child, **bounds).run():
                 child.close()

@@ -167,7 +167,7 @@ def test_a_caller_that_only_waits_is_there(tmp_path: Path) -> None:
 
 def test_half_a_question_is_none(pod: Serving) -> None:
     with pod.asked() as child:
-        child.carrier.write(b'{"ask": "run", "sq')
+        child.transport.write(b'{"ask": "run", "sq')
     works(pod)
 
 

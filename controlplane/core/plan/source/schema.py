@@ -269,8 +269,8 @@ def _again(
         types(with_values(_named(case.node, schema, inferred), case.node.read.format)[0]),
     )
     kinds = {n: t if n in fixed else new.get(n, t) for n, t in types(schema).items()}
-    anew = placed(case.node, pin._replace(schema=struct(kinds.items())))
-    return Fitting(anew.schema, _unfit(*worst) if worst else None)
+    placed_pin = placed(case.node, pin._replace(schema=struct(kinds.items())))
+    return Fitting(placed_pin.schema, _unfit(*worst) if worst else None)
 
 
 def _is_text(node: Source) -> bool:

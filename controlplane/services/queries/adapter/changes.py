@@ -57,7 +57,7 @@ class ChangeRenderer:
                 is_over=lambda: is_closed() or self._stopping.is_set(),
             )
             with self._turn(allowance):
-                self._tell(changes, scratch, rendered, allowance)
+                self._render(changes, scratch, rendered, allowance)
             with rendered.open("rb") as file:
                 while piece := file.read(CHUNK):
                     yield piece
@@ -72,7 +72,7 @@ class ChangeRenderer:
         finally:
             self._user_limits.release()
 
-    def _tell(self, changes: RequestedChanges, scratch: str, rendered: Path, allowance: Allowance) -> None:
+    def _render(self, changes: RequestedChanges, scratch: str, rendered: Path, allowance: Allowance) -> None:
         request = request_of(self._lake, changes, scratch=scratch, seconds=int(self._timeout_s) + GRACE_S)
         with rendered.open("wb") as out:
             ended = bounded.run(COMMAND, json.dumps(request).encode(), scratch, allowance, out)

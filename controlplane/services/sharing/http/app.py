@@ -308,8 +308,8 @@ class _TableAnswer:
                 expires_s=URL_S,
             ),
             version_file.entry,
-            version=version_file.told.number,
-            at=version_file.told.milliseconds,
+            version=version_file.version.number,
+            at=version_file.version.milliseconds,
             expires=int(now + URL_S) * 1000,
         )
 
