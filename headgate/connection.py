@@ -70,7 +70,7 @@ class Connection:
         self.client, self.branch_name = client, branch
         self._session, self._home = session, home
         self._ends = ends
-        self._whole: Connection | None = None  # of a branch: keeps the connection that it is a view of
+        self._parent: Connection | None = None  # of a branch: keeps the connection that it is a view of
         if ends is not None:
             self._closing = weakref.finalize(self, ends.close)
 
@@ -97,7 +97,7 @@ class Connection:
     def branch(self, name: str) -> Connection:
         """The same in another branch."""
         connection = Connection(self.client, self._session, self._home, name, None)
-        connection._whole = self
+        connection._parent = self
         return connection
 
     # what there is
@@ -148,7 +148,7 @@ class Connection:
         try:
             return self.status()._repr_html_()
         except Refused as error:
-            return html.whole([f"<pre>{html.text(error)}</pre>"])
+            return html.notebook_html([f"<pre>{html.text(error)}</pre>"])
 
     def query(
         self,

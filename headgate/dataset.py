@@ -234,7 +234,7 @@ class Flow:
         try:
             return replace(self.status(), picture=self.graph().picture)._repr_html_()
         except Refused as error:
-            return html.whole([f"<pre>{html.text(error)}</pre>"])
+            return html.notebook_html([f"<pre>{html.text(error)}</pre>"])
 
 
 def _point(state: int | str | Time) -> Point:

@@ -47,7 +47,7 @@ class Rows:
         return f"{self._counted()}\n{self.table.to_string(preview_cols=len(self.table.column_names))}"
 
     def _repr_html_(self) -> str:
-        return html.whole([self._html()])
+        return html.notebook_html([self._html()])
 
     def _html(self) -> str:
         names = list(self.table.column_names)
@@ -130,7 +130,7 @@ class Lazy(ABC):
         return connection.table(quoted)
 
     def _repr_html_(self) -> str:
-        return html.whole(self._html_parts())
+        return html.notebook_html(self._html_parts())
 
     def _html_parts(self) -> list[str]:
         """The value as HTML. An error stands in its place: a value that shows itself raises nothing."""

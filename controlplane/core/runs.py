@@ -170,7 +170,7 @@ class _Grouping:
         run.commits.append(commit)
         run.datasets.add(commit.dataset)
         if commit.has_new_code:
-            of_edit = _whole(self._by_code.setdefault(commit.code, run))
+            of_edit = _merged_run(self._by_code.setdefault(commit.code, run))
             run.revision = run.revision or (commit.code if of_edit is run else None)
         if commit.requested_at is not None:
             self._by_request.setdefault(commit.requested_at, run)
@@ -191,13 +191,13 @@ class _Grouping:
             candidates += self._made_beside(commit)
         if not any(candidates) and commit.follows:
             candidates += self._made_again(commit)
-        by_number = {run.number: run for run in map(_whole, candidates) if run is not None}
+        by_number = {run.number: run for run in map(_merged_run, candidates) if run is not None}
         return [by_number[number] for number in sorted(by_number, reverse=True)]
 
     def _made_beside(self, commit: RunCommit) -> Iterator[Run]:
         """Where the same tasks made rows of the maker, or rows that were taken out of it."""
         twin = commit.maker if commit.dataset != commit.maker else commit.dataset + QUARANTINE
-        run = _whole(self._by_inputs.get((commit.maker, commit.inputs)))
+        run = _merged_run(self._by_inputs.get((commit.maker, commit.inputs)))
         if run is not None and twin in run.datasets:
             yield run
 
@@ -208,7 +208,7 @@ class _Grouping:
         own, past = self._last(commit.dataset), self._past.get(name, ())
         place = next((n for n in range(len(past) - 1, -1, -1) if past[n].root == root), 0)
         for earlier in reversed(past[:place]):
-            run = _whole(earlier.run)
+            run = _merged_run(earlier.run)
             if own is None or earlier.number > own.number or (name, earlier.root) in own.inputs:
                 return
             if run is None or {c.maker for c in run.commits} != {name}:
@@ -246,7 +246,7 @@ def _is_superseded(older: Run, newer: Run) -> bool:
     return len({c.maker for c in older.commits}) == 1 and older.datasets <= newer.datasets
 
 
-def _whole(run: Run | None) -> Run | None:
+def _merged_run(run: Run | None) -> Run | None:
     """What a run has become a part of."""
     while run is not None and run.into is not None:
         run = run.into

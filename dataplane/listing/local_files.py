@@ -130,7 +130,7 @@ def observe(
 ) -> dict[str, Seen]:
     """Every file as it is now: remembered where it looks untouched, else read."""
     stamps = {path: look(path) for path in paths}
-    observed = cache.known(reading, stamps)
+    observed = cache.unchanged(reading, stamps)
     began_ns = cache.now_ns()
     fresh = [path for path in stamps if path not in observed]
     shares = [fresh[i : i + SHARE] for i in range(0, len(fresh), SHARE)]

@@ -206,7 +206,7 @@ def _columns(
     """By URI: remembered under the version, or read. An object that changes meanwhile gets None; its reader will detect
     the change."""
     by_uri = {o["uri"]: o for o in objects}
-    cached = cache.known(reading, {uri: _stamp(o) for uri, o in by_uri.items()})
+    cached = cache.unchanged(reading, {uri: _stamp(o) for uri, o in by_uri.items()})
     began_ns, fresh = cache.now_ns(), [o for uri, o in by_uri.items() if uri not in cached]
     read = {
         o["uri"]: observed

@@ -75,7 +75,7 @@ class Versions:
     def remembers(self) -> bool:
         return self._database is not None
 
-    def known(self, reading: FileReading, stamps: Mapping[str, Stamp]) -> dict[str, Seen]:
+    def unchanged(self, reading: FileReading, stamps: Mapping[str, Stamp]) -> dict[str, Seen]:
         """Those of the files that look as they did when they were read."""
         try:
             return {

@@ -186,12 +186,12 @@ class Executor:
     ) -> Outcomes:
         """Each task as a job of its own, some at a time."""
 
-        def one(task: Task) -> Stored | TaskError:
+        def outcome_of(task: Task) -> Stored | TaskError:
             return _run_one(attempt, task, work, explain_error)
 
         if len(tasks) == 1:
-            return {task_label(tasks[0]): one(tasks[0])}
-        return dict(zip(map(task_label, tasks), self._jobs.map(one, tasks), strict=True))
+            return {task_label(tasks[0]): outcome_of(tasks[0])}
+        return dict(zip(map(task_label, tasks), self._jobs.map(outcome_of, tasks), strict=True))
 
 
 def _not_mine(claim: WorkerClaim) -> ValueError:

@@ -103,7 +103,7 @@ class WorkerState:
     def do(self, claim: Claim) -> None:
         """One claim from end to end: its lease is kept until then, as taking in may outlast it."""
         rest = self.rest.broken(is_heavy=_may_load(claim))
-        with suppress(Ended), rest, self.beats.kept(claim) as orders:
+        with suppress(Ended), rest, self.beats.lease_kept(claim) as orders:
             began = time.monotonic()
             results = perform(claim, self.cache, orders)
             seconds = time.monotonic() - began

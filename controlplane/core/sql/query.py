@@ -69,20 +69,20 @@ class AnalysedQuery:
         wished = tuple(partition_by)
         if not wished:
             return self._verdicts
-        return self._analysis().verdicts(wished, _known(columns, case_sensitive=case_sensitive))
+        return self._analysis().verdicts(wished, _known_names(columns, case_sensitive=case_sensitive))
 
     def outputs(
         self, columns: Mapping[str, tuple[str, ...]] | None = None, *, case_sensitive: bool = False
     ) -> tuple[str, ...] | None:
         """The names of the output's columns, empty where Spark makes one up; None where the text does not determine
         them."""
-        return self._analysis().outputs(_known(columns, case_sensitive=case_sensitive))
+        return self._analysis().outputs(_known_names(columns, case_sensitive=case_sensitive))
 
     def output_columns(
         self, columns: Mapping[str, tuple[str, ...]] | None = None, *, case_sensitive: bool = False
     ) -> OutputColumns:
         """The output's columns with their places. `columns` as for `outputs`."""
-        return self._analysis().output_columns(_known(columns, case_sensitive=case_sensitive))
+        return self._analysis().output_columns(_known_names(columns, case_sensitive=case_sensitive))
 
     def mentioned_columns(self) -> Iterator[tuple[str, int, int, bool]]:
         """Columns that the text names: name, line, column, and whether it is all of the name (not so in `a.b`)."""
@@ -193,7 +193,7 @@ def _analysed(text: str) -> AnalysedQuery:
     )
 
 
-def _known(columns: Mapping[str, tuple[str, ...]] | None, *, case_sensitive: bool) -> KnownNames:
+def _known_names(columns: Mapping[str, tuple[str, ...]] | None, *, case_sensitive: bool) -> KnownNames:
     return KnownNames({name.lower(): names for name, names in (columns or {}).items()}, case_sensitive)
 
 

@@ -36,8 +36,9 @@ OF_SOURCES: frozenset[Cause] = frozenset({"input", "removed"})
 
 @dataclass(frozen=True, slots=True)
 class _World:
-    """`own`: the requested datasets. `known`: those and all their upstream. `by_flow`: `own` by dataflow. `newest`: the
-    newest state of each dataset of the branch. `principal`: counts include only the datasets that it sees."""
+    """`own`: the requested datasets. `with_upstream`: those and all their upstream. `by_flow`: `own` by dataflow.
+    `newest`: the newest state of each dataset of the branch. `principal`: counts include only the datasets that it
+    sees."""
 
     tx: Tx
     branch: str
@@ -45,7 +46,7 @@ class _World:
     desired: Desired
     newest: Mapping[str, State]
     own: frozenset[str]
-    known: frozenset[str]
+    with_upstream: frozenset[str]
     by_flow: Mapping[str, frozenset[str]]
     principal: Principal
 
@@ -61,7 +62,7 @@ class _World:
             nodes,
             facts.states,
             own=own,
-            known=reached,
+            with_upstream=reached,
             by_flow=by_flow,
             principal=principal,
         )
@@ -70,7 +71,7 @@ class _World:
         return may(self.principal, "view", dataset=name)
 
     def past(self) -> PastStates:
-        there = {name: state for name in self.known if (state := self.newest.get(name)) is not None}
+        there = {name: state for name in self.with_upstream if (state := self.newest.get(name)) is not None}
         return PastStates.of(self.tx, self.branch, there)
 
 

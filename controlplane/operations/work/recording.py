@@ -49,11 +49,11 @@ class Recording:
     def __init__(
         self, tx: Tx, attempt: Attempt, by: By, listing_changes: Mapping[str, Found] = MappingProxyType({})
     ) -> None:
-        self.tx, self.attempt, self.by, self.found = tx, attempt, by, listing_changes
+        self.tx, self.attempt, self.by, self.listing_changes = tx, attempt, by, listing_changes
         self._events: list[Event] = []
         self.is_news = attempt.kind != "list"  # whether there may be more to do, for the loop or for a claim
         self._outcomes: dict[bytes, Outcome] = {}
-        self._taken: list[TaskResult] = []
+        self._accepted: list[TaskResult] = []
         self._error: str | None = None  # the condition of the first task that did not succeed
 
     @property
@@ -126,7 +126,7 @@ class Recording:
         accepted = [r for r in results if bytes.fromhex(r["task"]) in keys]
         if then:
             accepted += self._taken_in({head: of for head, of in then.items() if bytes.fromhex(head) in keys})
-        self._taken = accepted
+        self._accepted = accepted
         self._came_to("done", _keys(accepted))
         match KINDS[self.attempt.kind].remembered_as:
             case "trace":
@@ -160,7 +160,7 @@ class Recording:
     def _listed(self, results: list[TaskResult]) -> None:
         for result in results:
             request = self._request(bytes.fromhex(result["task"]))
-            outcome = listings.take_in(self.tx, self._list_job, request, self.found[result["task"]])
+            outcome = listings.take_in(self.tx, self._list_job, request, self.listing_changes[result["task"]])
             if outcome.event is not None:
                 self._report_listing(outcome.event)
                 self._count("task.other", _keys([result]))
@@ -297,7 +297,7 @@ class Recording:
         new: there are thousands of them in a day."""
         if not self.is_news:
             return []
-        came_to = accounts.CameTo(self.by, self._outcomes, self._taken, self._error)
+        came_to = accounts.CameTo(self.by, self._outcomes, self._accepted, self._error)
         branches = {branch for theirs in self._branches.values() for branch in theirs}
         return accounts.of(self.attempt, came_to, measures, branches, self.tx.now())
 

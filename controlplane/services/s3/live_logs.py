@@ -167,7 +167,7 @@ class _Log:
         entries = tree.scan(self._nodes, state.root)
 
         def made() -> tuple[bytes, bytes]:
-            log = live_log.whole(self._table, state, self._parts(entries))
+            log = live_log.checkpoint_body(self._table, state, self._parts(entries))
             return self._make_checkpoint(log), b"%d" % log.count(b"\n")
 
         return self._made.get((self._table, "checkpoint", *_key(state)), made)

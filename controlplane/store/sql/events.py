@@ -119,7 +119,7 @@ class SqlDrivers(TableGroup):
     def drop(self, before: float, limit: int) -> int:
         driver, token = db.drivers.c, db.tokens.c
         ended = self._mine(db.drivers, ended=True) & (driver.seen < before)
-        gone = [row.id for row in self._rows(select(driver.id).where(ended).limit(limit))]
+        ended_ids = [row.id for row in self._rows(select(driver.id).where(ended).limit(limit))]
         over = (token.expires < before) | one_of(token.subject)
-        tokens = self._drop(db.tokens, token.id, (token.scopes == DRIVER_ONLY) & over, 2 * limit, keys=gone)
-        return tokens + self._change_among(delete(db.drivers).where(ended), driver.id, gone)
+        tokens = self._drop(db.tokens, token.id, (token.scopes == DRIVER_ONLY) & over, 2 * limit, keys=ended_ids)
+        return tokens + self._change_among(delete(db.drivers).where(ended), driver.id, ended_ids)

@@ -215,24 +215,24 @@ class SqlQueue(TableGroup):
 
     def drop_demands(self, branch: str, dataset: str, keep: Iterable[bytes] = ()) -> int:
         self.lock()
-        of, wanted = {"of_branch": branch, "of_dataset": dataset}, set(keep)
-        rows = self._rows(_DEMANDS_OF_DATASET if wanted else _DROP_DEMANDS, **of)
-        gone = {row.task for row in rows} - wanted
-        if not gone:
+        of, kept_keys = {"of_branch": branch, "of_dataset": dataset}, set(keep)
+        rows = self._rows(_DEMANDS_OF_DATASET if kept_keys else _DROP_DEMANDS, **of)
+        dropped = {row.task for row in rows} - kept_keys
+        if not dropped:
             return 0
-        if wanted:
-            self._delete_among(db.demands, "task", gone, branch=branch, dataset=dataset)
+        if kept_keys:
+            self._delete_among(db.demands, "task", dropped, branch=branch, dataset=dataset)
         self._demanding.clear()
-        self._delete_undemanded(gone)
+        self._delete_undemanded(dropped)
         self._mark(branch, dataset)
-        return len(gone)
+        return len(dropped)
 
     def drop_demands_below(self, branch: str, prefix: str) -> None:
         self.lock()
-        gone = [row.task for row in self._rows(_DEMANDS_BELOW, of_branch=branch, prefix=prefix)]
+        dropped = [row.task for row in self._rows(_DEMANDS_BELOW, of_branch=branch, prefix=prefix)]
         self._change(_DROP_BELOW, of_branch=branch, prefix=prefix)
         self._demanding.clear()
-        self._delete_undemanded(gone)
+        self._delete_undemanded(dropped)
 
     def _delete_undemanded(self, keys: Iterable[bytes]) -> None:
         self._change_by(_DROP_UNDEMANDED, keys)

@@ -146,15 +146,15 @@ class SqlStates(TableGroup):
         head = self._row_of(db.heads, branch=branch, dataset=dataset)
         if head is not None and (before_seq is None or before_seq > head.fork):
             before_seq = head.fork + 1
-        if head is None and (seen := self._heads_moved(branch, [dataset])):
-            before_seq = min(before_seq or seen[dataset] + 1, seen[dataset] + 1)
+        if head is None and (heads := self._heads_moved(branch, [dataset])):
+            before_seq = min(before_seq or heads[dataset] + 1, heads[dataset] + 1)
         return own + self._own_history(MAIN, dataset, limit - len(own), before_seq)
 
     def _own_history(self, branch: str, dataset: str, limit: int, before_seq: int | None) -> tuple[State, ...]:
-        wanted = self._select(db.states, branch=branch, dataset=dataset)
+        statement = self._select(db.states, branch=branch, dataset=dataset)
         if before_seq is not None:
-            wanted = wanted.where(db.states.c.seq < before_seq)
-        return self._read_states(self._rows(wanted.order_by(db.states.c.seq.desc()).limit(limit)))
+            statement = statement.where(db.states.c.seq < before_seq)
+        return self._read_states(self._rows(statement.order_by(db.states.c.seq.desc()).limit(limit)))
 
     def recent(self, branch: str, datasets: Iterable[str] | None, n: int) -> dict[str, tuple[State, ...]]:
         own = self._own_recent_states(branch, datasets, n)
@@ -252,12 +252,12 @@ class SqlStates(TableGroup):
     # --- runs under way
 
     def settled(self, branch: str, states: Iterable[tuple[str, int]]) -> tuple[State, ...]:
-        wanted = set(states)
-        seqs = list({seq for _, seq in wanted})
-        rows = self._rows_by(_SETTLED, (dataset for dataset, _ in wanted), of_branch=branch, seqs=seqs)
+        keys = set(states)
+        seqs = list({seq for _, seq in keys})
+        rows = self._rows_by(_SETTLED, (dataset for dataset, _ in keys), of_branch=branch, seqs=seqs)
         own_last = sorted(rows, key=lambda row: row.branch != MAIN)
-        found = {(row.dataset, row.seq): row for row in own_last if (row.dataset, row.seq) in wanted}
-        return self._read_states(list(found.values()))
+        rows_by_key = {(row.dataset, row.seq): row for row in own_last if (row.dataset, row.seq) in keys}
+        return self._read_states(list(rows_by_key.values()))
 
     def put_unfinished(self, unfinished: UnfinishedRun) -> None:
         self._queue.lock()  # who ends a run ends its tasks as well: both in one order

@@ -84,7 +84,7 @@ def _of_footers(attempt: SparkAttempt[SourceClaim], objects: Sequence[SourceObje
         for name, kind in own.items():
             types[name], conflicts = grow(name, types.get(name, kind), kind, is_text=False)
             for conflict in conflicts:
-                have, other = in_words(conflict.have), in_words(conflict.found)
+                have, other = in_words(conflict.have), in_words(conflict.other)
                 message = f"column {conflict.name} is {other} there, and {have} in {first[name]}"
                 remedy = "correct one of the files, or give the column a type in `schema:`"
                 raise TaskFailure(

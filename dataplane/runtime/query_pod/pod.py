@@ -40,7 +40,7 @@ class QueryPod:
         self._port_slots = threading.Semaphore(AT_THE_PORT)
         self._turn = threading.Lock()
         self._counting = threading.Lock()
-        self._known, self._since = 0, time.monotonic()  # callers with the token, and when the last one left
+        self._callers, self._since = 0, time.monotonic()  # callers with the token, and when the last one left
         self._child = QueryProcess(kind)  # which starts while the first caller is on its way
 
     def serve(self) -> None:
@@ -60,7 +60,7 @@ class QueryPod:
 
     def _is_idle(self) -> bool:
         with self._counting:
-            return not self._known and time.monotonic() - self._since >= self._patience.idle_s
+            return not self._callers and time.monotonic() - self._since >= self._patience.idle_s
 
     def _meet(self, connection: socket.socket) -> None:
         with closing(connection), suppress(OSError):
@@ -78,7 +78,7 @@ class QueryPod:
 
     def _count(self, change: int) -> None:
         with self._counting:
-            self._known += change
+            self._callers += change
             self._since = time.monotonic()
 
     def _serve(self, connection: socket.socket, nonce: bytes) -> None:

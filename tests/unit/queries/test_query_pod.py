@@ -300,11 +300,11 @@ def test_who_left_while_it_waited_costs_nobody_the_process(pod: Serving) -> None
     first = pod.process
     with pod.asked() as child:
         waiting = [pod.connected() for _ in range(3)]
-        until(lambda: pod.pod._known == 4, lambda: "they do not wait")
+        until(lambda: pod.pod._callers == 4, lambda: "they do not wait")
         for one in waiting:
             one.close()
         kept(child)
-    until(lambda: pod.pod._known == 0, lambda: "somebody stays")
+    until(lambda: pod.pod._callers == 0, lambda: "somebody stays")
     assert pod.process is first
     works(pod)
 

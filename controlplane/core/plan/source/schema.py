@@ -419,7 +419,7 @@ def _retyped(texts: Texts, schema: Schema, grown: Schema, schemas: Mapping[str, 
 
 
 def _unfit(where: str, conflict: TypeConflict) -> TaskError:
-    have, actual = in_words(conflict.have), in_words(conflict.found)
+    have, actual = in_words(conflict.have), in_words(conflict.other)
     message = (
         f"{where}: column {conflict.name} is {actual} there, and {have} in the dataset; no type safely holds both. "
         "Correct the file, give the column a type in `schema:`, or let the dataset follow with `schema_change: sync`"

@@ -39,10 +39,10 @@ class ChangeRenderer:
         self._lake, self._stopping, self._timeout_s = lake_uri, stopping, timeout_s
         self._user_limits = threading.BoundedSemaphore(AT_ONCE)
 
-    def __call__(self, wanted: RequestedChanges) -> Iterator[bytes]:
-        if wanted.before and wanted.after:
-            return Closable(lambda is_closed: self._compared(wanted, is_closed))
-        request = request_of(self._lake, wanted, scratch="", seconds=0)
+    def __call__(self, selection: RequestedChanges) -> Iterator[bytes]:
+        if selection.before and selection.after:
+            return Closable(lambda is_closed: self._compared(selection, is_closed))
+        request = request_of(self._lake, selection, scratch="", seconds=0)
         return Piped(COMMAND, json.dumps(request).encode())
 
     def _compared(self, changes: RequestedChanges, is_closed: Callable[[], bool]) -> Iterator[bytes]:

@@ -126,7 +126,7 @@ class SparkPodSession(SparkSession):
 
     _pool: SparkPodPool
 
-    def _taken(self) -> QueryChild:
+    def _take_child(self) -> QueryChild:
         return self._pool.reach(PodRequest(self._pool, self._cancellation, self._deadline, self._timeout_s))
 
     def page(self, path: Path, offset: int, bounds: PageBounds) -> RowsPage:
