@@ -158,7 +158,7 @@ class Editor:
         try:
             return await asyncio.wait_for(asyncio.shield(future), SERVICE_S)
         except TimeoutError:
-            return self._lookups.last_answer(dataset)
+            return self._lookups.latest(dataset)
 
     def _definition(self, params: types.DefinitionParams) -> types.Location | None:
         text, path = self._text(params.text_document.uri)
@@ -181,9 +181,7 @@ class Editor:
 
         def columns(dataset: str) -> Mapping[str, str]:
             self._lookups.ask(dataset)  # for the next time
-            return (
-                hover.columns_of(meant, dataset, self._lookups.last_answer(dataset)) if dataset in meant.nodes else {}
-            )
+            return hover.columns_of(meant, dataset, self._lookups.latest(dataset)) if dataset in meant.nodes else {}
 
         query = _component_text(text, component)
         candidates = completion.candidates(meant, outline.spot(text, line, column), component, query, columns)

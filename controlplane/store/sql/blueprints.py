@@ -138,8 +138,7 @@ class SqlBlueprints(TableGroup):
             self._snapshots.note_move("pause", MAIN, row.target, True)
 
     def uids(self, branch: str, dataflow: str) -> dict[str, str]:
-        statement = select(db.uids).where(self._over_main(db.uids, branch), db.uids.c.dataflow == dataflow)
-        rows = self._rows(statement)
+        rows = self._rows(select(db.uids).where(self._over_main(db.uids, branch), db.uids.c.dataflow == dataflow))
         return {row.component: row.uid for row in sorted(rows, key=_own_last)}
 
     def paused(self, branch: str) -> frozenset[str]:
