@@ -267,7 +267,7 @@ def _in_a_store(place: Path, count: int) -> Json:
 
 def _planned(server: Server) -> float:
     began = time.monotonic()
-    with server.context("bench").looking("main") as (plan, _):
+    with server.context("bench").read_plan("main") as (plan, _):
         assert not any(d.items for d in plan.decisions)
     return round(time.monotonic() - began, 4)
 

@@ -105,7 +105,7 @@ class Story:
         from controlplane.operations.inspect.views import modes
 
         context = self._server.context("bench")
-        with context.looking("main") as (_, facts):
+        with context.read_plan("main") as (_, facts):
             nodes = facts.desired.nodes
             found = {name: modes(context, nodes[f"tpch.{name}"]) for name in tpch.queries(self._scale)}
         return {name: slots["lineitem"] for name, slots in found.items() if "lineitem" in slots}

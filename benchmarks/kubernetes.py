@@ -147,7 +147,7 @@ def _passes(kubeconfig: Path, drivers: int, passes: int) -> dict[str, Any]:
             loop.tick()
             times.append(time.monotonic() - began)
             cpu.append(time.process_time() - used)
-        known = len(pool.seen())
+        known = len(pool.seen_jobs())
         loop.close()
         store.close()
     assert known == drivers, f"{known} of {drivers} were adopted"

@@ -79,7 +79,7 @@ class Server(Foundation):
         self.token = self.first_token()
         self.ends.callback(self._end_api)  # after the pool, whose last reports the API takes
         if role.kinds is not None:
-            self._abandon_looks()
+            self._abandon_probes()
         if role.has_pool:
             _ = self.pools.own  # starts
         if role.is_announced:
@@ -98,7 +98,7 @@ class Server(Foundation):
         check_lake(self.settings.lake)  # an unusable one is reported here, not in every task
         self.pools.open_home()
 
-    def _abandon_looks(self) -> None:
+    def _abandon_probes(self) -> None:
         """End listings and the like of an earlier process that held this home and did not end in order."""
         from controlplane.operations.work import rescue
 

@@ -40,8 +40,8 @@ VARIABLE = "HEADGATE_SECRET_"
 FOLDER = "HEADGATE_SECRETS"
 TOKEN = "HEADGATE_TOKEN"  # one of them: the driver's own
 
-_given: dict[str, str] = {}  # secrets taken out of the environment, or read from the descriptor
-_known: set[str] = set()  # every secret that is hidden, and other spellings of it
+_received: dict[str, str] = {}  # secrets taken out of the environment, or read from the descriptor
+_hidden: set[str] = set()  # every secret that is hidden, and other spellings of it
 _pattern: re.Pattern[str] | None = None  # of all that is known
 _changing = threading.RLock()  # a handler of a signal may log
 
@@ -52,13 +52,13 @@ _changing = threading.RLock()  # a handler of a signal may log
 def take(environ: MutableMapping[str, str] = os.environ) -> list[str]:
     """At the start of a process, before code of users runs: secrets leave the environment, and all are hidden from now
     on, those in mounted files too. The names of those that are too short to be hidden."""
-    _given.update(_secret_pipe(environ))
+    _received.update(_secret_pipe(environ))
     for name in [name for name in environ if name.startswith(VARIABLE)]:
-        _given[name] = environ.pop(name)
+        _received[name] = environ.pop(name)
     for name, value in environ.items():
         if len(value) >= SHORTEST_PART and _OF_OTHERS.fullmatch(name):
             remember(value)
-    all_given = {**_given, **dict(_mounted(environ.get(FOLDER)))}
+    all_given = {**_received, **dict(_mounted(environ.get(FOLDER)))}
     for value in all_given.values():
         remember(value)
     return sorted(name for name, value in all_given.items() if 0 < len(value) < SHORTEST)
@@ -94,7 +94,7 @@ def _mounted(folder: str | None) -> Iterator[tuple[str, str]]:
 
 def token() -> str | None:
     """The driver's own token, where it came by the environment or a descriptor and is in no file."""
-    return _given.get(TOKEN)
+    return _received.get(TOKEN)
 
 
 # --- resolving ----------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def named_by(job: Json) -> dict[str, str]:
 
 
 def _all() -> Mapping[str, str]:
-    return ChainMap(_given, os.environ)
+    return ChainMap(_received, os.environ)
 
 
 def _variable_of(reference: str) -> str:
@@ -159,8 +159,8 @@ def remember(value: str) -> None:
     lines = [line for line in value.splitlines() if len(line) >= SHORTEST_PART]
     with _changing:
         for part in {value, *parts, *lines}:
-            if len(part) >= SHORTEST and part not in _known:
-                _known.update(_spellings(part))
+            if len(part) >= SHORTEST and part not in _hidden:
+                _hidden.update(_spellings(part))
                 _pattern = None
 
 
@@ -182,11 +182,11 @@ _URL_SAFE = str.maketrans("+/", "-_")
 def hidden(text: str) -> str:
     """The text with every known secret in it taken out, longest first."""
     global _pattern
-    if not _known:
+    if not _hidden:
         return text
     with _changing:
         if _pattern is None:
-            longest_first = sorted(_known, key=len, reverse=True)
+            longest_first = sorted(_hidden, key=len, reverse=True)
             _pattern = re.compile("|".join(map(re.escape, longest_first)))
         pattern = _pattern
     return pattern.sub(HIDDEN, text)

@@ -21,7 +21,7 @@ from controlplane.core.model.addresses import named
 from controlplane.core.model.json_values import JsonValue
 from headgate import html
 from headgate.dataset import Dataset, Flow
-from headgate.errors import Refused, told
+from headgate.errors import Refused, as_refused
 from headgate.plans import Plan
 from headgate.query import Query
 from headgate.shown import Shown
@@ -44,7 +44,7 @@ def connect(
     ends = ExitStack()
     session = Session(Bootstrap())
     place = None if home is None else Path(home)
-    with told():
+    with as_refused():
         if url is not None:
             client = ends.enter_context(Headgate(url, token or settings.read(place).token or ""))
             session.service = Service(url)
@@ -70,7 +70,7 @@ class Connection:
         self.client, self.branch_name = client, branch
         self._session, self._home = session, home
         self._ends = ends
-        self._whole: Connection | None = None  # of a branch: keeps the connection that it is a view of
+        self._parent: Connection | None = None  # of a branch: keeps the connection that it is a view of
         if ends is not None:
             self._closing = weakref.finalize(self, ends.close)
 
@@ -97,7 +97,7 @@ class Connection:
     def branch(self, name: str) -> Connection:
         """The same in another branch."""
         connection = Connection(self.client, self._session, self._home, name, None)
-        connection._whole = self
+        connection._parent = self
         return connection
 
     # what there is
@@ -109,20 +109,20 @@ class Connection:
 
     def flow(self, name: str) -> Flow:
         """A dataflow. Raises Refused."""
-        with told():
+        with as_refused():
             self.client.status(name, branch=self.branch_name)
         return Flow(self.client, name, self.branch_name)
 
     def dataset(self, name: str) -> Dataset:
         """A dataset by its name or address, without a look whether it is there."""
-        with told():
+        with as_refused():
             address = named(name)
         return Dataset(self.client, address.name, self.branch_name, address.point)
 
     @property
     def flows(self) -> list[str]:
         """The names of all dataflows."""
-        with told():
+        with as_refused():
             return [flow["name"] for flow in self.client.dataflows(self.branch_name)]
 
     def __iter__(self) -> Iterator[Flow]:
@@ -134,13 +134,13 @@ class Connection:
 
     def status(self) -> Shown:
         """How all dataflows stand."""
-        with told():
+        with as_refused():
             answer = self.client.status(branch=self.branch_name)
         return Shown(answer, views.status(answer), repr(self)[1:-1])
 
     def search(self, words: str) -> Shown:
         """Datasets with all of these words; `col:`, `tag:`, `owner:`, `state:` say where one is."""
-        with told():
+        with as_refused():
             answer = self.client.search(words, branch=self.branch_name)
         return Shown(answer, explore_views.search(answer))
 
@@ -148,7 +148,7 @@ class Connection:
         try:
             return self.status()._repr_html_()
         except Refused as error:
-            return html.whole([f"<pre>{html.text(error)}</pre>"])
+            return html.notebook_html([f"<pre>{html.text(error)}</pre>"])
 
     def query(
         self,
@@ -174,7 +174,7 @@ class Connection:
         analyse_s = LOOK_S if (has_service if spark is None else spark) else None
         texts, names = self._texts(blueprints)
         documents: list[Document] = sources.as_documents(texts)
-        with told(names):
+        with as_refused(names):
             answer = self.client.apply(
                 documents, branch=self.branch_name, dry_run=True, refresh_s=refresh_s, analyse_s=analyse_s
             )
@@ -185,7 +185,7 @@ class Connection:
         process. Raises Refused where blueprints are refused; the answer lists failed tasks."""
         texts, names = self._texts(blueprints)
         started = time.monotonic()
-        with told(names):
+        with as_refused(names):
             request = once.RunRequest(texts, self.branch_name)
             summary = service_target.make(
                 self._session, settings.read(self._home), request, lambda _: None, since=started
@@ -195,7 +195,7 @@ class Connection:
     def _texts(self, blueprints: Sequence[str | PathLike[str]]) -> tuple[list[BlueprintText], dict[str, str]]:
         session = replace(self._session, names={})
         texts = list[BlueprintText]()
-        with told(session.names):
+        with as_refused(session.names):
             for each in blueprints:
                 is_text = isinstance(each, str) and "\n" in each
                 texts += [_of_text(str(each), len(texts))] if is_text else session.load([Path(each)])

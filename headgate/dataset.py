@@ -13,7 +13,7 @@ from controlplane.client import Headgate, Time
 from controlplane.core.model.addresses import Generation, Point, moment_of, named, point_of
 from controlplane.core.model.answers import DataflowStatus, DatasetAnswer
 from headgate import html, picture
-from headgate.errors import Refused, told
+from headgate.errors import Refused, as_refused
 from headgate.lazy import Lazy
 from headgate.shown import Shown
 
@@ -52,7 +52,7 @@ class Dataset(Lazy):
     # which rows
     def at(self, state: int | str | datetime) -> Self:
         """The same of a generation (`12`, `"@12"`) or a time with its zone (`"2026-11-24T07:00Z"`)."""
-        with told():
+        with as_refused():
             return replace(self, point=_point(state))
 
     def branch(self, name: str) -> Self:
@@ -114,7 +114,7 @@ class Dataset(Lazy):
     def _generation(self) -> int:
         if isinstance(self.point, Generation):
             return self.point.number
-        with told():
+        with as_refused():
             items = self.client.history(self.address, branch=self.branch_name, limit=1)["items"]
         return items[0]["generation"] if items else 0
 
@@ -132,18 +132,18 @@ class Dataset(Lazy):
     # facts about it
     def status(self) -> DatasetAnswer:
         """How the newest state stands, with its columns, modes and place."""
-        with told():
+        with as_refused():
             return self.client.dataset(self.name, branch=self.branch_name)
 
     def why(self, partition: str | None = None, *, shows_all: bool = False) -> Shown:
         """Why the dataset, or one partition, is as it is."""
-        with told():
+        with as_refused():
             answer = self.client.why(self.address, partition, branch=self.branch_name, shows_all=shows_all)
         return Shown(answer, why_views.why(answer, shows_all=shows_all))
 
     def lineage(self, column: str | None = None, *, partition: str | None = None, downstream: bool = False) -> Shown:
         """Where columns and partitions come from; `downstream`, what depends on them."""
-        with told():
+        with as_refused():
             answer = self.client.lineage(
                 self.address,
                 column=column,
@@ -155,13 +155,13 @@ class Dataset(Lazy):
 
     def history(self, limit: int = 20) -> Shown:
         """Generations, newest first, up to the one that is meant."""
-        with told():
+        with as_refused():
             answer = self.client.history(self.address, branch=self.branch_name, limit=limit)
         return Shown(answer, views.history(answer))
 
     def checks(self) -> Shown:
         """The expectations of the rows, and their results."""
-        with told():
+        with as_refused():
             answer = self.client.checks(self.address, branch=self.branch_name)
         return Shown(answer, views.checks(answer))
 
@@ -188,7 +188,7 @@ class Flow:
 
     def __getitem__(self, dataset: str) -> Dataset:
         """By its name, which may have an address (`"late@12"`). Raises Refused where there is no such dataset."""
-        with told():
+        with as_refused():
             address = named(f"{self.name}.{dataset}")
         names = self._names()
         if address.name.partition(".")[2] not in names:
@@ -213,19 +213,19 @@ class Flow:
 
     def status(self) -> Shown:
         """How its datasets and targets stand."""
-        with told():
+        with as_refused():
             answer = self.client.status(self.name, branch=self.branch_name)
         return Shown(answer, views.status(answer), self.name)
 
     def graph(self) -> Shown:
         """Its datasets, and how they read each other."""
-        with told():
+        with as_refused():
             answer = self.client.graph(self.name, branch=self.branch_name)
         return Shown(answer, explore_views.graph(answer), self.name, picture.graph(answer))
 
     def waves(self) -> Shown:
         """The effects of late files and edits, the last ones first."""
-        with told():
+        with as_refused():
             answer = self.client.waves(self.name, branch=self.branch_name)
         return Shown(answer, explore_views.waves(answer), self.name)
 
@@ -234,7 +234,7 @@ class Flow:
         try:
             return replace(self.status(), picture=self.graph().picture)._repr_html_()
         except Refused as error:
-            return html.whole([f"<pre>{html.text(error)}</pre>"])
+            return html.notebook_html([f"<pre>{html.text(error)}</pre>"])
 
 
 def _point(state: int | str | Time) -> Point:

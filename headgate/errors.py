@@ -33,7 +33,7 @@ class MissingPackage(ImportError):
 
 
 @contextmanager
-def told(names: Mapping[str, str] | None = None) -> Iterator[None]:
+def as_refused(names: Mapping[str, str] | None = None) -> Iterator[None]:
     """Errors of the client, of blueprints and of connections become Refused. `names`: absolute names of files to those
     that the user wrote."""
     try:

@@ -26,10 +26,10 @@ STYLE = (
 def of_view(view: View, title: str = "", picture: str = "") -> str:
     """The tables that the command line would show, below a picture that is HTML already."""
     head = f"<b>{text(title)}</b>" if title else ""
-    return whole([head, picture, *map(_part, view)])
+    return notebook_html([head, picture, *map(_part, view)])
 
 
-def whole(parts: Iterable[str]) -> str:
+def notebook_html(parts: Iterable[str]) -> str:
     """Parts of HTML as one value of a notebook."""
     return f'<div class="headgate">{STYLE}{"".join(parts)}</div>'
 

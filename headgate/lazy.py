@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headgate import html
-from headgate.errors import Refused, needed, told
+from headgate.errors import Refused, as_refused, needed
 
 if TYPE_CHECKING:
     import duckdb
@@ -47,7 +47,7 @@ class Rows:
         return f"{self._counted()}\n{self.table.to_string(preview_cols=len(self.table.column_names))}"
 
     def _repr_html_(self) -> str:
-        return html.whole([self._html()])
+        return html.notebook_html([self._html()])
 
     def _html(self) -> str:
         names = list(self.table.column_names)
@@ -81,7 +81,7 @@ class Lazy(ABC):
         """The rows as they come, without keeping them: `with found.batches() as reader: for batch in reader: ...`."""
         import pyarrow as pa
 
-        with told(), self._body(limit) as parts:
+        with as_refused(), self._body(limit) as parts:
             reader = pa.ipc.open_stream(pa.PythonFile(io.BufferedReader(_Body(parts)), mode="r"))
             yield reader
             if next(reader, None) is None:  # all was read: the end, too, so that the server sees no disconnect
@@ -130,7 +130,7 @@ class Lazy(ABC):
         return connection.table(quoted)
 
     def _repr_html_(self) -> str:
-        return html.whole(self._html_parts())
+        return html.notebook_html(self._html_parts())
 
     def _html_parts(self) -> list[str]:
         """The value as HTML. An error stands in its place: a value that shows itself raises nothing."""

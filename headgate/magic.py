@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from controlplane.cli.sql import Completer, Shell
 from headgate.connection import Connection, connect
-from headgate.errors import Refused, told
+from headgate.errors import Refused, as_refused
 from headgate.query import Query
 from headgate.shown import Shown
 
@@ -112,7 +112,7 @@ class SqlMagic:
 
     def _candidates(self, text: str, typed: str) -> list[str]:
         try:
-            with told():
+            with as_refused():
                 connection = self.connection
                 shell = Shell(connection.client, connection.branch_name, 1, COMPLETED_WITHIN_S)
                 return Completer(shell, lambda: text).candidates(typed)

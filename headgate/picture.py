@@ -42,10 +42,10 @@ def graph(answer: GraphAnswer) -> str:
     titles = {node["name"]: _title(node) for node in answer["nodes"]}
     size = f'width="{drawn.width}" height="{drawn.height}" viewBox="0 0 {drawn.width} {drawn.height}"'
     label = f"graph of {answer['dataflow'] or 'all dataflows'}, {len(boxes)} boxes"
-    looks = 'style="max-width:100%;height:auto;display:block" fill="none" stroke="none"'
+    style = 'style="max-width:100%;height:auto;display:block" fill="none" stroke="none"'
     parts = [_link(link) for link in drawn.links]
     parts += [_drawn(box, drawn.sizes.width, drawn.sizes.height, titles[box.box.name]) for box in drawn.boxes]
-    head = f'xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{text(label)}" {size} {looks}'
+    head = f'xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{text(label)}" {size} {style}'
     return f"<svg {head}>{''.join(parts)}</svg>"
 
 

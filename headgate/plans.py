@@ -9,7 +9,7 @@ from controlplane.cli import once, plan_views, service_run, views
 from controlplane.cli.session import Session
 from controlplane.client import Document, Headgate
 from controlplane.core.model.answers import PlanAnswer, PlanBasis
-from headgate.errors import told
+from headgate.errors import as_refused
 from headgate.shown import Shown
 
 
@@ -34,7 +34,7 @@ class Plan:
 
         Raises Refused: `plan-moved` where the state that the plan rests on has changed.
         """
-        with told(self.names):
+        with as_refused(self.names):
             service, started = self.session.require_loop() if wait else None, time.monotonic()
             since = self.client.run_progress(branch=self.branch_name)["since"] if wait else 0
             answer = self.client.carry_out(self.documents, self._basis, branch=self.branch_name, override=override)

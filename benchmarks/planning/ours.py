@@ -104,7 +104,7 @@ class Planner:
         self._planner = planner.Planner(store, NAMESPACE, branch)
 
     def plan(self, told: Told) -> tuple[Plan, int]:
-        with self._planner.looking() as (plan, facts):
+        with self._planner.read_plan() as (plan, facts):
             return plan, told(plan, facts.nodes)
 
 

@@ -52,7 +52,7 @@ class DriverCall:
     context: Context
     token: Token
     body: dict[str, Any]
-    gone: threading.Event  # set when the driver has hung up: it is dead, or will ask again
+    hung_up: threading.Event  # set when the driver has hung up: it is dead, or will ask again
     at: float  # when it came, by `time.monotonic`
 
     @property
@@ -152,7 +152,7 @@ def _wait_for(call: DriverCall, wait_s: float, look: Callable[[], Claim | None])
     ended meanwhile gets no work."""
     end, noted_at = call.at + wait_s, call.at
     wake, stopping = call.services.wake.of(call.context.namespace), call.services.stopping
-    while not stopping.is_set() and not call.gone.is_set():
+    while not stopping.is_set() and not call.hung_up.is_set():
         count = wake.count
         if (now := time.monotonic()) - noted_at > KNOWN_S:
             _require_live(call)

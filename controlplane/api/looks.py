@@ -28,7 +28,7 @@ LONGEST_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class ListedSources:
+class ListingOutcome:
     """`plan`: the id under which sources were listed. `unseen`: why a dataset's source was not looked at."""
 
     plan: str = ""
@@ -50,11 +50,11 @@ def look(call: Call, branch: str, nodes: Iterable[Source], timeout_s: float) -> 
     return await_listings(call, listing_requests.ask(call.context, branch, nodes), timeout_s)
 
 
-def look_for_plan(call: Call, branch: str, nodes: Iterable[Source], timeout_s: float) -> ListedSources:
+def look_for_plan(call: Call, branch: str, nodes: Iterable[Source], timeout_s: float) -> ListingOutcome:
     """As `look`, for a plan of these sources: only this plan sees the listings."""
     plan = uuid.uuid4().hex
     requests = listing_requests.ask_for_plan(call.context, branch, nodes, plan)
-    return ListedSources(plan, await_listings(call, requests, timeout_s))
+    return ListingOutcome(plan, await_listings(call, requests, timeout_s))
 
 
 def await_listings(call: Call, requests: ListingRequests, timeout_s: float) -> Mapping[str, str]:

@@ -30,7 +30,7 @@ class TokenWatch:
     def __init__(self, store: Store, limiter: CapacityLimiter) -> None:
         self._store, self._limiter = store, limiter
         self._streams = defaultdict[str, list[Callable[[], bool]]](list)  # whether each has ended, by id of its token
-        self._looking: dict[str, asyncio.Task[None]] = {}
+        self._polls: dict[str, asyncio.Task[None]] = {}
         self._ended: set[str] = set()
         self._rights: dict[str, tuple[float, Principal]] = {}  # as of the last look, with when it began
         self.at_end: list[Callable[[], None]] = []
@@ -47,8 +47,8 @@ class TokenWatch:
             return token in self._ended or has_other_rights
 
         self._streams[token].append(has_ended)
-        if token not in self._looking:
-            self._looking[token] = asyncio.get_running_loop().create_task(self._look(token))
+        if token not in self._polls:
+            self._polls[token] = asyncio.get_running_loop().create_task(self._look(token))
         try:
             yield has_ended
         finally:
@@ -57,7 +57,7 @@ class TokenWatch:
                 del self._streams[token]
                 self._ended.discard(token)
                 self._rights.pop(token, None)
-                self._looking.pop(token).cancel()
+                self._polls.pop(token).cancel()
 
     async def while_live(
         self,

@@ -153,10 +153,10 @@ def _rows(difference: RowDifference) -> View:
         return []
     names = tuple(signed[0][1])
     rows = tuple((sign, *(_value(row[name]) for name in names)) for sign, row in signed)
-    return [TextTable(("", *names), rows), *_more(difference)]
+    return [TextTable(("", *names), rows), *_unshown_rows(difference)]
 
 
-def _more(difference: RowDifference) -> View:
+def _unshown_rows(difference: RowDifference) -> View:
     shown = min(len(difference["samples"]["removed"]), SHOWN_ROWS) + min(
         len(difference["samples"]["added"]), SHOWN_ROWS
     )

@@ -54,7 +54,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is any free one.")] = 8420,
     loop: Annotated[bool, typer.Option("--loop/--no-loop", help="The API alone: another process has the loop.")] = True,
 ) -> None:
-    """Run the service: API, loop and drivers, until it is told to end."""
+    """Run the service: API, loop and drivers, until a signal ends it."""
     from controlplane import logs
     from controlplane.cli.signals import ending, outlast
 
@@ -75,7 +75,7 @@ def demo(
     folder: Annotated[Path | None, typer.Option(help="Where to work; a new folder by default.")] = None,
     by: Annotated[Per, typer.Option(help="One file of flights per month or day.")] = Per.month,
 ) -> None:
-    """A tour on real data: a first run, a run with nothing to do, a late file, an edit and its revert."""
+    """A demonstration on real data: a first run, a run with nothing to do, a late file, an edit and its revert."""
     from controlplane.cli import demo_steps
 
     session: Session = options.session(ctx)

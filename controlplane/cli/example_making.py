@@ -75,7 +75,7 @@ class OverApi:
     client: Headgate
     branch: str
     schemas: dict[str, Schema | None] = field(default_factory=dict)
-    known: dict[tuple[str, str], bool] = field(default_factory=dict)
+    usable: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     def schema(self, dataset: str) -> Schema | None:
         if dataset not in self.schemas:
@@ -93,9 +93,9 @@ class OverApi:
 
     def has(self, dataset: str, partition: str) -> bool:
         address = dataset, partition
-        if address not in self.known:
-            self.known[address] = self.schema(dataset) is not None and self._is_there(dataset, partition)
-        return self.known[address]
+        if address not in self.usable:
+            self.usable[address] = self.schema(dataset) is not None and self._is_there(dataset, partition)
+        return self.usable[address]
 
     def _is_there(self, dataset: str, partition: str) -> bool:
         try:

@@ -19,7 +19,7 @@ def _lines(test: TransformExample) -> Iterator[str]:
     yield f"  - name: {flow(test.name)}"
     yield "    given:"
     for rows_given in test.given:
-        yield from _given(rows_given)
+        yield from _given_lines(rows_given)
     if test.partition is not None:
         yield f"    partition: {flow(test.partition)}"
     if test.as_of:
@@ -28,7 +28,7 @@ def _lines(test: TransformExample) -> Iterator[str]:
     yield from _rows("    expect:", "      ", test.expect.rows)
 
 
-def _given(input_rows: Given) -> Iterator[str]:
+def _given_lines(input_rows: Given) -> Iterator[str]:
     name = f"      {flow(input_rows.name)}:"
     if not input_rows.schema:
         yield from _rows(name, "        ", input_rows.rows)

@@ -79,7 +79,7 @@ def waves(
     before: Annotated[str | None, typer.Option(help="Those before this wave.")] = None,
     branch: options.Branch = "main",
 ) -> ClientRequest:
-    """Show what each late file, edit or wish led to, the last ones first; or the commits of one, and what it left."""
+    """Show what each late file, edit or request led to, latest first; or the commits of one, and what it left."""
     if which is not None and "." in which:
         wave = which
         return ask(lambda client: client.wave(wave, branch=branch), explore_views.wave)

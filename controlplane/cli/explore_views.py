@@ -58,7 +58,7 @@ def graph(value: GraphAnswer) -> View:
         for node in value["nodes"]
         for inputs in (", ".join(reads.get(node["name"], ())),)
     )
-    return [TextTable(("dataset", "kind", "state", "partitions", "left", "reads"), rows), *_more(value)]
+    return [TextTable(("dataset", "kind", "state", "partitions", "left", "reads"), rows), *_unshown_nodes(value)]
 
 
 def _groups(value: GraphAnswer) -> View:
@@ -77,7 +77,7 @@ def _groups(value: GraphAnswer) -> View:
         for group in value["groups"]
         for inputs in (", ".join(reads.get(group["name"], ())),)
     )
-    return [TextTable(("group", "datasets", "state", "partitions", "left", "reads"), rows), *_more(value)]
+    return [TextTable(("group", "datasets", "state", "partitions", "left", "reads"), rows), *_unshown_nodes(value)]
 
 
 def _share(share: Share) -> str:
@@ -87,7 +87,7 @@ def _share(share: Share) -> str:
     return ", ".join(left)
 
 
-def _more(value: GraphAnswer) -> View:
+def _unshown_nodes(value: GraphAnswer) -> View:
     if not value["more"]:
         return []
     return [Lines((f"... and {value['more']} more: --limit shows more, --around what is near, --collapse all as one",))]

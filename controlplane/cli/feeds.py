@@ -27,7 +27,7 @@ def create_feed(
     ] = None,
 ) -> ClientRequest:
     """Offer a dataset that has data. Dataflows read it once it is granted to them."""
-    return ask(lambda client: client.create_feed(name, dataset, columns=columns), _one)
+    return ask(lambda client: client.create_feed(name, dataset, columns=columns), _feed_lines)
 
 
 @command
@@ -39,7 +39,7 @@ def change_feed(
     ] = None,
 ) -> ClientRequest:
     """Promise more: further columns, or wider types. Readers go on."""
-    return ask(lambda client: client.change_feed(name, columns=columns), _one)
+    return ask(lambda client: client.change_feed(name, columns=columns), _feed_lines)
 
 
 @command
@@ -51,7 +51,7 @@ def list_feeds() -> ClientRequest:
 @command
 def show_feed(name: Name) -> ClientRequest:
     """Show the contract of a feed, who may read it and who does."""
-    return ask(lambda client: client.feed(name), _one)
+    return ask(lambda client: client.feed(name), _feed_lines)
 
 
 @command
@@ -61,7 +61,7 @@ def grant_feed(
     dataflows: Annotated[str, typer.Option(metavar="PATTERN", help="Which of its dataflows: sales or sales*.")] = "*",
 ) -> ClientRequest:
     """Let dataflows of a namespace read a feed."""
-    return ask(lambda client: client.grant_feed(name, namespace, dataflows=dataflows), _one)
+    return ask(lambda client: client.grant_feed(name, namespace, dataflows=dataflows), _feed_lines)
 
 
 @command
@@ -73,7 +73,7 @@ def revoke_feed(
     ] = None,
 ) -> ClientRequest:
     """Take the grants of a namespace away. Readers keep what they have, and get nothing new."""
-    return ask(lambda client: client.revoke_feed(name, namespace, dataflows=dataflows), _one)
+    return ask(lambda client: client.revoke_feed(name, namespace, dataflows=dataflows), _feed_lines)
 
 
 @command
@@ -105,7 +105,7 @@ def _all(items: Sequence[FeedEntry]) -> View:
     return [TextTable(columns, rows)]
 
 
-def _one(value: FeedEntry) -> View:
+def _feed_lines(value: FeedEntry) -> View:
     readers = ", ".join(map(_reader, value["readers"])) or "nobody"
     lines = [
         f"feed {value['name']} offers {value['dataset']}, generation {_number(value['generation'])}",

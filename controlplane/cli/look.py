@@ -143,7 +143,7 @@ def plan(
     session = options.session(ctx, output)
     texts = session.load(files or [])
     analyse = spark and bool(texts)
-    with session.looking(home, timeout if refresh or analyse else None) as (client, timeout_s):
+    with session.connect_to_list(home, timeout if refresh or analyse else None) as (client, timeout_s):
         documents = sources.as_documents(texts)
         refresh_s, analyse_s = (timeout_s if refresh else None), (timeout_s if analyse else None)
         if documents:
@@ -187,7 +187,7 @@ def status(
     """Show the state of dataflows, their datasets and targets. Exits with 1 where something failed or is blocked."""
     session = options.session(ctx, output)
     if refresh:
-        with session.looking(home, timeout) as (client, timeout_s):
+        with session.connect_to_list(home, timeout) as (client, timeout_s):
             value = client.status(target, branch=branch, long=long, refresh_s=timeout_s)
     else:
         with session.read(home) as reader:

@@ -18,8 +18,8 @@ from controlplane.core.errors import HeadgateError
 from controlplane.settings import BadSetting
 
 
-def _version(is_asked: bool) -> None:
-    if is_asked:
+def _version(is_requested: bool) -> None:
+    if is_requested:
         from controlplane.cli.version import write_version
 
         write_version()

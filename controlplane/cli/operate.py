@@ -150,7 +150,7 @@ def refresh(
     infer columns again."""
     session = options.session(ctx, output)
     how = {"accept_deletes": accept_deletes, "force": force, "schema": schema}
-    with session.looking(home, timeout or None) as (client, timeout_s):
+    with session.connect_to_list(home, timeout or None) as (client, timeout_s):
         value = client.refresh(target, branch=branch, wait_s=timeout_s or 0.0, **how)
     show(value, source_views.refreshed(value), session.output)
 

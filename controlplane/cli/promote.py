@@ -49,7 +49,7 @@ def promote(
         return
     if sql is None or name is None:
         raise typer.BadParameter("give SQL and --as DATAFLOW.DATASET, or --of DATAFLOW.DATASET")
-    with session.looking(home, timeout if spark else None) as (client, timeout_s):
+    with session.connect_to_list(home, timeout if spark else None) as (client, timeout_s):
         value = client.promote(
             sys.stdin.read() if sql == "-" else sql,
             name,

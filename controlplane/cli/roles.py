@@ -57,7 +57,7 @@ def change_role(
     dataset: Datasets = [],  # noqa: B006  # read only
     branch: Branches = [],  # noqa: B006  # read only
 ) -> ClientRequest:
-    """Say anew all that a role allows; it counts at once for all who have it."""
+    """Replace all that a role allows; it counts at once for all who have it."""
     allowed = [each.value for each in permission]
     return ask(
         lambda client: client.change_role(name, allowed, dataflows=dataflow, datasets=dataset, branches=branch),

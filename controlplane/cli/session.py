@@ -147,7 +147,7 @@ class Session:
             yield client
 
     @contextmanager
-    def looking(self, home: Path | None, timeout_s: float | None) -> Iterator[tuple[Headgate, float | None]]:
+    def connect_to_list(self, home: Path | None, timeout_s: float | None) -> Iterator[tuple[Headgate, float | None]]:
         """As `connect`, for a look at sources that may take so long; with the time for it. None: sources are left
         alone, as they are where neither a service nor this process has workers."""
         if timeout_s is not None and not self._has_workers(home):

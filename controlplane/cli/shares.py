@@ -36,8 +36,10 @@ def add_to_share(
     history: Annotated[bool, typer.Option("--history", help="Give earlier generations and changes, too.")] = False,
     branch: options.Branch = "main",
 ) -> ClientRequest:
-    """Give a dataset, or say anew whether its history is given."""
-    return ask(lambda client: client.add_to_share(name, dataset, alias=alias, branch=branch, history=history), _one)
+    """Give a dataset, or change whether its history is given."""
+    return ask(
+        lambda client: client.add_to_share(name, dataset, alias=alias, branch=branch, history=history), _share_lines
+    )
 
 
 @command
@@ -46,7 +48,7 @@ def remove_from_share(
     table: Annotated[str, typer.Argument(metavar="SCHEMA.TABLE", show_default=False)],
 ) -> ClientRequest:
     """Take a dataset out now, by the name that recipients know."""
-    return ask(lambda client: client.remove_from_share(name, table), _one)
+    return ask(lambda client: client.remove_from_share(name, table), _share_lines)
 
 
 @command
@@ -58,7 +60,7 @@ def list_shares() -> ClientRequest:
 @command
 def show_share(name: Name) -> ClientRequest:
     """Show the tables of a share, and who reads it."""
-    return ask(lambda client: client.share(name), _one)
+    return ask(lambda client: client.share(name), _share_lines)
 
 
 @command
@@ -120,7 +122,7 @@ def _all(items: Sequence[ShareEntry]) -> View:
     return [TextTable(columns, rows)]
 
 
-def _one(value: ShareEntry) -> View:
+def _share_lines(value: ShareEntry) -> View:
     readers = ", ".join(value["recipients"]) or "nobody"
     columns = ("table", "dataset", "branch", "history", "since")
     rows = tuple(

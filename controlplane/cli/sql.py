@@ -42,7 +42,7 @@ def sql(
     home: options.Home = None,
     branch: options.Branch = "main",
 ) -> None:
-    """A shell for queries over datasets, with history and completion; \\h tells what it knows."""
+    """A shell for queries over datasets, with history and completion; \\h lists its commands."""
     session = options.session(ctx)
     with session.connect(home) as client:
         shell = Shell(client, branch, limit, timeout, engine)
@@ -166,12 +166,12 @@ class Completer:
 
     def __init__(self, shell: Shell, line: Callable[[], str]) -> None:
         self._shell, self._line = shell, line
-        self._found = list[str]()
+        self._candidates = list[str]()
 
     def __call__(self, typed: str, number: int) -> str | None:
         if number == 0:
-            self._found = self.candidates(typed)
-        return self._found[number] if number < len(self._found) else None
+            self._candidates = self.candidates(typed)
+        return self._candidates[number] if number < len(self._candidates) else None
 
     def candidates(self, typed: str) -> list[str]:
         """Empty where the service does not answer: completion reports no errors."""

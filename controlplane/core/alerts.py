@@ -40,13 +40,13 @@ Channels: TypeAlias = Mapping[str, Channel]  # by id
 class News:
     """The result of one evaluation: alerts to keep and to forget, and the news by channel and dataflow."""
 
-    kept: list[Alert] = field(default_factory=list)
+    changed: list[Alert] = field(default_factory=list)
     forgotten: list[Alert] = field(default_factory=list)
-    told: dict[tuple[str, str], list[AlertItem]] = field(default_factory=dict)
+    items: dict[tuple[str, str], list[AlertItem]] = field(default_factory=dict)
 
-    def tell(self, channel: str, item: AlertItem) -> None:
+    def add(self, channel: str, item: AlertItem) -> None:
         flow = item["dataset"].partition(".")[0]
-        self.told.setdefault((channel, flow), []).append(item)
+        self.items.setdefault((channel, flow), []).append(item)
 
 
 def channel_id(dataflow: str, channel: Channel) -> str:
@@ -68,7 +68,7 @@ def look(
         alert = before or Alert(branch, dataset, condition, now, text)
         after = _notified(replace(alert, ended=None), text, _channels(channels_of, dataset), now, news)
         if after != before:
-            news.kept.append(after)
+            news.changed.append(after)
     for alert in alerts.values():
         _away(alert, _channels(channels_of, alert.dataset), now, news)
     return news
@@ -80,12 +80,11 @@ def _channels(channels_of: Mapping[str, Channels], dataset: str) -> Channels:
 
 def _notified(alert: Alert, text: str, channels: Channels, now: float, news: News) -> Alert:
     """Add news for the channels on which the alert is due by now."""
-    notified = list(alert.told)
     for id, channel in channels.items():
-        if id not in notified and _is_due(alert, channel, now):
-            news.tell(id, _item(alert, alert.occasion, text))
-            notified.append(id)
-    return replace(alert, told=tuple(notified))
+        if id not in alert.notified and _is_due(alert, channel, now):
+            news.add(id, _item(alert, alert.occasion, text))
+            alert = replace(alert, notified=(*alert.notified, id))
+    return alert
 
 
 def _is_due(alert: Alert, channel: Channel, now: float) -> bool:
@@ -96,14 +95,14 @@ def _is_due(alert: Alert, channel: Channel, now: float) -> bool:
 
 def _away(alert: Alert, channels: Channels, now: float, news: News) -> None:
     """A condition that does not hold."""
-    if not alert.told:
+    if not alert.notified:
         news.forgotten.append(alert)
     elif alert.ended is None:
-        news.kept.append(replace(alert, ended=now))
+        news.changed.append(replace(alert, ended=now))
     elif now - alert.ended >= AWAY_S:
-        for id in alert.told:
+        for id in alert.notified:
             if id in channels and "recovered" in channels[id].on:
-                news.tell(id, _item(alert, "recovered", f"it was {alert.occasion}: {alert.text}", alert.ended))
+                news.add(id, _item(alert, "recovered", f"it was {alert.occasion}: {alert.text}", alert.ended))
         news.forgotten.append(alert)
 
 

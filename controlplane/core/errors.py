@@ -248,7 +248,7 @@ class StaleRevision(HeadgateError):
 
     def __init__(self, dataflow: str, expected: int, actual: int) -> None:
         super().__init__(f"dataflow {dataflow} is at revision {actual}, not {expected}")
-        self.dataflow, self.expected, self.found = dataflow, expected, actual
+        self.dataflow, self.expected, self.actual = dataflow, expected, actual
 
 
 class PlanMoved(HeadgateError):

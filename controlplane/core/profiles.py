@@ -17,7 +17,7 @@ from controlplane.core.model.answers.profiles import (
     ColumnValues,
     Histogram,
     Lengths,
-    Told,
+    ProfileValue,
     TopValue,
 )
 from controlplane.core.model.json_values import JsonValue
@@ -146,7 +146,7 @@ def _numbers(shape: Shape, sampled: Sequence[Value]) -> Iterator[float]:
 
 def _ends(
     shape: Shape, counts: ColumnCounts | None, sampled: Sequence[Value], rows: int, *, is_whole: bool
-) -> tuple[Told, Told, Basis]:
+) -> tuple[ProfileValue, ProfileValue, Basis]:
     if shape in ("size", "other"):
         return None, None, "unknown"
     if counts is not None and counts["shape"] == shape and counts["bounds_of"] == rows > 0:
@@ -207,7 +207,7 @@ def _text(value: Value) -> str:
     return str(value[0]) if isinstance(value, list) else str(value)
 
 
-def _shown(shape: Shape, value: Value) -> Told:
+def _shown(shape: Shape, value: Value) -> ProfileValue:
     if isinstance(value, list):
         return f"{value[0]}…"
     if value is None or shape not in ("date", "time"):

@@ -25,16 +25,16 @@ _SIGNS = (
     "hg_",
     "eyj",
 )  # one of these is in all that is meant: looking for them takes far less time
-_known: set[str] = set()
+_secrets: set[str] = set()
 
 
 def remember(values: Iterable[str]) -> None:
     """Hide these from now on; called while the process starts."""
-    _known.update(value for value in values if len(value) >= SHORTEST)
+    _secrets.update(value for value in values if len(value) >= SHORTEST)
 
 
 def redacted(text: str) -> str:
-    for value in sorted(_known, key=len, reverse=True):
+    for value in sorted(_secrets, key=len, reverse=True):
         text = text.replace(value, "***")
     lower = text.lower()
     if not any(sign in lower for sign in _SIGNS):

@@ -137,7 +137,7 @@ def _allowed(role: str, named: Named) -> frozenset[Permission]:
     return named[role].permissions if role in named else frozenset()
 
 
-def whole(permissions: Iterable[Permission]) -> frozenset[Permission]:
+def implied(permissions: Iterable[Permission]) -> frozenset[Permission]:
     """With those that they come to anyhow: a query of one's own reads any row, who administers may give himself any
     permission, and nothing can be done with what cannot be seen."""
     requested = frozenset(permissions)

@@ -30,7 +30,7 @@ class RunCommit:
     root: bytes | None
     has_new_code: bool
     changed: tuple[Output, ...]  # the inputs that are others than those of the state before
-    wish: float | None = None  # when an operator asked for it, where one did
+    requested_at: float | None = None  # when an operator asked for it, where one did
     is_cut_off: bool = False  # the state before it is no longer kept
     inputs: tuple[Output, ...] = ()  # that it was made from; a listing has no name
 
@@ -74,9 +74,9 @@ class Run:
         return f"{self.commits[0].dataset}:{self.commits[0].seq}"
 
 
-def commit_of(state: State, before: State | None, wishes: Sequence[float] = ()) -> RunCommit:
-    """`before`: the state before it. None also where the state before is no longer kept. `wishes`: when operators
-    requested a computation again."""
+def commit_of(state: State, before: State | None, request_times: Sequence[float] = ()) -> RunCommit:
+    """`before`: the state before it. None also where the state before is no longer kept. `request_times`: when
+    operators requested a computation again."""
     # Of a rollback, and after its hold, other code is no edit.
     is_edited = state.cause not in ("rollback", "resume") and is_new_code(state.lineage, state.revision, before)
     return RunCommit(
@@ -88,7 +88,7 @@ def commit_of(state: State, before: State | None, wishes: Sequence[float] = ()) 
         root=state.root,
         has_new_code=state.seq == 1 or is_edited,
         changed=changed(state.inputs, before),
-        wish=_wish(state, wishes),
+        requested_at=_requested_at(state, request_times),
         is_cut_off=before is None and state.seq > 1,
         inputs=_outputs(state.inputs),
     )
@@ -99,10 +99,10 @@ def is_new_code(lineage: bytes, revision: int, before: State | None) -> bool:
     return before is not None and before.lineage != lineage and before.revision != revision
 
 
-def _wish(state: State, wishes: Sequence[float]) -> float | None:
+def _requested_at(state: State, request_times: Sequence[float]) -> float | None:
     match state.cause:
         case "forced":
-            return max((at for at in wishes if at <= state.at), default=None)
+            return max((at for at in request_times if at <= state.at), default=None)
         case "rollback":
             return state.at  # that of all that was rolled back with it
         case _:
@@ -121,12 +121,12 @@ def _outputs(inputs: Mapping[str, Consumed]) -> tuple[Output, ...]:
     return tuple(dict.fromkeys((consumed.dataset, consumed.root) for consumed in inputs.values()))
 
 
-def commits_of(states: Mapping[str, Sequence[State]], wishes: Sequence[float] = ()) -> list[RunCommit]:
+def commits_of(states: Mapping[str, Sequence[State]], request_times: Sequence[float] = ()) -> list[RunCommit]:
     """Commits of states by dataset, newest first each."""
     commits: list[RunCommit] = []
     for theirs in states.values():
         older: list[State | None] = [*theirs[1:], None]
-        commits += [commit_of(state, before, wishes) for state, before in zip(theirs, older, strict=True)]
+        commits += [commit_of(state, before, request_times) for state, before in zip(theirs, older, strict=True)]
     return commits
 
 
@@ -170,10 +170,10 @@ class _Grouping:
         run.commits.append(commit)
         run.datasets.add(commit.dataset)
         if commit.has_new_code:
-            of_edit = _whole(self._by_code.setdefault(commit.code, run))
+            of_edit = _merged_run(self._by_code.setdefault(commit.code, run))
             run.revision = run.revision or (commit.code if of_edit is run else None)
-        if commit.wish is not None:
-            self._by_request.setdefault(commit.wish, run)
+        if commit.requested_at is not None:
+            self._by_request.setdefault(commit.requested_at, run)
         self._by_inputs[commit.maker, commit.inputs] = run
         root = PENDING if commit.root is None else commit.root
         self._by_output[commit.dataset, root] = run
@@ -185,19 +185,19 @@ class _Grouping:
         candidates += [run for read in commit.changed for run in self._arrived_meanwhile(commit, read)]
         if commit.has_new_code:
             candidates.append(self._by_code.get(commit.code))
-        if commit.wish is not None:
-            candidates.append(self._by_request.get(commit.wish))
+        if commit.requested_at is not None:
+            candidates.append(self._by_request.get(commit.requested_at))
         if not any(candidates):
             candidates += self._made_beside(commit)
         if not any(candidates) and commit.follows:
             candidates += self._made_again(commit)
-        by_number = {run.number: run for run in map(_whole, candidates) if run is not None}
+        by_number = {run.number: run for run in map(_merged_run, candidates) if run is not None}
         return [by_number[number] for number in sorted(by_number, reverse=True)]
 
     def _made_beside(self, commit: RunCommit) -> Iterator[Run]:
         """Where the same tasks made rows of the maker, or rows that were taken out of it."""
         twin = commit.maker if commit.dataset != commit.maker else commit.dataset + QUARANTINE
-        run = _whole(self._by_inputs.get((commit.maker, commit.inputs)))
+        run = _merged_run(self._by_inputs.get((commit.maker, commit.inputs)))
         if run is not None and twin in run.datasets:
             yield run
 
@@ -208,7 +208,7 @@ class _Grouping:
         own, past = self._last(commit.dataset), self._past.get(name, ())
         place = next((n for n in range(len(past) - 1, -1, -1) if past[n].root == root), 0)
         for earlier in reversed(past[:place]):
-            run = _whole(earlier.run)
+            run = _merged_run(earlier.run)
             if own is None or earlier.number > own.number or (name, earlier.root) in own.inputs:
                 return
             if run is None or {c.maker for c in run.commits} != {name}:
@@ -246,7 +246,7 @@ def _is_superseded(older: Run, newer: Run) -> bool:
     return len({c.maker for c in older.commits}) == 1 and older.datasets <= newer.datasets
 
 
-def _whole(run: Run | None) -> Run | None:
+def _merged_run(run: Run | None) -> Run | None:
     """What a run has become a part of."""
     while run is not None and run.into is not None:
         run = run.into

@@ -25,7 +25,7 @@ _ADDRESS = re.compile(
     r"(https://(?P<host>[A-Za-z0-9.-]+)|http://(?P<local>127\.0\.0\.1|localhost|\[::1\]))(:[0-9]{1,5})?(/[!-~]*)?"
 )
 _CLAIM = re.compile(r"[A-Za-z0-9_:./-]{1,200}")
-_TOLD = (
+_AUDITED = (
     *("sub", "email", "repository", "ref", "event_name", "workflow_ref", "environment", "run_id", "actor"),
     *("project_path", "ref_type", "pipeline_id", "job_id", "user_login"),
 )
@@ -155,16 +155,16 @@ def who(use: Use, issuer: str, claims: JsonObject) -> str:
     return name
 
 
-def told(rule: TrustRule, claims: JsonObject) -> JsonObject:
+def audited_claims(rule: TrustRule, claims: JsonObject) -> JsonObject:
     """The claims that the audit keeps: those that the rule checked, and those that identify the person and the run."""
-    names = dict.fromkeys((*_TOLD, *rule.claims))
+    names = dict.fromkeys((*_AUDITED, *rule.claims))
     by_name = {name: [text[:200] for text in _texts(_claim(claims, name))][:20] for name in names}
     return {name: texts[0] if len(texts) == 1 else [*texts] for name, texts in by_name.items() if texts}
 
 
-def said(claims: JsonObject) -> str:
+def claims_in_words(claims: JsonObject) -> str:
     """The same for a refused token, in words."""
-    pairs = ((name, _text(claims, name)[:200]) for name in _TOLD)
+    pairs = ((name, _text(claims, name)[:200]) for name in _AUDITED)
     return ", ".join(f"{name} {text!r}" for name, text in pairs if text)
 
 

@@ -21,7 +21,7 @@ class ExternalPool:
     def scale(
         self,
         kind: str,
-        wanted: int,
+        count: int,
         size: Size = "standard",
         busy: Collection[str] = (),
         *,

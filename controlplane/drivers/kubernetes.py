@@ -127,7 +127,7 @@ class KubernetesPool:
     def scale(
         self,
         kind: str,
-        wanted: int,
+        count: int,
         size: Size = "standard",
         busy: Collection[str] = (),
         *,
@@ -140,12 +140,12 @@ class KubernetesPool:
             mine = [s for s in jobs.values() if (s.launch.kind, s.launch.size) == (kind, pool.size)]
             running = [s for s in mine if s.is_wanted and s.launch.namespace == namespace]
             idle = sorted((s for s in running if s.launch.driver not in busy), key=_last_to_end)
-            for job in surplus(idle, len(running), wanted):
+            for job in surplus(idle, len(running), count):
                 self._end(job)
-            if wanted <= len(running):
+            if count <= len(running):
                 self._no_longer_refused(pool, driver_ends.AS_REQUESTED)
             if self._monotonic() >= self._backoff[pool.name].until:
-                for slot in _free(mine, pool.limits.maximum)[: max(0, wanted - len(running))]:
+                for slot in _free(mine, pool.limits.maximum)[: max(0, count - len(running))]:
                     self._launch(pool, slot, namespace)
 
     def end(self, driver: str, reason: str) -> None:
@@ -180,7 +180,7 @@ class KubernetesPool:
         except ApiRefused as e:
             raise LogGone(f"pod {pod} of {driver} has no log: {e}") from e
 
-    def seen(self) -> tuple[SeenJob, ...]:
+    def seen_jobs(self) -> tuple[SeenJob, ...]:
         """All Jobs as of the last poll."""
         with self._lock:
             return tuple((self._seen_jobs or {}).values())

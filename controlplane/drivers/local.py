@@ -128,7 +128,7 @@ class LocalPool:
     def scale(
         self,
         kind: str,
-        wanted: int,
+        count: int,
         size: Size = "standard",
         busy: Collection[str] = (),
         *,
@@ -142,11 +142,11 @@ class LocalPool:
             of_kind = [c for c in theirs if c.driver.kind == kind and _lives(c)]
             running = [c for c in of_kind if not c.stopping and not c.killed]
             idle = [c for c in running if c.driver.id not in busy]
-            for child in surplus(idle, len(running), wanted):
+            for child in surplus(idle, len(running), count):
                 child.stopping = True
                 child.process.terminate()
             if not self._closed and self._monotonic() >= self._backoff[namespace, kind].until:
-                for _ in range(wanted - len(running)):
+                for _ in range(count - len(running)):
                     self._start(cast("Process", kind), namespace)
 
     def _end_left_behind(self) -> None:

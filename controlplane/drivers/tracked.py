@@ -25,13 +25,13 @@ class TrackedPool:
     def scale(
         self,
         kind: str,
-        wanted: int,
+        count: int,
         size: Size = "standard",
         busy: Collection[str] = (),
         *,
         namespace: str = DEFAULT,
     ) -> None:
-        self._hand.submit(self._pool.scale, kind, wanted, size, busy, namespace=namespace).result()
+        self._hand.submit(self._pool.scale, kind, count, size, busy, namespace=namespace).result()
 
     def end(self, driver: str, reason: str) -> None:
         self._pool.end(driver, reason)

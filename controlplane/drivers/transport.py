@@ -60,7 +60,7 @@ class ChildEnded(Exception):
         return self.code == 0
 
 
-class Carrier(Protocol):
+class ProcessTransport(Protocol):
     """One process. One thread reads at a time; any may write, and kill."""
 
     @property

@@ -27,21 +27,21 @@ NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNev
 
 @dataclass(frozen=True, slots=True)
 class PodVerdict:
-    """`mends`: waiting may help by itself; else a new launch is needed after a change from outside. `taken`: why the
-    cluster takes its pod away, which only a pod that still exists shows."""
+    """`mends`: waiting may help by itself; else a new launch is needed after a change from outside. `disruption`: why
+    the cluster takes its pod away, which only a pod that still exists shows."""
 
     state: State
     reason: str = ""
     fault: Fault = ""
     at: float = 0.0
     mends: bool = True
-    taken: str = ""
+    disruption: str = ""
 
     def after(self, before: PodVerdict | None) -> PodVerdict:
         """This verdict, with the cause of an earlier one, which is no longer visible."""
-        cause = self.taken or (before.taken if before else "")
+        cause = self.disruption or (before.disruption if before else "")
         reason = cause if cause and self.fault == "disrupted" else self.reason
-        return replace(self, reason=reason, taken=cause)
+        return replace(self, reason=reason, disruption=cause)
 
 
 def judge(job: Found, pods: Sequence[Found], events: Iterable[Found]) -> PodVerdict:
@@ -57,7 +57,7 @@ def judge(job: Found, pods: Sequence[Found], events: Iterable[Found]) -> PodVerd
     if not alive:
         return _without_pod(events)
     if _phase(alive[0]) == "Running":
-        return PodVerdict("running", taken=_disruption(alive[0]))
+        return PodVerdict("running", disruption=_disruption(alive[0]))
     return _pending(alive[0], events)
 
 

@@ -74,7 +74,7 @@ class TablePublication:
         self.is_passing: bool = request["is_passing"]
         lake = _address(self.lake.uri) if request["borrows"] else ""
         self.ours = (OURS, f"{lake}/") if lake else (OURS,)
-        self.wanted: dict[FileKey, WantedFile] = wanted_files(self.path, fragments, lake)
+        self.files_by_key: dict[FileKey, WantedFile] = wanted_files(self.path, fragments, lake)
         self.commit = CommitProperties(
             custom_metadata={"generation": self.generation, "dataset": request["dataset"]},
             max_commit_retries=0,  # the difference holds for the version that it was taken from, and no other
@@ -112,14 +112,14 @@ class TablePublication:
                 return self._overwrite(table, _active(table))
             case "widened":
                 self._widen(table)
-        return self._swap(table, difference(self.wanted, _active(table)))
+        return self._swap(table, difference(self.files_by_key, _active(table)))
 
     def _is_there(self) -> bool:
         return DeltaTable.is_deltatable(self.location, self.options)
 
     def _first(self) -> int:
         try:
-            return self._create(difference(self.wanted, {}))
+            return self._create(difference(self.files_by_key, {}))
         except DeltaError as e:
             if self._is_there():
                 raise CommitFailedError("somebody else has made the table") from e
@@ -147,7 +147,7 @@ class TablePublication:
     def _overwrite(self, table: DeltaTable, active: Mapping[str, int]) -> int:
         """Write the entry that the library would write, but over the version that was read, and no other: the library
         goes over whatever is newest by then."""
-        change = replacement(self.wanted, active)
+        change = replacement(self.files_by_key, active)
         self._link(change.adds)
         version, table_id, logged = table.version() + 1, str(table.metadata().id), _logged(table)
         entry, _ = self._again(table_id, change.adds, {logged[p]: active[p] for p in change.removes})
@@ -159,10 +159,10 @@ class TablePublication:
         return version
 
     def _again(
-        self, table_id: str | None, adds: Iterable[Add], removes: Mapping[str, int], *, whole: bool = False
+        self, table_id: str | None, adds: Iterable[Add], removes: Mapping[str, int], *, with_checkpoint: bool = False
     ) -> tuple[bytes, bytes]:
-        """The entry of the log: that of a new table in a temporary folder, and the removed files. `whole`: with a
-        checkpoint of it."""
+        """The entry of the log: that of a new table in a temporary folder, and the removed files. `with_checkpoint`:
+        with a checkpoint of it."""
         with TemporaryDirectory(prefix="headgate-") as folder:
             self._make(folder, adds)
             log = Path(folder) / LOG
@@ -174,7 +174,7 @@ class TablePublication:
                     action["metaData"]["id"] = table_id
             actions += [{"remove": _remove(path, size)} for path, size in removes.items()]
             entry = "".join(f"{json.dumps(action)}\n" for action in actions).encode()
-            if not whole:
+            if not with_checkpoint:
                 return entry, b""
             (log / commit_name(0)).write_bytes(entry)
             DeltaTable(folder).create_checkpoint()
@@ -188,11 +188,11 @@ class TablePublication:
         folder, version = f"{self.path}/{LOG}", log.newest + 1
         if version > LAST:
             raise OSError(f"no version can follow {folder}/{commit_name(log.newest)}: remove that file")
-        adds = difference(self.wanted, {}).adds
+        adds = difference(self.files_by_key, {}).adds
         self._link(adds)
         paths = {add.path for add in adds}
         removes = {path: size for path, size in log.files.items() if _plain(path) not in paths}
-        entry, checkpoint = self._again(log.table_id, adds, removes, whole=True)
+        entry, checkpoint = self._again(log.table_id, adds, removes, with_checkpoint=True)
         self._ask()
         failpoint("publish-before-log")
         if not self.lake.put_if_absent(f"{folder}/{commit_name(version)}", entry):

@@ -43,7 +43,7 @@ class DeltaPublisher:
         self._child: subprocess.Popen[bytes] | None = None
         self._idle: threading.Timer | None = None
 
-    def publish(self, table: TableContent, told: Callable[[str], None] = lambda _: None) -> int:
+    def publish(self, table: TableContent, on_notice: Callable[[str], None] = lambda _: None) -> int:
         with self._lock:
             self._forget_idle()
             try:
@@ -53,7 +53,7 @@ class DeltaPublisher:
         match answer:
             case {"version": int(version), "notice": notice}:
                 if notice:
-                    told(notice)
+                    on_notice(notice)
                 return version
             case {"refused": str(message)}:
                 raise CannotPublish(f"{table.dataset}: {message}")
@@ -66,7 +66,7 @@ class DeltaPublisher:
             self._end()
 
     def _ask(self, request: bytes) -> Json:
-        child = self._living()
+        child = self._live_child()
         watchdog = threading.Timer(self._timeout_s, child.kill)
         watchdog.start()
         try:
@@ -84,7 +84,7 @@ class DeltaPublisher:
         self._end()
         raise OSError(f"the publishing process ended with {child.returncode} before it answered")
 
-    def _living(self) -> subprocess.Popen[bytes]:
+    def _live_child(self) -> subprocess.Popen[bytes]:
         if self._child and self._child.poll() is not None:
             self._end()
         if self._child is None:

@@ -63,8 +63,8 @@ class Context:
             return plan
         return Plan(tuple(decision for decision in plan.decisions if self.sees(decision.dataset)))
 
-    def looking(
+    def read_plan(
         self, branch: str, flows: Iterable[str] | None = None
     ) -> AbstractContextManager[tuple[Plan, StoreSnapshot]]:
         """The plan of these dataflows and their upstream (all by default), and the facts that it rests on."""
-        return self.planners.of(self.store, self.namespace, branch).looking(flows)
+        return self.planners.of(self.store, self.namespace, branch).read_plan(flows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from dataplane.contract.kinds import LOOKS, Kind
+from dataplane.contract.kinds import PROBE_KINDS, Kind
 
 RoleName: TypeAlias = Literal["look", "show", "list", "run", "serve"]
 
@@ -34,7 +34,7 @@ ROLES: dict[RoleName, ProcessRole] = {
     for role in (
         ProcessRole("look", has_spark=True),
         ProcessRole("show", has_actions=False),
-        ProcessRole("list", holds_home=True, has_pool=True, kinds=LOOKS),
+        ProcessRole("list", holds_home=True, has_pool=True, kinds=PROBE_KINDS),
         ProcessRole("run", holds_home=True, has_pool=True, is_announced=True, ends_with_work=True),
         ProcessRole("serve", holds_home=True, is_announced=True, leads=True, has_spark=True),
     )

@@ -50,9 +50,9 @@ class ObjectStore(Protocol):
 class Publisher(Protocol):
     """Writes Delta logs, one writer per table at a time."""
 
-    def publish(self, table: TableContent, told: Callable[[str], None] = ...) -> int:
+    def publish(self, table: TableContent, on_notice: Callable[[str], None] = ...) -> int:
         """Make the table's content and schema equal `table`; returns the table version that does. Repeating changes
-        nothing and returns the same version. A log that no reader can open is replaced by a new one; `told` gets the
-        report of that. Raises OSError for storage faults (try again later)."""
+        nothing and returns the same version. A log that no reader can open is replaced by a new one; `on_notice` gets
+        the report of that. Raises OSError for storage faults (try again later)."""
 
     def close(self) -> None: ...

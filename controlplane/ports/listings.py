@@ -27,7 +27,7 @@ class Listings(Protocol):
     def partitions_of(self, keys: Mapping[bytes, Sequence[str]]) -> dict[bytes, dict[str, SourcePartition]]:
         """Those of several listings, in one statement per 10,000 keys."""
 
-    def put_partitions(self, listing: bytes, changed: Iterable[SourcePartition], gone: Iterable[str]) -> None:
+    def put_partitions(self, listing: bytes, changed: Iterable[SourcePartition], removed: Iterable[str]) -> None:
         """Remove those that are gone, then insert or replace the changed ones. Both are read chunk by chunk."""
 
     def of_plans(self) -> Sequence[StoredPlanListing]:

@@ -25,8 +25,8 @@ class DriverPool(Protocol):
 
     shares: tuple[PoolShare, ...]  # what may run in it
 
-    def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
-        """Start or drain so that `wanted` drivers of a kind ('driver' | 'worker') run. Repeating is harmless. Those
+    def scale(self, kind: str, count: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
+        """Start or drain so that `count` drivers of a kind ('driver' | 'worker') run. Repeating is harmless. Those
         whose ids are in `busy` go on, if they are more than that."""
 
     def end(self, driver: str, reason: str) -> None:
@@ -51,7 +51,7 @@ class NamespacedPool(DriverPool, Protocol):
     def scale(
         self,
         kind: str,
-        wanted: int,
+        count: int,
         size: Size = "standard",
         busy: Collection[str] = (),
         *,

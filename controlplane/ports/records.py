@@ -52,17 +52,17 @@ class RequestedChanges:
 
 
 class RenderRecords(Protocol):
-    def __call__(self, wanted: WantedRows) -> Iterator[bytes]:
+    def __call__(self, selection: WantedRows) -> Iterator[bytes]:
         """The body piece by piece; the next one is made on demand, and closing ends all. OSError, after some pieces
         perhaps, where a file cannot be read."""
 
 
 class RenderChanges(Protocol):
-    def __call__(self, wanted: RequestedChanges) -> Iterator[bytes]:
+    def __call__(self, selection: RequestedChanges) -> Iterator[bytes]:
         """As `RenderRecords`. Raises NotCompared before the first piece where telling takes more time, memory or disk
         than there is, and where a file cannot be read."""
 
 
-def no_changes(wanted: RequestedChanges) -> Iterator[bytes]:  # noqa: ARG001
+def no_changes(selection: RequestedChanges) -> Iterator[bytes]:  # noqa: ARG001
     """Where no process can be started for it."""
     return iter(())

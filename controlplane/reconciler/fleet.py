@@ -87,7 +87,7 @@ class Fleet:
     @property
     def has_warm_drivers(self) -> bool:
         """Drivers with Spark are wanted at present: small work costs no start."""
-        return any(kind == "driver" and level.kept for (kind, _), level in self._levels.items())
+        return any(kind == "driver" and level.count for (kind, _), level in self._levels.items())
 
     @property
     def spark_starting_s(self) -> float | None:
@@ -188,8 +188,8 @@ class Fleet:
             tx.events.put([_event_of(driver) for driver in moved if self._is_news(driver, noted)])
         for driver in moved:
             if driver.ended:
-                tell = log.info if driver.reason in driver_ends.EXPECTED else log.warning
-                tell("driver ended", driver=driver.id, kind=driver.kind, reason=driver.reason)
+                write_log = log.info if driver.reason in driver_ends.EXPECTED else log.warning
+                write_log("driver ended", driver=driver.id, kind=driver.kind, reason=driver.reason)
 
     def _is_news(self, driver: Driver, noted: Noted) -> bool:
         if not driver.ended or driver.reason in driver_ends.EXPECTED:
@@ -264,12 +264,12 @@ class Fleet:
         needs = replace(share.limits, minimum=0)
         limits = share.limits if self._namespace == DEFAULT else needs
         level = self._levels[of] = level.after(limits, tasks, now)
-        granted = level.kept
+        granted = level.count
         if self._fair is not None:
-            request = DriverRequest(level.kept, needs.worth(tasks), len(running))
+            request = DriverRequest(level.count, needs.worth(tasks), len(running))
             granted = self._fair.granted(self._namespace, share, request)
         self.pool.scale(share.kind, granted, share.size, self._busy)
-        if granted < level.kept:
+        if granted < level.count:
             self._drain([id for id in running if id in self._busy], granted)
 
     def _drain(self, busy: list[str], granted: int) -> None:

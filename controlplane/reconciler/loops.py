@@ -79,8 +79,8 @@ class Loops:
     def run(self, over: Ends) -> None:
         """The loop of `default` in this thread, and those of others beside it, until all is over."""
         term = Term(over)
-        looking = threading.Thread(target=self._follow, args=[term], name="namespaces", daemon=True)
-        looking.start()
+        follower = threading.Thread(target=self._follow, args=[term], name="namespaces", daemon=True)
+        follower.start()
         try:
             with self._serving(DEFAULT) as loop:
                 loop.run(over)
@@ -88,7 +88,7 @@ class Loops:
             term.end()
             self._pausing.set()
             self._wake.notify()
-            looking.join()
+            follower.join()
             for name in list(self._served):
                 self._end(name)
 

@@ -29,7 +29,7 @@ class DriverRequest:
     """One namespace's demand for drivers of one kind and size: the number to keep, the number that has work, and the
     number that runs."""
 
-    kept: int
+    target: int
     needed: int
     running: int
 
@@ -60,8 +60,8 @@ class FairShare:
         running ones first."""
         names = sorted(requests)
         turn = int(self._monotonic() // TURN_S) % len(names)
-        needed = fair({n: min(w.needed, w.kept) for n, w in requests.items()}, room, names[turn:] + names[:turn])
-        surplus = {name: request.kept - needed[name] for name, request in requests.items()}
+        needed = fair({n: min(w.needed, w.target) for n, w in requests.items()}, room, names[turn:] + names[:turn])
+        surplus = {name: request.target - needed[name] for name, request in requests.items()}
         spare = fair(surplus, room - sum(needed.values()), sorted(names, key=lambda name: -requests[name].running))
         return {name: needed[name] + spare[name] for name in names}
 
@@ -112,8 +112,8 @@ class NamespacePool:
         self._shared, self._pool, self._namespace = shared, shared.pool, namespace
         self.name, self.outlives, self.shares = shared.pool.name, shared.pool.outlives, shared.pool.shares
 
-    def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
-        self._pool.scale(kind, wanted, size, busy, namespace=self._namespace)
+    def scale(self, kind: str, count: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
+        self._pool.scale(kind, count, size, busy, namespace=self._namespace)
 
     def end(self, driver: str, reason: str) -> None:
         self._pool.end(driver, reason)

@@ -34,13 +34,13 @@ def attempt_prefix(namespace: str, dataset: str, attempt: str) -> str:
 
 def within(candidates: Sequence[S], max_bytes: int) -> list[S]:
     """The first that fit together, at least one."""
-    total, taken = 0, list[S]()
+    total, fitting = 0, list[S]()
     for candidate in candidates:
         total += candidate.size_bytes
-        if taken and total > max_bytes:
+        if fitting and total > max_bytes:
             break
-        taken.append(candidate)
-    return taken
+        fitting.append(candidate)
+    return fitting
 
 
 class KindText(NamedTuple):
@@ -71,13 +71,13 @@ def kind_texts(kinds: tuple[Kind, ...], sizes: tuple[Size, ...], placements: fro
     return tuple(KindText(*parts).text for parts in product(kinds, sizes, sorted(placements)))
 
 
-def larger(one: Size, other: Size) -> Size:
-    return max(one, other, key=SIZES.index)
+def larger(first: Size, other: Size) -> Size:
+    return max(first, other, key=SIZES.index)
 
 
 def firsts(keyed: Iterable[tuple[K, V]]) -> list[V]:
     """The first value of each key, in the order given."""
-    found: dict[K, V] = {}
+    first_values: dict[K, V] = {}
     for key, value in keyed:
-        found.setdefault(key, value)
-    return list(found.values())
+        first_values.setdefault(key, value)
+    return list(first_values.values())

@@ -27,7 +27,7 @@ from controlplane.ui.rights import Permission, may
 from dataplane.contract.encoding import digest
 
 Fields: TypeAlias = Mapping[str, str]
-TOLD, NOTICE_S = "done", 20  # a cookie with the name of the last action, for the next page
+NOTICE_COOKIE, NOTICE_S = "done", 20  # a cookie with the name of the last action, for the next page
 HEX = frozenset("0123456789abcdef")
 NO_TARGET = "there is no dataflow or dataset of this name"
 LONGEST_KEY = 20_000  # characters of a partition's key
@@ -193,9 +193,9 @@ ACTIONS: Mapping[str, Action] = {
 }
 
 
-def chosen_name(wish: str) -> str:
+def chosen_name(action: str) -> str:
     """The name of the action that does it for several names."""
-    return f"{wish}-chosen"
+    return f"{action}-chosen"
 
 
 async def ask(request: Request) -> Response:
@@ -218,7 +218,7 @@ def _ask(request: Request, fields: Fields) -> Response:
 def done(onward: str, name: str) -> Response:
     """Redirect to a page, which shows once that the action was done."""
     answer = RedirectResponse(onward, 303)
-    answer.set_cookie(TOLD, name, max_age=NOTICE_S, path="/", httponly=True, samesite="lax")
+    answer.set_cookie(NOTICE_COOKIE, name, max_age=NOTICE_S, path="/", httponly=True, samesite="lax")
     return answer
 
 

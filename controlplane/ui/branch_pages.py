@@ -41,7 +41,7 @@ COMPARED = Page(
     "compared.html",
     _compared,
     nothing,
-    lambda asked: "headgate branch diff {} {}".format(*_two(asked)),
+    lambda page_request: "headgate branch diff {} {}".format(*_two(page_request)),
     is_of_branch=False,
 )
 ROUTES: list[Route] = [*both("/branches", BRANCHES), *both("/branches/{name}", COMPARED)]

@@ -26,7 +26,7 @@ COOKIE = "hg"  # over plain HTTP, which only loopback may use
 SECURE_COOKIE = "__Host-hg"
 PROOF_HEADER = "x-csrf"
 PROOF_FIELD = "csrf"
-LOOKS = frozenset({"GET", "HEAD"})
+READ_METHODS = frozenset({"GET", "HEAD"})
 NO_HOST = re.compile(r"[^\w.:\[\]-]")
 _TAG = b"headgate/csrf/1\n"
 
@@ -95,7 +95,7 @@ def session_token(
     text = session_text(headers, hosts)
     if text is None:
         return None
-    if method not in LOOKS:
+    if method not in READ_METHODS:
         require_proof(headers, text, headers.get(PROOF_HEADER, "") if proof is None else proof)
     return browser_sessions.authenticate(store, text)
 

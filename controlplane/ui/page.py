@@ -17,7 +17,7 @@ from controlplane.core.model.branches import MAIN
 from controlplane.core.rights import may_see_part
 from controlplane.operations.inspect import overview
 from controlplane.ui import rendering
-from controlplane.ui.actions import ACTIONS, TOLD
+from controlplane.ui.actions import ACTIONS, NOTICE_COOKIE
 from controlplane.ui.forms import own_address
 from controlplane.ui.names import DATASET, FLOW
 from controlplane.ui.page_request import PageRequest, page_request_of
@@ -61,7 +61,7 @@ class Page(Generic[V]):
             "here": path,
             "asked": page_request,
             "after": after,
-            "done": ACTIONS.get(request.cookies.get(TOLD, "")) if not part else None,
+            "done": ACTIONS.get(request.cookies.get(NOTICE_COOKIE, "")) if not part else None,
             "onward": own_address(request, without=("part",)),
             "part_url": lambda part: own_address(request, part=part),
             "commands": [
@@ -72,7 +72,7 @@ class Page(Generic[V]):
         }
         answer = _rendered(page_request, self.template, shown, part=part, status=status)
         if shown["done"]:
-            answer.delete_cookie(TOLD, path="/")
+            answer.delete_cookie(NOTICE_COOKIE, path="/")
         return answer
 
     def _command(self, page_request: PageRequest) -> str:

@@ -123,7 +123,7 @@ class PageRequest:
 
     def why_not(self, permission: Permission) -> str:
         """Why this session may not ask for what needs the permission; empty if it may."""
-        if permission not in LOOKS and self.services.is_shown_only:
+        if permission not in READ_PERMISSIONS and self.services.is_shown_only:
             return "this home is only shown: a service on it (headgate serve) takes wishes"
         return "" if may(self.token, permission) else f"this token does not have the permission {permission}"
 
@@ -148,7 +148,7 @@ class PageRequest:
 
 LONGEST_QUERY = 300
 BETWEEN = "..."  # two branches in an address
-LOOKS: frozenset[Permission] = frozenset({"view", "data"})
+READ_PERMISSIONS: frozenset[Permission] = frozenset({"view", "data"})
 
 
 def page_request_of(request: Request, proof_sent: str | None = None) -> PageRequest:

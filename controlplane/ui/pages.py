@@ -148,7 +148,7 @@ def _dataset_command(page_request: PageRequest) -> str:
 HOME = Page("home.html", _home, _states, lambda _: "headgate status")
 FLOWS = Page("flows.html", _flows, _states, lambda _: "headgate status")
 FLOW_PAGE = Page("flow.html", _flow_value, _flow_shown, _flow_command)
-BLUEPRINT = Page("blueprint.html", _blueprint, nothing, lambda asked: f"headgate status {flow_of(asked)}")
+BLUEPRINT = Page("blueprint.html", _blueprint, nothing, lambda page_request: f"headgate status {flow_of(page_request)}")
 DATASET_PAGE = Page("dataset.html", _dataset_value, _dataset_shown, _dataset_command)
 HELP = Page("keys.html", _keys, _states, lambda _: "headgate --help", is_of_branch=False)
 

@@ -87,10 +87,10 @@ def _partition(page_request: PageRequest) -> PartitionPage:
     }
     if committed is not None:
         page["generation"], page["rows"] = committed.generation, committed.rows
-        page["schema"] = cast("SparkSchema", committed.wanted.schema)
-        page["files"] = [hidden.words(page_request.context, path) for path in committed.wanted.files]
+        page["schema"] = cast("SparkSchema", committed.selection.schema)
+        page["files"] = [hidden.words(page_request.context, path) for path in committed.selection.files]
         if may(page_request.token, "data"):
-            page["records"] = _records(page_request, name, key, committed.generation, committed.wanted)
+            page["records"] = _records(page_request, name, key, committed.generation, committed.selection)
     return page
 
 

@@ -37,7 +37,7 @@ class Bar(NamedTuple):
     y: float
     width: float
     height: float
-    told: str
+    title: str
 
 
 class Dot(NamedTuple):
@@ -118,6 +118,6 @@ def _dots(points: Sequence[ProfilePoint], values: Sequence[float | None]) -> lis
     return dots
 
 
-PROFILE = Page("profile.html", _profile, _shown, lambda asked: f"headgate profile {dataset_of(asked)}")
+PROFILE = Page("profile.html", _profile, _shown, lambda page_request: f"headgate profile {dataset_of(page_request)}")
 
 ROUTES: list[Route] = [*both("/datasets/{name}/profile", PROFILE)]

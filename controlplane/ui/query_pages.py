@@ -192,7 +192,7 @@ def _answered(page_request: PageRequest, fields: Fields, page: QueryPage, cancel
     if page["after"] and (result := fields.get("result", "")):
         page_of_rows = queries.page(page_request.context, all_queries, result, page["after"], SHOWN)
         return {**page, "answer": page_of_rows.answer()}
-    wish = queries.QueryRequest(
+    query_request = queries.QueryRequest(
         page["sql"],
         _parameters(page["parameters"]),
         page["limit"],
@@ -202,7 +202,7 @@ def _answered(page_request: PageRequest, fields: Fields, page: QueryPage, cancel
         engine=page["engine"],
     )
     page_of_rows = queries.answer(
-        page_request.context, all_queries, page_request.branch, wish, cancel=cancel, bounds=SHOWN
+        page_request.context, all_queries, page_request.branch, query_request, cancel=cancel, bounds=SHOWN
     )
     return {**page, "after": 0, "answer": page_of_rows.answer(), "seconds": round(time.monotonic() - started, 3)}
 

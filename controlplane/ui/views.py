@@ -313,10 +313,10 @@ def _records(ctx: Context, branch: str, name: str, render: RenderRecords) -> Rec
     """The first rows."""
     try:
         first_rows = records.first(ctx, branch, name, RECORDS)
-        if not first_rows.wanted.files:
+        if not first_rows.selection.files:
             return {"items": [], "problem": None}
         audit.note_read(ctx, "page", branch, name, {"generation": first_rows.generation, "limit": RECORDS})
-        text = b"".join(render(first_rows.wanted))
+        text = b"".join(render(first_rows.selection))
         return {"items": cast("list[dict[str, JsonValue]]", json.loads(text)), "problem": None}
     except (OSError, NotFound, CorruptNode, ValueError):
         return {"items": [], "problem": "these rows cannot be read now: the log says why"}

@@ -62,9 +62,9 @@ def _sources(page_request: PageRequest) -> SourcesPage:
 
 
 ACTIVITY = Page("activity.html", _activity, nothing, lambda _: "headgate runs")
-RUN_PAGE = Page("run.html", _run, nothing, lambda asked: f"headgate runs {named(asked, 'run', RUN)}")
+RUN_PAGE = Page("run.html", _run, nothing, lambda page_request: f"headgate runs {named(page_request, 'run', RUN)}")
 ATTEMPT_PAGE = Page(
-    "attempt.html", _attempt, nothing, lambda asked: f"headgate logs {named(asked, 'x', ATTEMPT)}", is_of_branch=False
+    "attempt.html", _attempt, nothing, lambda page: f"headgate logs {named(page, 'x', ATTEMPT)}", is_of_branch=False
 )
 CHECKS = Page("checks.html", _checks, _check_states, lambda _: "headgate status")
 SOURCES = Page("sources.html", _sources, nothing, lambda _: "headgate plan")

@@ -56,12 +56,12 @@ class LogFiles(NamedTuple):
                 commits[int(match[1])] = name
             elif match := _CHECKPOINT.fullmatch(name):
                 parts.setdefault((int(match[1]), match["parts"] or name), []).append(name)
-        whole = {
+        checkpoints = {
             version: tuple(files)
             for (version, count), files in parts.items()
             if not count.isdigit() or len(files) == int(count)
         }
-        return LogFiles(commits, whole)
+        return LogFiles(commits, checkpoints)
 
     @property
     def newest(self) -> int:

@@ -28,7 +28,7 @@ class Infer(TypedDict):
 
 
 class Analyse(TypedDict):
-    """The schema of a transform's result; None where it takes data to tell."""
+    """The schema of a transform's result; None where only data would show it."""
 
     ask: Literal["analyse"]
     job: AnalyseJob
@@ -57,7 +57,7 @@ class SchemaFound(TypedDict):
 
 
 class RowsFound(TypedDict):
-    """At most as many rows as were asked for, as `cells.plain` says values; `count`: of all rows of the result."""
+    """At most as many rows as were requested, as `cells.plain` says values; `count`: of all rows of the result."""
 
     schema: Schema
     rows: list[list[Json]]

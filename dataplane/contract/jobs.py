@@ -68,7 +68,7 @@ ChannelKind: TypeAlias = Literal["webhook", "slack", "email", "command"]
 
 
 class AlertItem(TypedDict):
-    """One thing to tell: a dataset, what is so, since when (ISO 8601), and more in words."""
+    """One condition to report: a dataset, its occasion, since when (ISO 8601), and more in words."""
 
     dataset: str
     occasion: str  # failed | late | blocked | accept-deletes | recovered | test

@@ -31,7 +31,7 @@ class TypeConflict:
 
     name: str
     have: Type
-    found: Type
+    other: Type
 
 
 def join(left: Type, right: Type, *, is_text: bool) -> Type:

@@ -50,7 +50,7 @@ KINDS: Mapping[Kind, KindTraits] = {
 BY_CONNECTOR: Mapping[tuple[Kind, str], Placement] = {}
 WORKER_KINDS = frozenset(kind for kind, traits in KINDS.items() if traits.placement == "worker")
 DRIVER_KINDS = frozenset(kind for kind, traits in KINDS.items() if traits.placement == "driver")
-LOOKS: frozenset[Kind] = frozenset(
+PROBE_KINDS: frozenset[Kind] = frozenset(
     {"list", "footers", "connect", "analyse"}
 )  # work that makes nothing, and changes no place
 

@@ -39,8 +39,8 @@ class OutputField(TypedDict):
 
 
 class ColumnLineage(TypedDict):
-    """`dataset`: columns that decide which rows there are, or in which order. `over_reported`: where more is said to be
-    read than is, and why; empty where the lineage is exact."""
+    """`dataset`: columns that decide which rows there are, or in which order. `over_reported`: where more is reported
+    to be read than is, and why; empty where the lineage is exact."""
 
     fields: dict[str, OutputField]
     dataset: list[InputField]
@@ -82,7 +82,7 @@ def merged(values: Iterable[Value]) -> Value:
     return Value(origins)
 
 
-def whole(inputs: Iterable[str], step: Subtype = "TRANSFORMATION") -> Value:
+def all_columns(inputs: Iterable[str], step: Subtype = "TRANSFORMATION") -> Value:
     """All columns of these inputs."""
     return Value({(name, EVERY): frozenset({step}) for name in inputs})
 
@@ -137,5 +137,5 @@ def transformation(step: Subtype) -> Transformation:
 def all_of_all(columns: Iterable[str], inputs: Iterable[str], why: str) -> ColumnLineage:
     """The lineage of an unreadable query: each column of the result comes from all columns of all inputs."""
     tracing = Tracing(over_reported={why})
-    everything = whole(inputs)
+    everything = all_columns(inputs)
     return tracing.lineage(dict.fromkeys(columns, everything))

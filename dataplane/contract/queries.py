@@ -185,7 +185,7 @@ class Ran(TypedDict):
 
 
 class Compared(TypedDict):
-    """`rows` of each. Rows that only one has, as many as asked for, and how many such rows each has."""
+    """`rows` of each. Rows that only one has, as many as requested, and how many such rows each has."""
 
     rows: list[int]
     only: list[int]
@@ -194,7 +194,7 @@ class Compared(TypedDict):
 
 class Refusal(TypedDict):
     """Why there is no answer. `refused` is of the query's text, at a character of it where that is known; `unknown` a
-    table that nobody gave; `limit` a bound that it met; `lake` a file that cannot be read; `stopped` as was asked for;
+    table that nobody gave; `limit` a bound that it met; `lake` a file that cannot be read; `stopped` on request;
     `none`: there is no engine to run it."""
 
     kind: Literal["refused", "unknown", "limit", "lake", "stopped", "none"]

@@ -172,11 +172,11 @@ def _of_few_rows(
 
     labels = [label for label, of_label in files.items() for _ in of_label]
     every = [file.entry for of_label in files.values() for file in of_label]
-    looks = list(attempt.threads.map(look, every))
-    contents = [own for _, own in looks if own is not None]
+    tables_and_contents = list(attempt.threads.map(look, every))
+    contents = [own for _, own in tables_and_contents if own is not None]
     if len(contents) < len(every):
         return None
-    tables = [table for table, _ in looks]
+    tables = [table for table, _ in tables_and_contents]
     samples = samples_of_tables(schema, tables, every[0]["path"]) if with_sample else repeat(no_sample())
     sketches = of_tables(schema, tables) if with_sample else repeat({})
     rows = dict.fromkeys(files, NO_ROWS)

@@ -110,10 +110,10 @@ class DistinctRows:
 
     def counts(self) -> dict[str, int]:
         """Rows that one side has more often than the other, and those that are on both."""
-        added, removed = self.one("SELECT sum(greatest(a - b, 0)), sum(greatest(b - a, 0)) FROM g")
+        added, removed = self.sums("SELECT sum(greatest(a - b, 0)), sum(greatest(b - a, 0)) FROM g")
         return {"added": added, "removed": removed, "equal": self.read[0] - removed}
 
-    def one(self, query: str) -> list[int]:
+    def sums(self, query: str) -> list[int]:
         """A row of sums; that of nothing is 0."""
         return [int(n or 0) for n in self.database.execute(query).fetchall()[0]]
 
@@ -159,12 +159,12 @@ class KeyedRows:
         rows = self.rows
         keys = ", ".join(self.keys)
         rows.database.execute(f"CREATE TEMP TABLE k AS SELECT {keys}, sum(b) AS b, sum(a) AS a FROM g GROUP BY {keys}")
-        ambiguous, added, removed, matched = rows.one(
+        ambiguous, added, removed, matched = rows.sums(
             "SELECT count(*) FILTER (b > 1 OR a > 1), count(*) FILTER (b = 0 AND a = 1),"
             " count(*) FILTER (b = 1 AND a = 0), count(*) FILTER (b = 1 AND a = 1) FROM k"
         )
         self._pair()
-        changed, *numbers = rows.one(f"SELECT count(*){''.join(map(self._differing, self.values))} FROM p")
+        changed, *numbers = rows.sums(f"SELECT count(*){''.join(map(self._differing, self.values))} FROM p")
         names = [rows.names[rows.columns.index(c)] for c in self.values]
         columns = {name: n for name, n in zip(names, numbers, strict=True) if n}
         counts = {"matched": matched, "changed": changed, "added": added, "removed": removed, "ambiguous": ambiguous}

@@ -57,7 +57,7 @@ def file_entry(lake: Lake, path: str, size: int, schema: Schema) -> FileEntry:
 
 def entry_of(path: str, size: int, footer: Any, schema: Schema) -> FileEntry:
     leaves = list(read_leaves(footer, schema, INDEXED))
-    return {"path": path, "size": size, "rows": footer.num_rows, "stats": told(footer.num_rows, leaves)}
+    return {"path": path, "size": size, "rows": footer.num_rows, "stats": stats(footer.num_rows, leaves)}
 
 
 def profiled_entry(
@@ -70,7 +70,7 @@ def profiled_entry(
         return entry_of(path, size, footer, schema), {}, {}
     leaves = list(read_leaves(footer, schema, MOST_COLUMNS))
     indexed = [leaf for leaf in leaves if leaf.column.index < INDEXED]
-    entry: FileEntry = {"path": path, "size": size, "rows": footer.num_rows, "stats": told(footer.num_rows, indexed)}
+    entry: FileEntry = {"path": path, "size": size, "rows": footer.num_rows, "stats": stats(footer.num_rows, indexed)}
     columns = {leaf.column.name: counts(leaf) for leaf in leaves}
     return entry, columns, {leaf.column.name: leaf.dictionaries for leaf in leaves}
 
@@ -84,10 +84,10 @@ def read_footer(lake: Lake, path: str, size: int) -> Any:
 
 def statistics(footer: Any, schema: Schema) -> Json:
     """Delta's `numRecords`, `nullCount`, `minValues` and `maxValues`."""
-    return told(footer.num_rows, list(read_leaves(footer, schema, INDEXED)))
+    return stats(footer.num_rows, list(read_leaves(footer, schema, INDEXED)))
 
 
-def told(rows: int, leaves: Sequence[Leaf]) -> Json:
+def stats(rows: int, leaves: Sequence[Leaf]) -> Json:
     nulls: dict[str, int] = {}
     lows: dict[str, Json] = {}
     highs: dict[str, Json] = {}

@@ -27,7 +27,7 @@ def list_files(job: ListJob, cache: Versions, place: Callable[[], Path] | None =
     reported by its digest alone. Files in `lake` are never listed.
     """
     variant = object_store if is_remote(job["location"]) else local_files
-    with variant.looking(job, cache, Places.of(os.environ, lake), ListingBounds.of(os.environ)) as fingerprint:
+    with variant.fingerprinted(job, cache, Places.of(os.environ, lake), ListingBounds.of(os.environ)) as fingerprint:
         return unchanged.result(fingerprint, job, cache, place)
 
 

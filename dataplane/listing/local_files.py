@@ -31,15 +31,15 @@ SHARE = 50  # files that one thread reads in a row
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
-def looking(
+def fingerprinted(
     job: ListJob, cache: Versions, places: Places, bounds: ListingBounds
 ) -> AbstractContextManager[LocationFingerprint]:
     """The names and stamps of all files at a location, then the listing."""
-    fingerprint = _looks(job, cache, places, bounds)
+    fingerprint = _stamps_fingerprint(job, cache, places, bounds)
     return nullcontext(LocationFingerprint(fingerprint, lambda: _partitions(job, cache, places, bounds)))
 
 
-def _looks(job: ListJob, cache: Versions, places: Places, bounds: ListingBounds) -> str:
+def _stamps_fingerprint(job: ListJob, cache: Versions, places: Places, bounds: ListingBounds) -> str:
     """A digest over names and stamps of all matching files.
 
     It may be remembered, as a file may, if all have been at rest for a while. It is empty otherwise, and where a path
@@ -130,7 +130,7 @@ def observe(
 ) -> dict[str, Seen]:
     """Every file as it is now: remembered where it looks untouched, else read."""
     stamps = {path: look(path) for path in paths}
-    observed = cache.known(reading, stamps)
+    observed = cache.unchanged(reading, stamps)
     began_ns = cache.now_ns()
     fresh = [path for path in stamps if path not in observed]
     shares = [fresh[i : i + SHARE] for i in range(0, len(fresh), SHARE)]

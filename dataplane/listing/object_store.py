@@ -82,7 +82,9 @@ class StorePlace:
 
 
 @contextmanager
-def looking(job: ListJob, cache: Versions, places: Places, bounds: ListingBounds) -> Iterator[LocationFingerprint]:
+def fingerprinted(
+    job: ListJob, cache: Versions, places: Places, bounds: ListingBounds
+) -> Iterator[LocationFingerprint]:
     """All metadata that the server gives of a location, then the listing. Memory holds a few pages of the server, the
     buffer of the sort, and some thousand objects."""
     place = StorePlace.of(job, job["location"])
@@ -204,7 +206,7 @@ def _columns(
     """By URI: remembered under the version, or read. An object that changes meanwhile gets None; its reader will detect
     the change."""
     by_uri = {o["uri"]: o for o in objects}
-    cached = cache.known(reading, {uri: _stamp(o) for uri, o in by_uri.items()})
+    cached = cache.unchanged(reading, {uri: _stamp(o) for uri, o in by_uri.items()})
     began_ns, fresh = cache.now_ns(), [o for uri, o in by_uri.items() if uri not in cached]
     read = {
         o["uri"]: observed

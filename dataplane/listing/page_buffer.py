@@ -45,7 +45,7 @@ class Pages:
         self._open = ExitStack()
         self._file: IO[bytes] = self._open.enter_context(_temporary())
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
-        self._seen, self._is_timed = sha256(), False
+        self._digest, self._is_timed = sha256(), False
 
     def __enter__(self) -> Pages:
         return self
@@ -59,13 +59,13 @@ class Pages:
         if self._writer is None:
             self._writer = self._open.enter_context(pa.ipc.new_stream(self._file, page.schema))
         self._writer.write_batch(page)
-        self._seen.update(page.serialize())
+        self._digest.update(page.serialize())
         self._is_timed |= not all(page.column("e_tag").to_pylist())
 
     @property
     def text(self) -> str:
         """The digest of the listed objects; empty where only a time shows a change: two may fall into one tick."""
-        return "" if self._is_timed else self._seen.hexdigest()
+        return "" if self._is_timed else self._digest.hexdigest()
 
     def objects(self) -> Iterator[StoredObject]:
         import pyarrow as pa

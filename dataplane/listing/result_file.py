@@ -23,22 +23,22 @@ class ListingColumns:
     """The distinct own columns of objects, in the order in which they first come, as long as they are not too many."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, ...] | None, None] = {}
+        self._column_lists: dict[tuple[str, ...] | None, None] = {}
         self._bytes = 0
         self.is_all = True
 
     def add(self, columns: list[str] | None) -> None:
         key = None if columns is None else tuple(columns)
-        if key in self._seen:
+        if key in self._column_lists:
             return
         self._bytes += sum(map(len, key or ()))
-        if len(self._seen) < MOST_COLUMNS and self._bytes <= MOST_COLUMNS_BYTES:
-            self._seen[key] = None
+        if len(self._column_lists) < MOST_COLUMNS and self._bytes <= MOST_COLUMNS_BYTES:
+            self._column_lists[key] = None
         else:
             self.is_all = False
 
     def lists(self) -> list[list[str] | None]:
-        return [None if columns is None else list(columns) for columns in self._seen]
+        return [None if columns is None else list(columns) for columns in self._column_lists]
 
 
 class ListingWriter:

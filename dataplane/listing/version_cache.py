@@ -75,7 +75,7 @@ class Versions:
     def remembers(self) -> bool:
         return self._database is not None
 
-    def known(self, reading: FileReading, stamps: Mapping[str, Stamp]) -> dict[str, Seen]:
+    def unchanged(self, reading: FileReading, stamps: Mapping[str, Stamp]) -> dict[str, Seen]:
         """Those of the files that look as they did when they were read."""
         try:
             return {
@@ -118,20 +118,20 @@ class Versions:
             with suppress(OSError):
                 self._database.unlink()
 
-    def listing(self, way: str, looks: str) -> Json:
+    def listing(self, way: str, fingerprint: str) -> Json:
         """The stored listing of a location whose fingerprint is unchanged; None if there is none."""
         if self._database is None or not self._database.exists():
             return None
         try:
             with closing(self._connect(self._database)) as connection:
-                row = connection.execute(_SELECT_LISTING, (way, looks)).fetchone()
+                row = connection.execute(_SELECT_LISTING, (way, fingerprint)).fetchone()
         except (sqlite3.Error, OSError):
             return None
         return json.loads(row[0]) if row else None
 
-    def keep_listing(self, way: str, looks: str, listing: Json) -> None:
+    def keep_listing(self, way: str, fingerprint: str, listing: Json) -> None:
         """Replace the stored listing of a location, and its fingerprint."""
-        self._write(_LISTINGS, _INSERT_LISTING, [(way, looks, json.dumps(listing))])
+        self._write(_LISTINGS, _INSERT_LISTING, [(way, fingerprint, json.dumps(listing))])
 
     def _load(self, reading: str, paths: Sequence[str]) -> Iterator[tuple[str, Seen]]:
         if self._database is None or not self._database.exists():

@@ -17,7 +17,7 @@ from dataplane.contract.hosts import REFUSED, is_link_local
 from dataplane.errors import TaskFailure
 
 ANSWER_S = 15.0
-TOLD = 200  # characters of an answer
+ANSWER_CHARACTERS = 200  # characters of an answer
 
 
 def check_host(host: str) -> None:
@@ -56,4 +56,6 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> None:
     except (httpx2.HTTPError, httpx2.InvalidURL) as e:
         raise TaskFailure("notify-unreachable", f"the service does not answer: {type(e).__name__}: {e}") from e
     if not 200 <= answer.status_code < 300:
-        raise TaskFailure("notify-refused", f"the service answered {answer.status_code}: {answer.text[:TOLD]}")
+        raise TaskFailure(
+            "notify-refused", f"the service answered {answer.status_code}: {answer.text[:ANSWER_CHARACTERS]}"
+        )

@@ -50,7 +50,7 @@ class Statement:
     """A query that may be run. `text` is the engine's."""
 
     text: Quoted
-    found: Inspected
+    inspected: Inspected
 
 
 class Parser:

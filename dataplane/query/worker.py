@@ -95,7 +95,7 @@ class QueryWorker:
     def _value(self, question: QueryQuestion) -> Json:
         match question["ask"]:
             case "inspect":
-                return self._parser.inspect(question["sql"]).found
+                return self._parser.inspect(question["sql"]).inspected
             case "run":
                 return self._run(question)
             case "page":
@@ -197,7 +197,7 @@ def _result_lost(error: Exception) -> StatementRefused:
 def _check_references(statement: Statement, references: list[TableReference]) -> None:
     """Refuse the engine's own tables: they describe other things than the query's tables."""
     names = {named(reference) for reference in references}
-    for used in statement.found["references"]:
+    for used in statement.inspected["references"]:
         if named(used) not in names:
             message = f"there is no table {used['dataflow']}.{used['table']}"
             raise StatementRefused({"kind": "unknown", "message": message, "at": used["at"]})

@@ -71,7 +71,7 @@ class Executor:
         self._spark, self.lake = spark, lake
         self._scratch = scratch or Path(tempfile.mkdtemp(prefix="headgate-executor-"))
         self._jobs = ThreadPoolExecutor(PARALLEL, "job")  # kept: a new Python thread is a new JVM thread
-        self._looks = ThreadPoolExecutor(PARALLEL, "look")
+        self._threads = ThreadPoolExecutor(PARALLEL, "look")
         self._running: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
         self._numbers = itertools.count()
@@ -118,7 +118,7 @@ class Executor:
 
     def close(self) -> None:
         self._jobs.shutdown(wait=False, cancel_futures=True)
-        self._looks.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     @contextmanager
     def attempt(self, claim: C) -> Iterator[SparkAttempt[C]]:
@@ -128,7 +128,7 @@ class Executor:
         with self._lock:
             self._running[claim["attempt"]] = cancelled
         try:
-            yield SparkAttempt(claim, self.lake, scratch, self._looks, cancelled, self._spark)
+            yield SparkAttempt(claim, self.lake, scratch, self._threads, cancelled, self._spark)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
             with self._lock:
@@ -186,12 +186,12 @@ class Executor:
     ) -> Outcomes:
         """Each task as a job of its own, some at a time."""
 
-        def one(task: Task) -> Stored | TaskError:
+        def outcome_of(task: Task) -> Stored | TaskError:
             return _run_one(attempt, task, work, explain_error)
 
         if len(tasks) == 1:
-            return {task_label(tasks[0]): one(tasks[0])}
-        return dict(zip(map(task_label, tasks), self._jobs.map(one, tasks), strict=True))
+            return {task_label(tasks[0]): outcome_of(tasks[0])}
+        return dict(zip(map(task_label, tasks), self._jobs.map(outcome_of, tasks), strict=True))
 
 
 def _not_mine(claim: WorkerClaim) -> ValueError:

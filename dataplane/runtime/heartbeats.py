@@ -47,7 +47,7 @@ class Beats:
         self._thread.start()
 
     @contextmanager
-    def kept(self, claim: Claim) -> Iterator[Orders]:
+    def lease_kept(self, claim: Claim) -> Iterator[Orders]:
         """The attempt's lease is kept while the body runs."""
         orders = Orders()
         with self._changed:

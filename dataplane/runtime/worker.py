@@ -18,7 +18,7 @@ from dataplane.connectors.registry import loads_libraries
 from dataplane.contract.claims import Claim
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.jobs import connector_of
-from dataplane.contract.kinds import LOOKS, WORKER_KINDS, Kind
+from dataplane.contract.kinds import PROBE_KINDS, WORKER_KINDS, Kind
 from dataplane.contract.results import Measures, TaskResult
 from dataplane.listing.version_cache import Versions, cache_file
 from dataplane.runtime import listing_child
@@ -30,7 +30,7 @@ from dataplane.runtime.worker_slots import Slots
 from dataplane.runtime.worker_tasks import perform_here
 
 NOTICES: frozenset[Kind] = frozenset({"notify"})
-WAITS = (LOOKS | NOTICES) & WORKER_KINDS  # most of their time is waiting
+WAITS = (PROBE_KINDS | NOTICES) & WORKER_KINDS  # most of their time is waiting
 WRITES = WORKER_KINDS - WAITS
 SLOTS = 16  # looks at a time, by default; HEADGATE_WORKER_SLOTS
 AGAIN_S = 2.0  # the wait of a claim that leaves out a dataflow: its slots may be free before
@@ -103,7 +103,7 @@ class WorkerState:
     def do(self, claim: Claim) -> None:
         """One claim from end to end: its lease is kept until then, as taking in may outlast it."""
         rest = self.rest.broken(is_heavy=_may_load(claim))
-        with suppress(Ended), rest, self.beats.kept(claim) as orders:
+        with suppress(Ended), rest, self.beats.lease_kept(claim) as orders:
             began = time.monotonic()
             results = perform(claim, self.cache, orders)
             seconds = time.monotonic() - began

@@ -19,7 +19,7 @@ class Slots:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._taken: Counter[str] = Counter()
+        self._used: Counter[str] = Counter()
         self._changed = threading.Condition()
 
     def wait_for_one(self) -> None:
@@ -31,20 +31,20 @@ class Slots:
         """Dataflows that are to have no more than they have."""
         with self._changed:
             free = self._free()
-            return frozenset(flow for flow, used in self._taken.items() if used >= free)
+            return frozenset(flow for flow, used in self._used.items() if used >= free)
 
     def start(self, flow: str, work: Callable[[], None]) -> None:
         with self._changed:
-            self._taken[flow] += 1
+            self._used[flow] += 1
         threading.Thread(target=self._do, args=(flow, work), name=f"slot of {flow}", daemon=True).start()
 
     def join(self) -> None:
         """Until nothing is under way."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._taken)
+            self._changed.wait_for(lambda: not self._used)
 
     def _free(self) -> int:
-        return self._count - self._taken.total()
+        return self._count - self._used.total()
 
     def _do(self, flow: str, work: Callable[[], None]) -> None:
         try:
@@ -53,7 +53,7 @@ class Slots:
             log.exception("an attempt could not be brought to its end: its lease runs out")
         finally:
             with self._changed:
-                self._taken[flow] -= 1
-                if not self._taken[flow]:
-                    del self._taken[flow]
+                self._used[flow] -= 1
+                if not self._used[flow]:
+                    del self._used[flow]
                 self._changed.notify_all()

@@ -31,7 +31,7 @@ def archive(conf: Mapping[str, str], environ: Mapping[str, str] = os.environ) ->
     java = shutil.which(f"{home}/bin/java" if home else "java", path=environ.get("PATH"))
     if folder == "off" or java is None:
         return None
-    parts = [_looks(Path(java).resolve().parents[1] / "lib"), _looks(Path(_find_spark_home()) / "jars")]
+    parts = [_folder_stamp(Path(java).resolve().parents[1] / "lib"), _folder_stamp(Path(_find_spark_home()) / "jars")]
     key = digest("classes/1", parts=parts, more=conf.get(_CLASS_PATH, ""))
     return (Path(folder) if folder else cache_folder(environ) / "classes") / f"{key.hex()[:16]}.jsa"
 
@@ -74,7 +74,7 @@ def _forget_unused(folder: Path) -> None:
             other.unlink(missing_ok=True)
 
 
-def _looks(folder: Path) -> list[str]:
+def _folder_stamp(folder: Path) -> list[str]:
     """A text that changes when files of a folder do."""
     files = sorted(f for f in folder.glob("*") if f.is_file())
     return [str(folder), *(f"{f.name} {f.stat().st_size} {int(f.stat().st_mtime)}" for f in files)]

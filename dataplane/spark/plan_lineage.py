@@ -19,7 +19,7 @@ from typing import Final
 from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 
-from dataplane.contract.lineage import NOTHING, ColumnLineage, Indirect, Tracing, Value, merged, whole
+from dataplane.contract.lineage import NOTHING, ColumnLineage, Indirect, Tracing, Value, all_columns, merged
 from dataplane.spark.plan_json import PlanNode, UnreadablePlan, plan_of
 from dataplane.spark.plan_trees import nodes_of
 
@@ -182,7 +182,7 @@ class _PlanWalk:
             return _NodeOutput(tuple(own), own)
         if columns and self.inputs:
             self.tracing.over_reported.add("rows that the code made itself (of an RDD, or a list) may be of any input")
-        return _NodeOutput(tuple(c.id for c in columns), {c.id: whole(self.inputs) for c in columns})
+        return _NodeOutput(tuple(c.id for c in columns), {c.id: all_columns(self.inputs) for c in columns})
 
     def _named(self, expressions: Sequence[PlanNode], visible: Mapping[int, Value]) -> _NodeOutput:
         return _NodeOutput(

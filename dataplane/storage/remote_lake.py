@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dataplane.lakes.hdfs import HdfsFiles
     from dataplane.lakes.object_store import ObjectStoreFiles
 
-BEGUN = "_begun"
+START_MARK = "_begun"
 MOST_REQUESTED = 16  # files whose size is requested one by one
 
 
@@ -66,7 +66,7 @@ class RemoteLake:
 
     def begin(self, folder: str) -> str:
         """With something in it S3A puts no object for the folder itself, `<folder>/`, which only S3A could delete."""
-        self._files.put_if_absent(f"{folder}/{BEGUN}", b"")
+        self._files.put_if_absent(f"{folder}/{START_MARK}", b"")
         return "append"
 
     def settle(self, job: str, prefix: str) -> dict[str, dict[str, int]]:  # noqa: ARG002

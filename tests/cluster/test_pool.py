@@ -28,7 +28,7 @@ def running(pool: KubernetesPool, n: int) -> list[str]:
 
 
 def pool_waits(pool: KubernetesPool) -> bool:
-    return any(s.verdict.state == "waiting" for s in pool.seen())
+    return any(s.verdict.state == "waiting" for s in pool.seen_jobs())
 
 
 def ended(n: int) -> Callable[[tuple[Driver, ...]], bool]:

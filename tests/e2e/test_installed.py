@@ -55,7 +55,7 @@ def test_the_command_is_there_and_what_is_fetched_later_is_named(installed: Path
     said = subprocess.run(
         [installed / "headgate", "demo", "--help"], env=bare, cwd="/", capture_output=True, text=True, check=True
     )
-    assert "A tour on real data" in said.stdout
+    assert "A demonstration on real data" in said.stdout
     found = subprocess.run(
         [installed / "python", "-c", PROBE], env=bare, cwd="/", capture_output=True, text=True, check=True
     )

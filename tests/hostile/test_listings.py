@@ -26,7 +26,7 @@ from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import WakeCounter
 from dataplane.contract.claims import CONTRACT, Claim
-from dataplane.contract.kinds import LOOKS, Kind
+from dataplane.contract.kinds import PROBE_KINDS, Kind
 from dataplane.contract.results import Measures, TaskResult
 from dataplane.contract.schemas import Json
 from dataplane.listing.version_cache import Versions
@@ -254,7 +254,7 @@ class Place:
         return SentBlueprint(f"/{flow}.yaml", FLOW.format(flow=flow, reads=reads), {})
 
     def claim(self) -> Claim | None:
-        return claims.claim(self.ctx, "worker", CONTRACT, sorted(LOOKS), lake=self.lake.uri)
+        return claims.claim(self.ctx, "worker", CONTRACT, sorted(PROBE_KINDS), lake=self.lake.uri)
 
     def claims(self) -> list[Claim]:
         return list(iter(self.claim, None))

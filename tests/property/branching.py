@@ -384,7 +384,7 @@ class Run:
         lacking = {d for d in expected - own - {self.flow(branch).scaled, "shop.both"} if truth[d] != theirs.get(d)}
         assert not lacking, f"{branch} has only {own} of its own"
         assert not self.world.branching._failing_units.failures(f"branch:{branch}"), f"{branch} cannot be planned"
-        with self.world.ctx.looking(branch) as (kept, facts):
+        with self.world.ctx.read_plan(branch) as (kept, facts):
             fresh, _ = plan_now(facts.tx, branch, None)
             assert facts.owned(kept).decisions == fresh.decisions, f"a kept plan of {branch} is another one"
 

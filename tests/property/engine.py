@@ -25,7 +25,7 @@ from controlplane.core.sql import PARTS
 from controlplane.operations.context import Context
 from controlplane.operations.work import claims, reports, rescue
 from controlplane.ports.lake import ObjectStore
-from dataplane.connectors.files.marker import gone
+from dataplane.connectors.files.marker import target_gone
 from dataplane.contract.claims import (
     CONTRACT,
     Claim,
@@ -436,7 +436,7 @@ class Engine:
 
     def _write(self, job: WriteJob, task: WriteTask) -> WriteAnswer:
         if job.get("goes_on") and job["path"] not in self.targets:
-            raise gone(job["path"])
+            raise target_gone(job["path"])
         target = self.targets.setdefault(job["path"], {})
         place, generation = (job["path"], task["partition"]), task["generation"]
         if self.fences.setdefault(place, generation) > generation:

@@ -39,24 +39,24 @@ def test_what_is_given_up_while_a_pass_is_planned_is_not_committed(
     world.put("one", "a.csv", kept)  # memory knows its rows
     controls.refresh(world.ctx, "main", None)
     world.once()
-    looking = Planner.looking
+    read_plan = Planner.read_plan
 
     @contextmanager
     def overtaken(planner: Planner) -> Iterator[object]:
-        with looking(planner) as found:
+        with read_plan(planner) as found:
             yield found
         if any(isinstance(d.step, Commit) for d in found[0].decisions):
-            monkeypatch.setattr(Planner, "looking", looking)
+            monkeypatch.setattr(Planner, "read_plan", read_plan)
             assert repair(world.store, world.ctx.namespace, world.lake).fragments == 1
 
-    monkeypatch.setattr(Planner, "looking", overtaken)
+    monkeypatch.setattr(Planner, "read_plan", overtaken)
     world.engine.step()  # which lists
     for _ in range(5):
         world.settling.settle()
         while world.engine.step():
             pass
         world._now += LONG_S
-    assert Planner.looking is looking, "a pass was overtaken"
+    assert Planner.read_plan is read_plan, "a pass was overtaken"
     with world.store.read() as tx:
         state = tx.states.newest("main")["a.x"]
         assert [f.rows for _, f in world._partitions(tx, state)] == [((1, 1),), ((2, 1),)]

@@ -283,7 +283,7 @@ class World:
 
     def _check_kept_plan(self) -> None:
         """A planner that looks at what was marked says what planning from nothing says."""
-        with self.watching.looking() as (kept, facts):
+        with self.watching.read_plan() as (kept, facts):
             fresh = self._planned(facts.tx)
         for ours, theirs in zip(kept.decisions, fresh.decisions, strict=True):
             require(ours == theirs, "a kept plan says", ours, "and not", theirs)

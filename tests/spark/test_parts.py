@@ -80,7 +80,7 @@ def merged(views: Views, text: str, name: str, parts: DataFrame, split: Split) -
     """The second query, over the rows of the first."""
     views.empty(name)
     parts.createOrReplaceTempView(PARTS)
-    return views.spark.sql(apply_edits(text, split.whole(json_types(parts))))
+    return views.spark.sql(apply_edits(text, split.second_query(json_types(parts))))
 
 
 def check(views: Views, text: str, name: str) -> None:
@@ -157,7 +157,7 @@ def test_an_average_of_what_adds_up_to_no_bigint_is_not_made_of_sums(spark: Spar
     split = analyse(text).split("f")
     views.empty("f")
     with pytest.raises(Unproven, match="may overflow"):
-        split.whole(json_types(views.spark.sql(apply_edits(text, split.partial))))
+        split.second_query(json_types(views.spark.sql(apply_edits(text, split.partial))))
 
 
 LARGEST = ("lineitem", "orders", "partsupp", "customer")

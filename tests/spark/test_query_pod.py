@@ -205,7 +205,7 @@ def test_a_service_that_ends_amid_an_answer_leaves_no_query(world: Replica) -> N
         stream = queries.stream(world.ctx, theirs, "main", asked, cancel=Cancel())
         next(stream.pieces)
         (child,) = pool._busy
-        child.carrier._connection.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]  # as the kernel does
+        child.transport._connection.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]  # as the kernel does
         until(lambda: not any(map(is_running, first)), lambda: "its process and its JVM have ended")
         with suppress(QueryCrashed):
             list(stream.pieces)

@@ -12,9 +12,9 @@ def test_alerts_are_one_for_each_condition_of_a_dataset(world: World) -> None:
     blocked = replace(alert(), condition="blocked", ended=3.0)
     with world.begin() as tx:
         tx.alerts.put([alert("flights.b"), alert(), alert(branch="dev")])
-        tx.alerts.put([blocked, alert(told=("a", "b"))])
+        tx.alerts.put([blocked, alert(notified=("a", "b"))])
     with world.begin() as tx:
-        assert tx.alerts.all("main") == (blocked, alert(told=("a", "b")), alert("flights.b"))
+        assert tx.alerts.all("main") == (blocked, alert(notified=("a", "b")), alert("flights.b"))
         tx.alerts.drop([alert(), alert("flights.c")])
         assert tx.alerts.all("main") == (blocked, alert("flights.b"))
     with world.read() as tx:

@@ -41,7 +41,7 @@ def test_who_is_stale_is_told_the_number(world: World) -> None:
         tx.blueprints.put(revision(1), 0)
         with pytest.raises(StaleRevision) as e:
             tx.blueprints.put(revision(2), 7)
-    assert (e.value.dataflow, e.value.expected, e.value.found) == ("flights", 7, 1)
+    assert (e.value.dataflow, e.value.expected, e.value.actual) == ("flights", 7, 1)
 
 
 def test_numbers_go_on_after_a_deletion(world: World) -> None:

@@ -236,8 +236,8 @@ def test_packs_that_are_given_up_while_a_table_is_published_do_not_stay_in_it(pl
     place.pack()
 
     class Overtaken(DeltaPublisher):
-        def publish(self, table: TableContent, told: Callable[[str], None] = print) -> int:
-            version = super().publish(table, told)
+        def publish(self, table: TableContent, on_notice: Callable[[str], None] = print) -> int:
+            version = super().publish(table, on_notice)
             place.give_up()
             return version
 
@@ -354,8 +354,8 @@ class Cut:
     inner: DeltaPublisher
     left: int
 
-    def publish(self, table: TableContent, told: Callable[[str], None] = print) -> int:
-        version = self.inner.publish(table, told)
+    def publish(self, table: TableContent, on_notice: Callable[[str], None] = print) -> int:
+        version = self.inner.publish(table, on_notice)
         self.left -= 1
         if not self.left:
             raise OSError("no answer")

@@ -94,12 +94,12 @@ def test_publications_and_targets(world: World) -> None:
             tx.projections.put_publication(publication(n))
             tx.projections.put_target(target("flights.out", n))
         tx.projections.put_publication(publication(1, "flights.other"))
-        tx.projections.put_target(replace(target("flights.other"), order=5, wish=d(3)))
-        tx.projections.put_target(replace(target("flights.other"), order=7, wish=d(4)))
+        tx.projections.put_target(replace(target("flights.other"), order=5, content_digest=d(3)))
+        tx.projections.put_target(replace(target("flights.other"), order=7, content_digest=d(4)))
     with world.read() as tx:
         assert tx.projections.publications("main", ["flights.daily"]) == {"flights.daily": publication(2)}
         assert set(tx.projections.publications("main")) == {"flights.daily", "flights.other"}
-        other = replace(target("flights.other"), order=7, wish=d(4))
+        other = replace(target("flights.other"), order=7, content_digest=d(4))
         assert tx.projections.targets("main") == {"flights.out": target("flights.out", 2), "flights.other": other}
         assert tx.projections.targets("main", ["flights.other"]) == {"flights.other": other}
         assert tx.projections.targets("dev") == {}

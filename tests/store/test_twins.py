@@ -140,7 +140,7 @@ SETTLED = [
     ),
     call(lambda b, ns: lambda tx: tx.states.drop_unfinished(b, ns), branches, st.lists(names, max_size=2)),
     call(
-        lambda n, g, o: lambda tx: tx.projections.put_target(replace(target(n, g), order=o, wish=d(o))),
+        lambda n, g, o: lambda tx: tx.projections.put_target(replace(target(n, g), order=o, content_digest=d(o))),
         names,
         small,
         small,

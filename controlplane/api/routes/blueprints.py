@@ -26,7 +26,7 @@ from controlplane.api.calls import (
     branch_of,
     etag,
 )
-from controlplane.api.looks import LISTED_S, ListedSources, Timeout, analysed, look_for_plan, wait_until, waiting
+from controlplane.api.looks import LISTED_S, ListingOutcome, Timeout, analysed, look_for_plan, wait_until, waiting
 from controlplane.api.problems import JSON_TYPE, RequestRefused, wrong_type
 from controlplane.core import rest
 from controlplane.core.blueprint import parse
@@ -138,7 +138,7 @@ async def apply(
 ) -> JsonAnswer[ApplyAnswer]:
     """Store a set of blueprints, all or none; answers the new revisions and the plan. `dry_run` stores no dataflow.
     With `refresh`, which goes with `dry_run`, workers list the sources first, as for `GET .../plan`. With `analyse`,
-    which does as well, Spark tells the columns of edited transforms; what it has not told after `timeout_s` says so in
+    which does as well, Spark gives the columns of edited transforms; those still missing after `timeout_s` say so in
     `schema_from` and `schema_unknown`."""
     if expected is not None and len(sources) > 1:
         raise RequestRefused("invalid-request", "If-Match and If-None-Match go with one blueprint, not with several")
@@ -150,15 +150,15 @@ async def apply(
     def work() -> JsonAnswer[ApplyAnswer]:
         branch_of(call, branch)
         deadline = time.monotonic() + timeout_s
-        listings_seen = ListedSources()
+        listings_seen = ListingOutcome()
         if refresh:
             listings_seen = look_for_plan(
                 call, branch, blueprints.preview(call.context, branch, sources).own_sources, timeout_s
             )
-        asking = (
+        analysis = (
             analysed(call, branch, sources, deadline, timeout_s, listings_seen.plan) if analyse else nullcontext("")
         )
-        with asking as unanswered:
+        with analysis as unanswered:
             result = blueprints.apply(
                 call.context,
                 branch,
@@ -239,11 +239,11 @@ async def plan(
     """What would run now, with causes. `next` is the `after` of the next page. With `refresh`, which needs `operate`,
     workers list the sources first, for at most `timeout_s`; what they find is stored for this plan alone, for an
     hour, and nothing is computed from it before the plan is applied. Further pages of that plan have its `looked` (see
-    `basis`). `sources` tells as of when each was looked at, and what it has that its dataset has not."""
+    `basis`). `sources` has the time at which each was listed, and what it has that its dataset has not."""
 
     def work() -> JsonAnswer[PlanAnswer]:
         flows = call.flows(dataflow)
-        listings_seen = ListedSources(looked)
+        listings_seen = ListingOutcome(looked)
         if refresh:
             call.need("operate")
             listings_seen = look_for_plan(call, branch, overview.sources(call.context, branch, flows), timeout_s)

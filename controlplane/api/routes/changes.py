@@ -76,7 +76,7 @@ async def changes(
         "Link": f'<{call.request.url.path}?{urlencode(_next(call.request, row_changes.until))}>; rel="next"',
         **tagged(content_tag(row_changes.content, rendering)),
     }
-    if row_changes.wanted is None:
+    if row_changes.selection is None:
         return Response(status_code=304, headers=headers)
     headers |= named(f"{dataset}.changes", addresses.generation_of(row_changes.until), rendering)
     media_type = MEDIA_TYPES[format]
@@ -90,7 +90,7 @@ async def changes(
         "where": selection.where,
     }
     await noted(call.services, call.context, "changes", branch, dataset, what)
-    pieces = call.services.render_changes(row_changes.wanted)
+    pieces = call.services.render_changes(row_changes.selection)
     caller = access.caller(call.request).id
     stream = Stream(call.services.streams, caller, pieces, call.services.threads.connections)  # it may wait for a turn
     return await sent(stream, call.request, headers, media_type)

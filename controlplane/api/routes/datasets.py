@@ -48,7 +48,7 @@ async def status(
     timeout_s: Timeout = LISTED_S,
 ) -> JsonAnswer[StatusAnswer]:
     """The state of everything, or of one dataflow or dataset. With `refresh`, workers list the sources first, for at
-    most `timeout_s`, which needs `operate`. `as_of` of a source tells when it was last looked at.
+    most `timeout_s`, which needs `operate`. `as_of` of a source is the time of its last listing.
     `long`: also what the last commits took, and what is at it now."""
 
     def work() -> JsonAnswer[StatusAnswer]:
@@ -146,7 +146,7 @@ def tasks(
 
 @router.responds(rest.DATASET_LOG, response_class=PlainTextResponse, dependencies=auth.needs("data"))
 def log(call: Called, branch: Branch, dataset: Dataset, tail: Annotated[int, Query(ge=1, le=10_000)] = 200) -> Response:
-    """The last lines that the driver of a dataset's newest attempt said."""
+    """The last lines of the log of the driver of a dataset's newest attempt."""
     attempt, text = notes.log_of_dataset(call.context, branch, dataset, tail, call.services.log)
     headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "X-Attempt": attempt}
     return PlainTextResponse(text, headers=headers)

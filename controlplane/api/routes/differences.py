@@ -41,7 +41,7 @@ async def branches(
     timeout_s: Timeout = COMPARED_S,
 ) -> JsonAnswer[BranchDifference | DataDifference]:
     """How two branches differ: components and datasets; of one `dataset` columns and partitions, and with `rows`,
-    which needs `data`, the rows, for at most `timeout_s`. `key`: columns that tell rows apart. `next` is the `after`
+    which needs `data`, the rows, for at most `timeout_s`. `key`: columns that identify a row. `next` is the `after`
     of the next page."""
     if dataset is None:
         if rows or key or partition is not None:
@@ -83,7 +83,7 @@ async def generations(
     timeout_s: Timeout = COMPARED_S,
 ) -> JsonAnswer[DataDifference]:
     """How two generations of a dataset differ, as between branches. `one`, `other`: a generation, or a time with its
-    zone; the newest where nothing is said."""
+    zone; the newest by default."""
     points = [None if text is None else addresses.point_of(text) for text in (one, other)]
     diff_request = _diff_request(call, after, limit, partition, timeout_s if rows else None, key)
 

@@ -111,7 +111,7 @@ def waves(
     before: Name = None,
     limit: Annotated[int, Query(ge=1, le=100)] = waves_of.SHOWN,
 ) -> JsonAnswer[WavesAnswer]:
-    """Commits that one late file, edit or wish led to, put together; those that reached a dataflow, or any, the last
+    """Commits that one late file, edit or request led to, put together; those that reached a dataflow, or any, the last
     ones first. `next` is the `before` of the next page."""
     return answer(waves_of.waves(call.context, branch, _flow(call, dataflow), before=before, limit=limit))
 

@@ -41,8 +41,8 @@ class Retry(Wish):
 
 
 class Refresh(Wish):
-    """`accept_deletes` confirms a loss of source objects that waits for confirmation; `force` makes the target anew;
-    `schema` infers the columns of its sources anew. `wait_s`: answer once workers have listed the sources, or after
+    """`accept_deletes` confirms a loss of source objects that waits for confirmation; `force` makes the target again;
+    `schema` infers the columns of its sources again. `wait_s`: answer once workers have listed the sources, or after
     this time, with what has changed there."""
 
     accept_deletes: bool = False
@@ -53,7 +53,8 @@ class Refresh(Wish):
 
 @router.answers(rest.REFRESH)
 async def refresh(call: Called, branch: Branch, body: Refresh | None = None) -> JsonAnswer[RefreshAnswer]:
-    """List sources now; with `force`, compute the target again. With `wait_s`, `changes` tells what was found."""
+    """List sources now; with `force`, compute the target again. With `wait_s`, `changes` has what the listings
+    found."""
     options = body or Refresh()
     work = partial(_refreshed, call, branch, options)
     return await waiting(call, lambda: call.once(lambda: answer(work())), may_wait=options.wait_s > 0)
@@ -103,7 +104,7 @@ def resume(call: Called, branch: Branch, options: Wish | None = None) -> JsonAns
 
 @router.responds(rest.ATTEMPT_LOG, response_class=PlainTextResponse, dependencies=auth.needs("data"))
 def log(call: Called, attempt: Attempt, tail: Annotated[int, Query(ge=1, le=10_000)] = 200) -> Response:
-    """The last lines that the driver of an attempt said."""
+    """The last lines of the log of an attempt's driver."""
     text = tasks.log(call.context, attempt, tail, call.services.log)
     return PlainTextResponse(text, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
 
@@ -114,7 +115,7 @@ def driver_log(
     driver: Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,200}$")],
     tail: Annotated[int, Query(ge=1, le=10_000)] = 200,
 ) -> Response:
-    """The last lines that a driver or worker said."""
+    """The last lines of the log of a driver or worker."""
     text = tasks.log_of_driver(call.context, driver, tail, call.services.log)
     return PlainTextResponse(text, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
 

@@ -33,7 +33,8 @@ def profile(
     column: Column = None,
 ) -> JsonAnswer[ProfileAnswer]:
     """What each column of one generation is like: NULLs and distinct values, and with the permission `data` the least
-    and greatest values, a histogram, frequent values and lengths. `is_partial`: the rest is found by asking again."""
+    and greatest values, a histogram, frequent values and lengths. `is_partial`: another request goes on with the
+    rest."""
     with_values = _may_see_values(call, branch, dataset)
     if with_values:
         _note(call, branch, dataset, {"partition": partition, "column": column})

@@ -118,7 +118,7 @@ def _sent(page: ResultPage, cancel: Cancel) -> JsonAnswer[QueryAnswer]:
 
 @router.answers(rest.CANCEL_QUERY)
 def cancel(call: Called, branch: Branch, query: QueryId) -> JsonAnswer[CancelAnswer]:  # noqa: ARG001
-    """Cancel a query of the caller's that runs, by the `id` that it was asked with."""
+    """Cancel a running query of the caller's, by the `id` of its request."""
     queries.cancel(call.context, call.services.queries, query)
     return answer({"cancelled": query})
 

@@ -205,7 +205,7 @@ async def answered(services: Services, context: Context, request: Request, query
         query.dataset,
         query.audit_entry(read_records.generation),
     )
-    pieces = services.render(read_records.wanted)
+    pieces = services.render(read_records.selection)
     return await sent(
         Stream(services.streams, query.caller, pieces, services.threads.records), request, headers, media_type
     )

@@ -62,7 +62,7 @@ def delete(call: Called, share: ShareName) -> Response:
 
 @router.answers(rest.ADD_TO_SHARE)
 def add(call: Called, share: ShareName, new: NewTable) -> JsonAnswer[ShareEntry]:
-    """Give a dataset, or say anew whether its history is given."""
+    """Give a dataset, or change whether its history is given."""
     branch_of(call, new.branch)
     dataset_of(call, new.dataset)
     return call.once(lambda: answer(shares.add(call.context, share, new), 201))

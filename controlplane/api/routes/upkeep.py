@@ -17,7 +17,7 @@ router = auth.router("admin")
 class Check(ClosedBody):
     """`files` also looks for every file in the lake, which takes a listing for each attempt that ever wrote one.
     `contents` also reads all rows, or those of one `dataset`, and compares them with what was written.
-    `types` also tells which columns of files an earlier version misread.
+    `types` also reports which columns of files an earlier version misread.
     `repair` does so beforehand, and has what is lost or damaged made again."""
 
     files: bool = False

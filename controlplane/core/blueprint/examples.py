@@ -113,16 +113,16 @@ SCHEMA = Key("schema", ColumnsText(), "", "Columns as DDL; else those of the inp
 _OF_FILES = (FORMAT, OPTIONS)
 
 
-def _given(fields: Fields, reading: Reading) -> tuple[tuple[ExampleRow, ...], str, ExampleFile | None]:
+def _given_rows(fields: Fields, reading: Reading) -> tuple[tuple[ExampleRow, ...], str, ExampleFile | None]:
     if not fields[FILE]:
-        for key in fields.given(_OF_FILES):
+        for key in fields.present(_OF_FILES):
             message = f"{key.text!r} belongs to a 'file'"
             reading.problems.add(key.place, "conflicting-keys", message, "name the file, or remove this key")
         return fields[ROWS], fields[SCHEMA], None
     return NO_ROWS, fields[SCHEMA], ExampleFile(fields[FILE], fields[FORMAT], fields[OPTIONS])
 
 
-GIVEN_SECTION = Nested(Section((ROWS, FILE, FORMAT, OPTIONS, SCHEMA), one_of=("rows", "file")), _given)
+GIVEN_SECTION = Nested(Section((ROWS, FILE, FORMAT, OPTIONS, SCHEMA), one_of=("rows", "file")), _given_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,19 +187,19 @@ ERROR = Key("error", Text(), "", "A part of the message of an error.")
 
 
 def _expected(fields: Fields, reading: Reading) -> Expected:
-    if fields.given((CHECK,)) and fields[CHECK].text:
+    if fields.present((CHECK,)) and fields[CHECK].text:
         _report_row_keys(fields, reading)
         return ExpectedCheck(*fields[CHECK])
-    if fields.given((ERROR,)):
+    if fields.present((ERROR,)):
         _report_row_keys(fields, reading)
         return ExpectedError(fields[ERROR])
-    if not fields.given((EXPECTED_ROWS,)):
+    if not fields.present((EXPECTED_ROWS,)):
         raise BlueprintRefused  # one of the three is missing, which has been reported
     return ExpectedRows(fields[EXPECTED_ROWS], fields[ORDER] == "exact", fields[TOLERANCE_KEY])
 
 
 def _report_row_keys(fields: Fields, reading: Reading) -> None:
-    for key in fields.given((ORDER, TOLERANCE_KEY)):
+    for key in fields.present((ORDER, TOLERANCE_KEY)):
         reading.problems.add(key.place, "conflicting-keys", f"{key.text!r} belongs to 'rows'", "remove it")
 
 
@@ -269,7 +269,7 @@ EXPECT = Key(
 def _example(fields: Fields, _: Reading) -> TransformExample:
     if EXPECT.name not in fields.values or not fields[NAME]:
         raise BlueprintRefused  # reported
-    params = fields.given((PARAMS,))
+    params = fields.present((PARAMS,))
     return TransformExample(
         name=fields[NAME],
         place=fields.place,

@@ -51,7 +51,7 @@ THRESHOLD = Key("threshold", Fraction(), 0.0, "The share of rows that may fail."
 
 def _bounds(fields: Fields, reading: Reading) -> tuple[int | None, int | None]:
     least, most = fields[LEAST], fields[MOST]
-    if not fields.given((LEAST, MOST)):
+    if not fields.present((LEAST, MOST)):
         raise reading.refuse(fields.place, "missing-key", "one of the keys min, max is missing")
     if least is not None and most is not None and least > most:
         raise reading.refuse(fields.place, "invalid-value", f"min {least} is more than max {most}")
@@ -84,17 +84,17 @@ def _expectation(fields: Fields, reading: Reading) -> Expectation:
 
 
 def _report_no_columns(fields: Fields, reading: Reading) -> None:
-    if fields.given((UNIQUE,)) and UNIQUE.name in fields.values:
+    if fields.present((UNIQUE,)) and UNIQUE.name in fields.values:
         reading.problems.add(fields.place, "invalid-value", "'unique' names no column")
 
 
 def _report_conflicts(fields: Fields, reading: Reading) -> None:
     is_drop, is_check = fields[ON_FAIL] in ("drop", "quarantine"), bool(fields[CHECK].text)
     if is_drop and not is_check:
-        for key in fields.given((ON_FAIL,)):
+        for key in fields.present((ON_FAIL,)):
             message = "only rows that fail a 'check' can be taken out"
             reading.problems.add(key.place, "conflicting-keys", message, "use fail or warn")
-    for key in fields.given((THRESHOLD,)):
+    for key in fields.present((THRESHOLD,)):
         if is_drop:
             message = "a share of rows that may fail makes no sense where these are taken out"
             reading.problems.add(key.place, "conflicting-keys", message, "remove it")

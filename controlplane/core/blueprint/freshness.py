@@ -34,6 +34,6 @@ FRESHNESS: Key[float | None] = Key(
 
 def report_freshness(fields: Fields, body: object, reading: Reading) -> None:
     """A copy has no data of its own."""
-    for key in fields.given((FRESHNESS,)) if isinstance(body, Write) else ():
+    for key in fields.present((FRESHNESS,)) if isinstance(body, Write) else ():
         message = "a write component makes no dataset whose data could be late"
         reading.problems.add(key.place, "conflicting-keys", message, "expect it of the dataset that is written")

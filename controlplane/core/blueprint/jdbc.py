@@ -145,7 +145,7 @@ READ_KEYS = (
 
 
 def _read(fields: Fields, reading: Reading) -> Read:
-    for extra in fields.given((FULL, INCREMENTAL, PARTITIONED))[1:]:
+    for extra in fields.present((FULL, INCREMENTAL, PARTITIONED))[1:]:
         message = f"{extra.text!r} cannot stand beside another way of slicing"
         reading.problems.add(extra.place, "conflicting-keys", message, "give one of full, incremental, partitioned")
     slicing = fields[INCREMENTAL] or fields[PARTITIONED] or (("by", "full"),)

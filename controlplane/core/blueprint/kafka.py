@@ -96,7 +96,9 @@ def _client(fields: Fields, reading: Reading, names: tuple[str, ...]) -> Setting
     """Settings of the connection; they identify nothing."""
     for unknown in (name for name, _ in fields[OPTIONS] if name not in names):
         message = f"a client of Kafka is not told {unknown!r} here"
-        reading.problems.add(fields.given((OPTIONS,))[0].place, "not-supported", message, f"one of {', '.join(names)}")
+        reading.problems.add(
+            fields.present((OPTIONS,))[0].place, "not-supported", message, f"one of {', '.join(names)}"
+        )
     return tuple((f"client.{name}", text) for name, text in fields[OPTIONS])
 
 
@@ -110,12 +112,12 @@ OF_FORMAT: dict[str, tuple[Key[object], ...]] = {  # keys that mean something fo
 def _report(fields: Fields, reading: Reading) -> None:
     """Keys that the format needs, or that mean nothing for it."""
     kind, problems = fields[FORMAT], reading.problems
-    if kind == "json" and not fields.given((SCHEMA,)):
+    if kind == "json" and not fields.present((SCHEMA,)):
         message = "the key 'schema' is missing; messages have no columns of their own: declare those of their values"
         problems.add(fields.place, "missing-key", message, "schema: id INT, name STRING")
-    if kind == "avro" and not fields.given((REGISTRY,)):
+    if kind == "avro" and not fields.present((REGISTRY,)):
         problems.add(fields.place, "missing-key", "the key 'registry' is missing", "registry: http://host:port")
-    for extra in fields.given(k for k in OF_FORMAT["avro"] if k not in OF_FORMAT[kind]):
+    for extra in fields.present(k for k in OF_FORMAT["avro"] if k not in OF_FORMAT[kind]):
         message = f"{extra.text!r} says nothing of {kind} values"
         hint = f"remove it, or format: {' or '.join(f for f, keys in OF_FORMAT.items() if extra.text in _names(keys))}"
         problems.add(extra.place, "conflicting-keys", message, hint)

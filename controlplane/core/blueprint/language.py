@@ -204,19 +204,19 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         return None
     if isinstance(body, Write):
         body = _placed(body, fields.nodes[WRITE.name][1])
-    for expect in fields.given((EXPECT,)) if isinstance(body, Write) else ():
+    for expect in fields.present((EXPECT,)) if isinstance(body, Write) else ():
         message = "a write component makes no dataset of which anything could be expected"
         reading.problems.add(expect.place, "conflicting-keys", message, "expect it of the dataset that is written")
     report_freshness(fields, body, reading)
     report_misplaced(fields, body, reading)
     feed.report_misplaced(fields, body, reading)
-    for sort in fields.given((SORT_BY,)) if isinstance(body, Write) else ():
+    for sort in fields.present((SORT_BY,)) if isinstance(body, Write) else ():
         message = "a write component has no fragments whose rows could be sorted"
         reading.problems.add(sort.place, "conflicting-keys", message, "sort the dataset that is written")
-    for profile in fields.given((PROFILE,)) if isinstance(body, Write) else ():
+    for profile in fields.present((PROFILE,)) if isinstance(body, Write) else ():
         message = "a write component has no fragments of which a profile could be kept"
         reading.problems.add(profile.place, "conflicting-keys", message, "say it of the dataset that is written")
-    for tests in fields.given((TESTS,)) if isinstance(body, Read | Write) else ():
+    for tests in fields.present((TESTS,)) if isinstance(body, Read | Write) else ():
         message = "only transforms have tests"
         reading.problems.add(tests.place, "conflicting-keys", message, "test the transform that reads this dataset")
     return Component(

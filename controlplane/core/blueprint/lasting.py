@@ -53,6 +53,6 @@ def report_misplaced(fields: Fields, body: object, reading: Reading) -> None:
     """Only transforms can be volatile or pinned."""
     if isinstance(body, SqlTransform | PythonTransform):
         return
-    for key in fields.given((VOLATILE, PIN)):
+    for key in fields.present((VOLATILE, PIN)):
         message = f"{key.text!r} belongs to transforms"
         reading.problems.add(key.place, "conflicting-keys", message, "remove it")

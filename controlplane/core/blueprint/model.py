@@ -23,7 +23,7 @@ class Use:
     start: Position
     end: Position | None
 
-    def told(self, place: Position, message: str) -> str:
+    def message_at(self, place: Position, message: str) -> str:
         """A message about the component; it names the component where the place is that of a part from elsewhere."""
         is_own = self.start <= place and (self.end is None or place < self.end)
         if is_own or place.file != self.start.file:

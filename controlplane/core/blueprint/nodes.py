@@ -106,9 +106,9 @@ def resolve(text: str) -> ParamValue:
 
 def _number(text: str) -> ParamValue:
     if _INTEGER.fullmatch(text):
-        return _whole(text.lstrip("+-").lstrip("0"), 10) * (-1 if text[0] == "-" else 1)
+        return _integer(text.lstrip("+-").lstrip("0"), 10) * (-1 if text[0] == "-" else 1)
     if _BASED.fullmatch(text):
-        return _whole(text[2:].lstrip("0"), 8 if text[1] == "o" else 16)
+        return _integer(text[2:].lstrip("0"), 8 if text[1] == "o" else 16)
     if _FLOAT.fullmatch(text):
         return _finite(text)
     if _SPECIAL.fullmatch(text):
@@ -116,7 +116,7 @@ def _number(text: str) -> ParamValue:
     return text
 
 
-def _whole(digits: str, base: int) -> int:
+def _integer(digits: str, base: int) -> int:
     value = int(digits or "0", base) if len(digits) <= _MOST_DIGITS * 2 else _LIMIT
     if value >= _LIMIT:
         raise NumberError(f"an integer of {len(digits)} digits; at most {_MOST_DIGITS} are possible")

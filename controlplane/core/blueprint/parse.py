@@ -56,7 +56,7 @@ def draft(text: str | bytes, *, file: str, files: Mapping[str, str] = NO_FILES) 
     problems = Problems()
     fields = _fields(text, file, files, problems)
     if fields is None:
-        return Draft(_name_line(text), Position(file, 1, 1), None, frozenset(), problems.found)
+        return Draft(_name_line(text), Position(file, 1, 1), None, frozenset(), problems.in_order)
     name, place = _named(fields)
     blueprint = Blueprint(
         dataflow=name,
@@ -67,7 +67,7 @@ def draft(text: str | bytes, *, file: str, files: Mapping[str, str] = NO_FILES) 
         file=file,
         notify=fields[NOTIFY],
     )
-    return Draft(name, place, blueprint, fields[COMPONENTS].unsound, problems.found)
+    return Draft(name, place, blueprint, fields[COMPONENTS].unsound, problems.in_order)
 
 
 def _named(fields: Fields) -> tuple[str, Position]:

@@ -96,10 +96,10 @@ class Problems:
 
     def raise_if_any(self) -> None:
         if self._problems:
-            raise InvalidBlueprint(self.found)
+            raise InvalidBlueprint(self.in_order)
 
     @property
-    def found(self) -> tuple[Problem, ...]:
+    def in_order(self) -> tuple[Problem, ...]:
         """In order of place; a last one counts those that were dropped."""
         in_order = sorted(self._problems)
         if self._dropped:
@@ -117,16 +117,16 @@ class ProblemsOfUse(Problems):
 
     def __init__(self, problems: Problems, use: Use) -> None:
         super().__init__()
-        self._whole, self._use = problems, use
+        self._of_document, self._use = problems, use
 
     def add(self, place: Position, code: Code, message: str, hint: str = "") -> None:
-        if self._whole.holds(place, code, message):
-            self._whole.noted += 1
+        if self._of_document.holds(place, code, message):
+            self._of_document.noted += 1
         else:
-            self._whole.add(place, code, self._use.told(place, message), hint)
+            self._of_document.add(place, code, self._use.message_at(place, message), hint)
 
     def guess(self, word: str, candidates: Iterable[str]) -> str:
-        return self._whole.guess(word, candidates)
+        return self._of_document.guess(word, candidates)
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str:

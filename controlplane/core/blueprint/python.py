@@ -29,7 +29,7 @@ _FUNCTIONS = "a Python source has def list(context) and def read(context, object
 
 
 def _read(fields: Fields, reading: Reading) -> Read:
-    if not fields.given((PYTHON, FILE)):
+    if not fields.present((PYTHON, FILE)):
         raise BlueprintRefused  # which has been reported
     if SCHEMA.name not in fields.nodes:
         message = "the key 'schema' is missing; rows of a program have no columns of their own"

@@ -149,7 +149,7 @@ class Fields:
         node = pair[1] if pair else None
         return tuple(item.place for item in node.items) if isinstance(node, Items) else ()
 
-    def given(self, keys: Iterable[Key[object]]) -> list[Scalar]:
+    def present(self, keys: Iterable[Key[object]]) -> list[Scalar]:
         """The keys, of these, that the section has."""
         return [self.nodes[k.name][0] for k in keys if k.name in self.nodes]
 

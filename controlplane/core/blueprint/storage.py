@@ -105,7 +105,7 @@ BYTES: Key[int | None] = Key(
 def _group(fields: Fields, reading: Reading) -> Settings:
     if BY.name not in fields.nodes:
         reading.problems.add(fields.place, "missing-key", "the key 'by' is missing", "group: {by: folder}, or by: size")
-    for misplaced in fields.given((BYTES,)) if fields[BY] == "folder" else ():
+    for misplaced in fields.present((BYTES,)) if fields[BY] == "folder" else ():
         reading.problems.add(misplaced.place, "conflicting-keys", "folders have no limit", "remove it, or by: size")
     by, size = ("group.by", fields[BY]), ("group.bytes", fields[BYTES] or GROUP_BYTES)
     return (by, size) if fields[BY] == "size" else (by,)
@@ -121,7 +121,7 @@ GROUP: Key[Settings] = Key(
 
 def stored(fields: Fields, path: str, reading: Reading) -> Settings:
     """What `storage` comes to; nothing where it is not given."""
-    for misplaced in fields.given((STORAGE,)) if not path.startswith("s3://") else ():
+    for misplaced in fields.present((STORAGE,)) if not path.startswith("s3://") else ():
         message = "'storage' belongs to paths of the form s3://bucket/..."
         hint = "workers and drivers find credentials of other stores in their environment"
         reading.problems.add(misplaced.place, "conflicting-keys", message, hint)
@@ -130,7 +130,7 @@ def stored(fields: Fields, path: str, reading: Reading) -> Settings:
 
 def settings(fields: Fields, path: str, reading: Reading) -> Settings:
     """What these keys of a read come to; nothing where none is given."""
-    for extra in fields.given((GROUP,)) if "partition" in fields.nodes else ():
+    for extra in fields.present((GROUP,)) if "partition" in fields.nodes else ():
         message = "'group' cannot stand beside 'partition'"
         reading.problems.add(extra.place, "conflicting-keys", message, "either says what a partition is")
     regex = (("regex", fields[REGEX]),) if fields[REGEX] is not None else ()

@@ -158,11 +158,11 @@ _PYTHON_ONLY = (MODULES, ENTRYPOINT, REQUIREMENTS)
 
 
 def _transform(fields: Fields, reading: Reading) -> SqlTransform | PythonTransform:
-    if fields.given((PYTHON, FILE)):
+    if fields.present((PYTHON, FILE)):
         return _python(fields, reading)
-    if not fields.given((SQL,)):
+    if not fields.present((SQL,)):
         raise BlueprintRefused  # one of the three is missing, which has been reported
-    for key in fields.given(_PYTHON_ONLY):
+    for key in fields.present(_PYTHON_ONLY):
         message = f"{key.text!r} belongs to Python, not to SQL"
         reading.problems.add(key.place, "conflicting-keys", message, "remove it")
     inputs, previous = _inputs(fields, reading)
@@ -178,13 +178,13 @@ def _transform(fields: Fields, reading: Reading) -> SqlTransform | PythonTransfo
 def _inputs(fields: Fields, reading: Reading) -> tuple[tuple[InputHint, ...], Previous | None]:
     """The datasets that it reads, and the partition before."""
     others, own = folds.split(fields[INPUTS], reading.problems)
-    keys = {key.text: key for key in fields.given((SCHEMA, PARTITION_BY))}
+    keys = {key.text: key for key in fields.present((SCHEMA, PARTITION_BY))}
     at = fields.nodes[SCHEMA.name][1].place if SCHEMA.name in fields.nodes else fields.place
     return others, folds.previous(own, fields[SCHEMA], at, keys, reading.problems)
 
 
 def _python(fields: Fields, reading: Reading) -> PythonTransform:
-    if not fields.given((INPUTS,)):
+    if not fields.present((INPUTS,)):
         hint = "name each input with each, by or all; {} where there is none"
         reading.problems.add(fields.place, "missing-key", "Python needs the key 'inputs'", hint)
     _report_arguments(fields, reading)
@@ -209,7 +209,7 @@ def main_module(fields: Fields, reading: Reading, inline: Key[Passage]) -> tuple
     if file := fields[FILE].path:
         return fields[FILE], TextPlace(file, 1, 1, exact=True)
     main = Module(f"{reading.component}.py", fields[inline].text)
-    for key in fields.given((MODULES,)):
+    for key in fields.present((MODULES,)):
         if any(m.path == main.path for m in fields[MODULES]):
             message = f"{main.path} is the name of the inline code already"
             reading.problems.add(key.place, "conflicting-keys", message, "rename the module")

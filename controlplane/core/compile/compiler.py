@@ -59,7 +59,7 @@ def compile_revisions(
     by_flow: dict[str, NodeText] = {}
     unreadable: set[str] = set()
     for revision in revisions:
-        text = _kept(before, revision) or names.read(revision, parsed.get(revision.dataflow), problems)
+        text = _unchanged_text(before, revision) or names.read(revision, parsed.get(revision.dataflow), problems)
         if text is None:
             unreadable.add(revision.dataflow)
         else:
@@ -116,7 +116,7 @@ class _Doubtful(Container[str]):
         return dataset in self.datasets or flow in self.unreadable or may_be_nameless
 
 
-def _kept(before: Desired, revision: Revision) -> NodeText | None:
+def _unchanged_text(before: Desired, revision: Revision) -> NodeText | None:
     """The text as it was read before."""
     text = before.texts.get(revision.dataflow)
     return text if text is not None and _compiled_from(text.revision) == _compiled_from(revision) else None

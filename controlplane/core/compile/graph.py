@@ -101,7 +101,7 @@ def link(
     readers = _readers(inputs)
     order = _order(inputs, readers)
     _report_cycles(owners, inputs, set(inputs).difference(order), problems)
-    return Graph(order, owners, inputs, readers), problems.found
+    return Graph(order, owners, inputs, readers), problems.in_order
 
 
 def _owners(blueprints: Iterable[Blueprint], problems: Problems) -> dict[str, Owned]:

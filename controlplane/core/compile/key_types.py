@@ -61,7 +61,7 @@ def decided(node: Transform, schemas: Mapping[str, Schema]) -> Transform:
     sides = [slot for slot in node.by_key.slots if slot.mode == "by"]
     types = KeyTypes.of(node.key, sides, schemas, case_sensitive=node.is_case_sensitive)
     if types.difference is not None:
-        return _whole(node, *types.difference)
+        return _with_whole_slots(node, *types.difference)
     unfit = _unfit(node, sides, schemas)
     if unfit is not None:
         return replace(node, slots=tuple(_read_whole(slot, unfit, "") for slot in node.slots))
@@ -81,7 +81,7 @@ def all_decided(desired: Desired, schema_of: Callable[[str], Schema | None]) -> 
     return replace(desired, nodes={**desired.nodes, **nodes}) if nodes else desired
 
 
-def _whole(node: Transform, part: str, words: str) -> Transform:
+def _with_whole_slots(node: Transform, part: str, words: str) -> Transform:
     slots = (_read_whole(slot, words, cure_of_types(part)) for slot in node.slots)
     return replace(node, slots=tuple(slots))
 

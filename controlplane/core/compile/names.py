@@ -67,7 +67,7 @@ def of_use(component: Component, problem: Problem) -> Problem:
     if component.use is None:
         return problem
     place = Position(problem.file, problem.line, problem.column)
-    return replace(problem, message=component.use.told(place, problem.message))
+    return replace(problem, message=component.use.message_at(place, problem.message))
 
 
 def renamed(component: Component) -> dict[str, str]:

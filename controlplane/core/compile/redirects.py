@@ -73,7 +73,7 @@ def applied(desired: Desired, branch: Branch | None) -> Desired:
     return replace(desired, nodes={**desired.nodes, **moved}) if moved else desired
 
 
-def taken(desired: Desired, main: Desired, branch: Branch | None, others: Iterable[Branch]) -> dict[str, str]:
+def occupied(desired: Desired, main: Desired, branch: Branch | None, others: Iterable[Branch]) -> dict[str, str]:
     """Redirected write components of a branch whose place is not theirs alone, with the reason why they are off.
     `others`: all branches. If two branches have one place, it belongs to the older one."""
     moved = [node for node in desired.nodes.values() if node.is_copy and node.branch]
@@ -83,13 +83,13 @@ def taken(desired: Desired, main: Desired, branch: Branch | None, others: Iterab
     older = [other for other in others if (other.at, other.name) < (branch.at, branch.name)]
     reasons: dict[str, str] = {}
     for node in moved:
-        reason = _taken(node, places, older)
+        reason = _off_reason(node, places, older)
         if reason:
             reasons[node.dataset] = reason
     return reasons
 
 
-def _taken(node: Sink, places: Iterable[tuple[str, Place]], older: Iterable[Branch]) -> str:
+def _off_reason(node: Sink, places: Iterable[tuple[str, Place]], older: Iterable[Branch]) -> str:
     place = _place(node)
     for name, other in places:
         if name != f"{node.dataset}@{node.branch}" and place.meets(other):

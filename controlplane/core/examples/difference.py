@@ -18,7 +18,7 @@ class Changed:
     """A row that is there with other values. `cells` are the places of these."""
 
     expected: Row
-    found: Row
+    actual: Row
     cells: tuple[int, ...]
 
 
@@ -41,7 +41,7 @@ def difference(expected: Sequence[Row], actual: Sequence[Row], *, tolerance: flo
     if not missing and not unexpected:
         return Difference(moved=_first_moved(expected, actual, tolerance) if is_ordered else None)
     changed = list(_changed(missing, unexpected, _key(expected, actual), tolerance))
-    left = [id(change.expected) for change in changed], [id(change.found) for change in changed]
+    left = [id(change.expected) for change in changed], [id(change.actual) for change in changed]
     return Difference(
         missing=tuple(row for row in missing if id(row) not in left[0]),
         unexpected=tuple(row for row in unexpected if id(row) not in left[1]),

@@ -26,13 +26,13 @@ class Audit:
 
     def forced(self, dataset: str, by: float) -> AuditedChange | None:
         """The last request before this time to compute all of the dataset again."""
-        wishes = self._of("refresh", _names(dataset))
-        return next((change for change in wishes if change.at <= by and _is_forcing(change)), None)
+        refreshes = self._of("refresh", _names(dataset))
+        return next((change for change in refreshes if change.at <= by and _is_forcing(change)), None)
 
     def rolled_back(self, dataset: str, by: float) -> AuditedChange | None:
         """The last rollback of it before this time."""
-        wishes = self._of("rollback", paused_by(dataset))
-        return next((change for change in wishes if change.at <= by), None)
+        rollbacks = self._of("rollback", paused_by(dataset))
+        return next((change for change in rollbacks if change.at <= by), None)
 
     def paused(self, names: Iterable[str]) -> AuditedChange | None:
         """The last pause of one of these names."""

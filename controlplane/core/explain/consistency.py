@@ -110,7 +110,7 @@ class _Versions:
         """0 where no state that is kept has it: it is older than those that are."""
         line = self.past.of(source.partition("/")[0])
         place = self.places.get((dataset, source), 0)
-        while (of := line.known(place)) is not None:
+        while (of := line.at_or_gone(place)) is not None:
             if of.at <= state.at and of.cut.get(source) == version:
                 break
             place += 1
@@ -143,7 +143,7 @@ class _Walked:
         self.read.extend(islice(self.older, max(0, place + 1 - len(self.read))))
         return self.read[place] if place < len(self.read) else None
 
-    def known(self, place: int) -> State | None:
+    def at_or_gone(self, place: int) -> State | None:
         """None also where the dataset keeps nothing of that time."""
         try:
             return self.at(place)

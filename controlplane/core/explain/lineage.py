@@ -41,7 +41,7 @@ def sources(world: Snapshot, desired: Desired, dataset: str, partition: str | No
         node, state = desired.nodes[name], world.state(name)
         if not node.is_source or state is None:
             continue
-        keys = [partition] if partition is not None and _kept(desired, dataset, name) else []
+        keys = [partition] if partition is not None and _reads_each(desired, dataset, name) else []
         listed = state.inputs.get("objects")  # of one that was rolled back, only its partitions are known
         there = tree.lookup(world.nodes, listed.root if listed else state.root, keys)
         parts = world.source_partitions({node.listing: list(there)})[node.listing]
@@ -77,9 +77,9 @@ def _is_input_changed(world: Snapshot, node: Transform, newer: State, older: Sta
         return True
 
 
-def _kept(desired: Desired, dataset: str, source: str) -> bool:
+def _reads_each(desired: Desired, dataset: str, source: str) -> bool:
     """Every step from the source to the dataset reads through `each`."""
     if dataset == source:
         return True
     node = desired.nodes[dataset]
-    return any(s.mode == "each" and _kept(desired, s.dataset, source) for s in node.slots)
+    return any(s.mode == "each" and _reads_each(desired, s.dataset, source) for s in node.slots)

@@ -157,17 +157,17 @@ def _period(node: Source | Transform) -> str:
 
 
 def _forced(audit: Audit, dataset: str, at: float) -> str:
-    wish = audit.forced(dataset, at)
-    if wish is None:
+    change = audit.forced(dataset, at)
+    if change is None:
         return f"an operator forced {dataset}"
-    return f"{wish.actor} forced {dataset} at {instant(wish.at)}"
+    return f"{change.actor} forced {dataset} at {instant(change.at)}"
 
 
 def _rolled_back(audit: Audit, dataset: str, at: float) -> str:
-    wish = audit.rolled_back(dataset, at)
-    if wish is None:
+    change = audit.rolled_back(dataset, at)
+    if change is None:
         return f"an operator rolled {dataset} back"
-    return f"{wish.actor} rolled {dataset} back at {instant(wish.at)}"
+    return f"{change.actor} rolled {dataset} back at {instant(change.at)}"
 
 
 def of_inputs(names: Sequence[str]) -> str:

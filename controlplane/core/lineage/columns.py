@@ -23,13 +23,14 @@ class LineageLink:
 
 @dataclass(slots=True)
 class LineageLinks:
-    """The first `most` links of datasets that `sees` allows, nearest first; `more`: how many there are beside them."""
+    """The first `most` links of datasets that `sees` allows, nearest first; `left_out`: how many there are beside
+    them."""
 
     most: int
     sees: Callable[[str], bool] = bool  # all, by default
     links: list[LineageLink] = field(default_factory=list)
     datasets: dict[str, None] = field(default_factory=dict)  # that were looked at, nearest first
-    more: int = 0
+    left_out: int = 0
 
     def reach(self, dataset: str) -> None:
         if self.sees(dataset):
@@ -41,7 +42,7 @@ class LineageLinks:
         if len(self.links) < self.most:
             self.links.append(link)
         else:
-            self.more += 1
+            self.left_out += 1
 
 
 def upstream(lineages: Lineages, dataset: str, columns: Iterable[str], links: LineageLinks) -> LineageLinks:

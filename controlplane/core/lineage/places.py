@@ -18,7 +18,7 @@ def place(body: Read | Write, location: str) -> tuple[str, str]:
             return _table(str(settings.get("url") or ""), str(settings.get("table") or location))
         case "kafka":
             servers = str(settings.get("servers") or "")
-            return _known(f"kafka://{servers.split(',')[0]}", servers), location
+            return _address(f"kafka://{servers.split(',')[0]}", servers), location
         case "feed":
             namespace, _, name = location.removeprefix("feed:").partition("/")
             return f"feed://{namespace}", name
@@ -46,9 +46,9 @@ def _table(url: str, table: str) -> tuple[str, str]:
     scheme, _, rest = redacted(plain.removeprefix("jdbc:")).partition("://")
     authority, _, database = rest.partition("/")
     name = ".".join(filter(None, (database, table)))
-    return _known(f"{scheme}://{authority.rpartition('@')[2]}", authority), name
+    return _address(f"{scheme}://{authority.rpartition('@')[2]}", authority), name
 
 
-def _known(namespace: str, server: str) -> str:
+def _address(namespace: str, server: str) -> str:
     """A server that a secret names is left out: the reference means nothing to other programs."""
     return UNKNOWN if not server or "secret:" in server else namespace

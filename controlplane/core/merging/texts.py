@@ -71,7 +71,7 @@ def merge_dataflow(
     parts = [split(revision.text, revision.files) for revision in (ours, theirs)]
     before = NO_PARTS if base is None else split(base.text, base.files)
     if before is None or parts[0] is None or parts[1] is None or len(parts[0].indents | parts[1].indents) > 1:
-        return Merged(ours.text, conflicts=(_whole("not_mergeable", base, ours, theirs),))
+        return Merged(ours.text, conflicts=(_whole_conflict("not_mergeable", base, ours, theirs),))
     merge_of = _TextMerge(base, ours, theirs, take or {}, before=before, mine=parts[0], other=parts[1])
     return merge_of.merged()
 
@@ -90,7 +90,7 @@ def _other_in(theirs: Revision, ours: Revision) -> tuple[str, ...]:
     return tuple(name for name, meaning in new.items() if old.get(name) != meaning)
 
 
-def _whole(kind: ConflictKind, base: Revision | None, ours: Revision, theirs: Revision) -> Conflict:
+def _whole_conflict(kind: ConflictKind, base: Revision | None, ours: Revision, theirs: Revision) -> Conflict:
     before = Version(1, 1, base.text) if base else None
     return Conflict(WHOLE, kind, before, Version(1, 1, ours.text), Version(1, 1, theirs.text))
 
@@ -130,7 +130,7 @@ class _TextMerge:
         text = BlueprintParts(head, components, tail).text
         imported = tuple(_imported(outcome, ours))
         if not self._conflicts and definitions(text, files) != _expected(components):
-            conflict = _whole("not_mergeable", self._base, self._ours, self._theirs)
+            conflict = _whole_conflict("not_mergeable", self._base, self._ours, self._theirs)
             self._conflicts.append(conflict)
         newest = identities.newest(self._ours.uids, self._theirs.uids)
         uids = {part.name: newest.get(uid, uid) for uid, part in outcome.components.items()}

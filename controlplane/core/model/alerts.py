@@ -45,14 +45,14 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A condition of a dataset. `told`: ids of the channels that got it; `ended`: since when it is over."""
+    """A condition of a dataset. `notified`: ids of the channels that got it; `ended`: since when it is over."""
 
     branch: str
     dataset: str
     condition: Condition
     since: float
     text: str
-    told: tuple[str, ...] = ()
+    notified: tuple[str, ...] = ()
     ended: float | None = None
 
     @property

@@ -29,7 +29,7 @@ def unknown_table(branch: str, dataset: str) -> Publication:
     return Publication(branch, dataset, generation=0, root=EMPTY_ROOT, schema=b"", version=-1)
 
 
-NO_REQUEST = bytes(32)
+NO_CONTENT = bytes(32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Target:
     generation: int
     error: TaskError | None = None
     order: int = 0
-    wish: bytes = NO_REQUEST  # a digest of the content written under this order
+    content_digest: bytes = NO_CONTENT  # a digest of the content written under this order
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,14 +44,14 @@ class PoolShare:
 class Level:
     """How many are kept, and the time when that many were last worth while."""
 
-    kept: int
+    count: int
     at: float
 
     def after(self, limits: PoolLimits, tasks: int, now: float) -> Level:
         worth = limits.worth(tasks)
-        if worth >= self.kept or now - self.at > limits.idle_s:
+        if worth >= self.count or now - self.at > limits.idle_s:
             return Level(worth, now)
-        return Level(min(self.kept, limits.maximum), self.at)
+        return Level(min(self.count, limits.maximum), self.at)
 
 
 def surplus(idle: Sequence[T], running: int, target: int) -> Sequence[T]:

@@ -91,11 +91,11 @@ def _unfinished(planning: Planning, node: Sink, newest: State) -> State | None:
     # Nothing is being written.
     if target is None or target.order == target.generation:
         return None
-    if target.wish == _wish(node, newest, target):
+    if target.content_digest == _digest_of(node, newest, target):
         return None
     for limit in (RECENT, FURTHER):
         for state in planning.history(node.source, limit):
-            if _identity(node, state) == target.identity and _wish(node, state, target) == target.wish:
+            if _identity(node, state) == target.identity and _digest_of(node, state, target) == target.content_digest:
                 return state
     return None
 
@@ -116,10 +116,10 @@ def _target(planning: Planning, node: Sink, state: State) -> Target:
         return Target(planning.branch, node.dataset, identity, tree.EMPTY_ROOT, 0, order=node.since)
     if target.identity == identity:
         return target
-    return replace(anew(planning.nodes, target), identity=identity)
+    return replace(voided(planning.nodes, target), identity=identity)
 
 
-def anew(nodes: tree.NodeStore, target: Target) -> Target:
+def voided(nodes: tree.NodeStore, target: Target) -> Target:
     """The target where it is not known what of it is there: each partition is to be written again, or removed."""
     keys = [entry.key for entry in tree.scan(nodes, target.root)]
     root = tree.edit(nodes, target.root, _void(keys))
@@ -137,14 +137,14 @@ def _void(keys: Iterable[str]) -> list[tuple[str, tree.Entry | None]]:
 
 def _ordered(node: Sink, state: State, target: Target) -> Target:
     """With an order for this state that comes after all orders before it; the same order while it is being written."""
-    wish = _wish(node, state, target)
-    if wish == target.wish:
+    content_digest = _digest_of(node, state, target)
+    if content_digest == target.content_digest:
         return target
     order = max(target.order + 1, target.generation + 1, state.generation)
-    return replace(target, order=order, wish=wish)
+    return replace(target, order=order, content_digest=content_digest)
 
 
-def _wish(node: Sink, state: State, target: Target) -> bytes:
+def _digest_of(node: Sink, state: State, target: Target) -> bytes:
     """Identifies a state as the one that the copy is brought to."""
     return digest(
         "wish/1",

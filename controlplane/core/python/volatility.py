@@ -176,7 +176,7 @@ def _constructs(tree: ast.Module, modules: set[str] | frozenset[str]) -> Iterato
                 if construct := _use(node, origins):
                     yield node, construct
             case ast.Call() if node not in seeded:
-                if construct := _call(node) or _asked(node, origins):
+                if construct := _call(node) or _clock_call(node, origins):
                     yield node, construct
 
 
@@ -280,7 +280,7 @@ def _call(node: ast.Call) -> str:
             return ""
 
 
-def _asked(node: ast.Call, origins: Mapping[str, str]) -> str:
+def _clock_call(node: ast.Call, origins: Mapping[str, str]) -> str:
     """The clock, where it depends on arguments."""
     name = _origin(node.func, origins).rpartition(".")[2] or getattr(node.func, "attr", "")
     if name == clock.SECONDS and not (node.args or node.keywords):

@@ -144,7 +144,7 @@ def of_file(entry: FileEntry, schema: Schema) -> Known:
     stats = entry["stats"]
     lows, highs, nulls = (_mapping(stats.get(key)) for key in ("minValues", "maxValues", "nullCount"))
 
-    def known(column: str) -> ColumnBounds:
+    def bounds_of(column: str) -> ColumnBounds:
         count, kind = nulls.get(column), types.get(column)
         number = count if isinstance(count, int) else None
         low, high = (_bound(ends.get(column), kind) for ends in (lows, highs))
@@ -155,7 +155,7 @@ def of_file(entry: FileEntry, schema: Schema) -> Known:
             may_have_value=number is None or number < entry["rows"],
         )
 
-    return known
+    return bounds_of
 
 
 def _mapping(value: object) -> Mapping[str, object]:

@@ -71,7 +71,7 @@ class ConditionColumns:
             field = _field(fields, name)
             if field is None:
                 where = f" in {'.'.join(spelled)}" if spelled else ""
-                raise bad_condition(self._text, start, f"there is no column {name}{where}", _known(fields))
+                raise bad_condition(self._text, start, f"there is no column {name}{where}", _column_names(fields))
             spelled.append(field["name"])
             kind = field["type"]
             fields = kind["fields"] if not isinstance(kind, str) and kind["type"] == "struct" else []
@@ -84,7 +84,7 @@ def _field(fields: Sequence[Field], name: str) -> Field | None:
     return alike[0] if len(alike) == 1 else None
 
 
-def _known(fields: Sequence[Field]) -> str:
+def _column_names(fields: Sequence[Field]) -> str:
     names = [field["name"] for field in fields]
     return f"there are {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}" if names else ""
 

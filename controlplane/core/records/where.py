@@ -47,7 +47,7 @@ def parse(text: str, schema: Schema) -> Condition:
         raise bad_condition(text, 0, "it is empty")
     if len(tokens) > MOST:
         raise bad_condition(text, tokens[MOST].start, f"it has more than {MOST:,} words")
-    return _Parser(text, tokens, typed.ConditionColumns(text, schema)).whole()
+    return _Parser(text, tokens, typed.ConditionColumns(text, schema)).condition()
 
 
 def _offset(text: str, problem: SqlProblem) -> int:
@@ -63,7 +63,7 @@ class _Parser:
     at: int = 0
     depth: int = field(default=0)
 
-    def whole(self) -> Condition:
+    def condition(self) -> Condition:
         condition = self._condition()
         if self.at < len(self.tokens):
             self._refuse(f"{self._shown()} is not expected here")

@@ -98,7 +98,7 @@ def _commit(
     yield delta_actions.commit_info(milliseconds)
 
 
-def whole(table: LiveTable, state: State, parts: Iterable[TableFile]) -> bytes:
+def checkpoint_body(table: LiveTable, state: State, parts: Iterable[TableFile]) -> bytes:
     """All that a checkpoint of a generation is to hold, as a commit. `parts`: all files of the state."""
     milliseconds = int(state.at * 1000)
     adds = (delta_actions.add(part, milliseconds) for part in parts)

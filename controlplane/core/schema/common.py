@@ -12,7 +12,7 @@ from dataplane.contract.types import in_words
 
 
 @dataclass(frozen=True, slots=True)
-class CommonRetyped:
+class TypeDifference:
     """A column with another type on each side, as DDL. `held`: the type that holds both; None where there is none."""
 
     name: str
@@ -28,7 +28,7 @@ class CommonColumns:
     schema: Schema
     added: tuple[str, ...]
     removed: tuple[str, ...]
-    retyped: tuple[CommonRetyped, ...]
+    retyped: tuple[TypeDifference, ...]
 
 
 def common_columns(before: Schema, after: Schema) -> CommonColumns:
@@ -59,6 +59,6 @@ def _held(name: str, old: Type, new: Type) -> Type | None:
     return None if conflicts else held
 
 
-def _retyped(name: str, old: Type, new: Type) -> CommonRetyped:
+def _retyped(name: str, old: Type, new: Type) -> TypeDifference:
     held = _held(name, old, new)
-    return CommonRetyped(name, in_words(old), in_words(new), None if held is None else in_words(held))
+    return TypeDifference(name, in_words(old), in_words(new), None if held is None else in_words(held))

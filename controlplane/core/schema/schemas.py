@@ -46,7 +46,7 @@ def parse_ddl(text: str) -> Schema:
     """Read `name TYPE, ...` as Spark's DDL schemas are written, into canonical JSON. Raises InvalidSchema, also for
     what a schema cannot keep: NOT NULL, keys, lengths (`core.schema.ddl` says where, and what to write)."""
     try:
-        table = sqlglot.parse_one(f"CREATE TABLE t ({_NEGATIVE_SCALE.sub(_whole, text)})", read="spark")
+        table = sqlglot.parse_one(f"CREATE TABLE t ({_NEGATIVE_SCALE.sub(_without_fraction, text)})", read="spark")
     except (SqlglotError, RecursionError) as e:
         raise InvalidSchema(f"cannot read {text[:80]!r} as columns and types") from e
     schema = table.this if isinstance(table, exp.Create) else None
@@ -56,7 +56,7 @@ def parse_ddl(text: str) -> Schema:
     return struct(_column(c) for c in columns)
 
 
-def _whole(match: re.Match[str]) -> str:
+def _without_fraction(match: re.Match[str]) -> str:
     """`NUMERIC(5, -2)` of PostgreSQL is a number of five digits and two zeros, which Spark has no type for."""
     return f"DECIMAL({int(match[1]) + int(match[2])}, 0)"
 

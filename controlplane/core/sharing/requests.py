@@ -85,7 +85,9 @@ def snapshot_of(body: bytes) -> WantedSnapshot:
     timestamp = request.get("timestamp")
     if timestamp is not None and not isinstance(timestamp, str):
         raise BadRequest("timestamp is no text")
-    snapshot = _snapshot(_whole(request, "version"), _time("timestamp", timestamp), _whole(request, "limitHint"))
+    snapshot = _snapshot(
+        _natural_number(request, "version"), _time("timestamp", timestamp), _natural_number(request, "limitHint")
+    )
     return _hinted(snapshot, request)
 
 
@@ -162,7 +164,7 @@ def token_of(name: str) -> str:
     return urlsafe_b64encode(name.encode()).decode("ascii")
 
 
-def _whole(body: Mapping[str, object], name: str) -> int | None:
+def _natural_number(body: Mapping[str, object], name: str) -> int | None:
     value = body.get(name)
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
         return value

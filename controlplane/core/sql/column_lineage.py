@@ -27,8 +27,8 @@ from dataplane.contract.lineage import (
     Subtype,
     Tracing,
     Value,
+    all_columns,
     merged,
-    whole,
 )
 
 if TYPE_CHECKING:  # with an optimizer that few commands need
@@ -231,7 +231,7 @@ class _LineageWalk:
 
     def _untold(self, name: str) -> Value:
         self.untold.append(name[:100])
-        return whole(self.inputs)
+        return all_columns(self.inputs)
 
     def _struct(self, scope: Scope, node: exp.Struct, columns: Values | None) -> Value:
         parts: dict[str, Value] = {}

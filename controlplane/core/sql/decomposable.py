@@ -126,14 +126,14 @@ def _check_parts(scope: QueryScope, allowed: frozenset[str]) -> None:
 
 @dataclass(slots=True)
 class _Linear:
-    """Whether two lots of rows in come to their two results out, none of none. `seen` was found to be so."""
+    """Whether two lots of rows in come to their two results out, none of none. `checked` was found to be so."""
 
     calls: Calls
     name: str
-    seen: set[Relation] = field(default_factory=set)
+    checked: set[Relation] = field(default_factory=set)
 
     def check(self, relation: Relation) -> None:
-        if relation in self.seen:
+        if relation in self.checked:
             return
         match relation:
             case Union(sides=sides):
@@ -149,7 +149,7 @@ class _Linear:
                 self.check_from(relation)
             case Mention():
                 pass
-        self.seen.add(relation)
+        self.checked.add(relation)
 
     def check_rows(self, scope: QueryScope) -> None:
         for call in self.calls.of(scope):

@@ -69,20 +69,20 @@ class AnalysedQuery:
         wished = tuple(partition_by)
         if not wished:
             return self._verdicts
-        return self._analysis().verdicts(wished, _known(columns, case_sensitive=case_sensitive))
+        return self._analysis().verdicts(wished, _known_names(columns, case_sensitive=case_sensitive))
 
     def outputs(
         self, columns: Mapping[str, tuple[str, ...]] | None = None, *, case_sensitive: bool = False
     ) -> tuple[str, ...] | None:
         """The names of the output's columns, empty where Spark makes one up; None where the text does not determine
         them."""
-        return self._analysis().outputs(_known(columns, case_sensitive=case_sensitive))
+        return self._analysis().outputs(_known_names(columns, case_sensitive=case_sensitive))
 
     def output_columns(
         self, columns: Mapping[str, tuple[str, ...]] | None = None, *, case_sensitive: bool = False
     ) -> OutputColumns:
         """The output's columns with their places. `columns` as for `outputs`."""
-        return self._analysis().output_columns(_known(columns, case_sensitive=case_sensitive))
+        return self._analysis().output_columns(_known_names(columns, case_sensitive=case_sensitive))
 
     def mentioned_columns(self) -> Iterator[tuple[str, int, int, bool]]:
         """Columns that the text names: name, line, column, and whether it is all of the name (not so in `a.b`)."""
@@ -159,16 +159,15 @@ class AnalysedQuery:
         return tuple(clock.stopped(self._lexemes, as_of, timezone))
 
 
-_living: WeakValueDictionary[str, AnalysedQuery] = (
-    WeakValueDictionary()
-)  # equal texts in branches and dataflows are one
+# Equal texts in branches and dataflows are one.
+_analysed_by_text: WeakValueDictionary[str, AnalysedQuery] = WeakValueDictionary()
 
 
 def analyse(text: str) -> AnalysedQuery:
     """Raises SqlProblem, and nothing else, for text that no transform may run."""
-    query = _living.get(text)
+    query = _analysed_by_text.get(text)
     if query is None:
-        query = _living[text] = _analysed(text)
+        query = _analysed_by_text[text] = _analysed(text)
     return query
 
 
@@ -194,7 +193,7 @@ def _analysed(text: str) -> AnalysedQuery:
     )
 
 
-def _known(columns: Mapping[str, tuple[str, ...]] | None, *, case_sensitive: bool) -> KnownNames:
+def _known_names(columns: Mapping[str, tuple[str, ...]] | None, *, case_sensitive: bool) -> KnownNames:
     return KnownNames({name.lower(): names for name, names in (columns or {}).items()}, case_sensitive)
 
 

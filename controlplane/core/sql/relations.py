@@ -165,18 +165,18 @@ class _Builder:
 
     def _bare(self, node: exp.Subquery, names: Names) -> Relation:
         relation = self.query(node.this, names)
-        extra = _more(node, _BARE | {"with_"})
+        extra = _unknown_part(node, _BARE | {"with_"})
         return self._parts(extra, node, [relation, *self._joined(node, names)]) if extra else relation
 
     def _union(self, node: exp.Union, names: Names) -> Relation:
         sides = self.query(node.left, names), self.query(node.right, names)
-        if extra := _more(node, _UNION_PARTS):
+        if extra := _unknown_part(node, _UNION_PARTS):
             return self._parts(extra, node, list(sides))
         return Union(sides, _reads(sides), _offset(node))
 
     def _table(self, node: exp.Table, names: Names) -> Relation:
         relation = self._named(node, names)
-        extra = _more(node, _BARE | {"db", "catalog"})
+        extra = _unknown_part(node, _BARE | {"db", "catalog"})
         return self._parts(extra, node, [relation, *self._joined(node, names)]) if extra else relation
 
     def _named(self, node: exp.Table, names: Names) -> Relation:
@@ -200,7 +200,7 @@ class _Builder:
         return Other(what, parts, _reads(parts), _offset(node))
 
 
-def _more(node: exp.Expr, allowed: frozenset[str]) -> str:
+def _unknown_part(node: exp.Expr, allowed: frozenset[str]) -> str:
     """A part of the node that is not among the known ones, in words."""
     extra = next((part for part, value in node.args.items() if value and part not in allowed), "")
     return _NAMES.get(extra, extra)

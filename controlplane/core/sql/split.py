@@ -48,7 +48,7 @@ class Split:
 
     def comes_together(self, types: Mapping[str, str]) -> bool:
         try:
-            self.whole(types)
+            self.second_query(types)
         except Unproven:
             return False
         return True
@@ -68,7 +68,7 @@ class Split:
             f"SELECT {labelled} FROM {PARTS} GROUP BY {', '.join([*groups, label])}",
         )
 
-    def whole(self, types: Mapping[str, str]) -> tuple[Edit, ...]:
+    def second_query(self, types: Mapping[str, str]) -> tuple[Edit, ...]:
         """The second query. `types` are those of the columns that the first one gave. Raises Unproven where parts of
         such a type come together to something else than the plain query gives."""
         calls = (Edit(start, end, partial.merged(types, start)) for start, end, partial in self._calls)

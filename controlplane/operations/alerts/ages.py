@@ -23,7 +23,7 @@ def late_datasets(by_dataset: Mapping[str, DatasetFreshness]) -> dict[Key, str]:
 def events(branch: str, alerts: Iterable[Alert], news: News, freshness: Mapping[str, DatasetFreshness]) -> list[Event]:
     """Events of the datasets that have become late or fresh. A dataset without a limit becomes neither."""
     before = _late(alerts)
-    after = (before | _late(news.kept)) - _over(news.kept) - _late(news.forgotten)
+    after = (before | _late(news.changed)) - _over(news.changed) - _late(news.forgotten)
     changed = sorted((before ^ after) & freshness.keys())
     return [_event(branch, name, LATE if name in after else FRESH, freshness[name]) for name in changed]
 

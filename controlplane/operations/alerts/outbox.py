@@ -25,11 +25,11 @@ from dataplane.contract.results import TaskError
 
 def record(tx: Tx, branch: str, news: News) -> None:
     """Record the result of an alerting step, in one transaction with the messages about it."""
-    tx.alerts.put(news.kept)
+    tx.alerts.put(news.changed)
     tx.alerts.drop(news.forgotten)
     waiting = {(m.channel, m.dataflow): m for m in tx.alerts.messages(branch) if alerts.is_open(m)}
     changed: list[Message] = []
-    for (channel, flow), items in news.told.items():
+    for (channel, flow), items in news.items.items():
         message = waiting.get((channel, flow))
         if message is None:
             due = tx.now() + alerts.GATHER_S
@@ -79,11 +79,11 @@ def _answered(tx: Tx, message: Message, error: TaskError | None) -> None:
     assert message.task is not None
     sending.forget(tx, message.branch, message.dataflow, message.task)
     if error is None:
-        _tell(tx, message, "notify.sent", {"items": len(message.items)})
+        _put_event(tx, message, "notify.sent", {"items": len(message.items)})
         tx.alerts.drop_messages([message.id])
         return
     later = replace(alerts.again(message, tx.now()), error=error)
-    _tell(tx, message, "notify.failed", {"tries": later.tries, "message": error["message"]})
+    _put_event(tx, message, "notify.failed", {"tries": later.tries, "message": error["message"]})
     tx.alerts.put_messages([later])
 
 
@@ -94,6 +94,6 @@ def _drop(tx: Tx, message: Message) -> None:
     tx.alerts.drop_messages([message.id])
 
 
-def _tell(tx: Tx, message: Message, kind: str, body: Mapping[str, object]) -> None:
+def _put_event(tx: Tx, message: Message, kind: str, body: Mapping[str, object]) -> None:
     content = {"dataflow": message.dataflow, "id": message.id, **body}
     tx.events.put([Event(kind, "", 1, content, branch=message.branch)])

@@ -29,7 +29,7 @@ class Watch:
         """True if anything changed that may allow more work. Free where no channel is configured and no dataset
         declares an expected freshness."""
         news, flows, events = self._look()
-        if not (news.kept or news.forgotten or news.told or self._is_sending):
+        if not (news.changed or news.forgotten or news.items or self._is_sending):
             return False
         with self._ctx.begin() as tx:
             outbox.record(tx, self._branch, news)
@@ -42,7 +42,7 @@ class Watch:
         return changed
 
     def _look(self) -> tuple[News, dict[str, Channels], list[Event]]:
-        with self._planner.looking() as (plan, facts):
+        with self._planner.read_plan() as (plan, facts):
             nodes, tx = facts.desired, facts.tx
             flows = channels.of_flows(nodes, self._installation, nodes.texts)
             mine = {d.dataset for d in plan.decisions}

@@ -79,7 +79,7 @@ def apply(
         if tx.blueprints.revisions(branch) != edit.live:  # a concurrent apply came first
             edit = edit_of(ctx, tx, branch, draft_set)
         commit(ctx, tx, edit, expected, action)
-    with ctx.looking(branch, edit.flows) as (full_plan, facts):
+    with ctx.read_plan(branch, edit.flows) as (full_plan, facts):
         answer = edit.answer(ctx, facts.owned(full_plan), facts, unseen)
     ctx.wake()
     return answer

@@ -45,7 +45,7 @@ def create(
         if name == MAIN:
             raise BranchExists(name)
         if source != MAIN:
-            _one(tx, source)
+            _existing_branch(tx, source)
         now = tx.now()
         expires = None if days is None else now + days * DAY_S
         branch = Branch(name=name, source=source, at=now, actor=ctx.actor, expires=expires, protected=protected)
@@ -71,7 +71,7 @@ def _redirects(ctx: Context, tx: Tx, branch: Branch, requested: Mapping[str, str
     targets = redirects.named(there, requested)
     made = replace(branch, redirects=targets, at=inf)  # all others are older
     main, moved = desired(tx, MAIN, namespace=ctx.namespace), redirects.applied(there, made)
-    for component, reason in redirects.taken(moved, main, made, tx.branches.all().values()).items():
+    for component, reason in redirects.occupied(moved, main, made, tx.branches.all().values()).items():
         raise BadRedirect(component, reason)
     return targets
 
@@ -97,13 +97,13 @@ def own_datasets(tx: Tx, name: str) -> frozenset[str] | None:
 def branch_named(ctx: Context, name: str) -> BranchAnswer:
     """A branch, or main, which always exists. Raises NotFound."""
     with ctx.read() as tx:
-        return _shown(ctx, tx, _main(tx) if name == MAIN else _one(tx, name))
+        return _shown(ctx, tx, _main(tx) if name == MAIN else _existing_branch(tx, name))
 
 
 def protect(ctx: Context, name: str, *, protected: bool) -> BranchAnswer:
     """Whether a branch, or main, changes by merges alone. Raises NotFound."""
     with ctx.begin() as tx:
-        before = _main(tx) if name == MAIN else _one(tx, name)
+        before = _main(tx) if name == MAIN else _existing_branch(tx, name)
         after = replace(before, protected=protected)
         tx.branches.put(after)
         _note(ctx, tx, "branch.protect", name, before.protected, protected)
@@ -113,7 +113,7 @@ def protect(ctx: Context, name: str, *, protected: bool) -> BranchAnswer:
 def update(ctx: Context, name: str) -> BranchAnswer:
     """Have a pinned branch see main as it is now. Raises NotFound, and BranchFollows."""
     with ctx.begin() as tx:
-        branch = _one(tx, name)
+        branch = _existing_branch(tx, name)
         if not branch.pinned:
             raise BranchFollows(name)
         tx.branches.pin(name)
@@ -140,7 +140,7 @@ def _text(revision: Revision | None) -> object:
 def delete(ctx: Context, name: str) -> DropBranchAnswer:
     """End a branch, its demands and all of its own pointers. Raises NotFound, and BranchProtected."""
     with ctx.begin() as tx:
-        if _one(tx, name).protected:
+        if _existing_branch(tx, name).protected:
             _override(ctx, tx, name)
         _drop(ctx, tx, name, "branch.delete")
     ctx.wake()
@@ -178,7 +178,7 @@ def lengthen(tx: Tx, name: str) -> None:
     """Extend a branch that is in use to the lifetime of a new one. Raises NotFound."""
     if name == MAIN:
         return
-    branch = _one(tx, name)
+    branch = _existing_branch(tx, name)
     longer = tx.now() + KEPT_DAYS * DAY_S
     if branch.expires is not None and branch.expires < longer:
         tx.branches.put(replace(branch, expires=longer))
@@ -188,7 +188,7 @@ def require_there(tx: Tx, *names: str) -> None:
     """Raises NotFound."""
     for name in names:
         if name != MAIN:
-            _one(tx, name)
+            _existing_branch(tx, name)
 
 
 def _main(tx: Tx) -> Branch:
@@ -196,7 +196,7 @@ def _main(tx: Tx) -> Branch:
     return Branch(name=MAIN, source=MAIN, at=0.0, actor="", protected=tx.branches.is_protected(MAIN))
 
 
-def _one(tx: Tx, name: str) -> Branch:
+def _existing_branch(tx: Tx, name: str) -> Branch:
     if name == MAIN:
         raise MainStays
     branch = tx.branches.all().get(name)

@@ -54,7 +54,7 @@ def ask_refresh(
         if schema_pins.raise_editions(ctx, tx, branch, nodes, schemas):
             nodes = desired(tx, branch, namespace=ctx.namespace)
         reads = listings.sources(nodes, {*chosen, *nodes.graph.upstream(chosen)})
-        requests = listing_requests.wish(tx, branch, reads, accept_deletes=accept_deletes)
+        requests = listing_requests.request_listings(tx, branch, reads, accept_deletes=accept_deletes)
         refreshed = [] if is_pinned(tx, branch) else reads
         forced = _forced(nodes, chosen) if force else []
         if forced:

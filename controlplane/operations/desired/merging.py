@@ -74,7 +74,7 @@ def merge_branch(
         if when_ready or tx.branches.is_protected(into):
             readiness.require(tx, ctx.namespace, source, edit, forces)
         _store(ctx, tx, source, into, brought, edit)
-    with ctx.looking(into, edit.flows) as planned:
+    with ctx.read_plan(into, edit.flows) as planned:
         answer = _answer(ctx, source, into, brought, edit, planned, dry_run=False)
     ctx.wake()
     return answer

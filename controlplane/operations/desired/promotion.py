@@ -121,7 +121,7 @@ def _refused(line: int, column: int, code: str, message: str, hint: str = "") ->
 
 def opened(ctx: Context, branch: str, dataset: str) -> OpenedAnswer:
     """A transform's SQL with its inputs by their full names. Raises NotFound, and QueryRefused where it is no SQL."""
-    with ctx.looking(branch, [dataset.partition(".")[0]]) as (_, facts):
+    with ctx.read_plan(branch, [dataset.partition(".")[0]]) as (_, facts):
         node = facts.desired.nodes.get(dataset)
     if node is None or not may(ctx.principal, "view", dataflow=dataset.partition(".")[0]):  # the text names others
         raise NotFound(f"there is no dataset {dataset} in branch {branch}")

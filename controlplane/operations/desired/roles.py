@@ -75,7 +75,7 @@ def _role_named(tx: Tx, name: str) -> NamedRole:
 
 
 def _checked(ctx: Context, tx: Tx, name: str, permissions: Sequence[Permission], within: TokenScope) -> NamedRole:
-    granted = rights.whole(permissions) if permissions else frozenset[Permission]()
+    granted = rights.implied(permissions) if permissions else frozenset[Permission]()
     made = NamedRole(name, granted, within, actor=ctx.actor, at=tx.now())
     rights.check_role(made)
     return made

@@ -135,7 +135,9 @@ def _open(
         rule = trust.best((rule for rule in rules if rule.audience in audiences), claims, named)
         if rule is None:
             place = "here" if ctx.namespace == namespaces.DEFAULT else f"in namespace {ctx.namespace}"
-            raise NotTrusted(f"{name} is known to {issuer}, and no rule gives a role {place} ({trust.said(claims)})")
+            raise NotTrusted(
+                f"{name} is known to {issuer}, and no rule gives a role {place} ({trust.claims_in_words(claims)})"
+            )
         tx.access.drop_children(PARENT[use], now - KEPT_S)
         token = Token(
             namespaces.id_in(ctx.namespace, uuid.uuid4().hex[:12]),
@@ -153,7 +155,7 @@ def _open(
         tx.access.put_token(token)
         after: JsonObject = {"rule": rule.name, "issuer": issuer, "roles": [*rule.roles], "expires": token.expires}
         named_ctx = replace(ctx, actor=name)
-        note_change(named_ctx, tx, ACTION[use], token.id, after={**after, "claims": trust.told(rule, claims)})
+        note_change(named_ctx, tx, ACTION[use], token.id, after={**after, "claims": trust.audited_claims(rule, claims)})
     return text, token, rule
 
 

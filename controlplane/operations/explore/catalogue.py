@@ -25,7 +25,7 @@ def catalogue(
     ctx: Context, branch: str, query: str, chosen: Mapping[FacetName, str], *, skip: int = 0, limit: int = PAGE
 ) -> Catalogue:
     """Those with all of the words and of the chosen values, the best first. `skip`: how many of them were shown."""
-    with ctx.looking(branch) as (plan, facts):
+    with ctx.read_plan(branch) as (plan, facts):
         all_hits, notes = hits(ctx, plan, facts, query, as_shown=True)
         values = {hit.facts.name: _values(hit, facts) for hit in all_hits}
         fitting = [hit for hit in all_hits if _fits(values[hit.facts.name], chosen)]

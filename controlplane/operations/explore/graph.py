@@ -17,7 +17,7 @@ from controlplane.core.plan import Decision, Plan, Status
 from controlplane.core.plan.values import SEVERITY
 from controlplane.operations.context import Context
 from controlplane.operations.explore import groups
-from controlplane.operations.explore.shares import ChosenShares
+from controlplane.operations.explore.shares import ShareFacts
 from controlplane.operations.inspect import views
 from controlplane.operations.inspect.overview import as_known
 from controlplane.operations.planning.snapshot import StoreSnapshot
@@ -44,7 +44,7 @@ def graph(
     """The graph of a dataflow with its direct inputs and readers in others; or of the datasets `up` and `down` steps
     `around` a dataset; or of all. At most `most` nodes, or groups: the nearest of a dataset, else the worst. Raises
     NotFound for a dataflow or dataset that is not declared."""
-    with ctx.looking(branch) as (plan, facts):
+    with ctx.read_plan(branch) as (plan, facts):
         every = list(_every_edge(facts.desired))
         distances = _distances(facts, every, dataflow, around, up=up, down=down)
         decisions = _decisions(ctx, plan, facts, distances)
@@ -62,14 +62,14 @@ def graph(
             "more": 0,
         }
         if collapse is not None:
-            shares = ChosenShares.of(facts, decisions.values())
+            shares = ShareFacts.of(facts, decisions.values())
             grouped = groups.of(facts, decisions, every, shares=shares, by=collapse)
             answer["groups"] = grouped.shown(most)
             answer["group_edges"] = grouped.edges_among(answer["groups"])
             answer["more"] = len(grouped.groups) - len(answer["groups"])
         else:
             drawn = _drawn(decisions, distances, most)
-            shares = ChosenShares.of(facts, [decisions[name] for name in drawn])
+            shares = ShareFacts.of(facts, [decisions[name] for name in drawn])
             answer["nodes"] = [
                 _node(facts, decisions[name], shares, is_outside=_is_outside(name, dataflow)) for name in drawn
             ]
@@ -214,7 +214,7 @@ def _drawn(decisions: Mapping[str, Decision], distances: Mapping[str, int], most
 # --- one of them ----------------------------------------------------------------------------------
 
 
-def _node(facts: StoreSnapshot, decision: Decision, shares: ChosenShares, *, is_outside: bool) -> GraphNode:
+def _node(facts: StoreSnapshot, decision: Decision, shares: ShareFacts, *, is_outside: bool) -> GraphNode:
     name = decision.dataset
     node = facts.desired.nodes[name]
     totals = shares.totals(name)

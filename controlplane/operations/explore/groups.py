@@ -11,7 +11,7 @@ from controlplane.core.model.answers.explore import Collapse, GraphEdge, GraphGr
 from controlplane.core.model.answers.states import State
 from controlplane.core.plan import Decision
 from controlplane.core.plan.values import SEVERITY
-from controlplane.operations.explore.shares import ChosenShares, added
+from controlplane.operations.explore.shares import ShareFacts, added
 from controlplane.operations.inspect import views
 from controlplane.operations.planning.snapshot import StoreSnapshot
 
@@ -41,7 +41,7 @@ def of(
     decisions: Mapping[str, Decision],
     edges: Iterable[GraphEdge],
     *,
-    shares: ChosenShares,
+    shares: ShareFacts,
     by: Collapse,
 ) -> Groups:
     """`decisions` by dataset, inputs first."""
@@ -65,7 +65,7 @@ def group_of(node: Node, by: Collapse) -> str:
     return next(iter(node.component.tags), "")
 
 
-def _group(name: str, decisions: Sequence[Decision], shares: ChosenShares) -> GraphGroup:
+def _group(name: str, decisions: Sequence[Decision], shares: ShareFacts) -> GraphGroup:
     totals = [shares.totals(decision.dataset) for decision in decisions]
     states: dict[State, int] = dict(Counter(decision.status for decision in decisions))
     return {

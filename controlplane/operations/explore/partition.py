@@ -99,11 +99,11 @@ def _since(tx: Tx, nodes: tree.NodeStore, branch: str, state: State, entry: tree
 def _inputs(
     tx: Tx, nodes: tree.NodeStore, code: Desired, branch: str, state: State, key: str
 ) -> Iterator[PartitionInput]:
-    def kept(dataset: str, root: bytes) -> State | None:
+    def state_of_root(dataset: str, root: bytes) -> State | None:
         states = islice(kept_states(tx, branch, dataset), SEARCHED_STATES)
         return next((input_state for input_state in states if input_state.root == root), None)
 
-    for slot, parts in parts_of.inputs(code, nodes, kept, state, key):
+    for slot, parts in parts_of.inputs(code, nodes, state_of_root, state, key):
         yield {**part_views.partitions(nodes, parts), "slot": slot}
 
 

@@ -44,7 +44,7 @@ class KeyPage:
 def with_work(ctx: Context, branch: str, name: str, work: PartitionWork, page: KeyPage) -> PartitionsAnswer:
     """Those of the newest generation, or that are not there yet, with work to do or with a task that failed. Raises
     NotFound."""
-    with ctx.looking(branch) as (plan, facts):
+    with ctx.read_plan(branch) as (plan, facts):
         decision = one_of(ctx, plan, branch, name)
         if work == "failed":
             keys: Iterable[str] = _failed(facts, name, page.start)

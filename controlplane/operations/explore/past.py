@@ -24,7 +24,7 @@ class PastStates:
     tx: Tx
     branch: str
     states: dict[str, tuple[State, ...]]
-    whole: set[str] = field(default_factory=set)  # of which no earlier state is kept
+    exhausted: set[str] = field(default_factory=set)  # of which no earlier state is kept
     together: int = TOGETHER
 
     @classmethod
@@ -45,9 +45,9 @@ class PastStates:
         The horizon stays where retention dropped states: the effects of dropped commits are unknown."""
         cut_off = self._cut_off
         horizon = max((states[-1].at for states in cut_off.values()), default=0.0)
-        if any(self.states[name][-1].at == horizon for name in self.whole & cut_off.keys()):
+        if any(self.states[name][-1].at == horizon for name in self.exhausted & cut_off.keys()):
             return False
-        open_ends = cut_off.keys() - self.whole
+        open_ends = cut_off.keys() - self.exhausted
         latest = sorted(open_ends, key=lambda name: (-self.states[name][-1].at, name))[: self.together]
         if not latest:
             return False
@@ -61,7 +61,7 @@ class PastStates:
         for name in alike:
             self.states[name] = recent[name]
             if len(recent[name]) < depth:
-                self.whole.add(name)
+                self.exhausted.add(name)
         self.together *= DEEPER
         return True
 

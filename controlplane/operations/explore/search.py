@@ -51,7 +51,7 @@ class Hit:
 
 def search(ctx: Context, branch: str, query: str, limit: int = HITS) -> SearchAnswer:
     """Those with all of the words, the best first; all of them in order of their names without a word."""
-    with ctx.looking(branch) as (plan, facts):
+    with ctx.read_plan(branch) as (plan, facts):
         all_hits, notes = hits(ctx, plan, facts, query)
         shown = as_known(ctx, facts.tx, facts, [hit.decision for hit in all_hits[:limit]])
         items = [_search_hit(hit, decision, facts) for hit, decision in zip(all_hits, shown, strict=False)]

@@ -26,7 +26,7 @@ class DatasetTotals:
 
 
 @dataclass(frozen=True, slots=True)
-class ChosenShares:
+class ShareFacts:
     """Facts about the chosen datasets: one statement for all tasks, and one for each 512 trees of datasets that are
     half-built, or whose copies have fallen behind."""
 
@@ -36,7 +36,7 @@ class ChosenShares:
     trees: Mapping[bytes, tree.Totals]
 
     @classmethod
-    def of(cls, facts: StoreSnapshot, decisions: Iterable[Decision]) -> ChosenShares:
+    def of(cls, facts: StoreSnapshot, decisions: Iterable[Decision]) -> ShareFacts:
         chosen = list(decisions)
         names = [decision.dataset for decision in chosen]
         settled = frozenset(decision.dataset for decision in chosen if decision.status == "up_to_date")

@@ -25,7 +25,7 @@ from controlplane.operations.explore.counted import CountedNodes
 from controlplane.operations.explore.past import PastStates
 from controlplane.operations.inspect import views
 from controlplane.operations.inspect.causes import CHANGES_READ
-from controlplane.operations.inspect.past_runs import PastRunWork, causes, counts, reach, reason, sees_start, wishes
+from controlplane.operations.inspect.past_runs import RunEffects, causes, counts, force_times, reach, reason, sees_start
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.ports.store import Tx
 
@@ -36,8 +36,9 @@ OF_SOURCES: frozenset[Cause] = frozenset({"input", "removed"})
 
 @dataclass(frozen=True, slots=True)
 class _World:
-    """`own`: the requested datasets. `known`: those and all their upstream. `by_flow`: `own` by dataflow. `newest`: the
-    newest state of each dataset of the branch. `principal`: counts include only the datasets that it sees."""
+    """`own`: the requested datasets. `with_upstream`: those and all their upstream. `by_flow`: `own` by dataflow.
+    `newest`: the newest state of each dataset of the branch. `principal`: counts include only the datasets that it
+    sees."""
 
     tx: Tx
     branch: str
@@ -45,7 +46,7 @@ class _World:
     desired: Desired
     newest: Mapping[str, State]
     own: frozenset[str]
-    known: frozenset[str]
+    with_upstream: frozenset[str]
     by_flow: Mapping[str, frozenset[str]]
     principal: Principal
 
@@ -61,7 +62,7 @@ class _World:
             nodes,
             facts.states,
             own=own,
-            known=reached,
+            with_upstream=reached,
             by_flow=by_flow,
             principal=principal,
         )
@@ -70,14 +71,14 @@ class _World:
         return may(self.principal, "view", dataset=name)
 
     def past(self) -> PastStates:
-        there = {name: state for name in self.known if (state := self.newest.get(name)) is not None}
+        there = {name: state for name in self.with_upstream if (state := self.newest.get(name)) is not None}
         return PastStates.of(self.tx, self.branch, there)
 
 
 def waves(ctx: Context, branch: str, dataflow: str | None, *, before: str | None, limit: int) -> WavesAnswer:
     """Those that reached a dataflow, or any, the last ones first; that began before the wave `before`. Raises NotFound
     for a dataflow or wave that is not known."""
-    with ctx.looking(branch) as (_, facts):
+    with ctx.read_plan(branch) as (_, facts):
         tx, world = facts.tx, _world(ctx, facts, dataflow)
         past = world.past()
         all_runs = _until(world, past, lambda some: len(_page(some, before)) > limit)
@@ -93,7 +94,7 @@ def waves(ctx: Context, branch: str, dataflow: str | None, *, before: str | None
 def wave(ctx: Context, branch: str, id: str) -> WaveAnswer:
     """One wave with its commits. Raises NotFound."""
     flow = id.partition(".")[0]
-    with ctx.looking(branch) as (_, facts):
+    with ctx.read_plan(branch) as (_, facts):
         tx = facts.tx
         if not tx.blueprints.revisions(branch, [flow]):
             raise no_wave(branch, id)
@@ -137,7 +138,7 @@ def _downstream(world: _World, facts: StoreSnapshot) -> _World:
 
 def _until(world: _World, past: PastStates, is_enough: Callable[[Collection[Run]], bool]) -> list[Run]:
     """The waves that are known for certain, the last ones first: as many as are needed, if there are."""
-    request_times = wishes(world.tx, world.branch)
+    request_times = force_times(world.tx, world.branch)
     while True:
         certain_runs = _certain(world, past, request_times)
         if is_enough(certain_runs) or not past.deepen():
@@ -171,7 +172,7 @@ def _flow(name: str) -> str:
 # --- one wave -------------------------------------------------------------------------------------
 
 
-def _wave(run: Run, world: _World, past: PastStates, audit: Audit, did: PastRunWork) -> Wave:
+def _wave(run: Run, world: _World, past: PastStates, audit: Audit, did: RunEffects) -> Wave:
     first, every = run.commits[0], _states(run, past)
     names = list(dict.fromkeys(state.dataset for state in every if world.sees(state.dataset)))
     stopped = [name for name in names if _is_equal(name, every, past)]
@@ -247,12 +248,12 @@ def _actor(run: Run, audit: Audit) -> str | None:
     first = run.commits[0]
     if run.revision is not None:
         return audit.applied_by(*run.revision) or None
-    wish = None
+    change = None
     if first.cause == "forced":
-        wish = audit.forced(first.dataset, first.at)
+        change = audit.forced(first.dataset, first.at)
     if first.cause == "rollback":
-        wish = audit.rolled_back(first.dataset, first.at)
-    return None if wish is None else wish.actor
+        change = audit.rolled_back(first.dataset, first.at)
+    return None if change is None else change.actor
 
 
 def _commit(state: State, past: PastStates, counting: ChangeCounting) -> WaveCommit:

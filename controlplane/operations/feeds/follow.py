@@ -262,7 +262,7 @@ class _Update:
     after: Listing
     nodes: Mapping[bytes, bytes] = field(default_factory=dict)
     parts: tuple[SourcePartition, ...] = ()
-    gone: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
     memos: Memos = field(default_factory=dict)
 
     def taken_in(self, store: Store, namespace: str) -> int:
@@ -274,7 +274,7 @@ class _Update:
                 return 1
             for some in _pieces(list(self.nodes.items()), NODES):
                 tx.nodes.put_nodes(dict(some))
-            tx.listings.put_partitions(self.after.id, self.parts, self.gone)
+            tx.listings.put_partitions(self.after.id, self.parts, self.removed)
             tx.traces.put_memos(self.memos)
             tx.listings.put(replace(self.after, at=tx.now()))
         return 1

@@ -46,7 +46,7 @@ def _cause_tree(explaining: Explaining, target: str, partition: str | None) -> t
 def why(ctx: Context, branch: str, target: str, partition: str | None = None, *, shows_all: bool = False) -> WhyAnswer:
     """The causes of the work that is left on a dataset (or one partition), else of its last generation; and the
     obstacles to that work. `shows_all`: with inputs that did not change."""
-    with ctx.looking(branch) as (plan, facts):
+    with ctx.read_plan(branch) as (plan, facts):
         tx, decision = facts.tx, one_of(ctx, plan, branch, target)
         decisions = {d.dataset: d for d in as_known(ctx, tx, facts, plan.decisions)}
         decision = decisions[target]
@@ -104,7 +104,7 @@ def why_past(
 ) -> WhyAnswer:
     """The causes of an earlier generation (or one partition in it), and its code. Facts about the present alone are
     left out: pending work, modes, volatile inputs, source objects."""
-    with ctx.looking(branch) as (plan, facts):
+    with ctx.read_plan(branch) as (plan, facts):
         tx, decision = facts.tx, one_of(ctx, plan, branch, target)
         state = state_of(tx, branch, target, point)
         node = facts.desired.nodes[target]

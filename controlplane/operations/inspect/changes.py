@@ -47,12 +47,12 @@ ALL_ROWS = ChangesRequest()
 @dataclass(frozen=True, slots=True)
 class RowChanges:
     """Changes from generation `since` (0: from nothing) to `until`. `content`: a digest of all that decides the
-    answer. `wanted` is None where the caller has the answer already."""
+    answer. `selection` is None where the caller has the answer already."""
 
     since: int
     until: int
     content: bytes
-    wanted: RequestedChanges | None
+    selection: RequestedChanges | None
 
 
 def changes(

@@ -80,7 +80,7 @@ class BranchComponents:
 
 
 def of_branch(ctx: Context, branch: str) -> BranchComponents:
-    with ctx.looking(branch) as (_, facts):
+    with ctx.read_plan(branch) as (_, facts):
         return BranchComponents(facts.desired, ctx.principal)
 
 

@@ -46,7 +46,7 @@ def one_of(ctx: Context, plan: Plan, branch: str, name: str) -> Decision:
 
 def dataset(ctx: Context, branch: str, name: str) -> DatasetAnswer | TargetStatus:
     """State, schema, generation, totals and table of one dataset."""
-    with ctx.looking(branch) as (plan, facts):
+    with ctx.read_plan(branch) as (plan, facts):
         tx, decision = facts.tx, one_of(ctx, plan, branch, name)
         (decision,) = as_known(ctx, tx, facts, [decision])
         node, state = facts.desired.nodes[name], facts.state(name)
@@ -125,7 +125,7 @@ def history(
 ) -> HistoryAnswer:
     """Generations, newest first; states that changed nothing that readers see are left out. `next`: to go on before.
     `point`: those up to it. `most_reads`: tree nodes that changes are counted from."""
-    with ctx.looking(branch) as (plan, facts):
+    with ctx.read_plan(branch) as (plan, facts):
         if point is not None:
             newest = state_of(facts.tx, branch, name, point).seq
             before = newest + 1 if before is None else min(before, newest + 1)
@@ -176,7 +176,7 @@ def _some_generations(tx: Tx, branch: str, name: str, before: int | None, window
 def checks(ctx: Context, branch: str, name: str, point: Point | None = None) -> ChecksAnswer:
     """The expectations of a dataset, and the results of a generation (the newest by default). `rejected`: results for
     rows that were not committed, because an expectation failed."""
-    with ctx.looking(branch) as (plan, facts):
+    with ctx.read_plan(branch) as (plan, facts):
         tx, decision = facts.tx, one_of(ctx, plan, branch, name)
         state = facts.state(name) if point is None else state_of(tx, branch, name, point)
         key = _record_key(branch, name, state)
@@ -188,7 +188,7 @@ def checks(ctx: Context, branch: str, name: str, point: Point | None = None) -> 
 def all_checks(ctx: Context, branch: str) -> list[ChecksAnswer]:
     """As `checks`, for the newest generation of each visible dataset that has checks or rejected rows, in order of
     names."""
-    with ctx.looking(branch) as (plan, facts):
+    with ctx.read_plan(branch) as (plan, facts):
         visible = [d for d in plan.decisions if ctx.sees(d.dataset)]
         states = {d.dataset: facts.state(d.dataset) for d in visible}
         keys = {name: _record_key(branch, name, state) for name, state in states.items()}

@@ -9,7 +9,7 @@ from controlplane.operations.inspect.overview import as_known
 
 def reading(ctx: Context, branch: str) -> list[FeedReading]:
     """Those that the actor sees, by dataset."""
-    with ctx.looking(branch) as (plan, facts):
+    with ctx.read_plan(branch) as (plan, facts):
         nodes = facts.desired.nodes
         following = {d.dataset: nodes[d.dataset].feed for d in plan.decisions}
         visible_feeds = {name: feed for name, feed in following.items() if feed and ctx.sees(name)}

@@ -23,7 +23,7 @@ UNDER_WAY: Final[Sequence[TaskState]] = ("queued", "running")
 
 def foreseen(ctx: Context, branch: str, action: BulkAction, names: Sequence[str]) -> ForeseenEffect:
     """The expected effect of a request on datasets, copies and dataflows, by their names. Raises NotFound."""
-    with ctx.looking(branch) as (plan, facts):
+    with ctx.read_plan(branch) as (plan, facts):
         look = _Look.of(ctx, plan, facts, action, names)
         items = [look.item(name) for name in names]
         meant = set(look.members)

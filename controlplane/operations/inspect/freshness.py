@@ -31,16 +31,16 @@ class LastChanges:
     A looked-up time costs nothing until the dataset has a newer state.
     """
 
-    known: dict[str, tuple[int, float]] = field(default_factory=dict)
+    seq_and_time: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     def times(self, tx: Tx, branch: str, states: Mapping[str, State]) -> dict[str, float]:
         """By dataset; `states` are the newest ones."""
-        unknown = [name for name, state in states.items() if self.known.get(name, (0, 0.0))[0] != state.seq]
+        unknown = [name for name, state in states.items() if self.seq_and_time.get(name, (0, 0.0))[0] != state.seq]
         recent = tx.states.recent(branch, unknown, STATES_FIRST) if unknown else {}
         for name in unknown:
             line = recent.get(name) or (states[name],)
-            self.known[name] = (states[name].seq, _changed_at(tx, branch, line))
-        return {name: self.known[name][1] for name in states}
+            self.seq_and_time[name] = (states[name].seq, _changed_at(tx, branch, line))
+        return {name: self.seq_and_time[name][1] for name in states}
 
 
 def _changed_at(tx: Tx, branch: str, states: Sequence[State]) -> float:
@@ -93,7 +93,7 @@ def of_snapshot(facts: StoreSnapshot, datasets: Iterable[str]) -> dict[str, Data
 
 def listing(ctx: Context, branch: str) -> list[FreshnessEntry]:
     """The freshness of all datasets with a limit that the actor sees, in order of names."""
-    with ctx.looking(branch) as (plan, facts):
+    with ctx.read_plan(branch) as (plan, facts):
         ages = of_snapshot(facts, (d.dataset for d in plan.decisions if ctx.sees(d.dataset)))
     return [{"dataset": name, **ages[name]} for name in sorted(ages)]
 

@@ -58,16 +58,16 @@ class EarlierStates:
         """The actor who applied the code, if an edit caused the state; or who requested it."""
         match state.cause:
             case "forced":
-                wish = self.audit.forced(state.dataset, state.at)
+                change = self.audit.forced(state.dataset, state.at)
             case "rollback":
-                wish = self.audit.rolled_back(state.dataset, state.at)
+                change = self.audit.rolled_back(state.dataset, state.at)
             case "resume":
                 return None
             case _:
                 is_edit = state.seq == 1 or (before is not None and _is_of_other_code(before, state))
                 flow = state.dataset.partition(".")[0]
                 return (self.audit.applied_by(flow, state.revision) or None) if is_edit else None
-        return None if wish is None else wish.actor
+        return None if change is None else change.actor
 
 
 def _is_of_other_code(before: State, state: State) -> bool:

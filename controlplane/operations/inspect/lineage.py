@@ -120,7 +120,7 @@ class _LineageAnswer:
             "provenance": None if state is None else self._provenance(state),
             "components": [self._component(lineages, name) for name in islice(link_set.datasets, request.limit)],
             "links": [_link(shown_part) for shown_part in link_set.links],
-            "more": link_set.more,
+            "more": link_set.left_out,
             "partitions": [self._shown(shown_part) for shown_part in parts[: request.limit]],
             "objects": list(self._objects(code, parts)) if request.direction == "upstream" else [],
             "facet": facet(
@@ -204,7 +204,7 @@ class _LineageAnswer:
         ):
             raise NotFound(f"dataset {request.dataset} has no partition {request.partition!r}")
         if request.direction == "upstream":
-            yield from parts_of.upstream(code, nodes, self._kept, state, request.partition)
+            yield from parts_of.upstream(code, nodes, self._state_of_root, state, request.partition)
             return
         keys = None if request.partition is None else frozenset((request.partition,))
         if request.object is not None:
@@ -212,7 +212,7 @@ class _LineageAnswer:
             notes.append(f"{request.object} is in " + ", ".join(sorted(key or "(whole)" for key in keys)))
         yield from parts_of.downstream(code, nodes, facts.states, request.dataset, keys)
 
-    def _kept(self, dataset: str, root: bytes) -> State | None:
+    def _state_of_root(self, dataset: str, root: bytes) -> State | None:
         states = islice(kept_states(self.tx, self.branch, dataset), SEARCHED_STATES)
         return next((state for state in states if state.root == root), None)
 

@@ -77,7 +77,7 @@ def plan(
     declared."""
     if flows is None and ctx.principal.within:
         flows = _visible_flows(ctx, branch)
-    with ctx.looking(branch, flows) as (full_plan, facts):
+    with ctx.read_plan(branch, flows) as (full_plan, facts):
         _require_declared(facts.tx, branch, flows)
         nodes = facts.desired
         sources = listings.sources(nodes, nodes.order if flows is None else nodes.scope(flows)) if looked else []
@@ -116,7 +116,7 @@ def _require_declared(tx: Tx, branch: str, flows: Sequence[str] | None) -> None:
 def status(ctx: Context, branch: str, target: str | None = None, *, long: bool = False) -> StatusAnswer:
     """State of every dataflow (or the target's) that the actor sees, its datasets and targets, the drivers, and the
     process that has the loop. `long`: also the work of their last commits, and the running work."""
-    with ctx.looking(branch) as (plan, facts):
+    with ctx.read_plan(branch) as (plan, facts):
         tx = facts.tx
         chosen_names = {name for name in targeted(facts.desired, target) if ctx.sees(name)}
         chosen = as_known(ctx, tx, facts, (d for d in plan.decisions if d.dataset in chosen_names))
@@ -157,7 +157,7 @@ def status(ctx: Context, branch: str, target: str | None = None, *, long: bool =
 
 def states(ctx: Context, branch: str) -> dict[str, Status]:
     """The state of every dataset and copy that the actor sees, as in the status."""
-    with ctx.looking(branch) as (plan, facts):
+    with ctx.read_plan(branch) as (plan, facts):
         visible = (d for d in plan.decisions if ctx.sees(d.dataset))
         return {d.dataset: d.status for d in as_known(ctx, facts.tx, facts, visible)}
 
@@ -282,7 +282,7 @@ def summary(
     """What a run did since an event, and how its dataflows stand (all, if none is named), as far as the actor sees it:
     the JSON of `run` without its times. `is_shared`: others are at work on other dataflows, which do not count. Raises
     NotFound."""
-    with ctx.looking(branch, flows or None) as (plan, facts):
+    with ctx.read_plan(branch, flows or None) as (plan, facts):
         tx = facts.tx
         _require_declared(tx, branch, flows)
         decisions = as_known(ctx, tx, facts, ctx.visible(plan).decisions)

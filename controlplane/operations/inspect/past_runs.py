@@ -54,7 +54,7 @@ REASONS: Mapping[Cause, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class PastRunWork:
+class RunEffects:
     """`exports`: the write components that it wrote."""
 
     tasks: PastRunTasks
@@ -77,7 +77,7 @@ class Past:
 
 def listing(ctx: Context, branch: str, target: str | None, limit: int) -> PastRunsAnswer:
     """The last runs that reached a dataflow, or any; the last ones first."""
-    with ctx.looking(branch) as (plan, facts):
+    with ctx.read_plan(branch) as (plan, facts):
         past, visible_runs = _read(ctx, plan, facts, target)
     newest = sorted(visible_runs, key=lambda run: _began(run, past), reverse=True)
     return {"items": [_run(run, past) for run in newest[:limit]], "next": None}
@@ -91,7 +91,7 @@ def no_run(branch: str, id: str) -> NotFound:
 def past_run(ctx: Context, branch: str, id: str) -> PastRunAnswer:
     """A run with its steps and attempts. Raises NotFound."""
     flow = id.partition(".")[0]
-    with ctx.looking(branch) as (plan, facts):
+    with ctx.read_plan(branch) as (plan, facts):
         past, visible_runs = _read(ctx, plan, facts, flow if _is_known(facts, flow) else None)
     run = next((run for run in visible_runs if run.id == id), None)
     if run is None:
@@ -114,7 +114,7 @@ def _read(ctx: Context, plan: Plan, facts: StoreSnapshot, target: str | None) ->
     datasets = set(targeted(facts.desired, target))
     names = reach(facts.desired, datasets) if target else None
     states = tx.states.recent(branch, names, STATES_SHOWN)
-    commits = runs.commits_of(states, wishes(tx, branch)) + list(_under_way(plan, facts, states, names))
+    commits = runs.commits_of(states, force_times(tx, branch)) + list(_under_way(plan, facts, states, names))
     order = {name: place for place, name in enumerate(facts.desired.order)}
     every = [run for run in runs.runs(commits, order) if target is None or run.datasets & datasets]
     visible_runs = [_visible_part(ctx, run) for run in every if sees_start(ctx.principal, run)]
@@ -143,7 +143,7 @@ def _visible_part(ctx: Context, run: Run) -> Run:
     return replace(run, commits=commits, datasets={commit.dataset for commit in commits})
 
 
-def wishes(tx: Tx, branch: str) -> list[float]:
+def force_times(tx: Tx, branch: str) -> list[float]:
     """Times at which operators requested a forced recomputation."""
     changes = (c for c in tx.audit.changes(branch, CHANGES_SHOWN) if c.action == "refresh")
     return [c.at for c in changes if isinstance(c.after, dict) and c.after.get("force")]
@@ -215,15 +215,15 @@ def _started_with(
 
 def counts(
     ctx: Context, facts: StoreSnapshot, past_states: Mapping[str, Sequence[State]], visible_runs: Sequence[Run]
-) -> Callable[[Run], PastRunWork]:
+) -> Callable[[Run], RunEffects]:
     """The counts of runs, from the states of their datasets: one query for all of them."""
     past = _past(ctx, facts, past_states, [_visible_part(ctx, run) for run in visible_runs], None)
 
-    def of(run: Run) -> PastRunWork:
+    def of(run: Run) -> RunEffects:
         as_seen = _visible_part(ctx, run)
         steps = _steps(as_seen, past)
         exported = [step["dataset"] for step in steps if step["dataset"] not in as_seen.datasets]
-        return PastRunWork(_tasks(steps, _attempts_of(as_seen, past)), exported)
+        return RunEffects(_tasks(steps, _attempts_of(as_seen, past)), exported)
 
     return of
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from controlplane.core import profiles as told
+from controlplane.core import profiles as column_profiles
 from controlplane.core import tree
 from controlplane.core.errors import CorruptNode, NotFound
 from controlplane.core.model.addresses import Point
@@ -120,7 +120,7 @@ def _columns(content: Profile, state: State, column: str | None, *, with_values:
     fields = [f for f in state.schema["fields"] if column in (None, f["name"])]
     if column is not None and not fields:
         raise NotFound(f"dataset {state.dataset} has no column {column!r} in generation {state.generation}")
-    return [told.column(content, f, with_values=with_values) for f in fields]
+    return [column_profiles.column(content, f, with_values=with_values) for f in fields]
 
 
 def _histories(profiled: Sequence[tuple[State, Profile]], *, with_values: bool) -> list[ColumnHistory]:
@@ -133,7 +133,7 @@ def _histories(profiled: Sequence[tuple[State, Profile]], *, with_values: bool) 
         columns = {c["name"]: c for c in _columns(content, state, None, with_values=True)}
         few, size = min(size, len(content["sample"]["marks"])), len(content["sample"]["marks"])
         for name, column in columns.items():
-            moved = told.moved(before.get(name), column, few) if i else []
+            moved = column_profiles.moved(before.get(name), column, few) if i else []
             point = _point(state, content, column, moved, with_values=with_values)
             points.setdefault(name, []).append(point)
         before = columns

@@ -54,7 +54,7 @@ class RowSelection:
     generation: int
     content: bytes
     rows: int
-    wanted: WantedRows
+    selection: WantedRows
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ class PlanExecutor:
             raise
 
     def _pass(self) -> Pass:
-        with self._planner.looking() as (plan, facts):
+        with self._planner.read_plan() as (plan, facts):
             held = self._held(plan, facts)
             decided = [self._ranked(d) for d in self._planner.carried_out(plan) if d.dataset not in held]
             steps = [d for d in decided if not isinstance(d.step, Keep) or is_given_up(d, facts) or _is_held(d)]
@@ -71,7 +71,7 @@ class PlanExecutor:
             demands = facts.tx.queue.demanded(self._branch, demanding)
             todo = [d for d in steps if StepPreview(d, demands.get(d.dataset, {}), facts).would_change()]
             collections = facts.tx.upkeep.collections() if todo else 0
-            carrying = _Carrying(facts, demands, collections, self._planner.seen)
+            carrying = _Carrying(facts, demands, collections, self._planner.newest_mark)
         changed = self._carry_out(carrying, todo) if todo else 0
         failing = self._held(plan, facts) if self._failing_units.units else ()
         return Pass(plan, changed, _under_way(demands, [d for d in steps if d.dataset not in failing]))
@@ -140,7 +140,7 @@ class PlanExecutor:
                 self._planner.forget()
                 return 1
             if any(
-                map(change_marks.is_request_mark, tx.states.marked(self._branch, carrying.seen)[1])
+                map(change_marks.is_request_mark, tx.states.marked(self._branch, carrying.newest_mark)[1])
             ):  # it may be unwanted by now
                 return 1
             tx.nodes.put_nodes(facts.overlay.staged)
@@ -159,7 +159,7 @@ class _Carrying:
     facts: StoreSnapshot
     demands: Mapping[str, Mapping[bytes, Demand]]
     collections: int
-    seen: int  # the newest mark that the plan knows of
+    newest_mark: int  # the newest mark that the plan knows of
 
 
 def _is_held(decision: Decision) -> bool:

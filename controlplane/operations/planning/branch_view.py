@@ -151,14 +151,14 @@ class BranchView(View):
         stale |= self._take_over(memory, plan_of_main.decisions if pinned is None else self._frozen)
         below = main.observed if pinned is None else pinned.facts
         decided = ownership.decided(memory.desired, self.own, self._off)
-        return ViewUpdate(_over(memory.known, below, self.own), decided, frozenset(stale))
+        return ViewUpdate(_over(memory.fetched, below, self.own), decided, frozenset(stale))
 
     def _own_again(self, tx: Tx, memory: Memory, main: StoreSnapshot) -> set[str]:
         """Datasets that have become this branch's own, or main's, since the last plan. The former are fetched."""
         pinned, desired = self._pinned, memory.desired
         of_main = (main.compiled, main.observed) if pinned is None else (pinned.desired, pinned.facts)
-        forces = memory.known.forces, of_main[1].forces
-        basis = _Basis(desired, main.compiled, self.main.branches, forces, memory.known.holds)
+        forces = memory.fetched.forces, of_main[1].forces
+        basis = _Basis(desired, main.compiled, self.main.branches, forces, memory.fetched.holds)
         if basis.is_like(self._basis):
             return set()
         owned = ownership.own(desired, of_main[0], *forces, held=basis.holds)
@@ -167,17 +167,17 @@ class BranchView(View):
         if pinned is not None:
             self._frozen = tuple(decisions(desired, pinned.facts.states, owned))
         moved = self._turn_off(basis)
-        memory.known.fetch(tx, self.branch, [desired.nodes[dataset] for dataset in sorted(owned - before)])
+        memory.fetched.fetch(tx, self.branch, [desired.nodes[dataset] for dataset in sorted(owned - before)])
         for dataset in before - owned:
             memory.decisions.pop(dataset, None)
-            memory.known.drop(dataset)
+            memory.fetched.drop(dataset)
         return (set(owned ^ before) | moved) & desired.nodes.keys()
 
     def _turn_off(self, basis: _Basis) -> set[str]:
         """Find again which redirects lead to a place of another owner; returns the write components for which that
         changed. Components that are off from now on are left over: no worker may write them any more."""
         branches = basis.branches
-        turned_off = redirects.taken(basis.desired, basis.main, branches.get(self.branch), branches.values())
+        turned_off = redirects.occupied(basis.desired, basis.main, branches.get(self.branch), branches.values())
         self._left_over |= turned_off.keys() - self._off.keys()
         if self._pinned is not None:
             turned_off |= off(basis.desired, self.own)

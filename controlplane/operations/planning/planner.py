@@ -27,12 +27,12 @@ SWEEP_S = 300.0  # the longest time without a look at everything
 
 @dataclass(slots=True)
 class Memory:
-    """What a planner knows. All of it is true as of mark `seen`."""
+    """What a planner knows. All of it is true as of mark `newest_mark`."""
 
-    seen: int = 0
+    newest_mark: int = 0
     revisions: dict[str, Revision] = field(default_factory=dict)
     desired: Desired = NOTHING
-    known: Fetched = field(default_factory=Fetched)
+    fetched: Fetched = field(default_factory=Fetched)
     decisions: dict[str, Decision] = field(default_factory=dict)
     swept_at: float = 0.0
     kinds: frozenset[salts.PeriodKind] = frozenset()  # of periods in use
@@ -68,7 +68,7 @@ class View:
 
     def update(self, tx: Tx, memory: Memory) -> ViewUpdate:  # noqa: ARG002  # a view of a part reads main
         """Bring the view up to date with `memory`, which is as of now. May change its facts and decisions."""
-        return ViewUpdate(memory.known)
+        return ViewUpdate(memory.fetched)
 
 
 class Planner:
@@ -104,11 +104,11 @@ class Planner:
 
     def plan(self, flows: Iterable[str] | None = None) -> Plan:
         """What would run now, of these dataflows and their upstream (all by default)."""
-        with self.looking(flows) as (full_plan, _):
+        with self.read_plan(flows) as (full_plan, _):
             return full_plan
 
     @contextmanager
-    def looking(self, flows: Iterable[str] | None = None) -> Iterator[tuple[Plan, StoreSnapshot]]:
+    def read_plan(self, flows: Iterable[str] | None = None) -> Iterator[tuple[Plan, StoreSnapshot]]:
         """The plan and the facts that it rests on, while the snapshot is open."""
         with self._view.lock, self.lock, self._store.read(self._namespace) as tx:
             yield self.look(tx, flows)
@@ -127,8 +127,8 @@ class Planner:
         return {} if memory is None else memory.branches
 
     def look(self, tx: Tx, flows: Iterable[str] | None = None) -> tuple[Plan, StoreSnapshot]:
-        """As `looking`, in a transaction of the caller's. Not for several threads at a time."""
-        memory, stale = self._known(tx)
+        """As `read_plan`, in a transaction of the caller's. Not for several threads at a time."""
+        memory, stale = self._current_facts(tx)
         update = self._view.update(tx, memory)
         facts = StoreSnapshot(tx, self._branch, memory.desired, update.observed, self.cache)
         facts.own = update.decided
@@ -156,15 +156,15 @@ class Planner:
             self._memory = None
 
     @property
-    def seen(self) -> int:
+    def newest_mark(self) -> int:
         """The newest mark that the last plan knew."""
         memory = self._memory
-        return 0 if memory is None else memory.seen
+        return 0 if memory is None else memory.newest_mark
 
     def observed(self) -> tuple[Desired, Fetched] | None:
         """The facts of the last plan; not to be changed."""
         memory = self._memory
-        return None if memory is None else (memory.desired, memory.known)
+        return None if memory is None else (memory.desired, memory.fetched)
 
     def _scope(self, desired: Desired, flows: Iterable[str] | None) -> frozenset[str] | None:
         chosen_flows = self._flows if flows is None else frozenset(flows)
@@ -172,13 +172,13 @@ class Planner:
 
     # --- the facts
 
-    def _known(self, tx: Tx) -> tuple[Memory, set[str]]:
+    def _current_facts(self, tx: Tx) -> tuple[Memory, set[str]]:
         """The facts as of now, and the datasets to decide about again."""
         memory = self._memory
         self._memory = None  # whatever happens now, nothing half-known is kept
         if memory is None or time.monotonic() - memory.swept_at > SWEEP_S:
             return self._swept(tx)
-        memory.seen, memory.marked = tx.states.marked(self._branch, memory.seen)
+        memory.newest_mark, memory.marked = tx.states.marked(self._branch, memory.newest_mark)
         # The facts are those of an earlier branch of this name, or of another main.
         if memory.marked & change_marks.AGAIN:
             return self._swept(tx)
@@ -190,11 +190,11 @@ class Planner:
         mark, _ = tx.states.marked(self._branch, 0)
         memory = Memory(mark, tx.blueprints.revisions(self._branch), swept_at=time.monotonic())
         memory.desired = self._compile(tx, memory)
-        memory.known.paused, memory.known.forces = (
+        memory.fetched.paused, memory.fetched.forces = (
             tx.blueprints.paused(self._branch),
             tx.blueprints.forces(self._branch),
         )
-        memory.known.holds = tx.states.holds(self._branch)
+        memory.fetched.holds = tx.states.holds(self._branch)
         memory.branches = tx.branches.all() if self.follows_branches else {}
         memory.kinds = salts.kinds(memory.desired)
         memory.periods = salts.periods(memory.kinds, tx.now()) if memory.kinds else {}
@@ -206,7 +206,7 @@ class Planner:
         desired = memory.desired
         names = _in_both(self._view.own, None if datasets is None else frozenset(datasets))
         nodes = [desired.nodes[d] for d in (desired.order if names is None else sorted(names))]
-        memory.known.fetch(tx, self._branch, nodes, everything=names is None)
+        memory.fetched.fetch(tx, self._branch, nodes, everything=names is None)
 
     def _refreshed(self, tx: Tx, memory: Memory) -> set[str]:
         """Fetch the datasets that were marked since; returns the datasets to decide about again."""
@@ -216,15 +216,15 @@ class Planner:
         stale = self._recompiled(tx, memory, {f for m in marked if (f := change_marks.flow_of(m))})
         desired = memory.desired
         if change_marks.PAUSES in marked:
-            memory.known.paused, before = tx.blueprints.paused(self._branch), memory.known.paused
-            moved = memory.known.paused ^ before
+            memory.fetched.paused, before = tx.blueprints.paused(self._branch), memory.fetched.paused
+            moved = memory.fetched.paused ^ before
             stale |= {d for d in desired.order if paused_by(d) & moved}
         if change_marks.BRANCHES in marked and self.follows_branches:
             memory.branches = tx.branches.all()
         if change_marks.HOLDS in marked:
-            memory.known.holds = tx.states.holds(self._branch)
+            memory.fetched.holds = tx.states.holds(self._branch)
         if change_marks.FORCED in marked:
-            memory.known.forces = tx.blueprints.forces(self._branch)
+            memory.fetched.forces = tx.blueprints.forces(self._branch)
         listings = {id for m in marked if (id := change_marks.listing_of(m))}
         if listings:
             stale |= {n.dataset for n in desired.nodes.values() if n.is_source and n.listing in listings}

@@ -249,7 +249,7 @@ class StoreSnapshot:
         self._decided: Desired | None = None
         self.overlay = Overlay(tx.nodes)
         self.nodes: NodeStore = cache.over(self.overlay)
-        self.known: dict[bytes, Task] = {}
+        self.known_tasks: dict[bytes, Task] = {}
         self.own: frozenset[str] | None = None  # of a branch beside main: what it decides about by itself
 
     @property
@@ -318,7 +318,7 @@ class StoreSnapshot:
 
     def tasks(self, keys: Sequence[bytes]) -> Mapping[bytes, Task]:
         read_tasks = self.tx.queue.tasks(keys) if keys else {}
-        self.known.update(read_tasks)
+        self.known_tasks.update(read_tasks)
         return read_tasks
 
     def target(self, component: str) -> Target | None:
@@ -394,7 +394,7 @@ def _own_of_branch(tx: Tx, branch: str, facts: StoreSnapshot, namespace: str) ->
     others."""
     nodes, there = facts.compiled, tx.branches.all()
     main = desired(tx, MAIN, namespace=namespace)
-    off = redirects.taken(nodes, main, there.get(branch), there.values())
+    off = redirects.occupied(nodes, main, there.get(branch), there.values())
     frozen: dict[str, Decision] | None = None
     if pinned.is_pinned(tx, branch):
         main = compile_live(tx.blueprints.mains_revisions(branch).values(), namespace)

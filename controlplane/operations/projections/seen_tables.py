@@ -13,10 +13,10 @@ from controlplane.ports.store import Tx
 
 @dataclass(frozen=True, slots=True)
 class SeenTables:
-    """`known`: by branch and dataset. What a branch shares is in main's tables, unless it is pinned: those have gone
-    on. What it has of its own is in its own, if it publishes."""
+    """`publications`: by branch and dataset. What a branch shares is in main's tables, unless it is pinned: those have
+    gone on. What it has of its own is in its own, if it publishes."""
 
-    known: Mapping[str, Mapping[str, Publication]]
+    publications: Mapping[str, Mapping[str, Publication]]
 
     @staticmethod
     def of_branch(tx: Tx, branch: str, datasets: Iterable[str] | None = None) -> SeenTables:
@@ -30,8 +30,8 @@ class SeenTables:
 
     def are_to_show(self, state: State) -> bool:
         """Whether there is to be a table with just these rows."""
-        return state.branch in self.known
+        return state.branch in self.publications
 
     def of(self, state: State | None) -> Publication | None:
         """The table of a state's dataset, which may show another state yet."""
-        return None if state is None else self.known.get(state.branch, {}).get(state.dataset)
+        return None if state is None else self.publications.get(state.branch, {}).get(state.dataset)

@@ -67,7 +67,7 @@ class RowCheck:
     damages: Damages
     dataset: str | None = None
 
-    def found(self, tx: Tx) -> Iterator[tuple[Fragment, str, str]]:
+    def damaged(self, tx: Tx) -> Iterator[tuple[Fragment, str, str]]:
         return self.damages(self._fragments(tx))
 
     def _fragments(self, tx: Tx) -> Iterator[Fragment]:
@@ -218,7 +218,7 @@ def _tables(tx: Tx, lake: ObjectStore | None, namespace: str) -> Iterator[Findin
 def _contents(tx: Tx, reading: RowCheck | None) -> Iterator[Finding]:
     if reading is None:
         return
-    for fragment, path, what in reading.found(tx):
+    for fragment, path, what in reading.damaged(tx):
         yield _finding("file-damaged", f"fragment {fragment.id.hex()} of {fragment.home}, {path}", what)
 
 

@@ -75,7 +75,7 @@ def _lost(tx: Tx, lake: ObjectStore) -> Iterator[Files]:
 
 
 def _damaged(tx: Tx, reading: RowCheck) -> Iterator[Files]:
-    for fragment, _, _ in reading.found(tx):
+    for fragment, _, _ in reading.damaged(tx):
         yield Files(fragment.id, fragment.attempt, fragment.files)
 
 

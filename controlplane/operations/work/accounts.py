@@ -19,7 +19,7 @@ class CameTo:
 
     by: By
     outcomes: Mapping[bytes, Outcome]
-    taken: Sequence[TaskResult]
+    results: Sequence[TaskResult]
     error: str | None
 
 
@@ -28,7 +28,7 @@ def of(
 ) -> list[PastAttempt]:
     """One for each of the branches; of no branch, where none still demands its tasks."""
     counts = Counter(came_to.outcomes.values())
-    rows, size = _written(attempt, came_to.taken)
+    rows, size = _written(attempt, came_to.results)
     return [
         PastAttempt(
             id=attempt.id,

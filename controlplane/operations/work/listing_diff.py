@@ -62,7 +62,7 @@ class ListingDiff:
     all_columns: bool
     changed: int  # partitions
     before: int  # objects under `base`
-    gone: int  # objects of partitions that are gone; those that only moved count, where a loss is no question
+    removed: int  # objects of partitions that are gone; those that only moved count, where a loss is no question
     _records: IO[bytes]  # in order of keys: lines of the listing, and keys (JSON) that are gone
 
     def edits(self) -> Iterator[tuple[str, tree.Entry | None]]:
@@ -129,7 +129,7 @@ def compare(nodes: tree.NodeStore, listing: Listing, result: ListingResult, line
         all_columns=all_columns,
         changed=changed,
         before=before.rows,
-        gone=removed,
+        removed=removed,
         _records=records,
     )
 
@@ -161,7 +161,7 @@ def _added(nodes: tree.NodeStore, listing: Listing, result: ListingResult, lines
         all_columns=every,
         changed=changed,
         before=listing.objects,
-        gone=0,
+        removed=0,
         _records=records,
     )
 

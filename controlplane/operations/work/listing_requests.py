@@ -85,7 +85,7 @@ def ask(ctx: Context, branch: str, nodes: Iterable[Source]) -> ListingRequests:
     return requests
 
 
-def wish(tx: Tx, branch: str, nodes: Iterable[Source], *, accept_deletes: bool = False) -> ListingRequests:
+def request_listings(tx: Tx, branch: str, nodes: Iterable[Source], *, accept_deletes: bool = False) -> ListingRequests:
     """Request new listings of just these sources, for an operator: plans wait for the results."""
     sources = [node for node in nodes if not node.output]
     if is_pinned(tx, branch):

@@ -148,13 +148,13 @@ def to_queue(
     )
     groups = {id: sorted(group, key=lambda n: n.dataset) for id, group in by_listing.items() if id not in started}
     demands = tx.queue.demanded(branch, [demanding(group[0].dataset) for group in groups.values()]) if groups else {}
-    listing_tasks, turns = [], Counter[str]()
+    listing_tasks, turn_of_flow = [], Counter[str]()
     for id, group in groups.items():
         task, job = _task(current[id], group)
         demand, flow = demanding(task.dataset), task.dataset.partition(".")[0]
         if not _is_under_way(demands.get(demand, {}), task):
-            listing_tasks.append(ListingTask(demand, task, job, turns[flow]))
-        turns[flow] += 1
+            listing_tasks.append(ListingTask(demand, task, job, turn_of_flow[flow]))
+        turn_of_flow[flow] += 1
     return listing_tasks
 
 
@@ -278,10 +278,10 @@ def _move(tx: Tx, job: ListJob, listing: Listing, change: ListingDiff) -> Event 
     follows from it."""
     tx.upkeep.collections()  # none begins before this transaction ends: what the trees share is still there
     is_guarded = change.before >= GUARDED_FROM and not _is_accepted(listing)
-    if is_guarded and is_too_much(change.gone, change.before, job["deletes_max"]):
-        held: HeldListing = {"before": change.before, "lost": change.gone, **_carried(listing)}
+    if is_guarded and is_too_much(change.removed, change.before, job["deletes_max"]):
+        held: HeldListing = {"before": change.before, "lost": change.removed, **_carried(listing)}
         tx.listings.put(replace(listing, held=held))
-        return None if listing.look else _event(job, "listing.held", {"lost": change.gone, "before": change.before})
+        return None if listing.look else _event(job, "listing.held", {"lost": change.removed, "before": change.before})
     root = tree.edit(tx.nodes, change.base, change.edits())
     assert root == change.root, "a tree that was edited is the tree that is built"
     if listing.root is not None:  # else they are there

@@ -14,7 +14,7 @@ from controlplane.core.model.events import Event, by_branch, claimed
 from controlplane.core.model.jobs import StoredJob, StoredTransformJob
 from controlplane.core.model.past_attempts import Outcome, PastAttempt
 from controlplane.core.model.tasks import Attempt, By, Fragment, Task, Trace
-from controlplane.core.plan.sink import anew
+from controlplane.core.plan.sink import voided
 from controlplane.operations.projections import compaction
 from controlplane.operations.work import accounts, fold_runs, listings, targets
 from controlplane.operations.work.listing_diff import Found
@@ -49,11 +49,11 @@ class Recording:
     def __init__(
         self, tx: Tx, attempt: Attempt, by: By, listing_changes: Mapping[str, Found] = MappingProxyType({})
     ) -> None:
-        self.tx, self.attempt, self.by, self.found = tx, attempt, by, listing_changes
+        self.tx, self.attempt, self.by, self.listing_changes = tx, attempt, by, listing_changes
         self._events: list[Event] = []
         self.is_news = attempt.kind != "list"  # whether there may be more to do, for the loop or for a claim
         self._outcomes: dict[bytes, Outcome] = {}
-        self._taken: list[TaskResult] = []
+        self._accepted: list[TaskResult] = []
         self._error: str | None = None  # the condition of the first task that did not succeed
 
     @property
@@ -126,7 +126,7 @@ class Recording:
         accepted = [r for r in results if bytes.fromhex(r["task"]) in keys]
         if then:
             accepted += self._taken_in({head: of for head, of in then.items() if bytes.fromhex(head) in keys})
-        self._taken = accepted
+        self._accepted = accepted
         self._came_to("done", _keys(accepted))
         match KINDS[self.attempt.kind].remembered_as:
             case "trace":
@@ -160,7 +160,7 @@ class Recording:
     def _listed(self, results: list[TaskResult]) -> None:
         for result in results:
             request = self._request(bytes.fromhex(result["task"]))
-            outcome = listings.take_in(self.tx, self._list_job, request, self.found[result["task"]])
+            outcome = listings.take_in(self.tx, self._list_job, request, self.listing_changes[result["task"]])
             if outcome.event is not None:
                 self._report_listing(outcome.event)
                 self._count("task.other", _keys([result]))
@@ -212,7 +212,7 @@ class Recording:
             by_check: Counter[str] = Counter()
             for task in tasks:
                 by_check.update(metrics[task].get("dropped", {}))
-            self._tell(branch, "rows.dropped", rows, {"checks": dict(by_check)})
+            self._add_event(branch, "rows.dropped", rows, {"checks": dict(by_check)})
 
     def _synced(self, keys: list[bytes]) -> None:
         """Move the target's root to the output of these tasks."""
@@ -224,7 +224,7 @@ class Recording:
             if target is not None and name == tasks[0].dataset:
                 self.tx.projections.put_target(targets.synced(self.tx, target, tasks))
         for branch, theirs in by_branch(keys, self._branches).items():
-            self._tell(branch, "partitions.written", targets.written([self.tasks[key] for key in theirs]))
+            self._add_event(branch, "partitions.written", targets.written([self.tasks[key] for key in theirs]))
 
     def _failed(self, key: bytes, error: TaskError) -> None:
         if self.attempt.kind == "write" and error["condition"] == TARGET_GONE:
@@ -266,7 +266,7 @@ class Recording:
         _ = self._branches  # before their demand ends
         for branch, name in self.tx.queue.demanding(key):
             if (target := self.tx.projections.targets(branch).get(name)) is not None:
-                self.tx.projections.put_target(anew(self.tx.nodes, target))
+                self.tx.projections.put_target(voided(self.tx.nodes, target))
             self.tx.queue.drop_demands(branch, name)
         self.tx.queue.finish(self.attempt.id, [key])
         self._came_to("retried", [key], error)
@@ -297,7 +297,7 @@ class Recording:
         new: there are thousands of them in a day."""
         if not self.is_news:
             return []
-        came_to = accounts.CameTo(self.by, self._outcomes, self._taken, self._error)
+        came_to = accounts.CameTo(self.by, self._outcomes, self._accepted, self._error)
         branches = {branch for theirs in self._branches.values() for branch in theirs}
         return accounts.of(self.attempt, came_to, measures, branches, self.tx.now())
 
@@ -311,9 +311,9 @@ class Recording:
     def _count(self, kind: str, keys: Iterable[bytes], body: Mapping[str, object] | None = None) -> None:
         """Record for each branch how many of these tasks it demands."""
         for branch, theirs in by_branch(keys, self._branches).items():
-            self._tell(branch, kind, len(theirs), body)
+            self._add_event(branch, kind, len(theirs), body)
 
-    def _tell(self, branch: str, kind: str, n: int, body: Mapping[str, object] | None = None) -> None:
+    def _add_event(self, branch: str, kind: str, n: int, body: Mapping[str, object] | None = None) -> None:
         if n:
             self._events.append(Event(kind, self.attempt.dataset, n, body or {}, branch=branch))
 

@@ -13,7 +13,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.work.recording import Recording
 from controlplane.operations.work.reports import take_in
 from controlplane.ports.lake import ObjectStore
-from dataplane.contract.kinds import KINDS, LOOKS
+from dataplane.contract.kinds import KINDS, PROBE_KINDS
 from dataplane.contract.results import MANIFEST, TaskResult, infrastructure_error
 
 MANIFEST_BYTES = 64 << 20  # of a manifest: 500 tasks with thousands of files each have less
@@ -47,7 +47,7 @@ def abandon(ctx: Context, attempt: Attempt, *, reason: str, fault: Fault = "cras
 def abandon_probes(ctx: Context, *, reason: str) -> None:
     """End the attempts at listings and the like of workers that are gone. Their tasks go back to the queue."""
     with ctx.read() as tx:
-        left = [attempt for attempt in tx.queue.attempts().values() if attempt.kind in LOOKS]
+        left = [attempt for attempt in tx.queue.attempts().values() if attempt.kind in PROBE_KINDS]
     for attempt in left:
         _abandon(ctx, attempt, reason, "disrupted")
 

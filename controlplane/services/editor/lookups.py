@@ -31,7 +31,7 @@ class Lookups:
         self._lock = threading.Lock()
         threading.Thread(target=self._work, name="lookups", daemon=True).start()
 
-    def known(self, dataset: str) -> DatasetAnswer | None:
+    def latest(self, dataset: str) -> DatasetAnswer | None:
         """The last answer for a dataset, at once."""
         return self._answers.get(dataset)
 
@@ -50,7 +50,7 @@ class Lookups:
         try:
             self._queue.put_nowait((dataset, future))
         except queue.Full:
-            future.set_result(self.known(dataset))
+            future.set_result(self.latest(dataset))
         return future
 
     def _work(self) -> None:
@@ -66,4 +66,4 @@ class Lookups:
             except (HeadgateError, BadSetting, OSError, httpx2.HTTPError):
                 ends.close()
                 ends, client = ExitStack(), None
-            future.set_result(self.known(dataset))
+            future.set_result(self.latest(dataset))

@@ -50,7 +50,7 @@ class Editor:
     def __init__(self, connect: Connect, branch: str) -> None:
         self.server = LanguageServer("headgate", f"v{version('headgate')}")
         self._knowledge, self._lookups = Knowledge(), Lookups(connect, branch)
-        self._looking = ThreadPoolExecutor(1, "looking")
+        self._analysis_threads = ThreadPoolExecutor(1, "looking")
         self._edits: dict[str, int] = {}  # how often a document changed, by its URI
         self._reported: dict[str, set[str]] = {}  # where its problems were reported
         triggers = types.CompletionOptions(trigger_characters=[".", ":", " "])
@@ -95,10 +95,10 @@ class Editor:
         text, path = document.source, _path(uri)
         opened = {_path(u): d.source for u, d in self.server.workspace.text_documents.items()}
         if not is_blueprint(text):
-            self._tell(uri, {}, document.version)
+            self._report(uri, {}, document.version)
             return
         loop = asyncio.get_running_loop()
-        report = await loop.run_in_executor(self._looking, self._knowledge.look, path, text, opened)
+        report = await loop.run_in_executor(self._analysis_threads, self._knowledge.look, path, text, opened)
         if self._edits[uri] != edit:
             return
         by_uri: dict[str, list[types.Diagnostic]] = {}
@@ -109,9 +109,9 @@ class Editor:
             for problem in problems:
                 target = uri if problem.file == path.as_posix() else uris.from_fs_path(problem.file) or uri
                 by_uri.setdefault(target, []).append(self._diagnostic(problem, report.texts, severity))
-        self._tell(uri, by_uri, document.version)
+        self._report(uri, by_uri, document.version)
 
-    def _tell(self, uri: str, diagnostics: Mapping[str, list[types.Diagnostic]], of: int | None) -> None:
+    def _report(self, uri: str, diagnostics: Mapping[str, list[types.Diagnostic]], of: int | None) -> None:
         """Also that there are none any more."""
         for each in {uri, *diagnostics, *self._reported.get(uri, set())}:
             self._publish(each, diagnostics.get(each, []), of if each == uri else None)
@@ -158,7 +158,7 @@ class Editor:
         try:
             return await asyncio.wait_for(asyncio.shield(future), SERVICE_S)
         except TimeoutError:
-            return self._lookups.known(dataset)
+            return self._lookups.latest(dataset)
 
     def _definition(self, params: types.DefinitionParams) -> types.Location | None:
         text, path = self._text(params.text_document.uri)
@@ -181,7 +181,7 @@ class Editor:
 
         def columns(dataset: str) -> Mapping[str, str]:
             self._lookups.ask(dataset)  # for the next time
-            return hover.columns_of(meant, dataset, self._lookups.known(dataset)) if dataset in meant.nodes else {}
+            return hover.columns_of(meant, dataset, self._lookups.latest(dataset)) if dataset in meant.nodes else {}
 
         query = _component_text(text, component)
         candidates = completion.candidates(meant, outline.spot(text, line, column), component, query, columns)

@@ -56,7 +56,7 @@ def answer(runner: ExampleRunner, question: Question, contents: Mapping[str, byt
         for file in _files(question):
             file["path"] = places[file["path"]]
         reply = runner.ask(question)
-    return _as_asked(reply, places)
+    return _with_client_paths(reply, places)
 
 
 def _check(question: Question, contents: Mapping[str, bytes]) -> None:
@@ -88,7 +88,7 @@ def _written(folder: Path, number: int, path: str, content: bytes) -> str:
     return str(place)
 
 
-def _as_asked(reply: Answer, places: Mapping[str, str]) -> Answer:
+def _with_client_paths(reply: Answer, places: Mapping[str, str]) -> Answer:
     """Errors name the files of the client."""
     error = error_in(reply)
     if error is None:

@@ -32,14 +32,14 @@ class AnalysedColumns:
 
     desired: Desired
     runner: ExampleRunner
-    known: dict[str, Schema | None] = field(default_factory=dict)
+    schemas: dict[str, Schema | None] = field(default_factory=dict)
     errors: dict[str, TaskError] = field(default_factory=dict)
 
     def of_dataset(self, dataset: str) -> Schema | None:
         """The schema of a dataset; None if only data could give it."""
-        if dataset not in self.known:
-            self.known[dataset] = self._read_schema(dataset)
-        return self.known[dataset]
+        if dataset not in self.schemas:
+            self.schemas[dataset] = self._read_schema(dataset)
+        return self.schemas[dataset]
 
     def _read_schema(self, dataset: str) -> Schema | None:
         node = self.desired.nodes[dataset]

@@ -284,7 +284,7 @@ def _words(differs: Difference) -> str:
 
 def _row_difference(names: Sequence[str], differs: Difference) -> ExampleDifference:
     changed: list[ChangedRow] = [
-        {"expected": list(change.expected), "found": list(change.found), "columns": [names[i] for i in change.cells]}
+        {"expected": list(change.expected), "found": list(change.actual), "columns": [names[i] for i in change.cells]}
         for change in differs.changed
     ]
     return {

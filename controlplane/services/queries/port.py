@@ -136,10 +136,10 @@ class QueryResults(Protocol):
     ) -> Generator[bytes, None, KeptResult | None]:
         """The same pieces. What they were is kept once all were taken, unless it is too large: None."""
 
-    def stream(self, kept: KeptResult) -> Iterator[bytes]:
+    def stream(self, query_result: KeptResult) -> Iterator[bytes]:
         """Raises OSError where it has gone meanwhile."""
 
-    def file(self, kept: KeptResult, form: FileForm, make: Callable[[Path, Path], None]) -> Iterator[bytes]:
+    def file(self, query_result: KeptResult, form: FileForm, make: Callable[[Path, Path], None]) -> Iterator[bytes]:
         """The same rows in another form. `make` writes them, from the one path to the other, on the first request for
         this form; it is no longer called once the first piece is there. Raises as `stream`."""
 
@@ -183,8 +183,8 @@ class NoQueries:
     ) -> Generator[bytes, None, KeptResult | None]:
         raise NotImplementedError
 
-    def stream(self, kept: KeptResult) -> Iterator[bytes]:
+    def stream(self, query_result: KeptResult) -> Iterator[bytes]:
         raise NotImplementedError
 
-    def file(self, kept: KeptResult, form: FileForm, make: Callable[[Path, Path], None]) -> Iterator[bytes]:
+    def file(self, query_result: KeptResult, form: FileForm, make: Callable[[Path, Path], None]) -> Iterator[bytes]:
         raise NotImplementedError

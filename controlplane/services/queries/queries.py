@@ -112,8 +112,8 @@ def answer(
     NotFound, GenerationGone."""
     with ExitStack() as ends:
         started = _begin(ctx, queries, branch, request, cancel=cancel or Cancel(), ends=ends)
-        query_result = started.kept or started.run_to_the_end()
-        read = _ResultRead(started.id, query_result, started.generations, is_cached=started.kept is not None)
+        query_result = started.query_result or started.run_to_the_end()
+        read = _ResultRead(started.id, query_result, started.generations, is_cached=started.query_result is not None)
         return _page(ctx, queries, started.session, read, after=0, bounds=bounds)
 
 
@@ -123,7 +123,7 @@ def kept_result(
     """All rows, where they are kept. Raises as `answer`."""
     with ExitStack() as ends:
         started = _begin(ctx, queries, branch, request, cancel=cancel or Cancel(), ends=ends)
-        return started.kept or started.run_to_the_end()
+        return started.query_result or started.run_to_the_end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def stream(ctx: Context, queries: Queries, branch: str, request: QueryRequest, *
     """As `answer`, in pieces as they come. An error of the first piece is raised here."""
     with ExitStack() as ends:
         started = _begin(ctx, queries, branch, request, cancel=cancel, ends=ends)
-        pieces = queries.results.stream(started.kept) if started.kept else started.run()
+        pieces = queries.results.stream(started.query_result) if started.query_result else started.run()
         first = next(pieces, b"")
         rest = _rest(first, pieces, ends.pop_all())
         next(rest)  # it has begun, so that it ends what it holds whether or not anybody reads
@@ -155,7 +155,7 @@ def _rest(first: bytes, pieces: Iterator[bytes], ends: ExitStack) -> Generator[b
 
 def page(ctx: Context, queries: Queries, result: str, after: int, bounds: PageBounds = PAGE) -> ResultPage:
     """More rows of a result that is kept. Raises NotFound, QueriesBusy, and QueryLimit for a row that is too large."""
-    query_result = _kept(ctx, queries, result)
+    query_result = _result_of(ctx, queries, result)
     if after < query_result.rows:
         _note_page(ctx, result, query_result, after)
     with queries.engine.session(user(ctx), Cancel(), timeout_s=60.0) as session:
@@ -166,7 +166,7 @@ def page(ctx: Context, queries: Queries, result: str, after: int, bounds: PageBo
 def file(ctx: Context, queries: Queries, result: str, form: FileForm) -> Iterator[bytes]:
     """All rows of a result that is kept, as pieces of a file. Raises NotFound at once, QueryLimit with the first
     piece, and OSError where it goes meanwhile."""
-    query_result = _kept(ctx, queries, result)
+    query_result = _result_of(ctx, queries, result)
     _note_page(ctx, result, query_result, 0)
     if form == "arrow":
         return queries.results.stream(query_result)
@@ -178,7 +178,7 @@ def file(ctx: Context, queries: Queries, result: str, form: FileForm) -> Iterato
     return queries.results.file(query_result, form, make)
 
 
-def _kept(ctx: Context, queries: Queries, result: str) -> KeptResult:
+def _result_of(ctx: Context, queries: Queries, result: str) -> KeptResult:
     """Raises NotFound, also if the caller may not read a table of it."""
     query_result = queries.results.find(_place(ctx, result))
     if query_result is None:
@@ -206,7 +206,7 @@ def cancel(ctx: Context, queries: Queries, id: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _StartedQuery:
-    """A query whose tables are known. `kept`: its result, if it is there already."""
+    """A query whose tables are known. `query_result`: its result, if it is there already."""
 
     session: QuerySession
     results: QueryResults
@@ -214,7 +214,7 @@ class _StartedQuery:
     tables: tuple[Resolved, ...]
     id: str
     place: str  # where its result is kept
-    kept: KeptResult | None
+    query_result: KeptResult | None
     read: tuple[QueryTable, ...]  # with their files; none where the result is kept
 
     @property
@@ -268,7 +268,9 @@ def _begin(
         }
         audit.note_read(ctx, "query", table.branch, table.state.dataset, what)
     place = _place(ctx, id)
-    return _StartedQuery(session, queries.results, request, tables=tables, id=id, place=place, kept=cached, read=read)
+    return _StartedQuery(
+        session, queries.results, request, tables=tables, id=id, place=place, query_result=cached, read=read
+    )
 
 
 def user(ctx: Context) -> str:
@@ -299,7 +301,7 @@ class _ResultRead:
     """A result that a page is of."""
 
     id: str
-    kept: KeptResult
+    query_result: KeptResult
     generations: Mapping[str, int]
     is_cached: bool
 
@@ -308,15 +310,15 @@ def _page(
     ctx: Context, queries: Queries, session: QuerySession, read: _ResultRead, *, after: int, bounds: PageBounds
 ) -> ResultPage:
     room = queries.pages.take(user(ctx), PAGE_BYTES)
-    page = session.page(read.kept.path, after, bounds)
+    page = session.page(read.query_result.path, after, bounds)
     following = after + page.rows
     head: QueryPageHead = {
         "result": read.id,
         "columns": [{"name": column["name"], "type": column["type"]} for column in page.columns],
         "generations": dict(read.generations),
-        "total": read.kept.rows,
-        "more": read.kept.more,
-        "next": following if following < read.kept.rows else None,
+        "total": read.query_result.rows,
+        "more": read.query_result.more,
+        "next": following if following < read.query_result.rows else None,
         "cut": [{"row": cell["row"], "column": cell["column"], "size_bytes": cell["size_bytes"]} for cell in page.cut],
         "cached": read.is_cached,
     }

@@ -25,7 +25,7 @@ from controlplane.ports.store import Tx
 from controlplane.services.s3.made_bodies import MadeBodies
 from dataplane.contract.identity import schema_id
 
-told = logs.get("s3")
+logger = logs.get("s3")
 BATCH = 1000  # entries whose files are looked up together
 
 
@@ -50,7 +50,7 @@ class LiveLogs:
         try:
             return [] if log is None else _all(log)
         except (OSError, CorruptNode, NotFound) as e:
-            told.warning("a Delta log cannot be made", branch=branch, dataset=newest.dataset, reason=str(e))
+            logger.warning("a Delta log cannot be made", branch=branch, dataset=newest.dataset, reason=str(e))
             return []
 
     def find(self, tx: Tx, branch: str, newest: State, name: str) -> MadeFile | None:
@@ -167,7 +167,7 @@ class _Log:
         entries = tree.scan(self._nodes, state.root)
 
         def made() -> tuple[bytes, bytes]:
-            log = live_log.whole(self._table, state, self._parts(entries))
+            log = live_log.checkpoint_body(self._table, state, self._parts(entries))
             return self._make_checkpoint(log), b"%d" % log.count(b"\n")
 
         return self._made.get((self._table, "checkpoint", *_key(state)), made)

@@ -35,7 +35,7 @@ class VersionFile(NamedTuple):
     name: str
     entry: FileEntry
     of: int
-    told: TableVersion
+    version: TableVersion
 
 
 class VersionFiles:

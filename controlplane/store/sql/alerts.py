@@ -13,7 +13,7 @@ from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import TableGroup
 from controlplane.store.sql.row_records import Record, dump
 
-_ALERTS = Record(db.alerts, Alert)
+_ALERTS = Record(db.alerts, Alert, notified="told")
 _MESSAGES = Record(db.messages, Message)
 
 
@@ -27,8 +27,8 @@ class SqlAlerts(TableGroup):
         self._upsert(db.alerts, map(_alert_row, alerts))
 
     def drop(self, alerts: Iterable[Alert]) -> None:
-        for one in alerts:
-            self._delete(db.alerts, branch=one.branch, dataset=one.dataset, condition=one.condition)
+        for alert in alerts:
+            self._delete(db.alerts, branch=alert.branch, dataset=alert.dataset, condition=alert.condition)
 
     def messages(self, branch: str) -> tuple[Message, ...]:
         rows = self._rows(self._select(db.messages, branch=branch).order_by(db.messages.c.id))

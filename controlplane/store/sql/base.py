@@ -63,10 +63,10 @@ def keeping_schemas() -> KeptSchema:
     """To be shared by all transactions of a store, in any thread: content under its digest never changes."""
 
     @lru_cache(maxsize=SCHEMAS_KEPT)
-    def kept(_id: bytes) -> list[Schema]:
+    def kept_schema(_id: bytes) -> list[Schema]:
         return []
 
-    return kept
+    return kept_schema
 
 
 @dataclass(slots=True)
@@ -110,10 +110,10 @@ class TableGroup:
 
     def _mine(self, table: Table, **equal: Any) -> ColumnElement[bool]:
         """The rows of this namespace whose named columns have these values."""
-        found: ColumnElement[bool] = table.c.namespace == self._namespace
+        condition: ColumnElement[bool] = table.c.namespace == self._namespace
         for name, value in equal.items():
-            found &= table.c[name] == value
-        return found
+            condition &= table.c[name] == value
+        return condition
 
     def _events_in(self, table: Table, branch: str) -> ColumnElement[bool]:
         """The rows of this namespace that belong to the branch or to none."""
@@ -275,8 +275,8 @@ class TableGroup:
     def _put_schemas(self, schemas: Sequence[Schema]) -> list[bytes]:
         """Store each schema once; the ids to store in their place."""
         different = {id(s): s for s in schemas}  # many fragments have one
-        kept = {number: dump(schema) for number, schema in different.items()}
-        texts = [kept[id(s)] for s in schemas]
+        text_of = {number: dump(schema) for number, schema in different.items()}
+        texts = [text_of[id(s)] for s in schemas]
         ids = [sha256(t.encode()).digest() for t in texts]
         rows = [{"id": id, "body": text} for id, text in dict(zip(ids, texts, strict=True)).items()]
         self._insert(tables.schemas, [row for row in rows if row["id"] not in self._transaction.stored_schemas])
@@ -284,11 +284,11 @@ class TableGroup:
         return ids
 
     def _schemas(self, ids: Iterable[bytes]) -> Mapping[bytes, Schema]:
-        kept = {id: self._transaction.kept_schema(id) for id in set(ids)}
-        missing = [id for id, schema in kept.items() if not schema]
+        schemas = {id: self._transaction.kept_schema(id) for id in set(ids)}
+        missing = [id for id, schema in schemas.items() if not schema]
         for row in self._rows_among(tables.schemas, "id", missing):
-            kept[row.id].append(json.loads(row.body))
-        return {id: schema[0] for id, schema in kept.items() if schema}
+            schemas[row.id].append(json.loads(row.body))
+        return {id: schema[0] for id, schema in schemas.items() if schema}
 
 
 def _bound(equal: Mapping[str, Any]) -> dict[str, Any]:

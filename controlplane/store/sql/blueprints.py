@@ -42,17 +42,17 @@ class SqlBlueprints(TableGroup):
                 if row.branch == branch or row.dataflow not in own
             }
         shared = self.mains_revisions(branch, names)
-        kept = {flow: revision for flow, revision in shared.items() if flow not in own}
-        return {**kept, **self._own_revisions(branch, names)} if own else kept
+        of_main = {flow: revision for flow, revision in shared.items() if flow not in own}
+        return {**of_main, **self._own_revisions(branch, names)} if own else of_main
 
     def mains_revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
-        moved = {flow: _head(told) for flow, told in self._snapshots.moved("dataflow", branch, dataflows).items()}
-        found = {f: r for f, r in self._own_revisions(MAIN, dataflows).items() if f not in moved}
+        moved = {flow: _head(stored) for flow, stored in self._snapshots.moved("dataflow", branch, dataflows).items()}
+        revisions = {f: r for f, r in self._own_revisions(MAIN, dataflows).items() if f not in moved}
         for flow, head in moved.items():
             revision = self.revision(MAIN, flow, head.last_number) if head.is_live else None
             if revision is not None:
-                found[flow] = revision
-        return found
+                revisions[flow] = revision
+        return revisions
 
     def _own_revisions(self, branch: str, dataflows: Iterable[str] | None) -> dict[str, Revision]:
         newest = _newest().where(self._mine(db.revisions, branch=branch))
@@ -61,10 +61,10 @@ class SqlBlueprints(TableGroup):
 
     def _dataflows(self, branch: str) -> dict[str, Row[Any]]:
         """The branch's own, by name. Its base comes along, so that it is not looked up by itself."""
-        own, one = db.dataflows, select(literal(1).label("one")).subquery()
+        own, single = db.dataflows, select(literal(1).label("one")).subquery()
         base = select(db.branches.c.base).where(self._mine(db.branches, name=branch)).scalar_subquery()
         rows = self._rows(
-            select(base.label("base"), own).select_from(one.outerjoin(own, self._mine(own, branch=branch)))
+            select(base.label("base"), own).select_from(single.outerjoin(own, self._mine(own, branch=branch)))
         )
         self._snapshots.note_base(branch, rows[0].base)
         return {row.dataflow: row for row in rows if row.dataflow is not None}
@@ -138,8 +138,7 @@ class SqlBlueprints(TableGroup):
             self._snapshots.note_move("pause", MAIN, row.target, True)
 
     def uids(self, branch: str, dataflow: str) -> dict[str, str]:
-        wanted = select(db.uids).where(self._over_main(db.uids, branch), db.uids.c.dataflow == dataflow)
-        rows = self._rows(wanted)
+        rows = self._rows(select(db.uids).where(self._over_main(db.uids, branch), db.uids.c.dataflow == dataflow))
         return {row.component: row.uid for row in sorted(rows, key=_own_last)}
 
     def paused(self, branch: str) -> frozenset[str]:
@@ -164,8 +163,8 @@ class SqlBlueprints(TableGroup):
         return {**self.mains_forces(branch), **own}
 
     def mains_forces(self, branch: str) -> dict[str, int]:
-        found = {**self._forces(MAIN), **self._snapshots.moved("force", branch)}
-        return {dataset: int(str(number)) for dataset, number in found.items() if number is not None}
+        numbers = {**self._forces(MAIN), **self._snapshots.moved("force", branch)}
+        return {dataset: int(str(number)) for dataset, number in numbers.items() if number is not None}
 
     def _forces(self, branch: str) -> dict[str, int]:
         return {row.dataset: row.number for row in self._rows_of(db.forces, branch=branch)}
@@ -181,12 +180,12 @@ class SqlBlueprints(TableGroup):
         return number
 
     def bring_forces(self, branch: str, numbers: Mapping[str, int]) -> None:
-        known = self.forces(branch)
-        newer = {name: number for name, number in numbers.items() if number > known.get(name, 0)}
+        before = self.forces(branch)
+        newer = {name: number for name, number in numbers.items() if number > before.get(name, 0)}
         if not newer:
             return
         for name in newer:
-            self._snapshots.note_move("force", branch, name, known.get(name))
+            self._snapshots.note_move("force", branch, name, before.get(name))
         self._upsert(db.forces, [{"branch": branch, "dataset": d, "number": n} for d, n in newer.items()])
         self._mark(branch, change_marks.FORCED, *newer)
 
@@ -199,9 +198,9 @@ class _Head:
     is_live: bool
 
 
-def _head(told: Any) -> _Head:
+def _head(stored: Any) -> _Head:
     """As it is kept for pinned branches."""
-    return _Head(int(told[0]), bool(told[1]))
+    return _Head(int(stored[0]), bool(stored[1]))
 
 
 def _own_last(row: Row[tuple[object, ...]]) -> bool:

@@ -170,10 +170,10 @@ def postgres_engines(url: URL) -> Engines:
     return Engines(writer, reader.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True))
 
 
-def _postgres_engine(url: URL, kept: int, further: int, limits: Mapping[str, str]) -> Engine:
+def _postgres_engine(url: URL, pool_size: int, further: int, limits: Mapping[str, str]) -> Engine:
     engine = create_engine(
         url,
-        pool_size=kept,
+        pool_size=pool_size,
         max_overflow=further,
         pool_timeout=BUSY_S,
         pool_pre_ping=True,

@@ -43,8 +43,8 @@ class SqlEvents(TableGroup):
 
     def newer(self, branch: str | None, after: int, limit: int = 1000) -> tuple[Event, ...]:
         self._write_events()
-        told = self._mine(db.events) if branch is None else self._events_in(db.events, branch)
-        newer = select(db.events).where(told, db.events.c.id > after).order_by(db.events.c.id).limit(limit)
+        of_branch = self._mine(db.events) if branch is None else self._events_in(db.events, branch)
+        newer = select(db.events).where(of_branch, db.events.c.id > after).order_by(db.events.c.id).limit(limit)
         return tuple(map(_EVENTS.from_row, self._rows(newer)))
 
     def last(self) -> int:
@@ -54,15 +54,15 @@ class SqlEvents(TableGroup):
     def claim_of(self, attempt: str) -> Event | None:
         self._write_events()
         event = db.events.c
-        told = self._select(db.events, kind=CLAIMED).where(event.body.contains(dump(attempt), autoescape=True))
-        row = self._row(told.order_by(event.id.desc()).limit(1))
+        statement = self._select(db.events, kind=CLAIMED).where(event.body.contains(dump(attempt), autoescape=True))
+        row = self._row(statement.order_by(event.id.desc()).limit(1))
         return row and _EVENTS.from_row(row)
 
     def of_kind(self, branch: str, kind: str, since: float) -> tuple[Event, ...]:
         self._write_events()
         event = db.events.c
-        told = self._select(db.events, kind=kind, branch=branch).where(event.at > since)
-        return tuple(map(_EVENTS.from_row, self._rows(told.order_by(event.id))))
+        statement = self._select(db.events, kind=kind, branch=branch).where(event.at > since)
+        return tuple(map(_EVENTS.from_row, self._rows(statement.order_by(event.id))))
 
     def count(self, branch: str, after: int, among: Callable[[str], bool] | None = None) -> dict[str, int]:
         self._write_events()
@@ -112,14 +112,14 @@ class SqlDrivers(TableGroup):
 
     def ends(self, limit: int) -> tuple[Driver, ...]:
         driver = db.drivers.c
-        told = self._select(db.drivers, ended=True).where(driver.reason.not_in(sorted(EXPECTED)))
-        newest = told.order_by(driver.seen.desc(), driver.id).limit(limit)
+        statement = self._select(db.drivers, ended=True).where(driver.reason.not_in(sorted(EXPECTED)))
+        newest = statement.order_by(driver.seen.desc(), driver.id).limit(limit)
         return tuple(map(_DRIVERS.from_row, self._rows(newest)))
 
     def drop(self, before: float, limit: int) -> int:
         driver, token = db.drivers.c, db.tokens.c
         ended = self._mine(db.drivers, ended=True) & (driver.seen < before)
-        gone = [row.id for row in self._rows(select(driver.id).where(ended).limit(limit))]
+        ended_ids = [row.id for row in self._rows(select(driver.id).where(ended).limit(limit))]
         over = (token.expires < before) | one_of(token.subject)
-        tokens = self._drop(db.tokens, token.id, (token.scopes == DRIVER_ONLY) & over, 2 * limit, keys=gone)
-        return tokens + self._change_among(delete(db.drivers).where(ended), driver.id, gone)
+        tokens = self._drop(db.tokens, token.id, (token.scopes == DRIVER_ONLY) & over, 2 * limit, keys=ended_ids)
+        return tokens + self._change_among(delete(db.drivers).where(ended), driver.id, ended_ids)

@@ -21,7 +21,7 @@ def stored_files(text: str) -> tuple[StoredFile, ...]:
     Within a text of JSON a quotation mark is escaped, so that a second beginning is another file, or a column that is
     called `path`: then all is parsed.
     """
-    found = _ONE.match(text)
-    if found is not None and text.find(_BEGIN, 2) < 0:
-        return (StoredFile(found[1], int(found[2])),)
+    only_file = _ONE.match(text)
+    if only_file is not None and text.find(_BEGIN, 2) < 0:
+        return (StoredFile(only_file[1], int(only_file[2])),)
     return tuple(StoredFile(file["path"], file["size"]) for file in json.loads(text))

@@ -24,9 +24,9 @@ class SqlLeases(TableGroup):
         insert = self._dialect.insert(db.leases).values(namespace=self._namespace, name=name, epoch=1, **mine)
         is_over = (lease.until <= now) | (lease.until > now + AHEAD * lease_s)
         is_free = is_over | (lease.holder == holder)
-        anew = {**mine, "epoch": lease.epoch + 1}
+        renewed = {**mine, "epoch": lease.epoch + 1}
         key = list(db.leases.primary_key)
-        self._connection.execute(insert.on_conflict_do_update(index_elements=key, set_=anew, where=is_free))
+        self._connection.execute(insert.on_conflict_do_update(index_elements=key, set_=renewed, where=is_free))
         return next(self._values_of(_LEASES, name=name))
 
     def renew(self, name: str, epoch: int, lease_s: float) -> bool:

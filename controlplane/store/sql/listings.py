@@ -88,15 +88,15 @@ class SqlListings(TableGroup):
         return {row.key: _PARTITIONS.from_row(row) for row in rows}
 
     def partitions_of(self, keys: Mapping[bytes, Sequence[str]]) -> dict[bytes, dict[str, SourcePartition]]:
-        found: dict[bytes, dict[str, SourcePartition]] = {listing: {} for listing in keys}
+        by_listing: dict[bytes, dict[str, SourcePartition]] = {listing: {} for listing in keys}
         for chunk in chunks([(listing, key) for listing, some in keys.items() for key in some]):
             ids, names = zip(*chunk, strict=True)
             for row in self._rows(_PAIRS, digests=ids, keys=names):
-                found[row.listing][row.key] = _PARTITIONS.from_row(row)
-        return found
+                by_listing[row.listing][row.key] = _PARTITIONS.from_row(row)
+        return by_listing
 
-    def put_partitions(self, listing: bytes, changed: Iterable[SourcePartition], gone: Iterable[str]) -> None:
-        table, keys, parts = db.source_partitions, iter(gone), iter(changed)
+    def put_partitions(self, listing: bytes, changed: Iterable[SourcePartition], removed: Iterable[str]) -> None:
+        table, keys, parts = db.source_partitions, iter(removed), iter(changed)
         while chunk := list(islice(keys, KEYS_A_STATEMENT)):
             self._delete_among(table, "key", chunk, listing=listing)
         while some := list(islice(parts, ROWS_A_STATEMENT)):
@@ -104,9 +104,9 @@ class SqlListings(TableGroup):
 
     def of_plans(self) -> Sequence[StoredPlanListing]:
         rows = self._rows(_OF_PLANS)
-        looks = {row.id: look for row in rows if (look := _LISTINGS.from_row(row).look) is not None}
-        sizes = {row.listing: int(row.size) for row in self._rows_by(_SIZES, looks)}
-        return [StoredPlanListing(id, look["since"], sizes.get(id, 0)) for id, look in looks.items()]
+        look_of = {row.id: look for row in rows if (look := _LISTINGS.from_row(row).look) is not None}
+        sizes = {row.listing: int(row.size) for row in self._rows_by(_SIZES, look_of)}
+        return [StoredPlanListing(id, look["since"], sizes.get(id, 0)) for id, look in look_of.items()]
 
     def drop(self, ids: Iterable[bytes]) -> None:
         parts, own = db.source_partitions, db.listings

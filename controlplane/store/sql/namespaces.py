@@ -21,10 +21,10 @@ class SqlNamespaces(TableGroup):
 
     def is_in_use(self, namespace: str) -> bool:
         live = select(db.dataflows.c.dataflow).where(db.dataflows.c.namespace == namespace, db.dataflows.c.is_live)
-        looks = [live] + [
+        statements = [live] + [
             select(table.c.namespace).where(table.c.namespace == namespace) for table in (db.branches, db.attempts)
         ]
-        return any(self._row(look.limit(1)) is not None for look in looks)
+        return any(self._row(statement.limit(1)) is not None for statement in statements)
 
     def empty(self, namespace: str) -> None:
         for table in db.metadata.sorted_tables:

@@ -48,12 +48,12 @@ class SqlPastAttempts(TableGroup):
         limit: int = 1000,
     ) -> tuple[PastAttempt, ...]:
         past = db.past_attempts.c
-        wanted = self._select(db.past_attempts, branch=branch)
+        statement = self._select(db.past_attempts, branch=branch)
         if datasets is not None:
-            wanted = wanted.where(past.dataset.in_(list(datasets)))
+            statement = statement.where(past.dataset.in_(list(datasets)))
         if ended is not None:
-            wanted = wanted.where(past.ended_at > ended[0], past.ended_at <= ended[1])
-        newest = wanted.order_by(past.ended_at.desc(), past.id).limit(limit)
+            statement = statement.where(past.ended_at > ended[0], past.ended_at <= ended[1])
+        newest = statement.order_by(past.ended_at.desc(), past.id).limit(limit)
         return tuple(map(_ATTEMPTS.from_row, self._rows(newest)))
 
     def find(self, ids: Iterable[str]) -> dict[str, PastAttempt]:

@@ -52,8 +52,8 @@ class SqlPastStates(SqlStates):
         dataflow = dataset.partition(".")[0]
         deleted = self._mine(db.dataflows, branch=branch, dataflow=dataflow, is_live=False)
         is_there = ~select(db.dataflows.c.dataflow).where(deleted).exists()
-        seen = self._heads_moved(branch, [dataset]).get(dataset, ALL_STATES)
-        return [db.states.c.seq <= func.coalesce(fork, seen), is_there]
+        last_seq = self._heads_moved(branch, [dataset]).get(dataset, ALL_STATES)
+        return [db.states.c.seq <= func.coalesce(fork, last_seq), is_there]
 
 
 def _meant(point: Point | None) -> list[Condition]:

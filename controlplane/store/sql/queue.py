@@ -143,28 +143,28 @@ class SqlQueue(TableGroup):
 
     def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task], *, after_s: float = 0.0) -> int:
         self.lock()
-        asked = {task.key: task for task in tasks}
+        tasks_by_key = {task.key: task for task in tasks}
         queued_us = max(int(self._now() * 1e6), self._next_us)
-        self._next_us = queued_us + len(asked)
+        self._next_us = queued_us + len(tasks_by_key)
         queued_us += int(after_s * 1e6)
-        rows = {key: _queued_row(task, queued_us + i) for i, (key, task) in enumerate(asked.items())}
+        rows = {key: _queued_row(task, queued_us + i) for i, (key, task) in enumerate(tasks_by_key.items())}
         queued = self._insert(db.tasks, [{**row, "epoch": 0} for row in rows.values()])
-        if queued < len(asked):
-            queued += self._queue_again(asked, rows)
-        self._insert(db.demands, [{"branch": branch, "dataset": dataset, "task": key} for key in asked])
+        if queued < len(tasks_by_key):
+            queued += self._queue_again(tasks_by_key, rows)
+        self._insert(db.demands, [{"branch": branch, "dataset": dataset, "task": key} for key in tasks_by_key])
         self._demanding.clear()
         self._mark(branch, dataset)
         return queued
 
-    def _queue_again(self, asked: Mapping[bytes, Task], rows: Mapping[bytes, Mapping[str, Any]]) -> int:
+    def _queue_again(self, tasks_by_key: Mapping[bytes, Task], rows: Mapping[bytes, Mapping[str, Any]]) -> int:
         """Update existing tasks: done ones, and running writes without a demand, start again; others become as urgent
         and as large as requested. Returns how many start again."""
-        states = self._states(asked)
-        writes = [key for key, state in states.items() if state == "running" and asked[key].kind == "write"]
+        states = self._states(tasks_by_key)
+        writes = [key for key, state in states.items() if state == "running" and tasks_by_key[key].kind == "write"]
         again = [key for key, state in states.items() if state == "done"] + self._undemanded(writes)
         self._requeue(rows[key] for key in again)
-        self._raise_priorities(list(asked.values()))
-        self._raise_sizes(list(asked.values()))
+        self._raise_priorities(list(tasks_by_key.values()))
+        self._raise_sizes(list(tasks_by_key.values()))
         return len(again)
 
     def _states(self, keys: Iterable[bytes]) -> dict[bytes, str]:
@@ -178,17 +178,17 @@ class SqlQueue(TableGroup):
         changed = [{"of_key" if k == "key" else k: v for k, v in row.items() if k != "rank"} for row in rows]
         self._update_many(db.tasks, "key", changed)
 
-    def _raise_priorities(self, asked: Sequence[Task]) -> None:
+    def _raise_priorities(self, tasks: Sequence[Task]) -> None:
         ranks: dict[int, list[bytes]] = {}
-        for task in asked:
+        for task in tasks:
             ranks.setdefault(-task.priority, []).append(task.key)
         for rank, keys in ranks.items():
             self._change_by(_RAISE, keys, of_rank=rank)
 
-    def _raise_sizes(self, asked: Sequence[Task]) -> None:
+    def _raise_sizes(self, tasks: Sequence[Task]) -> None:
         """A task that failed in a smaller driver is tried in the larger one."""
         alike: dict[KindText, list[bytes]] = {}
-        for task in asked:
+        for task in tasks:
             alike.setdefault(_kind_of(task), []).append(task.key)
         for kind, keys in alike.items():
             smaller = kind_texts((kind.kind,), SIZES[: SIZES.index(kind.size)], frozenset(PLACEMENTS))
@@ -215,24 +215,24 @@ class SqlQueue(TableGroup):
 
     def drop_demands(self, branch: str, dataset: str, keep: Iterable[bytes] = ()) -> int:
         self.lock()
-        of, wanted = {"of_branch": branch, "of_dataset": dataset}, set(keep)
-        rows = self._rows(_DEMANDS_OF_DATASET if wanted else _DROP_DEMANDS, **of)
-        gone = {row.task for row in rows} - wanted
-        if not gone:
+        of, kept_keys = {"of_branch": branch, "of_dataset": dataset}, set(keep)
+        rows = self._rows(_DEMANDS_OF_DATASET if kept_keys else _DROP_DEMANDS, **of)
+        dropped = {row.task for row in rows} - kept_keys
+        if not dropped:
             return 0
-        if wanted:
-            self._delete_among(db.demands, "task", gone, branch=branch, dataset=dataset)
+        if kept_keys:
+            self._delete_among(db.demands, "task", dropped, branch=branch, dataset=dataset)
         self._demanding.clear()
-        self._delete_undemanded(gone)
+        self._delete_undemanded(dropped)
         self._mark(branch, dataset)
-        return len(gone)
+        return len(dropped)
 
     def drop_demands_below(self, branch: str, prefix: str) -> None:
         self.lock()
-        gone = [row.task for row in self._rows(_DEMANDS_BELOW, of_branch=branch, prefix=prefix)]
+        dropped = [row.task for row in self._rows(_DEMANDS_BELOW, of_branch=branch, prefix=prefix)]
         self._change(_DROP_BELOW, of_branch=branch, prefix=prefix)
         self._demanding.clear()
-        self._delete_undemanded(gone)
+        self._delete_undemanded(dropped)
 
     def _delete_undemanded(self, keys: Iterable[bytes]) -> None:
         self._change_by(_DROP_UNDEMANDED, keys)

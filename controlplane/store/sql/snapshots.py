@@ -79,14 +79,14 @@ class SqlSnapshots(TableGroup):
         names = None if names is None else list(names)
         rows = self._all_or_some((_LATER, _LATER_SOME), names, of_kind=pointer, number=base)
         latest_first = sorted(rows, key=lambda row: -row.until)
-        noted = {found.name: json.loads(found.value) for found in latest_first}  # the first move since counts
+        noted = {row.name: json.loads(row.value) for row in latest_first}  # the first move since counts
         return noted if base == NOW or not self._new_moves else {**self._moving(pointer, names), **noted}
 
     def _moving(self, pointer: Pointer, names: Iterable[str] | None) -> dict[str, JsonValue]:
         """Moves of this transaction."""
-        wanted = None if names is None else set(names)
-        found = {name: before for (of, name), before in self._new_moves.items() if of == pointer}
-        return {name: before for name, before in found.items() if wanted is None or name in wanted}
+        chosen = None if names is None else set(names)
+        moves = {name: before for (of, name), before in self._new_moves.items() if of == pointer}
+        return {name: before for name, before in moves.items() if chosen is None or name in chosen}
 
     def note_move(self, pointer: Pointer, branch: str, name: str, before: JsonValue) -> None:
         """A pointer of main is moved; `before` is JSON."""

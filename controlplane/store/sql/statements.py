@@ -236,7 +236,7 @@ def upsert(insert: Insert, table: Table, unless: ColumnElement[bool] | None = No
 @cache
 def raise_counters(*names: str) -> Any:
     """Each counter grows by the parameter `n_<name>`; the new values. As text, since SQLAlchemy compiles an INSERT of
-    several rows anew each time, and most transactions have one."""
+    several rows again each time, and most transactions have one."""
     rows = ", ".join(f"(:of_namespace, :name_{name}, :n_{name})" for name in names)
     statement = text(
         f"INSERT INTO counters (namespace, name, value) VALUES {rows} ON CONFLICT (namespace, name)"

@@ -32,7 +32,7 @@ from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.holds import Hold
 from controlplane.core.model.json_values import JsonValue
 from controlplane.core.model.pins import FileColumns, Pin, Widening
-from controlplane.core.model.projections import NO_REQUEST, Publication, Target
+from controlplane.core.model.projections import NO_CONTENT, Publication, Target
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import OpenTransaction, TableGroup
@@ -97,7 +97,7 @@ _HOLDS = Record(db.holds, Hold)
 _STATES = Record(db.states, State, **dict.fromkeys(PACKED))
 _BUILDINGS = Record(db.buildings, PartialState, **dict.fromkeys(PACKED))
 PUBLICATIONS = Record(db.publications, Publication)
-_COPIES = Record(db.targets, Target, order=None, wish=None)
+_COPIES = Record(db.targets, Target, order=None, content_digest=None)
 
 
 class SqlStates(TableGroup):
@@ -145,15 +145,15 @@ class SqlStates(TableGroup):
         head = self._row_of(db.heads, branch=branch, dataset=dataset)
         if head is not None and (before_seq is None or before_seq > head.fork):
             before_seq = head.fork + 1
-        if head is None and (seen := self._heads_moved(branch, [dataset])):
-            before_seq = min(before_seq or seen[dataset] + 1, seen[dataset] + 1)
+        if head is None and (heads := self._heads_moved(branch, [dataset])):
+            before_seq = min(before_seq or heads[dataset] + 1, heads[dataset] + 1)
         return own + self._own_history(MAIN, dataset, limit - len(own), before_seq)
 
     def _own_history(self, branch: str, dataset: str, limit: int, before_seq: int | None) -> tuple[State, ...]:
-        wanted = self._select(db.states, branch=branch, dataset=dataset)
+        statement = self._select(db.states, branch=branch, dataset=dataset)
         if before_seq is not None:
-            wanted = wanted.where(db.states.c.seq < before_seq)
-        return self._read_states(self._rows(wanted.order_by(db.states.c.seq.desc()).limit(limit)))
+            statement = statement.where(db.states.c.seq < before_seq)
+        return self._read_states(self._rows(statement.order_by(db.states.c.seq.desc()).limit(limit)))
 
     def recent(self, branch: str, datasets: Iterable[str] | None, n: int) -> dict[str, tuple[State, ...]]:
         own = self._own_recent_states(branch, datasets, n)
@@ -213,7 +213,7 @@ class SqlStates(TableGroup):
     def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, Pin]:
         names = list(datasets)
         rows = list(self._rows_by(_PINS, names, of_branch=branch))
-        moved = {name: _pin_of(told) for name, told in self._snapshots.moved("pin", branch, names).items()}
+        moved = {name: _pin_of(stored) for name, stored in self._snapshots.moved("pin", branch, names).items()}
         of_main = {row.dataset: _pin(row) for row in rows if row.branch == MAIN} | moved
         own = {row.dataset: _pin(row) for row in rows if row.branch != MAIN}
         return {name: pin for name, pin in {**of_main, **own}.items() if pin is not None}
@@ -224,8 +224,8 @@ class SqlStates(TableGroup):
             before = self._row_of(db.pins, branch=MAIN, dataset=dataset)
             self._snapshots.note_move("pin", MAIN, dataset, _reported_pin(before))
         row = {"branch": branch, "dataset": dataset, "settings": pin.settings}
-        told = {"schema": dump(pin.schema), "widened": _pin_text(pin)}
-        self._upsert(db.pins, [{**row, **told}])
+        columns = {"schema": dump(pin.schema), "widened": _pin_text(pin)}
+        self._upsert(db.pins, [{**row, **columns}])
 
     # --- half-built datasets
 
@@ -251,12 +251,12 @@ class SqlStates(TableGroup):
     # --- runs under way
 
     def settled(self, branch: str, states: Iterable[tuple[str, int]]) -> tuple[State, ...]:
-        wanted = set(states)
-        seqs = list({seq for _, seq in wanted})
-        rows = self._rows_by(_SETTLED, (dataset for dataset, _ in wanted), of_branch=branch, seqs=seqs)
+        keys = set(states)
+        seqs = list({seq for _, seq in keys})
+        rows = self._rows_by(_SETTLED, (dataset for dataset, _ in keys), of_branch=branch, seqs=seqs)
         own_last = sorted(rows, key=lambda row: row.branch != MAIN)
-        found = {(row.dataset, row.seq): row for row in own_last if (row.dataset, row.seq) in wanted}
-        return self._read_states(list(found.values()))
+        rows_by_key = {(row.dataset, row.seq): row for row in own_last if (row.dataset, row.seq) in keys}
+        return self._read_states(list(rows_by_key.values()))
 
     def put_unfinished(self, unfinished: UnfinishedRun) -> None:
         self._queue.lock()  # who ends a run ends its tasks as well: both in one order
@@ -321,7 +321,7 @@ class SqlProjections(TableGroup):
         self._mark(target.branch, target.component)
         self._put(_COPIES, [target])
         of = {"branch": target.branch, "component": target.component}
-        self._upsert(db.wishes, [{**of, "order": target.order, "wish": target.wish}])
+        self._upsert(db.wishes, [{**of, "order": target.order, "wish": target.content_digest}])
 
 
 def _pin(row: Row[Any]) -> Pin | None:
@@ -333,8 +333,8 @@ def _reported_pin(row: Row[Any] | None) -> JsonValue:
     return None if row is None else [row.settings.hex(), row.schema, row.widened]
 
 
-def _pin_of(told: Any) -> Pin | None:
-    return None if told is None else Pin(bytes.fromhex(told[0]), json.loads(told[1]), *_pin_parts(told[2]))
+def _pin_of(stored: Any) -> Pin | None:
+    return None if stored is None else Pin(bytes.fromhex(stored[0]), json.loads(stored[1]), *_pin_parts(stored[2]))
 
 
 def _packed(state: State | PartialState, schema: bytes | None) -> dict[str, Any]:
@@ -375,7 +375,7 @@ def _unfinished_row(unfinished: UnfinishedRun) -> dict[str, Any]:
 
 
 def _target(row: Row[Any]) -> Target:
-    return _COPIES.from_row(row, order=row.order or 0, wish=row.wish or NO_REQUEST)
+    return _COPIES.from_row(row, order=row.order or 0, content_digest=row.wish or NO_CONTENT)
 
 
 def _pin_text(pin: Pin) -> str | None:

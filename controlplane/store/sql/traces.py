@@ -109,8 +109,8 @@ class SqlTraces(TableGroup):
     def files(self) -> Iterator[Files]:
         self._write_traces()
         row = db.fragments.c
-        wanted = select(row.id, row.attempt, row.files).where(self._mine(db.fragments, status="stored"))
-        rows = self._paged(wanted, row.attempt, row.id)
+        statement = select(row.id, row.attempt, row.files).where(self._mine(db.fragments, status="stored"))
+        rows = self._paged(statement, row.attempt, row.id)
         return (Files(f.id, f.attempt, tuple(json.loads(f.files))) for f in rows)
 
     def loose_outputs(self) -> Iterator[tuple[bytes, bytes]]:
@@ -123,9 +123,9 @@ class SqlTraces(TableGroup):
 
     def footers(self) -> Iterator[tuple[str, str, Memo]]:
         task, memo = db.tasks.c, db.memos.c
-        looks = select(task.key, task.dataset, task.partition, memo.value)
-        looks = looks.where(self._mine(db.tasks, kind="footers"), self._mine(db.memos), memo.key == task.key)
-        return ((row.dataset, row.partition, json.loads(row.value)) for row in self._paged(looks, task.key))
+        statement = select(task.key, task.dataset, task.partition, memo.value)
+        statement = statement.where(self._mine(db.tasks, kind="footers"), self._mine(db.memos), memo.key == task.key)
+        return ((row.dataset, row.partition, json.loads(row.value)) for row in self._paged(statement, task.key))
 
     def _write_traces(self) -> None:
         """Write them before the transaction ends, since it reads traces."""
@@ -184,13 +184,15 @@ class SqlTraces(TableGroup):
     def remembered(
         self, builds: Iterable[bytes], memos: Iterable[bytes]
     ) -> tuple[dict[bytes, tuple[bytes, Schema]], dict[bytes, Memo]]:
-        wanted = itertools.zip_longest(chunks(list(dict.fromkeys(builds))), chunks(list(dict.fromkeys(memos))))
+        chunk_pairs = itertools.zip_longest(chunks(list(dict.fromkeys(builds))), chunks(list(dict.fromkeys(memos))))
         rows = [
-            row for keys, others in wanted for row in self._rows(_REMEMBERED, builds=keys or (), memos=others or ())
+            row
+            for keys, others in chunk_pairs
+            for row in self._rows(_REMEMBERED, builds=keys or (), memos=others or ())
         ]
         schemas = self._schemas(row.schema for row in rows if row.schema is not None)
-        found = {row.key: (row.root, schemas[row.schema]) for row in rows if row.schema is not None}
-        return found, {row.key: json.loads(row.value) for row in rows if row.schema is None}
+        traces = {row.key: (row.root, schemas[row.schema]) for row in rows if row.schema is not None}
+        return traces, {row.key: json.loads(row.value) for row in rows if row.schema is None}
 
     def put_build(self, key: bytes, root: bytes, schema: Schema) -> None:
         (schema_id,) = self._put_schemas([schema])

@@ -46,8 +46,8 @@ class SqlUpkeep(TableGroup):
         return int(self._connection.execute(select(commits + marks - collected)).scalar_one())
 
     def _counter(self, name: str) -> ColumnElement[int]:
-        found = select(db.counters.c.value).where(self._mine(db.counters, name=name))
-        return func.coalesce(found.scalar_subquery(), 0)
+        number = select(db.counters.c.value).where(self._mine(db.counters, name=name))
+        return func.coalesce(number.scalar_subquery(), 0)
 
     # --- references
 
@@ -67,8 +67,8 @@ class SqlUpkeep(TableGroup):
 
     def _state_pointers(self) -> Iterator[Pointer]:
         s = db.states.c
-        wanted = select(s.branch, s.dataset, s.seq, s.root, s.partitions, s.rows).where(self._mine(db.states))
-        for row in self._paged(wanted, s.branch, s.dataset, s.seq):
+        statement = select(s.branch, s.dataset, s.seq, s.root, s.partitions, s.rows).where(self._mine(db.states))
+        for row in self._paged(statement, s.branch, s.dataset, s.seq):
             yield Pointer(
                 "state",
                 row.dataset,
@@ -82,8 +82,8 @@ class SqlUpkeep(TableGroup):
     def _input_pointers(self) -> Iterator[Pointer]:
         for table in (db.states, db.buildings):
             of = table.c
-            wanted = select(of.branch, of.dataset, of.inputs).where(self._mine(table))
-            newest = wanted.join(db.heads, _is_newest()) if table is db.states else wanted
+            statement = select(of.branch, of.dataset, of.inputs).where(self._mine(table))
+            newest = statement.join(db.heads, _is_newest()) if table is db.states else statement
             for row in self._paged(newest, of.branch, of.dataset):
                 for _, root, _ in json.loads(row.inputs).values():
                     yield Pointer("input", row.dataset, bytes.fromhex(root), row.branch)
@@ -98,16 +98,16 @@ class SqlUpkeep(TableGroup):
 
     def _task_pointers(self) -> Iterator[Pointer]:
         job = db.jobs.c
-        wanted = select(job.digest, job.body).where(self._mine(db.jobs), job.body.contains('"shared"'))
-        for row in self._paged(wanted, job.digest):
+        statement = select(job.digest, job.body).where(self._mine(db.jobs), job.body.contains('"shared"'))
+        for row in self._paged(statement, job.digest):
             body = json.loads(row.body)
             for root in (*body.get("shared", {}).values(), *body.get("pairs", {}).values()):
                 yield Pointer("task", row.digest.hex(), bytes.fromhex(root))
 
     def _plain(self, holder: PointerKind, table: Table, name: Column[Any]) -> Iterator[Pointer]:
         keys = [table.c.branch, name] if "branch" in table.c else [name]
-        wanted = select(*keys, table.c.root).where(self._mine(table), table.c.root.is_not(None))
-        for row in self._paged(wanted, *keys):
+        statement = select(*keys, table.c.root).where(self._mine(table), table.c.root.is_not(None))
+        for row in self._paged(statement, *keys):
             named = row._mapping[name]
             text = named.hex() if isinstance(named, bytes) else named
             yield Pointer(holder, text, row.root, row.branch if len(keys) > 1 else "")
@@ -124,9 +124,9 @@ class SqlUpkeep(TableGroup):
         node = db.nodes.c
         old = select(node.digest).where(self._mine(db.nodes), one_of(node.digest))
         free = old.where(node.at < before).with_for_update(skip_locked=True)
-        gone = [row.digest for row in self._rows(free, keys=digests)]
-        self._delete_among(db.profiles, "id", gone)
-        return self._change_among(delete(db.nodes).where(self._mine(db.nodes)), node.digest, gone)
+        free_digests = [row.digest for row in self._rows(free, keys=digests)]
+        self._delete_among(db.profiles, "id", free_digests)
+        return self._change_among(delete(db.nodes).where(self._mine(db.nodes)), node.digest, free_digests)
 
     # --- history
 
@@ -134,7 +134,7 @@ class SqlUpkeep(TableGroup):
         newest, oldest = db.states.alias("newest"), db.states.alias("oldest")
         loose = _of_head(db.states) & ~is_held()
         first = select(func.min(db.states.c.seq)).where(loose).correlate(db.heads).scalar_subquery()
-        wanted = (
+        statement = (
             select(
                 db.heads.c.branch,
                 db.heads.c.dataset,
@@ -148,7 +148,7 @@ class SqlUpkeep(TableGroup):
             .join(oldest, _of_head(oldest) & (oldest.c.seq == first))
             .where(self._mine(db.heads))
         )
-        return (Span(*list(row)) for row in self._paged(wanted, db.heads.c.branch, db.heads.c.dataset))
+        return (Span(*list(row)) for row in self._paged(statement, db.heads.c.branch, db.heads.c.dataset))
 
     def drop_states(self, expired: Sequence[Expired]) -> int:
         state, head = db.states.c, db.heads.c
@@ -225,8 +225,8 @@ class SqlUpkeep(TableGroup):
 def _of_head(states: FromClause) -> ColumnElement[bool]:
     """States of the dataset that a head is of."""
     head = db.heads.c
-    found: ColumnElement[bool] = states.c.namespace == head.namespace
-    return found & (states.c.branch == head.branch) & (states.c.dataset == head.dataset)
+    in_namespace: ColumnElement[bool] = states.c.namespace == head.namespace
+    return in_namespace & (states.c.branch == head.branch) & (states.c.dataset == head.dataset)
 
 
 def _is_newest() -> ColumnElement[bool]:

@@ -153,7 +153,7 @@ def _footers(paths: Sequence[str], cache: Versions) -> dict[str, Sequence[str]]:
         for start in range(0, len(paths), _SHARE):
             some = paths[start : start + _SHARE]
             stamps = {path: _looked_at(path) for path in some}
-            cached = cache.known(FOOTER, stamps)
+            cached = cache.unchanged(FOOTER, stamps)
             began_ns, fresh = cache.now_ns(), [path for path in stamps if path not in cached]
             read = zip(fresh, threads.map(_footer, fresh), strict=True)
             new = {path: Seen(stamps[path], "", columns) for path, columns in read}

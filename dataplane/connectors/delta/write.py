@@ -109,7 +109,7 @@ class DeltaTarget:
             raise TaskFailure("target-ahead", message)
         relation = "new" if table is None else self._relation(table)
         active = {} if table is None else _active(table)
-        change = difference(entries, active, anew=relation == "other")
+        change = difference(entries, active, is_replacement=relation == "other")
         if table and present == generation and relation == "same" and change == NOTHING:
             return table.version()
         self._copy(change.adds)
@@ -202,11 +202,13 @@ class DeltaTarget:
             raise TaskFailure("not-supported", f"a Delta table cannot hold these columns: {e}") from e
 
 
-def difference(entries: Iterable[tuple[str, int, FileEntry]], active: Mapping[str, int], *, anew: bool) -> TableChange:
+def difference(
+    entries: Iterable[tuple[str, int, FileEntry]], active: Mapping[str, int], *, is_replacement: bool
+) -> TableChange:
     """The change from the active paths (with their sizes) to these files, each so many times. With the flag set, at
     fresh paths, in place of all active ones. No path is added that is active."""
     copies: dict[tuple[str, str], list[str]] = {}
-    for path in () if anew else sorted(active):
+    for path in () if is_replacement else sorted(active):
         if name_match := _COPY.fullmatch(path):
             copies.setdefault((name_match[1], name_match[2]), []).append(path)
     adds: dict[str, FileEntry] = {}

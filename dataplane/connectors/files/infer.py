@@ -84,7 +84,7 @@ def _of_footers(attempt: SparkAttempt[SourceClaim], objects: Sequence[SourceObje
         for name, kind in own.items():
             types[name], conflicts = grow(name, types.get(name, kind), kind, is_text=False)
             for conflict in conflicts:
-                have, other = in_words(conflict.have), in_words(conflict.found)
+                have, other = in_words(conflict.have), in_words(conflict.other)
                 message = f"column {conflict.name} is {other} there, and {have} in {first[name]}"
                 remedy = "correct one of the files, or give the column a type in `schema:`"
                 raise TaskFailure(
@@ -122,8 +122,8 @@ def _of_texts(
     if job["format"] != "csv":
         return _blaming(attempt, objects, lambda some: _of_json(attempt, session, some, under))
     facts: dict[str, NumberFacts] = {}
-    looks = attempt.threads.map(partial(_has_doubtful_numbers, attempt), objects)
-    doubtful = {source["uri"] for source, is_doubtful in zip(objects, looks, strict=True) if is_doubtful}
+    doubts = attempt.threads.map(partial(_has_doubtful_numbers, attempt), objects)
+    doubtful = {source["uri"] for source, is_doubtful in zip(objects, doubts, strict=True) if is_doubtful}
     for some in _alike(job, objects, doubtful):
         sound = frozenset() if some[0]["uri"] in doubtful else SEARCHED
         work = partial(_of_csv, attempt, session, sound=sound)
@@ -206,14 +206,14 @@ def _of_csv(
     rows = loaded(attempt, session, source.schema(spark_type(as_texts(schema))), objects)
     fine = _names_with_values(rows, [name for name, kind in types.items() if kind == STRING])
     fine |= {name for name, kind in types.items() if kind in sound}
-    looks = {
-        name: [] if name in fine else _looks(F.col(quoted(name)), kind, job, is_clock=name in clocks)
+    aggregates = {
+        name: [] if name in fine else _text_aggregates(F.col(quoted(name)), kind, job, is_clock=name in clocks)
         for name, kind in types.items()
     }
-    columns = [column for some in looks.values() for column in some]
+    columns = [column for some in aggregates.values() for column in some]
     [row] = rows.agg(*columns).collect() if columns else [()]
     values = iter(row)
-    return {name: _facts(types[name], [next(values) for _ in some]) for name, some in looks.items()}
+    return {name: _facts(types[name], [next(values) for _ in some]) for name, some in aggregates.items()}
 
 
 def _names_with_values(rows: DataFrame, names: Sequence[str]) -> set[str]:
@@ -223,7 +223,7 @@ def _names_with_values(rows: DataFrame, names: Sequence[str]) -> set[str]:
     return {name for name, values in zip(names, zip(*first, strict=True), strict=False) if any(values)}
 
 
-def _looks(text: Column, kind: Type, job: SourceJob, *, is_clock: bool) -> list[Column]:
+def _text_aggregates(text: Column, kind: Type, job: SourceJob, *, is_clock: bool) -> list[Column]:
     """Aggregates over the texts of a column that Spark takes for this type; `_facts` reads them."""
     if is_number(kind):
         return facts_of(text, job["options"])
@@ -233,7 +233,7 @@ def _looks(text: Column, kind: Type, job: SourceJob, *, is_clock: bool) -> list[
 
 
 def _facts(kind: Type, values: Sequence[Json]) -> NumberFacts:
-    """The facts in the values of `_looks`; Spark's own type where there are none."""
+    """The facts in the values of `_text_aggregates`; Spark's own type where there are none."""
     if not values:
         return NumberFacts((kind,))
     if is_number(kind):

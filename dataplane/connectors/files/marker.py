@@ -26,7 +26,7 @@ def take(root: Path, owner: str, version: int = VERSION) -> None:
         raise TaskFailure("target-owned", f"{root} belongs to {other}: not written to. {RELEASE}")
 
 
-def gone(place: str) -> TaskFailure:
+def target_gone(place: str) -> TaskFailure:
     """The error of a target that `goes_on` and is gone: its other partitions would be missing for good."""
     return TaskFailure(TARGET_GONE, f"{place} is not there any more: all of it is written again", "infrastructure")
 

@@ -42,23 +42,23 @@ def parse_files(attempt: SparkAttempt[ParseClaim]) -> list[TaskResult]:
     if again:
         delete_written(attempt.lake, (read.outcomes[task_label(t)] for t in again))
         read = read.updated(_read(attempt, again, parse_checking_numbers))
-    measured, looks = read.measured, read.looks
-    looks |= _lossy(attempt, [label for label, look in looks.items() if look == DOUBTFUL_NUMBERS], measured)
+    measured, checks = read.measured, read.checks
+    checks |= _lossy(attempt, [label for label, look in checks.items() if look == DOUBTFUL_NUMBERS], measured)
     fine = {
         label: fragment
         for label, fragment in measured.items()
-        if isinstance(fragment, MeasuredFragment) and looks[label] is None
+        if isinstance(fragment, MeasuredFragment) and checks[label] is None
     }
-    looks |= _misdated(attempt, fine, began)
-    delete_written(attempt.lake, [o for label, o in read.outcomes.items() if looks[label] is not None])
-    return [_with_types(attempt, t, task_result(t, looks[task_label(t)] or measured[task_label(t)])) for t in tasks]
+    checks |= _misdated(attempt, fine, began)
+    delete_written(attempt.lake, [o for label, o in read.outcomes.items() if checks[label] is not None])
+    return [_with_types(attempt, t, task_result(t, checks[task_label(t)] or measured[task_label(t)])) for t in tasks]
 
 
 def _read(attempt: SparkAttempt[ParseClaim], tasks: Sequence[ParseTask], read: ReadTasks) -> _FilesRead:
     outcomes = read(attempt, tasks)
-    looks = {task_label(t): attempt.threads.submit(_look, attempt, t) for t in tasks}
+    checks = {task_label(t): attempt.threads.submit(_look, attempt, t) for t in tasks}
     measured = measured_outcomes(attempt, outcomes)
-    return _FilesRead(outcomes, measured, {label: look.result() for label, look in looks.items()})
+    return _FilesRead(outcomes, measured, {label: look.result() for label, look in checks.items()})
 
 
 def _with_types(attempt: SparkAttempt[ParseClaim], task: ParseTask, result: TaskResult) -> TaskResult:
@@ -86,17 +86,17 @@ class _FilesRead:
 
     outcomes: dict[str, Written | TaskError]
     measured: dict[str, MeasuredFragment | TaskError]
-    looks: dict[str, TaskError | str | None]
+    checks: dict[str, TaskError | str | None]
 
     def updated(self, later: _FilesRead) -> _FilesRead:
         outcomes, measured = self.outcomes | later.outcomes, self.measured | later.measured
-        return _FilesRead(outcomes, measured, self.looks | later.looks)
+        return _FilesRead(outcomes, measured, self.checks | later.checks)
 
 
 def _needs_checks(job: ParseJob, task: ParseTask, read: _FilesRead) -> bool:
     """Whether a task's files are to be read once more with a check of each number: Spark may have taken one for
     another, or refused a text for which the check has words of its own, or another answer."""
-    outcome, look = read.outcomes[task_label(task)], read.looks[task_label(task)]
+    outcome, look = read.outcomes[task_label(task)], read.checks[task_label(task)]
     if not searched_types(job, task) or look not in (None, DOUBTFUL_NUMBERS):
         return False
     if not isinstance(outcome, Written):

@@ -23,12 +23,12 @@ from dataplane.connectors.files.marker import (
     MARKER,
     TEMPORARY,
     fence,
-    gone,
     of_partition,
     owner_of,
     put_synced,
     read_marker,
     take,
+    target_gone,
     version_of,
 )
 from dataplane.connectors.files.write_formats import FileFormat
@@ -54,7 +54,7 @@ class FilesTarget(PartitionFolders):
         """Make the folder ours, or fail with `target-owned`, or with `target-gone` if it was to be there and is not;
         sweep the leftovers of a crash a day ago."""
         if self.goes_on and not os.path.lexists(self.root / MARKER):
-            raise gone(str(self.root))
+            raise target_gone(str(self.root))
         self.root.mkdir(parents=True, exist_ok=True)
         take(self.root, self.owner, NEWEST)
         self.layout = version_of(self.root / MARKER)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from dataplane.connectors.files.folders import FIRST, NEWEST, PartitionFolders, places_of
-from dataplane.connectors.files.marker import MARKER, RELEASE, fence, gone, of_partition, whose
+from dataplane.connectors.files.marker import MARKER, RELEASE, fence, of_partition, target_gone, whose
 from dataplane.connectors.files.write_formats import FileFormat
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.jobs import WriteJob
@@ -68,7 +68,7 @@ class RemoteTarget(PartitionFolders):
         path = self._path(MARKER)
         with self._telling(path):
             if self.goes_on and not self._is_there(path):
-                raise gone(uri_of(self.root, self.folder))
+                raise target_gone(uri_of(self.root, self.folder))
             try:
                 text = whose(self.owner, NEWEST)
                 obstore.put(self.store, path, text.encode(), mode="create", use_multipart=False)

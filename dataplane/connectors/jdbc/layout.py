@@ -117,7 +117,7 @@ class Layout:
             return None
         return [(name, kind) for name, kind in self.columns if name not in had]
 
-    def told(self, before: Layout) -> str:
+    def differences(self, before: Layout) -> str:
         """The differences from an earlier layout, in words."""
         had, has = dict(before.columns), dict(self.columns)
         words = [f"new column {n}" for n in has if n not in had]

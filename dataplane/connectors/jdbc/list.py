@@ -56,7 +56,7 @@ class Slice:
         return f"{encode_segment(self.column)}={low}..{high}"
 
     @property
-    def told(self) -> str:
+    def uri_query(self) -> str:
         """As part of a URI."""
         parts = {
             "column": self.column,
@@ -214,7 +214,7 @@ def _object(
 def described(
     settings: ConnectorSettings, part: Slice, name: str, size: int, state: object, columns: Sequence[tuple[str, str]]
 ) -> SourceObject:
-    uri = f"{settings['url']}#{settings['table'] or sha256(settings['query'].encode()).hexdigest()}?{part.told}"
+    uri = f"{settings['url']}#{settings['table'] or sha256(settings['query'].encode()).hexdigest()}?{part.uri_query}"
     return {
         "name": name,
         "uri": uri,
@@ -242,4 +242,4 @@ def _added(connection: Connection[Any], job: ListJob) -> Iterator[ListedPartitio
     key = f"{int(listed_before['key'] or 0) + 1:012d}"
     columns = columns_of(connection, settings)
     part = Slice(settings["column"], low=last, high=high, has_low=False)
-    yield listed(key, [described(settings, part, key, rows, (columns, part.told), columns)], ())
+    yield listed(key, [described(settings, part, key, rows, (columns, part.uri_query), columns)], ())

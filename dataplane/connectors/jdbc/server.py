@@ -119,10 +119,10 @@ def in_words() -> Iterator[None]:
     try:
         yield
     except psycopg.Error as e:
-        raise told(e) from None
+        raise task_failure(e) from None
 
 
-def told(error: psycopg.Error) -> TaskFailure:
+def task_failure(error: psycopg.Error) -> TaskFailure:
     """The failure for an error of the server, or of the connection. One that may pass by itself is tried again."""
     state, message = error.sqlstate or "", " ".join(str(error).split())
     condition = _STATES.get(state) or (None if state else _condition(message)) or "database-error"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import Connection, sql
 
-from dataplane.connectors.files.marker import gone
+from dataplane.connectors.files.marker import target_gone
 from dataplane.connectors.jdbc.layout import PARTITION, Layout, column_types, identifiers
 from dataplane.connectors.jdbc.server import connected, in_words, names_of
 from dataplane.connectors.jdbc.sync_table import Notes
@@ -40,11 +40,11 @@ def writing(job: WriteJob, lake: Lake) -> Iterator[Callable[[WriteTask], WriteAn
     with connected(job) as connection:
         target = _opened(connection, job)
 
-        def one(task: WriteTask) -> WriteAnswer:
+        def write(task: WriteTask) -> WriteAnswer:
             with in_words():
                 return target.write(task, lake)
 
-        yield one
+        yield write
 
 
 def _opened(connection: Connection[Any], job: WriteJob) -> TargetTable:
@@ -57,7 +57,7 @@ def _opened(connection: Connection[Any], job: WriteJob) -> TargetTable:
     with connection.transaction():
         note = notes.open()
         if note is None and job.get("goes_on"):
-            raise gone(notes.name)
+            raise target_gone(notes.name)
         if note is None:
             target.take()
         elif not target.exists():
@@ -136,7 +136,7 @@ class TargetTable:
                 self.connection.execute(self.layout.add(self.table, name, kind))
             self._compare([name for name, _ in added])
         else:
-            message = f"{self.notes.name} has other columns than the dataset: {self.layout.told(before)}"
+            message = f"{self.notes.name} has other columns than the dataset: {self.layout.differences(before)}"
             raise TaskFailure("target-schema-changed", f"{message}; schema_change is {self.policy}")
         self.notes.laid_out(generation, self.layout.text)
 

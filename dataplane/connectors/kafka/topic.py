@@ -33,7 +33,7 @@ TAIL = 64  # offsets behind which the note mostly is: a few transactions
 MOST = 100_000  # changes in one transaction
 QUEUED_KB = 65_536
 WAIT_S = 30.0
-LOOKS, LOOK_AGAIN_S = 100, 0.1
+POLLS, LOOK_AGAIN_S = 100, 0.1
 NOWHERE = Topic("", "", ())
 
 
@@ -126,7 +126,7 @@ class TopicWriter:
 
     def _await(self, server: KafkaServer) -> None:
         """Wait until the created topics are known to the server, and have a leader."""
-        for _ in range(LOOKS):
+        for _ in range(POLLS):
             try:
                 self._looked(server)
             except TaskFailure as e:

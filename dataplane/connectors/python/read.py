@@ -99,21 +99,21 @@ def _reader(
     def call(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        def of(label: str, found: Object) -> Iterator[dict[str, Any]]:
-            for row in read(context, found):
+        def of(label: str, listed: Object) -> Iterator[dict[str, Any]]:
+            for row in read(context, listed):
                 if not isinstance(row, Mapping):
-                    raise TypeError(f"read has to give rows as mappings, not {type(row).__name__}: {found.name}")
+                    raise TypeError(f"read has to give rows as mappings, not {type(row).__name__}: {listed.name}")
                 if strange := sorted(map(str, row.keys() - columns)):
-                    raise ValueError(f"{found.name}: a row has {strange[0]!r}, which the schema has not")
+                    raise ValueError(f"{listed.name}: a row has {strange[0]!r}, which the schema has not")
                 for name, kind in lossy:
                     if is_cut_off(row.get(name), kind):
-                        told = f"{found.name}: {row[name]!r} in column {name}"
-                        raise ValueError(f"{told} does not fit its type {kind.simpleString()}")
+                        place = f"{listed.name}: {row[name]!r} in column {name}"
+                        raise ValueError(f"{place} does not fit its type {kind.simpleString()}")
                 yield {**row, LABEL: label}
 
         for batch in batches:
-            for one in batch.to_pylist():
-                rows = of(one[LABEL], Object(one["name"], one["version"], json.loads(one["detail"])))
+            for row in batch.to_pylist():
+                rows = of(row[LABEL], Object(row["name"], row["version"], json.loads(row["detail"])))
                 while some := list(islice(rows, AT_A_TIME)):
                     yield pa.RecordBatch.from_pylist(some, schema=arrow)
 

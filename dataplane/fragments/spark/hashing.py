@@ -94,6 +94,8 @@ def _stored_distinct(
     every = attempt.threads.map(look, [stored for of_label in files.values() for stored in of_label])
     sketches_by_label: dict[str, dict[str, str]] = {}
     for label, of_label in files.items():
-        looks = [next(every) for _ in of_label]
-        sketches_by_label[label] = {name: sketch_of([stored[name] for stored in looks]) for name in counting.stored}
+        words_of_files = [next(every) for _ in of_label]
+        sketches_by_label[label] = {
+            name: sketch_of([words[name] for words in words_of_files]) for name in counting.stored
+        }
     return sketches_by_label

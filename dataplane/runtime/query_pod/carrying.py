@@ -59,7 +59,7 @@ class Carrying:
                 if len(body) < size:
                     return False
                 if kind == KEEP:
-                    self._child.asked = int(body)
+                    self._child.question_number = int(body)
                     return True
                 self._child.write(body)
         return False

@@ -35,7 +35,7 @@ class QueryProcess:
     """A query process, with a count of its questions. It and all that it starts are one process group."""
 
     def __init__(self, kind: ProcessKind) -> None:
-        self.asked = 0
+        self.question_number = 0
         self._scratch = tempfile.mkdtemp(prefix="headgate-query-")
         self.process = subprocess.Popen(
             kind.command,

@@ -37,10 +37,10 @@ class QueryPod:
     def __init__(self, listening: socket.socket, token: str, kind: ProcessKind, patience: Patience) -> None:
         assert token, "nobody is known by nothing"
         self._listening, self._token, self._kind, self._patience = listening, token, kind, patience
-        self._door = threading.Semaphore(AT_THE_PORT)
+        self._port_slots = threading.Semaphore(AT_THE_PORT)
         self._turn = threading.Lock()
         self._counting = threading.Lock()
-        self._known, self._since = 0, time.monotonic()  # callers with the token, and when the last one left
+        self._callers, self._since = 0, time.monotonic()  # callers with the token, and when the last one left
         self._child = QueryProcess(kind)  # which starts while the first caller is on its way
 
     def serve(self) -> None:
@@ -50,7 +50,7 @@ class QueryPod:
                 connection, _ = self._listening.accept()
             except (TimeoutError, ConnectionError):
                 continue
-            if not self._door.acquire(blocking=False):
+            if not self._port_slots.acquire(blocking=False):
                 connection.close()
                 continue
             threading.Thread(target=self._meet, args=(connection,), name="caller", daemon=True).start()
@@ -60,7 +60,7 @@ class QueryPod:
 
     def _is_idle(self) -> bool:
         with self._counting:
-            return not self._known and time.monotonic() - self._since >= self._patience.idle_s
+            return not self._callers and time.monotonic() - self._since >= self._patience.idle_s
 
     def _meet(self, connection: socket.socket) -> None:
         with closing(connection), suppress(OSError):
@@ -74,11 +74,11 @@ class QueryPod:
                 finally:
                     self._count(-1)
             finally:
-                self._door.release()
+                self._port_slots.release()
 
     def _count(self, change: int) -> None:
         with self._counting:
-            self._known += change
+            self._callers += change
             self._since = time.monotonic()
 
     def _serve(self, connection: socket.socket, nonce: bytes) -> None:
@@ -86,7 +86,7 @@ class QueryPod:
             if _has_left(connection):
                 return
             child = self._ready()
-            connection.sendall(welcome(self._token, nonce, child.asked))
+            connection.sendall(welcome(self._token, nonce, child.question_number))
             bounds = {"silent_s": self._patience.silent_s, "linger_s": self._patience.linger_s}
             if not Carrying(connection, child, **bounds).run():
                 child.close()

@@ -186,7 +186,7 @@ def test_a_channel_that_is_taken_away_is_told_nothing_more(place: Place, receive
 
 
 def test_the_installation_is_told_of_every_dataflow(place: Place, receiver: Receiver) -> None:
-    with place.world.ctx.looking(BRANCH) as (_, facts):
+    with place.world.ctx.read_plan(BRANCH) as (_, facts):
         (channel,) = facts.desired.texts["shop"].blueprint.notify
     other = replace(channel, on=("failed",))
     place.watch = Watch(place.world.ctx, BRANCH, Planner(place.world.store, branch=BRANCH), (other,))

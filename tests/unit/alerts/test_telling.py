@@ -34,14 +34,14 @@ class Telling:
 
     def at(self, now: float, *seen: str, dataset: str = TOTAL) -> Told:
         news = look("main", self.known.values(), {(dataset, s): ERROR for s in seen}, self.channels, now)  # type: ignore[misc]  # conditions as texts
-        self.known.update((alert.key, alert) for alert in news.kept)
+        self.known.update((alert.key, alert) for alert in news.changed)
         for alert in news.forgotten:
             del self.known[alert.key]
         return told(news)
 
 
 def told(news: News) -> Told:
-    return [(item["dataset"], item["occasion"]) for items in news.told.values() for item in items]
+    return [(item["dataset"], item["occasion"]) for items in news.items.values() for item in items]
 
 
 def test_a_failure_is_told_once_and_its_end_after_it_stayed_away() -> None:

@@ -64,7 +64,7 @@ def test_what_is_cut_off_is_not_taken_for_the_whole(tmp_path: Path, place: Place
     """A download goes on for as long as it takes; its token ends in between."""
     context, ended = place.world.ctx, threading.Event()
 
-    def render(wanted: WantedRows) -> Iterator[bytes]:
+    def render(selection: WantedRows) -> Iterator[bytes]:
         yield b"first"
         assert ended.wait(30)
         yield from repeat(b"more")  # until nobody reads

@@ -77,10 +77,10 @@ class TellingWake(WakeCounter):
         super().wait(timeout_s, seen)
 
 
-def render(wanted: WantedRows) -> Iterator[bytes]:
-    yield coded(wanted, f"{wanted.rendering.format} {wanted.limit} {len(wanted.files)}".encode())
+def render(selection: WantedRows) -> Iterator[bytes]:
+    yield coded(selection, f"{selection.rendering.format} {selection.limit} {len(selection.files)}".encode())
 
 
-def coded(wanted: WantedRows, body: bytes) -> bytes:
+def coded(selection: WantedRows, body: bytes) -> bytes:
     """As the client says that it takes it."""
-    return gzip.compress(body) if wanted.rendering.coding == "gzip" else body
+    return gzip.compress(body) if selection.rendering.coding == "gzip" else body

@@ -27,7 +27,7 @@ def root(text: str | bytes) -> Node:
 def codes(text: str, most_nodes: int = yaml_reader.MOST_NODES) -> list[str]:
     problems = Problems()
     yaml_reader.read(text, "f.yaml", problems, most_nodes=most_nodes)
-    return [p.code for p in problems.found]
+    return [p.code for p in problems.in_order]
 
 
 def value(text: str) -> object:
@@ -72,7 +72,7 @@ HOSTILE = [
 def test_hostile_texts(code: str, line: int, column: int, text: str | bytes) -> None:
     problems = Problems()
     yaml_reader.read(text, "f.yaml", problems)
-    found = problems.found
+    found = problems.in_order
     assert [(p.code, p.line, p.column) for p in found] == [(code, line, column)], found
 
 
@@ -86,7 +86,7 @@ def test_an_alias_bomb_is_never_expanded() -> None:
 def test_tags_and_duplicate_keys_do_not_end_the_reading() -> None:
     problems = Problems()
     yaml_reader.read('a: !!python/object:os.system x\nb: !x {c: 1}\nd: 1\n"d": 2\n', "f.yaml", problems)
-    assert [(p.code, p.line, p.column) for p in problems.found] == [
+    assert [(p.code, p.line, p.column) for p in problems.in_order] == [
         ("yaml-tag", 1, 4),
         ("yaml-tag", 2, 4),
         ("duplicate-key", 4, 1),
@@ -198,7 +198,7 @@ def test_a_large_text_reads_as_a_small_one(text: str) -> None:
     assert small is not None
     assert large is not None
     assert large.root == small.root
-    assert not problems.found
+    assert not problems.in_order
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tests.unit.branches.world import BranchWorld
 
 
 def planned_for(world: BranchWorld, branch: str) -> set[str]:
-    with world.ctx.looking(branch) as (_, facts):
+    with world.ctx.read_plan(branch) as (_, facts):
         assert facts.own is not None
         return set(facts.own)
 

@@ -57,7 +57,7 @@ def text(world: BranchWorld, branch: str, flow: str = "shop") -> str:
 
 def check(world: BranchWorld, branch: str = "dev") -> None:
     """A planner that is kept says what planning from nothing says."""
-    with world.ctx.looking(branch) as (kept, facts):
+    with world.ctx.read_plan(branch) as (kept, facts):
         fresh, _ = plan_now(facts.tx, branch, None)
         assert facts.owned(kept).decisions == fresh.decisions
 

@@ -113,7 +113,7 @@ def test_a_write_component_is_off(world: BranchWorld) -> None:
     with world.store.read() as tx:
         assert tx.projections.targets("dev") == {}
         assert tx.queue.demands("dev", "shop.copy") == {}
-    with world.ctx.looking("dev") as (plan, _):
+    with world.ctx.read_plan("dev") as (plan, _):
         assert views.state_of(plan.decisions) == "up_to_date"
 
 

@@ -43,7 +43,7 @@ def world(tmp_path: Path) -> BranchWorld:
 
 def check(world: BranchWorld, branch: str = "dev") -> None:
     """A planner that is kept says what planning from nothing says."""
-    with world.ctx.looking(branch) as (kept, facts):
+    with world.ctx.read_plan(branch) as (kept, facts):
         fresh, _ = plan_now(facts.tx, branch, None)
         assert facts.owned(kept).decisions == fresh.decisions
 
@@ -144,7 +144,7 @@ def test_nothing_is_listed_for_it(world: BranchWorld) -> None:
 
 
 def _sources(world: BranchWorld) -> list[Source]:
-    with world.ctx.looking("main") as (_, facts):
+    with world.ctx.read_plan("main") as (_, facts):
         return [node for node in facts.desired.nodes.values() if isinstance(node, Source)]
 
 

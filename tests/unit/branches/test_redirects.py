@@ -157,9 +157,9 @@ def test_no_two_branches_share_a_place(world: BranchWorld) -> None:
 def test_what_a_redirect_names(world: BranchWorld, text: str, component: str, name: str, place: str) -> None:
     world.apply(REST + text)
     assert create(world, {component: name}) == {component: place}
-    with world.ctx.looking("dev") as (_, facts):
+    with world.ctx.read_plan("dev") as (_, facts):
         moved = facts.desired.nodes[component]
-    with world.ctx.looking("main") as (_, facts):
+    with world.ctx.read_plan("main") as (_, facts):
         of_main = facts.desired.nodes[component]
     assert isinstance(moved, Sink)
     assert isinstance(of_main, Sink)

@@ -70,7 +70,7 @@ class BranchWorld(World):
         raise AssertionError("no rest")
 
     def decided(self, branch: str, dataset: str) -> Decision:
-        with self.ctx.looking(branch) as (plan, _):
+        with self.ctx.read_plan(branch) as (plan, _):
             found = plan.of(dataset)
         assert found is not None
         return found

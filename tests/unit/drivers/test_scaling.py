@@ -21,9 +21,9 @@ def test_up_at_once_down_after_the_idle_time() -> None:
     kept = []
     for now, tasks in ((0.0, 200), (1.0, 100), (61.0, 60), (90.0, 1), (122.0, 0), (125.0, 80), (184.0, 0), (186.0, 0)):
         level = level.after(limits, tasks, now)
-        kept.append(level.kept)
+        kept.append(level.count)
     assert kept == [3, 3, 1, 1, 1, 2, 2, 0]
 
 
 def test_a_lower_maximum_holds_at_once() -> None:
-    assert Level(3, 0.0).after(PoolLimits(0, 2), 0, 1.0).kept == 2
+    assert Level(3, 0.0).after(PoolLimits(0, 2), 0, 1.0).count == 2

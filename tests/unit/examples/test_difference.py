@@ -39,6 +39,6 @@ def test_changed_cells_are_told_by_a_key() -> None:
     assert found == Difference(changed=(Changed([2, "y", 3.0], [2, "z", 3.0], (1,)),))
     # The first column alone tells no rows apart; both first ones do.
     found = differs([["a", 1, True], ["a", 2, True]], [["a", 1, True], ["a", 2, False]])
-    assert [(one.cells, list(one.found)) for one in found.changed] == [((2,), ["a", 2, False])]
+    assert [(one.cells, list(one.actual)) for one in found.changed] == [((2,), ["a", 2, False])]
     # No key: rows stay as they are.
     assert differs([[1.5]], [[2.5]]) == Difference(missing=([1.5],), unexpected=([2.5],))

@@ -146,7 +146,7 @@ class World:
     # --- what is there
 
     def decision(self, dataset: str = "shop.orders") -> Decision:
-        with self.ctx.looking(BRANCH) as (plan, _):
+        with self.ctx.read_plan(BRANCH) as (plan, _):
             found = plan.of(dataset)
         assert found is not None
         return found
@@ -157,7 +157,7 @@ class World:
 
     def check_kept_plan(self) -> None:
         """A planner that looks at what was marked says what planning from nothing says."""
-        with self.watching.looking() as (kept, facts):
+        with self.watching.read_plan() as (kept, facts):
             fresh, _ = plan_now(facts.tx, BRANCH, None, exact=self.exact)
         assert kept.decisions == fresh.decisions
 

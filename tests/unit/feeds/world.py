@@ -107,7 +107,7 @@ class Team:
         self.loop.settle(threading.Event())
 
     def decision(self, dataset: str, branch: str = "main") -> Decision:
-        with self.ctx.looking(branch) as (plan, _):
+        with self.ctx.read_plan(branch) as (plan, _):
             found = plan.of(dataset)
         assert found is not None
         return found

@@ -158,7 +158,7 @@ def test_what_spark_said_of_the_same_code_comes_first(world: World) -> None:
         "dataset": [field("nobody", "k", "FILTER")],
         "over_reported": ["a reason"],
     }
-    with world.ctx.looking(BRANCH) as (_, facts):
+    with world.ctx.read_plan(BRANCH) as (_, facts):
         node = facts.desired.nodes["shop.dear"]
         assert isinstance(node, Transform)
     schema = parse_ddl("k BIGINT, v BIGINT")

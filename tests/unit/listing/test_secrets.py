@@ -30,8 +30,8 @@ from dataplane.secrets import (
 @pytest.fixture(autouse=True)
 def of_this_test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test takes and remembers is a process's for good: tests of other files may run in this process later."""
-    monkeypatch.setattr(secrets, "_given", {})
-    monkeypatch.setattr(secrets, "_known", set())
+    monkeypatch.setattr(secrets, "_received", {})
+    monkeypatch.setattr(secrets, "_hidden", set())
     monkeypatch.setattr(secrets, "_pattern", None)
 
 

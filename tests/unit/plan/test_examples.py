@@ -17,7 +17,7 @@ from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Source
 from controlplane.core.model.states import LOST
 from controlplane.core.plan.checks.decide import WAITING
-from controlplane.core.plan.sink import anew
+from controlplane.core.plan.sink import voided
 from controlplane.core.plan.unfinished import LATER
 from dataplane.contract.results import task_error
 from dataplane.contract.schemas import Json, Schema
@@ -160,7 +160,7 @@ def files_lost(facts: Facts) -> None:
 
 def copy_lost(facts: Facts) -> None:
     """Its target is gone, or may be: each partition is to be written again."""
-    facts.targets["shop.copy"] = anew(facts.nodes, facts.targets["shop.copy"])
+    facts.targets["shop.copy"] = voided(facts.nodes, facts.targets["shop.copy"])
 
 
 def next_day(facts: Facts) -> None:

@@ -76,8 +76,8 @@ def answer(child: QueryChild, question: QueryQuestion) -> Any:
 
 
 def kept(child: QueryChild) -> None:
-    assert isinstance(child.carrier, PodProcess)
-    child.carrier.keep(child.question_number)
+    assert isinstance(child.transport, PodProcess)
+    child.transport.keep(child.question_number)
 
 
 def works(pod: Serving) -> None:

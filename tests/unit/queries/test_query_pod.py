@@ -167,7 +167,7 @@ def test_a_caller_that_only_waits_is_there(tmp_path: Path) -> None:
 
 def test_half_a_question_is_none(pod: Serving) -> None:
     with pod.asked() as child:
-        child.carrier.write(b'{"ask": "run", "sq')
+        child.transport.write(b'{"ask": "run", "sq')
     works(pod)
 
 
@@ -300,11 +300,11 @@ def test_who_left_while_it_waited_costs_nobody_the_process(pod: Serving) -> None
     first = pod.process
     with pod.asked() as child:
         waiting = [pod.connected() for _ in range(3)]
-        until(lambda: pod.pod._known == 4, lambda: "they do not wait")
+        until(lambda: pod.pod._callers == 4, lambda: "they do not wait")
         for one in waiting:
             one.close()
         kept(child)
-    until(lambda: pod.pod._known == 0, lambda: "somebody stays")
+    until(lambda: pod.pod._callers == 0, lambda: "somebody stays")
     assert pod.process is first
     works(pod)
 

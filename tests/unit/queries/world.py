@@ -67,8 +67,8 @@ def world_in(folder: Path, **bounds: int) -> Iterator[World]:
 
 
 def process_of(child: QueryChild) -> subprocess.Popen[bytes]:
-    assert isinstance(child.carrier, LocalProcess)
-    return child.carrier.process
+    assert isinstance(child.transport, LocalProcess)
+    return child.transport.process
 
 
 def table(path: str, schema: Schema, dataflow: str = "shop", name: str = "totals") -> QueryTable:

@@ -93,13 +93,13 @@ def test_nobody_has_much_while_others_have_little(wanted: dict[str, int], room: 
 def test_what_nobody_needs_stays_where_it_is() -> None:
     """One that is kept warm, and has no work, makes room for who has some, and for nobody else."""
     share = FairShare(Clock())
-    assert share.granted("a", ONE, DriverRequest(kept=1, needed=0, running=1)) == 1
-    assert share.granted("b", ONE, DriverRequest(kept=1, needed=0, running=0)) == 0
-    assert share.granted("a", ONE, DriverRequest(kept=1, needed=0, running=1)) == 1
-    assert share.granted("b", ONE, DriverRequest(kept=1, needed=1, running=0)) == 0  # there is no room yet
-    assert share.granted("a", ONE, DriverRequest(kept=1, needed=0, running=1)) == 0
-    assert share.granted("a", ONE, DriverRequest(kept=1, needed=0, running=0)) == 0
-    assert share.granted("b", ONE, DriverRequest(kept=1, needed=1, running=0)) == 1
+    assert share.granted("a", ONE, DriverRequest(target=1, needed=0, running=1)) == 1
+    assert share.granted("b", ONE, DriverRequest(target=1, needed=0, running=0)) == 0
+    assert share.granted("a", ONE, DriverRequest(target=1, needed=0, running=1)) == 1
+    assert share.granted("b", ONE, DriverRequest(target=1, needed=1, running=0)) == 0  # there is no room yet
+    assert share.granted("a", ONE, DriverRequest(target=1, needed=0, running=1)) == 0
+    assert share.granted("a", ONE, DriverRequest(target=1, needed=0, running=0)) == 0
+    assert share.granted("b", ONE, DriverRequest(target=1, needed=1, running=0)) == 1
 
 
 def test_a_namespace_gives_back_what_it_has_too_much_of() -> None:

@@ -44,7 +44,7 @@ def at_generation(world: BranchWorld, dataset: str, generation: int, branch: str
 
 
 def status(world: BranchWorld, branch: str = "main") -> dict[str, str]:
-    with world.ctx.looking(branch) as (plan, _):
+    with world.ctx.read_plan(branch) as (plan, _):
         return {d.dataset: d.status for d in plan.decisions}
 
 

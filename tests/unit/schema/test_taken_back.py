@@ -132,8 +132,8 @@ class Interrupted(Planner):
         self._interrupt = interrupt
 
     @contextmanager
-    def looking(self, flows: Iterable[str] | None = None) -> Iterator[tuple[Plan, StoreSnapshot]]:
-        with super().looking(flows) as found:
+    def read_plan(self, flows: Iterable[str] | None = None) -> Iterator[tuple[Plan, StoreSnapshot]]:
+        with super().read_plan(flows) as found:
             yield found
         self._interrupt()
 

@@ -72,7 +72,7 @@ def test_the_least_type_that_holds_both(have: str, found: str, columnar: str | N
 def test_a_conflict_names_its_place_and_leaves_the_rest_to_grow() -> None:
     grown, [conflict] = grow("c", kind("STRUCT<a: INT, b: INT>"), kind("STRUCT<a: STRING, b: BIGINT>"), is_text=False)
     assert in_words(grown) == "STRUCT<a: INT, b: BIGINT>"
-    assert (conflict.name, conflict.have, conflict.found) == ("c.a", "integer", "string")
+    assert (conflict.name, conflict.have, conflict.other) == ("c.a", "integer", "string")
 
 
 @pytest.mark.parametrize(("old", "new", "stays"), STAYS)

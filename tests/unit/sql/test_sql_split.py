@@ -25,7 +25,7 @@ SELECT q.* FROM (
         "FROM big b JOIN h USING (k) WHERE z < 3 GROUP BY 1, 2"
     )
     assert (
-        apply_edits(text, split.whole(TYPES))
+        apply_edits(text, split.second_query(TYPES))
         == """
 WITH big AS (SELECT * FROM f WHERE v > :least), last AS (SELECT 1 AS one)
 SELECT q.* FROM (
@@ -52,7 +52,7 @@ def test_what_is_selected_without_aggregates_are_the_groups_of_all() -> None:
     assert apply_edits(text, split.partial) == (
         "SELECT k AS _g0, v % 2 AS _g1, sum(v) AS _p0, count(*) AS _p1 FROM f GROUP BY 1, 2"
     )
-    assert apply_edits(text, split.whole({"_p0": "long", "_p1": "long"})) == (
+    assert apply_edits(text, split.second_query({"_p0": "long", "_p1": "long"})) == (
         "SELECT _g0 AS k, _g1 AS odd, _g0 + CAST(sum(_p0) AS BIGINT) AS t FROM _headgate_parts "
         "GROUP BY _g0, _g1 HAVING coalesce(sum(_p1), 0) > 1 ORDER BY odd"
     )
@@ -130,4 +130,4 @@ def test_doubts(text: str, what: str) -> None:
 def test_types_whose_parts_do_not_come_together_exactly(call: str, type: str) -> None:
     split = analyse(f"SELECT k, {call} AS t FROM f GROUP BY k").split("f")
     with pytest.raises(Unproven, match="of type"):
-        split.whole({"_p0": type, "_p0n": "long", "_p0m": type})
+        split.second_query({"_p0": type, "_p0n": "long", "_p0m": type})

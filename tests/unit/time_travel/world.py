@@ -59,12 +59,12 @@ def served(home: Path) -> Iterator[Place]:
     world.put("b.csv", (2, 20))
     world.settle()
 
-    def render(wanted: WantedRows) -> Iterator[bytes]:
-        rows = [row for file in wanted.files for row in world.engine.fragment(file).rows]
-        if wanted.rendering.format == "csv":
-            yield coded(wanted, ",".join(wanted.columns).encode())
+    def render(selection: WantedRows) -> Iterator[bytes]:
+        rows = [row for file in selection.files for row in world.engine.fragment(file).rows]
+        if selection.rendering.format == "csv":
+            yield coded(selection, ",".join(selection.columns).encode())
         else:
-            yield coded(wanted, json.dumps(rows[: wanted.limit]).encode())
+            yield coded(selection, json.dumps(rows[: selection.limit]).encode())
 
     wake, stopping = TellingWake(), threading.Event()
     services = Services(world.store, world.lake, wake, render, lambda *_: "", stopping=stopping)

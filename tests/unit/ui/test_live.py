@@ -43,7 +43,7 @@ def test_first_rows_open_no_more_partitions_than_they_need(tmp_path: Path) -> No
     whole = records.records(world.ctx, "main", "shop.orders", RecordsRequest(), Rendering("json"))
     assert isinstance(whole, records.RowSelection)
     assert 10 <= some.rows < 20
-    assert some.wanted.files == whole.wanted.files[: len(some.wanted.files)]
-    assert len(some.wanted.files) < 6
+    assert some.selection.files == whole.selection.files[: len(some.selection.files)]
+    assert len(some.selection.files) < 6
     every = records.first(world.ctx, "main", "shop.orders", 10_000)
-    assert (every.wanted.files, every.rows) == (whole.wanted.files, whole.rows)
+    assert (every.selection.files, every.rows) == (whole.selection.files, whole.rows)

@@ -145,14 +145,14 @@ def publish(world: World) -> None:
 def rendered(world: World) -> RenderRecords:
     """Rows of the files that the engine wrote, as the API's JSON."""
 
-    def render(wanted: WantedRows) -> Iterator[bytes]:
-        names = [field["name"] for field in wanted.schema["fields"]]
+    def render(selection: WantedRows) -> Iterator[bytes]:
+        names = [field["name"] for field in selection.schema["fields"]]
         rows = [
             dict(zip(names, row, strict=True))
-            for file in wanted.files
+            for file in selection.files
             for row in world.engine.fragment(file).under(tuple(names))
         ]
-        yield json.dumps(rows[: wanted.limit]).encode()
+        yield json.dumps(rows[: selection.limit]).encode()
 
     return render
 

@@ -39,7 +39,7 @@ def values(world: World, dataset: str) -> dict[int, int]:
 
 
 def cause(world: World, dataset: str) -> tuple[str, str]:
-    with world.ctx.looking(BRANCH) as (plan, _):
+    with world.ctx.read_plan(BRANCH) as (plan, _):
         item = next(i for i in plan.items if i.dataset == dataset)
     return item.cause, item.reason
 

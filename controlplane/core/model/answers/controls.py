@@ -12,8 +12,8 @@ from controlplane.core.model.reads import How
 
 
 class RefreshAnswer(TypedDict):
-    """How many listings were asked for, of which sources, and which datasets are computed again. `schemas`: datasets
-    whose columns are inferred anew. `changes`: what was found, where the request waited for it."""
+    """How many listings were requested, of which sources, and which datasets are computed again. `schemas`: datasets
+    whose columns are inferred again. `changes`: what was found, where the request waited for it."""
 
     target: str | None
     listings: int
@@ -76,8 +76,8 @@ class AuditAnswer(TypedDict):
 
 
 class ReadEntry(TypedDict):
-    """A read of rows. `times`: requests that are told together, since `at`; `bytes`: None where they were not counted.
-    `what`: which generation, in which format, and the like."""
+    """A read of rows. `times`: requests that are counted together, since `at`; `bytes`: None where they were not
+    counted. `what`: which generation, in which format, and the like."""
 
     at: str
     actor: str

@@ -56,7 +56,7 @@ class RowPair(TypedDict):
 
 
 class KeyDifference(TypedDict):
-    """Rows that a key tells apart. `columns`: how many of the matched rows differ there. `ambiguous` counts keys that
+    """Rows that a key identifies. `columns`: how many of the matched rows differ there. `ambiguous` counts keys that
     one side has more than once: their rows are not matched."""
 
     matched: int
@@ -90,7 +90,7 @@ class RowDifference(TypedDict):
 class DataDifference(TypedDict):
     """How a dataset differs, from the first to the second. The numbers are of all partitions, `partitions` is a page of
     them, and `next` the `after` of the next page. `same_inputs`: whether both were made from the same sources.
-    `row_changes` is None unless rows were asked for; `rows` counts from the first to the second."""
+    `row_changes` is None unless rows were requested; `rows` counts from the first to the second."""
 
     dataset: str
     one: DataSide

@@ -29,7 +29,7 @@ class Changes(TypedDict):
 
 class PartitionEntry(TypedDict):
     """One partition. `fragment`: None where it is not committed yet. `bytes`: None where its files are not known any
-    more. `work` and `change`: what was asked for by `state` or `changed_in`."""
+    more. `work` and `change`: what `state` or `changed_in` requested."""
 
     partition: str
     rows: int
@@ -51,8 +51,8 @@ class GenerationEntry(TypedDict):
     """One generation of a dataset. `work`: what it took; None where it is not known, or nothing was computed.
 
     `same_as`: the newest earlier generation with the same partitions and rows. `changes`: from the generation before;
-    None where that is not kept, or there is too much to count. `actor`: whose edit or wish it was, where it was one and
-    that is still known.
+    None where that is not kept, or there is too much to count. `actor`: whose edit or request it was, where it was one
+    and that is still known.
     """
 
     generation: int

@@ -30,7 +30,7 @@ class Share(TypedDict):
 
 
 class GraphNode(TypedDict):
-    """A dataset or copy. `outside`: of another dataflow than was asked for, as a direct input or reader."""
+    """A dataset or copy. `outside`: of another dataflow than the requested one, as a direct input or reader."""
 
     name: str
     dataflow: str
@@ -111,8 +111,8 @@ class WaveKey(TypedDict):
 
 class Wave(TypedDict):
     """Commits that belong together, at `at` and until `until`. `dataset` and `cause` are those of the first one;
-    `reason`: what started it, in words, and `causes` one by one; `actor`: whose edit or wish it was, where it was one
-    and that is still known; `revision`: `dataflow@number` of an edit. Of its `datasets`, `reached` have another
+    `reason`: what started it, in words, and `causes` one by one; `actor`: whose edit or request it was, where it was
+    one and that is still known; `revision`: `dataflow@number` of an edit. Of its `datasets`, `reached` have another
     generation since, and `stopped` came out as they were; `left_alone`: how many others of these dataflows were there.
     `exports` were written; `tasks` are the counts of the run. `keys`: of a source that changed, the first of its
     partitions that did; `more_keys`: there are others."""

@@ -24,7 +24,7 @@ class FeedGrantEntry(TypedDict):
 
 
 class FeedReader(TypedDict):
-    """What reads a feed. Of another namespace than the feed's own only its name is told: `branch` and `dataset` are
+    """What reads a feed. Of another namespace than the feed's own only its name is given: `branch` and `dataset` are
     None."""
 
     namespace: str

@@ -8,7 +8,7 @@ from controlplane.core.model.answers.states import State
 
 
 class ForeseenItem(TypedDict):
-    """One dataset, copy or dataflow of a request. `state`: None of a dataflow of several. `tasks`: that are begun, or
+    """One dataset, copy or dataflow of a request. `state`: None of a dataflow of several. `tasks`: that are started, or
     taken back; `seconds`: what so many took before, None where that is not known; `sentence`: the same in words."""
 
     name: str

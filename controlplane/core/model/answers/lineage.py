@@ -26,8 +26,8 @@ class ColumnLink(TypedDict):
 
 
 class LineageComponent(TypedDict):
-    """A component on the way. `by`: who says so; `assumed` where nobody can tell. `over_reported`: where more columns
-    are named than are read, and why; empty where all is exact."""
+    """A component on the way. `by`: who says so; `assumed` where no source is known. `over_reported`: where more
+    columns are named than are read, and why; empty where all is exact."""
 
     dataset: str
     kind: LineageKind
@@ -87,7 +87,7 @@ class ColumnLineageFacet(TypedDict):
 
 
 class Provenance(TypedDict):
-    """Of the generation that is told of: the revision of its code and who applied it, and of a partition the attempt
+    """About the generation that is shown: the revision of its code and who applied it, and of a partition the attempt
     that wrote it. `versions`: of Spark, Python and Headgate, where the attempt's manifest is still there."""
 
     generation: int
@@ -101,7 +101,7 @@ class Provenance(TypedDict):
 
 class LineageAnswer(TypedDict):
     """`links`: nearest first; `more`: how many there are beside them. `facet`: of the dataset itself, over its inputs.
-    `notes`: what is told for another time than was asked."""
+    `notes`: what holds for another time than the requested one."""
 
     dataset: str
     partition: str | None

@@ -102,7 +102,7 @@ class ComponentChange(TypedDict):
 
     `kind`: `logic` changes rows, `text` does not; of `columns`, only the inputs were edited. `logic` names the parts of
     the logic that differ. `impact` is that of the columns on readers. `schema_from`: who says which columns there are;
-    `schema_unknown` tells why that is not Spark, where it was asked or nobody can say.
+    `schema_unknown`: why that is not Spark, where its analysis was requested or the columns are unknown.
     """
 
     component: str

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from controlplane.core.model.json_values import JsonValue
 
 Basis: TypeAlias = Literal["exact", "estimated", "sampled", "unknown"]  # estimated: of all rows, within 2 %
-Told: TypeAlias = int | float | str | bool | None  # dates and times as ISO 8601, decimals as texts
+ProfileValue: TypeAlias = int | float | str | bool | None  # dates and times as ISO 8601, decimals as texts
 
 
 class ProfileSample(TypedDict):
@@ -20,7 +20,7 @@ class ProfileSample(TypedDict):
 
 
 class TopValue(TypedDict):
-    value: Told
+    value: ProfileValue
     share: float  # of all rows, NULLs among them
     rows: int  # about as many, where it is of a sample
 
@@ -28,7 +28,7 @@ class TopValue(TypedDict):
 class Histogram(TypedDict):
     """`counts` has one number for each pair of neighbours among `edges`: rows of the sample."""
 
-    edges: list[Told]
+    edges: list[ProfileValue]
     counts: list[int]
 
 
@@ -43,12 +43,12 @@ class Lengths(TypedDict):
 class ColumnValues(TypedDict):
     """What rows hold: for who may read rows."""
 
-    min: Told
-    max: Told
+    min: ProfileValue
+    max: ProfileValue
     bounds: Basis
     mean: float | None
     deviation: float | None
-    quartiles: list[Told]
+    quartiles: list[ProfileValue]
     top: list[TopValue]
     histogram: Histogram | None
     lengths: Lengths | None
@@ -70,7 +70,7 @@ class ColumnProfile(TypedDict):
 
 class ProfileAnswer(TypedDict):
     """`unprofiled_rows`: of partitions of which nothing is known, or that were not looked at this time: then
-    `is_partial`, and the next look goes on. `values_need`: the permission that it takes to be told values."""
+    `is_partial`, and the next look goes on. `values_need`: the permission that it takes to see values."""
 
     dataset: str
     generation: int

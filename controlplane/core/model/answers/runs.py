@@ -37,15 +37,15 @@ class RunSummary(TypedDict):
 
 
 class RunAnswer(RunSummary):
-    """The same, as the command tells it."""
+    """The same, as the command shows it."""
 
     spark_started: bool
     wall_s: float
 
 
 class RunBegun(TypedDict):
-    """A run that a service has begun. `since` is the newest event before it; `failed` has, by dataflow, the keys of the
-    tasks that had failed before it."""
+    """A run that a service has started. `since` is the newest event before it; `failed` has, by dataflow, the keys of
+    the tasks that had failed before it."""
 
     since: int
     revisions: dict[str, int]

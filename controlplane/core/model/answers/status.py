@@ -69,7 +69,7 @@ class OfferedAs(TypedDict):
 
 class DatasetStatus(TypedDict):
     """How a dataset stands. `checks` names those that failed, or warn. `as_of` (when it was last looked at) and
-    `listing` are there for sources, `times` where it was asked for, `freshness` where it is expected. `wider`: where an
+    `listing` are there for sources, `times` where it was requested, `freshness` where it is expected. `wider`: where an
     inferred schema is wider than the source objects, in sentences. `hold`: where it was rolled back. `feed`: the feed
     that it is read from, `feeds`: those that offer it. `own`: in a branch, whether it has states of its own there; else
     they are main's."""
@@ -136,7 +136,7 @@ class TargetStatus(TypedDict):
 
 
 class DriverStatus(TypedDict):
-    """A driver or worker. `waiting`: it was asked for and has not begun, for the `reason`. `at`: when it ended."""
+    """A driver or worker. `waiting`: it was requested and has not started, for the `reason`. `at`: when it ended."""
 
     id: str
     pool: str
@@ -156,7 +156,7 @@ class LeaderStatus(TypedDict):
 
 class Standstill(TypedDict):
     """Why nothing is computed. `missing`: the part that is not running, and `since` when (None: it never ran).
-    `reason`: why a driver that was asked for has not begun. `fix` and `command`: what ends the standstill."""
+    `reason`: why a requested driver has not started. `fix` and `command`: what ends the standstill."""
 
     missing: Literal["scheduler", "driver", "worker"]
     sentence: str
@@ -187,7 +187,7 @@ class ExportStatus(TypedDict):
 
 
 class StatusAnswer(TypedDict):
-    """How everything stands, or what was asked for. `leader`: None while no process plans. `standstill`: None while
+    """How everything stands, or the requested part. `leader`: None while no process plans. `standstill`: None while
     work is done, or could be. `openlineage`: only where events of lineage are sent."""
 
     state: State
@@ -201,7 +201,7 @@ class StatusAnswer(TypedDict):
 class WhyNode(TypedDict):
     """A dataset in the tree of causes: what changed, or (`pending`) is to change. `inputs`: those that led to it.
 
-    `cause`: None of one that did not change. `repeated`: its inputs are told where it stands first. `partitions` are
+    `cause`: None of one that did not change. `repeated`: its inputs are listed where it stands first. `partitions` are
     the first of the `count` that changed.
     """
 
@@ -242,7 +242,7 @@ class WhyAnswer(TypedDict):
     """Why a dataset, or one partition, is as it is. `sentence`: the cause; `tree`: the way down to it.
 
     `because` has the datasets of the tree that changed, nearest first, as items of a plan. `work`: what the last
-    commit took. `freshness`: where it is expected. `at`: of an earlier generation that was asked for, when it was
+    commit took. `freshness`: where it is expected. `at`: of an earlier generation that was requested, when it was
     committed; `state` is that of now.
     """
 

@@ -79,7 +79,7 @@ class SessionLinkAnswer(TypedDict):
 
 
 class NewS3KeyAnswer(TypedDict):
-    """A new S3 key, with all that a client is told; the secret is never shown again."""
+    """A new S3 key, with all the settings of a client; the secret is never shown again."""
 
     access_key: str
     secret_key: str

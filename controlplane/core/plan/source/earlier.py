@@ -49,16 +49,16 @@ class EarlierResults:
     def elsewhere(self, missing: Mapping[str, Task]) -> Deciding[tuple[Hits, dict[str, Task]]]:
         """Earlier results that are right, and the tasks to request: parse tasks, or footers tasks in their place."""
         traces = yield from lookups.traces([self._keys[p] for p in missing])
-        looks = {p: self._look(task) for p, task in missing.items() if self._keys[p] in traces}
-        if not looks:
+        footers_tasks = {p: self._look(task) for p, task in missing.items() if self._keys[p] in traces}
+        if not footers_tasks:
             return {}, dict(missing)
-        keys = [look.key for look in looks.values()]
+        keys = [look.key for look in footers_tasks.values()]
         memos = yield from lookups.memos(keys)
         queued = yield from lookups.tasks([key for key in keys if key not in memos])
         failed = {key for key, task in queued.items() if task.state == "failed"}  # parsing will say why
         hits: Hits = {}
         rest = dict(missing)
-        for partition, look in looks.items():
+        for partition, look in footers_tasks.items():
             if look.key in memos and not misread_in(memos[look.key]):
                 hits[partition] = self._keys[partition], traces[self._keys[partition]]
                 del rest[partition]
@@ -68,8 +68,8 @@ class EarlierResults:
 
     def unchecked(self, window: Window) -> Window | None:
         """The part of a window whose footers are checked first; None where there is none."""
-        looks = {p: task for p, task in window.missing.items() if task.kind == "footers"}
-        return replace(window, missing=looks, queued=_of(window, looks)) if looks else None
+        footers_tasks = {p: task for p, task in window.missing.items() if task.kind == "footers"}
+        return replace(window, missing=footers_tasks, queued=_of(window, footers_tasks)) if footers_tasks else None
 
     def _look(self, task: Task) -> Task:
         key = ids.footers_key(task.key)

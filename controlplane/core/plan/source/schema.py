@@ -269,8 +269,8 @@ def _again(
         types(with_values(_named(case.node, schema, inferred), case.node.read.format)[0]),
     )
     kinds = {n: t if n in fixed else new.get(n, t) for n, t in types(schema).items()}
-    anew = placed(case.node, pin._replace(schema=struct(kinds.items())))
-    return Fitting(anew.schema, _unfit(*worst) if worst else None)
+    placed_pin = placed(case.node, pin._replace(schema=struct(kinds.items())))
+    return Fitting(placed_pin.schema, _unfit(*worst) if worst else None)
 
 
 def _is_text(node: Source) -> bool:
@@ -419,7 +419,7 @@ def _retyped(texts: Texts, schema: Schema, grown: Schema, schemas: Mapping[str, 
 
 
 def _unfit(where: str, conflict: TypeConflict) -> TaskError:
-    have, actual = in_words(conflict.have), in_words(conflict.found)
+    have, actual = in_words(conflict.have), in_words(conflict.other)
     message = (
         f"{where}: column {conflict.name} is {actual} there, and {have} in the dataset; no type safely holds both. "
         "Correct the file, give the column a type in `schema:`, or let the dataset follow with `schema_change: sync`"

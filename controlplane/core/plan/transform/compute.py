@@ -102,8 +102,8 @@ def _missing(
 ) -> Deciding[Decision]:
     """By parts where that is proven to give the same, and costs less."""
     # Requested tasks are finished in the way that they were begun.
-    is_asked = any(task.state != "done" for task in window.queued.values())
-    if is_asked:
+    is_requested = any(task.state != "done" for task in window.queued.values())
+    if is_requested:
         return (yield from _compute(case, extent, window, job, schema))
     parts = yield from partials.follow(case)
     if parts is None:

@@ -114,13 +114,13 @@ class _Chain:
 def _chain(case: Case, fold: Fold) -> Deciding[_Chain]:
     shared = {i.slot.name: tasks.whole_slot(case, i) for i in case.inputs if not i.is_parted}
     job = tasks.job_of(case) | {"fold": _in_job(case, fold, shared)}
-    anew = _Chain(case, fold, job, job_id=ids.job_id(job), shared=shared, old=tree.EMPTY_ROOT, changed=None)
+    new_chain = _Chain(case, fold, job, job_id=ids.job_id(job), shared=shared, old=tree.EMPTY_ROOT, changed=None)
     state = case.state
     if state is None or not extents.is_same_code(case, state):
-        return anew
+        return new_chain
     changes = yield from extents.differences(case, state)
     changed = sorted({change.key for change in changes})
-    chain = replace(anew, old=state.root, changed=changed)
+    chain = replace(new_chain, old=state.root, changed=changed)
     yield from lookups.nodes([(root, changed) for root in chain.roots])
     return chain
 

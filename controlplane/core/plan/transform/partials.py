@@ -234,7 +234,7 @@ def merge_job(partials: Partials, job: StoredTransformJob, schema: Schema, root:
     """The job of the whole over a tree of parts with this schema; None where their types do not come together
     exactly."""
     try:
-        edits = partials.query.split.whole(column_types(schema))
+        edits = partials.query.split.second_query(column_types(schema))
     except Unproven:
         return None
     assert job["language"] == "sql"

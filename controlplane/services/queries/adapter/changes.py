@@ -39,10 +39,10 @@ class ChangeRenderer:
         self._lake, self._stopping, self._timeout_s = lake_uri, stopping, timeout_s
         self._user_limits = threading.BoundedSemaphore(AT_ONCE)
 
-    def __call__(self, wanted: RequestedChanges) -> Iterator[bytes]:
-        if wanted.before and wanted.after:
-            return Closable(lambda is_closed: self._compared(wanted, is_closed))
-        request = request_of(self._lake, wanted, scratch="", seconds=0)
+    def __call__(self, selection: RequestedChanges) -> Iterator[bytes]:
+        if selection.before and selection.after:
+            return Closable(lambda is_closed: self._compared(selection, is_closed))
+        request = request_of(self._lake, selection, scratch="", seconds=0)
         return Piped(COMMAND, json.dumps(request).encode())
 
     def _compared(self, changes: RequestedChanges, is_closed: Callable[[], bool]) -> Iterator[bytes]:
@@ -57,7 +57,7 @@ class ChangeRenderer:
                 is_over=lambda: is_closed() or self._stopping.is_set(),
             )
             with self._turn(allowance):
-                self._tell(changes, scratch, rendered, allowance)
+                self._render(changes, scratch, rendered, allowance)
             with rendered.open("rb") as file:
                 while piece := file.read(CHUNK):
                     yield piece
@@ -72,7 +72,7 @@ class ChangeRenderer:
         finally:
             self._user_limits.release()
 
-    def _tell(self, changes: RequestedChanges, scratch: str, rendered: Path, allowance: Allowance) -> None:
+    def _render(self, changes: RequestedChanges, scratch: str, rendered: Path, allowance: Allowance) -> None:
         request = request_of(self._lake, changes, scratch=scratch, seconds=int(self._timeout_s) + GRACE_S)
         with rendered.open("wb") as out:
             ended = bounded.run(COMMAND, json.dumps(request).encode(), scratch, allowance, out)

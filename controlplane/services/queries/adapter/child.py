@@ -9,7 +9,7 @@ import time
 from collections.abc import Generator
 from contextlib import suppress
 
-from controlplane.drivers.transport import Carrier, ChildEnded
+from controlplane.drivers.transport import ChildEnded, ProcessTransport
 from dataplane.contract.queries import ARROW, FRAME_MOST, GRACE_S, HEAD, QueryQuestion, Refusal
 from dataplane.contract.schemas import Json
 
@@ -22,15 +22,15 @@ STOP_S = 2 * GRACE_S  # after a request to stop its query, a process is ended
 class QueryChild:
     """Used by one thread at a time. Counts the questions that the process had."""
 
-    def __init__(self, carrier: Carrier, question: int = 0) -> None:
-        self.carrier, self.user, self.question_number = carrier, "", question
+    def __init__(self, transport: ProcessTransport, question: int = 0) -> None:
+        self.transport, self.user, self.question_number = transport, "", question
         self.is_unwanted = False  # its next question is not wanted any more
         self._buffer = bytearray()
         self._ended: ChildEnded | None = None
 
     @property
     def is_alive(self) -> bool:
-        return self.carrier.is_alive
+        return self.transport.is_alive
 
     def ask(self, question: QueryQuestion, deadline: float) -> Generator[bytes, None, Json]:
         """Pieces of the answer, then its JSON. `deadline`: when the process is ended if the kernel has not done it.
@@ -56,7 +56,7 @@ class QueryChild:
         return self._ended
 
     def _send(self, value: object) -> None:
-        self.carrier.write(json.dumps(value).encode() + b"\n")
+        self.transport.write(json.dumps(value).encode() + b"\n")
 
     def _take(self, size: int, deadline: float) -> bytes:
         """Read a frame's bytes. Nothing is read from a child that has ended: the rest may be the middle of a frame."""
@@ -64,7 +64,7 @@ class QueryChild:
             if self._ended is not None:
                 raise self._ended
             try:
-                self._buffer += self.carrier.read(deadline)
+                self._buffer += self.transport.read(deadline)
             except ChildEnded as ended:
                 self._ended = ended
                 self._buffer.clear()
@@ -83,18 +83,18 @@ class QueryChild:
 
     def kill(self) -> None:
         """End the process at once. A call that waits for its answer gets ChildEnded."""
-        self.carrier.kill()
+        self.transport.kill()
 
     def close(self) -> None:
         """Kill it, and leave nothing of it."""
-        self.carrier.close()
+        self.transport.close()
 
 
 class SparkChild(QueryChild):
     """Spark takes long to start, so that a query is stopped where it can be, and the process goes on."""
 
-    def __init__(self, carrier: Carrier, question: int = 0) -> None:
-        super().__init__(carrier, question)
+    def __init__(self, transport: ProcessTransport, question: int = 0) -> None:
+        super().__init__(transport, question)
         self._is_answering, self._has_answered = False, question > 0
         self._changing = threading.Lock()
 

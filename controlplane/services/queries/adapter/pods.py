@@ -61,11 +61,11 @@ class SparkPodPool(SparkPool):
 
     def _looked(self, request: PodRequest) -> PodPlace | str:
         """A cluster that does not answer delays no request beyond its end."""
-        looking = Future[PodPlace | str]()
-        threading.Thread(target=_do, args=(self._pods.look, looking), name="pod", daemon=True).start()
+        place = Future[PodPlace | str]()
+        threading.Thread(target=_do, args=(self._pods.look, place), name="pod", daemon=True).start()
         while True:
             try:
-                return looking.result(min(LOOK_S, request.left_s))
+                return place.result(min(LOOK_S, request.left_s))
             except TimeoutError:
                 request.words = request.words or SLOW
                 request.check()
@@ -84,8 +84,8 @@ class SparkPodPool(SparkPool):
 
     def _keep(self, child: QueryChild) -> None:
         """Its connection ends, so that other replicas have their turn."""
-        assert isinstance(child.carrier, PodProcess)
-        child.carrier.keep(child.question_number)
+        assert isinstance(child.transport, PodProcess)
+        child.transport.keep(child.question_number)
         child.close()
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class SparkPodSession(SparkSession):
 
     _pool: SparkPodPool
 
-    def _taken(self) -> QueryChild:
+    def _take_child(self) -> QueryChild:
         return self._pool.reach(PodRequest(self._pool, self._cancellation, self._deadline, self._timeout_s))
 
     def page(self, path: Path, offset: int, bounds: PageBounds) -> RowsPage:

@@ -162,7 +162,7 @@ class PooledSession:
 
     def inspect(self, sql: str) -> Inspected:
         question: QueryQuestion = {"ask": "inspect", "sql": sql}
-        answer = self._whole(question, sql)
+        answer = self._answer(question, sql)
         return {"references": answer["references"], "is_repeatable": answer["is_repeatable"]}
 
     def page(self, path: Path, offset: int, bounds: PageBounds) -> RowsPage:
@@ -175,7 +175,7 @@ class PooledSession:
             "cell_bytes": bounds.cell_bytes,
         }
         pieces = list[bytes]()
-        answer = self._whole(question, "", pieces.append)
+        answer = self._answer(question, "", pieces.append)
         return RowsPage(answer["columns"], answer["rows"], answer["cut"], tuple(pieces))
 
     def as_file(self, path: Path, to: Path, form: FileForm, generations: Mapping[str, int]) -> None:
@@ -186,14 +186,14 @@ class PooledSession:
             "form": form,
             "generations": dict(generations),
         }
-        self._whole(question, "")
+        self._answer(question, "")
 
     def records(self, request: Json) -> Generator[bytes, None, None]:
         """A body of committed rows. Raises RowsUnreadable, after some pieces perhaps."""
         yield from self._ask({"ask": "records", "request": request}, "")
 
     def compare(self, first: Path, other: Path, samples: int) -> Compared:
-        answer = self._whole({"ask": "compare", "one": str(first), "other": str(other), "samples": samples}, "")
+        answer = self._answer({"ask": "compare", "one": str(first), "other": str(other), "samples": samples}, "")
         return {"rows": answer["rows"], "only": answer["only"], "samples": answer["samples"]}
 
     def run(
@@ -233,7 +233,7 @@ class PooledSession:
             if self._child is not None:
                 self._child.stop()
 
-    def _whole(self, question: QueryQuestion, sql: str, take: Callable[[bytes], object] = len) -> Json:
+    def _answer(self, question: QueryQuestion, sql: str, take: Callable[[bytes], object] = len) -> Json:
         """`take`: gets the pieces, of which most answers have none."""
         answer = self._ask(question, sql)
         while True:
@@ -267,13 +267,13 @@ class PooledSession:
     def _held(self) -> QueryChild:
         child = self._child
         if child is None:
-            child = self._taken()
+            child = self._take_child()
             with self._pool.lock:
                 self._child = child
             self._cancellation.then(self._kill)
         return child
 
-    def _taken(self) -> QueryChild:
+    def _take_child(self) -> QueryChild:
         return self._pool.take(self._user)
 
     def _why(self, ended: ChildEnded) -> Exception:

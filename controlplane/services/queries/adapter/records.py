@@ -40,9 +40,9 @@ class RecordRenderer:
     def __init__(self, pool: QueryPool) -> None:
         self._pool = pool
 
-    def __call__(self, wanted: WantedRows) -> Iterator[bytes]:
+    def __call__(self, selection: WantedRows) -> Iterator[bytes]:
         """JSON is one array of objects; decimals, times and binary values (base64) are text in it."""
-        return RecordStream(self._pool, request_of(wanted))
+        return RecordStream(self._pool, request_of(selection))
 
 
 class RecordStream(Iterator[bytes]):

@@ -72,7 +72,7 @@ class _Lines:
     """An answer of many lines. The first ones are made already, so all refusals come before it."""
 
     first: bytes
-    more: Iterator[bytes]
+    rest: Iterator[bytes]
     headers: Mapping[str, str]
 
 
@@ -145,7 +145,7 @@ class SharingApp:
             if page:
                 yield page
             try:
-                page = await self._in_turn(turn, lambda: next(answered.more, None))
+                page = await self._in_turn(turn, lambda: next(answered.rest, None))
             except refusals.EXPECTED as e:  # an OSError would be taken for a client that has left
                 raise AnswerCut(str(e)) from e
 
@@ -308,8 +308,8 @@ class _TableAnswer:
                 expires_s=URL_S,
             ),
             version_file.entry,
-            version=version_file.told.number,
-            at=version_file.told.milliseconds,
+            version=version_file.version.number,
+            at=version_file.version.milliseconds,
             expires=int(now + URL_S) * 1000,
         )
 
