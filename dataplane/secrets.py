@@ -27,7 +27,7 @@ from dataplane import words
 from dataplane.contract.results import TaskError, TaskResult
 from dataplane.contract.schemas import Json
 from dataplane.contract.secret_pipe import PIPE_VARIABLE, secret_pipe
-from dataplane.errors import TaskFailure
+from dataplane.task_failures import TaskFailure
 
 _REFERENCE = re.compile(r"secret://([A-Za-z0-9][A-Za-z0-9_.-]*)/([A-Za-z0-9][A-Za-z0-9_.-]*)")
 _IN_URL = re.compile(r"://[^/\s:@]*:([^/\s@]+)@|[?&;](?:password|pwd|sig|token|sslpassword)=([^&;\s]+)", re.IGNORECASE)

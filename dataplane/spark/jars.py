@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
-from dataplane.spark.cache import cache_folder
+from dataplane.spark.cache_folder import cache_folder
 from dataplane.spark.java import NoSpark, provide_java
 from dataplane.spark.session import conf_from_environment
 

@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 
 from dataplane.contract.schemas import Json
 from dataplane.spark import class_archive, local_filesystem
-from dataplane.spark.errors import explain
 from dataplane.spark.java import NoSpark, provide_java
+from dataplane.spark.spark_errors import explain
 
 # How files are written. Set again before each write, because user code may have changed the session.
 WRITING = {

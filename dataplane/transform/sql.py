@@ -11,15 +11,15 @@ from dataplane.contract.claims import LogicClaim, TransformClaim, TransformTask
 from dataplane.contract.jobs import SqlJob, SqlLogic
 from dataplane.contract.results import LABEL, TaskError
 from dataplane.fragments.attempt import isolate, task_label
-from dataplane.fragments.spark.expectations import write_kept
-from dataplane.fragments.spark.inputs import add_views, inputs_of, inputs_of_batch, inputs_of_keys
+from dataplane.fragments.spark.input_frames import add_views, inputs_of, inputs_of_batch, inputs_of_keys
+from dataplane.fragments.spark.row_conditions import write_kept
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.spark.writing import storable
 from dataplane.fragments.written import Stored, Written
-from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.session import query_session
+from dataplane.spark.spark_errors import ErrorSource, explain
 from dataplane.spark.sql_positions import unedited
-from dataplane.transform.keyed import store, store_together
+from dataplane.transform.keyed_outputs import store, store_together
 from dataplane.transform.parameters import sql
 from dataplane.transform.result import result_of
 

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from controlplane.core.plan import FEWEST
-from controlplane.lake.objects import LocalObjects
+from controlplane.lake.lake_objects import LocalObjects
 from controlplane.ports.store import Tx
 from dataplane.contract.claims import Claim, TransformTask
 from dataplane.contract.kinds import DRIVER_KINDS

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar, cast
 
-from controlplane.core.blueprint import secrets
-from controlplane.core.blueprint.kinds import JsonSchema, Kind, Reading, entries_of
-from controlplane.core.blueprint.nodes import BrokenNode, Entries, Items, Node, Scalar
+from controlplane.core.blueprint import credentials
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.text_places import Position
+from controlplane.core.blueprint.value_kinds import JsonSchema, Kind, Reading, entries_of
+from controlplane.core.blueprint.yaml_nodes import BrokenNode, Entries, Items, Node, Scalar
 from controlplane.core.model.json_values import JsonValue
 
 FIRST = "0.1"  # the first version of the language
@@ -71,7 +71,7 @@ class Section:
         bodies = " or ".join(f"{{{name}: ...}}" for name in self.one_of)
         entries = entries_of(node, reading, hint=f"write {bodies}" if bodies else "")
         if self.may_hold_secrets:
-            secrets.report(entries, reading.problems)
+            credentials.report(entries, reading.problems)
         fields = Fields(node.place, {key.text: (key, value) for key, value in entries.entries})
         self._report_keys(entries, reading)
         for key in sorted(self.keys, key=lambda k: k.name != self.first):

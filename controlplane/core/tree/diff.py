@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from controlplane.core.tree.codec import Node, NodeColumns
 from controlplane.core.tree.compare import Pair, Rule, compare
-from controlplane.core.tree.values import EntryChange, KeyChange, NodeStore
+from controlplane.core.tree.tree_values import EntryChange, KeyChange, NodeStore
 from controlplane.core.tree.walk import WINDOW
 
 _BLOCK = 32

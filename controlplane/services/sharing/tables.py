@@ -12,7 +12,7 @@ from controlplane.core.model.shares import SharedTable, ShareRow
 from controlplane.core.model.states import State
 from controlplane.core.schema.common import common_columns
 from controlplane.core.sharing.lines import CHANGE_COLUMNS
-from controlplane.core.sharing.requests import BadRequest, VersionRange, WantedSnapshot
+from controlplane.core.sharing.sharing_requests import BadRequest, VersionRange, WantedSnapshot
 from controlplane.operations.desired.recipients import Recipient
 from controlplane.operations.inspect.datasets import kept_states
 from controlplane.operations.inspect.time_travel import state_of

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrameReader, SparkSession
 
 from dataplane.contract.schemas import Json
-from dataplane.errors import TaskFailure
 from dataplane.listing.encodings import is_wide
+from dataplane.task_failures import TaskFailure
 
 CORRUPT = "__headgate_corrupt"
 # Options that change which files, rows or columns are read, or hide errors: the read component's own keys say that.

@@ -23,10 +23,10 @@ from controlplane.core.errors import (
 )
 from controlplane.core.query_problems import problem_at
 from controlplane.drivers.transport import ChildEnded, LocalProcess
-from controlplane.services.queries.adapter.child import QueryChild
+from controlplane.services.queries.adapter.query_child import QueryChild
 from controlplane.services.queries.adapter.user_limits import ENDS, QueryBounds, UserLimits
 from controlplane.services.queries.port import Cancellation, PageBounds, Pieces, RowsPage
-from dataplane.contract.queries import (
+from dataplane.contract.query_protocol import (
     GRACE_S,
     Compared,
     FileForm,
