@@ -30,7 +30,7 @@ from controlplane.lake.lake_objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.ports.store import Store
-from controlplane.services.queries.adapter.pool import QueryPool
+from controlplane.services.queries.adapter.query_pool import QueryPool
 from controlplane.services.queries.adapter.result_folder import ResultFolder
 from controlplane.services.queries.adapter.spark import SparkPool
 from controlplane.services.queries.queries import EngineName, Queries

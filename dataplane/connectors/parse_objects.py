@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from dataplane.connectors.files.casting import cast
 from dataplane.connectors.files.file_parsing import alike, as_expected, with_dropped
-from dataplane.connectors.files.options import CORRUPT
+from dataplane.connectors.files.reader_options import CORRUPT
 from dataplane.connectors.source_reader import OfUsersCode, OpenSource, SourceReader, SourceWork
 from dataplane.contract.claims import InferClaim, ObjectsTask, ParseClaim, ParseTask, SourceClaim
 from dataplane.contract.jobs import connector_of
@@ -26,9 +26,9 @@ from dataplane.fragments.task_results import VOID, delete_written, task_result
 from dataplane.fragments.written import Written
 from dataplane.spark.connector_jars import provide
 from dataplane.spark.jars import NoJars
-from dataplane.spark.session import reading_session
 from dataplane.spark.spark_errors import ErrorSource, explain
 from dataplane.spark.spark_schemas import spark_type
+from dataplane.spark.spark_session import reading_session
 from dataplane.task_failures import TaskFailure
 
 

@@ -24,8 +24,8 @@ from dataplane.listing.version_cache import FileReading, examine
 from dataplane.runtime.executor import Executor
 from dataplane.spark.java import NoSpark, provide_java
 from dataplane.spark.scratch import open_scratch, sweep
-from dataplane.spark.session import start, stop
 from dataplane.spark.spark_errors import explain
+from dataplane.spark.spark_session import start, stop
 from dataplane.spark.warmup import spark_conf
 from dataplane.storage.lake import LocalLake
 from dataplane.task_failures import TaskFailure, error_of

@@ -45,8 +45,8 @@ from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.task_results import output_of, task_result
 from dataplane.fragments.written import MeasuredFragment, Partitioned, Stored, Written
 from dataplane.spark.isolation import HadoopSettings, ProcessState, reset_catalogue
-from dataplane.spark.session import cancel_group, is_alive
 from dataplane.spark.spark_errors import explain
+from dataplane.spark.spark_session import cancel_group, is_alive
 from dataplane.storage.lake import Lake
 from dataplane.storage.refused_places import Places
 from dataplane.task_failures import TaskFailure, error_of
@@ -55,7 +55,7 @@ from dataplane.transform.fold_tasks import run, with_run
 from dataplane.transform.index import KeyContents, index
 from dataplane.transform.keyed_outputs import foreign_keys, is_by_key
 from dataplane.transform.python_transform import python_one
-from dataplane.transform.sql import explain_sql, sql_batches, sql_one
+from dataplane.transform.sql_transform import explain_sql, sql_batches, sql_one
 
 Task = TypeVar("Task", bound=TaskSpec)
 C = TypeVar("C", bound=DriverClaim)

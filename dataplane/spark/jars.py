@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 
 from dataplane.spark.cache_folder import cache_folder
 from dataplane.spark.java import NoSpark, provide_java
-from dataplane.spark.session import conf_from_environment
+from dataplane.spark.spark_session import conf_from_environment
 
 S3, AZURE, GCS, CONNECTORS = (
     Path(__file__).with_name(f"{name}.pom.xml") for name in ("s3", "azure", "gcs", "connectors")

@@ -25,14 +25,14 @@ from dataplane.fragments.spark.input_frames import read_files
 from dataplane.fragments.spark.row_conditions import condition, sorted_out
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.spark.spark_key_columns import only
-from dataplane.spark.session import closed, query_session, under
 from dataplane.spark.spark_schemas import schema_of, spark_type
+from dataplane.spark.spark_session import closed, query_session, under
 from dataplane.task_failures import TaskFailure
 from dataplane.transform.bundle import opened
 from dataplane.transform.environment import seeing
 from dataplane.transform.python_transform import call, explain_python, user_session
 from dataplane.transform.result import result_of
-from dataplane.transform.sql import explain_sql, run_query
+from dataplane.transform.sql_transform import explain_sql, run_query
 
 MOST_BYTES = 32 << 20  # of the rows of a result, as JSON
 Parsed: TypeAlias = Mapping[str, list[str]]  # the fragments' files of an input that is given as a file

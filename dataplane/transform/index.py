@@ -16,8 +16,8 @@ from dataplane.fragments.measuring import SMALL_BYTES
 from dataplane.fragments.spark.reading import labelled_rows
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.spark.spark_key_columns import key_texts
-from dataplane.spark.session import reading_session
 from dataplane.spark.spark_errors import ErrorSource, explain
+from dataplane.spark.spark_session import reading_session
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ from dataplane.fragments.spark.row_conditions import write_dealt, write_one_kept
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.spark.spark_key_columns import exact, key_texts, spelled
 from dataplane.fragments.written import Partitioned, Stored, Written, by_schema
-from dataplane.spark.session import reading_session
 from dataplane.spark.spark_errors import explain
 from dataplane.spark.spark_schemas import schema_of
+from dataplane.spark.spark_session import reading_session
 from dataplane.task_failures import TaskFailure
 
 

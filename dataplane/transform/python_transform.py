@@ -16,8 +16,8 @@ from dataplane.fragments.attempt import Failed
 from dataplane.fragments.spark.input_frames import inputs_of
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.written import Stored
-from dataplane.spark.session import activate, task_session
 from dataplane.spark.spark_errors import ErrorSource, explain
+from dataplane.spark.spark_session import activate, task_session
 from dataplane.task_failures import TaskFailure
 from dataplane.transform.bundle import Bundle, opened
 from dataplane.transform.environment import seeing

@@ -16,7 +16,7 @@ from controlplane.core.sql import SqlProblem, analyse, apply_edits, predicate
 from dataplane.fragments.attempt import Failed
 from dataplane.fragments.spark.row_conditions import condition
 from dataplane.spark.plan_guard import check_analysed
-from dataplane.spark.session import query_session, task_session
+from dataplane.spark.spark_session import query_session, task_session
 from dataplane.task_failures import TaskFailure
 from dataplane.transform.parameters import sql
 from tests.hostile.escapes import CONDITIONS, LEGITIMATE, PLACES, UNTOLD, WAYS, Escape, at, escapes, put

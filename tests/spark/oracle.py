@@ -30,7 +30,7 @@ from dataplane.contract.kinds import DRIVER_KINDS
 from dataplane.contract.results import FollowingResult, TaskResult
 from dataplane.runtime.driver import CLAIMERS
 from dataplane.runtime.executor import Executor
-from dataplane.spark.session import start, stop
+from dataplane.spark.spark_session import start, stop
 from dataplane.storage.lake import LocalLake
 from tests.property import model
 from tests.property.changes import Richer

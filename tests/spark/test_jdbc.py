@@ -13,7 +13,7 @@ from dataplane.connectors.jdbc.jdbc_listing import partitions
 from dataplane.connectors.jdbc.jdbc_reader import reading
 from dataplane.contract.results import TaskResult
 from dataplane.contract.schemas import Json, Schema, field_of, struct_of
-from dataplane.spark.session import reading_session
+from dataplane.spark.spark_session import reading_session
 from tests.e2e.workspace import until
 from tests.jdbc.conftest import Database
 from tests.servers.postgres import Postgres

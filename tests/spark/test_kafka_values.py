@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from dataplane.connectors.files.options import CORRUPT
+from dataplane.connectors.files.reader_options import CORRUPT
 from dataplane.connectors.kafka.message_values import shaped
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Json

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controlplane.core.blueprint.sections import Key, Nested, Section
+from controlplane.core.blueprint.section_keys import Key, Nested, Section
 from controlplane.core.blueprint.transforms import DATASET
 from controlplane.core.blueprint.value_kinds import Choice, ColumnsText, Fraction, Options, RefreshInterval
 from dataplane.contract.jobs import OnBadRecord

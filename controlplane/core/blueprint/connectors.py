@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from controlplane.core.blueprint import delta, feed, jdbc, kafka, python
 from controlplane.core.blueprint.common_keys import section
 from controlplane.core.blueprint.model import Read, Write
-from controlplane.core.blueprint.sections import Fields, Key, Nested
+from controlplane.core.blueprint.section_keys import Fields, Key, Nested
 from controlplane.core.blueprint.value_kinds import JsonSchema, Reading, entries_of
 from controlplane.core.blueprint.yaml_nodes import Node, Scalar
 

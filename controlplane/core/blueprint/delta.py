@@ -13,7 +13,7 @@ from controlplane.core.blueprint.common_keys import (
     section,
 )
 from controlplane.core.blueprint.model import Read, Write
-from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
+from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
 from controlplane.core.blueprint.value_kinds import Fraction, Reading, Text, Whole
 
 PATH = Key(

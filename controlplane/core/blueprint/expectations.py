@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from controlplane.core.blueprint.model import Expectation
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
-from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
+from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
 from controlplane.core.blueprint.text_places import TextPlace
 from controlplane.core.blueprint.value_kinds import (
     Choice,

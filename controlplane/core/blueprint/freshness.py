@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controlplane.core.blueprint.model import Write
-from controlplane.core.blueprint.sections import Fields, Key
+from controlplane.core.blueprint.section_keys import Fields, Key
 from controlplane.core.blueprint.value_kinds import DURATION, JsonSchema, Reading, described, seconds, text_of
 from controlplane.core.blueprint.yaml_nodes import Node, Scalar
 

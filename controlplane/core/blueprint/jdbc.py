@@ -17,7 +17,7 @@ from controlplane.core.blueprint.common_keys import (
 )
 from controlplane.core.blueprint.model import Read, Settings, Write
 from controlplane.core.blueprint.problems import shown
-from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
+from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
 from controlplane.core.blueprint.value_kinds import (
     Choice,
     Fault,

@@ -14,7 +14,7 @@ from controlplane.core.blueprint.common_keys import (
     section,
 )
 from controlplane.core.blueprint.model import Read, Settings, Write
-from controlplane.core.blueprint.sections import Fields, Key, Nested
+from controlplane.core.blueprint.section_keys import Fields, Key, Nested
 from controlplane.core.blueprint.text_places import ParamValue
 from controlplane.core.blueprint.value_kinds import Choice, ListOf, Options, Reading, RefreshInterval, Text, Whole
 

@@ -25,7 +25,7 @@ from controlplane.core.blueprint.lasting import PIN, VOLATILE, report_misplaced
 from controlplane.core.blueprint.model import Component, Read, Retention, SparkSettings, Write
 from controlplane.core.blueprint.notify import NOTIFY
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
-from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
+from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
 from controlplane.core.blueprint.shared_parts import SHARED
 from controlplane.core.blueprint.storage import GROUP, HIVE_PARTITIONING, REGEX, STORAGE, settings, stored
 from controlplane.core.blueprint.transform_tests import TESTS

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from controlplane.core.blueprint.model import PythonTransform, SqlTransform
 from controlplane.core.blueprint.problems import shown
-from controlplane.core.blueprint.sections import Fields, Key
+from controlplane.core.blueprint.section_keys import Fields, Key
 from controlplane.core.blueprint.value_kinds import Fault, JsonSchema, Reading, Text, text_of
 from controlplane.core.blueprint.yaml_nodes import Node, Scalar
 

@@ -13,7 +13,7 @@ from controlplane.core.blueprint.language import BLUEPRINT, COMPONENTS, DATAFLOW
 from controlplane.core.blueprint.model import Blueprint
 from controlplane.core.blueprint.notify import NOTIFY
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems
-from controlplane.core.blueprint.sections import Fields
+from controlplane.core.blueprint.section_keys import Fields
 from controlplane.core.blueprint.text_places import Position
 from controlplane.core.blueprint.value_kinds import Reading
 from controlplane.core.blueprint.yaml_nodes import Entries, Items, Node, Scalar, YamlDocument

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controlplane.core.blueprint import connections, defaults
-from controlplane.core.blueprint.sections import Key
+from controlplane.core.blueprint.section_keys import Key
 from controlplane.core.blueprint.transforms import NAME
 from controlplane.core.blueprint.value_kinds import JsonSchema, Reading
 from controlplane.core.blueprint.yaml_nodes import Node

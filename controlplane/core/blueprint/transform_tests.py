@@ -22,7 +22,7 @@ from controlplane.core.blueprint.example_model import (
 )
 from controlplane.core.blueprint.expectations import NO_TEXT
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
-from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
+from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
 from controlplane.core.blueprint.text_places import ParamValue
 from controlplane.core.blueprint.value_kinds import (
     Choice,

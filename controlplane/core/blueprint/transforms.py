@@ -12,7 +12,7 @@ from controlplane.core.blueprint.key_columns import NO_KEY, KeyColumns
 from controlplane.core.blueprint.model import QUARANTINE, InputHint, Previous, PythonTransform, SqlTransform
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.requirements import Requirements
-from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
+from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
 from controlplane.core.blueprint.text_places import ParamValue, TextPlace
 from controlplane.core.blueprint.value_kinds import (
     Choice,

@@ -11,10 +11,10 @@ Nothing here depends on the use of a partition, on where nodes are kept, or on w
 
 from controlplane.core.tree.build import build, build_columns
 from controlplane.core.tree.codec import NodeColumns
-from controlplane.core.tree.diff import diff, diff_keys, diff_keys_many, diff_many
 from controlplane.core.tree.edit import edit
 from controlplane.core.tree.memory_nodes import MemoryNodes
 from controlplane.core.tree.node_cache import NodeCache
+from controlplane.core.tree.tree_diff import diff, diff_keys, diff_keys_many, diff_many
 from controlplane.core.tree.tree_integrity import audit, spread
 from controlplane.core.tree.tree_reads import (
     before,

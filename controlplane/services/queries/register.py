@@ -15,7 +15,7 @@ from controlplane.settings import Settings
 if TYPE_CHECKING:
     from controlplane.ports.records import RenderChanges, RenderRecords
     from controlplane.ports.row_diff import CompareRows
-    from controlplane.services.queries.adapter.pool import QueryPool
+    from controlplane.services.queries.adapter.query_pool import QueryPool
     from controlplane.services.queries.port import QueryEngine
     from controlplane.services.queries.queries import Queries
 
@@ -35,8 +35,8 @@ def queries(
 ) -> Queries:
     """Engines have processes once there is a query, which `ends` ends; a pod stays until it is idle. `results`: the
     folder of results that are kept. `secret`: the installation's."""
-    from controlplane.services.queries.adapter.pool import QueryPool
     from controlplane.services.queries.adapter.query_memory import memory_bytes
+    from controlplane.services.queries.adapter.query_pool import QueryPool
     from controlplane.services.queries.adapter.result_folder import ResultFolder
     from controlplane.services.queries.queries import Queries
 

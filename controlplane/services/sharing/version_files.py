@@ -19,7 +19,7 @@ from controlplane.core.sharing.lines import Kind
 from controlplane.core.sharing.sharing_requests import WantedSnapshot
 from controlplane.core.tree import EMPTY_ROOT, Entry, EntryChange, NodeCache
 from controlplane.ports.store import Store, Tx
-from controlplane.services.sharing.tables import TableVersion, VersionSpan
+from controlplane.services.sharing.recipient_tables import TableVersion, VersionSpan
 from dataplane.contract.results import FileEntry
 
 BATCH = 1000  # partitions whose files are read at a time

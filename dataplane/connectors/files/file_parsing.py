@@ -21,7 +21,7 @@ from dataplane.connectors.files.folder_types import unfit
 from dataplane.connectors.files.footers import FORMATS, footer_types
 from dataplane.connectors.files.loading import PATH, loaded, loaded_labelled
 from dataplane.connectors.files.numbers import NOT_HELD, NUMBER_NOT_HELD
-from dataplane.connectors.files.options import CORRUPT, has_header, reader
+from dataplane.connectors.files.reader_options import CORRUPT, has_header, reader
 from dataplane.connectors.files.source_bytes import one_of, open_source, reported_path
 from dataplane.connectors.files.times_of_day import as_texts, clock_columns, error, first_times
 from dataplane.contract.claims import ParseClaim, ParseTask
@@ -47,9 +47,9 @@ from dataplane.fragments.file_links import OBJECT
 from dataplane.fragments.spark.row_conditions import nothing_written, sorted_out, write_kept, write_sorted_out
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.written import Written
-from dataplane.spark.session import reading_session
 from dataplane.spark.spark_errors import ErrorSource, explain
 from dataplane.spark.spark_schemas import type_of_column
+from dataplane.spark.spark_session import reading_session
 from dataplane.storage.source_stores import BUFFER_BYTES
 from dataplane.task_failures import TaskFailure
 

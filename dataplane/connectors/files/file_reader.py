@@ -13,7 +13,7 @@ from dataplane.connectors.files.file_parsing import parse, parse_checking_number
 from dataplane.connectors.files.folder_types import with_folders
 from dataplane.connectors.files.infer import infer
 from dataplane.connectors.files.json_numbers import check_numbers, checked_paths
-from dataplane.connectors.files.options import encoding_of
+from dataplane.connectors.files.reader_options import encoding_of
 from dataplane.connectors.files.source_bytes import DOUBTFUL_NUMBERS, are_unchanged, misread
 from dataplane.connectors.files.times_of_day import clock_columns, may_have
 from dataplane.connectors.source_reader import SourceWork

@@ -20,7 +20,7 @@ from dataplane.connectors.files.checked_numbers import SEARCHED
 from dataplane.connectors.files.json_numbers import lost_numbers, number_paths, type_at
 from dataplane.connectors.files.loading import loaded
 from dataplane.connectors.files.numbers import NumberFacts, facts_of, is_number, read_facts
-from dataplane.connectors.files.options import encoding_of, has_header, reader
+from dataplane.connectors.files.reader_options import encoding_of, has_header, reader
 from dataplane.connectors.files.source_bytes import misread, open_source, plain, reported_path
 from dataplane.connectors.files.times_of_day import as_texts, clock_columns, first_time
 from dataplane.contract.claims import ObjectsTask, SourceClaim
@@ -43,9 +43,9 @@ from dataplane.contract.types import NOTHING, held, in_words
 from dataplane.fragments.attempt import Cancelled, Failed
 from dataplane.fragments.content import quoted
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
-from dataplane.spark.session import reading_session
 from dataplane.spark.spark_errors import ErrorSource, explain
 from dataplane.spark.spark_schemas import schema_of, spark_type
+from dataplane.spark.spark_session import reading_session
 from dataplane.storage.source_stores import BUFFER_BYTES
 from dataplane.task_failures import TaskFailure
 

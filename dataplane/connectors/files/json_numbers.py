@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from dataplane.connectors.files.loading import loaded
 from dataplane.connectors.files.numbers import NOT_HELD, NUMBER_NOT_HELD, is_inexact
-from dataplane.connectors.files.options import reader
+from dataplane.connectors.files.reader_options import reader
 from dataplane.connectors.files.source_bytes import one_of
 from dataplane.contract.claims import ParseClaim, ParseTask, SourceClaim
 from dataplane.contract.jobs import ParseJob
@@ -21,8 +21,8 @@ from dataplane.contract.schemas import Schema, Type, field_of, field_types, sele
 from dataplane.contract.source_objects import SourceObject
 from dataplane.fragments.content import quoted
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
-from dataplane.spark.session import reading_session
 from dataplane.spark.spark_schemas import spark_type
+from dataplane.spark.spark_session import reading_session
 from dataplane.task_failures import TaskFailure, error_of
 
 Path: TypeAlias = tuple[str, ...]  # names of a column and of fields in it; elements of a list have an empty one

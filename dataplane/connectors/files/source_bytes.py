@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import BinaryIO, cast
 from urllib.parse import unquote, urlsplit
 
-from dataplane.connectors.files.json_values import ValueLook
 from dataplane.connectors.files.number_search import NumberSearch
-from dataplane.connectors.files.options import users_options
+from dataplane.connectors.files.reader_options import users_options
+from dataplane.connectors.files.skipped_json import ValueLook
 from dataplane.contract.jobs import SourceJob
 from dataplane.contract.results import TaskError, task_error
 from dataplane.contract.source_objects import SourceObject

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dataplane.connectors.files.options import users_options
+from dataplane.connectors.files.reader_options import users_options
 from dataplane.contract.results import FileEntry, TaskError
 from dataplane.contract.schemas import Json, Schema
 from dataplane.fragments.content import quoted

@@ -11,7 +11,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import StructType
 
 from dataplane.connectors.files.json_texts import goes_on, loses
-from dataplane.connectors.files.options import CORRUPT
+from dataplane.connectors.files.reader_options import CORRUPT
 from dataplane.connectors.kafka.avro import HEAD, decoded, written
 from dataplane.connectors.kafka.schema_registry import Registry
 from dataplane.contract.jobs import ConnectorSettings

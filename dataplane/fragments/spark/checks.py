@@ -15,7 +15,7 @@ from dataplane.fragments.content import quoted
 from dataplane.fragments.spark.input_frames import read_files, read_labelled
 from dataplane.fragments.spark.row_conditions import condition, explain_check
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
-from dataplane.spark.session import query_session
+from dataplane.spark.spark_session import query_session
 
 LONGEST = 500  # characters of an example
 _NULLS = {"ignoreNullFields": "false"}

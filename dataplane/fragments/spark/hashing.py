@@ -21,8 +21,8 @@ from dataplane.fragments.spark.reading import labelled_rows
 from dataplane.fragments.spark.row_conditions import TAKEN_OUT
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.written import MeasuredFragment, Partitioned, Stored, Written
-from dataplane.spark.session import reading_session
 from dataplane.spark.spark_errors import ErrorSource, explain
+from dataplane.spark.spark_session import reading_session
 
 
 def measured_outcomes(

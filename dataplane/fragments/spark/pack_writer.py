@@ -14,7 +14,7 @@ from dataplane.fragments.spark.sorting import gathered
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.spark.writing import write_one
 from dataplane.fragments.written import MeasuredFragment, Written
-from dataplane.spark.session import reading_session
+from dataplane.spark.spark_session import reading_session
 
 
 def pack_one(attempt: SparkAttempt[PackClaim], task: PackTask) -> Written:

@@ -27,8 +27,8 @@ from dataplane.fragments.spark.writing import write_labelled, write_many, write_
 from dataplane.fragments.statistics import read_footer
 from dataplane.fragments.written import Written
 from dataplane.spark.plan_guard import check_condition, check_filter
-from dataplane.spark.session import closed, reading_session, under
 from dataplane.spark.spark_errors import ErrorSource, explain
+from dataplane.spark.spark_session import closed, reading_session, under
 from dataplane.task_failures import TaskFailure
 
 Condition: TypeAlias = DropRule | CheckJob

@@ -15,7 +15,7 @@ from dataplane.contract.key_values import CUT
 from dataplane.contract.keys import KeyPart, column_texts
 from dataplane.contract.schemas import Json, Schema, column_names, field_types
 from dataplane.fragments.content import quoted
-from dataplane.spark.session import under
+from dataplane.spark.spark_session import under
 from dataplane.task_failures import TaskFailure
 
 _WHOLE = ("byte", "short", "integer", "long", "boolean", "date")

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from dataplane.runtime.query_pod.pod_callers import Patience, QueryPod
 from dataplane.runtime.query_pod.query_process import ProcessKind
-from dataplane.runtime.query_pod.query_turns import Patience, QueryPod
 
 STAYS_S = 60.0  # longer than the pod itself: a process that is to answer does not end first
 

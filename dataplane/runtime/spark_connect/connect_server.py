@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from dataplane.contract.spark_sessions import ServerOrder
 from dataplane.runtime.spark_query.session_views import FOR_FEW, add_views
-from dataplane.spark.session import WHOLE, is_alive, start
+from dataplane.spark.spark_session import WHOLE, is_alive, start
 from dataplane.spark.warmup import spark_conf
 from dataplane.storage.lake import open_lake
 

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dataplane.contract.query_protocol import SparkTable
 from dataplane.contract.schemas import Json
-from dataplane.spark.session import query_session
 from dataplane.spark.spark_schemas import spark_type
+from dataplane.spark.spark_session import query_session
 from dataplane.storage.lake import Lake, LocalLake
 from dataplane.task_failures import GONE, MADE_AGAIN, TaskFailure
 

@@ -29,8 +29,8 @@ from dataplane.runtime.spark_query.rows import write
 from dataplane.runtime.spark_query.session_views import add_views, session_for
 from dataplane.spark.isolation import reset_catalogue
 from dataplane.spark.java import NoSpark
-from dataplane.spark.session import cancel_group, claim_thread, is_alive, start
 from dataplane.spark.spark_errors import ErrorSource, explain
+from dataplane.spark.spark_session import cancel_group, claim_thread, is_alive, start
 from dataplane.spark.sql_positions import offset_of
 from dataplane.spark.warmup import spark_conf
 from dataplane.storage.lake import open_lake

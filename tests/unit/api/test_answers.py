@@ -21,7 +21,7 @@ from controlplane.issuers.identity_tokens import JwtIssuers
 from controlplane.operations.desired import feeds, tokens
 from controlplane.operations.inspect import audit
 from controlplane.operations.work import claims, reports
-from controlplane.services.queries.adapter.pool import QueryPool
+from controlplane.services.queries.adapter.query_pool import QueryPool
 from controlplane.services.queries.adapter.result_folder import ResultFolder
 from controlplane.services.queries.queries import Queries
 from controlplane.services.queries.running_queries import Cancel

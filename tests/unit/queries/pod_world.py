@@ -17,8 +17,8 @@ from controlplane.drivers.transport import PodProcess, reached
 from controlplane.services.queries.adapter.query_child import QueryChild
 from controlplane.services.queries.port import PodPlace
 from dataplane.contract.query_protocol import QueryQuestion
+from dataplane.runtime.query_pod.pod_callers import Patience, QueryPod
 from dataplane.runtime.query_pod.query_process import ProcessKind, QueryProcess
-from dataplane.runtime.query_pod.query_turns import Patience, QueryPod
 
 TOKEN = "the token of this pod"
 NONCE = b"0123456789abcdef"

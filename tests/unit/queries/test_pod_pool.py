@@ -13,7 +13,7 @@ import pytest
 
 from controlplane.core.errors import EngineUnavailable, QueriesBusy, QueryCancelled, QueryLimit
 from controlplane.drivers.transport import LOST, ChildEnded
-from controlplane.services.queries.adapter.pool import QueryPool
+from controlplane.services.queries.adapter.query_pool import QueryPool
 from controlplane.services.queries.adapter.spark_pod_pool import PodRequest, SparkPodPool
 from controlplane.services.queries.port import PodPlace
 from controlplane.services.queries.running_queries import Cancel

@@ -10,8 +10,8 @@ from contextlib import suppress
 
 from controlplane.core.errors import HeadgateError
 from controlplane.ports.records import Rendering, WantedRows
-from controlplane.services.queries.adapter.pool import MEMORY_BYTES, QueryPool
 from controlplane.services.queries.adapter.query_child import QueryChild
+from controlplane.services.queries.adapter.query_pool import MEMORY_BYTES, QueryPool
 from dataplane.contract.predicates import as_json
 from dataplane.contract.schemas import Json
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from controlplane.core.errors import QueriesBusy, QueryCancelled, QueryLimit
 from controlplane.drivers.transport import ChildEnded, PodProcess, reached
-from controlplane.services.queries.adapter.pool import CANCELLED, QueryPool
 from controlplane.services.queries.adapter.query_child import QueryChild, SparkChild
+from controlplane.services.queries.adapter.query_pool import CANCELLED, QueryPool
 from controlplane.services.queries.adapter.spark import SparkPool, SparkSession
 from controlplane.services.queries.adapter.user_limits import ENDS
 from controlplane.services.queries.port import Cancellation, PageBounds, PodPlace, QueryPods, RowsPage

@@ -33,11 +33,11 @@ from controlplane.operations.inspect import audit
 from controlplane.services.caller_limit import CallerLimit
 from controlplane.services.http_parts import HttpParts
 from controlplane.services.s3.http import presigned
-from controlplane.services.sharing import tables
+from controlplane.services.sharing import recipient_tables
 from controlplane.services.sharing.http import sharing_refusals
 from controlplane.services.sharing.http.sharing_recognition import PREFIX
 from controlplane.services.sharing.http.sharing_refusals import SharingRefused
-from controlplane.services.sharing.tables import TableVersion
+from controlplane.services.sharing.recipient_tables import TableVersion
 from controlplane.services.sharing.version_files import VersionFile, VersionFiles
 from dataplane.contract.schemas import Json
 
@@ -168,11 +168,11 @@ class _Tables:
                     sharing_request, [(granted.name, _share(granted)) for granted in sharing_request.recipient.shares]
                 )
             case ["shares", share]:
-                return JSONResponse({"share": _share(tables.share_of(sharing_request.recipient, share))})
+                return JSONResponse({"share": _share(recipient_tables.share_of(sharing_request.recipient, share))})
             case ["shares", share, "schemas"]:
                 shared_tables = self._shared(sharing_request, share)
                 names = sorted({table.schema for table in shared_tables})
-                share_name = tables.share_of(sharing_request.recipient, share).name
+                share_name = recipient_tables.share_of(sharing_request.recipient, share).name
                 return _page(sharing_request, [(name, {"name": name, "share": share_name}) for name in names])
             case ["shares", share, "schemas", schema, "tables"]:
                 return self._listing(sharing_request, share, self._shared(sharing_request, share, schema))
@@ -183,21 +183,21 @@ class _Tables:
         raise SharingRefused(404, "the protocol has no such address")
 
     def _shared(self, sharing_request: _SharingRequest, share: str, schema: str | None = None) -> list[SharedTable]:
-        granted = tables.share_of(sharing_request.recipient, share)
+        granted = recipient_tables.share_of(sharing_request.recipient, share)
         with self._store.read(sharing_request.recipient.namespace) as tx:
-            return tables.tables_of(tx, granted, schema)
+            return recipient_tables.tables_of(tx, granted, schema)
 
     def _listing(self, sharing_request: _SharingRequest, share: str, shared_tables: Iterable[SharedTable]) -> Response:
-        granted = tables.share_of(sharing_request.recipient, share)
+        granted = recipient_tables.share_of(sharing_request.recipient, share)
         items = [(f"{shared.schema}.{shared.name}", _table(granted, shared)) for shared in shared_tables]
         return _page(sharing_request, items)
 
     def _of_table(
         self, sharing_request: _SharingRequest, share: str, schema: str, name: str, what: str
     ) -> Response | _Lines:
-        granted = tables.share_of(sharing_request.recipient, share)
+        granted = recipient_tables.share_of(sharing_request.recipient, share)
         with self._store.read(sharing_request.recipient.namespace) as tx:
-            table = tables.table_of(tx, granted, schema, name)
+            table = recipient_tables.table_of(tx, granted, schema, name)
         match what:
             case "version":
                 return self._version(sharing_request, table)
@@ -215,7 +215,7 @@ class _Tables:
 
     def _version(self, sharing_request: _SharingRequest, table: SharedTable) -> Response:
         with self._store.read(sharing_request.recipient.namespace) as tx:
-            number = tables.version_since(tx, table, sharing_requests.starting_time_of(sharing_request.query))
+            number = recipient_tables.version_since(tx, table, sharing_requests.starting_time_of(sharing_request.query))
         return Response(headers={VERSION: str(number)})
 
     def _snapshot(
@@ -227,7 +227,7 @@ class _Tables:
         with_files: bool,
     ) -> _Lines:
         with self._store.read(sharing_request.recipient.namespace) as tx:
-            state = tables.snapshot(tx, table, snapshot_request)
+            state = recipient_tables.snapshot(tx, table, snapshot_request)
         version = TableVersion(state, state.at)
         answer = _TableAnswer(self._parts, sharing_request, table, version, first=version)
         if not with_files:
@@ -237,8 +237,8 @@ class _Tables:
 
     def _changes(self, sharing_request: _SharingRequest, table: SharedTable) -> _Lines:
         with self._store.read(sharing_request.recipient.namespace) as tx:
-            span = tables.span(tx, table, sharing_requests.changes_of(sharing_request.query))
-        tables.check_columns(span)
+            span = recipient_tables.span(tx, table, sharing_requests.changes_of(sharing_request.query))
+        recipient_tables.check_columns(span)
         first, last = span.versions[0], span.versions[-1]
         answer = _TableAnswer(self._parts, sharing_request, table, last, first=first)
         self._note(sharing_request, table, {"from": first.number, "to": last.number})
@@ -282,7 +282,7 @@ class _TableAnswer:
     def over(self, pages: Iterator[Sequence[VersionFile]]) -> _Lines:
         pieces = (self._encoded(page) for page in pages)
         head = TableHead(
-            tables.id_of(self._table),
+            recipient_tables.id_of(self._table),
             self._table.name,
             self._version.state.schema,
             version=self._first.number,
@@ -343,5 +343,5 @@ def _table(share: ShareRow, table: SharedTable) -> Json:
         "schema": table.schema,
         "share": share.name,
         "shareId": share.id,
-        "id": tables.id_of(table),
+        "id": recipient_tables.id_of(table),
     }

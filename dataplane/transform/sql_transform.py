@@ -16,8 +16,8 @@ from dataplane.fragments.spark.row_conditions import write_kept
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.spark.writing import storable
 from dataplane.fragments.written import Stored, Written
-from dataplane.spark.session import query_session
 from dataplane.spark.spark_errors import ErrorSource, explain
+from dataplane.spark.spark_session import query_session
 from dataplane.spark.sql_positions import unedited
 from dataplane.transform.keyed_outputs import store, store_together
 from dataplane.transform.parameters import sql
