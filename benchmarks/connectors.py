@@ -35,7 +35,7 @@ from benchmarks.streams import stream
 from controlplane import settings
 from controlplane.bootstrap import Server
 from controlplane.cli import once, sources
-from controlplane.lake.objects import LocalObjects
+from controlplane.lake.lake_objects import LocalObjects
 from controlplane.store import open_store, upgrade
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions, cache_file

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from dataplane.spark.session import conf_from_environment, start, stop
+from dataplane.spark.spark_session import conf_from_environment, start, stop
 
 if __name__ == "__main__":
     with TemporaryDirectory(prefix="empty-session-") as scratch:

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import yaml
 
-from dataplane.spark.session import conf_from_environment, start, stop
+from dataplane.spark.spark_session import conf_from_environment, start, stop
 from tests.jars import DELTA_CONF, delta_classpath
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "blueprints" / "flights"

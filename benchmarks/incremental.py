@@ -102,7 +102,7 @@ class Story:
 
     def _modes(self) -> Json:
         """Of the queries that read lineitem: how they read it."""
-        from controlplane.operations.inspect.views import modes
+        from controlplane.operations.inspect.json_views import modes
 
         context = self._server.context("bench")
         with context.read_plan("main") as (_, facts):

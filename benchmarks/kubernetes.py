@@ -125,7 +125,7 @@ def _passes(kubeconfig: Path, drivers: int, passes: int) -> dict[str, Any]:
     from controlplane.drivers.cluster import Api
     from controlplane.drivers.kubernetes import KubernetesPool
     from controlplane.garbage import collect_rarely
-    from controlplane.lake.objects import open_lake
+    from controlplane.lake.lake_objects import open_lake
     from controlplane.lake.publisher import DeltaPublisher
     from controlplane.operations.context import Context
     from controlplane.reconciler.fleet import Fleet

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.processes import cpu_of, environment
 from controlplane.bootstrap import Server
 from controlplane.client import Document, Headgate
-from controlplane.drivers.local import LocalPool
+from controlplane.drivers.local_pool import LocalPool
 from controlplane.parts.driver_pools import DriverPools
 from controlplane.ports.pool import NamespacedPool
 from controlplane.settings import read

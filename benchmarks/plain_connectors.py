@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from dataplane.spark.hadoop import S3, provide
-from dataplane.spark.session import start, stop
+from dataplane.spark.spark_session import start, stop
 
 
 def main(text: str, rounds: str) -> None:

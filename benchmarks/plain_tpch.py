@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from dataplane.contract.results import LABEL
 from dataplane.fragments.content import content_query
-from dataplane.spark.schemas import schema_of
-from dataplane.spark.session import conf_from_environment, start, stop
+from dataplane.spark.spark_schemas import schema_of
+from dataplane.spark.spark_session import conf_from_environment, start, stop
 from tests import tpch
 
 ROW_WISE = "SELECT l_orderkey, upper(l_comment) AS words, l_extendedprice * (1 - l_discount) AS volume FROM parts"

@@ -29,7 +29,7 @@ from dataplane.fragments.spark.hashing import measure_with_spark
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.spark.writing import write_labelled
 from dataplane.fragments.written import Written
-from dataplane.spark.session import MORE, start, stop
+from dataplane.spark.spark_session import MORE, start, stop
 from dataplane.storage.lake import LocalLake
 
 FLIGHTS = """2013 AS year, CAST(id % 12 AS INT) + 1 AS month, CAST(rand(1) * 28 AS INT) + 1 AS day,

@@ -26,12 +26,12 @@ from controlplane.client import Headgate
 from controlplane.core import tree
 from controlplane.core.model.tasks import Fragment
 from controlplane.demo.data import lay_out
-from controlplane.lake.objects import open_lake
+from controlplane.lake.lake_objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.ports.store import Store
-from controlplane.services.queries.adapter.pool import QueryPool
-from controlplane.services.queries.adapter.results import ResultFolder
+from controlplane.services.queries.adapter.query_pool import QueryPool
+from controlplane.services.queries.adapter.result_folder import ResultFolder
 from controlplane.services.queries.adapter.spark import SparkPool
 from controlplane.services.queries.queries import EngineName, Queries
 from dataplane.contract.identity import Content, fragment_id

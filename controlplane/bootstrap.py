@@ -93,7 +93,7 @@ class Server(Foundation):
         self.ends.callback(self.home.lock(self.role.name).release)
         for path in self.home.tighten():
             log.warning("this was open to other users of the machine, and is closed now", path=str(path))
-        from controlplane.lake.objects import check_lake
+        from controlplane.lake.lake_objects import check_lake
 
         check_lake(self.settings.lake)  # an unusable one is reported here, not in every task
         self.pools.open_home()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
-from controlplane.core.trust import is_issuer
+from controlplane.core.trust_rules import is_issuer
 
 DEFAULT_HOME = ".headgate"
 LEASE_S, SHORTEST_LEASE_S = 15.0, 2  # for which a leader that is not heard of stays the leader

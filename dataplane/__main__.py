@@ -40,17 +40,17 @@ def main(arguments: list[str]) -> int:
     if arguments == ["prepare"]:
         return _prepare()
     if answers is not None:
-        from dataplane.runtime import examples
+        from dataplane.runtime import example_process
 
-        return examples.serve(parent_watch.questions(sys.stdin), answers)
+        return example_process.serve(parent_watch.questions(sys.stdin), answers)
     if arguments == ["query"]:
-        from dataplane.runtime.query_pod import serving
+        from dataplane.runtime.query_pod import pod_run
 
-        return serving.run()
+        return pod_run.run()
     if arguments == ["session"]:
-        from dataplane.runtime.spark_connect import pod
+        from dataplane.runtime.spark_connect import connect_pod
 
-        return pod.run()
+        return connect_pod.run()
     client = Client.from_environment()
     if arguments == ["driver"]:
         from dataplane.runtime import driver

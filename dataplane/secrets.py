@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import TextIO, cast
 from urllib.parse import quote, quote_plus
 
-from dataplane import words
+from dataplane import error_words
 from dataplane.contract.results import TaskError, TaskResult
 from dataplane.contract.schemas import Json
 from dataplane.contract.secret_pipe import PIPE_VARIABLE, secret_pipe
-from dataplane.errors import TaskFailure
+from dataplane.task_failures import TaskFailure
 
 _REFERENCE = re.compile(r"secret://([A-Za-z0-9][A-Za-z0-9_.-]*)/([A-Za-z0-9][A-Za-z0-9_.-]*)")
 _IN_URL = re.compile(r"://[^/\s:@]*:([^/\s@]+)@|[?&;](?:password|pwd|sig|token|sslpassword)=([^&;\s]+)", re.IGNORECASE)
@@ -203,7 +203,7 @@ def _visible(record: Mapping[str, Json]) -> dict[str, Json]:
     if isinstance(error := visible.get("error"), dict):
         visible["error"] = without_secrets_in(cast("TaskError", error))
     if isinstance(examples := visible.get("examples"), list):
-        visible["examples"] = [words.visible(hidden(str(example))) for example in examples]
+        visible["examples"] = [error_words.visible(hidden(str(example))) for example in examples]
     if isinstance(answer := visible.get("result"), dict):
         visible["result"] = _visible(answer)
     return visible
@@ -211,7 +211,7 @@ def _visible(record: Mapping[str, Json]) -> dict[str, Json]:
 
 def without_secrets_in(error: TaskError) -> TaskError:
     visible = {name: _hidden_in(value) for name, value in error.items()}
-    visible |= {"message": words.message(visible["message"]), "detail": words.detail(visible["detail"])}
+    visible |= {"message": error_words.message(visible["message"]), "detail": error_words.detail(visible["detail"])}
     return cast("TaskError", visible)
 
 

@@ -17,7 +17,7 @@ from controlplane.core.compile.nodes import Desired, Source
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.ports.store import Store
 from dataplane.contract.identity import Content
-from dataplane.contract.listings import SourceObject
+from dataplane.contract.source_objects import SourceObject
 
 AT = 1_700_000_000.0
 STEP = 5_000  # source partitions in a transaction

@@ -18,8 +18,8 @@ from controlplane.core.compile.nodes import Desired, Source, Transform, settings
 from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Publication
 from controlplane.core.model.states import Consumed, PartialState, State
-from controlplane.core.plan.source.decide import build_basis
-from controlplane.core.schema.schemas import struct
+from controlplane.core.plan.source.source_decision import build_basis
+from controlplane.core.schema.ddl_schemas import struct
 from controlplane.core.tree import Entry
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.identity import schema_id

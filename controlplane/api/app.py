@@ -10,9 +10,9 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from controlplane.api import problems, token_scope
+from controlplane.api import problem_json, token_scope
 from controlplane.api.description import allowed, describe
-from controlplane.api.feed import EventFeeds
+from controlplane.api.event_feed import EventFeeds
 from controlplane.api.routes import (
     alerts,
     audit,
@@ -109,7 +109,7 @@ def _routers() -> list[APIRouter]:
 
 
 async def _fault(request: Request, _: Exception) -> Response:
-    return problems.of_fault(problems.request_id(request))
+    return problem_json.of_fault(problem_json.request_id(request))
 
 
 async def _problem(request: Request, error: Exception) -> Response:
@@ -120,15 +120,15 @@ async def _problem(request: Request, error: Exception) -> Response:
 def _problem_response(request: Request, error: Exception) -> JSONResponse:
     match error:
         case HeadgateError():
-            return problems.of_error(error, request)
+            return problem_json.of_error(error, request)
         case HTTPException(status_code=405):
             allow = {"Allow": ", ".join(allowed(openapi(), request.url.path))}
-            return problems.of_http(HTTPException(405, error.detail, allow), request)
+            return problem_json.of_http(HTTPException(405, error.detail, allow), request)
         case HTTPException():
-            return problems.of_http(error, request)
+            return problem_json.of_http(error, request)
         case OSError():
-            return problems.of_outage(error, request)
+            return problem_json.of_outage(error, request)
         case RequestValidationError():
-            return problems.of_invalid(error.errors(), request)
+            return problem_json.of_invalid(error.errors(), request)
         case _:
             raise error

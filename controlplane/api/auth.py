@@ -17,7 +17,7 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 
 from controlplane.api import token_scope
-from controlplane.api.access import authenticate, require, services
+from controlplane.api.authentication import authenticate, require, services
 from controlplane.api.calls import JsonAnswer
 from controlplane.api.token_scope import OpenTo
 from controlplane.core import rest

@@ -12,8 +12,8 @@ from fastapi import Depends, Header, Path, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 
-from controlplane.api.access import caller, require, services
-from controlplane.api.problems import RequestRefused, of_error, request_id
+from controlplane.api.authentication import caller, require, services
+from controlplane.api.problem_json import RequestRefused, of_error, request_id
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound
 from controlplane.core.model import access

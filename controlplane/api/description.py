@@ -21,7 +21,7 @@ from pydantic_core.core_schema import TypedDictSchema
 
 from controlplane.api.auth import EXCHANGE, LINK, PUBLIC, Guarded
 from controlplane.api.calls import JsonAnswer
-from controlplane.api.problems import MEDIA_TYPE
+from controlplane.api.problem_json import MEDIA_TYPE
 from controlplane.core.records.formats import MEDIA_TYPES
 from dataplane.contract.schemas import Json
 

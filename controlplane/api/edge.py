@@ -15,12 +15,12 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controlplane import logs
-from controlplane.api import problems
-from controlplane.api.driver import PREFIX, DriverApp
+from controlplane.api import problem_json
+from controlplane.api.driver_app import PREFIX, DriverApp
 from controlplane.api.services import Services
 from controlplane.services.s3 import register as s3
 from controlplane.services.sharing import register as sharing
-from controlplane.ui.recognition import is_for_pages
+from controlplane.ui.page_recognition import is_for_pages
 
 BODY_LIMIT_BYTES = 5_000_000
 DISCARD_LIMIT_BYTES = 256_000_000  # of a refused body: read and dropped, so that the client gets to read the answer
@@ -57,7 +57,7 @@ class Gateway:
         exchange = HttpExchange(scope, receive, send, self._count)
         app: ASGIApp
         if OF_ANOTHER_HOST.match(scope["path"]):
-            await problems.of_no_address(scope["headgate.request_id"])(scope, exchange.receive, exchange.send)
+            await problem_json.of_no_address(scope["headgate.request_id"])(scope, exchange.receive, exchange.send)
             return
         if s3.is_for_s3(scope):
             app = self._s3
@@ -118,7 +118,7 @@ class LazyApplication:
 
 
 def _pages(services: Services) -> ASGIApp:
-    from controlplane.ui.app import PagesApp
+    from controlplane.ui.pages_app import PagesApp
 
     return PagesApp(services)
 
@@ -178,7 +178,7 @@ class HttpExchange:
             return
         if self._is_started:
             raise error
-        await problems.of_fault(request_id)(self._scope, self.receive, self.send)
+        await problem_json.of_fault(request_id)(self._scope, self.receive, self.send)
 
 
 def _request_id(scope: Scope) -> str:

@@ -16,7 +16,7 @@ from controlplane.api.calls import Call
 from controlplane.core.compile.nodes import Source
 from controlplane.core.review import AnalyseRequest
 from controlplane.operations.desired import blueprints
-from controlplane.operations.planning import review
+from controlplane.operations.planning import edit_review
 from controlplane.operations.work import listing_requests
 from controlplane.operations.work.listing_requests import ListingRequests
 
@@ -78,7 +78,7 @@ def analysed(
         yield _ask(call, branch, sources, datasets, deadline=deadline, timeout_s=timeout_s, looked=looked)
     finally:
         if datasets:
-            review.forget(call.context, branch, sorted(datasets))
+            edit_review.forget(call.context, branch, sorted(datasets))
 
 
 def _ask(
@@ -109,11 +109,11 @@ class _Layer:
         self.missing, self.no_driver = requests, ""
 
     def ask(self) -> None:
-        review.ask(self._call.context, self._branch, self.missing)
+        edit_review.ask(self._call.context, self._branch, self.missing)
 
     def is_over(self) -> bool:
         """All are answered, or no worker will answer them."""
-        self.missing = review.unanswered(self._call.context, self._branch, self.missing)
+        self.missing = edit_review.unanswered(self._call.context, self._branch, self.missing)
         if not self.missing:
             return True
         reason = self._call.services.analyser()

@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 from fastapi import Depends, Query
 
-from controlplane.api.problems import RequestRefused
+from controlplane.api.problem_json import RequestRefused
 from controlplane.core.model import addresses
 
 Number: TypeAlias = Annotated[int | None, Query(ge=0, le=2**53)]

@@ -14,9 +14,9 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from controlplane.api import problems
-from controlplane.api.access import CHALLENGE
-from controlplane.api.problems import RequestRefused
+from controlplane.api import problem_json
+from controlplane.api.authentication import CHALLENGE
+from controlplane.api.problem_json import RequestRefused
 from controlplane.api.services import Services
 from controlplane.core.model.access import Token
 from controlplane.core.model.json_values import JsonValue
@@ -73,7 +73,7 @@ def _name_redaction(app_services: Services, request: Request, token: Token) -> N
     """Over main and the branches that the address names."""
     named = (request.path_params.get("branch"), request.path_params.get("other"), request.query_params.get("branch"))
     return hidden.name_redaction_of(
-        app_services.context(token, problems.request_id(request)), [name for name in named if name]
+        app_services.context(token, problem_json.request_id(request)), [name for name in named if name]
     )
 
 
@@ -84,7 +84,7 @@ def _media_type(response: Response) -> str:
 
 def _names_redacted(response: Response, request: Request, name_redaction: NameRedaction) -> Response:
     value = cast("JsonValue", json.loads(bytes(response.body)))
-    is_problem = _media_type(response) == problems.MEDIA_TYPE  # of a request with an Idempotency-Key
+    is_problem = _media_type(response) == problem_json.MEDIA_TYPE  # of a request with an Idempotency-Key
     return _with(response, name_redaction.over(value, _sent(request) if is_problem else ""))
 
 

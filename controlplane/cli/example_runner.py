@@ -17,7 +17,7 @@ from controlplane.client import ApiError, Headgate
 from controlplane.core.errors import NoToken
 from controlplane.services.examples.asking import paths_of
 from controlplane.services.examples.port import ExampleRunner, RunnerLost
-from dataplane.contract.examples import Answer, Question
+from dataplane.contract.example_protocol import Answer, Question
 
 MOST_BYTES = 3_000_000  # of files that go with a question: a request has 5 MB, and base64 takes a third more
 

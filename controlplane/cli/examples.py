@@ -91,18 +91,18 @@ def _ran(session: Session, files: list[Path], only: str, on_result: Callable[[Ex
     from controlplane.cli import sources
     from controlplane.cli.example_runner import example_runner
     from controlplane.operations.desired.compile_edit import compile_with_tests
-    from controlplane.services.examples import running
+    from controlplane.services.examples import example_verdicts
 
     began = time.monotonic()
     desired = compile_with_tests(sources.as_sources(session.load(files))).require()
-    tests = running.named_tests(desired, only)
+    tests = example_verdicts.named_tests(desired, only)
     if not tests and only:
         raise NotFound(f"no test's dataset or name holds {only!r}")
     if not tests:
         return _answer((), began)
     with example_runner(session) as runner:
         entries = []
-        for entry in running.run(desired, tests, runner, time.time()):
+        for entry in example_verdicts.run(desired, tests, runner, time.time()):
             on_result(entry)
             entries.append(_as_typed(entry, session))
     return _answer(entries, began)

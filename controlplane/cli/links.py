@@ -12,7 +12,7 @@ from controlplane.cli import options, views
 from controlplane.cli.command import ClientRequest, Commands, Group, ask, command, do
 from controlplane.cli.output import Lines, TextTable, View
 from controlplane.cli.records import Columns, Compressed, Format, Limit, Partition, Where
-from controlplane.core.records.columns import names_of
+from controlplane.core.records.requested_columns import names_of
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers.links import LinkEntry, NewLinkAnswer

@@ -92,7 +92,7 @@ def _with_typed_names(
     session: Session, problems: Iterable[Problem], texts: Sequence[BlueprintText]
 ) -> list[dict[str, Any]]:
     """Problems with the file names that were typed, and with the ends of their places."""
-    from controlplane.services.editor.ranges import end_of
+    from controlplane.services.editor.text_ranges import end_of
 
     texts_by_name = {
         name: text for blueprint in texts for name, text in [(blueprint.name, blueprint.text), *blueprint.files.items()]

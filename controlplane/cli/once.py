@@ -36,13 +36,13 @@ class RunRequest:
 
 def make(server: Running, request: RunRequest, on_progress: Callable[[Any], None], *, since: float) -> RunAnswer:
     """The JSON of `run`. `since` is the monotonic time from which `wall_s` counts. Raises Interrupted."""
-    from controlplane.operations.desired import runs
+    from controlplane.operations.desired import run_start
     from controlplane.operations.inspect import overview
 
     context = server.context("run")
     drivers = server.drivers_started
     sent = sources.as_sources(request.texts)
-    started = runs.begin(context, request.branch, sent, accept_deletes=request.accept_deletes)
+    started = run_start.begin(context, request.branch, sent, accept_deletes=request.accept_deletes)
     flows = list(started["revisions"])
     again = _retrying(context, request.branch, started)
     state = _in_thread(lambda: server.settle(flows, request.branch, on_progress, again))

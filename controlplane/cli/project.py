@@ -25,15 +25,15 @@ def init(
     name: Annotated[str | None, typer.Option(help="Of the dataflow; the folder's by default.")] = None,
 ) -> None:
     """Make a project: a blueprint with its schema for editors, some data, a workflow for CI. Overwrites nothing."""
-    from controlplane.core.blueprint import checks
-    from controlplane.services.editor import files
+    from controlplane.core.blueprint import text_forms
+    from controlplane.services.editor import project_files
 
     options.session(ctx)
-    if name is not None and (fault := checks.name(name)):
+    if name is not None and (fault := text_forms.name(name)):
         raise typer.BadParameter(f"--name: {fault.message} ({fault.hint})")
-    chosen = name or files.name_for(folder)
-    made = files.project_files(chosen)
-    files.write_new(folder, made)
+    chosen = name or project_files.name_for(folder)
+    made = project_files.project_files(chosen)
+    project_files.write_new(folder, made)
     sys.stdout.write("".join(f"{folder / path}\n" for path in made))
     sys.stderr.write(f"next: headgate run {folder / 'blueprints' / f'{chosen}.yaml'}\n")
 
@@ -46,14 +46,14 @@ def schema(
     ] = None,
 ) -> None:
     """Print the JSON Schema of blueprints, for editors."""
-    from controlplane.services.editor import files
+    from controlplane.services.editor import project_files
 
     options.session(ctx)
     if vscode is None:
-        sys.stdout.write(files.schema_text())
+        sys.stdout.write(project_files.schema_text())
         return
-    files.write(vscode, files.editor_files())
-    sys.stdout.write("".join(f"{vscode / path}\n" for path in files.editor_files()))
+    project_files.write(vscode, project_files.editor_files())
+    sys.stdout.write("".join(f"{vscode / path}\n" for path in project_files.editor_files()))
 
 
 def lsp(
@@ -65,11 +65,11 @@ def lsp(
     headgate[lsp]."""
     session = options.session(ctx)
     try:
-        from controlplane.services.editor import server
+        from controlplane.services.editor import language_server
     except ImportError as error:
         raise MissingLsp(f"the language server needs pygls: pip install 'headgate[lsp]' ({error})") from error
 
-    server.serve(lambda: session.connect_if_there(home), branch)
+    language_server.serve(lambda: session.connect_if_there(home), branch)
 
 
 COMMANDS: Commands = {"init": init, "schema": schema, "lsp": lsp}

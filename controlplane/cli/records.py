@@ -16,7 +16,7 @@ import typer
 from controlplane.cli import options
 from controlplane.cli.command import Commands
 from controlplane.cli.partition_keys import with_stored_key
-from controlplane.core.records.columns import names_of
+from controlplane.core.records.requested_columns import names_of
 
 
 class Format(StrEnum):

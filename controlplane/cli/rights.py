@@ -71,7 +71,7 @@ def ttl_of(expires: str | None, ttl_s: float | None) -> float | None:
         raise typer.BadParameter("must be seconds, more than none", param_hint="--ttl-s")
     if expires is None:
         return ttl_s
-    from controlplane.core.blueprint.kinds import seconds
+    from controlplane.core.blueprint.value_kinds import seconds
 
     duration_s = seconds(expires)
     if duration_s is None or ttl_s is not None:

@@ -13,8 +13,6 @@ from typing import Final, NamedTuple, TypeAlias, assert_never, cast
 
 from dataplane.contract.identity import Content
 from dataplane.contract.kinds import Kind
-from dataplane.contract.lineage import DIRECT, INDIRECT
-from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import (
     ChannelAnswer,
     ConnectAnswer,
@@ -23,6 +21,8 @@ from dataplane.contract.results import (
     TaskResult,
     infrastructure_error,
 )
+from dataplane.contract.source_objects import SourceObject
+from dataplane.contract.transform_lineage import DIRECT, INDIRECT
 
 Check: TypeAlias = Callable[[object, str], None]  # of a value and its place; raises Malformed
 

@@ -19,7 +19,6 @@ from contextlib import suppress
 from typing import Protocol
 
 from dataplane.contract.bare_environment import FOR_SPARK, bare
-from dataplane.contract.queries import HEAD, ProcessBounds
 from dataplane.contract.query_pods import (
     EXIT,
     INPUT,
@@ -33,6 +32,7 @@ from dataplane.contract.query_pods import (
     tend,
     welcomed,
 )
+from dataplane.contract.query_protocol import HEAD, ProcessBounds
 
 COMMAND = (sys.executable, "-P", "-m", "dataplane.query")
 SPARK = (sys.executable, "-P", "-m", "dataplane.runtime.spark_query")

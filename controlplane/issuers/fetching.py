@@ -13,7 +13,7 @@ import httpx2
 
 from controlplane.core.errors import IssuerUnreachable
 from controlplane.core.model.json_values import JsonObject
-from controlplane.core.trust import is_address
+from controlplane.core.trust_rules import is_address
 
 TIMEOUT_S = 5.0
 WHOLE_S = 10.0  # of an answer that comes in drops

@@ -22,7 +22,8 @@ from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Tra
 
 from controlplane.core.errors import NotFound
 from controlplane.lake import log_damage
-from controlplane.lake.difference import (
+from controlplane.lake.lake_objects import open_lake, storage_options
+from controlplane.lake.table_difference import (
     Add,
     FileKey,
     TableDiff,
@@ -34,7 +35,6 @@ from controlplane.lake.difference import (
     unpublishable,
     wanted_files,
 )
-from controlplane.lake.objects import open_lake, storage_options
 from controlplane.ports.lake import ObjectStore
 from dataplane.contract.delta_log import LOG, checkpoint_name, commit_name
 from dataplane.contract.failpoints import failpoint

@@ -11,7 +11,7 @@ from controlplane.parts.foundation import Foundation
 
 if TYPE_CHECKING:
     from controlplane.api.services import Services
-    from controlplane.issuers.tokens import JwtIssuers
+    from controlplane.issuers.identity_tokens import JwtIssuers
     from controlplane.ports.issuers import SignOn
 
 
@@ -20,10 +20,10 @@ def build_services(
 ) -> Services:
     """Queries have processes once there is one, which `foundation.ends` ends."""
     from controlplane.api.services import Services
-    from controlplane.issuers.tokens import JwtIssuers
+    from controlplane.issuers.identity_tokens import JwtIssuers
     from controlplane.lake.checkpoints import make_checkpoint
     from controlplane.lake.contents import damages
-    from controlplane.lake.objects import open_lake
+    from controlplane.lake.lake_objects import open_lake
     from controlplane.services.examples.register import examples
     from controlplane.services.queries import register as row_queries
     from controlplane.services.sessions.register import sessions
@@ -72,8 +72,8 @@ def _sign_on(foundation: Foundation, issuers: JwtIssuers) -> SignOn | None:
     settings = foundation.settings
     if settings.sign_on is None or not foundation.role.leads:
         return None
-    from controlplane.issuers.sign_on import OidcSignOn
-    from controlplane.issuers.tokens import library
+    from controlplane.issuers.identity_tokens import library
+    from controlplane.issuers.oidc_sign_on import OidcSignOn
 
     library()
     return OidcSignOn(settings.sign_on, issuers)

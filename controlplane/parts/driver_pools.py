@@ -50,7 +50,7 @@ class DriverPools:
             return ExternalPool()
         if self._settings.pool == "kubernetes":
             return self._kubernetes(nudge)
-        from controlplane.drivers.local import LocalPool
+        from controlplane.drivers.local_pool import LocalPool
 
         return LocalPool(
             self._foundation.url,
@@ -64,7 +64,7 @@ class DriverPools:
         )
 
     def _kubernetes(self, nudge: Callable[[], None] | None) -> NamespacedPool:
-        from controlplane.drivers.opening import api_of, read_pools
+        from controlplane.drivers.cluster_settings import api_of, read_pools
 
         cluster = read_pools(self._settings)
         api = api_of(cluster, self._settings)()
@@ -110,7 +110,7 @@ class DriverPools:
 
     def packages(self, namespace: str) -> Callable[[Collection[str]], int]:
         """Forgets packages that drivers of this home installed for a namespace."""
-        from controlplane.drivers.folders import forget, own_of
+        from controlplane.drivers.package_folders import forget, own_of
 
         home = own_of(self._folder, namespace)
         return lambda needed: forget(home, needed, time.time())

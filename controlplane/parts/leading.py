@@ -64,7 +64,7 @@ class Leading:
         from controlplane.reconciler.leader import LeaderElection
 
         if self._settings.pool == "kubernetes":
-            from controlplane.drivers.opening import read_pools
+            from controlplane.drivers.cluster_settings import read_pools
 
             read_pools(self._settings)
         foundation = self._foundation
@@ -107,7 +107,7 @@ class Leading:
         fair: FairShare | None = None,
         **options: Any,
     ) -> Reconciler:
-        from controlplane.lake.objects import open_lake
+        from controlplane.lake.lake_objects import open_lake
         from controlplane.operations.context import Context
         from controlplane.operations.work.claims import LEASE_S
         from controlplane.reconciler.fleet import Fleet

@@ -1,6 +1,6 @@
 """Issuers of identity tokens: OpenID Connect providers of people, and of CI systems.
 
-Does not belong here: what a token's holder may do (`core.trust`).
+Does not belong here: what a token's holder may do (`core.trust_rules`).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from controlplane.core.tree.values import NodeStore
+from controlplane.core.tree.tree_values import NodeStore
 from controlplane.ports.access import AccessTables
 from controlplane.ports.alerts import Alerts
 from controlplane.ports.audit import AuditTrail

@@ -34,7 +34,7 @@ class Traces(Protocol):
 
     def put_profiles(self, bodies: Mapping[bytes, bytes]) -> None:
         """Profiles of fragments, and of tree nodes all of whose fragments are known: both by digest, and
-        `profiles.packed`. One that is there already stays as it is."""
+        `contract.profiles.packed`. One that is there already stays as it is."""
 
     def profiles(self, ids: Iterable[bytes]) -> dict[bytes, bytes]:
         """Missing ones are absent. Those of tree nodes go with their nodes (`Upkeep.drop_nodes`)."""
@@ -47,7 +47,7 @@ class Traces(Protocol):
     def put_build(self, key: bytes, root: bytes, schema: Schema) -> None: ...
 
     def memos(self, keys: Iterable[bytes]) -> dict[bytes, Memo]:
-        """Results of inference and analysis: `{"schema": ...}`; what checks found in rows (core.compile.checks)."""
+        """Results of inference and analysis: `{"schema": ...}`; results of checks (`core.compile.compiled_checks`)."""
 
     def put_memo(self, key: bytes, value: Memo) -> None: ...
 

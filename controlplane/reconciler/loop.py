@@ -18,7 +18,7 @@ from controlplane.core.model.branches import MAIN
 from controlplane.core.model.leases import Deposed
 from controlplane.core.model.states import State
 from controlplane.core.plan import Compute, Decision, Learn, Status, worst
-from controlplane.core.plan.values import INTERNAL
+from controlplane.core.plan.plan_values import INTERNAL
 from controlplane.operations.alerts.watch import Watch
 from controlplane.operations.failing_units import STUCK_AFTER, of_feed, of_listing, units_of
 from controlplane.operations.feeds.follow import follow
@@ -31,8 +31,8 @@ from controlplane.operations.work import listings
 from controlplane.ports.lake import Publisher
 from controlplane.ports.store import Store, Tx
 from controlplane.reconciler.branching import Branching, Done
-from controlplane.reconciler.compaction import Packing
 from controlplane.reconciler.fleet import Fleet
+from controlplane.reconciler.packing import Packing
 from controlplane.reconciler.publishing import Publishing
 from controlplane.reconciler.wake import Ends, WakeCounter
 

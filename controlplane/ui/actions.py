@@ -23,7 +23,7 @@ from controlplane.ui import gate
 from controlplane.ui.forms import fields_of, own_path
 from controlplane.ui.names import BRANCH, DATASET, FLOW, number_of
 from controlplane.ui.page_request import NotAllowed, PageRequest, page_request_of
-from controlplane.ui.rights import Permission, may
+from controlplane.ui.session_rights import Permission, may
 from dataplane.contract.encoding import digest
 
 Fields: TypeAlias = Mapping[str, str]

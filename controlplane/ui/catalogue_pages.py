@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from starlette.routing import Route
 
-from controlplane.core import search
+from controlplane.core import search_words
 from controlplane.core.model.answers.explore import Catalogue, FacetName
 from controlplane.operations.explore.catalogue import FACETS, catalogue
 from controlplane.operations.inspect.hidden import visible, words
@@ -66,13 +66,13 @@ def _shown(page_request: PageRequest, page: Catalogue) -> Mapping[str, Any]:  # 
         "address": address,
         "labels": LABELS,
         "plain": IN_PLAIN_SIGHT,
-        "words": [word.text for word in search.words_of(page["query"]) if word.field not in ("state", "is")],
+        "words": [word.text for word in search_words.words_of(page["query"]) if word.field not in ("state", "is")],
     }
 
 
 def _command(page_request: PageRequest) -> str:
     words = [page_request.query("q")] if page_request.query("q") else []
-    words += [f"{name}:{value}" for name, value in _chosen(page_request).items() if name in search.PREFIXES]
+    words += [f"{name}:{value}" for name, value in _chosen(page_request).items() if name in search_words.PREFIXES]
     return f"headgate search {' '.join(map(shlex.quote, words))}".rstrip() if words else "headgate status"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 
-from controlplane.ui.layout import Placed, Sizes, Spot, place
+from controlplane.ui.graph_layout import Placed, Sizes, Spot, place
 
 BOXES = 300  # more are not drawn: a page of them takes seconds to paint
 LETTER, BESIDE_NAME = (

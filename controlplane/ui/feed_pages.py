@@ -17,7 +17,7 @@ from controlplane.operations.inspect import feed_reading
 from controlplane.operations.inspect.hidden import visible
 from controlplane.ui.page import Page, both
 from controlplane.ui.page_request import PageRequest
-from controlplane.ui.rights import may
+from controlplane.ui.session_rights import may
 
 
 class FeedsPage(TypedDict):

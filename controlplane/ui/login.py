@@ -16,10 +16,10 @@ from starlette.routing import Route
 from controlplane.core.model.access import Token
 from controlplane.core.model.namespaces import DEFAULT, is_name, of_text
 from controlplane.operations.desired import browser_sessions, namespaces, tokens
-from controlplane.ui import gate, rendering
+from controlplane.ui import gate, page_rendering
 from controlplane.ui.forms import fields_of, own_path
 from controlplane.ui.page_request import PageServices
-from controlplane.ui.rights import sees_pages
+from controlplane.ui.session_rights import sees_pages
 from controlplane.ui.tries import Tries
 
 NOT_SAFE = "signing in needs https, or this machine itself: put TLS in front of the service, or forward a port to it"
@@ -53,7 +53,7 @@ def form(
         "namespace": place,
         "is_chosen": place != DEFAULT or len(namespaces.names(services.store)) > 1,
     }
-    return rendering.page(request, "login.html", shown, status=status)
+    return page_rendering.page(request, "login.html", shown, status=status)
 
 
 def namespace_of(request: Request) -> str:
@@ -142,7 +142,7 @@ def link_page(request: Request) -> Response:
     if token is None:
         return form(request, "/", LINK_OVER, 410)
     shown = {"key": key, "name": token.name, "onward": own_path(request.query_params.get("next", "/"))}
-    return rendering.page(request, "open.html", shown)
+    return page_rendering.page(request, "open.html", shown)
 
 
 async def follow_link(request: Request) -> Response:

@@ -16,12 +16,12 @@ from controlplane.core.errors import NotFound
 from controlplane.core.model.branches import MAIN
 from controlplane.core.rights import may_see_part
 from controlplane.operations.inspect import overview
-from controlplane.ui import rendering
+from controlplane.ui import page_rendering
 from controlplane.ui.actions import ACTIONS, NOTICE_COOKIE
 from controlplane.ui.forms import own_address
 from controlplane.ui.names import DATASET, FLOW
 from controlplane.ui.page_request import PageRequest, page_request_of
-from controlplane.ui.rights import Permission
+from controlplane.ui.session_rights import Permission
 
 V = TypeVar("V")
 TWIN = ".json"
@@ -88,7 +88,7 @@ def _rendered(
     page_request: PageRequest, template: str, shown: Mapping[str, Any], *, part: str, status: int
 ) -> Response:
     try:
-        return rendering.page(
+        return page_rendering.page(
             page_request.request, template, shown, status=status, part=part, branch=page_request.branch
         )
     except KeyError:

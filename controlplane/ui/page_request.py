@@ -27,7 +27,7 @@ from controlplane.ports.store import Store
 from controlplane.services.queries.queries import Queries
 from controlplane.ui import gate
 from controlplane.ui.forms import own_address
-from controlplane.ui.rights import Permission, may, sees_pages
+from controlplane.ui.session_rights import Permission, may, sees_pages
 
 
 class SignedOut(HeadgateError):

@@ -15,9 +15,7 @@ from controlplane.ui.actions import LONGEST_KEY
 from controlplane.ui.names import number_of
 from controlplane.ui.page import Page, both, dataset_of, flow_of, nothing, part_of_flow
 from controlplane.ui.page_request import PageRequest
-from controlplane.ui.ranges import KeysWithin
-from controlplane.ui.rights import may
-from controlplane.ui.values import (
+from controlplane.ui.page_types import (
     BlueprintPage,
     DatasetPage,
     FlowPage,
@@ -25,6 +23,8 @@ from controlplane.ui.values import (
     HomePage,
     KeysPage,
 )
+from controlplane.ui.ranges import KeysWithin
+from controlplane.ui.session_rights import may
 
 NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
 

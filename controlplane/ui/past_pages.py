@@ -23,9 +23,9 @@ from controlplane.ui.actions import LONGEST_KEY
 from controlplane.ui.names import number_of
 from controlplane.ui.page import Page, both, dataset_of
 from controlplane.ui.page_request import PageRequest
+from controlplane.ui.page_types import RecordsShown
 from controlplane.ui.pages import NUMBERS, rendered_causes
-from controlplane.ui.rights import may
-from controlplane.ui.values import RecordsShown
+from controlplane.ui.session_rights import may
 from controlplane.ui.views import GENERATIONS, RECORDS
 
 COMPARED_S = 30.0

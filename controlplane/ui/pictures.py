@@ -10,7 +10,7 @@ from controlplane.core.model.answers import State
 from controlplane.core.model.answers.components import ComponentsAnswer
 from controlplane.core.model.answers.explore import WaveCommit
 from controlplane.ui import draw, ranges
-from controlplane.ui.values import DatasetPage, FlowPage
+from controlplane.ui.page_types import DatasetPage, FlowPage
 from controlplane.ui.views import is_dataset, overdue
 from dataplane.contract.keys import plain_key
 

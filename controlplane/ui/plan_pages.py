@@ -20,7 +20,7 @@ from controlplane.core.model.answers.plans import PlanBasis
 from controlplane.core.model.answers.problems import ProblemDetail
 from controlplane.core.model.branches import MAIN
 from controlplane.operations.desired import blueprints
-from controlplane.operations.inspect import hidden, overview, views
+from controlplane.operations.inspect import hidden, json_views, overview
 from controlplane.operations.inspect.hidden import visible
 from controlplane.ui.actions import BadForm, Fields, done, once, proven
 from controlplane.ui.forms import fields_of
@@ -143,7 +143,7 @@ def _draft(request: Request, fields: Fields) -> Response:
 
 def _problems(page_request: PageRequest, source: blueprints.SentBlueprint) -> list[ProblemDetail]:
     faults = blueprints.problems(page_request.context, page_request.branch, [source])
-    return [hidden.problem(page_request.context, views.problem(fault), source.text) for fault in faults]
+    return [hidden.problem(page_request.context, json_views.problem(fault), source.text) for fault in faults]
 
 
 def _redacted(page_request: PageRequest, page: PlanPage, text: str) -> str:
@@ -162,7 +162,7 @@ def _planned(page_request: PageRequest, page: PlanPage, source: blueprints.SentB
     try:
         applied = blueprints.apply(page_request.context, page_request.branch, [source], dry_run=True)
     except InvalidBlueprint as error:
-        problems = [hidden.problem(page_request.context, views.problem(p), page["text"]) for p in error.problems]
+        problems = [hidden.problem(page_request.context, json_views.problem(p), page["text"]) for p in error.problems]
         return {**page, "problems": problems}
     except HeadgateError as error:
         return {**page, "refused": page["refused"] or _redacted(page_request, page, str(error))}

@@ -16,10 +16,10 @@ from controlplane.core.model.answers.profiles import (
     ProfileHistoryAnswer,
     ProfilePoint,
 )
-from controlplane.operations.inspect import audit, profiles
+from controlplane.operations.inspect import audit, dataset_profiles
 from controlplane.ui.page import Page, both, dataset_of
 from controlplane.ui.page_request import PageRequest
-from controlplane.ui.rights import may
+from controlplane.ui.session_rights import may
 
 WIDTH, HEIGHT = 120, 28  # of a drawing
 
@@ -58,10 +58,10 @@ def _profile(page_request: PageRequest) -> ProfilePage:
     if with_values:
         audit.note_read(page_request.context, "profile", page_request.branch, name, {"page": True})
     try:
-        latest = profiles.profile(page_request.context, page_request.branch, name, with_values=with_values)
+        latest = dataset_profiles.profile(page_request.context, page_request.branch, name, with_values=with_values)
     except NotFound:
         return {"dataset": name, "profile": None, "history": None}
-    over = profiles.history(page_request.context, page_request.branch, name, with_values=with_values)
+    over = dataset_profiles.history(page_request.context, page_request.branch, name, with_values=with_values)
     return {"dataset": name, "profile": latest, "history": over}
 
 

@@ -25,11 +25,11 @@ from controlplane.core.model.addresses import Moment
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.desired import promotion
-from controlplane.operations.inspect import hidden, overview, views
+from controlplane.operations.inspect import hidden, json_views, overview
 from controlplane.operations.inspect.hidden import visible, words
 from controlplane.services.queries import queries
 from controlplane.services.queries.port import PageBounds
-from controlplane.services.queries.running import Cancel
+from controlplane.services.queries.running_queries import Cancel
 from controlplane.ui import query_downloads
 from controlplane.ui.actions import BadForm, Fields, proven
 from controlplane.ui.forms import fields_of
@@ -37,7 +37,7 @@ from controlplane.ui.names import DATASET, number_of
 from controlplane.ui.page import CURL, Page, both, wants_json
 from controlplane.ui.page_request import PageRequest, page_request_of
 from controlplane.ui.query_values import QueryPage
-from dataplane.contract.queries import SQL_MOST
+from dataplane.contract.query_protocol import SQL_MOST
 
 ROWS, MOST_ROWS = 1_000, 100_000  # of a result: by default, and at most on this page
 SHOWN = PageBounds(100, page_bytes=1 << 20, cell_bytes=10_000)
@@ -171,7 +171,7 @@ def _refused(page_request: PageRequest, page: QueryPage, error: HeadgateError) -
     """The first problem with a place, or words."""
     problems, sent = getattr(error, "problems", ()), f"{page['sql']} {page['dataset']}"
     if problems:
-        return {**page, "problem": hidden.problem(page_request.context, views.problem(problems[0]), sent)}
+        return {**page, "problem": hidden.problem(page_request.context, json_views.problem(problems[0]), sent)}
     return {**page, "refused": words(page_request.context, str(error), sent)}
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from controlplane.core.model.addresses import Generation
 from controlplane.core.model.answers.explore import RangesAnswer
 from controlplane.operations.context import Context
-from controlplane.operations.explore import ranges
+from controlplane.operations.explore import partition_ranges
 from controlplane.ui import draw
 
 CELLS: Final = 400  # more partitions are shown as ranges
@@ -37,7 +37,7 @@ def read_ranges(
     against = Generation(before) if point is not None and before is not None else None
 
     def look(cells: int) -> RangesAnswer:
-        return ranges.ranges(
+        return partition_ranges.ranges(
             ctx,
             branch,
             name,

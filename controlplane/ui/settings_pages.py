@@ -16,7 +16,7 @@ from starlette.routing import Route
 from controlplane.core.model.answers import CollectAnswer, FsckAnswer
 from controlplane.operations.desired import roles, s3_keys, tokens, trust
 from controlplane.operations.inspect import audit, overview
-from controlplane.operations.upkeep import requests
+from controlplane.operations.upkeep import upkeep_requests
 from controlplane.ui.actions import BadForm, Fields, once, proven
 from controlplane.ui.forms import fields_of
 from controlplane.ui.page import Page, both
@@ -101,11 +101,11 @@ def _take_care(request: Request, fields: Fields) -> Response:
 
 
 def _check(page_request: PageRequest, *, with_files: bool) -> FsckAnswer:
-    return requests.check_now(page_request.context, page_request.services.lake if with_files else None)
+    return upkeep_requests.check_now(page_request.context, page_request.services.lake if with_files else None)
 
 
 def _collect(page_request: PageRequest) -> CollectAnswer:
-    return requests.collect_now(
+    return upkeep_requests.collect_now(
         page_request.context,
         page_request.services.lake,
         page_request.services.packages(page_request.context.namespace),

@@ -30,7 +30,7 @@ from controlplane.ports.issuers import SignIn, SignOn
 from controlplane.ui import gate, login
 from controlplane.ui.forms import own_path
 from controlplane.ui.page_request import PageServices
-from controlplane.ui.rights import sees_pages
+from controlplane.ui.session_rights import sees_pages
 
 COOKIE, SECURE_COOKIE = "hg-signing-in", "__Host-hg-signing-in"
 AWAY_S = 600

@@ -41,8 +41,7 @@ from controlplane.operations.inspect.hidden import visible
 from controlplane.ports.records import RenderRecords
 from controlplane.ports.row_diff import no_comparison
 from controlplane.ui import moments, ranges
-from controlplane.ui.ranges import KeysWithin
-from controlplane.ui.values import (
+from controlplane.ui.page_types import (
     BlueprintPage,
     Computation,
     DatasetPage,
@@ -54,6 +53,7 @@ from controlplane.ui.values import (
     OpenProblem,
     RecordsShown,
 )
+from controlplane.ui.ranges import KeysWithin
 
 WORST_FIRST: tuple[State, ...] = (
     "failed",

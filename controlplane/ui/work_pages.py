@@ -16,7 +16,7 @@ from controlplane.ui import work_views
 from controlplane.ui.names import ATTEMPT
 from controlplane.ui.page import Page, both, named, nothing
 from controlplane.ui.page_request import PageRequest
-from controlplane.ui.rights import may
+from controlplane.ui.session_rights import may
 from controlplane.ui.work_values import ActivityPage, AttemptPage, ChecksPage, SourcesPage
 
 RUN = re.compile(r"[^/\x00-\x1f]{1,500}")

@@ -20,7 +20,7 @@ from controlplane.core.model.answers.plans import SourceChange
 from controlplane.core.model.answers.status import FreshnessEntry, ListingLateness
 from controlplane.core.model.answers.trust import TrustEntry
 from controlplane.core.model.answers.work import AttemptAnswer, PastRun
-from controlplane.ui.values import Computation
+from controlplane.ui.page_types import Computation
 
 
 class ActivityPage(TypedDict):

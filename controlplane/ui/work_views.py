@@ -10,7 +10,7 @@ from controlplane.core.model.answers import ChecksAnswer
 from controlplane.core.model.branches import MAIN
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, merging
-from controlplane.operations.inspect import audit, branch_diff, datasets, freshness, overview, past_runs, tasks
+from controlplane.operations.inspect import audit, branch_diff, data_age, datasets, overview, past_runs, tasks
 from controlplane.operations.inspect.hidden import visible, words
 from controlplane.ui.views import work_now
 from controlplane.ui.work_values import (
@@ -58,7 +58,7 @@ def attempt(ctx: Context, id: str, of: Callable[[str, int], str], *, with_log: b
 def checks(ctx: Context, branch: str, state: str) -> ChecksPage:
     """`state`: of expectations that are to be shown; empty for all."""
     every = visible(ctx, datasets.all_checks(ctx, branch))
-    ages = visible(ctx, freshness.listing(ctx, branch))
+    ages = visible(ctx, data_age.listing(ctx, branch))
     results = [checked["state"] for answer in every for checked in (*answer["rejected"], *answer["items"])]
     return {
         "state": state,

@@ -10,26 +10,26 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dataplane.connectors.files.casting import cast
-from dataplane.connectors.files.options import CORRUPT
-from dataplane.connectors.files.parse import alike, as_expected, with_dropped
+from dataplane.connectors.files.file_parsing import alike, as_expected, with_dropped
+from dataplane.connectors.files.reader_options import CORRUPT
 from dataplane.connectors.source_reader import OfUsersCode, OpenSource, SourceReader, SourceWork
 from dataplane.contract.claims import InferClaim, ObjectsTask, ParseClaim, ParseTask, SourceClaim
 from dataplane.contract.jobs import connector_of
 from dataplane.contract.results import LABEL, SchemaAnswer, TaskError, TaskResult
 from dataplane.contract.schemas import NO_COLUMNS, Schema, canonical_schema
-from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Cancelled, Failed, isolate, task_label
 from dataplane.fragments.spark.answering import answer_each, explain_reading
-from dataplane.fragments.spark.expectations import nothing_written
 from dataplane.fragments.spark.hashing import measured_outcomes
+from dataplane.fragments.spark.row_conditions import nothing_written
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.task_results import VOID, delete_written, task_result
 from dataplane.fragments.written import Written
 from dataplane.spark.connector_jars import provide
-from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.jars import NoJars
-from dataplane.spark.schemas import spark_type
-from dataplane.spark.session import reading_session
+from dataplane.spark.spark_errors import ErrorSource, explain
+from dataplane.spark.spark_schemas import spark_type
+from dataplane.spark.spark_session import reading_session
+from dataplane.task_failures import TaskFailure
 
 
 def work_on(open_source: OpenSource) -> SourceWork:

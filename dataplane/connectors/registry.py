@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from dataplane.contract.claims import WriteTask
 from dataplane.contract.jobs import FILES, ConnectJob, ListJob, WriteJob
-from dataplane.contract.listings import ListedPartition, ListingResult
 from dataplane.contract.results import WriteAnswer
-from dataplane.errors import TaskFailure
+from dataplane.contract.source_objects import ListedPartition, ListingResult
 from dataplane.listing.files import check_folder, list_files
 from dataplane.listing.result_file import written_listing
 from dataplane.listing.version_cache import Versions
 from dataplane.storage.lake import Lake
+from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:
     from dataplane.connectors.source_reader import OpenSource, SourceWork
@@ -78,19 +78,19 @@ def lister(connector: str) -> Lister:
         case "files":
             return _list_files
         case "delta":
-            from dataplane.connectors.delta.list import partitions as of_delta
+            from dataplane.connectors.delta.delta_listing import partitions as of_delta
 
             return _listing(of_delta)
         case "jdbc":
-            from dataplane.connectors.jdbc.list import partitions
+            from dataplane.connectors.jdbc.jdbc_listing import partitions
 
             return _listing(partitions)
         case "kafka":
-            from dataplane.connectors.kafka.list import partitions as of_kafka
+            from dataplane.connectors.kafka.kafka_listing import partitions as of_kafka
 
             return _listing(of_kafka)
         case "python":
-            from dataplane.connectors.python.list import partitions as of_python
+            from dataplane.connectors.python.python_listing import partitions as of_python
 
             return _listing(of_python)
         case _:
@@ -110,23 +110,23 @@ def _listing(partitions: Partitions) -> Lister:
 def reader(connector: str) -> SourceWork:
     match connector:
         case "files":
-            from dataplane.connectors.files.read import WORK
+            from dataplane.connectors.files.file_reader import WORK
 
             return WORK
         case "delta":
-            from dataplane.connectors.delta.read import reading as reading_delta
+            from dataplane.connectors.delta.delta_reader import reading as reading_delta
 
             return _reading(reading_delta)
         case "jdbc":
-            from dataplane.connectors.jdbc.read import reading
+            from dataplane.connectors.jdbc.jdbc_reader import reading
 
             return _reading(reading)
         case "kafka":
-            from dataplane.connectors.kafka.read import reading as reading_kafka
+            from dataplane.connectors.kafka.kafka_reader import reading as reading_kafka
 
             return _reading(reading_kafka)
         case "python":
-            from dataplane.connectors.python.read import reading as reading_python
+            from dataplane.connectors.python.python_reader import reading as reading_python
 
             return _reading(reading_python)
         case _:
@@ -148,19 +148,19 @@ def loads_libraries(connector: str) -> bool:
 def writer(connector: str) -> Writer:
     match connector:
         case "files":
-            from dataplane.connectors.files.write import writing
+            from dataplane.connectors.files.file_writer import writing
 
             return writing
         case "delta":
-            from dataplane.connectors.delta.write import writing as writing_delta
+            from dataplane.connectors.delta.delta_writer import writing as writing_delta
 
             return writing_delta
         case "jdbc":
-            from dataplane.connectors.jdbc import write as jdbc
+            from dataplane.connectors.jdbc import jdbc_writer
 
-            return jdbc.writing
+            return jdbc_writer.writing
         case "kafka":
-            from dataplane.connectors.kafka.write import writing as writing_kafka
+            from dataplane.connectors.kafka.kafka_writer import writing as writing_kafka
 
             return writing_kafka
         case _:
@@ -173,7 +173,7 @@ def checker(connector: str) -> Checker:
         case "files":
             return check_folder
         case "delta":
-            from dataplane.connectors.delta.list import check as check_delta
+            from dataplane.connectors.delta.delta_listing import check as check_delta
 
             return check_delta
         case "jdbc":
@@ -181,11 +181,11 @@ def checker(connector: str) -> Checker:
 
             return check
         case "kafka":
-            from dataplane.connectors.kafka.write import check as check_kafka
+            from dataplane.connectors.kafka.kafka_writer import check as check_kafka
 
             return check_kafka
         case "python":
-            from dataplane.connectors.python.list import check as check_python
+            from dataplane.connectors.python.python_listing import check as check_python
 
             return check_python
         case _:

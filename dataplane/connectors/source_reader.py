@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dataplane.contract.claims import InferClaim, ParseClaim
 from dataplane.contract.jobs import SourceJob
-from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import TaskError, TaskResult
 from dataplane.contract.schemas import Schema
+from dataplane.contract.source_objects import SourceObject
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 
 

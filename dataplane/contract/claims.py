@@ -21,9 +21,9 @@ from dataplane.contract.jobs import (
     TransformJob,
     WriteJob,
 )
-from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import FileEntry
 from dataplane.contract.schemas import Schema
+from dataplane.contract.source_objects import SourceObject
 
 CONTRACT = 1
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 from dataplane.contract.keys import KeyPart
-from dataplane.contract.listings import SourceObject
 from dataplane.contract.profiles import Mode as ProfileMode
 from dataplane.contract.schemas import Schema
+from dataplane.contract.source_objects import SourceObject
 
 Mode: TypeAlias = Literal["each", "by", "all", "previous"]
 OnBadRecord: TypeAlias = Literal["fail", "drop"]

@@ -14,7 +14,7 @@ import socket
 import sys
 from hashlib import sha256
 
-from dataplane.contract.queries import HEAD
+from dataplane.contract.query_protocol import HEAD
 
 WELCOME = b"W"  # from the pod, once it is the caller's turn: how many questions the process was asked before
 INPUT = b"I"

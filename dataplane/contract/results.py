@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 from dataplane.contract.identity import Content
-from dataplane.contract.lineage import ColumnLineage
-from dataplane.contract.listings import ListingResult
 from dataplane.contract.schemas import Schema
+from dataplane.contract.source_objects import ListingResult
+from dataplane.contract.transform_lineage import ColumnLineage
 
 LABEL = "_fragment"  # the folder level, and column, that separates the fragments of one attempt
 TARGET_GONE = "target-gone"  # a write found nothing where the copy has been: all of it is to be written again

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from dataplane.contract.queries import SparkTable
+from dataplane.contract.query_protocol import SparkTable
 
 
 class ServerOrder(TypedDict):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dataplane.contract.schemas import Json, Schema
 from dataplane.contract.types import decimal_digits
-from dataplane.errors import DAMAGED, DAMAGED_MADE_AGAIN, GONE, MADE_AGAIN, TaskFailure
+from dataplane.task_failures import DAMAGED, DAMAGED_MADE_AGAIN, GONE, MADE_AGAIN, TaskFailure
 
 if TYPE_CHECKING:
     import pyarrow as pa

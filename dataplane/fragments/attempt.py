@@ -14,9 +14,9 @@ from typing import Generic, TypeAlias, TypeVar
 from dataplane.contract.claims import DriverClaim, TaskSpec
 from dataplane.contract.identity import label_of
 from dataplane.contract.results import TaskError
-from dataplane.errors import GONE
-from dataplane.fragments.links import LinkedFiles, labels_in
+from dataplane.fragments.file_links import LinkedFiles, labels_in
 from dataplane.storage.lake import Lake
+from dataplane.task_failures import GONE
 
 T = TypeVar("T")
 Task = TypeVar("Task", bound=TaskSpec)

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast
 
 from dataplane.contract.schemas import Json, Schema, column_names, select_columns
-from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema, batches, dumps, plain_rows
 from dataplane.storage.lake import Lake, open_lake
+from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:
     import duckdb

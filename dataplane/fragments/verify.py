@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from dataplane.contract.identity import EMPTY, Content
 from dataplane.contract.schemas import Json, Schema
-from dataplane.errors import DAMAGED, GONE, TaskFailure
 from dataplane.fragments.arrow import raw_batches
 from dataplane.storage.lake import Lake, open_lake
+from dataplane.task_failures import DAMAGED, GONE, TaskFailure
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,8 +16,8 @@ from uuid import uuid4
 
 from hdfs_native import Client, WriteOptions
 
-from dataplane.lakes.files import PIECE_BYTES, NotInLake, Refused
-from dataplane.lakes.paths import TEMPORARY, safe
+from dataplane.lakes.lake_paths import TEMPORARY, safe
+from dataplane.lakes.lake_protocol import PIECE_BYTES, NotInLake, Refused
 from dataplane.lakes.range_file import BUFFER_BYTES, RangeFile
 
 if TYPE_CHECKING:

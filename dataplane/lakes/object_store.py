@@ -25,9 +25,9 @@ from obstore.exceptions import (
 )
 from obstore.store import GCSStore, from_url
 
-from dataplane.lakes.addresses import is_plain_http
-from dataplane.lakes.files import PIECE_BYTES, NotInLake, Refused
-from dataplane.lakes.paths import safe
+from dataplane.lakes.lake_addresses import is_plain_http
+from dataplane.lakes.lake_paths import safe
+from dataplane.lakes.lake_protocol import PIECE_BYTES, NotInLake, Refused
 from dataplane.lakes.range_file import BUFFER_BYTES, RangeFile
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from dataplane.errors import TaskFailure
+from dataplane.task_failures import TaskFailure
 
 TIMEOUT = "HEADGATE_LISTING_TIMEOUT"  # in seconds
 DEFAULT_S = 3600.0

@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
-from dataplane.contract.listings import NESTED
 from dataplane.contract.schemas import Json
-from dataplane.errors import TaskFailure
+from dataplane.contract.source_objects import NESTED
 from dataplane.listing import encodings
 from dataplane.listing.encodings import HEAD_BYTES, codec_of
+from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:
     import pyarrow as pa

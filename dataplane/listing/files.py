@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dataplane.contract.jobs import ConnectJob, ListJob
-from dataplane.contract.listings import ListingResult
-from dataplane.listing import local_files, object_store, unchanged
+from dataplane.contract.source_objects import ListingResult
+from dataplane.listing import local_files, object_store_listing, unchanged
 from dataplane.listing.bounds import ListingBounds
 from dataplane.listing.version_cache import Versions
 from dataplane.storage.refused_places import Places
@@ -26,12 +26,12 @@ def list_files(job: ListJob, cache: Versions, place: Callable[[], Path] | None =
     names; without one it is reported inline, however large. A listing that the control plane has already (`was`) is
     reported by its digest alone. Files in `lake` are never listed.
     """
-    variant = object_store if is_remote(job["location"]) else local_files
+    variant = object_store_listing if is_remote(job["location"]) else local_files
     with variant.fingerprinted(job, cache, Places.of(os.environ, lake), ListingBounds.of(os.environ)) as fingerprint:
         return unchanged.result(fingerprint, job, cache, place)
 
 
 def check_folder(job: ConnectJob) -> None:
     """Whether a location can be looked at, or written to. TaskFailure says why not."""
-    variant = object_store if is_remote(job["place"]) else local_files
+    variant = object_store_listing if is_remote(job["place"]) else local_files
     variant.check(job, Places.of(os.environ))

@@ -11,8 +11,8 @@ from hashlib import blake2b
 
 from dataplane.contract.jobs import ListJob
 from dataplane.contract.keys import encode_segment, key_of
-from dataplane.contract.listings import SourceObject
 from dataplane.contract.schemas import Json
+from dataplane.contract.source_objects import SourceObject
 
 MOST_FILES = 1000  # that a group mostly has at most: each costs something, however small it is
 LARGEST = 4  # times the limit, at which a group ends in any case

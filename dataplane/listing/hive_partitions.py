@@ -9,9 +9,9 @@ from typing import TypeAlias, cast
 
 from dataplane.contract.jobs import ListJob
 from dataplane.contract.key_folders import SETTING, KeyFolders, key_folders
-from dataplane.contract.listings import SourceObject
-from dataplane.errors import TaskFailure
+from dataplane.contract.source_objects import SourceObject
 from dataplane.listing.file_columns import is_headerless
+from dataplane.task_failures import TaskFailure
 
 Keys: TypeAlias = tuple[str, ...]
 

@@ -9,11 +9,11 @@ from itertools import groupby
 from operator import itemgetter
 
 from dataplane.contract.jobs import ListJob
-from dataplane.contract.listings import ListedPartition, SourceObject, is_of_bytes, source_of
-from dataplane.errors import TaskFailure
+from dataplane.contract.source_objects import ListedPartition, SourceObject, is_of_bytes, source_of
 from dataplane.listing.grouping import grouped, key_for
 from dataplane.listing.hive_partitions import with_folders
 from dataplane.listing.patterns import full_matcher
+from dataplane.task_failures import TaskFailure
 
 
 def keys_for(job: ListJob) -> Callable[[str], str | None]:

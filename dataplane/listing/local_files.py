@@ -16,8 +16,7 @@ from pathlib import Path
 from urllib.parse import quote_from_bytes
 
 from dataplane.contract.jobs import ConnectJob, ListJob
-from dataplane.contract.listings import ListedPartition, SourceObject
-from dataplane.errors import TaskFailure
+from dataplane.contract.source_objects import ListedPartition, SourceObject
 from dataplane.listing.bounds import AT_A_TIME, ListingBounds
 from dataplane.listing.external_sort import Record, sorted_unique
 from dataplane.listing.glob import BadGlob, base_folder, find
@@ -25,6 +24,7 @@ from dataplane.listing.listed_partitions import keys_for, listed_partitions
 from dataplane.listing.unchanged import LocationFingerprint
 from dataplane.listing.version_cache import REST_NS, FileReading, Seen, Versions, examine, look
 from dataplane.storage.refused_places import Places
+from dataplane.task_failures import TaskFailure
 
 THREADS = 4
 SHARE = 50  # files that one thread reads in a row

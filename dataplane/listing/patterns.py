@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dataplane.contract.limits import REGEX_BYTES
-from dataplane.errors import TaskFailure
+from dataplane.task_failures import TaskFailure
 
 
 def full_matcher(text: str) -> Callable[[str], bool]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dataplane.contract.jobs import ListJob
-from dataplane.contract.listings import ListedPartition, ListingResult, columns_of, listing_line
+from dataplane.contract.source_objects import ListedPartition, ListingResult, columns_of, listing_line
 
 INLINE_BYTES = 400_000  # of lines that a report carries itself
 BLOCK_BYTES = 1 << 18

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dataplane.contract.encoding import digest
 from dataplane.contract.jobs import ListJob
-from dataplane.contract.listings import ListedPartition, ListingResult
+from dataplane.contract.source_objects import ListedPartition, ListingResult
 from dataplane.listing.file_columns import is_wide
 from dataplane.listing.result_file import written_listing
 from dataplane.listing.version_cache import Versions

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from dataplane.contract.encoding import digest
 from dataplane.contract.schemas import Json
-from dataplane.errors import TaskFailure
 from dataplane.listing.file_columns import is_wide, own_columns
+from dataplane.task_failures import TaskFailure
 
 REST_NS = 2_000_000_000
 TRIES = 3

@@ -11,9 +11,9 @@ from email.message import EmailMessage
 from urllib.parse import urlsplit
 
 from dataplane.contract.jobs import AlertMessage
-from dataplane.errors import TaskFailure
-from dataplane.notify import words
+from dataplane.notify import message_lines
 from dataplane.notify.web import check_host
+from dataplane.task_failures import TaskFailure
 
 ANSWER_S = 20.0
 PORTS = {"smtp": 25, "smtps": 465}
@@ -44,7 +44,7 @@ def _mail(sender: str, receivers: Sequence[str], message: AlertMessage) -> Email
     mail = EmailMessage()
     mail["From"], mail["To"], mail["Subject"] = sender, ", ".join(receivers), f"[Headgate] {message['summary']}"
     mail["Message-ID"] = f"<{message['id']}@headgate>"
-    mail.set_content("\n".join(words.lines(message)) + "\n")
+    mail.set_content("\n".join(message_lines.lines(message)) + "\n")
     return mail
 
 

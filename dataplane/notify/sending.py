@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from dataplane.contract.jobs import AlertMessage, ChannelKind, NotifyJob
-from dataplane.errors import TaskFailure
-from dataplane.notify import mail, web, words
+from dataplane.notify import mail, message_lines, web
 from dataplane.secrets import resolved
+from dataplane.task_failures import TaskFailure
 
 COMMAND_S = 60.0
 Settings: TypeAlias = Mapping[str, str | list[str]]
@@ -32,7 +32,7 @@ def _webhook(settings: Settings, message: AlertMessage) -> None:
 
 
 def _slack(settings: Settings, message: AlertMessage) -> None:
-    text = "\n".join([f"*{message['summary']}*", *words.lines(message)])
+    text = "\n".join([f"*{message['summary']}*", *message_lines.lines(message)])
     web.post(text_in(settings, "url"), json.dumps({"text": text}).encode(), {"Headgate-Id": message["id"]})
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import httpx2
 
 from dataplane.contract.hosts import REFUSED, is_link_local
-from dataplane.errors import TaskFailure
+from dataplane.task_failures import TaskFailure
 
 ANSWER_S = 15.0
 ANSWER_CHARACTERS = 200  # characters of an answer

@@ -16,7 +16,7 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-from dataplane.contract.queries import ProcessBounds
+from dataplane.contract.query_protocol import ProcessBounds
 
 SPARE_BYTES = 2 << 30  # beside what DuckDB counts: Arrow reserves more than 1 GB and uses little of it
 
@@ -31,7 +31,7 @@ def main() -> None:
     import duckdb  # noqa: F401  # imports take most of a start: they are done before the first question
     import pyarrow.dataset  # noqa: F401
 
-    from dataplane.query.worker import QueryWorker
+    from dataplane.query.query_worker import QueryWorker
 
     worker = QueryWorker(bounds, sys.stdout.buffer)
     with suppress(queue.Empty):

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dataplane.contract.queries import ProcessBounds, QueryTable
+from dataplane.contract.query_protocol import ProcessBounds, QueryTable
 from dataplane.contract.schemas import Schema, struct_of
 from dataplane.fragments.arrow import arrow_schema, arrow_type
-from dataplane.query.addresses import catalog_of
+from dataplane.query.duckdb_addresses import catalog_of
 from dataplane.storage.lake import Lake, LocalLake
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dataplane.fragments.arrow import plain_column
-from dataplane.fragments.rendering import GROUP_ROWS, row_groups
-from dataplane.query.results import kind_of
+from dataplane.fragments.row_rendering import GROUP_ROWS, row_groups
+from dataplane.query.query_results import kind_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dataplane.contract.queries import SQL_MOST, Inspected, Refusal, TableReference
+from dataplane.contract.query_protocol import SQL_MOST, Inspected, Refusal, TableReference
 from dataplane.contract.schemas import Json
-from dataplane.query.addresses import Quoted, quoted, with_catalogs
+from dataplane.query.duckdb_addresses import Quoted, quoted, with_catalogs
 
 if TYPE_CHECKING:
     import duckdb

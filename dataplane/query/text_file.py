@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from dataplane.contract.queries import AsFile
+from dataplane.contract.query_protocol import AsFile
 from dataplane.contract.schemas import Json
-from dataplane.query.results import StoredResult, stored
+from dataplane.query.query_results import StoredResult, stored
 from dataplane.query.statement import StatementRefused
 
 MOST_BYTES = 512 << 20

@@ -30,7 +30,7 @@ from dataplane.spark.java import NoSpark, provide_java
 from dataplane.spark.job_counts import counts, places
 from dataplane.spark.jvm_exit import how_ended
 from dataplane.spark.scratch import open_scratch, sweep
-from dataplane.spark.session import is_alive, start, stop
+from dataplane.spark.spark_session import is_alive, start, stop
 from dataplane.spark.warmup import meanwhile, spark_conf
 from dataplane.storage.lake import open_lake
 

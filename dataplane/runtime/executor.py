@@ -36,26 +36,26 @@ from dataplane.contract.claims import (
 from dataplane.contract.identity import EMPTY, Content
 from dataplane.contract.jobs import connector_of
 from dataplane.contract.results import CheckAnswer, Output, TaskError, TaskResult
-from dataplane.errors import TaskFailure, error_of
 from dataplane.fragments.attempt import Cancelled, Explain, Failed, task_label
 from dataplane.fragments.spark.answering import answer_each, explain_reading
 from dataplane.fragments.spark.checks import check
-from dataplane.fragments.spark.compaction import pack_one, proven
 from dataplane.fragments.spark.hashing import measured_outcomes
+from dataplane.fragments.spark.pack_writer import pack_one, proven
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.task_results import output_of, task_result
 from dataplane.fragments.written import MeasuredFragment, Partitioned, Stored, Written
-from dataplane.spark.errors import explain
 from dataplane.spark.isolation import HadoopSettings, ProcessState, reset_catalogue
-from dataplane.spark.session import cancel_group, is_alive
+from dataplane.spark.spark_errors import explain
+from dataplane.spark.spark_session import cancel_group, is_alive
 from dataplane.storage.lake import Lake
 from dataplane.storage.refused_places import Places
+from dataplane.task_failures import TaskFailure, error_of
 from dataplane.transform.analyse import analyse_python, analyse_sql
-from dataplane.transform.fold import run, with_run
+from dataplane.transform.fold_tasks import run, with_run
 from dataplane.transform.index import KeyContents, index
-from dataplane.transform.keyed import foreign_keys, is_by_key
-from dataplane.transform.python import python_one
-from dataplane.transform.sql import explain_sql, sql_batches, sql_one
+from dataplane.transform.keyed_outputs import foreign_keys, is_by_key
+from dataplane.transform.python_transform import python_one
+from dataplane.transform.sql_transform import explain_sql, sql_batches, sql_one
 
 Task = TypeVar("Task", bound=TaskSpec)
 C = TypeVar("C", bound=DriverClaim)

@@ -21,12 +21,12 @@ from typing import IO, Protocol
 from dataplane.contract.claims import Claim
 from dataplane.contract.results import TaskResult
 from dataplane.contract.secret_pipe import PIPE_VARIABLE, secret_pipe
-from dataplane.errors import TaskFailure, error_of
 from dataplane.listing.version_cache import Versions
 from dataplane.runtime import parent_watch
 from dataplane.runtime.heartbeats import Orders
 from dataplane.runtime.worker_tasks import perform_here
 from dataplane.secrets import Printing, named_by, take, without_secrets
+from dataplane.task_failures import TaskFailure, error_of
 
 COMMAND = (sys.executable, "-P", "-m", "dataplane.runtime.listing_child")
 OPENS = ("HEADGATE_URL", "HEADGATE_TOKEN_FILE", "HEADGATE_SECRETS")

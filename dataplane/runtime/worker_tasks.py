@@ -20,9 +20,8 @@ from dataplane.contract.claims import (
 )
 from dataplane.contract.identity import label_of
 from dataplane.contract.jobs import connector_of
-from dataplane.contract.listings import ListingResult
 from dataplane.contract.results import ChannelAnswer, ConnectAnswer, FootersAnswer, TaskAnswer, TaskError, TaskResult
-from dataplane.errors import error_of
+from dataplane.contract.source_objects import ListingResult
 from dataplane.fragments.task_results import VOID, task_result
 from dataplane.listing.version_cache import Versions
 from dataplane.notify.sending import send
@@ -30,6 +29,7 @@ from dataplane.runtime.heartbeats import Orders
 from dataplane.secrets import without_secrets_in
 from dataplane.storage.lake import open_lake
 from dataplane.storage.refused_places import Places
+from dataplane.task_failures import error_of
 
 Task = TypeVar("Task", bound=TaskSpec)
 
@@ -83,7 +83,7 @@ def _listed(claim: ListClaim, cache: Versions, task: TaskSpec) -> ListingResult:
 
 def _look_at_footers(claim: FootersClaim, task: ParseTask) -> TaskResult:
     """Columns of a task's files that an earlier version may have misread; void if the files have changed."""
-    from dataplane.connectors.files.earlier import are_others  # Arrow is loaded for it, and for no listing
+    from dataplane.connectors.files.earlier_fragments import are_others  # Arrow is loaded for it, and for no listing
 
     result = result_of(task, partial(_misread, claim))
     try:
@@ -94,7 +94,7 @@ def _look_at_footers(claim: FootersClaim, task: ParseTask) -> TaskResult:
 
 
 def _misread(claim: FootersClaim, task: ParseTask) -> FootersAnswer:
-    from dataplane.connectors.files.earlier import misread_columns
+    from dataplane.connectors.files.earlier_fragments import misread_columns
 
     Places.of(os.environ, claim["lake"]).check_objects(task["objects"])
     return {"misread": misread_columns(claim["job"], task)}

@@ -17,7 +17,7 @@ from pathlib import Path
 from pyspark.find_spark_home import _find_spark_home
 
 from dataplane.contract.encoding import digest
-from dataplane.spark.cache import cache_folder
+from dataplane.spark.cache_folder import cache_folder
 
 FOLDER = "HEADGATE_CLASSES"  # where archives lie; `off`: none is made or used
 UNUSED_S = 30 * 86_400.0

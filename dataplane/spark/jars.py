@@ -17,9 +17,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
-from dataplane.spark.cache import cache_folder
+from dataplane.spark.cache_folder import cache_folder
 from dataplane.spark.java import NoSpark, provide_java
-from dataplane.spark.session import conf_from_environment
+from dataplane.spark.spark_session import conf_from_environment
 
 S3, AZURE, GCS, CONNECTORS = (
     Path(__file__).with_name(f"{name}.pom.xml") for name in ("s3", "azure", "gcs", "connectors")

@@ -12,7 +12,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from dataplane.spark.trust import trust_as_here
+from dataplane.spark.trusted_certificates import trust_as_here
 from dataplane.spark.wheels import NotInstalled, installed
 
 OLDEST = 17

@@ -22,9 +22,9 @@ from dataplane.contract.sql_words import (
     SQL_PATH_OPTIONS,
     SQL_TABLE_FUNCTIONS,
 )
-from dataplane.errors import TaskFailure
 from dataplane.spark.plan_trees import Nodes, expressions_of, items, kind_of, nodes_of, parts_of
-from dataplane.spark.session import active
+from dataplane.spark.spark_session import active
+from dataplane.task_failures import TaskFailure
 
 DIRECT_READ: Final = "direct-read"
 _ANALYSIS: Final = "org.apache.spark.sql.catalyst.analysis."

@@ -19,7 +19,7 @@ from typing import Final
 from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 
-from dataplane.contract.lineage import NOTHING, ColumnLineage, Indirect, Tracing, Value, all_columns, merged
+from dataplane.contract.transform_lineage import NOTHING, ColumnLineage, Indirect, Tracing, Value, all_columns, merged
 from dataplane.spark.plan_json import PlanNode, UnreadablePlan, plan_of
 from dataplane.spark.plan_trees import nodes_of
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dataplane.lakes.addresses import endpoint_of
+from dataplane.lakes.lake_addresses import endpoint_of
 
 FILE_SYSTEM = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 

@@ -18,7 +18,15 @@ from dataplane.spark.hadoop import conf_for, together
 from dataplane.spark.jars import given_conf
 from dataplane.spark.java import provide_java
 from dataplane.spark.scratch import open_scratch
-from dataplane.spark.session import QUICK, BadConf, conf_from_environment, jvm_options, reading_session, start, stop
+from dataplane.spark.spark_session import (
+    QUICK,
+    BadConf,
+    conf_from_environment,
+    jvm_options,
+    reading_session,
+    start,
+    stop,
+)
 
 COMMAND = (sys.executable, "-P", "-m", "dataplane", "prepare")
 END_S = 300.0  # a JVM needs some five to write the archive, on a quiet machine

@@ -19,7 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dataplane.spark.cache import cache_folder
+from dataplane.spark.cache_folder import cache_folder
 
 INSTALL_S = 900.0
 SHOWN_LINES = 6

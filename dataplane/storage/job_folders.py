@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dataplane.contract.results import LABEL
-from dataplane.lakes.files import LakeFiles
-from dataplane.lakes.local import LocalFiles
+from dataplane.lakes.lake_protocol import LakeFiles
+from dataplane.lakes.local_lake import LocalFiles
 
 if TYPE_CHECKING:
     from dataplane.lakes.hdfs import HdfsFiles

@@ -11,13 +11,13 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from dataplane.errors import TaskFailure
-from dataplane.lakes.addresses import kind_of, local_root
-from dataplane.lakes.files import MissingPackage
-from dataplane.lakes.local import LocalFiles
-from dataplane.lakes.opening import open_hdfs, open_object_store
+from dataplane.lakes.lake_addresses import kind_of, local_root
+from dataplane.lakes.lake_opening import open_hdfs, open_object_store
+from dataplane.lakes.lake_protocol import MissingPackage
+from dataplane.lakes.local_lake import LocalFiles
 from dataplane.storage.job_folders import settle_by_moving
 from dataplane.storage.remote_lake import HdfsLake, RemoteLake
+from dataplane.task_failures import TaskFailure
 
 
 class Lake(Protocol):

@@ -15,8 +15,8 @@ from urllib.parse import unquote
 
 from dataplane.contract.limits import SYSTEM_PLACES
 from dataplane.contract.schemas import Json
-from dataplane.errors import TaskFailure
 from dataplane.storage.source_stores import is_remote, path_of, root_of
+from dataplane.task_failures import TaskFailure
 
 SOURCES = "HEADGATE_SOURCES"
 _OWN = ("HEADGATE_HOME", "HEADGATE_INSTALLATION", "HEADGATE_SECRETS", "HEADGATE_TOKEN_FILE")

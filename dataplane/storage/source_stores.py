@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from urllib.parse import quote, unquote
 
 from dataplane.contract.jobs import ConnectorJob
-from dataplane.contract.listings import SourceObject
-from dataplane.errors import TaskFailure
-from dataplane.lakes.addresses import endpoint_of
+from dataplane.contract.source_objects import SourceObject
+from dataplane.lakes.lake_addresses import endpoint_of
 from dataplane.secrets import resolved
+from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore

@@ -10,19 +10,19 @@ from pyspark.sql import DataFrame, SparkSession
 from dataplane.contract.claims import AnalyseClaim
 from dataplane.contract.jobs import AnalyseJob
 from dataplane.contract.results import SchemaAnswer
-from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Failed
-from dataplane.fragments.spark.expectations import check_conditions
-from dataplane.fragments.spark.inputs import empty
+from dataplane.fragments.spark.input_frames import empty
+from dataplane.fragments.spark.row_conditions import check_conditions
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.spark.plan_lineage import column_lineage
-from dataplane.spark.schemas import schema_of
-from dataplane.spark.session import query_session
+from dataplane.spark.spark_schemas import schema_of
+from dataplane.spark.spark_session import query_session
+from dataplane.task_failures import TaskFailure
 from dataplane.transform.bundle import opened
 from dataplane.transform.environment import seeing
-from dataplane.transform.python import call, explain_python, user_session
+from dataplane.transform.python_transform import call, explain_python, user_session
 from dataplane.transform.result import result_of
-from dataplane.transform.sql import run_query
+from dataplane.transform.sql_transform import run_query
 
 
 def analyse_sql(attempt: SparkAttempt[AnalyseClaim]) -> SchemaAnswer:

@@ -13,11 +13,11 @@ from dataplane.contract.schemas import Json
 from dataplane.fragments.attempt import isolate, task_label
 from dataplane.fragments.content import content_of, content_query, physical
 from dataplane.fragments.measuring import SMALL_BYTES
-from dataplane.fragments.spark.key_columns import key_texts
 from dataplane.fragments.spark.reading import labelled_rows
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
-from dataplane.spark.errors import ErrorSource, explain
-from dataplane.spark.session import reading_session
+from dataplane.fragments.spark.spark_key_columns import key_texts
+from dataplane.spark.spark_errors import ErrorSource, explain
+from dataplane.spark.spark_session import reading_session
 
 
 @dataclass(frozen=True, slots=True)

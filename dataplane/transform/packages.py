@@ -21,8 +21,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from dataplane.errors import TaskFailure
 from dataplane.spark.wheels import installer
+from dataplane.task_failures import TaskFailure
 
 INSTALL_S = 300.0
 _OWN = tuple(sys.path)  # where the driver's own packages lie, before anybody adds to it

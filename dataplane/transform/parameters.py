@@ -14,7 +14,7 @@ from pyspark.sql.functions import lit
 
 from dataplane.contract.jobs import Parameters
 from dataplane.spark.plan_guard import check_analysed, check_parsed
-from dataplane.spark.session import active
+from dataplane.spark.spark_session import active
 
 _OWN = "org.apache.spark.sql.execution.SparkSqlParser"
 

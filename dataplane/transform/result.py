@@ -6,9 +6,9 @@ from pyspark.sql import DataFrame
 
 from dataplane.contract.jobs import Logic
 from dataplane.contract.schemas import Schema
-from dataplane.errors import TaskFailure
 from dataplane.fragments.spark.writing import storable
-from dataplane.spark.schemas import schema_of, spark_type
+from dataplane.spark.spark_schemas import schema_of, spark_type
+from dataplane.task_failures import TaskFailure
 
 
 def result_of(rows: DataFrame, job: Logic) -> DataFrame:

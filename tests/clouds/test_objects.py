@@ -11,7 +11,7 @@ import polars
 import pytest
 from deltalake import DeltaTable
 
-from controlplane.lake.objects import LakeRefused, check_lake, open_lake, storage_options
+from controlplane.lake.lake_objects import LakeRefused, check_lake, open_lake, storage_options
 from controlplane.lake.publisher import DeltaPublisher
 from controlplane.ports.lake import ObjectStore
 from dataplane.contract.results import FileEntry

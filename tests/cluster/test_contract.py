@@ -12,7 +12,7 @@ import pytest
 
 from controlplane.core.errors import LogGone
 from controlplane.core.model.drivers import Driver
-from controlplane.drivers.local import LocalPool
+from controlplane.drivers.local_pool import LocalPool
 from controlplane.ports.pool import DriverPool
 from tests.cluster.site import POD, Site
 from tests.e2e.workspace import until

@@ -13,7 +13,7 @@ from controlplane.core.model.scaling import PoolLimits
 from controlplane.core.model.tasks import Size, Task
 from controlplane.drivers.kubernetes import KubernetesPool
 from controlplane.drivers.pools import Cluster
-from controlplane.lake.objects import open_lake
+from controlplane.lake.lake_objects import open_lake
 from controlplane.lake.publisher import DeltaPublisher
 from controlplane.operations.context import Context
 from controlplane.operations.work import claims

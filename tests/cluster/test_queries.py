@@ -18,7 +18,7 @@ import pytest
 from controlplane.client import ApiError, Headgate
 from controlplane.core.errors import EngineUnavailable
 from controlplane.drivers.pools import Cluster, NodePlace, QueriesPod
-from controlplane.services.queries.adapter.kubernetes_pods import KubernetesQueryPods
+from controlplane.services.queries.adapter.kubernetes_query_pods import KubernetesQueryPods
 from controlplane.services.queries.port import PodPlace
 from tests.cluster.kubelet import Image
 from tests.cluster.site import IMAGE, POD, Site

@@ -16,7 +16,7 @@ import pytest
 from controlplane.client import ApiError, Headgate
 from controlplane.core.errors import EngineUnavailable, QueriesBusy
 from controlplane.drivers.pools import Cluster, NodePlace, SessionsPod
-from controlplane.services.sessions.adapter.kubernetes_pods import LOST_S, KubernetesSessionPods
+from controlplane.services.sessions.adapter.kubernetes_session_pods import LOST_S, KubernetesSessionPods
 from controlplane.services.sessions.port import SessionNote, SessionPod
 from tests.cluster.kubelet import Image
 from tests.cluster.site import IMAGE, Site

@@ -15,8 +15,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from controlplane.client import Headgate
-from dataplane.connectors.kafka.client import messages
-from dataplane.connectors.kafka.server import look
+from dataplane.connectors.kafka.kafka_client import messages
+from dataplane.connectors.kafka.kafka_server import look
 from tests.e2e.conftest import closing
 from tests.e2e.served import Served
 from tests.e2e.workspace import Service, Workspace

@@ -15,7 +15,7 @@ import obstore
 import pytest
 from deltalake import DeltaTable
 
-from controlplane.lake.objects import storage_options
+from controlplane.lake.lake_objects import storage_options
 from tests.e2e.conftest import closing, lake_in
 from tests.e2e.workspace import Run, Workspace
 from tests.servers.azure import Azure

@@ -22,7 +22,7 @@ import pytest
 from deltalake import DeltaTable
 
 from controlplane.core.model.leases import LOOP
-from controlplane.lake.objects import open_lake
+from controlplane.lake.lake_objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.operations.upkeep.fsck import fsck

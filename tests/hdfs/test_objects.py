@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from hdfs_native import Client, WriteOptions
 
-from controlplane.lake.objects import LakeRefused, check_lake, open_lake
+from controlplane.lake.lake_objects import LakeRefused, check_lake, open_lake
 from controlplane.ports.lake import ObjectStore
 from dataplane.lakes.hdfs import SETTINGS
 from tests.servers.hdfs import Hdfs, settings

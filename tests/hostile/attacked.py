@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 import httpx2
 
 from controlplane.api.services import Services
-from controlplane.lake.objects import open_lake
+from controlplane.lake.lake_objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.reconciler.wake import WakeCounter
-from controlplane.services.queries.adapter.pool import QueryPool
-from controlplane.services.queries.adapter.results import ResultFolder
+from controlplane.services.queries.adapter.query_pool import QueryPool
+from controlplane.services.queries.adapter.result_folder import ResultFolder
 from controlplane.services.queries.queries import Queries
 from controlplane.services.sessions.sessions import SparkSessions
 from controlplane.store import open_store, upgrade

@@ -11,14 +11,14 @@ from typing import Any, cast
 
 import pytest
 
-from dataplane.connectors.python.list import objects_of
+from dataplane.connectors.python.python_listing import objects_of
 from dataplane.contract.jobs import ListJob
-from dataplane.errors import TaskFailure
 from dataplane.listing.bounds import ListingBounds
 from dataplane.listing.file_columns import LONGEST_RECORD, MOST_COLUMNS, MOST_JSON, own_columns
 from dataplane.listing.files import list_files
 from dataplane.listing.glob import find
 from dataplane.listing.version_cache import FileReading, Versions, examine
+from dataplane.task_failures import TaskFailure
 
 
 class Clock:

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from controlplane.ports.records import Rendering, WantedRows
-from controlplane.services.queries.adapter.records import RecordPool, RecordRenderer
+from controlplane.services.queries.adapter.record_streams import RecordPool, RecordRenderer
 from dataplane.contract.schemas import Schema
-from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema, batches, check_whole
+from dataplane.task_failures import TaskFailure
 from tests.slices import part_of, sliced
 from tests.spark.conftest import Lake, done, failed, lake, query, read, schema_of, spark
 

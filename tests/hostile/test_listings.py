@@ -15,7 +15,7 @@ import pytest
 from controlplane.cli import views
 from controlplane.core.model.answers.status import LeaderStatus
 from controlplane.drivers.external import ExternalPool
-from controlplane.lake.objects import open_lake
+from controlplane.lake.lake_objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import controls
 from controlplane.operations.desired.blueprints import SentBlueprint, apply

@@ -18,7 +18,7 @@ from controlplane.core.model.drivers import Driver
 from controlplane.core.model.scaling import PoolShare
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Attempt
-from controlplane.lake.objects import LocalObjects
+from controlplane.lake.lake_objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.desired import controls
 from controlplane.operations.work import claims, reports, rescue

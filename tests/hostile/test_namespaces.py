@@ -28,8 +28,8 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, branches, browser_sessions, tokens
 from controlplane.operations.feeds.follow import follow
 from controlplane.operations.planning.snapshot import desired
-from controlplane.services.queries.adapter.pool import QueryPool
-from controlplane.services.queries.adapter.results import ResultFolder
+from controlplane.services.queries.adapter.query_pool import QueryPool
+from controlplane.services.queries.adapter.result_folder import ResultFolder
 from controlplane.services.queries.queries import Queries
 from controlplane.services.s3.http import presigned
 from tests.hostile.routes import queries_of

@@ -15,10 +15,10 @@ from controlplane.core.blueprint import parse
 from controlplane.core.errors import InvalidBlueprint
 from dataplane.contract.globs import MOST_ALTERNATIVES, MOST_BRACES, braces_fault
 from dataplane.contract.jobs import ListJob
-from dataplane.errors import TaskFailure
 from dataplane.listing import glob
 from dataplane.listing.glob import BadGlob, braces, matcher, translate
 from dataplane.listing.listed_partitions import keys_for
+from dataplane.task_failures import TaskFailure
 
 LONGEST_NAME = "a" * 255
 STARS = "*a" * 60 + "b.csv"

@@ -10,13 +10,13 @@ import pytest
 
 from controlplane.core.blueprint import parse
 from controlplane.core.errors import InvalidBlueprint
-from controlplane.drivers.local import inherited
+from controlplane.drivers.local_pool import inherited
 from dataplane.contract.jobs import ListJob, WriteJob
 from dataplane.contract.schemas import struct_of
-from dataplane.errors import TaskFailure
 from dataplane.listing.files import check_folder, list_files
 from dataplane.listing.version_cache import Versions
 from dataplane.storage.refused_places import Places
+from dataplane.task_failures import TaskFailure
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def test_a_connection_to_the_home_is_refused(home: Path, writes: bool) -> None:
 
 
 def test_nothing_is_written_into_the_home(home: Path) -> None:
-    from dataplane.connectors.files.write import write_tasks
+    from dataplane.connectors.files.file_writer import write_tasks
     from dataplane.storage.lake import LocalLake
 
     lake = LocalLake(home / "lake")

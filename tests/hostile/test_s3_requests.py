@@ -20,8 +20,8 @@ from controlplane.api.services import Services
 from controlplane.operations.context import Context
 from controlplane.operations.desired import s3_keys
 from controlplane.services.s3.http import sigv4
-from controlplane.services.s3.http.app import S3App
-from controlplane.services.s3.http.recognition import REGION
+from controlplane.services.s3.http.s3_app import S3App
+from controlplane.services.s3.http.s3_recognition import REGION
 from tests.unit.api.world import TellingWake, render
 from tests.unit.s3.world import World
 

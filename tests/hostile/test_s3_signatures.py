@@ -17,7 +17,7 @@ from time import time
 import pytest
 
 from controlplane.services.s3.http import sigv4
-from controlplane.services.s3.http.refusals import S3Refused
+from controlplane.services.s3.http.s3_refusals import S3Refused
 from controlplane.services.s3.http.sigv4 import SignedRequest
 from dataplane.spark.wheels import installed
 from tests.slices import sliced

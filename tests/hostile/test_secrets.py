@@ -15,7 +15,7 @@ import pytest
 
 from controlplane.core.model.drivers import Driver
 from controlplane.drivers import user
-from controlplane.drivers.local import LocalPool
+from controlplane.drivers.local_pool import LocalPool
 from controlplane.home import Home
 from tests.e2e.workspace import Workspace, ended, until
 

@@ -14,7 +14,7 @@ import pytest
 from controlplane.core.model import driver_ends
 from controlplane.core.model.drivers import Driver
 from controlplane.drivers.liveness import Liveness
-from controlplane.drivers.local import AWAY_S, START_S, LocalPool
+from controlplane.drivers.local_pool import AWAY_S, START_S, LocalPool
 from tests.e2e.workspace import Workspace, until
 from tests.slices import takes_turns
 

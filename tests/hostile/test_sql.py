@@ -13,11 +13,11 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
 from controlplane.core.sql import SqlProblem, analyse, apply_edits, predicate
-from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Failed
-from dataplane.fragments.spark.expectations import condition
+from dataplane.fragments.spark.row_conditions import condition
 from dataplane.spark.plan_guard import check_analysed
-from dataplane.spark.session import query_session, task_session
+from dataplane.spark.spark_session import query_session, task_session
+from dataplane.task_failures import TaskFailure
 from dataplane.transform.parameters import sql
 from tests.hostile.escapes import CONDITIONS, LEGITIMATE, PLACES, UNTOLD, WAYS, Escape, at, escapes, put
 from tests.spark.conftest import spark  # noqa: F401  # a fixture

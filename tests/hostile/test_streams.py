@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.api import feed
-from controlplane.api.problems import RequestRefused
+from controlplane.api import event_feed
+from controlplane.api.problem_json import RequestRefused
 from controlplane.api.threads import EVENTS, USERS
 from controlplane.core.model.events import CLAIMED, Event
 from tests.hostile.attacked import Attacked, attacked
@@ -84,12 +84,12 @@ def test_a_stream_that_is_not_read_loses_nothing(tmp_path: Path) -> None:
     with attacked(tmp_path) as world, streams(world, 1) as [slow], streams(world, 1) as [fast]:
         seen = b""
         for n in range(4):
-            put(world, *(f"kind-{n}-{i}-{'x' * 2_000}" for i in range(feed.KEPT // 2)))
-            seen = told(fast, f"event: kind-{n}-{feed.KEPT // 2 - 1}-".encode())
+            put(world, *(f"kind-{n}-{i}-{'x' * 2_000}" for i in range(event_feed.KEPT // 2)))
+            seen = told(fast, f"event: kind-{n}-{event_feed.KEPT // 2 - 1}-".encode())
         put(world, "last")
         told(fast, b"event: last\n", seen)
         ids = [int(line[4:]) for line in told(slow, b"event: last\n").split(b"\n") if line.startswith(b"id: ")]
-    assert ids == list(range(1, 4 * (feed.KEPT // 2) + 2))
+    assert ids == list(range(1, 4 * (event_feed.KEPT // 2) + 2))
 
 
 def test_a_stream_after_an_id_that_is_to_come_goes_on_from_now(tmp_path: Path) -> None:
@@ -100,13 +100,13 @@ def test_a_stream_after_an_id_that_is_to_come_goes_on_from_now(tmp_path: Path) -
 
 
 def test_one_token_cannot_take_all_places(tmp_path: Path) -> None:
-    async def places(of: feed.EventFeed) -> None:
+    async def places(of: event_feed.EventFeed) -> None:
         with ExitStack() as stack:
-            for _ in range(feed.OF_ONE_TOKEN):
+            for _ in range(event_feed.OF_ONE_TOKEN):
                 stack.enter_context(of.place("one"))
             with pytest.raises(RequestRefused, match="too many streams"), of.place("one"):
                 pass
-            for _ in range(feed.STREAMS - feed.OF_ONE_TOKEN):
+            for _ in range(event_feed.STREAMS - event_feed.OF_ONE_TOKEN):
                 stack.enter_context(of.place("two"))
             with pytest.raises(RequestRefused, match="too many streams"), of.place("three"):
                 pass
@@ -114,7 +114,7 @@ def test_one_token_cannot_take_all_places(tmp_path: Path) -> None:
             pass  # those that ended left room
 
     with attacked(tmp_path) as world:
-        asyncio.run(places(feed.EventFeed(world.services)))
+        asyncio.run(places(event_feed.EventFeed(world.services)))
 
 
 def test_slow_routes_of_users_hold_up_neither_drivers_nor_probes(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ import psycopg
 import pytest
 
 from dataplane.connectors.jdbc.check import check
-from dataplane.connectors.jdbc.list import Slice, partitions
+from dataplane.connectors.jdbc.jdbc_listing import Slice, partitions
 from dataplane.contract.schemas import Json
-from dataplane.errors import TaskFailure
+from dataplane.task_failures import TaskFailure
 from tests.jdbc.conftest import Database
 
 ROWS = "INSERT INTO t VALUES (1, 'a', 1.5), (1, NULL, 2), (2, 'b', NULL), (NULL, 'c', 0)"

@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dataplane.connectors.jdbc.write import writing
+from dataplane.connectors.jdbc.jdbc_writer import writing
 from dataplane.contract.claims import WriteTask
 from dataplane.contract.jobs import WriteJob
 from dataplane.contract.schemas import Json, Schema, Type, field_of, struct_of
-from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema
 from dataplane.storage.lake import LocalLake
+from dataplane.task_failures import TaskFailure
 from tests.jdbc.conftest import Database
 
 
@@ -35,7 +35,7 @@ ROWS: list[dict[str, Any]] = [{"month": 1, "name": "a"}, {"month": 1, "name": No
 ONE = """
 import json, sys
 from pathlib import Path
-from dataplane.connectors.jdbc.write import writing
+from dataplane.connectors.jdbc.jdbc_writer import writing
 from dataplane.storage.lake import LocalLake
 job, task, lake = json.loads(sys.argv[1])
 with writing(job, LocalLake(Path(lake))) as write:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dataplane.connectors.kafka.registry import Registry
-from dataplane.errors import TaskFailure
+from dataplane.connectors.kafka.schema_registry import Registry
+from dataplane.task_failures import TaskFailure
 from tests.servers.registry import PASSWORD, USER, SchemaRegistry
 
 

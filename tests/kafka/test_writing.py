@@ -20,15 +20,15 @@ import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from dataplane.connectors.kafka.client import messages
-from dataplane.connectors.kafka.server import look
-from dataplane.connectors.kafka.write import check, writing
+from dataplane.connectors.kafka.kafka_client import messages
+from dataplane.connectors.kafka.kafka_server import look
+from dataplane.connectors.kafka.kafka_writer import check, writing
 from dataplane.contract.claims import WriteTask
 from dataplane.contract.jobs import ConnectJob, WriteJob
 from dataplane.contract.schemas import Json, Schema, Type, field_of, struct_of
-from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema
 from dataplane.storage.lake import LocalLake
+from dataplane.task_failures import TaskFailure
 from tests.servers.kafka import PASSWORD, Kafka, certificate
 
 
@@ -42,7 +42,7 @@ DIES = """
 import json, sys
 from pathlib import Path
 from dataplane.storage.lake import LocalLake
-from dataplane.connectors.kafka.write import writing
+from dataplane.connectors.kafka.kafka_writer import writing
 job, task, lake, most = json.loads(sys.argv[1])
 with writing(job, LocalLake(Path(lake)), most) as write:
     print(write(task))

@@ -42,7 +42,6 @@ from dataplane.contract.claims import (
 from dataplane.contract.identity import MASK, Content, label_of
 from dataplane.contract.jobs import AnalyseJob, CheckJob, DropRule, FragmentJob, TransformJob, WriteJob
 from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS, Kind
-from dataplane.contract.listings import SourceObject
 from dataplane.contract.profiles import WHOLE, ColumnCounts, Profile, Sample, as_text, no_sample, shape_of
 from dataplane.contract.results import (
     MANIFEST,
@@ -56,9 +55,10 @@ from dataplane.contract.results import (
     WriteAnswer,
 )
 from dataplane.contract.schemas import Schema, column_names, field_of, struct_of
-from dataplane.errors import TaskFailure, error_of
+from dataplane.contract.source_objects import SourceObject
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
+from dataplane.task_failures import TaskFailure, error_of
 from tests.property.model import (
     KEY,
     Columns,

@@ -12,7 +12,7 @@ import pytest
 
 from controlplane.core.compile import ownership
 from controlplane.core.merging import identities
-from controlplane.core.merging.texts import merge_dataflow
+from controlplane.core.merging.text_merge import merge_dataflow
 from controlplane.operations.desired import holds, merging
 from tests.property import branching
 from tests.property.memory_store.branches import MemoryBranches

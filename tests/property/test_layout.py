@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.ui import draw
-from controlplane.ui.layout import Edge, Sizes, _monotone, place
+from controlplane.ui.graph_layout import Edge, Sizes, _monotone, place
 
 SIZES = Sizes()
 

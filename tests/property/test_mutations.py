@@ -16,19 +16,18 @@ from controlplane.core import sql
 from controlplane.core.compile import ids
 from controlplane.core.model import change_marks
 from controlplane.core.plan import lookups, salts, sink
-from controlplane.core.plan.source import decide as source
-from controlplane.core.plan.transform import decide as transform
+from controlplane.core.plan.source import source_decision
 from controlplane.core.plan.transform import extent as extents
-from controlplane.core.plan.transform import fold, inputs, tasks
+from controlplane.core.plan.transform import fold, input_states, transform_decision, transform_tasks
 from controlplane.core.plan.transform.key_index import KeyIndex
-from controlplane.core.sql import keyed
+from controlplane.core.sql import keyed_inputs
 from controlplane.core.tree import EMPTY_ROOT
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.operations.work import claims, recording, rescue
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import EMPTY, Content, slot_id
-from dataplane.contract.listings import source_id
 from dataplane.contract.results import partition_result
+from dataplane.contract.source_objects import source_id
 from dataplane.listing import listed_partitions
 from tests.property import runs
 from tests.property.memory_store.queue import MemoryQueue
@@ -68,7 +67,7 @@ def no_early_cutoff() -> Patch:
 
 @mutation("calm")
 def whole_inputs_are_not_part_of_a_key() -> Patch:
-    return tasks, "whole_slot", lambda case, i: slot_id(EMPTY, i.schema)
+    return transform_tasks, "whole_slot", lambda case, i: slot_id(EMPTY, i.schema)
 
 
 @mutation("calm")
@@ -99,7 +98,7 @@ def vanished_partitions_stay_in_transforms() -> Patch:
 
 @mutation("calm")
 def vanished_files_stay() -> Patch:
-    return overlooking(source, "_extent", removed=())
+    return overlooking(source_decision, "_extent", removed=())
 
 
 @mutation("busy")
@@ -108,7 +107,7 @@ def half_built_roots_keep_what_has_changed() -> Patch:
         yield from lookups.nodes([])
         return building.root
 
-    return source, "_carried", carried
+    return source_decision, "_carried", carried
 
 
 @mutation("calm")
@@ -118,28 +117,28 @@ def finished_tasks_mark_nobody() -> Patch:
 
 @mutation("calm")
 def remembered_datasets_forget_the_schema_they_were_read_under() -> Patch:
-    right: Any = transform._basis
+    right: Any = transform_decision._basis
 
     def basis(case: Any) -> Any:
         return {name: {k: v for k, v in slot.items() if k != "schema"} for name, slot in right(case).items()}
 
-    return transform, "_basis", basis
+    return transform_decision, "_basis", basis
 
 
 @mutation("calm")
 def the_read_schema_is_not_part_of_a_key() -> Patch:
-    return tasks, "slot_id", lambda content, schema: digest("slot/1", content=tuple(content))
+    return transform_tasks, "slot_id", lambda content, schema: digest("slot/1", content=tuple(content))
 
 
 @mutation("calm")
 def inputs_made_by_older_code_are_read() -> Patch:
-    right = inputs._offer
-    return inputs, "_offer", lambda planning, slot: planning.state(slot.dataset) or right(planning, slot)
+    right = input_states._offer
+    return input_states, "_offer", lambda planning, slot: planning.state(slot.dataset) or right(planning, slot)
 
 
 @mutation("busy")
 def inputs_of_different_cuts_are_mixed() -> Patch:
-    return inputs, "_agree", lambda planning, node, states: True
+    return input_states, "_agree", lambda planning, node, states: True
 
 
 @mutation("calm")
@@ -150,13 +149,13 @@ def comments_and_spaces_count() -> Patch:
 
 def rekeyed(also: Callable[[Any, Any], Any]) -> Patch:
     """Something more than code and data is part of a task's key."""
-    right = tasks.task_of
+    right = transform_tasks.task_of
 
     def task(node: Any, *rest: Any) -> Any:
         found = right(node, *rest)
         return replace(found, key=digest("task/1", key=found.key, also=also(node, found)))
 
-    return tasks, "task_of", task
+    return transform_tasks, "task_of", task
 
 
 @mutation("calm")
@@ -218,7 +217,7 @@ def keys_are_read_from_their_first_partition_only() -> Patch:
 
 @mutation("richer")
 def windows_are_read_by_any_key() -> Patch:
-    return keyed._ScopeProof, "_under_windows", lambda self, key: key
+    return keyed_inputs._ScopeProof, "_under_windows", lambda self, key: key
 
 
 @mutation("calm")

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from controlplane.core.errors import NotFound
-from controlplane.lake.objects import LakeRefused, check_lake, open_lake
+from controlplane.lake.lake_objects import LakeRefused, check_lake, open_lake
 from controlplane.ports.lake import ObjectStore
 from dataplane.storage.lake import Lake
 from dataplane.storage.lake import open_lake as open_data_lake

@@ -15,22 +15,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dataplane.connectors.files.write import opened, write_tasks
+from dataplane.connectors.files.file_writer import opened, write_tasks
 from dataplane.connectors.files.write_remote import RemoteTarget
 from dataplane.contract.claims import WriteTask
 from dataplane.contract.jobs import WriteJob
 from dataplane.contract.schemas import Json, field_of, struct_of
-from dataplane.errors import TaskFailure
 from dataplane.listing.files import check_folder
 from dataplane.storage.lake import LocalLake
 from dataplane.storage.source_stores import StoreAccess, open_root
+from dataplane.task_failures import TaskFailure
 from tests.servers.faulty import Faulty
 
 SCHEMA = struct_of([field_of("n", "long")])
 DIES = """
 import json, sys
 from pathlib import Path
-from dataplane.connectors.files.write import write_tasks
+from dataplane.connectors.files.file_writer import write_tasks
 from dataplane.storage.lake import LocalLake
 job, lake, task = json.load(sys.stdin)
 write_tasks(job, LocalLake(Path(lake)), task)

@@ -14,7 +14,7 @@ import obstore
 import pytest
 
 from controlplane.drivers.external import ExternalPool
-from controlplane.lake.objects import LocalObjects
+from controlplane.lake.lake_objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.inspect import overview
@@ -25,9 +25,9 @@ from controlplane.reconciler.wake import WakeCounter
 from controlplane.store import open_store, upgrade
 from dataplane.contract.claims import CONTRACT
 from dataplane.contract.jobs import ListJob
-from dataplane.contract.listings import ListingResult
 from dataplane.contract.results import TaskResult
 from dataplane.contract.schemas import Json
+from dataplane.contract.source_objects import ListingResult
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
 from dataplane.storage.source_stores import StoreAccess, open_root

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from controlplane.lake.objects import check_lake, open_lake
+from controlplane.lake.lake_objects import check_lake, open_lake
 from controlplane.ports.lake import ObjectStore
 from tests.unit.lake.test_objects import (  # noqa: F401  # the suite: its tests run here on the lake below
     test_a_link_outlives_its_source,

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from dataplane.contract.jobs import ListJob
-from dataplane.contract.listings import ListedPartition, SourceObject
-from dataplane.errors import TaskFailure
+from dataplane.contract.source_objects import ListedPartition, SourceObject
 from dataplane.listing.files import check_folder, list_files
 from dataplane.listing.page_buffer import Pages, stored_objects
 from dataplane.listing.version_cache import Versions
 from dataplane.storage.source_stores import StoreAccess, is_as_listed, modified_ms, open_root, version_by, version_of
+from dataplane.task_failures import TaskFailure
 from tests.s3.conftest import point
 from tests.servers.faulty import Faulty, Kind
 from tests.servers.s3 import S3

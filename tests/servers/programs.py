@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from dataplane.spark.cache import cache_folder
+from dataplane.spark.cache_folder import cache_folder
 from tests.tools import on_path
 
 LOOK_AGAIN_S = 0.02

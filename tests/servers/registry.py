@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from dataplane.spark.cache import cache_folder
+from dataplane.spark.cache_folder import cache_folder
 from dataplane.spark.java import provide_java
 from tests.servers.ports import free_ports
 

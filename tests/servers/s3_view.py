@@ -25,7 +25,7 @@ from controlplane import logs
 from controlplane.api.services import Services
 from controlplane.core import tree
 from controlplane.core.model.tasks import Fragment
-from controlplane.lake.objects import open_lake
+from controlplane.lake.lake_objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import s3_keys
 from controlplane.reconciler.wake import WakeCounter

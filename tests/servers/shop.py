@@ -20,8 +20,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 
-from dataplane.connectors.kafka.client import messages
-from dataplane.connectors.kafka.server import look
+from dataplane.connectors.kafka.kafka_client import messages
+from dataplane.connectors.kafka.kafka_server import look
 from tests.servers.kafka import Kafka
 from tests.servers.postgres import Postgres
 from tests.servers.s3 import CREDENTIALS, S3

@@ -24,7 +24,7 @@ from dataplane.contract.results import SchemaAnswer, TaskError, TaskResult
 from dataplane.contract.schemas import Schema, Type, canonical_schema
 from dataplane.runtime.executor import Executor
 from dataplane.spark.hadoop import conf_for
-from dataplane.spark.session import start, stop, under
+from dataplane.spark.spark_session import start, stop, under
 from dataplane.storage.lake import LocalLake
 from tests.jars import delta_classpath
 from tests.spark.session_settings import COMPILED, code_generation, new_sessions_with

@@ -23,14 +23,14 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from controlplane.core.plan import FEWEST
-from controlplane.lake.objects import LocalObjects
+from controlplane.lake.lake_objects import LocalObjects
 from controlplane.ports.store import Tx
 from dataplane.contract.claims import Claim, TransformTask
 from dataplane.contract.kinds import DRIVER_KINDS
 from dataplane.contract.results import FollowingResult, TaskResult
 from dataplane.runtime.driver import CLAIMERS
 from dataplane.runtime.executor import Executor
-from dataplane.spark.session import start, stop
+from dataplane.spark.spark_session import start, stop
 from dataplane.storage.lake import LocalLake
 from tests.property import model
 from tests.property.changes import Richer

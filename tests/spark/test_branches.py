@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from controlplane.lake.objects import LocalObjects
+from controlplane.lake.lake_objects import LocalObjects
 from controlplane.operations.context import Context
 from dataplane.runtime.driver import CLAIMERS
 from dataplane.runtime.executor import Executor

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from dataplane.connectors.files import casting
-from dataplane.errors import TaskFailure
+from dataplane.task_failures import TaskFailure
 
 pytestmark = pytest.mark.usefixtures("compiled")  # as production runs
 

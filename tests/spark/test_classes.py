@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from dataplane.spark.class_archive import FOLDER, UNUSED_S, archive, in_order, making, options
 from dataplane.spark.java import provide_java
-from dataplane.spark.session import jvm_options
+from dataplane.spark.spark_session import jvm_options
 from dataplane.spark.warmup import meanwhile
 
 OURS = {"HEADGATE_PARENT_PIPE": "1"}

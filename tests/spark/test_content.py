@@ -19,8 +19,8 @@ from dataplane.contract.schemas import field_of, struct_of
 from dataplane.fragments.arrow import arrow_type
 from dataplane.fragments.content import content_of, content_query, unsupported
 from dataplane.fragments.content_local import content, is_simple
-from dataplane.spark.schemas import schema_of
-from dataplane.spark.session import reading_session
+from dataplane.spark.spark_schemas import schema_of
+from dataplane.spark.spark_session import reading_session
 from tests.spark.conftest import Lake, done, query
 
 pytestmark = pytest.mark.usefixtures("compiled")  # as production runs

@@ -13,10 +13,10 @@ from controlplane.core.blueprint.example_model import ExpectedRows
 from controlplane.core.model.answers.examples import ExampleEntry
 from controlplane.operations.desired.compile_edit import compile_texts
 from controlplane.operations.desired.drafts import SentBlueprint
+from controlplane.services.examples.example_verdicts import named_tests, run
 from controlplane.services.examples.making import Rows, made, task_like
-from controlplane.services.examples.running import named_tests, run
-from dataplane.contract.examples import Answer, Question
-from dataplane.runtime.examples import ExampleAnswers
+from dataplane.contract.example_protocol import Answer, Question
+from dataplane.runtime.example_process import ExampleAnswers
 from tests.unit.examples.committed import InMemory
 
 pytestmark = pytest.mark.spark

@@ -15,10 +15,10 @@ import pyarrow.orc
 import pyarrow.parquet
 import pytest
 
-from dataplane.connectors.files.parse import other_types
+from dataplane.connectors.files.file_parsing import other_types
 from dataplane.contract.joins import grow
 from dataplane.contract.types import in_words
-from dataplane.errors import TaskFailure
+from dataplane.task_failures import TaskFailure
 from tests.slices import part_of
 from tests.spark.conftest import Lake, done, failed, read, schema_of, told_types
 

@@ -21,11 +21,11 @@ from dataplane.connectors.files.folder_types import fits
 from dataplane.connectors.files.write_local import FilesTarget
 from dataplane.contract.jobs import WriteJob
 from dataplane.contract.keys import column_key
-from dataplane.contract.listings import SourceObject, columns_of
 from dataplane.contract.schemas import Json, select_columns
+from dataplane.contract.source_objects import SourceObject, columns_of
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
-from dataplane.spark.schemas import schema_of as of_rows
+from dataplane.spark.spark_schemas import schema_of as of_rows
 from tests.spark.conftest import Lake, done, failed, read, schema_of, told_types
 from tests.unit.listing.location import list_job
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from dataplane.connectors.jdbc.list import partitions
-from dataplane.connectors.jdbc.read import reading
+from dataplane.connectors.jdbc.jdbc_listing import partitions
+from dataplane.connectors.jdbc.jdbc_reader import reading
 from dataplane.contract.results import TaskResult
 from dataplane.contract.schemas import Json, Schema, field_of, struct_of
-from dataplane.spark.session import reading_session
+from dataplane.spark.spark_session import reading_session
 from tests.e2e.workspace import until
 from tests.jdbc.conftest import Database
 from tests.servers.postgres import Postgres

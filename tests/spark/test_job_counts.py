@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from dataplane.spark.job_counts import counts, places
-from dataplane.spark.session import claim_thread
+from dataplane.spark.spark_session import claim_thread
 
 
 def test_each_group_has_its_own(spark: SparkSession) -> None:

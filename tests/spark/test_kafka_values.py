@@ -14,11 +14,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from dataplane.connectors.files.options import CORRUPT
-from dataplane.connectors.kafka.values import shaped
+from dataplane.connectors.files.reader_options import CORRUPT
+from dataplane.connectors.kafka.message_values import shaped
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Json
-from dataplane.spark.errors import ErrorSource, explain
+from dataplane.spark.spark_errors import ErrorSource, explain
 from tests.servers.registry import PASSWORD, USER, SchemaRegistry
 
 SETTINGS = {"format": "json", "schema": "id INT, item STRING"}

@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from controlplane.core import sql
-from dataplane.contract.lineage import ColumnLineage, InputField
 from dataplane.contract.results import SchemaAnswer
-from dataplane.fragments.spark.inputs import empty
+from dataplane.contract.transform_lineage import ColumnLineage, InputField
+from dataplane.fragments.spark.input_frames import empty
 from dataplane.spark.plan_lineage import column_lineage
 from tests.spark.conftest import Lake, done, query, schema_of
 from tests.unit.sql.piecewise import small_tables

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from dataplane.spark.session import task_session
+from dataplane.spark.spark_session import task_session
 from dataplane.transform.parameters import sql
 
 PARAMS: dict[str, Any] = {

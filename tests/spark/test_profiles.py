@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.core import profiles as told
+from controlplane.core import profile_figures
 from dataplane.contract.profiles import WHOLE, Profile, merged, unpacked
 from dataplane.contract.results import TaskResult
 from dataplane.spark.job_counts import counts
@@ -43,7 +43,7 @@ def test_each_type_is_told_as_it_is(lake: Lake, sql: str) -> None:
     result = run(lake, sql)
     found = profile_of(result)
     assert (found["sample"]["below"], found["sample"]["of"]) == (WHOLE, 4)
-    columns = {f["name"]: told.column(found, f, with_values=True) for f in result["schema"]["fields"]}
+    columns = {f["name"]: profile_figures.column(found, f, with_values=True) for f in result["schema"]["fields"]}
     ends = {name: (c["values"]["min"], c["values"]["max"], c["values"]["bounds"]) for name, c in columns.items()}
     assert ends["i"] == (1, 4, "exact")
     assert ends["l"] == (4_000_000_000, 16_000_000_000, "exact")
@@ -88,7 +88,7 @@ def test_the_sample_of_many_rows_is_fair_and_takes_no_further_job(lake: Lake) ->
     assert len(set(ids)) == len(ids)
     assert abs(sum(ids) / len(ids) - 150_000) < 4_500  # over five standard errors
     assert abs(sum(one is None for one in sample["values"]["k"]) / len(ids) - 0.25) < 0.03
-    columns = {f["name"]: told.column(found, f, with_values=False) for f in result["schema"]["fields"]}
+    columns = {f["name"]: profile_figures.column(found, f, with_values=False) for f in result["schema"]["fields"]}
     assert (columns["k"]["distinct"], columns["k"]["distinct_basis"]) == (10, "exact")
     assert columns["id"]["distinct_basis"] == "estimated"
     assert abs((columns["id"]["distinct"] or 0) - 300_000) < 6_000
@@ -115,7 +115,7 @@ def test_bytes_that_are_no_text_and_far_years_fail_nothing(lake: Lake, more: str
     found = profile_of(result)
     assert (result["content"][0], found["rows"], found["columns"]["s"]["nulls"]) == (1, 1, 0)
     for field in result["schema"]["fields"]:
-        told.column(found, field, with_values=True)
+        profile_figures.column(found, field, with_values=True)
 
 
 def test_basic_has_no_sample(lake: Lake) -> None:

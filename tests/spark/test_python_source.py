@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
-from dataplane.connectors.python.list import partitions
+from dataplane.connectors.python.python_listing import partitions
 from dataplane.contract.jobs import ListJob
 from tests.spark.conftest import Lake, failed, read, schema_of
 

@@ -13,7 +13,7 @@ import pytest
 from controlplane.core.errors import QueryCancelled, QueryCrashed, QueryLimit, QueryRefused, RowsUnreadable
 from controlplane.services.queries import queries
 from controlplane.services.queries.queries import QueryRequest
-from controlplane.services.queries.running import Cancel
+from controlplane.services.queries.running_queries import Cancel
 from tests.e2e.workspace import until
 from tests.spark.query_world import SparkWorld, spark_world_in
 from tests.unit.diffs.world import rows

@@ -15,7 +15,7 @@ import pytest
 
 from controlplane.core.errors import HeadgateError, Problem, QueryRefused
 from controlplane.services.queries.adapter.spark import SETTINGS
-from dataplane.contract.queries import SparkRun
+from dataplane.contract.query_protocol import SparkRun
 from tests.spark.query_world import SparkWorld, spark_world_in
 from tests.unit.diffs.world import SCHEMA, rows
 from tests.unit.queries.world import process_of

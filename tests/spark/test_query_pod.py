@@ -16,10 +16,10 @@ import pytest
 
 from controlplane.core.errors import QueriesBusy, QueryCancelled, QueryCrashed, QueryLimit, QueryRefused
 from controlplane.services.queries import queries
-from controlplane.services.queries.adapter.pods import SparkPodPool
+from controlplane.services.queries.adapter.spark_pod_pool import SparkPodPool
 from controlplane.services.queries.port import PodPlace
 from controlplane.services.queries.queries import Queries, QueryRequest
-from controlplane.services.queries.running import Cancel
+from controlplane.services.queries.running_queries import Cancel
 from tests.e2e.workspace import until
 from tests.servers.ports import free_port
 from tests.spark.query_world import SparkWorld

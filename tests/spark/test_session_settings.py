@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from dataplane.spark.session import reading_session
+from dataplane.spark.spark_session import reading_session
 from tests.spark.session_settings import COMPILED, INTERPRETED, code_generation, new_sessions_with
 
 SQL = """

@@ -10,7 +10,7 @@ import pytest
 
 from dataplane.contract.identity import Content
 from dataplane.contract.results import TaskResult
-from dataplane.spark.session import WHOLE
+from dataplane.spark.spark_session import WHOLE
 from tests.spark.conftest import Lake, done, failed, query, schema_of, told_types
 
 FLIGHTS = "day INT, carrier STRING, delay DOUBLE, tags ARRAY<STRING>"

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from dataplane.spark.java import provide_java
-from dataplane.spark.trust import PASSWORD, PEM, key_store
+from dataplane.spark.trusted_certificates import PASSWORD, PEM, key_store
 
 
 def test_java_reads_the_store_and_finds_each_certificate(tmp_path: Path) -> None:

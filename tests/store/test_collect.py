@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import make_url
 
 from controlplane.core import tree
-from controlplane.core.compile.checks import record_key
+from controlplane.core.compile.compiled_checks import record_key
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model.projections import Target
 from controlplane.core.model.states import PartialState

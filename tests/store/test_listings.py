@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.core.model import change_marks
 from controlplane.core.model.sources import PlanLook
-from controlplane.lake.objects import LocalObjects
+from controlplane.lake.lake_objects import LocalObjects
 from tests.store.conftest import World
 from tests.store.examples import ODD_KEYS, d, error, listing, source_partition
 from tests.unit.listing.location import Location, each, file, files

@@ -25,7 +25,7 @@ from controlplane.core.model import packs
 from controlplane.core.model.projections import TableContent
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Fragment, Task
-from controlplane.lake.objects import LocalObjects
+from controlplane.lake.lake_objects import LocalObjects
 from controlplane.lake.publisher import DeltaPublisher
 from controlplane.operations.context import Context
 from controlplane.operations.projections import compaction, publish

@@ -13,7 +13,7 @@ import pytest
 
 from controlplane.core.model.pack_origins import Origin, PendingDeletion
 from controlplane.core.model.states import State
-from controlplane.lake.objects import LocalObjects
+from controlplane.lake.lake_objects import LocalObjects
 from controlplane.operations.upkeep.collect import Collected, collect
 from controlplane.operations.upkeep.orphans import sweep
 from controlplane.ports.store import Store
@@ -214,7 +214,7 @@ def test_at_every_moment_of_a_collection(tmp_path: Path, moment: int) -> None:
 
 COLLECT = """
 import sys
-from controlplane.lake.objects import LocalObjects
+from controlplane.lake.lake_objects import LocalObjects
 from controlplane.operations.upkeep.collect import collect
 from controlplane.store import open_store
 from tests.stores import new_store

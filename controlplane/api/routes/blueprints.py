@@ -27,7 +27,7 @@ from controlplane.api.calls import (
     etag,
 )
 from controlplane.api.looks import LISTED_S, ListingOutcome, Timeout, analysed, look_for_plan, wait_until, waiting
-from controlplane.api.problems import JSON_TYPE, RequestRefused, wrong_type
+from controlplane.api.problem_json import JSON_TYPE, RequestRefused, wrong_type
 from controlplane.core import rest
 from controlplane.core.blueprint import parse
 from controlplane.core.model.answers import (
@@ -42,9 +42,8 @@ from controlplane.core.model.answers import (
     PlanBasis,
     ValidateAnswer,
 )
-from controlplane.operations.desired import blueprints
-from controlplane.operations.desired import connections as connecting
-from controlplane.operations.inspect import overview, views
+from controlplane.operations.desired import blueprints, connection_checks
+from controlplane.operations.inspect import json_views, overview
 
 YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
 TYPES = f"{JSON_TYPE} for a set of blueprints, or application/yaml for one"
@@ -182,7 +181,10 @@ def _tag(revisions: Mapping[str, int]) -> Mapping[str, str]:
 def validate(sources: Sources) -> JsonAnswer[ValidateAnswer]:
     """All problems of a set of blueprints, without storing anything and without looking at what is stored."""
     validated = blueprints.validate(sources)
-    errors, notices = [views.problem(p) for p in validated.problems], [views.problem(n) for n in validated.notices]
+    errors, notices = (
+        [json_views.problem(p) for p in validated.problems],
+        [json_views.problem(n) for n in validated.notices],
+    )
     return answer({"valid": not errors, "errors": errors, "notices": notices})
 
 
@@ -195,10 +197,10 @@ async def connections(call: Called, sources: Sources) -> JsonAnswer[ConnectionsA
 
 def _connections(call: Call, sources: tuple[blueprints.SentBlueprint, ...]) -> JsonAnswer[ConnectionsAnswer]:
     context = call.context
-    keys = connecting.ask(context, sources)
-    wait_until(call, CONNECT_S, lambda: len(connecting.answers(context, keys)) == len(keys))
-    answers = connecting.answers(context, keys)
-    connecting.forget(context, keys)
+    keys = connection_checks.ask(context, sources)
+    wait_until(call, CONNECT_S, lambda: len(connection_checks.answers(context, keys)) == len(keys))
+    answers = connection_checks.answers(context, keys)
+    connection_checks.forget(context, keys)
     items: list[ConnectionEntry] = [{"component": name, **answers.get(name, UNANSWERED)} for name in keys]
     return answer({"connected": not any(i["error"] for i in items), "items": items})
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from controlplane.api import auth
 from controlplane.api.calls import Branch, Called, ClosedBody, JsonAnswer, Overriding, answer, branch_of
-from controlplane.api.problems import RequestRefused
+from controlplane.api.problem_json import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.answers import (
     BranchAnswer,

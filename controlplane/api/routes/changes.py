@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from anyio import to_thread
 from fastapi import Depends, Query, Request, Response
 
-from controlplane.api import access, auth
+from controlplane.api import auth, authentication
 from controlplane.api.calls import Branch, Called, Dataset, is_head
 from controlplane.api.content_tags import content_tag, is_named
 from controlplane.api.routes.records import Negotiated, named, noted, sent, tagged
@@ -16,10 +16,10 @@ from controlplane.api.streams import Stream
 from controlplane.core import rest
 from controlplane.core.model import addresses
 from controlplane.core.model.json_values import JsonObject
-from controlplane.core.records import columns as lists
+from controlplane.core.records import requested_columns
 from controlplane.core.records.formats import MEDIA_TYPES
-from controlplane.operations.inspect.changes import ChangesRequest, RowChanges
-from controlplane.operations.inspect.changes import changes as changes_between
+from controlplane.operations.inspect.row_changes import ChangesRequest, RowChanges
+from controlplane.operations.inspect.row_changes import changes as changes_between
 
 router = auth.router("data", "all")
 ChangeFormat: TypeAlias = Literal["ndjson", "csv", "arrow", "parquet"]
@@ -31,7 +31,7 @@ def _selection(
     ] = None,
     where: Annotated[str | None, Query(max_length=20_000, description="A condition on rows, in SQL.")] = None,
 ) -> ChangesRequest:
-    return ChangesRequest(lists.names_of(columns or ()), where)
+    return ChangesRequest(requested_columns.names_of(columns or ()), where)
 
 
 Selection: TypeAlias = Annotated[ChangesRequest, Depends(_selection)]
@@ -91,6 +91,6 @@ async def changes(
     }
     await noted(call.services, call.context, "changes", branch, dataset, what)
     pieces = call.services.render_changes(row_changes.selection)
-    caller = access.caller(call.request).id
+    caller = authentication.caller(call.request).id
     stream = Stream(call.services.streams, caller, pieces, call.services.threads.connections)  # it may wait for a turn
     return await sent(stream, call.request, headers, media_type)

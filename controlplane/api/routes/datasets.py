@@ -11,7 +11,7 @@ from controlplane.api import auth
 from controlplane.api.calls import Branch, Called, Dataflow, Dataset, JsonAnswer, answer
 from controlplane.api.looks import LISTED_S, Timeout, look, waiting
 from controlplane.api.points import Number, Point, Time, moment
-from controlplane.api.problems import RequestRefused
+from controlplane.api.problem_json import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.addresses import generation_of
 from controlplane.core.model.answers import (

@@ -9,7 +9,7 @@ from fastapi import Path, Query
 from controlplane.api import auth
 from controlplane.api.calls import DATASET, Branch, Call, Called, Dataset, JsonAnswer, answer, branch_of, is_head
 from controlplane.api.looks import waiting
-from controlplane.api.problems import RequestRefused
+from controlplane.api.problem_json import RequestRefused
 from controlplane.core import rest
 from controlplane.core.errors import NotFound
 from controlplane.core.model import addresses

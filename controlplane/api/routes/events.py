@@ -13,9 +13,9 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from controlplane.api import auth
-from controlplane.api.access import caller
+from controlplane.api.authentication import caller
 from controlplane.api.calls import Call, Called, branch_of, is_head
-from controlplane.api.feed import STILL_HERE, EventFeed, EventFeeds
+from controlplane.api.event_feed import STILL_HERE, EventFeed, EventFeeds
 from controlplane.api.metrics import CONTENT_TYPE, render
 from controlplane.core import rest
 from controlplane.core.model.branches import MAIN

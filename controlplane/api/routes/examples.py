@@ -9,13 +9,13 @@ from pydantic import Field
 from controlplane.api import auth
 from controlplane.api.calls import Called, ClosedBody, JsonAnswer, answer
 from controlplane.api.looks import waiting
-from controlplane.api.problems import RequestRefused
+from controlplane.api.problem_json import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.answers.examples import ExampleAnswer
 from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.model.namespaces import DEFAULT
 from controlplane.services.examples import asking
-from dataplane.contract.examples import Question
+from dataplane.contract.example_protocol import Question
 
 FILES = 100
 

@@ -23,7 +23,7 @@ from controlplane.core.model.answers.explore import (
 from controlplane.core.model.branches import MAIN
 from controlplane.operations.explore import graph as graphs
 from controlplane.operations.explore import partition as partitions
-from controlplane.operations.explore import ranges as ranges_of
+from controlplane.operations.explore import partition_ranges
 from controlplane.operations.explore import search as searching
 from controlplane.operations.explore import waves as waves_of
 
@@ -77,11 +77,11 @@ def ranges(
     against: Annotated[str | None, Query(max_length=100, description="A generation, or a time with its zone.")] = None,
     after: Annotated[str | None, Query(alias="from", max_length=LONGEST_END)] = None,
     last: Annotated[str | None, Query(alias="to", max_length=LONGEST_END)] = None,
-    cells: Annotated[int, Query(ge=1, le=2_000)] = ranges_of.CELLS,
+    cells: Annotated[int, Query(ge=1, le=2_000)] = partition_ranges.CELLS,
 ) -> JsonAnswer[RangesAnswer]:
     """The partitions of one generation as about `cells` ranges of their keys, however many there are. `against`: which
     of them differ from another generation. `from` and `to`: the `after` and `last` of a range, to look into it."""
-    key_ranges = ranges_of.ranges(
+    key_ranges = partition_ranges.ranges(
         call.context,
         branch,
         dataset,

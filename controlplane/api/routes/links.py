@@ -12,9 +12,9 @@ from fastapi import Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from controlplane import logs
-from controlplane.api import access, auth
+from controlplane.api import auth, authentication
 from controlplane.api.calls import Called, JsonAnswer, answer, branch_of, dataset_of
-from controlplane.api.problems import RequestRefused, request_id
+from controlplane.api.problem_json import RequestRefused, request_id
 from controlplane.api.routes import records
 from controlplane.api.routes.records import Negotiation, RecordsQuery
 from controlplane.core import rest
@@ -41,7 +41,7 @@ def create(call: Called, new: NewLink) -> JsonAnswer[NewLinkAnswer]:
         raise RequestRefused("invalid-request", fault)
     branch_of(call, new.branch)
     dataset_of(call, new.dataset)
-    link = links.create(call.context, access.caller(call.request), new)
+    link = links.create(call.context, authentication.caller(call.request), new)
     signature = links.signature(call.services.s3_secret, call.context.namespace, link)
     base = str(call.request.base_url).rstrip("/")
     url = f"{base}/v1/links/{link.id}/{quote(_file(link))}?signature={signature}"
@@ -51,13 +51,13 @@ def create(call: Called, new: NewLink) -> JsonAnswer[NewLinkAnswer]:
 @router.answers(rest.LINKS)
 def listing(call: Called) -> JsonAnswer[LinksAnswer]:
     """The links of this token, or all for who administers, without their addresses."""
-    return answer({"items": links.listing(call.context, access.caller(call.request)), "next": None})
+    return answer({"items": links.listing(call.context, authentication.caller(call.request)), "next": None})
 
 
 @router.responds(rest.REVOKE_LINK)
 def revoke(call: Called, link: Annotated[str, Path(pattern=r"^[0-9a-f]{1,64}$")]) -> Response:
     """End a link now."""
-    links.revoke(call.context, access.caller(call.request), link)
+    links.revoke(call.context, authentication.caller(call.request), link)
     return Response(status_code=204)
 
 
@@ -71,7 +71,7 @@ async def read(
     if_none_match: Annotated[str | None, Header(max_length=4_000)] = None,
 ) -> Response:
     """The records that a link fixes, whatever else is in the query. `If-None-Match` is answered as for `records`."""
-    services = access.services(request)
+    services = authentication.services(request)
 
     def look() -> tuple[Link, Token]:
         return links.find(services.store, services.s3_secret, link, signature)

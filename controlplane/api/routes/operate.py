@@ -14,7 +14,7 @@ from pydantic import Field
 from controlplane.api import auth
 from controlplane.api.calls import Attempt, Branch, Call, Called, ClosedBody, JsonAnswer, answer
 from controlplane.api.looks import LONGEST_S, await_listings, waiting
-from controlplane.api.problems import RequestRefused
+from controlplane.api.problem_json import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.answers import PauseAllAnswer, PauseAnswer, RefreshAnswer, RetryAnswer
 from controlplane.operations.context import Context

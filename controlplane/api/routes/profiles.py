@@ -14,8 +14,7 @@ from controlplane.core import rest
 from controlplane.core.model.answers.profiles import ProfileAnswer, ProfileHistoryAnswer
 from controlplane.core.model.json_values import JsonValue
 from controlplane.core.rights import may
-from controlplane.operations.inspect import audit
-from controlplane.operations.inspect import profiles as operations
+from controlplane.operations.inspect import audit, dataset_profiles
 
 LONGEST_KEY = 4_000
 Column = Annotated[str | None, Query(max_length=1_000, description="Only this column.")]
@@ -38,7 +37,7 @@ def profile(
     with_values = _may_see_values(call, branch, dataset)
     if with_values:
         _note(call, branch, dataset, {"partition": partition, "column": column})
-    content = operations.profile(
+    content = dataset_profiles.profile(
         call.context, branch, dataset, point, partition=partition, column=column, with_values=with_values
     )
     return answer(content)
@@ -51,7 +50,7 @@ def history(call: Called, branch: Branch, dataset: Dataset, column: Column = Non
     with_values = _may_see_values(call, branch, dataset)
     if with_values:
         _note(call, branch, dataset, {"column": column, "over": "generations"})
-    return answer(operations.history(call.context, branch, dataset, column=column, with_values=with_values))
+    return answer(dataset_profiles.history(call.context, branch, dataset, column=column, with_values=with_values))
 
 
 def _may_see_values(call: Call, branch: str, dataset: str) -> bool:

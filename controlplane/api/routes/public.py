@@ -5,10 +5,10 @@ from __future__ import annotations
 from anyio import to_thread
 from fastapi import Request
 
-from controlplane.api.access import services
 from controlplane.api.auth import EncodedRoute, Routes
+from controlplane.api.authentication import services
 from controlplane.api.calls import JsonAnswer, answer
-from controlplane.api.problems import RequestRefused
+from controlplane.api.problem_json import RequestRefused
 from controlplane.api.services import Services
 from controlplane.core import rest
 from controlplane.core.model.answers import HealthAnswer

@@ -16,19 +16,18 @@ from controlplane.api.calls import Branch, Call, Called, ClosedBody, Dataset, Js
 from controlplane.api.disconnects import CancelledStream, watch
 from controlplane.api.looks import analysed, waiting
 from controlplane.api.points import moment
-from controlplane.api.problems import JSON_TYPE, RequestRefused
+from controlplane.api.problem_json import JSON_TYPE, RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnalysis, PromotionAnswer
 from controlplane.core.model.answers.queries import CancelAnswer, QueryAnswer
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.desired import promotion
 from controlplane.operations.request_body import DatasetName
-from controlplane.services.queries import comparison as query_comparison
-from controlplane.services.queries import queries
+from controlplane.services.queries import queries, spark_comparison
 from controlplane.services.queries.port import PageBounds
 from controlplane.services.queries.result_pages import ResultPage
-from controlplane.services.queries.running import Cancel
-from dataplane.contract.queries import SQL_MOST
+from controlplane.services.queries.running_queries import Cancel
+from dataplane.contract.query_protocol import SQL_MOST
 
 T = TypeVar("T")
 ARROW = "application/vnd.apache.arrow.stream"
@@ -148,7 +147,7 @@ async def promote(call: Called, branch: Branch, query: Promoted) -> JsonAnswer[P
             call.need("edit")
             promoted = {**promoted, "analysis": _analysis(call, branch, proposal, query.timeout_s)}
         if query.compare is not None:
-            comparison = query_comparison.compare(
+            comparison = spark_comparison.compare(
                 call.context,
                 call.services.queries,
                 branch,

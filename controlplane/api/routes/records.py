@@ -9,18 +9,18 @@ from typing import Annotated, TypeAlias
 from anyio import to_thread
 from fastapi import Depends, Header, Query, Request, Response
 
-from controlplane.api import access, auth
+from controlplane.api import auth, authentication
 from controlplane.api.calls import Branch, Call, Called, Dataset, is_head
 from controlplane.api.content_tags import content_tag, is_named
 from controlplane.api.points import Number
-from controlplane.api.problems import RequestRefused
+from controlplane.api.problem_json import RequestRefused
 from controlplane.api.services import Services
 from controlplane.api.streams import Stream
 from controlplane.core import rest
 from controlplane.core.model import addresses
 from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.model.reads import How
-from controlplane.core.records import columns as lists
+from controlplane.core.records import requested_columns
 from controlplane.core.records.formats import MEDIA_TYPES, TEXTS, Compression, Format, coding_of, compression_fault
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import audit
@@ -54,7 +54,7 @@ def _selection(
     offset: Annotated[int, Query(ge=0, le=MOST_ROWS)] = 0,
     limit: Annotated[int | None, Query(ge=0, le=MOST_ROWS)] = None,
 ) -> RecordsRequest:
-    return RecordsRequest(partition, lists.names_of(columns or ()), where, offset=offset, limit=limit)
+    return RecordsRequest(partition, requested_columns.names_of(columns or ()), where, offset=offset, limit=limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ async def _of_call(
         point,
         request=selection,
         rendering=negotiation.rendering(format),
-        caller=access.caller(call.request).id,
+        caller=authentication.caller(call.request).id,
         if_none_match=negotiation.if_none_match,
     )
     return await answered(call.services, call.context, call.request, query)

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from controlplane.api import auth
 from controlplane.api.calls import Branch, ClosedBody, Dataflow, Expected, JsonAnswer, Overriding, answer, etag
-from controlplane.api.problems import RequestRefused
+from controlplane.api.problem_json import RequestRefused
 from controlplane.core import rest
 from controlplane.core.errors import NotFound
 from controlplane.core.model.addresses import Generation, Point, moment_of

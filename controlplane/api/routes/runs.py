@@ -12,7 +12,7 @@ from controlplane.api.routes.blueprints import Documents
 from controlplane.api.routes.events import EventId
 from controlplane.core import rest
 from controlplane.core.model.answers import RunBegun, RunProgress
-from controlplane.operations.desired import blueprints, runs
+from controlplane.operations.desired import blueprints, run_start
 from controlplane.operations.inspect import run_progress
 
 router = auth.router("view", "all")
@@ -32,8 +32,8 @@ def begin(call: Overriding, branch: Branch, options: Run) -> JsonAnswer[RunBegun
     sources = tuple(blueprints.SentBlueprint(d.name, d.text, d.files) for d in options.blueprints)
 
     def work() -> JsonAnswer[RunBegun]:
-        started = runs.begin(call.context, branch, sources, accept_deletes=options.accept_deletes)
-        runs.note(call.context, branch, started)
+        started = run_start.begin(call.context, branch, sources, accept_deletes=options.accept_deletes)
+        run_start.note(call.context, branch, started)
         return answer(started)
 
     return call.once(work)

@@ -8,9 +8,9 @@ from fastapi import Path, Response
 from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.access import caller
+from controlplane.api.authentication import caller
 from controlplane.api.calls import Call, Called, ClosedBody, JsonAnswer, answer
-from controlplane.api.problems import RequestRefused
+from controlplane.api.problem_json import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers import NewS3KeyAnswer, S3KeysAnswer

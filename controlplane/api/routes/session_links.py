@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from controlplane.api import access, auth
+from controlplane.api import auth, authentication
 from controlplane.api.calls import Called, JsonAnswer, answer
-from controlplane.api.problems import RequestRefused
+from controlplane.api.problem_json import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.answers import SessionLinkAnswer
 from controlplane.operations.desired import browser_sessions
@@ -17,5 +17,5 @@ def create(call: Called) -> JsonAnswer[SessionLinkAnswer]:
     """Make a link that opens one session of the caller's own token, once, within five minutes."""
     if call.repeat is not None:
         raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a link: it is shown once")
-    text, expires = browser_sessions.link(call.context, access.caller(call.request))
+    text, expires = browser_sessions.link(call.context, authentication.caller(call.request))
     return answer({"path": f"/open?key={text}", "expires": expires}, 201)

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from controlplane.api import auth
 from controlplane.api.calls import Called, ClosedBody, JsonAnswer, answer, branch_of, dataset_of
-from controlplane.api.problems import RequestRefused
+from controlplane.api.problem_json import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.answers.shares import (
     NewRecipientAnswer,
@@ -22,7 +22,7 @@ from controlplane.core.model.shares import NAME
 from controlplane.operations.desired import recipients, shares
 from controlplane.operations.desired.recipients import NewRecipient
 from controlplane.operations.desired.shares import TABLE, NewTable
-from controlplane.operations.inspect.views import instant
+from controlplane.operations.inspect.json_views import instant
 from controlplane.services.sharing.register import PREFIX
 
 router = auth.router("admin")

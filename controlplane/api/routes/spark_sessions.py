@@ -10,11 +10,11 @@ from anyio import to_thread
 from fastapi import Path, Response
 from pydantic import Field
 
-from controlplane.api import access, auth
+from controlplane.api import auth, authentication
 from controlplane.api.calls import Branch, Call, Called, ClosedBody, JsonAnswer, answer
 from controlplane.api.looks import waiting
 from controlplane.api.points import moment
-from controlplane.api.problems import RequestRefused
+from controlplane.api.problem_json import RequestRefused
 from controlplane.core import rest
 from controlplane.core.errors import HeadgateError
 from controlplane.core.model.access import Token
@@ -47,7 +47,7 @@ async def create(call: Called, branch: Branch, new: NewSparkSession) -> JsonAnsw
         raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a session: its address is shown once")
     at = moment(new.at)
 
-    token = access.caller(call.request)
+    token = authentication.caller(call.request)
 
     def work() -> NewSparkSessionAnswer:
         sessions = call.services.spark_sessions

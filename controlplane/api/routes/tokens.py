@@ -9,7 +9,7 @@ from pydantic import Field
 
 from controlplane.api import auth
 from controlplane.api.calls import Called, ClosedBody, JsonAnswer, answer
-from controlplane.api.problems import RequestRefused
+from controlplane.api.problem_json import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers import NewTokenAnswer, TokensAnswer

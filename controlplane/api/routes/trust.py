@@ -9,10 +9,10 @@ from fastapi import Path, Request, Response
 from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.access import services
 from controlplane.api.auth import EncodedRoute
+from controlplane.api.authentication import services
 from controlplane.api.calls import Called, ClosedBody, JsonAnswer, answer
-from controlplane.api.problems import RequestRefused, request_id
+from controlplane.api.problem_json import RequestRefused, request_id
 from controlplane.api.routes.tokens import RoleName, Within
 from controlplane.core import rest
 from controlplane.core.errors import HeadgateError
@@ -21,7 +21,7 @@ from controlplane.core.model.access import Token
 from controlplane.core.model.answers.trust import ExchangeAnswer, TrustAnswer, TrustEntry
 from controlplane.core.model.namespaces import DEFAULT
 from controlplane.core.model.trust import TrustRule
-from controlplane.core.trust import LONGEST_S, MOST_CLAIMS, MOST_PATTERNS, NAME
+from controlplane.core.trust_rules import LONGEST_S, MOST_CLAIMS, MOST_PATTERNS, NAME
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens, trust
 

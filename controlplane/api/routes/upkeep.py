@@ -8,7 +8,7 @@ from controlplane.api.services import Services
 from controlplane.core import rest
 from controlplane.core.model.answers import CollectAnswer, FsckAnswer
 from controlplane.operations.context import Context
-from controlplane.operations.upkeep import requests
+from controlplane.operations.upkeep import upkeep_requests
 from controlplane.operations.upkeep.fsck import RowCheck
 
 router = auth.router("admin")
@@ -41,7 +41,7 @@ def gc(call: Called, options: Collection | None = None) -> JsonAnswer[CollectAns
 
 def _collect(call: Call, *, packs: bool) -> CollectAnswer:
     packages = call.services.packages(call.context.namespace)
-    return requests.collect_now(call.context, call.services.lake, packages, packs=packs)
+    return upkeep_requests.collect_now(call.context, call.services.lake, packages, packs=packs)
 
 
 @router.answers(rest.FSCK)
@@ -55,5 +55,5 @@ def _checked(context: Context, services: Services, options: Check) -> FsckAnswer
     lake = services.lake
     reading = RowCheck(services.damages, options.dataset) if options.contents else None
     if not options.repair:
-        return requests.check_now(context, lake if options.files else None, reading, types=options.types)
-    return requests.repair_now(context, lake, reading)
+        return upkeep_requests.check_now(context, lake if options.files else None, reading, types=options.types)
+    return upkeep_requests.repair_now(context, lake, reading)

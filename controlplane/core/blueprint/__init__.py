@@ -1,5 +1,6 @@
 """Blueprints: from YAML text to a checked model, or every problem with its line and column."""
 
+from controlplane.core.blueprint.json_schema import json_schema
 from controlplane.core.blueprint.model import (
     QUARANTINE,
     Blueprint,
@@ -18,7 +19,6 @@ from controlplane.core.blueprint.model import (
     Write,
 )
 from controlplane.core.blueprint.parse import Draft, draft, file_references, parse, written_out
-from controlplane.core.blueprint.schema import json_schema
 from controlplane.core.blueprint.text_places import ParamValue, Position, TextPlace
 
 __all__ = [

@@ -13,11 +13,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from controlplane.core.blueprint import checks, secrets
-from controlplane.core.blueprint.kinds import described, report_columns
-from controlplane.core.blueprint.nodes import BrokenNode, Entries, Node, Scalar, YamlDocument
+from controlplane.core.blueprint import credentials, text_forms
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems, shown
 from controlplane.core.blueprint.trees import key_of, merged, only, replaced, without
+from controlplane.core.blueprint.value_kinds import described, report_columns
+from controlplane.core.blueprint.yaml_nodes import BrokenNode, Entries, Node, Scalar, YamlDocument
 
 CONNECTION = "connection"
 CONNECTOR = "connector"
@@ -31,7 +31,7 @@ def connections(section: Node | None, problems: Problems) -> dict[str, Entries]:
     by_name: dict[str, Entries] = {}
     for key, node in _named(section, "connections", problems):
         if isinstance(node, Entries):
-            secrets.report(node, problems)
+            credentials.report(node, problems)
             _report_keys(node, problems)
             by_name[key.text] = only(node, KEYS)
         elif not isinstance(node, BrokenNode):
@@ -64,7 +64,7 @@ def schemas(section: Node | None, document: YamlDocument, problems: Problems) ->
 def _named(section: Node | None, what: str, problems: Problems) -> tuple[tuple[Scalar, Node], ...]:
     if isinstance(section, Entries):
         for key, _ in section.entries:
-            if fault := checks.name(key.text):
+            if fault := text_forms.name(key.text):
                 problems.add(key.place, *fault)
         return section.entries
     if section is not None and not isinstance(section, BrokenNode):

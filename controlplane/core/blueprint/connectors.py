@@ -8,11 +8,11 @@ from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from controlplane.core.blueprint import delta, feed, jdbc, kafka, python
-from controlplane.core.blueprint.kinds import JsonSchema, Reading, entries_of
+from controlplane.core.blueprint.common_keys import section
 from controlplane.core.blueprint.model import Read, Write
-from controlplane.core.blueprint.nodes import Node, Scalar
-from controlplane.core.blueprint.sections import Fields, Key, Nested
-from controlplane.core.blueprint.shared import section
+from controlplane.core.blueprint.section_keys import Fields, Key, Nested
+from controlplane.core.blueprint.value_kinds import JsonSchema, Reading, entries_of
+from controlplane.core.blueprint.yaml_nodes import Node, Scalar
 
 T = TypeVar("T")
 

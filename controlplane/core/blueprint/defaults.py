@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from controlplane.core.blueprint.kinds import described
-from controlplane.core.blueprint.nodes import BrokenNode, Entries, Node, Scalar
 from controlplane.core.blueprint.problems import Problems, shown
 from controlplane.core.blueprint.trees import merged, nothing, only, replaced
+from controlplane.core.blueprint.value_kinds import described
+from controlplane.core.blueprint.yaml_nodes import BrokenNode, Entries, Node, Scalar
 
 KEYS = ("owner", "tags", "paused", "priority", "retention", "resources", "publish")  # that every component has
 BODIES = ("read", "write")

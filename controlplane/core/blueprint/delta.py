@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from controlplane.core.blueprint import checks
-from controlplane.core.blueprint.kinds import Fraction, Reading, Text, Whole
-from controlplane.core.blueprint.model import Read, Write
-from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
-from controlplane.core.blueprint.shared import (
+from controlplane.core.blueprint import text_forms
+from controlplane.core.blueprint.common_keys import (
     FROM,
     READ_CONNECTOR,
     REFRESH,
@@ -15,10 +12,13 @@ from controlplane.core.blueprint.shared import (
     WRITE_CONNECTOR,
     section,
 )
+from controlplane.core.blueprint.model import Read, Write
+from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
+from controlplane.core.blueprint.value_kinds import Fraction, Reading, Text, Whole
 
 PATH = Key(
     "path",
-    Text((checks.path, checks.no_glob, checks.no_system_place)),
+    Text((text_forms.path, text_forms.no_glob, text_forms.no_system_place)),
     "",
     "Folder of the table.",
     is_required=True,

@@ -17,7 +17,11 @@ from controlplane.core.blueprint import connections, defaults, templates
 from controlplane.core.blueprint.connectors import ByConnector
 from controlplane.core.blueprint.language import READ_SECTIONS, WRITE_SECTIONS
 from controlplane.core.blueprint.model import Read, Use, Write
-from controlplane.core.blueprint.nodes import (
+from controlplane.core.blueprint.problems import BlueprintRefused, Problems
+from controlplane.core.blueprint.templates import Template
+from controlplane.core.blueprint.text_places import Position
+from controlplane.core.blueprint.trees import key_of, replaced, without
+from controlplane.core.blueprint.yaml_nodes import (
     BrokenNode,
     Entries,
     Items,
@@ -27,10 +31,6 @@ from controlplane.core.blueprint.nodes import (
     YamlDocument,
     resolve,
 )
-from controlplane.core.blueprint.problems import BlueprintRefused, Problems
-from controlplane.core.blueprint.templates import Template
-from controlplane.core.blueprint.text_places import Position
-from controlplane.core.blueprint.trees import key_of, replaced, without
 from controlplane.core.blueprint.yaml_reader import MOST_BYTES, MOST_NODES
 
 SECTIONS = ("defaults", "templates", "connections", "schemas")

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from controlplane.core.blueprint.kinds import (
+from controlplane.core.blueprint.model import Expectation
+from controlplane.core.blueprint.problems import BlueprintRefused, shown
+from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
+from controlplane.core.blueprint.text_places import TextPlace
+from controlplane.core.blueprint.value_kinds import (
     Choice,
     Fraction,
     JsonSchema,
@@ -15,11 +19,7 @@ from controlplane.core.blueprint.kinds import (
     Text,
     Whole,
 )
-from controlplane.core.blueprint.model import Expectation
-from controlplane.core.blueprint.nodes import Node
-from controlplane.core.blueprint.problems import BlueprintRefused, shown
-from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
-from controlplane.core.blueprint.text_places import TextPlace
+from controlplane.core.blueprint.yaml_nodes import Node
 
 MOST_ROWS = 10**15
 LONGEST_NAME = 200

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from controlplane.core.blueprint.common_keys import READ_CONNECTOR, section
 from controlplane.core.blueprint.expectations import EXPECT
-from controlplane.core.blueprint.kinds import Fault, Reading, Text
 from controlplane.core.blueprint.model import Read
 from controlplane.core.blueprint.problems import shown
-from controlplane.core.blueprint.sections import Fields, Key, Nested
-from controlplane.core.blueprint.shared import READ_CONNECTOR, section
+from controlplane.core.blueprint.section_keys import Fields, Key, Nested
+from controlplane.core.blueprint.value_kinds import Fault, Reading, Text
 from controlplane.core.model import feeds, namespaces
 
 CONNECTOR = "feed"

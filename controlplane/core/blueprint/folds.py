@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from controlplane.core.blueprint.checks import SELF
 from controlplane.core.blueprint.model import InputHint, Previous
-from controlplane.core.blueprint.nodes import Scalar
 from controlplane.core.blueprint.problems import Problems
+from controlplane.core.blueprint.text_forms import SELF
 from controlplane.core.blueprint.text_places import Position
+from controlplane.core.blueprint.yaml_nodes import Scalar
 
 PREVIOUS: Final = "previous"
 _INSTEAD = "write self: previous, or name: {from: self, mode: previous}"

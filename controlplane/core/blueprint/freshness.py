@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controlplane.core.blueprint.kinds import DURATION, JsonSchema, Reading, described, seconds, text_of
 from controlplane.core.blueprint.model import Write
-from controlplane.core.blueprint.nodes import Node, Scalar
-from controlplane.core.blueprint.sections import Fields, Key
+from controlplane.core.blueprint.section_keys import Fields, Key
+from controlplane.core.blueprint.value_kinds import DURATION, JsonSchema, Reading, described, seconds, text_of
+from controlplane.core.blueprint.yaml_nodes import Node, Scalar
 
 WANTED = "a duration such as 30m, 26h or 7d"
 

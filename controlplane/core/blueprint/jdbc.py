@@ -5,7 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import sha256
 
-from controlplane.core.blueprint.kinds import (
+from controlplane.core.blueprint.common_keys import (
+    DELETES,
+    FROM,
+    NO_OPTIONS,
+    READ_CONNECTOR,
+    REFRESH,
+    SCHEMA,
+    SCHEMA_CHANGE,
+    WRITE_CONNECTOR,
+)
+from controlplane.core.blueprint.model import Read, Settings, Write
+from controlplane.core.blueprint.problems import shown
+from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
+from controlplane.core.blueprint.value_kinds import (
     Choice,
     Fault,
     Flag,
@@ -17,20 +30,7 @@ from controlplane.core.blueprint.kinds import (
     secret_fault,
     wrong_type,
 )
-from controlplane.core.blueprint.model import Read, Settings, Write
-from controlplane.core.blueprint.nodes import Node, Scalar
-from controlplane.core.blueprint.problems import shown
-from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
-from controlplane.core.blueprint.shared import (
-    DELETES,
-    FROM,
-    NO_OPTIONS,
-    READ_CONNECTOR,
-    REFRESH,
-    SCHEMA,
-    SCHEMA_CHANGE,
-    WRITE_CONNECTOR,
-)
+from controlplane.core.blueprint.yaml_nodes import Node, Scalar
 from dataplane.contract.jdbc_options import is_refused, refused_parameters
 
 DRIVERS = ("postgresql",)

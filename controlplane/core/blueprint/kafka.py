@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from controlplane.core.blueprint import checks
-from controlplane.core.blueprint.kinds import Choice, ListOf, Options, Reading, RefreshInterval, Text, Whole
-from controlplane.core.blueprint.model import Read, Settings, Write
-from controlplane.core.blueprint.sections import Fields, Key, Nested
-from controlplane.core.blueprint.shared import (
+from controlplane.core.blueprint import text_forms
+from controlplane.core.blueprint.common_keys import (
     FROM,
     NO_OPTIONS,
     ON_BAD_RECORD,
@@ -16,7 +13,10 @@ from controlplane.core.blueprint.shared import (
     WRITE_CONNECTOR,
     section,
 )
+from controlplane.core.blueprint.model import Read, Settings, Write
+from controlplane.core.blueprint.section_keys import Fields, Key, Nested
 from controlplane.core.blueprint.text_places import ParamValue
+from controlplane.core.blueprint.value_kinds import Choice, ListOf, Options, Reading, RefreshInterval, Text, Whole
 
 CONTINUOUS_S = 2.0
 RAW = (
@@ -30,7 +30,7 @@ ABOUT = (  # a message, beside its value
 
 SERVERS = Key(
     "servers",
-    Text((checks.matching(r"[^\s,]+:[0-9]+(,[^\s,]+:[0-9]+)*", "host:port, or several with commas"),)),
+    Text((text_forms.matching(r"[^\s,]+:[0-9]+(,[^\s,]+:[0-9]+)*", "host:port, or several with commas"),)),
     "",
     "Where to ask first: host:port,host:port",
     is_required=True,
@@ -38,7 +38,7 @@ SERVERS = Key(
 )
 TOPIC = Key(
     "topic",
-    Text((checks.matching(r"[A-Za-z0-9._-]{1,249}", "the name of a topic"),)),
+    Text((text_forms.matching(r"[A-Za-z0-9._-]{1,249}", "the name of a topic"),)),
     "",
     "The topic to read.",
     is_required=True,
@@ -52,14 +52,16 @@ FORMAT = Key(
 )
 REGISTRY: Key[str | None] = Key(
     "registry",
-    Text((checks.matching(r"https?://[^\s?#]+", "http://host:port of a schema registry"), checks.no_link_local)),
+    Text(
+        (text_forms.matching(r"https?://[^\s?#]+", "http://host:port of a schema registry"), text_forms.no_link_local)
+    ),
     None,
     "Where schemas of avro are: http://host:port",
     example="http://registry:8081",
 )
 SUBJECT: Key[str | None] = Key(
     "subject",
-    Text((checks.matching(r"\S+", "the name of a subject"),)),
+    Text((text_forms.matching(r"\S+", "the name of a subject"),)),
     None,
     "Under which name. Else <topic>-value.",
     example="orders-value",
@@ -186,7 +188,7 @@ READ = Nested(section(READ_KEYS), _read)
 NO_COLUMNS: tuple[str, ...] = ()
 TO_TOPIC = Key(
     "topic",
-    Text((checks.matching(r"[A-Za-z0-9._-]{1,240}", "the name of a topic, of at most 240 characters"),)),
+    Text((text_forms.matching(r"[A-Za-z0-9._-]{1,240}", "the name of a topic, of at most 240 characters"),)),
     "",
     "The topic to write to. It is made if there is none.",
     is_required=True,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from controlplane.core.blueprint.kinds import JsonSchema, ListOf, Reading, Text, as_text, text_of
 from controlplane.core.blueprint.model import KeyColumn
-from controlplane.core.blueprint.nodes import Entries, Items, Node
 from controlplane.core.blueprint.problems import shown
+from controlplane.core.blueprint.value_kinds import JsonSchema, ListOf, Reading, Text, as_text, text_of
+from controlplane.core.blueprint.yaml_nodes import Entries, Items, Node
 
 GRANULES = ("hour", "day", "week", "month", "quarter", "year")
 MOST_BUCKETS = 100_000

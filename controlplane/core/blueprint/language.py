@@ -6,29 +6,8 @@ import contextlib
 import dataclasses
 from typing import NamedTuple, cast
 
-from controlplane.core.blueprint import checks, feed
-from controlplane.core.blueprint.connectors import READS, WRITES, by_connector
-from controlplane.core.blueprint.examples import TESTS
-from controlplane.core.blueprint.expectations import EXPECT
-from controlplane.core.blueprint.freshness import FRESHNESS, report_freshness
-from controlplane.core.blueprint.kinds import (
-    Choice,
-    Flag,
-    JsonSchema,
-    ListOf,
-    Reading,
-    Text,
-    Whole,
-    as_text,
-    entries_of,
-)
-from controlplane.core.blueprint.lasting import PIN, VOLATILE, report_misplaced
-from controlplane.core.blueprint.model import Component, Read, Retention, SparkSettings, Write
-from controlplane.core.blueprint.nodes import Entries, Node, Scalar, holds_broken
-from controlplane.core.blueprint.notify import NOTIFY
-from controlplane.core.blueprint.problems import BlueprintRefused, shown
-from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
-from controlplane.core.blueprint.shared import (
+from controlplane.core.blueprint import feed, text_forms
+from controlplane.core.blueprint.common_keys import (
     DELETES,
     FROM,
     ON_BAD_RECORD,
@@ -39,9 +18,30 @@ from controlplane.core.blueprint.shared import (
     SCHEMA_CHANGE,
     WRITE_CONNECTOR,
 )
+from controlplane.core.blueprint.connectors import READS, WRITES, by_connector
+from controlplane.core.blueprint.expectations import EXPECT
+from controlplane.core.blueprint.freshness import FRESHNESS, report_freshness
+from controlplane.core.blueprint.lasting import PIN, VOLATILE, report_misplaced
+from controlplane.core.blueprint.model import Component, Read, Retention, SparkSettings, Write
+from controlplane.core.blueprint.notify import NOTIFY
+from controlplane.core.blueprint.problems import BlueprintRefused, shown
+from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
 from controlplane.core.blueprint.shared_parts import SHARED
 from controlplane.core.blueprint.storage import GROUP, HIVE_PARTITIONING, REGEX, STORAGE, settings, stored
+from controlplane.core.blueprint.transform_tests import TESTS
 from controlplane.core.blueprint.transforms import NAME, TRANSFORM
+from controlplane.core.blueprint.value_kinds import (
+    Choice,
+    Flag,
+    JsonSchema,
+    ListOf,
+    Reading,
+    Text,
+    Whole,
+    as_text,
+    entries_of,
+)
+from controlplane.core.blueprint.yaml_nodes import Entries, Node, Scalar, holds_broken
 from controlplane.core.model.tasks import Size
 from dataplane.contract.profiles import Mode as ProfileMode
 
@@ -53,7 +53,7 @@ NO_TEXTS: tuple[str, ...] = ()
 
 PATH = Key(
     "path",
-    Text((checks.source_path, checks.glob, checks.no_system_place)),
+    Text((text_forms.source_path, text_forms.glob, text_forms.no_system_place)),
     "",
     "Path or URI with a glob: data/*.csv",
     is_required=True,
@@ -67,7 +67,11 @@ FORMAT = Key(
     is_required=True,
 )
 PARTITION: Key[str | None] = Key(
-    "partition", Text((checks.partition,)), None, "Which part of a name is the key: {month}.csv", example="{month}.csv"
+    "partition",
+    Text((text_forms.partition,)),
+    None,
+    "Which part of a name is the key: {month}.csv",
+    example="{month}.csv",
 )
 METADATA = Key(
     "metadata",
@@ -117,7 +121,7 @@ def _read(fields: Fields, reading: Reading) -> Read:
 
 TO_PATH = Key(
     "path",
-    Text((checks.source_path, checks.no_glob, checks.no_system_place)),
+    Text((text_forms.source_path, text_forms.no_glob, text_forms.no_system_place)),
     "",
     "Folder to write to.",
     is_required=True,
@@ -305,7 +309,10 @@ CASE_SENSITIVE = Key("case_sensitive", Flag(), False, "Whether column names are 
 
 DATAFLOW = Key("dataflow", NAME, "", "The dataflow's name.", is_required=True, example="flights")
 DESCRIPTION = Key("description", ANY, "", "What it is, in words.", example="Flights out of New York")
-ZONE = Text((checks.matching(checks.TIMEZONE, "a time zone such as UTC or Europe/Berlin"),), f"^({checks.TIMEZONE})$")
+ZONE = Text(
+    (text_forms.matching(text_forms.TIMEZONE, "a time zone such as UTC or Europe/Berlin"),),
+    f"^({text_forms.TIMEZONE})$",
+)
 TIMEZONE = Key("timezone", ZONE, "UTC", "Time zone of Spark's sessions.", example="Europe/Berlin")
 SPARK = Key(
     "spark",

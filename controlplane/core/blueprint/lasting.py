@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from controlplane.core.blueprint.kinds import Fault, JsonSchema, Reading, Text, text_of
 from controlplane.core.blueprint.model import PythonTransform, SqlTransform
-from controlplane.core.blueprint.nodes import Node, Scalar
 from controlplane.core.blueprint.problems import shown
-from controlplane.core.blueprint.sections import Fields, Key
+from controlplane.core.blueprint.section_keys import Fields, Key
+from controlplane.core.blueprint.value_kinds import Fault, JsonSchema, Reading, Text, text_of
+from controlplane.core.blueprint.yaml_nodes import Node, Scalar
 
 PERIODS = ("daily", "hourly")
 DIGEST = "[0-9a-f]{64}"

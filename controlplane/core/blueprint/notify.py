@@ -10,10 +10,10 @@ import re
 from typing import cast
 
 from controlplane.core.blueprint import yaml_reader
-from controlplane.core.blueprint.checks import no_link_local
-from controlplane.core.blueprint.kinds import Choice, Fault, ListOf, Reading, RefreshInterval, Text, secret_fault
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems, shown
-from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
+from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
+from controlplane.core.blueprint.text_forms import no_link_local
+from controlplane.core.blueprint.value_kinds import Choice, Fault, ListOf, Reading, RefreshInterval, Text, secret_fault
 from controlplane.core.model.alerts import AFTER_S, OCCASIONS, Channel
 from dataplane.contract.jobs import ChannelKind
 

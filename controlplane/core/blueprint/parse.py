@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from controlplane.core.blueprint import checks, yaml_reader
+from controlplane.core.blueprint import text_forms, yaml_reader
 from controlplane.core.blueprint.expansion import expanded, text_of
-from controlplane.core.blueprint.kinds import Reading
 from controlplane.core.blueprint.language import BLUEPRINT, COMPONENTS, DATAFLOW, DESCRIPTION, SPARK, TIMEZONE
 from controlplane.core.blueprint.model import Blueprint
-from controlplane.core.blueprint.nodes import Entries, Items, Node, Scalar, YamlDocument
 from controlplane.core.blueprint.notify import NOTIFY
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems
-from controlplane.core.blueprint.sections import Fields
+from controlplane.core.blueprint.section_keys import Fields
 from controlplane.core.blueprint.text_places import Position
+from controlplane.core.blueprint.value_kinds import Reading
+from controlplane.core.blueprint.yaml_nodes import Entries, Items, Node, Scalar, YamlDocument
 from controlplane.core.errors import InvalidBlueprint, Problem
 
 NO_FILES: Mapping[str, str] = MappingProxyType({})
@@ -103,7 +103,7 @@ def file_references(text: str | bytes) -> tuple[str, ...]:
     """The relative Python files that a blueprint names, for a client to send along. Problems are left to `parse`."""
     document = _expanded(text, Problems())
     paths = _named_files(document.root) if document else ()
-    return tuple(sorted({path for path in paths if checks.module_path(path) is None}))
+    return tuple(sorted({path for path in paths if text_forms.module_path(path) is None}))
 
 
 def written_out(text: str | bytes, *, file: str) -> str:

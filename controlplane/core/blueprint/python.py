@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 
-from controlplane.core.blueprint.kinds import Reading, SourceText, secret_fault
+from controlplane.core.blueprint.common_keys import DELETES, READ_CONNECTOR, REFRESH, SCHEMA
 from controlplane.core.blueprint.model import Read
 from controlplane.core.blueprint.problems import BlueprintRefused, Code
-from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
-from controlplane.core.blueprint.shared import DELETES, READ_CONNECTOR, REFRESH, SCHEMA
+from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
 from controlplane.core.blueprint.text_places import ParamValue, TextPlace
 from controlplane.core.blueprint.transforms import FILE, MODULES, NO_CODE, PARAMS, main_module
+from controlplane.core.blueprint.value_kinds import Reading, SourceText, secret_fault
 from controlplane.core.python import code
 
 PYTHON = Key(

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from controlplane.core.blueprint.kinds import JsonSchema, Reading, text_of
-from controlplane.core.blueprint.nodes import Items, Node
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
+from controlplane.core.blueprint.value_kinds import JsonSchema, Reading, text_of
+from controlplane.core.blueprint.yaml_nodes import Items, Node
 
 PINNED = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?==[0-9A-Za-z][0-9A-Za-z.!+_-]{0,98}"
 _OURS = frozenset({"pyspark", "py4j", "headgate", "pip", "setuptools"})

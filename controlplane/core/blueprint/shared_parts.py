@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controlplane.core.blueprint import connections, defaults
-from controlplane.core.blueprint.kinds import JsonSchema, Reading
-from controlplane.core.blueprint.nodes import Node
-from controlplane.core.blueprint.sections import Key
+from controlplane.core.blueprint.section_keys import Key
 from controlplane.core.blueprint.transforms import NAME
+from controlplane.core.blueprint.value_kinds import JsonSchema, Reading
+from controlplane.core.blueprint.yaml_nodes import Node
 
 VALUE: JsonSchema = {"type": ["string", "number", "boolean", "null"]}
 PARAMS: JsonSchema = {"type": "object", "additionalProperties": VALUE}

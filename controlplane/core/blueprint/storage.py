@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re2
 
-from controlplane.core.blueprint.checks import matching, no_link_local
-from controlplane.core.blueprint.kinds import Choice, Fault, Flag, Reading, Text, Whole, secret_fault
 from controlplane.core.blueprint.model import Settings
-from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
+from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
+from controlplane.core.blueprint.text_forms import matching, no_link_local
+from controlplane.core.blueprint.value_kinds import Choice, Fault, Flag, Reading, Text, Whole, secret_fault
 from dataplane.contract.limits import REGEX_BYTES
 
 LONGEST_REGEX = 1000

@@ -17,11 +17,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from controlplane.core.blueprint import checks
-from controlplane.core.blueprint.kinds import as_text, described
-from controlplane.core.blueprint.nodes import BrokenNode, Entries, Items, Node, Scalar
+from controlplane.core.blueprint import text_forms
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems, shown
 from controlplane.core.blueprint.trees import key_of, merged, without
+from controlplane.core.blueprint.value_kinds import as_text, described
+from controlplane.core.blueprint.yaml_nodes import BrokenNode, Entries, Items, Node, Scalar
 
 TEMPLATE = "template"
 PARAMS = "params"
@@ -47,7 +47,7 @@ def declared(section: Node | None, problems: Problems) -> dict[str, Template]:
 
 
 def _template(key: Scalar, node: Node, problems: Problems) -> Template | None:
-    if fault := checks.name(key.text):
+    if fault := text_forms.name(key.text):
         problems.add(key.place, *fault)
     if not _is_mapping(node, "a mapping: params, and the keys of a component", problems):
         return None
@@ -68,7 +68,7 @@ def _params(node: Node | None, problems: Problems) -> dict[str, Scalar]:
     assert isinstance(node, Entries)
     params: dict[str, Scalar] = {}
     for key, value in node.entries:
-        if fault := checks.matching(checks.PARAMETER, "a parameter's name")(key.text):
+        if fault := text_forms.matching(text_forms.PARAMETER, "a parameter's name")(key.text):
             problems.add(key.place, *fault)
         elif isinstance(value, Scalar):
             params[key.text] = value

@@ -7,9 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from controlplane.core.blueprint import checks, folds
+from controlplane.core.blueprint import folds, text_forms
 from controlplane.core.blueprint.key_columns import NO_KEY, KeyColumns
-from controlplane.core.blueprint.kinds import (
+from controlplane.core.blueprint.model import QUARANTINE, InputHint, Previous, PythonTransform, SqlTransform
+from controlplane.core.blueprint.problems import BlueprintRefused, shown
+from controlplane.core.blueprint.requirements import Requirements
+from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
+from controlplane.core.blueprint.text_places import ParamValue, TextPlace
+from controlplane.core.blueprint.value_kinds import (
     Choice,
     ColumnsText,
     JsonSchema,
@@ -22,19 +27,14 @@ from controlplane.core.blueprint.kinds import (
     as_text,
     entries_of,
 )
-from controlplane.core.blueprint.model import QUARANTINE, InputHint, Previous, PythonTransform, SqlTransform
-from controlplane.core.blueprint.nodes import Entries, Node, Scalar
-from controlplane.core.blueprint.problems import BlueprintRefused, shown
-from controlplane.core.blueprint.requirements import Requirements
-from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
-from controlplane.core.blueprint.text_places import ParamValue, TextPlace
+from controlplane.core.blueprint.yaml_nodes import Entries, Node, Scalar
 from dataplane.contract.jobs import Mode
 
-NAME = Text((checks.name,), f"^{checks.NAME}$", "a name")
-DATASET = Text((checks.dataset,), rf"^{checks.NAME}(\.{checks.NAME})?({QUARANTINE})?$", "a dataset's name")
-INPUT_DATASET = Text((checks.input_dataset,), DATASET.pattern, DATASET.expected)
-MODULE_PATH = Text((checks.module_path,), r"\.py$", "a path")
-PARAMETER = Text((checks.matching(checks.PARAMETER, "a parameter's name"),), f"^{checks.PARAMETER}$")
+NAME = Text((text_forms.name,), f"^{text_forms.NAME}$", "a name")
+DATASET = Text((text_forms.dataset,), rf"^{text_forms.NAME}(\.{text_forms.NAME})?({QUARANTINE})?$", "a dataset's name")
+INPUT_DATASET = Text((text_forms.input_dataset,), DATASET.pattern, DATASET.expected)
+MODULE_PATH = Text((text_forms.module_path,), r"\.py$", "a path")
+PARAMETER = Text((text_forms.matching(text_forms.PARAMETER, "a parameter's name"),), f"^{text_forms.PARAMETER}$")
 
 
 @dataclass(frozen=True, slots=True)

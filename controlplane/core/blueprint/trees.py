@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from controlplane.core.blueprint.nodes import Entries, Node, Scalar
 from controlplane.core.blueprint.text_places import Position
+from controlplane.core.blueprint.yaml_nodes import Entries, Node, Scalar
 
 Pair = tuple[Scalar, Node]
 

@@ -15,7 +15,9 @@ from typing import Protocol
 
 import yaml
 
-from controlplane.core.blueprint.nodes import (
+from controlplane.core.blueprint.problems import BlueprintRefused, Problems, shown
+from controlplane.core.blueprint.text_places import ParamValue, Position
+from controlplane.core.blueprint.yaml_nodes import (
     BrokenNode,
     Entries,
     Items,
@@ -25,8 +27,6 @@ from controlplane.core.blueprint.nodes import (
     YamlDocument,
     resolve,
 )
-from controlplane.core.blueprint.problems import BlueprintRefused, Problems, shown
-from controlplane.core.blueprint.text_places import ParamValue, Position
 from controlplane.core.blueprint.yaml_words import yaml_fault
 
 MOST_BYTES = 5_000_000

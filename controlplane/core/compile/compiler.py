@@ -9,18 +9,25 @@ from typing import assert_never
 
 from controlplane.core import sql
 from controlplane.core.blueprint import QUARANTINE, Draft, PythonTransform, Read, SqlTransform, Write
-from controlplane.core.blueprint.checks import name as name_fault
-from controlplane.core.compile import checks as of_checks
-from controlplane.core.compile import columns, connectors, graph, identity, modes, names
-from controlplane.core.compile.checks import CompiledCheck
-from controlplane.core.compile.graph import Graph
-from controlplane.core.compile.identity import NamedComponent
-from controlplane.core.compile.modes import ComponentInputs, Modes
+from controlplane.core.blueprint.text_forms import name as name_fault
+from controlplane.core.compile import (
+    column_problems,
+    compiled_checks,
+    component_modes,
+    connector_identity,
+    dependency_graph,
+    name_lookup,
+    node_identity,
+)
+from controlplane.core.compile.compiled_checks import CompiledCheck
+from controlplane.core.compile.component_modes import ComponentInputs, Modes
+from controlplane.core.compile.dependency_graph import Graph
+from controlplane.core.compile.node_identity import NamedComponent
 from controlplane.core.compile.nodes import NOTHING, Desired, Node, NodeText, Sink, Source, Transform
 from controlplane.core.compile.periods import zone_fault
 from controlplane.core.errors import InvalidBlueprint, Problem
 from controlplane.core.model.revisions import Revision
-from controlplane.core.schema.schemas import InvalidSchema, parse_ddl
+from controlplane.core.schema.ddl_schemas import InvalidSchema, parse_ddl
 from dataplane.contract.results import QUARANTINED
 from dataplane.contract.schemas import Schema
 
@@ -59,15 +66,15 @@ def compile_revisions(
     by_flow: dict[str, NodeText] = {}
     unreadable: set[str] = set()
     for revision in revisions:
-        text = _unchanged_text(before, revision) or names.read(revision, parsed.get(revision.dataflow), problems)
+        text = _unchanged_text(before, revision) or name_lookup.read(revision, parsed.get(revision.dataflow), problems)
         if text is None:
             unreadable.add(revision.dataflow)
         else:
             by_flow.setdefault(text.blueprint.dataflow, text)
     doubtful = _Doubtful.of(by_flow, frozenset(unreadable))
     blueprints = [text.blueprint for text in by_flow.values()]
-    linked, unlinked = graph.link(
-        blueprints, lambda b, c: names.references(by_flow[b.dataflow], c), doubtful, doubtful.datasets
+    linked, unlinked = dependency_graph.link(
+        blueprints, lambda b, c: name_lookup.references(by_flow[b.dataflow], c), doubtful, doubtful.datasets
     )
     problems.extend(unlinked)
     nodes: dict[str, Node] = {}
@@ -85,7 +92,7 @@ def compile_revisions(
             node = step.compile()
             if node is not None:
                 nodes[dataset] = node
-    problems.extend(columns.problems(nodes, parsed.keys()))
+    problems.extend(column_problems.problems(nodes, parsed.keys()))
     depths = {} if problems else _depths(linked)
     late = tuple(d for d in linked.order if (node := nodes.get(d)) and node.is_transform and node.by_key)
     return Compilation(
@@ -139,7 +146,7 @@ def _quarantine(dataset: str, maker: Node | None) -> dict[str, Node]:
     """The dataset of rows that are taken out of another one: the second output of the same tasks."""
     if maker is None or maker.is_copy:
         return {}
-    logic, lineage = of_checks.quarantine_logic(maker.logic), of_checks.quarantine_logic(maker.lineage)
+    logic, lineage = compiled_checks.quarantine_logic(maker.logic), compiled_checks.quarantine_logic(maker.lineage)
     checks = tuple(c for c in maker.checks if c.is_drop)
     twin = replace(maker, dataset=dataset, logic=logic, lineage=lineage, checks=checks, output=QUARANTINED)
     return {dataset: replace(twin, work=maker.logic) if twin.is_transform else twin}
@@ -165,7 +172,7 @@ class _Step:
         """None where it, or one of its inputs, has a problem."""
         count = len(self.problems)
         node = self._compiled()
-        self.problems[count:] = [names.of_use(self.named.component, problem) for problem in self.problems[count:]]
+        self.problems[count:] = [name_lookup.of_use(self.named.component, problem) for problem in self.problems[count:]]
         return node
 
     def _compiled(self) -> Node | None:
@@ -185,39 +192,39 @@ class _Step:
                 assert_never(other)
 
     def _source(self, read: Read) -> Source | None:
-        location = self._located(read.path) if connectors.is_path(read) else read.path
+        location = self._located(read.path) if connector_identity.is_path(read) else read.path
         declared = self._declared(read)
         checks = self._checks() if location is not None else ()
-        return None if location is None else identity.source(self.named, read, location, declared, checks)
+        return None if location is None else node_identity.source(self.named, read, location, declared, checks)
 
     def _sink(self, write: Write) -> Sink | None:
-        path = self._located(write.path) if connectors.is_path(write) else write.path
+        path = self._located(write.path) if connector_identity.is_path(write) else write.path
         source = next(iter(self.datasets.values()), None)
         if path is None or source is None:
             return None
-        return identity.sink(self.named, write, path, source, self.nodes)
+        return node_identity.sink(self.named, write, path, source, self.nodes)
 
     def _sql(self, body: SqlTransform) -> Transform | None:
         component, query = self.named.component, self.named.text.queries.get(self.named.component.name)
         checks = self._checks()
         if query is None:
             return None
-        chosen = modes.of_sql(component, body, query, self._inputs())
+        chosen = component_modes.of_sql(component, body, query, self._inputs())
         self._refuse_zone(query)
         if not self._is_sound(body, chosen, checks):
             return None
-        return identity.transform(self.named, body, query, chosen, checks, self.nodes)
+        return node_identity.transform(self.named, body, query, chosen, checks, self.nodes)
 
     def _python(self, body: PythonTransform) -> Transform | None:
         component, bundle = self.named.component, self.named.text.bundles.get(self.named.component.name)
         checks = self._checks()
         if bundle is None:
             return None
-        chosen = modes.of_python(component, body, bundle, self._inputs())
+        chosen = component_modes.of_python(component, body, bundle, self._inputs())
         self._refuse_zone(None)
         if not self._is_sound(body, chosen, checks):
             return None
-        return identity.transform(self.named, body, bundle, chosen, checks, self.nodes)
+        return node_identity.transform(self.named, body, bundle, chosen, checks, self.nodes)
 
     def _inputs(self) -> ComponentInputs:
         return ComponentInputs(self.datasets, self.nodes, bool(self.named.spark["case_sensitive"]))
@@ -227,12 +234,12 @@ class _Step:
         self.problems.extend(chosen.problems)
         is_read_by_key = any(slot.mode == "by" for slot in chosen.slots)
         if body.partition_by and not is_read_by_key:
-            self.problems.extend(of_checks.not_quarantined(checks))
+            self.problems.extend(compiled_checks.not_quarantined(checks))
         return all(slot.dataset in self.nodes for slot in chosen.slots)
 
     def _checks(self) -> tuple[CompiledCheck, ...]:
         named = self.named
-        return of_checks.compiled(named.component, named.spark, named.semantics, self.problems)
+        return compiled_checks.compiled(named.component, named.spark, named.semantics, self.problems)
 
     def _declared(self, read: Read) -> Schema | None:
         try:
@@ -242,7 +249,7 @@ class _Step:
             return None
 
     def _located(self, path: str) -> str | None:
-        location = names.absolute(path, self.named.text.revision.file)
+        location = name_lookup.absolute(path, self.named.text.revision.file)
         if location is None:
             hint = "write an absolute path, or send the blueprint with its own absolute file name"
             self._refuse("relative-path", f"{path!r} is relative to nothing that the server knows", hint)

@@ -21,16 +21,15 @@ from controlplane.core.blueprint import (
     SqlTransform,
     Write,
 )
-from controlplane.core.compile import checks as expectations
-from controlplane.core.compile import graph
-from controlplane.core.compile.checks import CompiledCheck
-from controlplane.core.compile.fold import Fold
-from controlplane.core.compile.graph import Graph
+from controlplane.core.compile import compiled_checks, dependency_graph
+from controlplane.core.compile.compiled_checks import CompiledCheck
+from controlplane.core.compile.dependency_graph import Graph
+from controlplane.core.compile.ordered_fold import Fold
 from controlplane.core.model.feeds import FeedAddress
 from controlplane.core.model.revisions import Revision
 from controlplane.core.partitioning import named
 from controlplane.core.python import code
-from controlplane.core.schema.schemas import append_columns, metadata_fields, struct
+from controlplane.core.schema.ddl_schemas import append_columns, metadata_fields, struct
 from dataplane.contract.encoding import digest
 from dataplane.contract.jobs import JobSparkSettings, Mode
 from dataplane.contract.schemas import Schema, select_columns
@@ -130,7 +129,7 @@ class Source:
     def with_metadata(self, schema: Schema) -> Schema:
         extra = struct(metadata_fields(self.read.metadata).items())
         extended = append_columns(schema, [f["name"] for f in extra["fields"]], extra)
-        return expectations.with_reason(extended) if self.output else extended
+        return compiled_checks.with_reason(extended) if self.output else extended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +179,7 @@ class Transform:
 
     def with_reason(self, schema: Schema | None) -> Schema | None:
         """The schema of its rows, of that of the query."""
-        return expectations.with_reason(schema) if schema is not None and self.output else schema
+        return compiled_checks.with_reason(schema) if schema is not None and self.output else schema
 
     def has_made(self, logic: bytes) -> bool:
         """Whether results under this logic are of the present code, be its inputs read whole or by the key."""
@@ -283,7 +282,7 @@ def is_paused(node: Node, paused: frozenset[str]) -> bool:
     return node.component.paused or bool(paused_by(node.dataset) & paused)
 
 
-NOTHING = Desired({}, (), graph.build([], lambda _b, _c: ()), {})
+NOTHING = Desired({}, (), dependency_graph.build([], lambda _b, _c: ()), {})
 
 
 def settings_id(source: Source) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controlplane.core import sql, zones
+from controlplane.core import sql, zone_periods
 from controlplane.core.blueprint import Component
 from controlplane.core.blueprint.lasting import PERIODS
 
@@ -12,7 +12,7 @@ def zone_fault(component: Component, query: sql.AnalysedQuery | None, timezone: 
     if component.volatile not in PERIODS and not (query and query.reads_clock):
         return None
     try:
-        zones.zone(timezone)
-    except zones.UnknownZone as e:
+        zone_periods.zone(timezone)
+    except zone_periods.UnknownZone as e:
         return str(e)
     return None

@@ -16,9 +16,9 @@ from typing import Literal, TypeAlias
 
 from controlplane.core.blueprint import Write
 from controlplane.core.blueprint.kafka import TO_TOPIC
-from controlplane.core.blueprint.kinds import Kind, Text
 from controlplane.core.blueprint.language import TO_PATH
-from controlplane.core.compile import connectors
+from controlplane.core.blueprint.value_kinds import Kind, Text
+from controlplane.core.compile import connector_identity
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source
 from controlplane.core.errors import BadRedirect
 from controlplane.core.model.branches import MAIN, Branch
@@ -103,7 +103,7 @@ def _off_reason(node: Sink, places: Iterable[tuple[str, Place]], older: Iterable
 
 def _moved(node: Sink, place: str, branch: Branch) -> Sink:
     write, path = _elsewhere(node.write, node.path, place)
-    here = connectors.target_id("", node.dataset, node.uid, write, path, node.keyed)
+    here = connector_identity.target_id("", node.dataset, node.uid, write, path, node.keyed)
     identity = digest("redirected/1", target=node.identity, place=here, branch=branch.name)
     since = 0 if branch.at == inf else int(branch.at * 1_000)
     return replace(node, write=write, path=path, identity=identity, branch=branch.name, since=since)
@@ -148,7 +148,7 @@ def _read_place(source: Source) -> Place | None:
     for kind in ("table", "topic"):
         if isinstance(name := settings.get(kind), str):
             return Place(kind, _form(kind, name))
-    if not connectors.is_path(source.read):
+    if not connector_identity.is_path(source.read):
         return None
     fixed = []
     for part in source.location.split("/"):
@@ -159,7 +159,7 @@ def _read_place(source: Source) -> Place | None:
 
 
 def _kind(write: Write) -> PlaceKind:
-    if connectors.is_path(write):
+    if connector_identity.is_path(write):
         return "path"
     return "topic" if write.connector == "kafka" else "table"
 

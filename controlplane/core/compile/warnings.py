@@ -8,8 +8,8 @@ from collections.abc import Container, Iterator
 from controlplane.core.blueprint.model import PythonTransform
 from controlplane.core.compile.nodes import Desired, Transform
 from controlplane.core.errors import Problem
-from controlplane.core.python.cures import cure
 from controlplane.core.python.volatility import VolatileCode
+from controlplane.core.python.volatility_advice import cure
 
 CODE = "undeclared-volatile"
 _FOLLOWS = "results are frozen as they first come out and shared with nobody"

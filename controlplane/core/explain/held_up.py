@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from controlplane.core.compile.nodes import Desired, Node, paused_by
-from controlplane.core.explain.audit import Audit
-from controlplane.core.explain.lineage import upstream
+from controlplane.core.explain.change_authors import Audit
+from controlplane.core.explain.upstream import upstream
 from controlplane.core.plan import Decision
-from controlplane.core.plan.values import in_words
+from controlplane.core.plan.plan_values import in_words
 
 LOOKED_AT = 1_000  # datasets, nearest first
 

@@ -15,7 +15,7 @@ from controlplane.core.compile.nodes import Slot, Source, Transform
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model.states import LOST, PAIRS, Cause, State
 from controlplane.core.plan import salts
-from controlplane.core.plan.keys import Keys, lacking, listed
+from controlplane.core.plan.work_keys import Keys, lacking, listed
 from controlplane.core.tree import NodeStore
 from dataplane.contract.keys import pair_key
 

@@ -8,10 +8,10 @@ from itertools import islice, pairwise
 
 from controlplane.core.compile.nodes import Source, Transform
 from controlplane.core.errors import CorruptNode
-from controlplane.core.explain import words
-from controlplane.core.explain.causes import OBJECTS, Explaining
-from controlplane.core.explain.lineage import upstream
+from controlplane.core.explain import cause_sentences
+from controlplane.core.explain.cause_tree import OBJECTS, Explaining
 from controlplane.core.explain.steps import StateStep, differences
+from controlplane.core.explain.upstream import upstream
 from controlplane.core.plan import RECENT
 
 LOOKED_AT = 200  # datasets, nearest first
@@ -46,7 +46,7 @@ def _of(explaining: Explaining, node: Source | Transform, since: float) -> Itera
             return
         what = _change(explaining, node, StateStep(newer, older))
         if what:
-            sentence = f"{what}; the rows of {node.dataset} came out equal at {words.instant(newer.at)}"
+            sentence = f"{what}; the rows of {node.dataset} came out equal at {cause_sentences.instant(newer.at)}"
             yield Stop(node.dataset, newer.at, sentence)
 
 
@@ -56,7 +56,7 @@ def _change(explaining: Explaining, node: Source | Transform, step: StateStep) -
     roots = alone.settled(node, step, None).roots
     if node.is_source and not roots:
         return _objects(explaining, node, step)
-    return words.headline(roots)
+    return cause_sentences.headline(roots)
 
 
 def _objects(explaining: Explaining, node: Source, step: StateStep) -> str:
@@ -65,6 +65,6 @@ def _objects(explaining: Explaining, node: Source, step: StateStep) -> str:
     if before == after:
         return ""
     try:
-        return words.of_objects(node, differences(explaining.world.nodes, before, after, None, by_key=False))
+        return cause_sentences.of_objects(node, differences(explaining.world.nodes, before, after, None, by_key=False))
     except CorruptNode:  # the older listing was collected
         return f"objects of {node.dataset} changed"

@@ -7,7 +7,7 @@ from typing import Final
 
 from controlplane.core.lineage.of_node import Edge, NodeLineage
 from controlplane.core.model.answers.lineage import ColumnLineageFacet, FacetInput
-from dataplane.contract.lineage import transformation
+from dataplane.contract.transform_lineage import transformation
 
 PRODUCER: Final = "https://pypi.org/project/headgate"
 SCHEMA: Final = (

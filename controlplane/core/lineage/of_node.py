@@ -14,12 +14,12 @@ from typing import Final, Literal, TypeAlias
 from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, Transform
 from controlplane.core.model.memos import Memo, lineage_in
-from controlplane.core.review.columns import as_ddl
-from controlplane.core.review.schemas import Schemas
-from controlplane.core.review.values import KnownFacts
-from dataplane.contract.lineage import EVERY, ColumnLineage, InputField, Subtype, all_of_all
+from controlplane.core.review.column_diff import as_ddl
+from controlplane.core.review.node_schemas import Schemas
+from controlplane.core.review.review_values import KnownFacts
 from dataplane.contract.results import REASON
 from dataplane.contract.schemas import Schema, column_names
+from dataplane.contract.transform_lineage import EVERY, ColumnLineage, InputField, Subtype, all_of_all
 
 Kind: TypeAlias = Literal["read", "sql", "python", "write"]
 Origin: TypeAlias = Literal["spark", "sqlglot", "declared", "assumed"]

@@ -16,7 +16,7 @@ from controlplane.core.blueprint import SqlTransform
 from controlplane.core.compile.nodes import Node, Sink, Source, Transform
 from controlplane.core.lineage.facet import PRODUCER, facet
 from controlplane.core.lineage.of_node import NodeLineage
-from controlplane.core.lineage.places import of_path, place
+from controlplane.core.lineage.openlineage_names import of_path, place
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.openlineage import (
     EventType,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
-from controlplane.core.blueprint.nodes import BrokenNode, Entries, Items, Node, Scalar
 from controlplane.core.blueprint.problems import Problems
+from controlplane.core.blueprint.yaml_nodes import BrokenNode, Entries, Items, Node, Scalar
 from controlplane.core.blueprint.yaml_reader import read
 
 NO_FILES: Mapping[str, str] = MappingProxyType({})

@@ -22,8 +22,8 @@ from dataplane.contract.jobs import (
     SqlLogic,
     WriteJob,
 )
-from dataplane.contract.listings import SourceObject
 from dataplane.contract.schemas import Schema
+from dataplane.contract.source_objects import SourceObject
 
 
 class StoredSqlJob(SqlLogic):

@@ -8,9 +8,9 @@ from typing import TypeAlias, cast
 from controlplane.core.model.answers import ConnectionFound
 from controlplane.core.model.check_results import CheckFinding, CheckResult
 from dataplane.contract.identity import Content
-from dataplane.contract.lineage import ColumnLineage
 from dataplane.contract.results import FootersAnswer, IndexAnswer, Misread, SchemaAnswer, TaskAnswer
 from dataplane.contract.schemas import Schema
+from dataplane.contract.transform_lineage import ColumnLineage
 
 # Of a task; of a check over many partitions; of rows that tasks dropped, by check; of the tasks of a run (hex); of the
 # checks of a generation, by name.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypedDict
 
-from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import TaskError
+from dataplane.contract.source_objects import SourceObject
 
 
 class PlanLook(TypedDict):

@@ -11,14 +11,9 @@ from typing import assert_never
 
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, Transform
 from controlplane.core.plan import sink, unfinished
-from controlplane.core.plan.checks import decide as checks
-from controlplane.core.plan.keys import Keys
+from controlplane.core.plan.checks import check_decision
 from controlplane.core.plan.lookups import Deciding, decide_all, prefetch
-from controlplane.core.plan.source import decide as source
-from controlplane.core.plan.source import feed
-from controlplane.core.plan.transform import decide as transform
-from controlplane.core.plan.unfinished import Finishing
-from controlplane.core.plan.values import (
+from controlplane.core.plan.plan_values import (
     EXACT,
     FEWEST,
     RECENT,
@@ -41,6 +36,10 @@ from controlplane.core.plan.values import (
     WorkStep,
     worst,
 )
+from controlplane.core.plan.source import feed_decision, source_decision
+from controlplane.core.plan.transform import transform_decision
+from controlplane.core.plan.unfinished import Finishing
+from controlplane.core.plan.work_keys import Keys
 
 __all__ = [
     "EXACT",
@@ -125,11 +124,19 @@ def _decide(planning: Planning, node: Node) -> Deciding[Decision]:
         return Decision(node.dataset, "paused", reason=f"paused {by}")
     match node:
         case Source() if node.feed is not None:
-            return (yield from checks.gate_on_checks(planning, node, (yield from feed.decide(planning, node))))
+            return (
+                yield from check_decision.gate_on_checks(
+                    planning, node, (yield from feed_decision.decide(planning, node))
+                )
+            )
         case Source():
-            return (yield from _run_first(planning, node, source.finish(planning, node), source.decide(planning, node)))
+            return (
+                yield from _run_first(
+                    planning, node, source_decision.finish(planning, node), source_decision.decide(planning, node)
+                )
+            )
         case Transform():
-            finishing, deciding = transform.finish(planning, node), transform.decide(planning, node)
+            finishing, deciding = transform_decision.finish(planning, node), transform_decision.decide(planning, node)
             return (yield from _run_first(planning, node, finishing, deciding))
         case Sink():
             return (yield from sink.decide(planning, node))
@@ -144,12 +151,12 @@ def _run_first(
     inputs need. Rows become a generation only if the checks of the dataset hold."""
     run = yield from finishing
     if isinstance(run, Decision):
-        gated = yield from checks.gate_on_checks(planning, node, run)
+        gated = yield from check_decision.gate_on_checks(planning, node, run)
         # A check of the run's own rows that fails ends the run, as a task that fails does.
         if gated.error == run.error:
             return gated
     newest = yield from deciding
-    decision = yield from checks.gate_on_checks(planning, node, newest)
+    decision = yield from check_decision.gate_on_checks(planning, node, newest)
     if run is None:
         return decision
     return unfinished.replace_run(decision)

@@ -18,7 +18,7 @@ from controlplane.core.model.memos import Memos
 from controlplane.core.model.sources import SourcePartition
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Fragment, Task, Trace
-from controlplane.core.plan.values import Decision, Snapshot, broken
+from controlplane.core.plan.plan_values import Decision, Snapshot, broken
 from dataplane.contract.schemas import Schema
 
 T = TypeVar("T")

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from controlplane.core import zones
+from controlplane.core import zone_periods
 from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Desired, Node, Source, Transform
 from controlplane.core.model.states import Cause, PartialState, State, UnfinishedRun
-from controlplane.core.plan.values import Planning
+from controlplane.core.plan.plan_values import Planning
 from dataplane.contract.encoding import digest
 
 _NAME = "/salt"  # behind a dataset's name: no dataset has a slash
@@ -49,7 +49,7 @@ def _salt(planning: Planning, node: Source | Transform) -> Salt:
     if node.is_source:
         return Salt("", forced)
     timezone = str(node.spark["timezone"])
-    period = zones.period(node.component.volatile, planning.now, timezone)
+    period = zone_periods.period(node.component.volatile, planning.now, timezone)
     return Salt(period, forced, bool(node.own))
 
 
@@ -168,7 +168,7 @@ def kinds(desired: Desired) -> frozenset[PeriodKind]:
 
 def periods(kinds: frozenset[PeriodKind], now: float) -> Mapping[PeriodKind, str]:
     """The present ones."""
-    return {(often, zone): zones.period(often, now, zone) for often, zone in kinds}
+    return {(often, zone): zone_periods.period(often, now, zone) for often, zone in kinds}
 
 
 def _kind(node: Node) -> PeriodKind | None:

@@ -20,17 +20,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from controlplane.core import tree
-from controlplane.core.compile import connectors, ids
+from controlplane.core.compile import connector_identity, ids
 from controlplane.core.compile.nodes import Sink
 from controlplane.core.model.jobs import WriteSpec, WriteWholeSpec
 from controlplane.core.model.projections import Target
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, unfinished
-from controlplane.core.plan.keys import Keys, listed
 from controlplane.core.plan.lookups import Deciding
-from controlplane.core.plan.transform.inputs import FURTHER, UNRELIABLE, blocked
-from controlplane.core.plan.values import RECENT, Because, Decision, Item, Planning, Status, Sync
+from controlplane.core.plan.plan_values import RECENT, Because, Decision, Item, Planning, Status, Sync
+from controlplane.core.plan.transform.input_states import FURTHER, UNRELIABLE, blocked
+from controlplane.core.plan.work_keys import Keys, listed
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import EMPTY, schema_id
 from dataplane.contract.jobs import WriteJob
@@ -77,7 +77,7 @@ def _waits(planning: Planning, node: Sink) -> Decision:
     reason = f"if rows of {node.source} differ"
     above = planning.decisions.get(node.source)
     keys = above.pending if above is not None and above.pending is not None else Keys()
-    tasks = min(keys.count, 1) if connectors.is_whole(node.write) else keys.count
+    tasks = min(keys.count, 1) if connector_identity.is_whole(node.write) else keys.count
     possible = Item(node.dataset, "sync", "sync", certain=False, tasks=tasks, keys=keys, reason=reason)
     return Decision(node.dataset, "stale", items=(possible,), reason=f"waits for {node.source}")
 
@@ -232,9 +232,9 @@ def _job(node: Sink, state: State) -> WriteJob:
         "options": dict(node.write.options),
         "owner": _owner(node),
         "schema": state.schema,
-        **connectors.settings_of(node.write),
+        **connector_identity.settings_of(node.write),
     }
-    if not connectors.is_files(node.write):
+    if not connector_identity.is_files(node.write):
         job["keyed"] = list(node.keyed)
     elif node.by_columns:
         job["by_columns"] = True
@@ -249,7 +249,7 @@ def _owner(node: Sink) -> str:
 def _tasks(
     node: Sink, state: State, target: Target, job: bytes, changes: Sequence[tree.EntryChange]
 ) -> tuple[Task, ...]:
-    if changes and connectors.is_whole(node.write):
+    if changes and connector_identity.is_whole(node.write):
         return (_whole_task(node, state, target, job, len(changes)),)
     return tuple(_task(node, target, job, change) for change in changes)
 

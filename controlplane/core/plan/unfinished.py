@@ -21,7 +21,7 @@ from controlplane.core.compile.nodes import Source, Transform
 from controlplane.core.model.states import State, UnfinishedRun
 from controlplane.core.plan import lookups, salts
 from controlplane.core.plan.lookups import Deciding
-from controlplane.core.plan.values import Commit, Compute, Decision, Keep, Planning, WorkStep
+from controlplane.core.plan.plan_values import Commit, Compute, Decision, Keep, Planning, WorkStep
 
 
 class GivenUp:

@@ -15,9 +15,9 @@ from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.states import PartialState
 from controlplane.core.model.tasks import Task, Trace
 from controlplane.core.plan import lookups
-from controlplane.core.plan.keys import Keys, union
 from controlplane.core.plan.lookups import Deciding
-from controlplane.core.plan.values import Compute, Decision, Planning, Status
+from controlplane.core.plan.plan_values import Compute, Decision, Planning, Status
+from controlplane.core.plan.work_keys import Keys, union
 from dataplane.contract.results import DEALT, TaskError
 
 CHUNK = 5_000

@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Final, TypeAlias
 
-from controlplane.core.records.texts import date_text, instant_text, local_text
+from controlplane.core.records.literals import date_text, instant_text, local_text
 from dataplane.contract.keys import column_texts, encode_segment
 from dataplane.contract.predicates import Column, Condition, PredicateCall, PredicateValue
 from dataplane.contract.results import FileEntry

@@ -13,8 +13,8 @@ from decimal import Decimal
 from math import isfinite
 from typing import Final, Literal, TypeAlias
 
-from controlplane.core.records.problems import bad_condition
-from controlplane.core.records.texts import date_text, instant_text, local_text
+from controlplane.core.records.condition_error import bad_condition
+from controlplane.core.records.literals import date_text, instant_text, local_text
 from dataplane.contract.predicates import Column, Condition, Kind, Name, PredicateCall, PredicateValue
 from dataplane.contract.schemas import Field, Schema, Type
 from dataplane.contract.types import in_words

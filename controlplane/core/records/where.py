@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NoReturn, TypeAlias
 
 from controlplane.core.records import typed
-from controlplane.core.records.problems import bad_condition
-from controlplane.core.records.texts import unquoted
+from controlplane.core.records.condition_error import bad_condition
+from controlplane.core.records.literals import unquoted
 from controlplane.core.records.typed import Operand
 from controlplane.core.sql.lexer import SqlToken, tokenize
-from controlplane.core.sql.problems import SqlProblem
+from controlplane.core.sql.sql_problem import SqlProblem
 from dataplane.contract.predicates import Condition, Name, PredicateCall
 from dataplane.contract.schemas import Schema
 

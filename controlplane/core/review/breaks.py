@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from controlplane.core.blueprint import Position, SqlTransform
-from controlplane.core.compile.checks import CompiledCheck
+from controlplane.core.compile.compiled_checks import CompiledCheck
+from controlplane.core.compile.error_places import place_of_error
 from controlplane.core.compile.nodes import Node, Sink, Slot, Source, Transform
-from controlplane.core.compile.places import place_of_error
 from controlplane.core.plan.transform.key_index import output_error
-from controlplane.core.review.columns import as_ddl, fold
-from controlplane.core.review.schemas import Schemas, first_line
-from controlplane.core.review.values import Break, BreakKind, ColumnChanges, Retyped
+from controlplane.core.review.column_diff import as_ddl, fold
+from controlplane.core.review.node_schemas import Schemas, first_line
+from controlplane.core.review.review_values import Break, BreakKind, ColumnChanges, Retyped
 from controlplane.core.sql import ColumnUse
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from controlplane.core.compile.nodes import Desired, Node
 from controlplane.core.review import breaks
-from controlplane.core.review.columns import NO_CHANGES, compare, impact_of
+from controlplane.core.review.column_diff import NO_CHANGES, compare, impact_of
+from controlplane.core.review.component_texts import NO_TEXTS, component_texts, text_diff
 from controlplane.core.review.logic import logic_diff
-from controlplane.core.review.schemas import Schemas
-from controlplane.core.review.texts import NO_TEXTS, component_texts, text_diff
-from controlplane.core.review.values import (
+from controlplane.core.review.node_schemas import Schemas
+from controlplane.core.review.review_values import (
     Break,
     ChangeKind,
     ColumnChanges,

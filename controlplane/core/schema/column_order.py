@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
-from controlplane.core.schema.schemas import struct, types
-from dataplane.contract.listings import NESTED, SourceObject
+from controlplane.core.schema.ddl_schemas import struct, types
 from dataplane.contract.schemas import Schema, Type
+from dataplane.contract.source_objects import NESTED, SourceObject
 
 Place: TypeAlias = tuple[str, int]  # the name of a file, and the place of the column in it
 Places: TypeAlias = Mapping[str, Place]

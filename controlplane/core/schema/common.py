@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from controlplane.core.schema.schemas import struct, types
+from controlplane.core.schema.ddl_schemas import struct, types
 from dataplane.contract.joins import grow
 from dataplane.contract.schemas import Schema, Type
 from dataplane.contract.types import in_words

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controlplane.core.schema.schemas import types
+from controlplane.core.schema.ddl_schemas import types
 from dataplane.contract.joins import grow
 from dataplane.contract.schemas import Schema
 from dataplane.contract.types import in_words

@@ -63,7 +63,7 @@ def refused(text: str, faults: list[DdlFault]) -> list[DdlFault]:
 
 
 def _is_read(text: str) -> bool:
-    from controlplane.core.schema.schemas import InvalidSchema, parse_ddl  # a parser library: for wrong texts only
+    from controlplane.core.schema.ddl_schemas import InvalidSchema, parse_ddl  # a parser library: for wrong texts only
 
     try:
         parse_ddl(text)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from controlplane.core.schema.schemas import struct, types
+from controlplane.core.schema.ddl_schemas import struct, types
 from dataplane.contract.joins import INTEGERS, STRING, without_nothing
-from dataplane.contract.listings import NESTED
 from dataplane.contract.schemas import Schema, Type
+from dataplane.contract.source_objects import NESTED
 from dataplane.contract.types import NOTHING
 
 

@@ -5,17 +5,17 @@ SQL is read here, never run and never printed from a tree.
 
 from __future__ import annotations
 
-from controlplane.core.sql.calls import Unproven
+from controlplane.core.sql.analysed_query import AnalysedQuery, analyse
 from controlplane.core.sql.edits import Edit, apply_edits, original_offset
+from controlplane.core.sql.function_calls import Unproven
 from controlplane.core.sql.input_modes import InputKey, OutputKeyPart, PartsMerge, Verdict
-from controlplane.core.sql.modes import Mode
+from controlplane.core.sql.mode_proof import Mode
 from controlplane.core.sql.output_columns import OutputColumn, OutputColumns
 from controlplane.core.sql.predicate import Predicate, predicate
-from controlplane.core.sql.problems import SqlProblem
-from controlplane.core.sql.query import AnalysedQuery, analyse
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.resolution import UNKNOWN, ColumnUse
 from controlplane.core.sql.split import PARTS, Split
+from controlplane.core.sql.sql_problem import SqlProblem
 from controlplane.core.sql.volatile import VolatileCall
 
 __all__ = [

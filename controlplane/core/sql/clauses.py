@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from sqlglot import exp
 
-from controlplane.core.sql.calls import Unproven
+from controlplane.core.sql.function_calls import Unproven
 from controlplane.core.sql.relations import QueryScope
 from controlplane.core.sql.scan import Lexeme
 

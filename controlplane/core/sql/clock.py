@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from controlplane.core import zones
+from controlplane.core import zone_periods
 from controlplane.core.sql import functions
 from controlplane.core.sql.edits import Edit
 from controlplane.core.sql.scan import Lexeme
@@ -50,12 +50,12 @@ def stopped(lexemes: tuple[Lexeme, ...], as_of: float, timezone: str) -> Iterato
 def _literal(name: str, as_of: float, timezone: str) -> str:
     if name == SECONDS:
         return f"CAST({int(as_of)} AS BIGINT)"
-    local = zones.local(as_of, timezone)
+    local = zone_periods.local(as_of, timezone)
     if name in _DAYS:
         return f"DATE'{local.date().isoformat()}'"
     if name == "localtimestamp":
         return f"TIMESTAMP_NTZ'{_text(local)}'"
-    return f"TIMESTAMP_LTZ'{_text(zones.local(as_of, 'UTC'))}Z'"
+    return f"TIMESTAMP_LTZ'{_text(zone_periods.local(as_of, 'UTC'))}Z'"
 
 
 def _text(at: datetime) -> str:

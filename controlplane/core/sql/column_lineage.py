@@ -20,7 +20,7 @@ from sqlglot.errors import SqlglotError
 from controlplane.core.sql.functions import AGGREGATES
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.resolution import InputTypes, resolved_tree, table_names
-from dataplane.contract.lineage import (
+from dataplane.contract.transform_lineage import (
     NOTHING,
     ColumnLineage,
     Indirect,

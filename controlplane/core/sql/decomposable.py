@@ -13,7 +13,7 @@ from typing import Final
 from sqlglot import exp
 
 from controlplane.core.sql import functions
-from controlplane.core.sql.calls import Calls, FunctionCall, Unproven, is_aggregated, windows
+from controlplane.core.sql.function_calls import Calls, FunctionCall, Unproven, is_aggregated, windows
 from controlplane.core.sql.relations import FromItem, Mention, Other, QueryScope, Relation, Union
 from controlplane.core.sql.volatile import VolatileCall
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from controlplane.core.sql.columns import is_star
+from controlplane.core.sql.named_columns import is_star
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.scan import Lexeme
 from dataplane.contract.results import LABEL

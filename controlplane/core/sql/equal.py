@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from controlplane.core.sql.names import replaced
+from controlplane.core.sql.column_origins import replaced
 
 Part: TypeAlias = frozenset[exp.Expr]
 Key: TypeAlias = tuple[Part, ...]

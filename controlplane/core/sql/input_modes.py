@@ -11,16 +11,16 @@ from typing import Literal
 
 from sqlglot import exp
 
-from controlplane.core.sql import keyed
-from controlplane.core.sql.calls import Calls, Unproven, check_size
+from controlplane.core.sql import keyed_inputs
+from controlplane.core.sql.column_origins import KnownNames
 from controlplane.core.sql.decomposable import decompose
-from controlplane.core.sql.modes import Mode, Shape
-from controlplane.core.sql.names import KnownNames
+from controlplane.core.sql.function_calls import Calls, Unproven, check_size
+from controlplane.core.sql.mode_proof import Mode, Shape
 from controlplane.core.sql.output_columns import NOTHING_KNOWN, OutputColumns, output_columns
-from controlplane.core.sql.problems import line_column
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.relations import Relation, relation_of
 from controlplane.core.sql.scan import Lexeme
+from controlplane.core.sql.sql_problem import line_column
 from controlplane.core.sql.volatile import VolatileCall
 
 
@@ -132,7 +132,7 @@ class Analysis:
         if not partition_by:
             return {"": Verdict("all", self.shape.reason)}
         try:
-            proof = keyed.prove(relation, calls, columns, [part.name for part in partition_by])
+            proof = keyed_inputs.prove(relation, calls, columns, [part.name for part in partition_by])
         except Unproven as unproven:
             return {"": Verdict("all", f"`all`: {self._words(unproven)}")}
         by = {ref.name: proof.by[ref.name.lower()] for ref in self.references if ref.name.lower() in proof.by}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, cast
 
-from controlplane.core.sql.problems import problem_at
+from controlplane.core.sql.sql_problem import problem_at
 
 Kind: TypeAlias = Literal["word", "quoted", "string", "number", "symbol"]
 

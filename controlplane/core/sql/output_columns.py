@@ -8,9 +8,9 @@ from typing import Final
 
 from sqlglot import exp
 
-from controlplane.core.sql.names import KnownNames, is_named
-from controlplane.core.sql.problems import line_column
+from controlplane.core.sql.column_origins import KnownNames, is_named
 from controlplane.core.sql.relations import Other, QueryScope, Relation, Union
+from controlplane.core.sql.sql_problem import line_column
 
 _SETS: Final = frozenset({"UNION", "EXCEPT", "INTERSECT"})
 _UNSEEN: Final = frozenset({"SEMI", "ANTI"})  # joins of which only the left side's columns are shown

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from controlplane.core.sql.problems import SqlProblem, problem_at
-from controlplane.core.sql.query import AnalysedQuery, analyse
+from controlplane.core.sql.analysed_query import AnalysedQuery, analyse
 from controlplane.core.sql.scan import Lexeme, scan
+from controlplane.core.sql.sql_problem import SqlProblem, problem_at
 from dataplane.contract.encoding import digest
 
 _QUERIES = frozenset({"FROM", "SELECT", "TABLE", "VALUES", "WITH"})

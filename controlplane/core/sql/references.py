@@ -11,7 +11,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from controlplane.core.sql.problems import SqlProblem, line_column, problem_at
+from controlplane.core.sql.sql_problem import SqlProblem, line_column, problem_at
 from dataplane.contract.sql_words import SQL_TABLE_FUNCTIONS
 
 _FORMATS: Final = frozenset(

@@ -8,8 +8,8 @@ from itertools import pairwise, takewhile
 from typing import Final, TypeAlias
 
 from controlplane.core.sql import functions
-from controlplane.core.sql.problems import SqlProblem, line_column, problem_at
 from controlplane.core.sql.scan import Lexeme
+from controlplane.core.sql.sql_problem import SqlProblem, line_column, problem_at
 from controlplane.core.sql.syntax import keyword_hint
 from dataplane.contract.sql_words import SQL_CONFIGURED, SQL_DEFAULT, SQL_DESCRIBED, SQL_FORBIDDEN, SQL_PATH_OPTIONS
 

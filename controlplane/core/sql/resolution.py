@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from controlplane.core.sql.problems import line_column
 from controlplane.core.sql.references import TableRef
+from controlplane.core.sql.sql_problem import line_column
 
 InputTypes: TypeAlias = Mapping[str, Mapping[str, str]]  # of each input: its columns with their types as DDL
 

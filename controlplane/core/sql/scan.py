@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from controlplane.core.sql import functions, words
+from controlplane.core.sql import functions, spark_keywords
 from controlplane.core.sql.lexer import SqlToken, tokenize
-from controlplane.core.sql.problems import problem_at
+from controlplane.core.sql.sql_problem import problem_at
 
 Role: TypeAlias = Literal["open", "end"]  # does an operand follow, or has one just ended?
 
@@ -78,11 +78,11 @@ class _Scanner:
     def _is_foldable(self, token: SqlToken) -> bool:
         if not token.upper or self.in_hint or self.levels[-1].names_only or self.is_doubtful:
             return False
-        return not self.out or not (self._before(".", ":", "@", "$") or self.out[-1].folded in words.NAMERS)
+        return not self.out or not (self._before(".", ":", "@", "$") or self.out[-1].folded in spark_keywords.NAMERS)
 
     def _plain(self, token: SqlToken, at: int) -> None:
         """A literal or a name. After one that could be a keyword, the next word could be anything."""
-        could_be_keyword = self._is_foldable(token) and token.upper in words.LEADS and not self._after_as()
+        could_be_keyword = self._is_foldable(token) and token.upper in spark_keywords.LEADS and not self._after_as()
         self._put(token.text, "end", is_call=token.kind in ("word", "quoted") and self._symbol_at(at + 1) == "(")
         self.is_doubtful = could_be_keyword
 
@@ -90,7 +90,7 @@ class _Scanner:
         """Take a type, a keyword phrase or a function's name; False for any other word."""
         if self._after_as() or self._before("::"):
             is_type = self._before("::") or self.levels[-1].owner in _CASTS
-            return is_type and self._key_at(at) in words.TYPES and self._fold(1, "end")
+            return is_type and self._key_at(at) in spark_keywords.TYPES and self._fold(1, "end")
         for phrase in self._candidates(at):
             if self._is_keyword(phrase, at + phrase.count(" ") + 1):
                 return self._take(phrase)
@@ -98,38 +98,40 @@ class _Scanner:
         return is_function and self._role() == "open" and not self._is_naming() and self._fold(1, "open", is_call=True)
 
     def _candidates(self, at: int) -> Iterator[str]:
-        run = [token.upper for token in self.tokens[at : at + words.LONGEST]]
+        run = [token.upper for token in self.tokens[at : at + spark_keywords.LONGEST]]
         for length in range(len(run), 0, -1):
-            if (phrase := " ".join(run[:length])) in words.PHRASES:
+            if (phrase := " ".join(run[:length])) in spark_keywords.PHRASES:
                 yield phrase
 
     def _is_keyword(self, phrase: str, after: int) -> bool:
         """Can these words be read in no other way, before the token at `after`?"""
         starts = self._starts_operand(phrase, after)
         if self._role() == "end":
-            return (phrase in words.INFIX and starts) or (phrase in words.POSTFIX and self._closes(phrase, after))
-        if phrase in words.TYPED:
+            return (phrase in spark_keywords.INFIX and starts) or (
+                phrase in spark_keywords.POSTFIX and self._closes(phrase, after)
+            )
+        if phrase in spark_keywords.TYPED:
             return self._starts_literal(phrase, after)
         if self._is_naming():
             return False
-        return (phrase in words.PREFIX and starts) or (
-            phrase in words.ATOM and self._symbol_at(after) not in _AFTER_NAME
+        return (phrase in spark_keywords.PREFIX and starts) or (
+            phrase in spark_keywords.ATOM and self._symbol_at(after) not in _AFTER_NAME
         )
 
     def _closes(self, phrase: str, after: int) -> bool:
-        if phrase in words.SORTING:  # elsewhere the name of what stands before it
+        if phrase in spark_keywords.SORTING:  # elsewhere the name of what stands before it
             return self.levels[-1].clause in ("ORDER BY", "SORT BY")
         return self.levels[-1].cases > 0 if phrase == "END" else self._symbol_at(after) not in _AFTER_NAME
 
     def _is_naming(self) -> bool:
-        return self._before(",") and self.levels[-1].clause in words.NAMING
+        return self._before(",") and self.levels[-1].clause in spark_keywords.NAMING
 
     def _starts_operand(self, phrase: str, at: int) -> bool:
         if at >= len(self.tokens) or (phrase.startswith("SELECT") and not self._may_select()):
             return False
         token = self.tokens[at]
         if token.kind != "symbol":
-            return token.upper not in words.STOPS
+            return token.upper not in spark_keywords.STOPS
         if token.text == "*":
             return phrase.endswith(("SELECT", "DISTINCT"))
         # after a name in place of an operand, these would compute with it
@@ -147,9 +149,9 @@ class _Scanner:
         level = self.levels[-1]
         level.cases += phrase.startswith("CASE")
         level.cases -= phrase == "END"
-        if phrase in words.CLAUSES:
+        if phrase in spark_keywords.CLAUSES:
             level.clause = phrase
-        is_operand = phrase in words.ATOM or phrase in words.POSTFIX
+        is_operand = phrase in spark_keywords.ATOM or phrase in spark_keywords.POSTFIX
         return self._fold(phrase.count(" ") + 1, "end" if is_operand else "open", phrase=phrase)
 
     def _fold(self, count: int, role: Role, *, phrase: str = "", is_call: bool = False) -> bool:

@@ -15,11 +15,11 @@ from typing import Final
 
 from sqlglot import exp
 
-from controlplane.core.sql.calls import Calls, FunctionCall, Unproven
 from controlplane.core.sql.clauses import Clauses, clauses_of
 from controlplane.core.sql.decomposable import decompose
 from controlplane.core.sql.edits import Edit
-from controlplane.core.sql.merging import Partial, partial_of
+from controlplane.core.sql.function_calls import Calls, FunctionCall, Unproven
+from controlplane.core.sql.partial_aggregates import Partial, partial_of
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.relations import Mention, QueryScope, is_query, relation_of
 from controlplane.core.sql.scan import Lexeme

@@ -9,10 +9,10 @@ from typing import Final
 
 from sqlglot.errors import ParseError
 
-from controlplane.core.sql import words
+from controlplane.core.sql import spark_keywords
 from controlplane.core.sql.lexer import SqlToken
-from controlplane.core.sql.problems import SqlProblem, line_column, problem_at
 from controlplane.core.sql.scan import Lexeme
+from controlplane.core.sql.sql_problem import SqlProblem, line_column, problem_at
 
 CODE: Final = "invalid-sql"
 NESTED: Final = "the query is nested too deeply"
@@ -23,7 +23,7 @@ _KEYWORDS: Final = (
     *("DISTINCT", "BETWEEN", "USING", "WITH", "OVER", "PARTITION", "OFFSET", "WHEN", "THEN", "ELSE"),
 )
 _LIKENESS: Final = 0.7
-_TYPES: Final = tuple(sorted(words.TYPES))
+_TYPES: Final = tuple(sorted(spark_keywords.TYPES))
 _MISSING: Final = re.compile(r"Expect(?:ing|ed) (\S+)(?: after (\w+))?$")
 _LONE: Final = frozenset({"GROUP", "ORDER", "PARTITION", "SORT", "CLUSTER", "DISTRIBUTE"})  # BY follows
 _CLOSING: Final = {")": "(", "]": "["}

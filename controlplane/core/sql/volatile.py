@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from controlplane.core.sql import clock, functions
-from controlplane.core.sql.problems import line_column
 from controlplane.core.sql.scan import Lexeme
+from controlplane.core.sql.sql_problem import line_column
 
 _VOLATILE = functions.CHANCE | functions.ORDER_DEPENDENT
 

@@ -9,13 +9,13 @@ UTF-8 bytes. A missing node, or one with wrong bytes, raises `CorruptNode`.
 Nothing here depends on the use of a partition, on where nodes are kept, or on when they may be deleted.
 """
 
-from controlplane.core.tree.audit import audit, spread
 from controlplane.core.tree.build import build, build_columns
-from controlplane.core.tree.cache import NodeCache
 from controlplane.core.tree.codec import NodeColumns
-from controlplane.core.tree.diff import diff, diff_keys, diff_keys_many, diff_many
 from controlplane.core.tree.edit import edit
-from controlplane.core.tree.query import (
+from controlplane.core.tree.node_cache import NodeCache
+from controlplane.core.tree.tree_diff import diff, diff_keys, diff_keys_many, diff_many
+from controlplane.core.tree.tree_integrity import audit, spread
+from controlplane.core.tree.tree_reads import (
     before,
     by_leaf,
     last,
@@ -28,7 +28,7 @@ from controlplane.core.tree.query import (
     totals,
     warm,
 )
-from controlplane.core.tree.values import EMPTY_ROOT, Entry, EntryChange, KeyChange, NodeStore, Summary, Totals
+from controlplane.core.tree.tree_values import EMPTY_ROOT, Entry, EntryChange, KeyChange, NodeStore, Summary, Totals
 from controlplane.core.tree.walk import after
 
 __all__ = [

@@ -8,8 +8,8 @@ from operator import lt
 
 from controlplane.core.tree.codec import NodeColumns, check_columns, leaf_columns
 from controlplane.core.tree.shape import boundaries
-from controlplane.core.tree.values import Entry, NodeStore
-from controlplane.core.tree.write import NodeRun, Tower, Writer
+from controlplane.core.tree.tree_values import Entry, NodeStore
+from controlplane.core.tree.tree_writer import NodeRun, Tower, Writer
 
 CHUNK = 8192
 

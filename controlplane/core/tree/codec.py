@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from controlplane.core.errors import CorruptNode
 from controlplane.core.tree.shape import TOP
-from controlplane.core.tree.values import KEYS_TAG, NODE_TAG, Entry, Summary, Totals
+from controlplane.core.tree.tree_values import KEYS_TAG, NODE_TAG, Entry, Summary, Totals
 from dataplane.contract.identity import MASK, Content
 
 VERSION = 1

@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
 
 from controlplane.core.tree.codec import NO_ROWS, Node, NodeColumns, join
-from controlplane.core.tree.values import EMPTY_ROOT, NodeStore
+from controlplane.core.tree.tree_values import EMPTY_ROOT, NodeStore
 from controlplane.core.tree.walk import NodeRef, child, load, of_root, root_ref
 
 Place = tuple[int, str]  # a tree and a key

@@ -14,9 +14,9 @@ from operator import itemgetter
 from controlplane.core.tree.build import build
 from controlplane.core.tree.codec import Node, NodeColumns, Row, join, leaf_row, lone_child
 from controlplane.core.tree.shape import height
-from controlplane.core.tree.values import EMPTY_ROOT, Entry, NodeStore
+from controlplane.core.tree.tree_values import EMPTY_ROOT, Entry, NodeStore
+from controlplane.core.tree.tree_writer import NodeRun, Tower, Writer
 from controlplane.core.tree.walk import WINDOW, NodeRef, load, load_root, routed, touching
-from controlplane.core.tree.write import NodeRun, Tower, Writer
 
 PASS = 50_000
 """Changes per pass: a pass holds the inner nodes that its changes touch."""

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice, repeat
 from typing import NamedTuple
 
-from controlplane.core.tree.cache import fetch
 from controlplane.core.tree.codec import ID, Node, corrupt
+from controlplane.core.tree.node_cache import fetch
 from controlplane.core.tree.shape import boundaries, height
-from controlplane.core.tree.values import EMPTY_ROOT, NodeStore
+from controlplane.core.tree.tree_values import EMPTY_ROOT, NodeStore
 
 WINDOW = 512
 """Nodes read at a time: some 30 MB as bytes."""

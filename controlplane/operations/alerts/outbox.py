@@ -17,7 +17,7 @@ from controlplane.core import alerts
 from controlplane.core.alerts import Channels, News
 from controlplane.core.model.alerts import Message
 from controlplane.core.model.events import Event
-from controlplane.operations.alerts import sending
+from controlplane.operations.alerts import message_task
 from controlplane.ports.store import Tx
 from dataplane.contract.encoding import digest
 from dataplane.contract.results import TaskError
@@ -52,7 +52,7 @@ def step(tx: Tx, branch: str, channels_of: Mapping[str, Channels]) -> bool:
                 continue
             _send(tx, message, channels_of)
         elif message.task in answers:
-            _answered(tx, message, sending.answer_in(answers[message.task]))
+            _answered(tx, message, message_task.answer_in(answers[message.task]))
         elif message.task not in tasks:
             _send(tx, message, channels_of)  # its demand was dropped
         elif tasks[message.task].state == "failed":
@@ -71,13 +71,13 @@ def is_under_way(message: Message, now: float) -> bool:
 def _send(tx: Tx, message: Message, channels_of: Mapping[str, Channels]) -> None:
     key = digest("notify/1", message=message.id, tries=message.tries)
     channel = channels_of[message.dataflow][message.channel]
-    sending.ask(tx, message.branch, key, channel, alerts.content(message, tx.now()))
+    message_task.ask(tx, message.branch, key, channel, alerts.content(message, tx.now()))
     tx.alerts.put_messages([replace(message, task=key)])
 
 
 def _answered(tx: Tx, message: Message, error: TaskError | None) -> None:
     assert message.task is not None
-    sending.forget(tx, message.branch, message.dataflow, message.task)
+    message_task.forget(tx, message.branch, message.dataflow, message.task)
     if error is None:
         _put_event(tx, message, "notify.sent", {"items": len(message.items)})
         tx.alerts.drop_messages([message.id])
@@ -90,7 +90,7 @@ def _answered(tx: Tx, message: Message, error: TaskError | None) -> None:
 def _drop(tx: Tx, message: Message) -> None:
     """The channel no longer exists, or is another one."""
     if message.task is not None:
-        sending.forget(tx, message.branch, message.dataflow, message.task)
+        message_task.forget(tx, message.branch, message.dataflow, message.task)
     tx.alerts.drop_messages([message.id])
 
 

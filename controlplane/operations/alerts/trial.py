@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from controlplane.core import alerts
 from controlplane.core.errors import NotFound
 from controlplane.core.model.alerts import Channel
-from controlplane.operations.alerts import channels, sending
+from controlplane.operations.alerts import channels, message_task
 from controlplane.operations.context import Context
 from controlplane.operations.planning.snapshot import desired
 from dataplane.contract.encoding import digest
@@ -41,7 +41,7 @@ def ask(ctx: Context, branch: str, dataflow: str | None) -> list[Trial]:
         channels_by_flow += [(channels.INSTALLATION, destination) for destination in ctx.notify]
         for number, (flow, channel) in enumerate(channels_by_flow):
             key = digest("notify-test/1", request=request, number=number)
-            sending.ask(tx, branch, key, channel, _message(branch, flow, key, tx.now()))
+            message_task.ask(tx, branch, key, channel, _message(branch, flow, key, tx.now()))
             trials.append(Trial(flow, channel, key))
     ctx.wake()
     return trials
@@ -63,11 +63,11 @@ def answers(ctx: Context, trials: list[Trial]) -> Mapping[bytes, TaskError | Non
     """By key, of those that were answered."""
     with ctx.read() as tx:
         memos = tx.traces.memos([trial.key for trial in trials])
-    return {key: sending.answer_in(memo) for key, memo in memos.items()}
+    return {key: message_task.answer_in(memo) for key, memo in memos.items()}
 
 
 def forget(ctx: Context, branch: str, trials: list[Trial]) -> None:
     """Drop the demands and the answers, which have no reader left."""
     with ctx.begin() as tx:
         for trial in trials:
-            sending.forget(tx, branch, trial.dataflow, trial.key)
+            message_task.forget(tx, branch, trial.dataflow, trial.key)

@@ -10,7 +10,7 @@ from controlplane.core.model.alerts import Alert, Channel
 from controlplane.core.model.events import Event
 from controlplane.operations.alerts import ages, channels, conditions, outbox
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import freshness
+from controlplane.operations.inspect import data_age
 from controlplane.operations.inspect.overview import as_known
 from controlplane.operations.planning.planner import Planner
 
@@ -21,7 +21,7 @@ class Watch:
     def __init__(self, ctx: Context, branch: str, planner: Planner, installation: Sequence[Channel]) -> None:
         self._ctx, self._branch, self._planner, self._installation = ctx, branch, planner, installation
         self._open_alerts: tuple[Alert, ...] | None = None
-        self._changes = freshness.LastChanges()
+        self._changes = data_age.LastChanges()
         self._is_sending = True  # there may be messages of an earlier term
         self.is_under_way = False  # a message waits to be sent for the first time
 
@@ -47,12 +47,12 @@ class Watch:
             flows = channels.of_flows(nodes, self._installation, nodes.texts)
             mine = {d.dataset for d in plan.decisions}
             decisions = [d for d in plan.decisions if flows.get(d.dataset.partition(".")[0])]
-            limits = freshness.expecting(nodes, mine)
+            limits = data_age.expecting(nodes, mine)
             if self._open_alerts is None:
                 self._open_alerts = tx.alerts.all(self._branch)
             if not self._open_alerts and not decisions and not limits:
                 return News(), flows, []
-            ages_by_dataset = freshness.of_datasets(tx, self._branch, limits, facts.states, self._changes)
+            ages_by_dataset = data_age.of_datasets(tx, self._branch, limits, facts.states, self._changes)
             current = (
                 conditions.current_conditions(facts, as_known(self._ctx, tx, facts, decisions)) if decisions else {}
             )

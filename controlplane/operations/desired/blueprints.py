@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from controlplane.core.compile.compiler import Compilation
-from controlplane.core.compile.names import references
+from controlplane.core.compile.name_lookup import references
 from controlplane.core.compile.nodes import Desired, NodeText
 from controlplane.core.compile.warnings import notices
 from controlplane.core.errors import Checked, InvalidBlueprint, NotFound, Problem, StaleRevision

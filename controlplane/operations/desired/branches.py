@@ -17,7 +17,7 @@ from controlplane.core.name_redaction import HIDDEN
 from controlplane.core.rights import may, may_see_part
 from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
-from controlplane.operations.inspect.views import instant
+from controlplane.operations.inspect.json_views import instant
 from controlplane.operations.planning.snapshot import compile_live, desired
 from controlplane.ports.store import Store, Tx
 

@@ -18,7 +18,7 @@ from controlplane.core.blueprint import Draft
 from controlplane.core.compile import nodes
 from controlplane.core.compile.compiler import Compilation
 from controlplane.core.compile.nodes import Desired
-from controlplane.core.examples.problems import problems as problems_of_tests
+from controlplane.core.examples.example_faults import problems as problems_of_tests
 from controlplane.core.merging import identities
 from controlplane.core.merging.spans import definitions
 from controlplane.core.model.answers import ApplyAnswer, DataflowAnswer, PlanBasis
@@ -29,8 +29,8 @@ from controlplane.core.review import AnalyseRequest
 from controlplane.operations.context import Context
 from controlplane.operations.desired import feeds, permits
 from controlplane.operations.desired.drafts import DraftSet, SentBlueprint
-from controlplane.operations.inspect import plan_basis, source_changes, views
-from controlplane.operations.planning import plan_listings, review
+from controlplane.operations.inspect import json_views, plan_basis, source_changes
+from controlplane.operations.planning import edit_review, plan_listings
 from controlplane.operations.planning.plan_listings import PlanListings
 from controlplane.operations.planning.snapshot import StoreSnapshot, attempt_cached, compile_live
 from controlplane.operations.work import listings
@@ -110,7 +110,7 @@ class CompiledEdit:
 
     def analyses(self, tx: Tx, plan: str) -> tuple[AnalyseRequest, ...]:
         """Column analyses that it needs from Spark, as far as the columns of its inputs are known."""
-        return review.of_edit(tx, self.branch, self.before, self.proposed, looked=self.looked(tx, plan)).requests
+        return edit_review.of_edit(tx, self.branch, self.before, self.proposed, looked=self.looked(tx, plan)).requests
 
     def answer(
         self, ctx: Context, plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str], unanswered: str = ""
@@ -118,8 +118,8 @@ class CompiledEdit:
         """Its revisions, and the plan of its work. `unseen`, `unanswered`: see `blueprints.apply`."""
         numbers = {revision.dataflow: revision.number for revision in self.revisions}
         sources = source_changes.of_plan(ctx, plan, facts, unseen)
-        edit_review = review.of_edit(facts.tx, self.branch, self.before, self.proposed, unanswered, facts.looked)
-        return {"revisions": numbers, "plan": views.plan(ctx, self.branch, plan, facts, sources, edit_review)}
+        review = edit_review.of_edit(facts.tx, self.branch, self.before, self.proposed, unanswered, facts.looked)
+        return {"revisions": numbers, "plan": json_views.plan(ctx, self.branch, plan, facts, sources, review)}
 
     def basis(
         self, ctx: Context, flows: Sequence[str], plan: Plan, facts: StoreSnapshot, looked: str = ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from controlplane.core.errors import ConflictSide, FoundConflict, MergeConflict, Problem
-from controlplane.core.merging.texts import Conflict, Version
+from controlplane.core.merging.text_merge import Conflict, Version
 from controlplane.core.merging.three_way import ConflictKind
 from controlplane.core.model.revisions import Revision
 

@@ -21,7 +21,7 @@ from controlplane.core.model.answers.feeds import (
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.feeds import DATAFLOWS, FEED_NAME, Feed, FeedAddress, FeedGrant
 from controlplane.core.schema.contracts import breaches, broken_promises
-from controlplane.core.schema.schemas import InvalidSchema, parse_ddl, types
+from controlplane.core.schema.ddl_schemas import InvalidSchema, parse_ddl, types
 from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired.namespaces import names

@@ -22,15 +22,15 @@ from controlplane.core.model.access import Token
 from controlplane.core.model.answers.links import LinkEntry
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.links import Link
-from controlplane.core.records import columns, where
+from controlplane.core.records import requested_columns, where
 from controlplane.core.records.formats import Compression, Format
 from controlplane.core.rights import may
 from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
+from controlplane.operations.inspect.json_views import instant
 from controlplane.operations.inspect.records import RecordsRequest
 from controlplane.operations.inspect.time_travel import state_of
-from controlplane.operations.inspect.views import instant
 from controlplane.operations.request_body import BranchName, DatasetName, Names, RequestBody
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.encoding import canonical
@@ -66,7 +66,7 @@ def create(ctx: Context, maker: Token, new: NewLink) -> Link:
     point = addresses.point_of(new.at) if new.at else None
     with ctx.begin() as tx:
         schema = state_of(tx, new.branch, new.dataset, point).schema
-        columns.chosen(schema, new.columns)
+        requested_columns.chosen(schema, new.columns)
         if new.where is not None:
             where.parse(new.where, schema)
         now = tx.now()

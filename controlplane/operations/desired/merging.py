@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from controlplane.core.errors import BranchEnded, CannotMerge, InvalidBlueprint, NotFound
 from controlplane.core.merging import identities
-from controlplane.core.merging.texts import Conflict, Version, merge_dataflow
+from controlplane.core.merging.text_merge import Conflict, Version, merge_dataflow
 from controlplane.core.merging.three_way import WHOLE, Side
 from controlplane.core.model.answers import MergeAnswer
 from controlplane.core.model.branches import MAIN
@@ -20,7 +20,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, branches, conflicts, readiness
 from controlplane.operations.desired.compile_edit import CompiledEdit, edit_of
 from controlplane.operations.desired.drafts import DraftSet, SentBlueprint
-from controlplane.operations.inspect import source_changes, views
+from controlplane.operations.inspect import json_views, source_changes
 from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.snapshot import StoreSnapshot, plan_now
 from controlplane.ports.store import Tx
@@ -247,5 +247,5 @@ def _answer(
         "revisions": {revision.dataflow: revision.number for revision in edit.revisions},
         "ended": brought.ended,
         "taken": brought.taken,
-        "plan": views.plan(ctx, into, plan, facts, sources),
+        "plan": json_views.plan(ctx, into, plan, facts, sources),
     }

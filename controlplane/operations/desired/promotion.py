@@ -11,13 +11,13 @@ from controlplane.core.errors import NotFound, Problem, QueryRefused
 from controlplane.core.merging.adding import new_dataflow, sql_component, with_transform
 from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnalysis, PromotionAnswer
 from controlplane.core.query_problems import FILE
-from controlplane.core.review.columns import as_ddl
+from controlplane.core.review.column_diff import as_ddl
 from controlplane.core.rights import may
 from controlplane.core.sql.references import TableRef
 from controlplane.operations.context import Context
 from controlplane.operations.desired import compile_edit, drafts
-from controlplane.operations.inspect import review_views, views
-from controlplane.operations.planning import review
+from controlplane.operations.inspect import json_views, review_views
+from controlplane.operations.planning import edit_review
 from dataplane.contract.jobs import JobSparkSettings
 
 
@@ -69,7 +69,7 @@ def propose(ctx: Context, branch: str, text: str, dataset: str) -> Proposal:
         "revision": 0 if stored is None else stored.number,
         "component": sql_component(name, edited),
         "text": proposed,
-        "inputs": views.modes(ctx, node),
+        "inputs": json_views.modes(ctx, node),
         "analysis": None,
         "comparison": None,
     }
@@ -82,8 +82,8 @@ def analysis(ctx: Context, branch: str, proposal: Proposal, unanswered: str) -> 
     dataset, draft_set = proposal.answer["dataset"], drafts.DraftSet.of(proposal.sources)
     with ctx.read() as tx:
         edit = compile_edit.edit_of(ctx, tx, branch, draft_set, is_look=True)
-        columns_after = review.columns_of(tx, branch, edit.before, edit.proposed, dataset, unanswered)
-        changes = review.of_edit(tx, branch, edit.before, edit.proposed, unanswered).changes
+        columns_after = edit_review.columns_of(tx, branch, edit.before, edit.proposed, dataset, unanswered)
+        changes = edit_review.of_edit(tx, branch, edit.before, edit.proposed, unanswered).changes
     columns = None if columns_after.schema is None else as_ddl(columns_after.schema)
     return {
         "columns": None if columns is None else [{"name": name, "type": kind} for name, kind in columns.items()],

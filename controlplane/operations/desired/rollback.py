@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from controlplane.core import tree
-from controlplane.core.compile.checks import record_key
+from controlplane.core.compile.compiled_checks import record_key
 from controlplane.core.compile.nodes import Desired
 from controlplane.core.errors import CorruptNode, CutsDisagree, NotReadable, StaleState
 from controlplane.core.model.addresses import Moment, Point
@@ -22,9 +22,9 @@ from controlplane.core.model.holds import Hold
 from controlplane.core.model.states import State
 from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
-from controlplane.operations.desired import branches, earlier
-from controlplane.operations.desired.earlier import Chosen
-from controlplane.operations.inspect.views import instant
+from controlplane.operations.desired import branches, earlier_states
+from controlplane.operations.desired.earlier_states import Chosen
+from controlplane.operations.inspect.json_views import instant
 from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.store import Tx
 
@@ -65,7 +65,7 @@ def _rolled_back(ctx: Context, request: _RollbackRequest, *, force: bool) -> Rol
         tx.upkeep.collections()  # first: no collection begins before the old roots have a new state
         branches.require_editable(ctx, tx, request.branch)
         nodes = desired(tx, request.branch, namespace=ctx.namespace)
-        chosen = earlier.choose(tx, request.branch, nodes, request.target, request.to)
+        chosen = earlier_states.choose(tx, request.branch, nodes, request.target, request.to)
         if not force:
             _require_agreeing(request.target, chosen)
         for state in chosen.states.values():
@@ -82,11 +82,11 @@ def _rolled_back(ctx: Context, request: _RollbackRequest, *, force: bool) -> Rol
 
 def _require_agreeing(target: str, chosen: Chosen) -> None:
     """Raises CutsDisagree, with the last time before at which there is no such difference."""
-    differing = earlier.disagreement(chosen.states.values())
+    differing = earlier_states.disagreement(chosen.states.values())
     if differing is None:
         return
     dataset, other, source = differing
-    agreed = earlier.last_agreeing(chosen)
+    agreed = earlier_states.last_agreeing(chosen)
     raise CutsDisagree(target, dataset, other, source=source, agreed=None if agreed is None else str(Moment.of(agreed)))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from controlplane.core.compile import connectors
+from controlplane.core.compile import connector_identity
 from controlplane.core.compile.nodes import Desired, Node
 from controlplane.core.errors import NothingPinned
 from controlplane.core.model.pins import TAKEN_BACK
@@ -50,7 +50,7 @@ def raise_editions(ctx: Context, tx: Tx, branch: str, nodes: Desired, datasets: 
 
 def _is_earlier(node: Node) -> bool:
     """Whether files are read otherwise by a component of the newest edition."""
-    if not node.is_source or not connectors.is_files(node.read):
+    if not node.is_source or not connector_identity.is_files(node.read):
         return False
     return node.read.hive_partitioning is None and edition_of(node.uid) < NEWEST_EDITION
 

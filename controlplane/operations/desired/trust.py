@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
-from controlplane.core import trust
+from controlplane.core import trust_rules
 from controlplane.core.errors import NameTaken, NotFound, NotTrusted
 from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
@@ -52,12 +52,12 @@ def create(
         claims={claim: tuple(patterns) for claim, patterns in claims.items()},
         roles=tuple(dict.fromkeys(roles)),
         within=within,
-        ttl_s=trust.USUAL_S[use] if ttl_s is None else ttl_s,
+        ttl_s=trust_rules.USUAL_S[use] if ttl_s is None else ttl_s,
         actor=ctx.actor,
         at=0.0,
     )
     with ctx.begin() as tx:
-        trust.check(rule, {role.name: role for role in tx.access.roles()})
+        trust_rules.check(rule, {role.name: role for role in tx.access.roles()})
         if any(other.name == name for other in tx.access.trust_rules()):
             raise NameTaken(f"there is a rule {name}; choose another name, or delete that one first")
         made = replace(rule, at=tx.now())
@@ -126,17 +126,17 @@ def _open(
     claims: JsonObject,
     why_not: Callable[[Token], str] = lambda _: "",
 ) -> tuple[str, Token, TrustRule]:
-    name = trust.who(use, issuer, claims)
+    name = trust_rules.who(use, issuer, claims)
     text = tokens.new_text(ctx.namespace)
     with ctx.begin() as tx:
         now = tx.now()
         rules = (rule for rule in tx.access.trust_rules() if (rule.use, rule.issuer) == (use, issuer))
         named = {role.name: role for role in tx.access.roles()}
-        rule = trust.best((rule for rule in rules if rule.audience in audiences), claims, named)
+        rule = trust_rules.best((rule for rule in rules if rule.audience in audiences), claims, named)
         if rule is None:
             place = "here" if ctx.namespace == namespaces.DEFAULT else f"in namespace {ctx.namespace}"
             raise NotTrusted(
-                f"{name} is known to {issuer}, and no rule gives a role {place} ({trust.claims_in_words(claims)})"
+                f"{name} is known to {issuer}, and no rule gives a role {place} ({trust_rules.claims_in_words(claims)})"
             )
         tx.access.drop_children(PARENT[use], now - KEPT_S)
         token = Token(
@@ -155,7 +155,9 @@ def _open(
         tx.access.put_token(token)
         after: JsonObject = {"rule": rule.name, "issuer": issuer, "roles": [*rule.roles], "expires": token.expires}
         named_ctx = replace(ctx, actor=name)
-        note_change(named_ctx, tx, ACTION[use], token.id, after={**after, "claims": trust.audited_claims(rule, claims)})
+        note_change(
+            named_ctx, tx, ACTION[use], token.id, after={**after, "claims": trust_rules.audited_claims(rule, claims)}
+        )
     return text, token, rule
 
 

@@ -9,16 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from controlplane.core.blueprint.model import QUARANTINE
-from controlplane.core.compile import fold
+from controlplane.core.compile import ordered_fold
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, Transform
 from controlplane.core.errors import NotFound
 from controlplane.core.model.answers.explore import Collapse, GraphAnswer, GraphEdge, GraphNode, NodeKind
 from controlplane.core.plan import Decision, Plan, Status
-from controlplane.core.plan.values import SEVERITY
+from controlplane.core.plan.plan_values import SEVERITY
 from controlplane.operations.context import Context
 from controlplane.operations.explore import groups
-from controlplane.operations.explore.shares import ShareFacts
-from controlplane.operations.inspect import views
+from controlplane.operations.explore.dataset_totals import ShareFacts
+from controlplane.operations.inspect import json_views
 from controlplane.operations.inspect.overview import as_known
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from dataplane.contract.encoding import digest
@@ -119,7 +119,7 @@ def edges_to(node: Node) -> Iterator[GraphEdge]:
         for slot in node.slots:
             yield {"from": slot.dataset, "to": name, "slot": slot.name, "mode": slot.mode, "reason": slot.explanation}
         if node.fold:
-            yield {"from": name, "to": name, "slot": node.fold.name, "mode": "previous", "reason": fold.REASON}
+            yield {"from": name, "to": name, "slot": node.fold.name, "mode": "previous", "reason": ordered_fold.REASON}
 
 
 def _neighbours(edges: Iterable[GraphEdge]) -> tuple[Neighbours, Neighbours]:
@@ -201,7 +201,7 @@ def _state(facts: StoreSnapshot, decisions: Mapping[str, Decision], dataflow: st
     if left_out and (dataflow is None or dataflow in left_out):
         return "failed"  # one that does not compile
     own = (d for name, d in decisions.items() if dataflow is None or _flow(name) == dataflow)
-    return views.state_of(own)
+    return json_views.state_of(own)
 
 
 def _drawn(decisions: Mapping[str, Decision], distances: Mapping[str, int], most: int) -> dict[str, None]:

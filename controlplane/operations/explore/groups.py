@@ -10,9 +10,9 @@ from controlplane.core.compile.nodes import Node
 from controlplane.core.model.answers.explore import Collapse, GraphEdge, GraphGroup, GroupEdge
 from controlplane.core.model.answers.states import State
 from controlplane.core.plan import Decision
-from controlplane.core.plan.values import SEVERITY
-from controlplane.operations.explore.shares import ShareFacts, added
-from controlplane.operations.inspect import views
+from controlplane.core.plan.plan_values import SEVERITY
+from controlplane.operations.explore.dataset_totals import ShareFacts, added
+from controlplane.operations.inspect import json_views
 from controlplane.operations.planning.snapshot import StoreSnapshot
 
 
@@ -71,7 +71,7 @@ def _group(name: str, decisions: Sequence[Decision], shares: ShareFacts) -> Grap
     return {
         "name": name,
         "members": len(decisions),
-        "state": views.state_of(decisions),
+        "state": json_views.state_of(decisions),
         "states": states,
         "partitions": sum(total.partitions for total in totals),
         "rows": sum(total.rows for total in totals),

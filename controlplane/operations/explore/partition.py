@@ -9,8 +9,8 @@ from typing import Final
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Desired
 from controlplane.core.errors import CorruptNode, NotFound
-from controlplane.core.lineage import partitions as parts_of
-from controlplane.core.lineage.partitions import OBJECTS
+from controlplane.core.lineage import partition_lineage
+from controlplane.core.lineage.partition_lineage import OBJECTS
 from controlplane.core.model.addresses import Point
 from controlplane.core.model.answers.explore import PartitionAnswer, PartitionFile, PartitionInput, PartitionSince
 from controlplane.core.model.answers.lineage import LineageObjects, LineagePartitions
@@ -19,7 +19,7 @@ from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Fragment
 from controlplane.core.tree import NodeCache
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import part_views, views, work
+from controlplane.operations.inspect import json_views, part_views, work
 from controlplane.operations.inspect.datasets import kept_states
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.operations.planning.snapshot import CACHE_BYTES, desired
@@ -90,7 +90,7 @@ def _since(tx: Tx, nodes: tree.NodeStore, branch: str, state: State, entry: tree
         earliest = before
     return {
         "generation": earliest.generation,
-        "at": views.instant(earliest.at),
+        "at": json_views.instant(earliest.at),
         "cause": earliest.cause,
         "is_exact": is_exact or earliest.seq == 1,
     }
@@ -103,7 +103,7 @@ def _inputs(
         states = islice(kept_states(tx, branch, dataset), SEARCHED_STATES)
         return next((input_state for input_state in states if input_state.root == root), None)
 
-    for slot, parts in parts_of.inputs(code, nodes, state_of_root, state, key):
+    for slot, parts in partition_lineage.inputs(code, nodes, state_of_root, state, key):
         yield {**part_views.partitions(nodes, parts), "slot": slot}
 
 
@@ -122,5 +122,5 @@ def _readers(
         if ctx.sees(node.dataset) and any(slot.dataset == name for slot in node.slots)
     ]
     states = tx.states.newest(branch, reading[:SHOWN_READERS])
-    for parts in parts_of.readers(code, nodes, states, name, entry):
+    for parts in partition_lineage.readers(code, nodes, states, name, entry):
         yield part_views.partitions(nodes, parts)

@@ -14,7 +14,7 @@ from controlplane.core.model.answers.datasets import PartitionEntry, PartitionsA
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Fragment
 from controlplane.operations.context import Context
-from controlplane.operations.explore.changes import kind_of
+from controlplane.operations.explore.change_counts import kind_of
 from controlplane.operations.inspect.datasets import kept_states, one_of
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.operations.planning.snapshot import StoreSnapshot

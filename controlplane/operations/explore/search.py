@@ -1,7 +1,7 @@
 """Datasets and copies by words: their names, columns, descriptions, tags, owners, states, partitions. Changes nothing.
 
 Searches the desired state and the states that planning has loaded: nothing is read for them. Does not belong here: how
-words are matched (`core.search`).
+words are matched (`core.search_words`).
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
-from controlplane.core import search as words_in
-from controlplane.core import tree
+from controlplane.core import search_words, tree
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model.answers import DatasetFreshness
 from controlplane.core.model.answers.explore import SearchAnswer, SearchHit
 from controlplane.core.plan import Decision, Plan
-from controlplane.core.search import Facts, Match, Word
+from controlplane.core.search_words import Facts, Match, Word
 from controlplane.operations.context import Context
 from controlplane.operations.explore.graph import description_of, kind_of
-from controlplane.operations.inspect import freshness
+from controlplane.operations.inspect import data_age
 from controlplane.operations.inspect.overview import as_known
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from dataplane.contract.schemas import column_names
@@ -63,13 +62,13 @@ def hits(
 ) -> tuple[list[Hit], list[str]]:
     """All hits, the best first, and notes on parts that were not searched. `as_shown`: with the states that pages show,
     not those that the plan alone knows."""
-    words, notes = words_in.words_of(query), list[str]()
+    words, notes = search_words.words_of(query), list[str]()
     decisions: Sequence[Decision] = visible_decisions(ctx, plan)
     if as_shown or any(word.field == "state" for word in words):
         decisions = as_known(ctx, facts.tx, facts, decisions)
     ages: Mapping[str, DatasetFreshness] = {}
     if as_shown or any(word.field == "is" for word in words):
-        ages = freshness.of_snapshot(facts, (candidate.dataset for candidate in decisions))
+        ages = data_age.of_snapshot(facts, (candidate.dataset for candidate in decisions))
     looked = [_looked_through(words, decision, facts, ages.get(decision.dataset)) for decision in decisions]
     matching = [hit for hit in looked if not hit.missing]
     candidates = [hit for hit in looked if _may_be_partition(hit)]
@@ -88,7 +87,7 @@ def _looked_through(
 ) -> Hit:
     hit = Hit(decision, _facts(decision, facts, age), [], [], age)
     for word in words:
-        matches = words_in.matches(word, hit.facts)
+        matches = search_words.matches(word, hit.facts)
         hit.matches += matches
         if not matches:
             hit.missing.append(word)
@@ -146,7 +145,7 @@ def _beginning_so(facts: StoreSnapshot, root: bytes, prefix: str) -> list[Match]
         entries = list(islice(tree.scan(facts.nodes, root, prefix=prefix), SHOWN_KEYS))
     except CorruptNode:
         return []
-    return [words_in.of_partition(entry.key) for entry in entries]
+    return [search_words.of_partition(entry.key) for entry in entries]
 
 
 def _search_hit(hit: Hit, decision: Decision, facts: StoreSnapshot) -> SearchHit:

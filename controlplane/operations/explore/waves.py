@@ -13,17 +13,17 @@ from itertools import groupby, islice
 from controlplane.core import runs, tree
 from controlplane.core.compile.nodes import Desired
 from controlplane.core.errors import CorruptNode, NotFound
-from controlplane.core.explain.audit import Audit
+from controlplane.core.explain.change_authors import Audit
 from controlplane.core.model.answers.explore import Wave, WaveAnswer, WaveCommit, WaveKey, WavesAnswer
 from controlplane.core.model.states import Cause, State
 from controlplane.core.rights import Principal, may
 from controlplane.core.runs import Run
 from controlplane.core.tree import NodeStore
 from controlplane.operations.context import Context
-from controlplane.operations.explore.changes import ChangeCounting, kind_of
+from controlplane.operations.explore.change_counts import ChangeCounting, kind_of
 from controlplane.operations.explore.counted import CountedNodes
 from controlplane.operations.explore.past import PastStates
-from controlplane.operations.inspect import views
+from controlplane.operations.inspect import json_views
 from controlplane.operations.inspect.causes import CHANGES_READ
 from controlplane.operations.inspect.past_runs import RunEffects, causes, counts, force_times, reach, reason, sees_start
 from controlplane.operations.planning.snapshot import StoreSnapshot
@@ -180,8 +180,8 @@ def _wave(run: Run, world: _World, past: PastStates, audit: Audit, did: RunEffec
     keys = _keys(every[0], world, past)
     return {
         "id": run.id,
-        "at": views.instant(first.at),
-        "until": views.instant(run.commits[-1].at),
+        "at": json_views.instant(first.at),
+        "until": json_views.instant(run.commits[-1].at),
         "dataset": first.maker,
         "cause": first.cause,
         "reason": reason(run),
@@ -261,7 +261,7 @@ def _commit(state: State, past: PastStates, counting: ChangeCounting) -> WaveCom
     return {
         "dataset": state.dataset,
         "generation": state.generation,
-        "at": views.instant(state.at),
+        "at": json_views.instant(state.at),
         "cause": state.cause,
         "revision": state.revision,
         "partitions": state.partitions,

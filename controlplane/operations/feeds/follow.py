@@ -23,7 +23,7 @@ from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import LOST, State
 from controlplane.core.model.table_paths import table_path
 from controlplane.core.model.tasks import Fragment
-from controlplane.core.plan.values import user_error
+from controlplane.core.plan.plan_values import user_error
 from controlplane.core.tree import Entry, EntryChange
 from controlplane.operations.feeds import circles
 from controlplane.operations.feeds.offers import FeedNotGranted, Offer, granted, offer

@@ -10,7 +10,7 @@ from controlplane.core.model.json_values import JsonValue
 from controlplane.core.model.reads import How, RecordedRead
 from controlplane.core.model.revisions import AuditedChange
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import views
+from controlplane.operations.inspect import json_views
 
 
 def changes(
@@ -41,7 +41,7 @@ def note_read(ctx: Context, how: How, branch: str, dataset: str, what: Mapping[s
 
 def _change(change: AuditedChange) -> AuditEntry:
     return {
-        "at": views.instant(change.at),
+        "at": json_views.instant(change.at),
         "actor": change.actor,
         "request_id": change.request_id,
         "branch": change.branch,
@@ -54,7 +54,7 @@ def _change(change: AuditedChange) -> AuditEntry:
 
 def _read(read: RecordedRead) -> ReadEntry:
     return {
-        "at": views.instant(read.at),
+        "at": json_views.instant(read.at),
         "actor": read.actor,
         "request_id": read.request_id,
         "branch": read.branch,

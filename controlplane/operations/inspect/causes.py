@@ -10,9 +10,9 @@ from itertools import dropwhile
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Node
 from controlplane.core.errors import CorruptNode, NotFound, error_text
-from controlplane.core.explain import lineage, words
-from controlplane.core.explain.audit import Audit
-from controlplane.core.explain.causes import UNKNOWN, CauseNode, Explaining, nearest_first
+from controlplane.core.explain import cause_sentences, upstream
+from controlplane.core.explain.cause_tree import UNKNOWN, CauseNode, Explaining, nearest_first
+from controlplane.core.explain.change_authors import Audit
 from controlplane.core.explain.held_up import HeldUp, held_up
 from controlplane.core.explain.steps import StateStep as Change
 from controlplane.core.explain.steps import last_step
@@ -25,7 +25,7 @@ from controlplane.core.model.states import Cause, State
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import Decision, Step, WorkStep
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import freshness, views, work
+from controlplane.operations.inspect import data_age, json_views, work
 from controlplane.operations.inspect.datasets import kept_states, one_of
 from controlplane.operations.inspect.overview import ENDS_SHOWN, as_known
 from controlplane.operations.inspect.time_travel import state_of
@@ -70,7 +70,7 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
             held = None
         since = top.at if top and top.at and not is_work else None
         stopped = stops(explaining, target, since) if since else ()
-        origins = lineage.sources(facts, facts.desired, target, partition)
+        origins = upstream.sources(facts, facts.desired, target, partition)
         answer: WhyAnswer = {
             "dataset": target,
             "partition": partition,
@@ -80,21 +80,21 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
             "sentence": _sentence(top, decision),
             "reason": decision.reason
             or damage
-            or lineage.of_fold(facts, facts.desired, target, partition)
+            or upstream.of_fold(facts, facts.desired, target, partition)
             or _up_to_date(top),
             "held_up": None if held is None else _held_up(held, decisions, facts.desired.nodes),
-            "modes": views.modes(ctx, node),
-            "volatile": views.volatile(node),
+            "modes": json_views.modes(ctx, node),
+            "volatile": json_views.volatile(node),
             "logic": None if node.is_copy else node.logic.hex(),
-            "because": views.items(ctx, [i for n in nearest_first(top) for i in n.items], facts),
+            "because": json_views.items(ctx, [i for n in nearest_first(top) for i in n.items], facts),
             "tree": None if top is None else _node(ctx, top, facts),
             "stopped": [_stop(stop) for stop in stopped if ctx.sees(stop.dataset)],
             "sources": [origin for origin in origins if ctx.sees(origin["dataset"])],
             "drivers": _is_failing(tx, decision.step),
-            "error": views.error(error, node),
+            "error": json_views.error(error, node),
             "work": _work(tx, branch, target, state, partition),
         }
-        if (fresh := freshness.of_dataset(tx, branch, node, facts.desired, state)) is not None:
+        if (fresh := data_age.of_dataset(tx, branch, node, facts.desired, state)) is not None:
             answer["freshness"] = fresh
         return answer
 
@@ -123,15 +123,15 @@ def why_past(
             "partition": partition,
             "state": decision.status,
             "generation": state.generation,
-            "at": views.instant(state.at),
+            "at": json_views.instant(state.at),
             "cause": _cause(top, state),
-            "sentence": words.headline(top.roots) if top and top.roots else UNKNOWN,
+            "sentence": cause_sentences.headline(top.roots) if top and top.roots else UNKNOWN,
             "reason": "",
             "held_up": None,
             "modes": {},
             "volatile": [],
             "logic": state.logic.hex(),
-            "because": views.items(ctx, [i for n in nearest_first(top) for i in n.items], facts),
+            "because": json_views.items(ctx, [i for n in nearest_first(top) for i in n.items], facts),
             "tree": None if top is None else _node(ctx, top, facts),
             "stopped": [],
             "sources": [],
@@ -162,7 +162,7 @@ def _work(tx: Tx, branch: str, target: str, state: State | None, partition: str 
 
 def _sentence(top: CauseNode | None, decision: Decision) -> str:
     if top is not None and top.roots:
-        return words.headline(top.roots)
+        return cause_sentences.headline(top.roots)
     if top is not None:
         return top.sentence
     return "nothing that it reads has changed in the generations that are kept" if not decision.reason else ""
@@ -171,12 +171,12 @@ def _sentence(top: CauseNode | None, decision: Decision) -> str:
 def _up_to_date(top: CauseNode | None) -> str:
     if top is None or top.is_pending:
         return ""
-    return f"it is up to date; its last generation came because {words.headline(top.roots)}"
+    return f"it is up to date; its last generation came because {cause_sentences.headline(top.roots)}"
 
 
 def _node(ctx: Context, node: CauseNode, facts: StoreSnapshot) -> WhyNode:
     """A node with the first of its partitions that changed."""
-    items = views.items(ctx, node.items, facts)
+    items = json_views.items(ctx, node.items, facts)
     return {
         "dataset": node.dataset,
         "cause": node.cause,
@@ -184,9 +184,9 @@ def _node(ctx: Context, node: CauseNode, facts: StoreSnapshot) -> WhyNode:
         "pending": node.is_pending,
         "repeated": node.is_repeated,
         "generation": node.generation,
-        "at": views.when(node.at),
+        "at": json_views.when(node.at),
         "count": sum(item["count"] for item in items),
-        "partitions": [key for item in items for key in item["partitions"]][: views.SHOWN_KEYS],
+        "partitions": [key for item in items for key in item["partitions"]][: json_views.SHOWN_KEYS],
         "inputs": [_node(ctx, above, facts) for above in node.inputs],
     }
 
@@ -198,7 +198,7 @@ def _visible_part(ctx: Context, node: CauseNode) -> CauseNode:
 
 
 def _stop(stop: Stop) -> WhyStop:
-    return {"dataset": stop.dataset, "at": views.instant(stop.at), "sentence": stop.sentence}
+    return {"dataset": stop.dataset, "at": json_views.instant(stop.at), "sentence": stop.sentence}
 
 
 def _held_up(held: HeldUp, decisions: Mapping[str, Decision], nodes: Mapping[str, Node]) -> WhyHeldUp:
@@ -207,10 +207,10 @@ def _held_up(held: HeldUp, decisions: Mapping[str, Decision], nodes: Mapping[str
         "dataset": held.dataset,
         "state": decision.status,
         "sentence": held.sentence,
-        "at": views.when(held.at),
+        "at": json_views.when(held.at),
         "fix": held.fix,
         "commands": list(held.commands),
-        "error": views.error(decision.error, nodes[held.dataset]),
+        "error": json_views.error(decision.error, nodes[held.dataset]),
     }
 
 
@@ -226,7 +226,9 @@ def _is_failing(tx: Tx, step: Step) -> list[DriverStatus]:
     if not isinstance(step, WorkStep):
         return []
     return [
-        views.driver(d) for d in (*tx.drivers.running(), *tx.drivers.ends(ENDS_SHOWN)) if d.reason not in ("", ENDING)
+        json_views.driver(d)
+        for d in (*tx.drivers.running(), *tx.drivers.ends(ENDS_SHOWN))
+        if d.reason not in ("", ENDING)
     ]
 
 

@@ -7,12 +7,12 @@ from functools import partial
 from typing import Literal
 
 from controlplane.core.errors import GenerationGone, NotFound
-from controlplane.core.explain.consistency import agree, consistent
+from controlplane.core.explain.consistent_states import agree, consistent
 from controlplane.core.model.addresses import Moment
 from controlplane.core.model.answers import DatasetGeneration, GenerationsAnswer
 from controlplane.core.model.states import State
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import views
+from controlplane.operations.inspect import json_views
 from controlplane.operations.inspect.datasets import kept_states
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.operations.planning.snapshot import desired
@@ -34,7 +34,7 @@ def generations(
             by_dataset = {name: _state_or_gone(tx, branch, name, at) for name in names}
         return {
             "dataflow": dataflow,
-            "at": views.instant(tx.now() if at is None else at.milliseconds / 1000),
+            "at": json_views.instant(tx.now() if at is None else at.milliseconds / 1000),
             "consistent": agree(state for state in by_dataset.values() if isinstance(state, State)),
             "items": [_item(ctx, name, state) for name, state in by_dataset.items()],
         }
@@ -86,7 +86,7 @@ def _item(ctx: Context, name: str, state: State | GenerationGone | None) -> Data
         "dataset": name,
         "found": "kept",
         "generation": state.generation,
-        "at": views.instant(state.at),
+        "at": json_views.instant(state.at),
         "partitions": state.partitions,
         "rows": state.rows,
         "root": state.root.hex(),

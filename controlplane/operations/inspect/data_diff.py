@@ -26,7 +26,7 @@ from controlplane.core.schema.common import CommonColumns, common_columns
 from controlplane.operations import known_fragments
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import time_travel
-from controlplane.operations.inspect.views import instant
+from controlplane.operations.inspect.json_views import instant
 from controlplane.ports.row_diff import ComparedFiles, CompareRows
 from controlplane.ports.store import Tx
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from controlplane.core import tree
-from controlplane.core.compile.checks import record_key
+from controlplane.core.compile.compiled_checks import record_key
 from controlplane.core.model.addresses import Point
 from controlplane.core.model.answers import (
     ChecksAnswer,
@@ -23,10 +23,10 @@ from controlplane.core.model.states import State
 from controlplane.core.plan import Decision, Plan
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
-from controlplane.operations.explore.changes import MOST_READS, ChangeCounting
+from controlplane.operations.explore.change_counts import MOST_READS, ChangeCounting
 from controlplane.operations.explore.counted import CountedNodes
 from controlplane.operations.explore.graph import description_of
-from controlplane.operations.inspect import freshness, generations, views, work
+from controlplane.operations.inspect import data_age, generations, json_views, work
 from controlplane.operations.inspect.overview import add_feeds, as_known, offers_of
 from controlplane.operations.inspect.time_travel import no_dataset, state_of
 from controlplane.operations.projections.seen_tables import SeenTables
@@ -51,12 +51,12 @@ def dataset(ctx: Context, branch: str, name: str) -> DatasetAnswer | TargetStatu
         (decision,) = as_known(ctx, tx, facts, [decision])
         node, state = facts.desired.nodes[name], facts.state(name)
         if node.is_copy:
-            return views.target(decision, facts.target(name), node)
+            return json_views.target(decision, facts.target(name), node)
         published = SeenTables.of_branch(tx, branch, [name]).of(state)
-        answer = views.dataset(decision, state, published, ctx.lake, ctx.namespace, node)
+        answer = json_views.dataset(decision, state, published, ctx.lake, ctx.namespace, node)
         if (held := facts.holds().get(name)) is not None:
-            answer["hold"] = views.hold(held)
-        if (fresh := freshness.of_dataset(tx, branch, node, facts.desired, state)) is not None:
+            answer["hold"] = json_views.hold(held)
+        if (fresh := data_age.of_dataset(tx, branch, node, facts.desired, state)) is not None:
             answer["freshness"] = fresh
         add_feeds(answer, node, state, offers_of(facts))
         if (own := branches.own_datasets(tx, branch)) is not None:
@@ -67,8 +67,8 @@ def dataset(ctx: Context, branch: str, name: str) -> DatasetAnswer | TargetStatu
             "schema": cast("SparkSchema", state.schema) if state else None,
             "description": description_of(node),
             "logic": node.logic.hex(),
-            "modes": views.modes(ctx, node),
-            "volatile": views.volatile(node),
+            "modes": json_views.modes(ctx, node),
+            "volatile": json_views.volatile(node),
         }
 
 
@@ -145,7 +145,7 @@ def history(
     items: list[GenerationEntry] = [
         {
             "generation": s.generation,
-            "at": views.instant(s.at),
+            "at": json_views.instant(s.at),
             "cause": s.cause,
             "revision": s.revision,
             "partitions": s.partitions,

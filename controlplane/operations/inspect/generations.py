@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from controlplane.core import tree
-from controlplane.core.explain.audit import Audit
+from controlplane.core.explain.change_authors import Audit
 from controlplane.core.model.answers.datasets import Changes
 from controlplane.core.model.states import State
-from controlplane.operations.explore.changes import ChangeCounting
+from controlplane.operations.explore.change_counts import ChangeCounting
 from controlplane.ports.store import Tx
 
 SEARCHED_STATES: Final = 200  # before those of a page, for a generation with the same rows

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from controlplane.core.compile.nodes import Source, is_paused
 from controlplane.core.model.answers import ListingLateness
 from controlplane.core.model.sources import Listing
-from controlplane.operations.inspect import views
+from controlplane.operations.inspect import json_views
 from controlplane.operations.planning.pinned import is_pinned
 from controlplane.ports.store import Tx
 
@@ -29,9 +29,9 @@ def of_sources(
         is_expected = is_listed and not node.output and not is_paused(node, paused)
         due = _due(node, listings.get(node.listing), declared) if is_expected else None
         by_dataset[node.dataset] = {
-            "at": views.when(listings[node.listing].at) if node.listing in listings else None,
-            "due": views.when(due),
-            "since": views.when(began.get(node.dataset)),
+            "at": json_views.when(listings[node.listing].at) if node.listing in listings else None,
+            "due": json_views.when(due),
+            "since": json_views.when(began.get(node.dataset)),
             "refresh_s": node.read.refresh_s,
             "behind_s": 0.0 if due is None else round(max(0.0, now - due), 3),
         }

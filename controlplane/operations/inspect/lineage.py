@@ -14,13 +14,12 @@ from typing import Final
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Desired
 from controlplane.core.errors import NotFound
-from controlplane.core.explain.audit import Audit
-from controlplane.core.lineage import columns as links_of
-from controlplane.core.lineage import partitions as parts_of
-from controlplane.core.lineage.columns import LineageLink, LineageLinks
+from controlplane.core.explain.change_authors import Audit
+from controlplane.core.lineage import column_links, partition_lineage
+from controlplane.core.lineage.column_links import LineageLink, LineageLinks
 from controlplane.core.lineage.facet import facet
 from controlplane.core.lineage.of_node import Edge, Lineages, NodeLineage
-from controlplane.core.lineage.partitions import OBJECTS, PartitionsAtRoot
+from controlplane.core.lineage.partition_lineage import OBJECTS, PartitionsAtRoot
 from controlplane.core.model.addresses import Point
 from controlplane.core.model.answers.lineage import (
     ColumnLink,
@@ -34,11 +33,11 @@ from controlplane.core.model.answers.lineage import (
 from controlplane.core.model.states import State
 from controlplane.core.tree import NodeCache
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import part_views, views
+from controlplane.operations.inspect import json_views, part_views
 from controlplane.operations.inspect.causes import CHANGES_READ
 from controlplane.operations.inspect.datasets import kept_states
 from controlplane.operations.inspect.time_travel import no_dataset, state_of
-from controlplane.operations.planning.review import StoredFacts
+from controlplane.operations.planning.edit_review import StoredFacts
 from controlplane.operations.planning.snapshot import CACHE_BYTES, desired
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Tx
@@ -170,8 +169,8 @@ class _LineageAnswer:
     def _links(self, lineages: Lineages, chosen: list[str], readers: list[str]) -> LineageLinks:
         request, links = self.request, LineageLinks(self.request.limit, self.ctx.sees)
         if request.direction == "upstream":
-            return links_of.upstream(lineages, request.dataset, chosen, links)
-        return links_of.downstream(lineages, readers, request.dataset, chosen, links)
+            return column_links.upstream(lineages, request.dataset, chosen, links)
+        return column_links.downstream(lineages, readers, request.dataset, chosen, links)
 
     def _visible(self, lineage: NodeLineage) -> NodeLineage:
         def visible(edges: Iterable[Edge]) -> tuple[Edge, ...]:
@@ -204,13 +203,13 @@ class _LineageAnswer:
         ):
             raise NotFound(f"dataset {request.dataset} has no partition {request.partition!r}")
         if request.direction == "upstream":
-            yield from parts_of.upstream(code, nodes, self._state_of_root, state, request.partition)
+            yield from partition_lineage.upstream(code, nodes, self._state_of_root, state, request.partition)
             return
         keys = None if request.partition is None else frozenset((request.partition,))
         if request.object is not None:
             keys = self._holding(code, facts, request.object)
             notes.append(f"{request.object} is in " + ", ".join(sorted(key or "(whole)" for key in keys)))
-        yield from parts_of.downstream(code, nodes, facts.states, request.dataset, keys)
+        yield from partition_lineage.downstream(code, nodes, facts.states, request.dataset, keys)
 
     def _state_of_root(self, dataset: str, root: bytes) -> State | None:
         states = islice(kept_states(self.tx, self.branch, dataset), SEARCHED_STATES)
@@ -254,7 +253,7 @@ class _LineageAnswer:
                 versions = self._versions(attempt, [f["path"] for f in fragment.files])
         return {
             "generation": state.generation,
-            "at": views.instant(state.at),
+            "at": json_views.instant(state.at),
             "revision": state.revision,
             "actor": audit.applied_by(flow, state.revision) or None,
             "logic": state.logic.hex(),

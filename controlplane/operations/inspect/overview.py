@@ -32,7 +32,7 @@ from controlplane.core.model.json_values import JsonObject
 from controlplane.core.model.revisions import Revision
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision, Status
-from controlplane.core.plan.values import INTERNAL
+from controlplane.core.plan.plan_values import INTERNAL
 from controlplane.core.rights import may, may_see_part
 from controlplane.core.schema.contracts import breaches
 from controlplane.operations.context import Context
@@ -40,13 +40,13 @@ from controlplane.operations.desired import branches
 from controlplane.operations.export_cursor import behind
 from controlplane.operations.failing_units import OF_EXPORT, STUCK_AFTER, FailingUnit, units_of
 from controlplane.operations.inspect import (
-    freshness,
+    data_age,
+    json_views,
     lateness,
     pinned_columns,
     plan_basis,
     source_changes,
     standstill,
-    views,
     work,
 )
 from controlplane.operations.planning import plan_listings
@@ -85,7 +85,7 @@ def plan(
         plan = facts.owned(full_plan)
         if plan_listings.is_moved(facts.looked):  # a planner that is kept knows the shared listings alone
             plan, facts = plan_now(facts.tx, branch, flows, namespace=ctx.namespace, looked=facts.looked)
-        answer = views.plan(ctx, branch, plan, facts, source_changes.of_plan(ctx, plan, facts, unseen))
+        answer = json_views.plan(ctx, branch, plan, facts, source_changes.of_plan(ctx, plan, facts, unseen))
         answer["basis"] = plan_basis.of_plan(
             ctx, plan, facts, facts.tx.blueprints.revisions(branch), flows or (), looked=looked
         )
@@ -138,13 +138,13 @@ def status(ctx: Context, branch: str, target: str | None = None, *, long: bool =
         if long:
             _add_times(tx, branch, flows)
         running = tx.drivers.running()
-        drivers = [views.driver(d) for d in (*running, *tx.drivers.ends(ENDS_SHOWN))]
+        drivers = [json_views.driver(d) for d in (*running, *tx.drivers.ends(ENDS_SHOWN))]
         lease = standstill.scheduler(ctx)
-        leader = views.leader(lease, tx.now())
+        leader = json_views.leader(lease, tx.now())
         still = standstill.of(tx, lease, running)
         export = _export(ctx, tx)
     is_broken = any("problem" in flow for flow in flows)
-    state = "failed" if is_broken else views.state_of(chosen)
+    state = "failed" if is_broken else json_views.state_of(chosen)
     answer: StatusAnswer = {
         "state": state,
         "dataflows": flows,
@@ -189,7 +189,7 @@ def _flow(revision: Revision, things: Things, decisions: Iterable[Decision], fau
             "name": name,
             "branch": branch,
             "revision": number,
-            "state": views.state_of(decisions),
+            "state": json_views.state_of(decisions),
             "datasets": datasets,
             "targets": targets,
         }
@@ -228,16 +228,16 @@ def _things(
     decisions = list(decisions)
     tables = SeenTables.of_branch(facts.tx, facts.branch)
     wider = pinned_columns.of_sources(facts.tx, facts.branch, _sources(facts, decisions))
-    fresh, offers = freshness.of_snapshot(facts, (d.dataset for d in decisions)), offers_of(facts)
+    fresh, offers = data_age.of_snapshot(facts, (d.dataset for d in decisions)), offers_of(facts)
     datasets: list[DatasetStatus] = []
     targets: list[TargetStatus] = []
     for decision in decisions:
         node = facts.desired.nodes[decision.dataset]
         if node.is_copy:
-            targets.append(views.target(decision, facts.target(decision.dataset), node))
+            targets.append(json_views.target(decision, facts.target(decision.dataset), node))
         else:
             state = facts.state(decision.dataset)
-            shown = views.dataset(decision, state, tables.of(state), ctx.lake, ctx.namespace, node)
+            shown = json_views.dataset(decision, state, tables.of(state), ctx.lake, ctx.namespace, node)
             if decision.dataset in listed:
                 listing = facts.listing(node.listing) if node.is_source else None
                 is_known = listing is not None and listing.error is None
@@ -246,7 +246,7 @@ def _things(
             if decision.dataset in wider:
                 shown["wider"] = wider[decision.dataset]
             if (held := facts.holds().get(decision.dataset)) is not None:
-                shown["hold"] = views.hold(held)
+                shown["hold"] = json_views.hold(held)
             add_feeds(shown, node, state, offers)
             if decision.dataset in fresh:
                 shown["freshness"] = fresh[decision.dataset]
@@ -290,11 +290,11 @@ def summary(
         own = {d.dataset.partition(".")[0] for d in decisions}
         events = tx.events.count(branch, since_event, partial(_is_counted, ctx, own) if is_shared else None)
         return {
-            "state": views.state_of(decisions),
+            "state": json_views.state_of(decisions),
             "tasks": _counts(events, decisions),
             "datasets": datasets,
             "targets": targets,
-            "errors": views.errors(decisions, facts.desired.nodes),
+            "errors": json_views.errors(decisions, facts.desired.nodes),
         }
 
 
@@ -379,7 +379,7 @@ def _sees_name(ctx: Context, name: str) -> bool:
 def _event(event: Event) -> EventRecord:
     record: EventRecord = {
         "id": event.id,
-        "at": views.instant(event.at),
+        "at": json_views.instant(event.at),
         "branch": event.branch,
         "kind": event.kind,
         "dataset": event.dataset,

@@ -7,7 +7,7 @@ from typing import Final
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Desired, Source
-from controlplane.core.lineage.partitions import Keys, PartitionsAtRoot
+from controlplane.core.lineage.partition_lineage import Keys, PartitionsAtRoot
 from controlplane.core.model.answers.lineage import LineageObjects, LineagePartitions
 from controlplane.core.model.states import State
 from controlplane.operations.planning.snapshot import compile_live

@@ -10,7 +10,7 @@ from itertools import pairwise
 from controlplane.core import runs
 from controlplane.core.compile.nodes import Desired, Source, Transform
 from controlplane.core.errors import NotFound
-from controlplane.core.explain import words
+from controlplane.core.explain import cause_sentences
 from controlplane.core.model.answers.work import (
     PastRun,
     PastRunAnswer,
@@ -26,7 +26,7 @@ from controlplane.core.plan import Decision, Plan
 from controlplane.core.rights import Principal, may, may_see_part
 from controlplane.core.runs import PENDING, Output, Run, RunCommit
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import views, work
+from controlplane.operations.inspect import json_views, work
 from controlplane.operations.inspect.overview import as_known
 from controlplane.operations.inspect.run_progress import MOVING
 from controlplane.operations.planning.snapshot import StoreSnapshot, targeted
@@ -296,8 +296,8 @@ def _run(run: Run, past: Past) -> PastRun:
         "cause": first.cause,
         "reason": reason(run),
         "causes": causes(run),
-        "began": views.instant(began),
-        "ended": None if state == "running" else views.instant(ended),
+        "began": json_views.instant(began),
+        "ended": None if state == "running" else json_views.instant(ended),
         "seconds": round(until - began, 3),
         "datasets": list(dict.fromkeys(step["dataset"] for step in steps)),
         "tasks": _tasks(steps, attempts),
@@ -311,7 +311,7 @@ def _began(run: Run, past: Past) -> float:
 
 def reason(run: Run) -> str:
     """What started it, in a sentence."""
-    return words.headline([cause["reason"] for cause in causes(run)])
+    return cause_sentences.headline([cause["reason"] for cause in causes(run)])
 
 
 def causes(run: Run) -> list[RunCause]:
@@ -371,7 +371,7 @@ def _step(commit: RunCommit, past: Past) -> RunStep:
         "state": "done" if state else _pending(past.decisions.get(commit.dataset)),
         "cause": commit.cause,
         "generation": state.generation if state else None,
-        "at": views.instant(state.at) if state else None,
+        "at": json_views.instant(state.at) if state else None,
         "partitions": state.partitions if state else None,
         "rows": state.rows if state else None,
         "adopted": past.adopted.get((commit.dataset, commit.seq), 0),
@@ -386,7 +386,7 @@ def _copied(copy: str, written: Sequence[PastAttempt], past: Past) -> RunStep:
         "state": _pending(decision) if decision and decision.status in (*MOVING, "failed") else "done",
         "cause": None,
         "generation": None,
-        "at": views.instant(max(a.ended_at for a in written)),
+        "at": json_views.instant(max(a.ended_at for a in written)),
         "partitions": None,
         "rows": None,
         "adopted": 0,

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from controlplane.core.compile.nodes import Source
 from controlplane.core.model.pins import Pin, Widening
 from controlplane.core.model.sources import Listing, SourcePartition
-from controlplane.core.schema.schemas import own_columns, types
+from controlplane.core.schema.ddl_schemas import own_columns, types
 from controlplane.ports.store import Tx
-from dataplane.contract.listings import NESTED
+from dataplane.contract.source_objects import NESTED
 
 _REMEDY = "`headgate refresh --schema` infers it again"
 

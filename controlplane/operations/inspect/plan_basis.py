@@ -13,7 +13,7 @@ from controlplane.core.model.answers import DatasetBasis, PlanBasis, PlanItem
 from controlplane.core.model.revisions import Revision
 from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import views
+from controlplane.operations.inspect import json_views
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from dataplane.contract.encoding import digest
 
@@ -42,7 +42,7 @@ def of_plan(
         "revisions": {name: live[name].number if name in live else 0 for name in names},
         "sources": {d: _listing_root(facts, node) for d in datasets if (node := facts.desired.nodes[d]).is_source},
         "datasets": {d: _dataset(facts, d) for d in datasets if facts.desired.nodes[d].has_rows},
-        "work": _work(views.items(ctx, plan.items, facts)),
+        "work": _work(json_views.items(ctx, plan.items, facts)),
         "looked": looked,
     }
 

@@ -14,7 +14,7 @@ from controlplane.core.errors import NotFound
 from controlplane.core.model.addresses import Point
 from controlplane.core.model.states import State
 from controlplane.core.partitioning import named
-from controlplane.core.records import columns, pruning, where
+from controlplane.core.records import pruning, requested_columns, where
 from controlplane.core.records.pruning import PartitionKeyPart
 from controlplane.core.tree import Entry
 from controlplane.operations import known_fragments
@@ -79,7 +79,7 @@ def records(
     the state is read. Raises NotFound, GenerationGone, BadCondition, BadColumns."""
     with ctx.read() as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
-        chosen = columns.chosen(state.schema, request.columns)
+        chosen = requested_columns.chosen(state.schema, request.columns)
         condition = None if request.where is None else where.parse(request.where, state.schema)
         root, entries = state.root, list[Entry]()
         if request.partition is not None:
@@ -123,7 +123,7 @@ def first(ctx: Context, branch: str, name: str, rows: int) -> RowSelection:
     wanted_rows = WantedRows(
         files,
         state.schema,
-        columns.chosen(state.schema, ()),
+        requested_columns.chosen(state.schema, ()),
         where=None,
         offset=0,
         limit=rows,

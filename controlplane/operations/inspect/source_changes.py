@@ -16,7 +16,7 @@ from controlplane.core.model.feeds import BREACH
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import views
+from controlplane.operations.inspect import json_views
 from controlplane.operations.planning.plan_listings import NO_LISTINGS, PlanListings
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.operations.work.listing_requests import LEFT_ALONE, ListingRequests
@@ -55,7 +55,7 @@ def of_requests(ctx: Context, requests: ListingRequests, unseen: Mapping[str, st
 
 def as_of(listing: Listing | None) -> str | None:
     """When the location was last listed; None where that was never, or failed the last time."""
-    return None if listing is None or listing.error is not None else views.when(listing.at)
+    return None if listing is None or listing.error is not None else json_views.when(listing.at)
 
 
 def _consumed(facts: StoreSnapshot, node: Source) -> bytes:
@@ -98,7 +98,7 @@ def _source_changes(
 
 def _followed(listing: Listing | None) -> str | None:
     """When a feed last gave data. A later error does not change that time."""
-    return None if listing is None or listing.root is None else views.when(listing.at)
+    return None if listing is None or listing.root is None else json_views.when(listing.at)
 
 
 def _problem(node: Source, listing: Listing | None) -> str | None:

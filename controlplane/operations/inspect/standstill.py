@@ -9,7 +9,7 @@ from controlplane.core.model.drivers import Driver
 from controlplane.core.model.leases import LOOP, Lease
 from controlplane.core.model.namespaces import DEFAULT
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import views
+from controlplane.operations.inspect import json_views
 from controlplane.ports.store import Tx
 from dataplane.contract.kinds import STARTED_FOR, Process
 
@@ -51,7 +51,7 @@ def _without_scheduler(lease: Lease | None) -> Standstill:
     return {
         "missing": "scheduler",
         "sentence": f"{NOTHING}: the scheduler {'is not' if lease is None else 'has not been'} running",
-        "since": None if lease is None else views.instant(lease.until),
+        "since": None if lease is None else json_views.instant(lease.until),
         "reason": None,
         "fix": "Start the service",
         "command": "headgate serve",
@@ -64,7 +64,7 @@ def _without_driver(missing: Process, since: float, drivers: Iterable[Driver]) -
     return {
         "missing": missing,
         "sentence": f"{NOTHING}: tasks have been waiting for a {missing}",
-        "since": views.instant(since),
+        "since": json_views.instant(since),
         "reason": reason,
         "fix": "See why no driver starts",
         "command": "headgate status",

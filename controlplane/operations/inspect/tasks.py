@@ -14,7 +14,7 @@ from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.model.tasks import Attempt, Task, TaskState
 from controlplane.core.redaction import redacted
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import views, work
+from controlplane.operations.inspect import json_views, work
 from controlplane.operations.inspect.time_travel import no_dataset
 from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.store import Tx
@@ -81,7 +81,7 @@ def _attempt(source: Attempt | PastAttempt, began: float, tasks: int) -> Attempt
         "kind": source.kind,
         "partition": source.partition,
         "driver": source.driver,
-        "began": views.instant(began),
+        "began": json_views.instant(began),
         "tasks": tasks,
         "ended": None,
     }
@@ -94,14 +94,14 @@ def _task(task: Task, node: Node, attempt: Attempt | None) -> TaskEntry:
         "partition": task.partition,
         "state": task.state,
         "attempt": task.attempt,
-        "since": views.instant(attempt.at) if attempt else None,
+        "since": json_views.instant(attempt.at) if attempt else None,
         "driver": attempt.driver if attempt else None,
         "failures": task.failures,
-        "not_before": views.when(task.not_before) if task.not_before else None,
+        "not_before": json_views.when(task.not_before) if task.not_before else None,
         "bytes": task.size_bytes,
         "priority": task.priority,
         "resources": task.size,
-        "error": views.error(task.error, node),
+        "error": json_views.error(task.error, node),
     }
 
 

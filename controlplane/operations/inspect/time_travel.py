@@ -9,7 +9,7 @@ from controlplane.core.blueprint.problems import did_you_mean
 from controlplane.core.errors import GenerationGone, NotFound
 from controlplane.core.model.addresses import Generation, Moment, Point
 from controlplane.core.model.states import State
-from controlplane.operations.inspect.views import instant
+from controlplane.operations.inspect.json_views import instant
 from controlplane.ports.store import Tx
 
 

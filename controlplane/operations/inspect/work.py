@@ -10,7 +10,7 @@ from controlplane.core.model.answers.work import AttemptEntry, WorkSummary
 from controlplane.core.model.past_attempts import Cost, PastAttempt, is_measured, is_slow
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Attempt
-from controlplane.operations.inspect import views
+from controlplane.operations.inspect import json_views
 from controlplane.ports.store import Tx
 from dataplane.contract.kinds import Kind
 
@@ -35,8 +35,8 @@ def summary(attempts: Sequence[PastAttempt], usual: Cost | None) -> WorkSummary 
         "retried": sum(a.outcome == "retried" for a in attempts),
         "tasks": sum(a.done for a in attempts),
         "failed": sum(a.failed for a in attempts),
-        "began": views.instant(began),
-        "ended": views.instant(ended),
+        "began": json_views.instant(began),
+        "ended": json_views.instant(ended),
         "seconds": round(ended - began, 3),
         "work_s": _rounded(_sum(a.seconds for a in attempts)),
         "waited_s": round(max(0.0, began - min(a.queued_at for a in attempts)), 3),
@@ -86,9 +86,9 @@ def entry(attempt: PastAttempt) -> AttemptEntry:
         "done": attempt.done,
         "failed": attempt.failed,
         "driver": attempt.driver,
-        "queued": views.instant(attempt.queued_at),
-        "began": views.instant(attempt.started_at),
-        "ended": views.instant(attempt.ended_at),
+        "queued": json_views.instant(attempt.queued_at),
+        "began": json_views.instant(attempt.started_at),
+        "ended": json_views.instant(attempt.ended_at),
         "seconds": _rounded(attempt.seconds),
         "waited_s": round(max(0.0, attempt.started_at - attempt.queued_at), 3),
         "rows": attempt.rows,
@@ -162,7 +162,7 @@ def _running(attempts: Sequence[Attempt], now: float) -> RunningWork:
     oldest = min(attempts, key=lambda a: (a.at, a.id))
     return {
         "attempts": len(attempts),
-        "since": views.instant(oldest.at),
+        "since": json_views.instant(oldest.at),
         "seconds": round(max(0.0, now - oldest.at), 3),
         "attempt": oldest.id,
     }

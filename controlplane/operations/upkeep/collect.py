@@ -28,7 +28,7 @@ from typing import TypeAlias, TypeVar
 
 from controlplane.core import tree
 from controlplane.core.blueprint.model import PythonTransform
-from controlplane.core.compile.checks import record_key
+from controlplane.core.compile.compiled_checks import record_key
 from controlplane.core.compile.nodes import Desired
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model.retention import HOLDERS, WEAK_POINTERS, Expired, Span

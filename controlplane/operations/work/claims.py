@@ -13,7 +13,7 @@ from controlplane.core.errors import CorruptNode, HeadgateError
 from controlplane.core.model.events import NO_BRANCH, Event, claimed
 from controlplane.core.model.jobs import FragmentsSpec, StoredCheckJob, StoredJob, StoredTransformJob, WriteSpec
 from controlplane.core.model.tasks import SIZES, Attempt, Size, Task
-from controlplane.core.plan.values import INTERNAL
+from controlplane.core.plan.plan_values import INTERNAL
 from controlplane.operations.context import Context
 from controlplane.operations.projections import compaction
 from controlplane.operations.work import fold_runs, listings, targets

@@ -24,7 +24,7 @@ from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.ports.lake import ObjectStore
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import Content
-from dataplane.contract.listings import ListingResult, listing_head, listing_line
+from dataplane.contract.source_objects import ListingResult, listing_head, listing_line
 
 IN_MEMORY_BYTES = 1 << 20  # of a temporary file
 SOURCES_AT_A_TIME = 500_000

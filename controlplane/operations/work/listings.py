@@ -10,7 +10,7 @@ from math import inf
 from typing import TypeAlias
 
 from controlplane.core import tree
-from controlplane.core.compile import connectors, ids
+from controlplane.core.compile import connector_identity, ids
 from controlplane.core.compile.nodes import Desired, Source
 from controlplane.core.model.events import NO_BRANCH, Event
 from controlplane.core.model.sources import HeldListing, Listing
@@ -22,8 +22,8 @@ from controlplane.ports.store import Store, Tx
 from dataplane.contract.encoding import digest
 from dataplane.contract.jobs import ListJob
 from dataplane.contract.kinds import placement_of
-from dataplane.contract.listings import ListingResult
 from dataplane.contract.results import TaskError
+from dataplane.contract.source_objects import ListingResult
 
 GUARDED_FROM = 20  # objects from which on a loss can be held for confirmation
 TURN_S = 1.0  # between a dataflow's tasks in the order of the queue, not in time
@@ -175,7 +175,7 @@ def _task(listing: Listing, group: list[Source]) -> tuple[Task, ListJob]:
         "deletes_max": min(n.read.deletes_max for n in group),
         "accept_deletes": _is_accepted(listing),
         "listing": listing.id.hex(),
-        **connectors.settings_of(node.read),
+        **connector_identity.settings_of(node.read),
     }
     if node.read.is_growing:  # it only adds to the listing before it, and its claim has the end of that one
         job["known"] = None

@@ -9,7 +9,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import assert_never, cast
 
-from controlplane.core.compile.checks import dropped_key
+from controlplane.core.compile.compiled_checks import dropped_key
 from controlplane.core.model.events import Event, by_branch, claimed
 from controlplane.core.model.jobs import StoredJob, StoredTransformJob
 from controlplane.core.model.past_attempts import Outcome, PastAttempt

@@ -19,8 +19,8 @@ from controlplane.ports.lake import ObjectStore
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.jobs import ListJob
 from dataplane.contract.kinds import KINDS
-from dataplane.contract.listings import ListingResult
 from dataplane.contract.results import FileEntry, Measures, TaskError, TaskResult, infrastructure_error
+from dataplane.contract.source_objects import ListingResult
 
 
 class BadReport(HeadgateError):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from controlplane.core.compile.nodes import Node, Sink, Slot, Source, Transform
 from controlplane.core.model.answers import DatasetAnswer
-from controlplane.core.review.columns import as_ddl
+from controlplane.core.review.column_diff import as_ddl
 from controlplane.services.editor.knowledge import Meaning
 
 MOST_COLUMNS = 60

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from controlplane.core.blueprint import file_references
-from controlplane.core.compile.columns import DatasetColumns
+from controlplane.core.compile.column_problems import DatasetColumns
 from controlplane.core.compile.nodes import Desired, Node
 from controlplane.core.errors import Problem
-from controlplane.core.review.columns import as_ddl
+from controlplane.core.review.column_diff import as_ddl
 from controlplane.operations.desired import blueprints, compile_edit
 from controlplane.operations.desired.blueprints import SentBlueprint as Text
 from controlplane.services.editor import outline

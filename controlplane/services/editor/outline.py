@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from controlplane.services.editor.ranges import lines_of
+from controlplane.services.editor.text_ranges import lines_of
 
 _KEY = re.compile(r"(?P<indent> *)(?P<item>(?:- +)*)(?P<key>[A-Za-z_][\w.-]*|\"[^\"]*\"|'[^']*') *:(?P<rest> .*|$)")
 _PAIR = re.compile(r" *([A-Za-z_][\w.-]*) *: *(.*)")

@@ -11,9 +11,9 @@ from typing import Final, cast
 
 from controlplane.core.errors import HeadgateError
 from controlplane.core.redaction import redacted
+from controlplane.services.examples.example_verdicts import MOST_ROWS
 from controlplane.services.examples.port import ExampleRunner
-from controlplane.services.examples.running import MOST_ROWS
-from dataplane.contract.examples import Answer, FileOfRows, Question, error_in
+from dataplane.contract.example_protocol import Answer, FileOfRows, Question, error_in
 
 ASKS: Final = ("infer", "analyse", "run")
 NAME_BYTES: Final = 255

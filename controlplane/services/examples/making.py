@@ -16,14 +16,14 @@ from controlplane.core.blueprint.problems import shown
 from controlplane.core.blueprint.text_places import Position
 from controlplane.core.compile.nodes import Desired, Slot, Transform
 from controlplane.core.errors import HeadgateError, NotFound
-from controlplane.core.examples.inputs import PREVIOUS, MixedTypes, inferred
-from controlplane.core.examples.keys import has_key
+from controlplane.core.examples.example_inputs import PREVIOUS, MixedTypes, inferred
+from controlplane.core.examples.row_key import has_key
 from controlplane.core.partitioning import column_fault, key_of, key_parts
-from controlplane.services.examples.columns import AnalysedColumns
+from controlplane.services.examples.example_verdicts import ExampleCase, question
+from controlplane.services.examples.input_columns import AnalysedColumns
 from controlplane.services.examples.port import ExampleRunner
-from controlplane.services.examples.running import ExampleCase, question
 from dataplane.contract.cells import BadCell, ddl, same
-from dataplane.contract.examples import RowsFound, error_in, rows_in
+from dataplane.contract.example_protocol import RowsFound, error_in, rows_in
 from dataplane.contract.schemas import Json, Schema, select_columns
 from dataplane.contract.zones import zone
 

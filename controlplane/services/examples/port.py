@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from controlplane.core.errors import EngineUnavailable, HeadgateError
-from dataplane.contract.examples import Answer, Question
+from dataplane.contract.example_protocol import Answer, Question
 
 
 class RunnerLost(HeadgateError):

@@ -18,7 +18,7 @@ def examples(settings: Settings, ends: ExitStack, *, is_service: bool) -> Exampl
 
     if not is_service or settings.pool != "local" or settings.driver_user is not None:
         return NoExamples()
-    from controlplane.services.examples.adapter.shared import SharedExamples
+    from controlplane.services.examples.adapter.shared_examples import SharedExamples
 
     shared = SharedExamples(settings.driver_idle_s)
     ends.callback(shared.close)

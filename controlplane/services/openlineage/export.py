@@ -17,7 +17,7 @@ from controlplane import logs
 from controlplane.core.compile.nodes import Desired, Node, Sink, Transform
 from controlplane.core.lineage import run_events
 from controlplane.core.lineage.of_node import Lineages, NodeLineage
-from controlplane.core.lineage.partitions import OBJECTS
+from controlplane.core.lineage.partition_lineage import OBJECTS
 from controlplane.core.lineage.run_events import RunComponent, RunInput
 from controlplane.core.model.addresses import Moment
 from controlplane.core.model.events import COMMITTED, NO_BRANCH, Event

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from controlplane.core.errors import EngineUnavailable, QueriesBusy
-from dataplane.contract.queries import (
+from dataplane.contract.query_protocol import (
     CELL_BYTES,
     PAGE_BYTES,
     Compared,

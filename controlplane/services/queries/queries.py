@@ -41,11 +41,11 @@ from controlplane.services.queries.port import (
     QuerySession,
 )
 from controlplane.services.queries.result_pages import PageMemory, ResultPage
-from controlplane.services.queries.running import Cancel, RunningQueries
+from controlplane.services.queries.running_queries import Cancel, RunningQueries
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import schema_id
-from dataplane.contract.queries import PAGE_BYTES, QueryTable, TableReference, named
-from dataplane.contract.queries import FileForm as TableForm
+from dataplane.contract.query_protocol import PAGE_BYTES, QueryTable, TableReference, named
+from dataplane.contract.query_protocol import FileForm as TableForm
 
 EngineName: TypeAlias = Literal["duckdb", "spark"]
 FileForm: TypeAlias = Literal["arrow"] | TableForm

@@ -15,7 +15,7 @@ from controlplane.settings import Settings
 if TYPE_CHECKING:
     from controlplane.ports.records import RenderChanges, RenderRecords
     from controlplane.ports.row_diff import CompareRows
-    from controlplane.services.queries.adapter.pool import QueryPool
+    from controlplane.services.queries.adapter.query_pool import QueryPool
     from controlplane.services.queries.port import QueryEngine
     from controlplane.services.queries.queries import Queries
 
@@ -35,9 +35,9 @@ def queries(
 ) -> Queries:
     """Engines have processes once there is a query, which `ends` ends; a pod stays until it is idle. `results`: the
     folder of results that are kept. `secret`: the installation's."""
-    from controlplane.services.queries.adapter.memory import memory_bytes
-    from controlplane.services.queries.adapter.pool import QueryPool
-    from controlplane.services.queries.adapter.results import ResultFolder
+    from controlplane.services.queries.adapter.query_memory import memory_bytes
+    from controlplane.services.queries.adapter.query_pool import QueryPool
+    from controlplane.services.queries.adapter.result_folder import ResultFolder
     from controlplane.services.queries.queries import Queries
 
     pool = QueryPool(settings.lake, each=settings.queries_per_user, memory_bytes=memory_bytes())
@@ -62,15 +62,15 @@ def _spark(
 
 
 def _spark_pods(settings: Settings, shared: QueryPool, secret: Callable[[], bytes], ends: ExitStack) -> QueryEngine:
-    from controlplane.drivers.opening import api_of, read_pools
+    from controlplane.drivers.cluster_settings import api_of, read_pools
     from controlplane.services.queries.port import NoEngine
 
     cluster = read_pools(settings)
     if cluster.queries is None:
         return NoEngine(NO_QUERIES_POD)
     open_api = api_of(cluster, settings)
-    from controlplane.services.queries.adapter.kubernetes_pods import KubernetesQueryPods
-    from controlplane.services.queries.adapter.pods import SparkPodPool
+    from controlplane.services.queries.adapter.kubernetes_query_pods import KubernetesQueryPods
+    from controlplane.services.queries.adapter.spark_pod_pool import SparkPodPool
 
     pool = SparkPodPool(settings.lake, shared, KubernetesQueryPods(cluster, settings.lake, secret(), open_api))
     ends.callback(pool.close)
@@ -79,8 +79,8 @@ def _spark_pods(settings: Settings, shared: QueryPool, secret: Callable[[], byte
 
 def records(lake: str, ends: ExitStack) -> RenderRecords:
     """It has processes once records are read, which `ends` ends."""
-    from controlplane.services.queries.adapter.memory import memory_bytes
-    from controlplane.services.queries.adapter.records import RecordPool, RecordRenderer
+    from controlplane.services.queries.adapter.query_memory import memory_bytes
+    from controlplane.services.queries.adapter.record_streams import RecordPool, RecordRenderer
 
     pool = RecordPool(lake, memory_bytes=memory_bytes())
     ends.callback(pool.close)
@@ -88,12 +88,12 @@ def records(lake: str, ends: ExitStack) -> RenderRecords:
 
 
 def changes(lake: str, stopping: threading.Event) -> RenderChanges:
-    from controlplane.services.queries.adapter.changes import ChangeRenderer
+    from controlplane.services.queries.adapter.change_renderer import ChangeRenderer
 
     return ChangeRenderer(lake, stopping)
 
 
 def comparison(lake: str, stopping: threading.Event) -> CompareRows:
-    from controlplane.services.queries.adapter.row_diff import RowComparer
+    from controlplane.services.queries.adapter.row_comparison import RowComparer
 
     return RowComparer(lake, stopping)

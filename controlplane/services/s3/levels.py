@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 
 from controlplane.core.model.branches import MAIN
 from controlplane.ports.store import Tx
-from controlplane.services.s3 import addresses
-from controlplane.services.s3.access import Reader
-from controlplane.services.s3.addresses import Ref, TableAddress
+from controlplane.services.s3 import s3_addresses
+from controlplane.services.s3.key_scope import Reader
+from controlplane.services.s3.s3_addresses import Ref, TableAddress
 
 LEVELS = 3
 
@@ -52,7 +52,7 @@ def _refs(tx: Tx, reader: Reader, prefix: str) -> list[str]:
     texts = {named} if is_whole else {b for b in (MAIN, *tx.branches.all()) if b.startswith(named)} | {named}
     refs = []
     for text in texts:
-        ref = addresses.ref(text)
+        ref = s3_addresses.ref(text)
         if ref is not None and is_there(tx, ref) and reader.may_see_part_of(ref):
             refs.append(text)
     return sorted(refs, key=lambda text: f"{text}/")
@@ -81,6 +81,6 @@ def _datasets(tx: Tx, branch: str, below: list[str]) -> Iterable[str]:
 def _readable(reader: Reader, ref: str, folders: Iterable[str]) -> Iterator[TableAddress]:
     for folder in folders:
         dataflow, dataset, _ = folder.split("/", LEVELS - 1)
-        table = addresses.table(ref, dataflow, dataset)
+        table = s3_addresses.table(ref, dataflow, dataset)
         if table is not None and reader.may_read(table):
             yield table

@@ -14,10 +14,10 @@ from controlplane.core.model.states import State
 from controlplane.operations.inspect.time_travel import is_before_gap
 from controlplane.ports.lake import MakeCheckpoint, ObjectStore
 from controlplane.ports.store import Store, Tx
-from controlplane.services.s3 import addresses, levels
-from controlplane.services.s3.access import OutOfScope, Reader
-from controlplane.services.s3.addresses import TableAddress
-from controlplane.services.s3.objects import S3Object, TableObjects
+from controlplane.services.s3 import levels, s3_addresses
+from controlplane.services.s3.key_scope import OutOfScope, Reader
+from controlplane.services.s3.s3_addresses import TableAddress
+from controlplane.services.s3.s3_objects import S3Object, TableObjects
 
 LAST = "\U0010ffff"  # behind all that begins with what stands before it
 FEW = 64  # objects that are looked up at a time where most may be skipped
@@ -70,7 +70,7 @@ class S3View:
 
     def find(self, reader: Reader, path: str) -> S3Object | None:
         """Raises OutOfScope, whether there is such an object or not."""
-        split = addresses.split(path)
+        split = s3_addresses.split(path)
         if split is None:
             return None
         table, name = split
@@ -84,7 +84,7 @@ class S3View:
     def find_at_once(self, reader: Reader, path: str) -> S3Object | None:
         """As `find`, for most requests: files of the newest state, or of a generation. None: call `find`, which also
         reports that the reader may not see it."""
-        split = addresses.split(path)
+        split = s3_addresses.split(path)
         if split is None or split[0].ref.time is not None or not reader.may_read(split[0]):
             return None
         table, name = split
@@ -159,7 +159,7 @@ class _Listing:
         return ObjectPage(tuple(objects), tuple(prefixes), None)
 
     def _next(self, last: str) -> ListingPosition:
-        split = addresses.split(last)
+        split = s3_addresses.split(last)
         generation = self._shown.get(split[0].folder, 0) if split else 0
         return ListingPosition(self._begin.milliseconds, last, generation)
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from controlplane.core.errors import EngineUnavailable
 from controlplane.core.model.answers.spark_sessions import SparkSessionEntry
-from dataplane.contract.queries import SparkTable
+from dataplane.contract.query_protocol import SparkTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ def _servers(settings: Settings, store: Store, ends: ExitStack, *, is_service: b
 
 
 def _pods(settings: Settings, store: Store, ends: ExitStack) -> SparkServers:
-    from controlplane.drivers.opening import api_of, read_pools
+    from controlplane.drivers.cluster_settings import api_of, read_pools
     from controlplane.services.sessions.port import NoServers
     from controlplane.services.sessions.sessions import SparkSessions
 
@@ -55,8 +55,8 @@ def _pods(settings: Settings, store: Store, ends: ExitStack) -> SparkServers:
     if cluster.sessions is None:
         return NoServers(NO_SESSION_PODS)
     open_api = api_of(cluster, settings)
-    from controlplane.services.sessions.adapter.kubernetes_pods import KubernetesSessionPods
-    from controlplane.services.sessions.adapter.pods import PodServers
+    from controlplane.services.sessions.adapter.kubernetes_session_pods import KubernetesSessionPods
+    from controlplane.services.sessions.adapter.session_pods import PodServers
 
     servers = PodServers(KubernetesSessionPods(cluster, settings.lake, open_api))
     ends.callback(servers.close)

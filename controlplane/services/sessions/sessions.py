@@ -28,7 +28,7 @@ from controlplane.operations.desired import branches, tokens
 from controlplane.operations.inspect import time_travel
 from controlplane.ports.store import Store, Tx
 from controlplane.services.sessions.port import NoServers, SessionNote, SparkServers
-from dataplane.contract.queries import SparkTable
+from dataplane.contract.query_protocol import SparkTable
 
 MOST_VIEWS = 200
 TOO_MANY = "{n} datasets are meant, and a session shows {most} at most: name those that you need, as in {example}"

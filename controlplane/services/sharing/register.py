@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controlplane.services.sharing.http.recognition import PREFIX, is_for_sharing
+from controlplane.services.sharing.http.sharing_recognition import PREFIX, is_for_sharing
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -15,6 +15,6 @@ __all__ = ["PREFIX", "app", "is_for_sharing"]
 
 
 def app(parts: HttpParts) -> ASGIApp:
-    from controlplane.services.sharing.http.app import SharingApp
+    from controlplane.services.sharing.http.sharing_app import SharingApp
 
     return SharingApp(parts)

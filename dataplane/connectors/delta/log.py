@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from dataplane.contract.delta_log import LOG, NO_VERSION, LogFiles, actions_in
 from dataplane.contract.schemas import Json
-from dataplane.errors import TaskFailure
+from dataplane.task_failures import TaskFailure
 
 _OF_FILES = ("path", "partitionValues", "size", "modificationTime", "deletionVector")  # of an `add`, but statistics
 

@@ -28,8 +28,8 @@ from pyspark.sql.types import (
 )
 
 from dataplane.connectors.files.times_of_day import TIME_OF_DAY
-from dataplane.errors import TaskFailure
 from dataplane.fragments.content import quoted
+from dataplane.task_failures import TaskFailure
 
 FINER = r"\.\d{6}\d*[1-9]"  # than a microsecond
 

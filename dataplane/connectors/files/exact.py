@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from dataplane.contract.schemas import Field, Type, field_of, field_types, struct_of
 from dataplane.contract.types import NANOS, FileType, fit, held
-from dataplane.spark.schemas import type_of_column
+from dataplane.spark.spark_schemas import type_of_column
 
 NANOS_AS_LONG = {"spark.sql.legacy.parquet.nanosAsLong": "true"}  # else Spark reads them at some places only
 TOO_FINE = "a time that is finer than a microsecond"

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from dataplane.contract.listings import SourceObject, is_folder_column
 from dataplane.contract.schemas import Field
-from dataplane.errors import WORKER_FAILURE
-from dataplane.spark.schemas import type_of_column
+from dataplane.contract.source_objects import SourceObject, is_folder_column
+from dataplane.spark.spark_schemas import type_of_column
+from dataplane.task_failures import WORKER_FAILURE
 
 PLACE = "__headgate_place"  # of the file of a row
 LONGEST_VALUE = 200  # characters of a value in an error

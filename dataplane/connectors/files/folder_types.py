@@ -14,10 +14,10 @@ from decimal import Decimal
 from typing import Final
 
 from dataplane.contract.joins import STRING, join
-from dataplane.contract.listings import SourceObject, is_folder_column
 from dataplane.contract.schemas import NO_COLUMNS, Schema, Type, canonical_schema, field_of, field_types, struct_of
+from dataplane.contract.source_objects import SourceObject, is_folder_column
 from dataplane.contract.types import INTEGER_BITS, NOTHING, decimal_digits, is_in_range
-from dataplane.errors import TaskFailure
+from dataplane.task_failures import TaskFailure
 
 _WHOLE = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?\d{1,40}(\.\d{1,40})?([eE][+-]?\d{1,3})?", re.ASCII)

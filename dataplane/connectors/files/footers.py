@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from dataplane.contract.schemas import Json, array_of, field_of, map_of, struct_of
 from dataplane.contract.types import HALF, NOTHING, TIME, FileType
-from dataplane.errors import TaskFailure
+from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:
     import pyarrow as pa

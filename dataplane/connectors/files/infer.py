@@ -20,13 +20,12 @@ from dataplane.connectors.files.checked_numbers import SEARCHED
 from dataplane.connectors.files.json_numbers import lost_numbers, number_paths, type_at
 from dataplane.connectors.files.loading import loaded
 from dataplane.connectors.files.numbers import NumberFacts, facts_of, is_number, read_facts
-from dataplane.connectors.files.options import encoding_of, has_header, reader
+from dataplane.connectors.files.reader_options import encoding_of, has_header, reader
+from dataplane.connectors.files.source_bytes import misread, open_source, plain, reported_path
 from dataplane.connectors.files.times_of_day import as_texts, clock_columns, first_time
-from dataplane.connectors.files.verify import misread, open_source, plain, reported_path
 from dataplane.contract.claims import ObjectsTask, SourceClaim
 from dataplane.contract.jobs import SourceJob
 from dataplane.contract.joins import STRING, grow, join
-from dataplane.contract.listings import NESTED, SourceObject
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import (
     NO_COLUMNS,
@@ -39,15 +38,16 @@ from dataplane.contract.schemas import (
     select_columns,
     struct_of,
 )
+from dataplane.contract.source_objects import NESTED, SourceObject
 from dataplane.contract.types import NOTHING, held, in_words
-from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Cancelled, Failed
 from dataplane.fragments.content import quoted
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
-from dataplane.spark.errors import ErrorSource, explain
-from dataplane.spark.schemas import schema_of, spark_type
-from dataplane.spark.session import reading_session
+from dataplane.spark.spark_errors import ErrorSource, explain
+from dataplane.spark.spark_schemas import schema_of, spark_type
+from dataplane.spark.spark_session import reading_session
 from dataplane.storage.source_stores import BUFFER_BYTES
+from dataplane.task_failures import TaskFailure
 
 _FIXED = {"text": [("value", "string")], "binary": [("content", "binary"), ("length", "long")]}
 T = TypeVar("T")

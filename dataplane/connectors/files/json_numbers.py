@@ -11,19 +11,19 @@ from pyspark.sql import functions as F
 
 from dataplane.connectors.files.loading import loaded
 from dataplane.connectors.files.numbers import NOT_HELD, NUMBER_NOT_HELD, is_inexact
-from dataplane.connectors.files.options import reader
-from dataplane.connectors.files.verify import one_of
+from dataplane.connectors.files.reader_options import reader
+from dataplane.connectors.files.source_bytes import one_of
 from dataplane.contract.claims import ParseClaim, ParseTask, SourceClaim
 from dataplane.contract.jobs import ParseJob
 from dataplane.contract.joins import STRING, has_numbers
-from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema, Type, field_of, field_types, select_columns, struct_of
-from dataplane.errors import TaskFailure, error_of
+from dataplane.contract.source_objects import SourceObject
 from dataplane.fragments.content import quoted
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
-from dataplane.spark.schemas import spark_type
-from dataplane.spark.session import reading_session
+from dataplane.spark.spark_schemas import spark_type
+from dataplane.spark.spark_session import reading_session
+from dataplane.task_failures import TaskFailure, error_of
 
 Path: TypeAlias = tuple[str, ...]  # names of a column and of fields in it; elements of a list have an empty one
 

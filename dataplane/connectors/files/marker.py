@@ -10,8 +10,8 @@ from uuid import uuid4
 
 from dataplane.contract.results import TARGET_GONE
 from dataplane.contract.schemas import Json
-from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import dumps
+from dataplane.task_failures import TaskFailure
 
 MARKER = "_headgate.json"
 TEMPORARY = "_headgate-"  # starts the names of files that are on their way in or out

@@ -18,7 +18,7 @@ from typing import Protocol
 
 import re2
 
-from dataplane.connectors.files.options import encoding_of
+from dataplane.connectors.files.reader_options import encoding_of
 from dataplane.listing.encodings import is_wide
 
 _SEPARATORS = ("sep", "delimiter", "quote", "escape", "chartoescapequoteescaping", "linesep")

@@ -17,7 +17,7 @@ from typing import TypeGuard
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from dataplane.connectors.files.options import users_options
+from dataplane.connectors.files.reader_options import users_options
 from dataplane.contract.joins import DIGITS, STRING, has_numbers, join
 from dataplane.contract.schemas import Json, Type
 from dataplane.contract.types import NOTHING

@@ -16,16 +16,16 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from dataplane.contract.claims import SourceClaim
 from dataplane.contract.encoding import digest
-from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import LABEL
-from dataplane.errors import TaskFailure
-from dataplane.fragments.links import OBJECT
+from dataplane.contract.source_objects import SourceObject
+from dataplane.fragments.file_links import OBJECT
 from dataplane.fragments.spark.reading import LISTING, joined_by_path
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.spark.hadoop import Way, provide, way_to
 from dataplane.spark.jars import NoJars
 from dataplane.spark.s3a import FILE_SYSTEM, place_of
 from dataplane.storage.source_stores import StoreAccess, is_remote, path_of, root_of
+from dataplane.task_failures import TaskFailure
 
 _GLOB = re.compile(r"([\\{}\[\]*?])")
 _IGNORED = re.compile(r"(_(?!common_metadata|metadata)[^=]*|\..*|.*\._COPYING_)", re.DOTALL)  # by Spark, without a word

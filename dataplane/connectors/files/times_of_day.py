@@ -12,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dataplane.connectors.files.options import users_options
+from dataplane.connectors.files.reader_options import users_options
 from dataplane.contract.results import FileEntry, TaskError
 from dataplane.contract.schemas import Json, Schema
-from dataplane.errors import TaskFailure, error_of
 from dataplane.fragments.content import quoted
+from dataplane.task_failures import TaskFailure, error_of
 
 TIME_OF_DAY = r"^[\x00-\x20]*T?\d{1,2}:"  # a date has four digits first
 DAY = timedelta(hours=25)  # today has begun less than that ago, wherever that is

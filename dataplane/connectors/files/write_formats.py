@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dataplane.contract.jobs import WriteJob
 from dataplane.contract.schemas import Schema
-from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema, batches, dumps, flat, no_rows, plain_rows
+from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:
     import pyarrow as pa

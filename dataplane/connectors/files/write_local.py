@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from dataplane.connectors.files.folders import FIRST, NEWEST, PartitionFolders, places_of
 from dataplane.connectors.files.marker import (
     MARKER,
     TEMPORARY,
@@ -31,12 +30,13 @@ from dataplane.connectors.files.marker import (
     target_gone,
     version_of,
 )
+from dataplane.connectors.files.partition_folders import FIRST, NEWEST, PartitionFolders, places_of
 from dataplane.connectors.files.write_formats import FileFormat
 from dataplane.contract.jobs import WriteJob
 from dataplane.contract.keys import encode_key
 from dataplane.contract.results import WriteAnswer
-from dataplane.errors import TaskFailure
 from dataplane.listing.local_files import local_path
+from dataplane.task_failures import TaskFailure
 
 ABANDONED_S = 86_400.0
 TRIES, PAUSE_S = 600, 0.05

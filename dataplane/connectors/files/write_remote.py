@@ -21,16 +21,16 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from dataplane.connectors.files.folders import FIRST, NEWEST, PartitionFolders, places_of
 from dataplane.connectors.files.marker import MARKER, RELEASE, fence, of_partition, target_gone, whose
+from dataplane.connectors.files.partition_folders import FIRST, NEWEST, PartitionFolders, places_of
 from dataplane.connectors.files.write_formats import FileFormat
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.jobs import WriteJob
 from dataplane.contract.keys import encode_key
 from dataplane.contract.results import WriteAnswer
 from dataplane.contract.schemas import Json
-from dataplane.errors import TaskFailure
 from dataplane.storage.source_stores import StoreAccess, open_root, root_of, telling, uri_of
+from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:
     from obstore import UpdateVersion

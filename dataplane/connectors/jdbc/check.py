@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataplane.connectors.jdbc.list import columns_of, require_ascending
-from dataplane.connectors.jdbc.server import connected, names_of
+from dataplane.connectors.jdbc.jdbc_connection import connected, names_of
+from dataplane.connectors.jdbc.jdbc_listing import columns_of, require_ascending
 from dataplane.contract.jobs import ConnectJob
-from dataplane.errors import TaskFailure
+from dataplane.task_failures import TaskFailure
 
 # Without a schema in the name, the first of the search path that is there.
 _TARGET = """SELECT s, has_schema_privilege(to_regnamespace(quote_ident(s)), 'CREATE')

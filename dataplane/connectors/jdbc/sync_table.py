@@ -12,7 +12,7 @@ from typing import Any
 from psycopg import Connection, sql
 
 from dataplane.contract.keys import encode_key
-from dataplane.errors import TaskFailure
+from dataplane.task_failures import TaskFailure
 
 TABLE = "_headgate_sync"
 WHOLE = ""  # in place of a partition

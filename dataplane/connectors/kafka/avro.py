@@ -15,8 +15,7 @@ from functools import lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from dataplane.connectors.kafka.registry import Registry
-from dataplane.contract.listings import NESTED
+from dataplane.connectors.kafka.schema_registry import Registry
 from dataplane.contract.schemas import (
     Json,
     Schema,
@@ -27,8 +26,9 @@ from dataplane.contract.schemas import (
     map_of,
     struct_of,
 )
-from dataplane.errors import TaskFailure
+from dataplane.contract.source_objects import NESTED
 from dataplane.fragments.arrow import arrow_schema
+from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:
     import pyarrow as pa

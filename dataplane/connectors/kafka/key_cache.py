@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from dataplane.contract.schemas import Json
-from dataplane.errors import TaskFailure
+from dataplane.task_failures import TaskFailure
 
 T = TypeVar("T")
 Change: TypeAlias = tuple[bytes, bytes | None]  # a key, and what it is to have: None for nothing

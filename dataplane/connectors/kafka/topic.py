@@ -16,13 +16,13 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from dataplane.connectors.kafka.client import ANSWER_S, client, messages
+from dataplane.connectors.kafka.kafka_client import ANSWER_S, client, messages
+from dataplane.connectors.kafka.kafka_server import SERVERS_OWN, KafkaServer, Topic
 from dataplane.connectors.kafka.key_cache import Change, batched
-from dataplane.connectors.kafka.server import SERVERS_OWN, KafkaServer, Topic
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.jobs import ConnectorSettings
 from dataplane.contract.schemas import Json
-from dataplane.errors import TaskFailure
+from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:
     from confluent_kafka import Message, Producer

@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 from dataplane.contract.claims import DriverClaim, SourceClaim, TaskSpec
 from dataplane.contract.results import SchemaAnswer, TaskError, TaskResult
 from dataplane.fragments.attempt import Attempt, Explain, Failed
-from dataplane.spark.errors import ErrorSource, explain
+from dataplane.spark.spark_errors import ErrorSource, explain
 
 Task = TypeVar("Task", bound=TaskSpec)
 

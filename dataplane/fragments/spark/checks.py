@@ -12,10 +12,10 @@ from dataplane.contract.results import LABEL, CheckAnswer, TaskError
 from dataplane.contract.schemas import Schema
 from dataplane.fragments.attempt import isolate, task_label
 from dataplane.fragments.content import quoted
-from dataplane.fragments.spark.expectations import condition, explain_check
-from dataplane.fragments.spark.inputs import read_files, read_labelled
+from dataplane.fragments.spark.input_frames import read_files, read_labelled
+from dataplane.fragments.spark.row_conditions import condition, explain_check
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
-from dataplane.spark.session import query_session
+from dataplane.spark.spark_session import query_session
 
 LONGEST = 500  # characters of an example
 _NULLS = {"ignoreNullFields": "false"}

@@ -17,12 +17,12 @@ from dataplane.fragments.content_local import Words
 from dataplane.fragments.distinct import DistinctCounting, sketch_of
 from dataplane.fragments.measuring import NO_ROWS, MeasuredFile, MeasuredRows, is_small, measure
 from dataplane.fragments.sampling import RowSampling
-from dataplane.fragments.spark.expectations import TAKEN_OUT
 from dataplane.fragments.spark.reading import labelled_rows
+from dataplane.fragments.spark.row_conditions import TAKEN_OUT
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.written import MeasuredFragment, Partitioned, Stored, Written
-from dataplane.spark.errors import ErrorSource, explain
-from dataplane.spark.session import reading_session
+from dataplane.spark.spark_errors import ErrorSource, explain
+from dataplane.spark.spark_session import reading_session
 
 
 def measured_outcomes(

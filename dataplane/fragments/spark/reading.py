@@ -18,11 +18,11 @@ from pyspark.sql import functions as F
 from dataplane.contract.claims import DriverClaim
 from dataplane.contract.results import LABEL
 from dataplane.contract.schemas import Schema
-from dataplane.errors import GONE, MADE_AGAIN, TaskFailure
 from dataplane.fragments.attempt import Attempt
-from dataplane.fragments.links import with_label
-from dataplane.spark.schemas import spark_type
+from dataplane.fragments.file_links import with_label
+from dataplane.spark.spark_schemas import spark_type
 from dataplane.storage.lake import LocalLake
+from dataplane.task_failures import GONE, MADE_AGAIN, TaskFailure
 
 # Thousands of paths are looked at by a Spark job rather than one after the other.
 LISTING = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from dataplane.fragments.attempt import Attempt, C_co
-from dataplane.spark.session import claim_thread
+from dataplane.spark.spark_session import claim_thread
 
 
 @dataclass(frozen=True, slots=True)

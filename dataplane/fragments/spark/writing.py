@@ -9,14 +9,14 @@ from pyspark.sql import DataFrame, SparkSession
 from dataplane.contract.claims import DriverClaim
 from dataplane.contract.results import LABEL
 from dataplane.contract.schemas import Field, Type, struct_of
-from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.content import unsupported
 from dataplane.fragments.written import Written
-from dataplane.spark.schemas import schema_of, spark_type
-from dataplane.spark.schemas import written as schema_written
-from dataplane.spark.session import WRITING
+from dataplane.spark.spark_schemas import schema_of, spark_type
+from dataplane.spark.spark_schemas import written as schema_written
+from dataplane.spark.spark_session import WRITING
 from dataplane.storage.job_folders import fragment_folder
+from dataplane.task_failures import TaskFailure
 
 
 def storable(df: DataFrame, *, case_sensitive: bool, labelled: bool = False) -> DataFrame:

@@ -9,9 +9,9 @@ import threading
 import time
 from contextlib import suppress
 
-from dataplane.contract.queries import HEAD
 from dataplane.contract.query_pods import EXIT, INPUT, KEEP, OUTPUT, PIECE_MOST, frame, number
-from dataplane.runtime.query_pod.child import QueryProcess
+from dataplane.contract.query_protocol import HEAD
+from dataplane.runtime.query_pod.query_process import QueryProcess
 
 PIPE_BYTES = 1 << 16
 LOOK_S = 1.0

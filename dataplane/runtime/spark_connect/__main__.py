@@ -13,7 +13,7 @@ import traceback
 from typing import BinaryIO
 
 from dataplane.contract.spark_sessions import ServerAnswer, ServerOrder
-from dataplane.runtime.bounded import bound, end
+from dataplane.runtime.process_bounds import bound, end
 
 TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # where Spark reads it from; a setting would be shown to its users
 
@@ -25,7 +25,7 @@ def main() -> None:
     threading.Thread(target=_read, args=(source, order["scratch"]), name="input", daemon=True).start()
     os.environ[TOKEN] = order["token"]
 
-    from dataplane.runtime.spark_connect.server import ConnectServer
+    from dataplane.runtime.spark_connect.connect_server import ConnectServer
 
     try:
         server = ConnectServer(order)

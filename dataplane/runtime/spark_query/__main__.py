@@ -18,11 +18,11 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from dataplane.contract.queries import ProcessBounds, QueryQuestion
-from dataplane.runtime.bounded import bound, end
+from dataplane.contract.query_protocol import ProcessBounds, QueryQuestion
+from dataplane.runtime.process_bounds import bound, end
 
 if TYPE_CHECKING:
-    from dataplane.runtime.spark_query.worker import SparkQueryWorker
+    from dataplane.runtime.spark_query.spark_query_worker import SparkQueryWorker
 
 Questions = queue.SimpleQueue[tuple[int, QueryQuestion, float]]  # with their numbers, and when they came
 
@@ -34,7 +34,7 @@ def main() -> None:
     questions, working = Questions(), Future["SparkQueryWorker"]()
     threading.Thread(target=_read, args=(working, questions, bounds["scratch"]), name="questions", daemon=True).start()
 
-    from dataplane.runtime.spark_query.worker import SparkQueryWorker
+    from dataplane.runtime.spark_query.spark_query_worker import SparkQueryWorker
 
     worker = SparkQueryWorker(bounds, answers)
     working.set_result(worker)

@@ -27,10 +27,10 @@ from pyspark.sql.types import (
 )
 from pyspark.util import _local_iterator_from_socket
 
-from dataplane.contract.queries import Ran
-from dataplane.errors import TaskFailure
-from dataplane.query.results import BATCH_ROWS, SQL_TYPE
+from dataplane.contract.query_protocol import Ran
+from dataplane.query.query_results import BATCH_ROWS, SQL_TYPE
 from dataplane.spark.plan_trees import nodes_of
+from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject

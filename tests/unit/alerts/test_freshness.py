@@ -15,8 +15,7 @@ from controlplane.core.model.events import Event
 from controlplane.core.model.states import State
 from controlplane.operations.alerts.ages import FRESH, LATE
 from controlplane.operations.alerts.watch import Watch
-from controlplane.operations.inspect import causes, freshness, overview
-from controlplane.operations.inspect import views as view_parts
+from controlplane.operations.inspect import causes, data_age, json_views, overview
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import desired
 from tests.unit.expectations.world import BRANCH, World
@@ -132,13 +131,13 @@ def test_many_commits_that_changed_nothing_are_looked_through(place: Place, has_
         place.world.settle()
     first = place.state()
     assert first.generation == 1 + has_past
-    for number in range(1, freshness.STATES_FIRST + 3):
+    for number in range(1, data_age.STATES_FIRST + 3):
         place.world.now += 60.0
         with place.world.store.begin() as tx:
             again = replace(first, seq=first.seq + number, at=place.world.now)
             tx.states.commit(again, again.seq - 1)
     with place.world.store.read() as tx:
-        times = freshness.LastChanges().times(tx, BRANCH, {"shop.orders": place.state()})
+        times = data_age.LastChanges().times(tx, BRANCH, {"shop.orders": place.state()})
     assert times == {"shop.orders": first.at}
 
 
@@ -176,7 +175,7 @@ def test_it_is_shown_in_status_and_in_why(place: Place) -> None:
     place.world.settle()
     place.since_commit(3 * HOUR)
     found = {"limit_s": 26 * HOUR, "age_s": 3 * HOUR, "late": False, "reason": None}
-    assert place.fresh() == {**found, "at": view_parts.instant(place.state().at)}
+    assert place.fresh() == {**found, "at": json_views.instant(place.state().at)}
     assert "newest data" not in text(views.status(overview.status(place.world.ctx, BRANCH)))
     place.since_commit(27 * HOUR)
     told = "its newest data is 27 h old, more than 26 h"
@@ -256,4 +255,4 @@ def _statements(place: Place) -> int:
     ],
 )
 def test_ages_in_words(seconds: float, words: str) -> None:
-    assert freshness.in_words(seconds) == words
+    assert data_age.in_words(seconds) == words

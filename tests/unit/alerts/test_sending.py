@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from dataplane.contract.jobs import AlertItem, AlertMessage, ChannelKind, NotifyJob
-from dataplane.errors import TaskFailure
 from dataplane.notify.sending import send
+from dataplane.task_failures import TaskFailure
 
 ITEM: AlertItem = {"dataset": "shop.total", "occasion": "failed", "since": "2026-01-02", "text": "no number"}
 MESSAGE: AlertMessage = {

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from controlplane.api.services import Services
-from controlplane.drivers.local import LocalPool
-from controlplane.lake.objects import open_lake
+from controlplane.drivers.local_pool import LocalPool
+from controlplane.lake.lake_objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from tests.stores import new_store

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from fastapi.routing import APIRoute
 
-from controlplane.api import driver
+from controlplane.api import driver_app
 from controlplane.api.app import create_app
 from controlplane.api.auth import EXCHANGE, LINK, PUBLIC
 from controlplane.operations.context import Context
@@ -29,7 +29,7 @@ def flat(routes: Iterable[Any]) -> Iterator[Any]:
 
 def routes(world: World) -> list[tuple[str, str]]:
     """Every method and path that the application answers, with something plausible in place of parameters."""
-    found = [("POST", path) for path in driver.ROUTES]
+    found = [("POST", path) for path in driver_app.ROUTES]
     for route in flat(create_app(world.services).routes):
         path = re.sub(r"\{[a-z]+\}", "x", route.path)
         found += [(method, path) for method in sorted(route.methods) if method != "HEAD"]

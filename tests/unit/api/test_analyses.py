@@ -14,9 +14,9 @@ import pytest
 
 from controlplane.api.services import Services
 from controlplane.client import ApiError, Headgate
-from controlplane.lake.objects import open_lake
+from controlplane.lake.lake_objects import open_lake
 from controlplane.operations.desired import tokens
-from controlplane.operations.planning.review import demand_of
+from controlplane.operations.planning.edit_review import demand_of
 from controlplane.reconciler.wake import WakeCounter
 from tests.unit.api.world import render, serving
 from tests.unit.expectations.world import BRANCH, HEAD, World

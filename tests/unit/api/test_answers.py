@@ -19,17 +19,17 @@ import pytest
 from controlplane.api.description import EXAMPLES
 from controlplane.api.services import Services
 from controlplane.core.model.leases import LOOP
-from controlplane.issuers.tokens import JwtIssuers
+from controlplane.issuers.identity_tokens import JwtIssuers
 from controlplane.operations.desired import feeds, tokens
 from controlplane.operations.inspect import audit
 from controlplane.operations.work import claims, reports
-from controlplane.services.queries.adapter.pool import QueryPool
-from controlplane.services.queries.adapter.results import ResultFolder
+from controlplane.services.queries.adapter.query_pool import QueryPool
+from controlplane.services.queries.adapter.result_folder import ResultFolder
 from controlplane.services.queries.queries import Queries
-from controlplane.services.queries.running import Cancel
+from controlplane.services.queries.running_queries import Cancel
 from controlplane.services.sessions.sessions import SparkSessions
 from dataplane.contract.claims import CONTRACT
-from dataplane.contract.examples import Answer, Question
+from dataplane.contract.example_protocol import Answer, Question
 from dataplane.contract.schemas import Json
 from tests.issuer import issuing
 from tests.store.examples import driver

@@ -8,7 +8,7 @@ from typing import Literal
 import httpx2
 import pytest
 
-from controlplane.api.problems import MEDIA_TYPE
+from controlplane.api.problem_json import MEDIA_TYPE
 from controlplane.client import ApiError, Headgate
 from controlplane.core.errors import PoolUnavailable
 from controlplane.core.model.events import Event

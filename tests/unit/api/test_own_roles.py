@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from anyio import CapacityLimiter
 
-from controlplane.api import feed
+from controlplane.api import event_feed
 from controlplane.api.token_watch import LOOK_AGAIN_S, TokenWatch
 from controlplane.core.model.access import Token
 from controlplane.core.rights import NamedRole, TokenScope
@@ -81,7 +81,7 @@ def test_a_role_narrows_whoever_has_it(world: World) -> None:
 
 
 def test_streams_of_who_may_do_less_end_within_a_second(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "HEARTBEAT_S", 1e9)
+    monkeypatch.setattr(event_feed, "HEARTBEAT_S", 1e9)
     with world.http() as http:
         made(http, "reader", "view")
         with world.http(token_of(http, "reader")) as reader, reader.stream("GET", "/v1/events") as stream:

@@ -10,7 +10,7 @@ import jwt
 import pytest
 
 from controlplane import logs, settings
-from controlplane.api import problems
+from controlplane.api import problem_json
 from controlplane.core.errors import Problem
 from controlplane.core.redaction import redacted, remember
 
@@ -36,7 +36,7 @@ def test_an_identity_token_is_hidden_wherever_it_stands() -> None:
 
 def test_problems_and_logs_are_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
     remember(["of-a-source-12", "of-a-source-12-longer"])
-    told = problems.body(400, "x", "it was of-a-source-12-longer", "1", [Problem("f", 1, 1, "x", "of-a-source-12")])
+    told = problem_json.body(400, "x", "it was of-a-source-12-longer", "1", [Problem("f", 1, 1, "x", "of-a-source-12")])
     assert (told["detail"], told["errors"][0]["message"]) == ("it was ***", "***")
     logs.configure()
     logs.get("test").warning("refused", reason="of-a-source-12", at=DATABASE)

@@ -18,7 +18,7 @@ from controlplane.cli.session import Session
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.services.examples.adapter.process import ExampleProcess
-from controlplane.services.examples.adapter.shared import SharedExamples
+from controlplane.services.examples.adapter.shared_examples import SharedExamples
 from controlplane.services.examples.port import ExampleRunner, RunnerLost
 from tests.unit.api.world import World, serving
 from tests.unit.drivers.test_example_process import infer

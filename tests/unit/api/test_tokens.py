@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from controlplane.api import driver, feed
+from controlplane.api import driver_app, event_feed
 from controlplane.api.services import Services
 from controlplane.api.token_watch import LOOK_AGAIN_S
 from controlplane.core.rights import TokenScope
@@ -36,7 +36,7 @@ def bearer(url: str, text: str) -> httpx2.Client:
 
 
 def test_a_stream_of_events_that_waits_ends_with_its_token(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "HEARTBEAT_S", 1e9)
+    monkeypatch.setattr(event_feed, "HEARTBEAT_S", 1e9)
     context = Context(world.services.store)
     text, token = tokens.create(context, "reader", ("view",))
     with bearer(world.url, text) as http, http.stream("GET", "/v1/events") as stream:
@@ -48,7 +48,7 @@ def test_a_stream_of_events_that_waits_ends_with_its_token(world: World, monkeyp
 
 
 def test_a_driver_whose_token_ends_while_it_waits_gets_no_work(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "KNOWN_S", 0.0)
+    monkeypatch.setattr(driver_app, "KNOWN_S", 0.0)
     context = Context(world.services.store)
     with ThreadPoolExecutor(1) as pool, world.http(world.driver) as http:
         wish = {"contract": 1, "kinds": ["list"], "wait_s": 25.0}

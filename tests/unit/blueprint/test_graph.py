@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.core.blueprint import Blueprint, Component, Position, SqlTransform, TextPlace, Write, parse
-from controlplane.core.compile.graph import Graph, Reference, build
+from controlplane.core.compile.dependency_graph import Graph, Reference, build
 from controlplane.core.errors import InvalidBlueprint, Problem
 
 NOWHERE = TextPlace("", 1, 1, exact=False)

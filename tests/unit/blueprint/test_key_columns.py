@@ -12,7 +12,7 @@ from controlplane.core.compile.nodes import Desired, Transform
 from controlplane.core.errors import InvalidBlueprint
 from controlplane.core.model.revisions import Revision
 from controlplane.core.partitioning import column_fault
-from controlplane.core.schema.schemas import parse_ddl
+from controlplane.core.schema.ddl_schemas import parse_ddl
 from dataplane.contract.keys import column_key, column_texts, pair_key
 
 pytestmark = pytest.mark.unit

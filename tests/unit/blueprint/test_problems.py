@@ -10,7 +10,7 @@ import pytest
 
 from controlplane.core import errors
 from controlplane.core.blueprint.problems import MOST_PROBLEMS, Code
-from controlplane.core.schema.schemas import parse_ddl, types
+from controlplane.core.schema.ddl_schemas import parse_ddl, types
 from tests.unit.blueprint.texts import READ, component, marked, problems_of
 
 SQL = "transform: {sql: SELECT 1}"

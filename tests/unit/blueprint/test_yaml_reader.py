@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.core.blueprint import nodes, yaml_reader
-from controlplane.core.blueprint.nodes import Entries, Items, Node, Scalar
+from controlplane.core.blueprint import yaml_nodes, yaml_reader
 from controlplane.core.blueprint.problems import Problems
+from controlplane.core.blueprint.yaml_nodes import Entries, Items, Node, Scalar
 from tests.unit.blueprint.texts import problems_of
 
 DEPTH = yaml_reader.MOST_DEPTH
@@ -151,7 +151,7 @@ def test_scalars_of_the_core_schema(text: str, wanted: object) -> None:
 
 
 def test_not_a_number_is_a_number() -> None:
-    found = nodes.resolve(".nan")
+    found = yaml_nodes.resolve(".nan")
     assert isinstance(found, float)
     assert math.isnan(found)
 

@@ -13,7 +13,7 @@ from controlplane.core.model.revisions import Revision
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.explore.catalogue import catalogue
 from controlplane.operations.failing_units import FailingUnits
-from controlplane.operations.inspect import overview, views
+from controlplane.operations.inspect import json_views, overview
 from controlplane.operations.planning.planner import Planner
 from controlplane.ports.store import Store
 from controlplane.reconciler.branching import Branching
@@ -114,7 +114,7 @@ def test_a_write_component_is_off(world: BranchWorld) -> None:
         assert tx.projections.targets("dev") == {}
         assert tx.queue.demands("dev", "shop.copy") == {}
     with world.ctx.read_plan("dev") as (plan, _):
-        assert views.state_of(plan.decisions) == "up_to_date"
+        assert json_views.state_of(plan.decisions) == "up_to_date"
 
 
 def test_a_new_dataflow_of_a_branch_lists_its_sources(world: BranchWorld) -> None:

@@ -14,7 +14,7 @@ from controlplane.core import tree
 from controlplane.core.model.states import State
 from controlplane.core.model.table_paths import table_path
 from controlplane.core.model.tasks import Fragment
-from controlplane.lake.objects import LocalObjects
+from controlplane.lake.lake_objects import LocalObjects
 from controlplane.lake.publisher import DeltaPublisher
 from controlplane.operations.projections import branch_tables, publish
 from tests.store.examples import branch, state

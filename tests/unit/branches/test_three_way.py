@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from controlplane.core.merging import identities, spans, three_way
 from controlplane.core.merging.spans import ComponentPart, Unit
-from controlplane.core.merging.texts import Merged, merge_dataflow
+from controlplane.core.merging.text_merge import Merged, merge_dataflow
 from controlplane.core.merging.three_way import Components, Side
 from controlplane.core.model.revisions import Revision
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -90,6 +91,17 @@ def test_names_are_doubled_across_planes(tree: Path) -> None:
         found.stderr
     )
     assert "product: doubled file names grew from 0 to 1" in found.stderr
+
+
+def test_names_that_the_layout_gives_are_not_doubled(tree: Path) -> None:
+    for folder in ("controlplane/cli", "controlplane/ports", "controlplane/services/adding"):
+        (tree / folder).mkdir(parents=True)
+    places = ("cli/adding.py", "ports/adding.py", "services/adding/port.py", "ports/port.py", "__main__.py")
+    for place in places:
+        (tree / "controlplane" / place).touch()
+    assert run(tree, "--write").returncode == 0
+    product = json.loads((tree / "scripts" / "code-figures.json").read_text())["product"]
+    assert (product["doubled_files"], product["same_files"]) == (0, 2)
 
 
 def test_a_better_tree_passes_and_may_be_committed_to(tree: Path) -> None:

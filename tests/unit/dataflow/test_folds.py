@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from controlplane.core.compile.compiler import compile_revisions
-from controlplane.core.compile.fold import Fold
 from controlplane.core.compile.nodes import Transform
+from controlplane.core.compile.ordered_fold import Fold
 from controlplane.core.errors import InvalidBlueprint, Problem
 from controlplane.core.model.revisions import Revision
-from controlplane.core.schema.schemas import parse_ddl
+from controlplane.core.schema.ddl_schemas import parse_ddl
 from tests.unit.blueprint.texts import marked
 
 FLOW = """dataflow: a

@@ -9,7 +9,7 @@ from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Slot, Transform
 from controlplane.core.errors import InvalidBlueprint
 from controlplane.core.model.revisions import Revision
-from controlplane.core.schema.schemas import parse_ddl
+from controlplane.core.schema.ddl_schemas import parse_ddl
 
 FLOW = """dataflow: a
 components:

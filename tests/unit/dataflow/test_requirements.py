@@ -5,7 +5,7 @@ from __future__ import annotations
 from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Transform
 from controlplane.core.model.revisions import Revision
-from controlplane.core.plan.transform.jobs import logic_job
+from controlplane.core.plan.transform.transform_jobs import logic_job
 from dataplane.contract.schemas import struct_of
 
 HEAD = "dataflow: shop\ncomponents:\n  a: {transform: {sql: SELECT 1 AS n}}\n"

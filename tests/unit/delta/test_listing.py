@@ -14,11 +14,11 @@ import pytest
 from deltalake import DeltaTable, convert_to_deltalake, write_deltalake
 from pyspark.sql import SparkSession
 
-from dataplane.connectors.delta.list import PHYSICAL, check, partitions
+from dataplane.connectors.delta.delta_listing import PHYSICAL, check, partitions
+from dataplane.connectors.delta.delta_reader import DeltaReading
 from dataplane.connectors.delta.log import head
-from dataplane.connectors.delta.read import DeltaReading
-from dataplane.contract.listings import NESTED, ListedPartition
-from dataplane.errors import TaskFailure
+from dataplane.contract.source_objects import NESTED, ListedPartition
+from dataplane.task_failures import TaskFailure
 from tests.unit.delta.test_log import METADATA, PROTOCOL, VECTOR, add, commit, remove
 from tests.unit.listing.location import list_job
 

@@ -12,10 +12,10 @@ import pyarrow.parquet
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from dataplane.connectors.delta.delta_reader import vector_file
 from dataplane.connectors.delta.log import head, local_place, snapshot, vector_id
-from dataplane.connectors.delta.read import vector_file
 from dataplane.contract.delta_log import NO_VERSION, LogFiles, checkpoint_name, commit_name, version_in
-from dataplane.errors import TaskFailure
+from dataplane.task_failures import TaskFailure
 
 PROTOCOL = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"], "writerFeatures": []}
 METADATA = {"schemaString": '{"type":"struct","fields":[]}', "partitionColumns": [], "configuration": {}}

@@ -9,7 +9,7 @@ import pytest
 
 from controlplane.cli import diff_views
 from controlplane.core.errors import NotCompared
-from controlplane.services.queries.adapter.row_diff import RowComparer
+from controlplane.services.queries.adapter.row_comparison import RowComparer
 from dataplane.contract.schemas import field_of, struct_of
 from tests.unit.diffs.world import Kept, Recorded, rows
 

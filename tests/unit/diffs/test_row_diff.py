@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from dataplane.contract.schemas import Json, Schema, field_of, struct_of
-from dataplane.errors import TaskFailure
 from dataplane.fragments import row_diff
 from dataplane.fragments.arrow import arrow_schema
 from dataplane.fragments.row_diff import longest_value
+from dataplane.task_failures import TaskFailure
 
 MAP: Json = {"type": "map", "keyType": "string", "valueType": "integer", "valueContainsNull": True}
 INNER: Json = {"type": "struct", "fields": [field_of("x", "double"), field_of("m", MAP)]}

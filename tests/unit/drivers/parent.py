@@ -6,7 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
-from controlplane.drivers.local import LocalPool
+from controlplane.drivers.local_pool import LocalPool
 
 
 def main() -> None:

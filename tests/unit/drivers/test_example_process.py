@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.services.examples.adapter.process import ExampleProcess
 from controlplane.services.examples.port import RunnerLost
-from dataplane.contract.examples import Question
+from dataplane.contract.example_protocol import Question
 from dataplane.contract.schemas import struct_of
 
 pytestmark = pytest.mark.unit

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.model.drivers import Driver
-from controlplane.drivers.local import WORKER_REST_S
+from controlplane.drivers.local_pool import WORKER_REST_S
 from controlplane.operations.context import Context
 from controlplane.reconciler.fleet import Fleet
 from tests.property.engine import MemoryLake

@@ -20,7 +20,7 @@ from controlplane.core.model import namespaces
 from controlplane.core.model.drivers import Driver
 from controlplane.drivers.backoff import FIRST_PAUSE_S, LONGEST_PAUSE_S, SHORT_LIFE_S, Backoff
 from controlplane.drivers.liveness import Liveness
-from controlplane.drivers.local import LocalPool, inherited, secrets_of
+from controlplane.drivers.local_pool import LocalPool, inherited, secrets_of
 
 HERE = Path(__file__).parent
 FAILSAFE_MS = 60_000  # a broken pool is to fail its tests, not to hang them

@@ -17,8 +17,8 @@ from controlplane.core.model.tasks import Size
 from controlplane.drivers import manifests, pod_kinds
 from controlplane.drivers.manifests import Launch
 from controlplane.drivers.pools import NAME, BadPools, Cluster, read
-from controlplane.services.queries.adapter import manifests as query_manifests
-from controlplane.services.sessions.adapter import manifests as session_manifests
+from controlplane.services.queries.adapter import query_pod_manifest
+from controlplane.services.sessions.adapter import session_pod_manifest
 from controlplane.services.sessions.port import SessionNote
 
 GOLDEN = Path(__file__).with_name("manifests")
@@ -97,15 +97,15 @@ def test_the_pod_of_queries(cluster: Cluster) -> None:
         json.dumps(POOLS | {"queries": {"memory": "4Gi", "place": "steady", "env_secrets": ["lake-read-only"]}})
     )
     secret, nonce = b"of the installation", "nonce"
-    token, made_of = query_manifests.token(secret, nonce), query_manifests.settings(given, "s3://lake/x", secret)
-    job = query_manifests.job(given, "s3://lake/x", made_of, 7, nonce)
+    token, made_of = query_pod_manifest.token(secret, nonce), query_pod_manifest.settings(given, "s3://lake/x", secret)
+    job = query_pod_manifest.job(given, "s3://lake/x", made_of, 7, nonce)
     assert token not in json.dumps(job)
     golden("query", job)
     with_other = (given, "s3://lake/y", secret), (given, "s3://lake/x", b"of another one")
-    others = {query_manifests.settings(*other) for other in with_other}
-    others.add(query_manifests.settings(replace(given, image="another"), "s3://lake/x", secret))
+    others = {query_pod_manifest.settings(*other) for other in with_other}
+    others.add(query_pod_manifest.settings(replace(given, image="another"), "s3://lake/x", secret))
     assert len(others - {made_of}) == 3, "a pod of these is another one"
-    assert query_manifests.token(b"of another one", nonce) != token
+    assert query_pod_manifest.token(b"of another one", nonce) != token
     assert cluster.queries is None
 
 
@@ -115,10 +115,10 @@ def test_the_pod_of_a_session(cluster: Cluster) -> None:
     note = SessionNote(
         "ada", "t1", {"id": "0a", "branch": "main", "by": "ada", "at": 1.0, "expires": 3601.0, "views": [view]}
     )
-    job = session_manifests.job(given, "s3://lake/x", note, (2, 7), 4200.0)
+    job = session_pod_manifest.job(given, "s3://lake/x", note, (2, 7), 4200.0)
     golden("session", job)
-    assert session_manifests.note_of(job) == note
-    assert (session_manifests.slot_of(job), pod_kinds.number_of(job)) == (2, 7)
+    assert session_pod_manifest.note_of(job) == note
+    assert (session_pod_manifest.slot_of(job), pod_kinds.number_of(job)) == (2, 7)
     assert cluster.sessions is None
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from controlplane.core.errors import QueriesBusy
-from controlplane.services.examples.adapter import shared as shared_examples
+from controlplane.services.examples.adapter import shared_examples
 from controlplane.services.examples.adapter.process import ExampleProcess
-from controlplane.services.examples.adapter.shared import SharedExamples
+from controlplane.services.examples.adapter.shared_examples import SharedExamples
 from tests.e2e.workspace import until
 from tests.unit.drivers.test_example_process import infer
 

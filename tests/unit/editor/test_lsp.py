@@ -235,7 +235,7 @@ def test_a_home_that_nobody_serves_tells_as_much(tmp_path: Path) -> None:
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setitem(sys.modules, "controlplane.services.editor.server", None)
+    monkeypatch.setitem(sys.modules, "controlplane.services.editor.language_server", None)
     assert run(["lsp"], Bootstrap()) == 1
     assert "pip install 'headgate[lsp]'" in capsys.readouterr().err
 

@@ -15,8 +15,8 @@ import yaml
 from controlplane.__main__ import Bootstrap
 from controlplane.cli.main import run
 from controlplane.core.blueprint import json_schema
-from controlplane.services.editor import files
-from controlplane.services.editor.ranges import end_of, word_at
+from controlplane.services.editor import project_files
+from controlplane.services.editor.text_ranges import end_of, word_at
 
 pytestmark = pytest.mark.unit
 
@@ -77,7 +77,7 @@ def test_a_folder_with_other_files_takes_a_project(tmp_path: Path) -> None:
     [("shop", "shop"), ("My Shop--2", "my_shop_2"), ("2024", "shop"), ("self", "shop"), ("ü", "shop")],
 )
 def test_the_dataflow_has_the_folder_s_name_if_it_can(folder: str, name: str) -> None:
-    assert files.name_for(Path("/x") / folder) == name
+    assert project_files.name_for(Path("/x") / folder) == name
 
 
 # --- schema and snippets ---------------------------------------------------------------------------
@@ -88,11 +88,11 @@ def test_the_schema_is_printed_or_written(tmp_path: Path, capfd: pytest.CaptureF
     assert json.loads(capfd.readouterr().out) == json_schema()
     for _ in range(2):
         assert headgate("schema", "--vscode", tmp_path) == 0
-    assert json.loads((tmp_path / files.SCHEMA).read_text()) == json_schema()
-    assert json.loads((tmp_path / files.SNIPPETS).read_text()) == SNIPPETS
+    assert json.loads((tmp_path / project_files.SCHEMA).read_text()) == json_schema()
+    assert json.loads((tmp_path / project_files.SNIPPETS).read_text()) == SNIPPETS
 
 
-SNIPPETS: dict[str, Any] = json.loads(files.snippets_text())
+SNIPPETS: dict[str, Any] = json.loads(project_files.snippets_text())
 BASE = """\
 dataflow: shop
 components:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from controlplane.core.schema.schemas import parse_ddl
+from controlplane.core.schema.ddl_schemas import parse_ddl
 from controlplane.services.examples.making import Rows
 from dataplane.contract.schemas import Json, Schema
 

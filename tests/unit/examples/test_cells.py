@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from controlplane.core.schema.schemas import parse_ddl
+from controlplane.core.schema.ddl_schemas import parse_ddl
 from dataplane.contract.cells import BadCell, ddl, same, typed
 from dataplane.contract.schemas import Json
 from dataplane.contract.zones import zone

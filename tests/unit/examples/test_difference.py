@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.core.examples.difference import Changed, Difference, difference
+from controlplane.core.examples.row_difference import Changed, Difference, difference
 
 pytestmark = pytest.mark.unit
 

@@ -11,8 +11,8 @@ import pytest
 from controlplane.core.errors import NotFound
 from controlplane.core.model.addresses import Generation
 from controlplane.operations.explore.partition import partition
+from controlplane.operations.explore.partition_ranges import ranges
 from controlplane.operations.explore.partitions import KeyPage, changed_in, with_work
-from controlplane.operations.explore.ranges import ranges
 from controlplane.operations.inspect import datasets
 from tests.unit.expectations.world import World
 

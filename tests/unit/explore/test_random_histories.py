@@ -12,7 +12,7 @@ import pytest
 from controlplane.core.model.answers.work import PastRun
 from controlplane.operations.desired import controls
 from controlplane.operations.explore.waves import wave, waves
-from controlplane.operations.inspect import past_runs, views
+from controlplane.operations.inspect import json_views, past_runs
 from tests.unit.expectations.world import World
 
 REST = """\
@@ -86,7 +86,7 @@ class History:
         """By dataset and time."""
         with self.world.store.read() as tx:
             states = tx.states.recent("main", None, 1000)
-        return Counter((state.dataset, views.instant(state.at)) for some in states.values() for state in some)
+        return Counter((state.dataset, json_views.instant(state.at)) for some in states.values() for state in some)
 
 
 def check_causes(runs: list[PastRun]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.search import Facts, Word, matches, words_of
+from controlplane.core.search_words import Facts, Word, matches, words_of
 from controlplane.operations.context import Context
 from controlplane.operations.explore import search as searching
 from controlplane.operations.explore.search import search

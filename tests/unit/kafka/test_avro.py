@@ -15,9 +15,9 @@ import pytest
 from fastavro import parse_schema, schemaless_writer
 
 from dataplane.connectors.kafka.avro import WrittenUnder, decoded, own_columns, parsed
-from dataplane.contract.listings import NESTED
 from dataplane.contract.schemas import Json
-from dataplane.errors import TaskFailure
+from dataplane.contract.source_objects import NESTED
+from dataplane.task_failures import TaskFailure
 
 AT = datetime(2026, 3, 1, 12, 30, 0, 123456, UTC)
 MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}

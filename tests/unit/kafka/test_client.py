@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dataplane.connectors.kafka.client import client, spark_options
+from dataplane.connectors.kafka.kafka_client import client, spark_options
 from dataplane.secrets import hidden
 
 SETTINGS = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dataplane.connectors.kafka.key_cache import ROWS, Change, KeyCache, opened
-from dataplane.errors import TaskFailure
+from dataplane.task_failures import TaskFailure
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from dataplane.connectors.kafka.list import ends_of, object_of, slices
-from dataplane.connectors.kafka.read import together
-from dataplane.connectors.kafka.server import OffsetBounds, Topic
-from dataplane.contract.listings import SourceObject
-from dataplane.errors import TaskFailure
+from dataplane.connectors.kafka.kafka_listing import ends_of, object_of, slices
+from dataplane.connectors.kafka.kafka_reader import together
+from dataplane.connectors.kafka.kafka_server import OffsetBounds, Topic
+from dataplane.contract.source_objects import SourceObject
+from dataplane.task_failures import TaskFailure
 
 TOPIC = Topic("t", "A", (OffsetBounds(0, 0, 7), OffsetBounds(1, 0, 3)))
 

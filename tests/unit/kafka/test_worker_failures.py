@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dataplane.errors import TaskFailure, of_worker, to_driver
+from dataplane.task_failures import TaskFailure, of_worker, to_driver
 
 
 def test_a_failure_comes_back_from_the_text_of_a_traceback() -> None:

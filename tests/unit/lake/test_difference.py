@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.lake.difference import (
+from controlplane.lake.table_difference import (
     TableDiff,
     WantedFragment,
     difference,

@@ -12,9 +12,9 @@ import pytest
 from obstore.store import LocalStore, MemoryStore
 
 from controlplane.core.errors import NotFound
-from controlplane.lake.objects import LakeObjects, LakeRefused, LocalObjects, check_lake, open_lake
+from controlplane.lake.lake_objects import LakeObjects, LakeRefused, LocalObjects, check_lake, open_lake
 from controlplane.ports.lake import ObjectStore
-from dataplane.lakes.files import PIECE_BYTES
+from dataplane.lakes.lake_protocol import PIECE_BYTES
 from dataplane.lakes.object_store import ObjectStoreFiles
 
 
@@ -126,7 +126,7 @@ def test_uris_choose_the_store(tmp_path: Path) -> None:
 
 
 def test_a_local_lake_needs_no_client(tmp_path: Path) -> None:
-    for plane in ("controlplane.lake.objects", "dataplane.storage.lake"):
+    for plane in ("controlplane.lake.lake_objects", "dataplane.storage.lake"):
         code = (
             f"import sys, {plane}; {plane}.open_lake(sys.argv[1]); print([m for m in sys.argv[2:] if m in sys.modules])"
         )

@@ -26,10 +26,10 @@ from controlplane.core.records.formats import Format
 from controlplane.core.records.where import parse
 from controlplane.operations.inspect.records import shown
 from controlplane.ports.records import Rendering, WantedRows
-from controlplane.services.queries.adapter.records import Piped, RecordPool, RecordRenderer, request_of
+from controlplane.services.queries.adapter.record_streams import Piped, RecordPool, RecordRenderer, request_of
 from dataplane.contract.schemas import Json, Schema, Type
 from dataplane.fragments.arrow import arrow_schema, batches
-from dataplane.fragments.records import write as write_rows
+from dataplane.fragments.file_records import write as write_rows
 from dataplane.storage.lake import open_lake
 from tests.unit.lake.tables import struct
 from tests.unit.queries.world import process_of

@@ -12,12 +12,12 @@ import pytest
 
 from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Desired, Source, settings_id
-from controlplane.core.lineage import columns
-from controlplane.core.lineage.columns import LineageLinks
+from controlplane.core.lineage import column_links
+from controlplane.core.lineage.column_links import LineageLinks
 from controlplane.core.lineage.of_node import Lineages
 from controlplane.core.model.memos import Memo
 from controlplane.core.model.pins import Pin
-from controlplane.core.schema.schemas import parse_ddl
+from controlplane.core.schema.ddl_schemas import parse_ddl
 from controlplane.demo import blueprint_folder
 from tests.unit.demo.test_blueprint import revision
 
@@ -76,12 +76,12 @@ GOLDENS = [
 
 @pytest.mark.parametrize(("dataset", "column", "golden"), GOLDENS)
 def test_where_a_column_comes_from(lineages: Lineages, dataset: str, column: str, golden: set[str]) -> None:
-    assert read_columns(columns.upstream(lineages, f"flights.{dataset}", [column], LineageLinks(MOST))) == golden
+    assert read_columns(column_links.upstream(lineages, f"flights.{dataset}", [column], LineageLinks(MOST))) == golden
 
 
 def test_what_depends_on_a_column(lineages: Lineages) -> None:
     readers = list(lineages.desired.order)
-    found = columns.downstream(lineages, readers, "flights.weather", ["precip"], LineageLinks(MOST))
+    found = column_links.downstream(lineages, readers, "flights.weather", ["precip"], LineageLinks(MOST))
     of_sql = {name for name, one in ((d, lineages.of(d)) for d in found.datasets) if one.by == "sqlglot"}
     links = {(link.dataset, link.column) for link in found.links if link.dataset in of_sql}
     assert {("flights.weather_hours", "rain"), ("flights.delays", "rain"), ("flights.daily", "in_rain")} <= links
@@ -103,6 +103,6 @@ def test_every_column_of_sql_is_told_exactly(lineages: Lineages) -> None:
 
 
 def test_what_is_left_out_is_counted(lineages: Lineages) -> None:
-    whole = columns.upstream(lineages, "flights.delays", ["late"], LineageLinks(MOST))
-    some = columns.upstream(lineages, "flights.delays", ["late"], LineageLinks(2))
+    whole = column_links.upstream(lineages, "flights.delays", ["late"], LineageLinks(MOST))
+    some = column_links.upstream(lineages, "flights.delays", ["late"], LineageLinks(2))
     assert (len(some.links), some.left_out) == (2, len(whole.links) - 2)

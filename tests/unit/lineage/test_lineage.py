@@ -14,10 +14,10 @@ from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Transform
 from controlplane.core.errors import NotFound
 from controlplane.core.model.addresses import Generation
-from controlplane.core.schema.schemas import parse_ddl
+from controlplane.core.schema.ddl_schemas import parse_ddl
 from controlplane.operations.inspect import lineage as inspecting
 from controlplane.operations.inspect.lineage import LineageRequest
-from dataplane.contract.lineage import ColumnLineage
+from dataplane.contract.transform_lineage import ColumnLineage
 from tests.unit.branches.world import BranchWorld
 from tests.unit.expectations.world import BRANCH, World
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.core.blueprint import Read
-from controlplane.core.lineage import places, run_events
+from controlplane.core.lineage import openlineage_names, run_events
 from controlplane.core.lineage.of_node import Edge, NodeLineage
 from controlplane.core.lineage.run_events import RunComponent, RunInput
 from controlplane.core.model.states import State
@@ -116,7 +116,7 @@ def test_copies_and_failures(component: RunComponent, message: str, at: float) -
     ],
 )
 def test_paths_are_called_as_openlineage_calls_them(location: str, told: tuple[str, str]) -> None:
-    assert places.of_path(location) == told
+    assert openlineage_names.of_path(location) == told
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_paths_are_called_as_openlineage_calls_them(location: str, told: tuple[s
     ],
 )
 def test_tables_elsewhere_are_told_without_passwords(url: str, told: tuple[str, str]) -> None:
-    found = places.place(reading("jdbc", url=url, table="public.t"), "public.t")
+    found = openlineage_names.place(reading("jdbc", url=url, table="public.t"), "public.t")
     assert found == told
     valid_place(found)
 
@@ -146,17 +146,17 @@ def test_tables_elsewhere_are_told_without_passwords(url: str, told: tuple[str, 
     ],
 )
 def test_topics_are_told_with_their_first_server(servers: str, told: str) -> None:
-    found = places.place(reading("kafka", servers=servers), "clicks")
+    found = openlineage_names.place(reading("kafka", servers=servers), "clicks")
     assert found == (told, "clicks")
     valid_place(found)
 
 
 @given(texts, texts)
 def test_places_of_any_name_are_as_specified(url: str, table: str) -> None:
-    valid_place(places.place(reading("jdbc", url=f"jdbc:{url}", table=table), table))
-    valid_place(places.place(reading("jdbc", url=f"jdbc:x://{url}", table=table), table))
-    valid_place(places.place(reading("kafka", servers=url), table))
-    valid_place(places.place(reading("files"), f"s3://{url}/{table}"))
+    valid_place(openlineage_names.place(reading("jdbc", url=f"jdbc:{url}", table=table), table))
+    valid_place(openlineage_names.place(reading("jdbc", url=f"jdbc:x://{url}", table=table), table))
+    valid_place(openlineage_names.place(reading("kafka", servers=url), table))
+    valid_place(openlineage_names.place(reading("files"), f"s3://{url}/{table}"))
 
 
 def valid_place(found: tuple[str, str]) -> None:

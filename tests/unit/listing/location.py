@@ -16,7 +16,7 @@ from controlplane.core.compile import ids
 from controlplane.core.model.events import Event
 from controlplane.core.model.sources import HeldListing, Listing, SourcePartition
 from controlplane.core.model.tasks import Task
-from controlplane.lake.objects import LocalObjects
+from controlplane.lake.lake_objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.work import claims, listings, reports
 from controlplane.operations.work.listing_diff import Found
@@ -24,9 +24,9 @@ from controlplane.ports.store import Store
 from dataplane.contract.claims import CONTRACT, ListClaim
 from dataplane.contract.encoding import digest
 from dataplane.contract.jobs import ListJob
-from dataplane.contract.listings import ListedPartition, ListingResult, SourceObject
 from dataplane.contract.results import TaskResult
 from dataplane.contract.schemas import Json
+from dataplane.contract.source_objects import ListedPartition, ListingResult, SourceObject
 from dataplane.listing.listed_partitions import listed
 from dataplane.listing.result_file import ListingWriter
 

@@ -14,7 +14,7 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
-from dataplane.contract.listings import NESTED
+from dataplane.contract.source_objects import NESTED
 from dataplane.listing.file_columns import MOST_FIELDS, own_columns
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from dataplane.connectors.files.footers import footer_types
-from dataplane.errors import TaskFailure, error_of
+from dataplane.task_failures import TaskFailure, error_of
 
 
 def written(library: Any) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataplane.contract.listings import SourceObject
+from dataplane.contract.source_objects import SourceObject
 from dataplane.listing.files import list_files
 from dataplane.listing.grouping import grouped
 from dataplane.listing.version_cache import Versions

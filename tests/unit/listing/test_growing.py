@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.model.sources import Listing
-from controlplane.lake.objects import LocalObjects
+from controlplane.lake.lake_objects import LocalObjects
 from controlplane.operations.work.listing_diff import Damaged, Unchanged
 from dataplane.contract.claims import ListClaim
-from dataplane.contract.listings import ListingResult
+from dataplane.contract.source_objects import ListingResult
 from tests.stores import new_store
 from tests.unit.listing.location import Location, after, each, file
 

@@ -8,11 +8,11 @@ import pytest
 
 from dataplane.contract.jobs import ListJob
 from dataplane.contract.key_folders import key_folders
-from dataplane.contract.listings import ListingResult
 from dataplane.contract.schemas import Json
-from dataplane.errors import TaskFailure
+from dataplane.contract.source_objects import ListingResult
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
+from dataplane.task_failures import TaskFailure
 from tests.unit.listing.location import list_job
 
 NAMES = {

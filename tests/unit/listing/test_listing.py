@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from dataplane.contract.listings import SourceObject
-from dataplane.errors import TaskFailure
+from dataplane.contract.source_objects import SourceObject
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import FileReading, Versions, examine
+from dataplane.task_failures import TaskFailure
 from tests.unit.listing.location import list_job
 
 HOUR_NS = 3600 * 10**9

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dataplane.connectors.files.number_search import NumberSearch
 from dataplane.connectors.files.numbers import EXACT, NUMBER, PRECISION, WHOLE
-from dataplane.connectors.files.verify import DOUBTFUL_NUMBERS, misread
+from dataplane.connectors.files.source_bytes import DOUBTFUL_NUMBERS, misread
 from dataplane.contract.jobs import SourceJob
 
 JOB = cast("SourceJob", {"format": "csv", "options": {"header": True}})

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from dataplane.connectors.python.list import check, partitions
+from dataplane.connectors.python.python_listing import check, partitions
 from dataplane.contract.jobs import ConnectorSettings, ListJob
 from dataplane.contract.schemas import Json
-from dataplane.errors import TaskFailure
+from dataplane.task_failures import TaskFailure
 from tests.unit.listing.location import list_job
 
 

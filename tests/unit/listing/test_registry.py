@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dataplane.connectors.registry import checker, lister, reader, writer
-from dataplane.errors import TaskFailure
+from dataplane.task_failures import TaskFailure
 
 
 @pytest.mark.parametrize("connector", ["files", "delta", "jdbc", "kafka", "python"])

@@ -13,7 +13,6 @@ import pytest
 from dataplane import secrets
 from dataplane.contract.results import CheckAnswer, ConnectAnswer, TaskAnswer, TaskResult
 from dataplane.contract.schemas import Json
-from dataplane.errors import TaskFailure, error_of
 from dataplane.secrets import (
     Hiding,
     Printing,
@@ -25,6 +24,7 @@ from dataplane.secrets import (
     without_secrets,
     without_secrets_in,
 )
+from dataplane.task_failures import TaskFailure, error_of
 
 
 @pytest.fixture(autouse=True)

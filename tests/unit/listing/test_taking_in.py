@@ -14,7 +14,7 @@ import pytest
 from controlplane.core import tree
 from controlplane.core.errors import Fenced
 from controlplane.core.model.sources import Listing
-from controlplane.lake.objects import LocalObjects
+from controlplane.lake.lake_objects import LocalObjects
 from controlplane.operations.upkeep.orphans import sweep
 from controlplane.operations.work import listings, rescue
 from controlplane.operations.work.listing_diff import Found, ListingDiff, Unchanged, compare, lost
@@ -22,7 +22,7 @@ from controlplane.operations.work.reports import Busy
 from controlplane.store import open_store, upgrade
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import Content
-from dataplane.contract.listings import ListedPartition, ListingResult, SourceObject, listing_line
+from dataplane.contract.source_objects import ListedPartition, ListingResult, SourceObject, listing_line
 from dataplane.listing.listed_partitions import listed
 from tests.stores import new_store
 from tests.trees import MemoryNodes

@@ -12,12 +12,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from controlplane.lake.objects import LocalObjects
+from controlplane.lake.lake_objects import LocalObjects
 from controlplane.store import open_store, upgrade
 from dataplane.contract.claims import ListClaim
 from dataplane.contract.jobs import ListJob
-from dataplane.contract.listings import ListingResult
 from dataplane.contract.schemas import Json
+from dataplane.contract.source_objects import ListingResult
 from dataplane.listing.files import list_files
 from dataplane.listing.page_buffer import Pages
 from dataplane.listing.version_cache import Versions

@@ -16,13 +16,13 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.parquet
 
-from controlplane.core.schema.schemas import parse_ddl
+from controlplane.core.schema.ddl_schemas import parse_ddl
 from dataplane.contract.claims import Claim
 from dataplane.contract.jobs import ListJob
 from dataplane.contract.kinds import WORKER_KINDS, Kind
-from dataplane.contract.listings import ListingResult, listing_head
 from dataplane.contract.results import Measures, TaskResult
 from dataplane.contract.schemas import Json
+from dataplane.contract.source_objects import ListingResult, listing_head
 from dataplane.listing.version_cache import Versions, cache_file
 from dataplane.runtime.client import AttemptFenced, Ended, Heartbeat, Reported
 from dataplane.runtime.heartbeats import Orders

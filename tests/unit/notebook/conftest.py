@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import headgate
-from controlplane.services.queries.adapter.pool import QueryPool
-from controlplane.services.queries.adapter.results import ResultFolder
+from controlplane.services.queries.adapter.query_pool import QueryPool
+from controlplane.services.queries.adapter.result_folder import ResultFolder
 from controlplane.services.queries.queries import Queries
 from tests.unit.records.conftest import order
 from tests.unit.records.world import RecordWorld, Served, served

@@ -17,7 +17,7 @@ import pytest
 import headgate
 from controlplane.core.model.addresses import Generation
 from controlplane.core.model.answers.explore import GraphAnswer
-from controlplane.services.s3 import addresses
+from controlplane.services.s3 import s3_addresses
 from headgate import picture
 from tests.unit.notebook.conftest import BLUEPRINT, HOSTILE
 from tests.unit.records.world import Served
@@ -160,7 +160,7 @@ def test_a_state_has_an_address_in_the_s3_view(hg: headgate.Connection) -> None:
     found = hg["shop.orders"]
     hg.client.create_branch("past")
     paths = [found, found.at(1), found.at("@2025-11-25T12:00:01Z"), found.branch("past").at(2)]
-    read = [addresses.split(f"{one.s3_path.removeprefix('default/')}/x.parquet") for one in paths]
+    read = [s3_addresses.split(f"{one.s3_path.removeprefix('default/')}/x.parquet") for one in paths]
     tables = [(table.ref.branch, table.name, table.point) for table, _ in filter(None, read)]
     assert tables == [
         ("main", "shop.orders", None),

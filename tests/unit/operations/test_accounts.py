@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.model.past_attempts import PastAttempt
-from controlplane.lake.objects import LocalObjects
+from controlplane.lake.lake_objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.upkeep.collect import collect
 from controlplane.operations.work import claims, reports, rescue

@@ -11,7 +11,7 @@ import pytest
 
 from controlplane.core.model.branches import Branch
 from controlplane.core.model.events import NO_BRANCH
-from controlplane.lake.objects import LocalObjects
+from controlplane.lake.lake_objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.inspect import overview

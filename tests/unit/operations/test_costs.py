@@ -6,7 +6,7 @@ from pathlib import Path
 
 from controlplane.core.model.past_attempts import Cost
 from controlplane.core.plan import Item, Keys
-from controlplane.core.plan.keys import listed
+from controlplane.core.plan.work_keys import listed
 from controlplane.operations.desired import controls
 from controlplane.operations.inspect import overview
 from controlplane.operations.planning import costs

@@ -12,7 +12,7 @@ import pytest
 
 from controlplane.core.model.drivers import Fault
 from controlplane.core.model.tasks import Attempt, Task
-from controlplane.lake.objects import LocalObjects
+from controlplane.lake.lake_objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.work import claims, recording, reports, rescue
 from dataplane.contract.claims import CONTRACT

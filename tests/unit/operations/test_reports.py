@@ -11,7 +11,7 @@ import pytest
 
 from controlplane.core.errors import Fenced
 from controlplane.core.model.tasks import Task
-from controlplane.lake.objects import LocalObjects
+from controlplane.lake.lake_objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.work import claims, recording, reports, rescue
 from controlplane.store import open_store, upgrade

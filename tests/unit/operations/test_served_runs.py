@@ -11,7 +11,7 @@ import pytest
 from controlplane.core.errors import NotFound
 from controlplane.core.model.answers import RunBegun, RunProgress
 from controlplane.core.model.driver_ends import STARTING
-from controlplane.operations.desired import controls, runs
+from controlplane.operations.desired import controls, run_start
 from controlplane.operations.desired.blueprints import SentBlueprint
 from controlplane.operations.inspect import run_progress
 from controlplane.operations.projections import publish
@@ -32,7 +32,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def begin(world: World, rest: str = "", flow: str = "shop") -> RunBegun:
     text = (HEAD.format(home=world.home) + rest).replace("dataflow: shop", f"dataflow: {flow}")
-    return runs.begin(world.ctx, BRANCH, [SentBlueprint(f"/{flow}.yaml", text, {})])
+    return run_start.begin(world.ctx, BRANCH, [SentBlueprint(f"/{flow}.yaml", text, {})])
 
 
 def work(world: World) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.drivers.folders import GRACE_S, forget
+from controlplane.drivers.package_folders import GRACE_S, forget
 from controlplane.operations.upkeep.collect import collect
 from dataplane.transform import packages
 from tests.store.examples import revision
@@ -79,7 +79,7 @@ def test_a_file_of_the_sets_alone_goes(tmp_path: Path) -> None:
 
 FORGET = """
 import sys, time
-from controlplane.drivers.folders import forget
+from controlplane.drivers.package_folders import forget
 from pathlib import Path
 print("here", flush=True)
 while True:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dataplane.errors import TaskFailure
+from dataplane.task_failures import TaskFailure
 from dataplane.transform import packages
 from dataplane.transform.environment import PATH, seeing
 from tests.servers.ports import free_port

@@ -19,13 +19,13 @@ from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.plan import EXACT, RECENT, Commit, Compute, Decision, Learn, Plan, RunChecks, Sync, plan
-from controlplane.core.schema.schemas import parse_ddl
+from controlplane.core.schema.ddl_schemas import parse_ddl
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import Content, fragment_id
 from dataplane.contract.kinds import placement_of
-from dataplane.contract.listings import SourceObject, source_id
 from dataplane.contract.results import task_error
 from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.source_objects import SourceObject, source_id
 from tests.trees import MemoryNodes
 
 BRANCH = "main"

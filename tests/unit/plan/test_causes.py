@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from controlplane.core import tree
-from controlplane.core.explain.audit import Audit
-from controlplane.core.explain.causes import CauseNode, Explaining
+from controlplane.core.explain.cause_tree import CauseNode, Explaining
+from controlplane.core.explain.change_authors import Audit
 from controlplane.core.explain.stops import stops
 from controlplane.core.model.states import State
 from dataplane.contract.identity import Content

@@ -16,7 +16,7 @@ import pytest
 from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Source
 from controlplane.core.model.states import LOST
-from controlplane.core.plan.checks.decide import WAITING
+from controlplane.core.plan.checks.check_decision import WAITING
 from controlplane.core.plan.sink import voided
 from controlplane.core.plan.unfinished import LATER
 from dataplane.contract.results import task_error

@@ -19,7 +19,7 @@ from controlplane.core.model.revisions import Revision
 from controlplane.core.model.states import Consumed, PartialState, State
 from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.plan import Commit, Compute, Decision, plan
-from controlplane.core.schema.schemas import parse_ddl
+from controlplane.core.schema.ddl_schemas import parse_ddl
 from controlplane.core.tree import Entry
 from dataplane.contract.identity import Content, fragment_id, schema_id
 from dataplane.contract.schemas import Json

@@ -7,7 +7,7 @@ from hashlib import sha256
 import pytest
 
 from controlplane.core import tree
-from controlplane.core.plan.keys import Keys, lacking, listed, union
+from controlplane.core.plan.work_keys import Keys, lacking, listed, union
 from dataplane.contract.identity import Content
 from tests.trees import MemoryNodes
 

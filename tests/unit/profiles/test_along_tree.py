@@ -11,7 +11,7 @@ import pytest
 from controlplane.core import tree
 from controlplane.core.errors import NotFound
 from controlplane.core.model.addresses import Generation
-from controlplane.operations.inspect import profiles
+from controlplane.operations.inspect import dataset_profiles
 from dataplane.contract.identity import Content
 from dataplane.contract.profiles import packed
 from tests.unit.expectations.world import World
@@ -31,7 +31,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def told(world: World, **wish: Any) -> Any:
-    return profiles.profile(world.ctx, BRANCH, "shop.orders", **{"with_values": True, **wish})
+    return dataset_profiles.profile(world.ctx, BRANCH, "shop.orders", **{"with_values": True, **wish})
 
 
 def column(found: Any, name: str = "v") -> Any:
@@ -64,7 +64,7 @@ def test_without_the_right_to_rows_no_value_is_told(world: World) -> None:
     assert column(found).keys() == {"name", "type", "nulls", "null_share", "nulls_basis", "distinct", "distinct_basis"}
     world.put("c.csv", *((i, 10_000) for i in range(40)))
     world.settle()
-    over = profiles.history(world.ctx, BRANCH, "shop.orders", with_values=False)
+    over = dataset_profiles.history(world.ctx, BRANCH, "shop.orders", with_values=False)
     assert {point["mean"] for one in over["columns"] for point in one["points"]} == {None}
     assert not any("mean" in text for one in over["columns"] for point in one["points"] for text in point["moved"])
 
@@ -81,7 +81,7 @@ def test_an_edit_of_the_switch_runs_nothing_and_new_partitions_follow_it(world: 
     found = told(world)
     assert (found["rows"], found["unprofiled_rows"], found["sample"]["of"]) == (6, 1, 5)
     assert column(found)["null_share"] == 0.4  # of the rows that are known
-    totals = profiles.profile(world.ctx, BRANCH, "shop.totals", with_values=True)
+    totals = dataset_profiles.profile(world.ctx, BRANCH, "shop.totals", with_values=True)
     assert (totals["sample"]["of"], column(totals)["values"]["max"]) == (0, 60)
 
 
@@ -93,7 +93,7 @@ def test_where_a_column_moved_is_marked(world: World) -> None:
     world.settle()
     world.put("d.csv", *((i, 500) for i in range(80)))
     world.settle()
-    over = profiles.history(world.ctx, BRANCH, "shop.orders", column="v", with_values=True)
+    over = dataset_profiles.history(world.ctx, BRANCH, "shop.orders", column="v", with_values=True)
     [one] = over["columns"]
     assert [point["generation"] for point in one["points"]] == [1, 2, 3]
     first, second, third = (point["moved"] for point in one["points"])
@@ -101,7 +101,7 @@ def test_where_a_column_moved_is_marked(world: World) -> None:
     assert third[0] == "NULL from 49% to 25%"
     assert third[1].startswith("mean from 5")
     with pytest.raises(NotFound):
-        profiles.history(world.ctx, BRANCH, "shop.orders", column="nope", with_values=True)
+        dataset_profiles.history(world.ctx, BRANCH, "shop.orders", column="nope", with_values=True)
 
 
 # --- wide ones ------------------------------------------------------------------------------------
@@ -121,9 +121,9 @@ def test_a_look_reads_a_bounded_number_of_leaves_and_the_next_ones_go_on(world: 
     seen: list[int] = []
     while True:
         with world.store.read() as tx:
-            look = profiles.ProfileRequest(tx)
+            look = dataset_profiles.ProfileRequest(tx)
             found = look.at(root, count)
-        profiles._keep(world.ctx, look)
+        dataset_profiles._keep(world.ctx, look)
         seen.append(found["rows"] - found.get("unprofiled", 0))
         assert found["rows"] == count
         if not look.is_partial:
@@ -132,16 +132,16 @@ def test_a_look_reads_a_bounded_number_of_leaves_and_the_next_ones_go_on(world: 
     assert seen == sorted(seen)
     assert (seen[-1], found["columns"]["number"]["bounds"]) == (count, [0, count - 1])
     with world.store.read() as tx:
-        again = profiles.ProfileRequest(tx, left=0)
+        again = dataset_profiles.ProfileRequest(tx, left=0)
         assert again.at(root, count) == found
     with world.store.begin() as tx:  # one partition more: one leaf is looked at
         [late] = entries([count + 7])
         tx.traces.put_profiles({late.fragment: packed(profile([(5, {**row, "number": -1})]))})
         edited = tree.edit(tx.nodes, root, [(late.key, late)])
     with world.store.read() as tx:
-        look = profiles.ProfileRequest(tx)
+        look = dataset_profiles.ProfileRequest(tx)
         assert look.at(edited, count + 1)["columns"]["number"]["bounds"] == [-1, count - 1]
-        assert (look.left, look.is_partial) == (profiles.LEAVES_A_LOOK - 1, False)
+        assert (look.left, look.is_partial) == (dataset_profiles.LEAVES_A_LOOK - 1, False)
 
 
 def test_what_is_kept_of_a_node_goes_with_it(world: World) -> None:

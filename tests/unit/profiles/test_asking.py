@@ -12,13 +12,13 @@ import pytest
 from controlplane.__main__ import Bootstrap
 from controlplane.cli.main import run
 from controlplane.client import Headgate
-from controlplane.core import profiles as told
+from controlplane.core import profile_figures
 from controlplane.core.model.answers.profiles import ProfileAnswer, ProfileHistoryAnswer, ProfilePoint
 from controlplane.core.rights import TokenScope
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.operations.inspect import audit
-from controlplane.ui import profile_pages, rendering
+from controlplane.ui import page_rendering, profile_pages
 from controlplane.ui.profile_pages import ProfilePage
 from dataplane.contract.profiles import WHOLE, Profile
 from tests.unit.time_travel.world import DATASETS, Place, served
@@ -122,7 +122,9 @@ def test_what_rows_and_columns_say_is_escaped(cell: str) -> None:
         "columns": {cell: {"shape": "text", "nulls": 0, "nulls_of": 1, "bounds": [cell, cell], "bounds_of": 1}},
         "sample": {"of": 1, "below": WHOLE, "marks": [1], "values": {cell: [cell]}},
     }
-    one = told.column(body, {"name": cell, "type": "string", "nullable": True, "metadata": {}}, with_values=True)
+    one = profile_figures.column(
+        body, {"name": cell, "type": "string", "nullable": True, "metadata": {}}, with_values=True
+    )
     point: ProfilePoint = {
         "generation": 1, "at": "", "rows": 1, "null_share": 0.0, "distinct": 1, "mean": None, "moved": [cell],
     }  # fmt: skip
@@ -136,7 +138,7 @@ def test_what_rows_and_columns_say_is_escaped(cell: str) -> None:
         "dataset": "shop.x", "is_partial": False, "columns": [{"name": cell, "points": points}],
     }  # fmt: skip
     page: ProfilePage = {"dataset": "shop.x", "profile": found, "history": history}
-    template = rendering.environment().get_template("profile.html")
+    template = page_rendering.environment().get_template("profile.html")
     values = {**profile_pages.drawn(page), "page": page}
     text = "".join(template.blocks["part_profile"](template.new_context(values)))
     plain = escape(cell).replace("&#x27;", "&#39;").replace("&quot;", "&#34;")

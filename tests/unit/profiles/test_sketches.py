@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.core import profiles as told
+from controlplane.core import profile_figures
 from dataplane.contract import sketches
 from dataplane.contract.profiles import ColumnCounts, Profile, Sample, Value, as_text, fitting, merged, nothing, unknown
 from dataplane.contract.schemas import Schema
@@ -37,7 +37,7 @@ def profile(values: Sequence[int | None], *, with_sketch: bool = True) -> Profil
 
 
 def distinct(found: Profile) -> tuple[int | None, str]:
-    column = told.column(found, FIELD, with_values=False)
+    column = profile_figures.column(found, FIELD, with_values=False)
     return column["distinct"], column["distinct_basis"]
 
 

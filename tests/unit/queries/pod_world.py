@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from controlplane.drivers.transport import PodProcess, reached
-from controlplane.services.queries.adapter.child import QueryChild
+from controlplane.services.queries.adapter.query_child import QueryChild
 from controlplane.services.queries.port import PodPlace
-from dataplane.contract.queries import QueryQuestion
-from dataplane.runtime.query_pod.child import ProcessKind, QueryProcess
-from dataplane.runtime.query_pod.pod import Patience, QueryPod
+from dataplane.contract.query_protocol import QueryQuestion
+from dataplane.runtime.query_pod.pod_callers import Patience, QueryPod
+from dataplane.runtime.query_pod.query_process import ProcessKind, QueryProcess
 
 TOKEN = "the token of this pod"
 NONCE = b"0123456789abcdef"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataplane.query.addresses import quoted
+from dataplane.query.duckdb_addresses import quoted
 
 
 @pytest.mark.parametrize(

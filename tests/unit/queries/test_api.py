@@ -13,7 +13,7 @@ import pytest
 
 from controlplane.api.services import Services
 from controlplane.client import ApiError, Headgate
-from controlplane.lake.objects import open_lake
+from controlplane.lake.lake_objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from tests.unit.api.world import TellingWake, render, serving

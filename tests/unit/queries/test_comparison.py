@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dataplane.query.comparison import compared
-from dataplane.query.results import SQL_TYPE
+from dataplane.query.query_results import SQL_TYPE
+from dataplane.query.result_comparison import compared
 
 
 @pytest.fixture

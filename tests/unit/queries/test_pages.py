@@ -14,13 +14,13 @@ import pytest
 
 from controlplane.api.services import Services
 from controlplane.core.errors import QueriesBusy, QueryLimit, QueryRefused
-from controlplane.lake.objects import open_lake
+from controlplane.lake.lake_objects import open_lake
 from controlplane.operations.desired import tokens
 from controlplane.services.queries import queries
 from controlplane.services.queries.port import PageBounds
 from controlplane.services.queries.queries import QueryRequest
 from controlplane.services.queries.result_pages import PageMemory, ResultPage
-from dataplane.contract.queries import CELL_BYTES, PAGE_BYTES
+from dataplane.contract.query_protocol import CELL_BYTES, PAGE_BYTES
 from tests.unit.api.world import TellingWake, render, serving
 from tests.unit.queries.world import World, page_of, world_in
 

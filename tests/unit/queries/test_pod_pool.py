@@ -13,10 +13,10 @@ import pytest
 
 from controlplane.core.errors import EngineUnavailable, QueriesBusy, QueryCancelled, QueryLimit
 from controlplane.drivers.transport import LOST, ChildEnded
-from controlplane.services.queries.adapter.pods import PodRequest, SparkPodPool
-from controlplane.services.queries.adapter.pool import QueryPool
+from controlplane.services.queries.adapter.query_pool import QueryPool
+from controlplane.services.queries.adapter.spark_pod_pool import PodRequest, SparkPodPool
 from controlplane.services.queries.port import PodPlace
-from controlplane.services.queries.running import Cancel
+from controlplane.services.queries.running_queries import Cancel
 from dataplane.contract.query_pods import POD, WELCOME, frame, number, proof
 from tests.unit.queries.pod_world import LONG_S, NONCE, TOKEN, Serving, answer, run, works
 from tests.unit.queries.test_processes import LARGE, is_gone

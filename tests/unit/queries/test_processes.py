@@ -15,9 +15,9 @@ import pytest
 
 from controlplane.core.errors import QueriesBusy, QueryCancelled, QueryCrashed, QueryLimit, QueryRefused
 from controlplane.services.queries import queries
-from controlplane.services.queries.adapter.memory import memory_bytes
+from controlplane.services.queries.adapter.query_memory import memory_bytes
 from controlplane.services.queries.queries import QueryRequest
-from controlplane.services.queries.running import Cancel
+from controlplane.services.queries.running_queries import Cancel
 from tests.unit.diffs.world import rows
 from tests.unit.queries.world import World, process_of, world_in
 
@@ -207,7 +207,7 @@ def test_the_end_of_the_pool_ends_what_runs(world: World) -> None:
 PARENT = """
 import os, sys
 from controlplane.drivers.transport import LocalProcess
-from controlplane.services.queries.adapter.child import QueryChild
+from controlplane.services.queries.adapter.query_child import QueryChild
 from time import monotonic
 process = LocalProcess(sys.argv[1], 1 << 28, 1 << 20)
 child = QueryChild(process)

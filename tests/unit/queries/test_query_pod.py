@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.drivers.transport import ChildEnded, reached
-from controlplane.services.queries.adapter.child import QueryChild, SparkChild
-from dataplane.contract.queries import ARROW, HEAD, LAST
+from controlplane.services.queries.adapter.query_child import QueryChild, SparkChild
 from dataplane.contract.query_pods import (
     EXIT,
     KEEP,
@@ -31,7 +30,8 @@ from dataplane.contract.query_pods import (
     proof,
     welcome,
 )
-from dataplane.runtime.query_pod.child import ProcessKind, QueryProcess
+from dataplane.contract.query_protocol import ARROW, HEAD, LAST
+from dataplane.runtime.query_pod.query_process import ProcessKind, QueryProcess
 from tests.e2e.workspace import until
 from tests.unit.queries.pod_world import DUCKDB, LONG_S, NONCE, TOKEN, Serving, answer, has_ended, kept, run, works
 from tests.unit.queries.test_processes import ENDLESS, LARGE, is_gone, peak_mb

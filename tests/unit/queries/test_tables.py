@@ -26,9 +26,9 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from controlplane.operations.inspect import audit
 from controlplane.services.queries import queries
-from controlplane.services.queries.adapter.results import KEPT_S, ResultFolder
+from controlplane.services.queries.adapter.result_folder import KEPT_S, ResultFolder
 from controlplane.services.queries.queries import Queries, QueryRequest
-from controlplane.services.queries.running import Cancel, RunningQueries
+from controlplane.services.queries.running_queries import Cancel, RunningQueries
 from tests.unit.diffs.world import rows
 from tests.unit.queries.world import World, page_of, world_in
 

@@ -15,7 +15,7 @@ from controlplane.core.errors import QueriesBusy
 from controlplane.services.queries import queries
 from controlplane.services.queries.adapter.user_limits import QueryBounds, UserLimits
 from controlplane.services.queries.queries import QueryRequest
-from controlplane.services.queries.running import Cancel
+from controlplane.services.queries.running_queries import Cancel
 from tests.unit.queries.world import world_in
 
 LONG_S = 600.0

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from dataplane.contract.schemas import Json, Schema, field_of, struct_of
-from dataplane.fragments import records
+from dataplane.fragments import file_records
 from dataplane.query.database import database_of
 from dataplane.storage.lake import open_lake
 from tests.unit.diffs.world import rows
@@ -54,7 +54,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def recorded(world: World, schema: Schema, format: str) -> bytes:
     paths = [file["path"] for file in world.fragment(tuple(TYPED), schema, writes=False).files]
-    request: records.FileRecordsRequest = {
+    request: file_records.FileRecordsRequest = {
         "paths": paths,
         "schema": schema,
         "columns": [field["name"] for field in schema["fields"]],
@@ -66,7 +66,7 @@ def recorded(world: World, schema: Schema, format: str) -> bytes:
         "compression": None,
     }
     out = io.BytesIO()
-    records.write(open_lake(str(world.folder)), request, out)
+    file_records.write(open_lake(str(world.folder)), request, out)
     return out.getvalue()
 
 

@@ -15,13 +15,13 @@ from controlplane.core.model.answers.queries import QueryAnswer
 from controlplane.drivers.transport import LocalProcess
 from controlplane.operations.context import Context
 from controlplane.services.queries import queries
-from controlplane.services.queries.adapter.child import QueryChild
-from controlplane.services.queries.adapter.pool import QueryPool
-from controlplane.services.queries.adapter.results import ResultFolder
+from controlplane.services.queries.adapter.query_child import QueryChild
+from controlplane.services.queries.adapter.query_pool import QueryPool
+from controlplane.services.queries.adapter.result_folder import ResultFolder
 from controlplane.services.queries.port import PageBounds
 from controlplane.services.queries.queries import Queries, QueryRequest
-from controlplane.services.queries.running import Cancel
-from dataplane.contract.queries import QueryTable, TableReference
+from controlplane.services.queries.running_queries import Cancel
+from dataplane.contract.query_protocol import QueryTable, TableReference
 from dataplane.contract.schemas import Schema
 from tests.unit.diffs.world import Kept
 

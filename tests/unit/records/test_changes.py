@@ -23,9 +23,9 @@ from controlplane.core import tree
 from controlplane.core.errors import NotCompared
 from controlplane.core.model.retention import Expired
 from controlplane.ports.records import Rendering, RequestedChanges
-from controlplane.services.queries.adapter.changes import ChangeRenderer
+from controlplane.services.queries.adapter.change_renderer import ChangeRenderer
 from dataplane.contract.schemas import column_names
-from dataplane.fragments.changes import FileChangesRequest, write
+from dataplane.fragments.file_changes import FileChangesRequest, write
 from tests.unit.lake.tables import struct
 from tests.unit.records.conftest import order
 from tests.unit.records.world import ORDERS, SCHEMA, RecordWorld, Row, Served
@@ -369,7 +369,7 @@ def test_a_comparison_that_nobody_waits_for_ends_and_leaves_nothing(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     began = tmp_path / "began"
     waits = f"import pathlib, time; pathlib.Path({str(began)!r}).touch(); time.sleep(600)"
-    monkeypatch.setattr("controlplane.services.queries.adapter.changes.COMMAND", ("python3", "-c", waits))
+    monkeypatch.setattr("controlplane.services.queries.adapter.change_renderer.COMMAND", ("python3", "-c", waits))
     pieces: Any = ChangeRenderer("file:///x", threading.Event())(wanted_changes(["a"], ["b"], Rendering("csv")))
     refused: list[Exception] = []
 

@@ -15,7 +15,7 @@ import pytest
 
 from controlplane.operations.desired import tokens
 from controlplane.ports.records import WantedRows
-from dataplane.fragments import rendering
+from dataplane.fragments import row_rendering
 from tests.unit.lake.tables import struct
 from tests.unit.records.conftest import order
 from tests.unit.records.world import RECORDS, RecordWorld, Served, served
@@ -151,7 +151,7 @@ def test_a_body_that_fails_in_its_middle_is_no_whole_one(tmp_path: Path) -> None
 def test_a_large_stream_takes_little_memory(
     monkeypatch: pytest.MonkeyPatch, format: str, compression: str | None
 ) -> None:
-    monkeypatch.setattr(rendering, "GROUP_BYTES", 4 * MEGABYTE)
+    monkeypatch.setattr(row_rendering, "GROUP_BYTES", 4 * MEGABYTE)
     schema = struct(k="long", v="string")
     before, peak = pa.total_allocated_bytes(), 0
 
@@ -168,6 +168,6 @@ def test_a_large_stream_takes_little_memory(
         def write(self, data: Any) -> int:
             return len(data)
 
-    rendering.render(rows(), schema, Nowhere(), format=format, compression=compression)  # type: ignore[arg-type]
+    row_rendering.render(rows(), schema, Nowhere(), format=format, compression=compression)  # type: ignore[arg-type]
     assert peak < 16 * MEGABYTE  # of 30
     assert pa.total_allocated_bytes() - before < MEGABYTE

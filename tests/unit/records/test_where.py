@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from controlplane.core.errors import BadCondition
-from controlplane.core.records.texts import unquoted
+from controlplane.core.records.literals import unquoted
 from controlplane.core.records.where import parse
 from controlplane.core.sql.lexer import tokenize
 from dataplane.contract.predicates import as_json, columns_of, of_json

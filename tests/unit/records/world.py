@@ -23,17 +23,17 @@ from controlplane.core import tree
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Fragment
 from controlplane.core.tree import Entry
-from controlplane.lake.objects import LocalObjects
+from controlplane.lake.lake_objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.ports.records import RequestedChanges, WantedRows
-from controlplane.services.queries.adapter.changes import request_of as change_request
-from controlplane.services.queries.adapter.records import request_of
+from controlplane.services.queries.adapter.change_renderer import request_of as change_request
+from controlplane.services.queries.adapter.record_streams import request_of
 from dataplane.contract.identity import Content, fragment_id
 from dataplane.contract.schemas import Schema
 from dataplane.fragments.arrow import arrow_schema
-from dataplane.fragments.changes import write as tell
-from dataplane.fragments.records import write
+from dataplane.fragments.file_changes import write as tell
+from dataplane.fragments.file_records import write
 from dataplane.fragments.statistics import file_entry
 from dataplane.storage.lake import open_lake
 from tests.store.examples import state

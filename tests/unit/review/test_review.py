@@ -13,7 +13,7 @@ import pytest
 from controlplane.core.model.memos import Memo
 from controlplane.core.model.tasks import Task
 from controlplane.core.review import AnalyseRequest, ComponentReview, Review, review
-from controlplane.core.schema.schemas import parse_ddl
+from controlplane.core.schema.ddl_schemas import parse_ddl
 from dataplane.contract.results import task_error
 from tests.unit.plan.facts import Facts
 

@@ -10,7 +10,7 @@ from sqlalchemy import event
 from controlplane.core.errors import BranchProtected
 from controlplane.core.model.addresses import Generation, Moment
 from controlplane.operations.desired import blueprints, branches, controls, merging, revert, rollback
-from controlplane.operations.inspect import causes, datasets, freshness, overview, past_runs, time_travel
+from controlplane.operations.inspect import causes, data_age, datasets, overview, past_runs, time_travel
 from tests.unit.branches.world import BranchWorld
 from tests.unit.rollback.test_rollback import DOUBLED, FIRST, REST, SUMS, THIRD, status
 from tests.unit.rollback.test_rollback import world as world
@@ -243,7 +243,7 @@ def test_old_rows_are_as_old_as_they_were(world: BranchWorld) -> None:
     rollback.rollback(world.ctx, "main", "shop.doubled", Generation(2))
     with world.store.read() as tx:
         states = tx.states.newest("main", ["shop.doubled"])
-        assert freshness.LastChanges().times(tx, "main", states) == {"shop.doubled": first.at}
+        assert data_age.LastChanges().times(tx, "main", states) == {"shop.doubled": first.at}
 
 
 # --- crashes --------------------------------------------------------------------------------------

@@ -15,10 +15,10 @@ from obstore import sign
 from obstore.store import S3Store
 
 from controlplane.api.services import Services
-from controlplane.lake.objects import LocalObjects
+from controlplane.lake.lake_objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.desired import s3_keys
-from controlplane.services.s3.http.app import BodyCut, S3App
+from controlplane.services.s3.http.s3_app import BodyCut, S3App
 from tests.unit.api.world import TellingWake, render
 from tests.unit.s3.world import World
 

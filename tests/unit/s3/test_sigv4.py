@@ -17,7 +17,7 @@ from obstore import sign
 from obstore.store import S3Store
 
 from controlplane.services.s3.http import sigv4
-from controlplane.services.s3.http.refusals import S3Refused
+from controlplane.services.s3.http.s3_refusals import S3Refused
 from controlplane.services.s3.http.sigv4 import SignedRequest
 
 SIGNED = json.loads(Path(__file__).with_name("signed_by_botocore.json").read_text(encoding="utf-8"))

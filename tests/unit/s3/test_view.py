@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from controlplane.core.model.branches import Branch
 from controlplane.core.model.retention import Expired
 from controlplane.core.s3 import delta_snapshot
-from controlplane.services.s3.access import OutOfScope
+from controlplane.services.s3.key_scope import OutOfScope
 from controlplane.services.s3.view import ObjectPageRequest
 from tests.unit.s3.world import World, fragment, reader, shown
 

@@ -13,9 +13,9 @@ from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Fragment
 from controlplane.core.tree import Entry
 from controlplane.lake.checkpoints import make_checkpoint
-from controlplane.lake.objects import LocalObjects
+from controlplane.lake.lake_objects import LocalObjects
 from controlplane.ports.store import Store
-from controlplane.services.s3.access import Reader
+from controlplane.services.s3.key_scope import Reader
 from controlplane.services.s3.view import ListingPosition, ObjectPage, ObjectPageRequest, S3View
 from dataplane.contract.identity import Content
 from dataplane.contract.schemas import Schema

@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.core.compile.nodes import Source
 from controlplane.core.model.states import State
-from controlplane.core.schema.schemas import types
+from controlplane.core.schema.ddl_schemas import types
 from controlplane.operations.planning.snapshot import desired
 from tests.property.engine import Taken
 from tests.unit.expectations.world import BRANCH

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controlplane.core.schema.contracts import broken_promises
-from controlplane.core.schema.schemas import parse_ddl
+from controlplane.core.schema.ddl_schemas import parse_ddl
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from controlplane.core.schema.schemas import parse_ddl, types
+from controlplane.core.schema.ddl_schemas import parse_ddl, types
 from dataplane.contract.joins import grow
 from dataplane.contract.schemas import Type
 from dataplane.contract.types import FILE_ONLY, fit, held, in_words, refusal, was_read_exactly

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.schema.schemas import struct
+from controlplane.core.schema.ddl_schemas import struct
 from tests.unit.schema.world import World
 
 INT = "k,v\n1,1\n"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.core.schema.schemas import parse_ddl, types
+from controlplane.core.schema.ddl_schemas import parse_ddl, types
 from controlplane.core.schema.widening import can_stay, lacking_fields, own_paths
 from dataplane.contract.joins import grow
-from dataplane.contract.listings import NESTED
 from dataplane.contract.schemas import Json
+from dataplane.contract.source_objects import NESTED
 from dataplane.contract.types import in_words
 
 # have, found, the least type that holds both where files have types of their own, and where values stand as text

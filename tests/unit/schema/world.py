@@ -16,14 +16,14 @@ from typing import Any, cast
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from controlplane.core.schema.schemas import struct, types
+from controlplane.core.schema.ddl_schemas import struct, types
 from controlplane.operations.desired import blueprints
 from dataplane.connectors.files.folder_types import unfit, with_folders
 from dataplane.contract.claims import Claim, ParseClaim, ParseTask, TaskSpec
 from dataplane.contract.joins import is_held, join
-from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import TaskResult
 from dataplane.contract.schemas import NO_COLUMNS, Json, Schema
+from dataplane.contract.source_objects import SourceObject
 from dataplane.contract.types import NOTHING
 from tests.property.engine import Engine, objects_of, path_of
 from tests.property.model import Fragment

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from controlplane.services.sessions.port import SessionNote, SessionServer
-from dataplane.contract.queries import SparkTable
+from dataplane.contract.query_protocol import SparkTable
 
 
 @dataclass

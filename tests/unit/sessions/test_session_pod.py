@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from controlplane.core.errors import EngineUnavailable
-from controlplane.services.sessions.adapter.pods import PodServers
+from controlplane.services.sessions.adapter.session_pods import PodServers
 from controlplane.services.sessions.port import SessionNote, SessionPod
 from dataplane.contract.query_pods import INPUT, frame, hello
-from dataplane.runtime.spark_connect import pod as of_pod
+from dataplane.runtime.spark_connect import connect_pod
 from tests.e2e.workspace import until
 
 TOKEN = "t" * 43
@@ -44,12 +44,12 @@ class Pods:
     def start(self, note: SessionNote, ttl_s: float) -> str:
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.port = self.listening.getsockname()[1]
-        bounds = of_pod.SessionBounds("/lake", 1 << 30, 1 << 30, 60.0)
-        serving = of_pod.ConnectPod(self.listening, TOKEN, bounds, order_s=self.order_s, command=self.command)
+        bounds = connect_pod.SessionBounds("/lake", 1 << 30, 1 << 30, 60.0)
+        serving = connect_pod.ConnectPod(self.listening, TOKEN, bounds, order_s=self.order_s, command=self.command)
         threading.Thread(target=self._serve, args=(serving,), daemon=True).start()
         return self.token
 
-    def _serve(self, serving: of_pod.ConnectPod) -> None:
+    def _serve(self, serving: connect_pod.ConnectPod) -> None:
         with self.listening:
             self.codes.append(serving.serve())
 
@@ -106,7 +106,7 @@ def test_a_process_that_ends_without_a_word_is_told() -> None:
     with pytest.raises(EngineUnavailable, match="its process ended"):
         PodServers(pods, starts_s=30.0).open(note(), [], 60.0)
     until(has_ended(pods), lambda: "never ended")
-    assert pods.codes == [of_pod.FAILED]
+    assert pods.codes == [connect_pod.FAILED]
 
 
 def test_a_caller_that_leaves_takes_the_process_along() -> None:
@@ -114,7 +114,7 @@ def test_a_caller_that_leaves_takes_the_process_along() -> None:
     with pytest.raises(EngineUnavailable, match="took too long"):
         PodServers(pods, starts_s=1.0).open(note(), [], 60.0)
     until(has_ended(pods), lambda: "never ended")
-    assert pods.codes == [of_pod.FAILED]
+    assert pods.codes == [connect_pod.FAILED]
 
 
 def test_who_has_no_token_is_told_nothing_and_keeps_nobody_out() -> None:
@@ -138,7 +138,7 @@ def test_without_an_order_it_ends() -> None:
     pods = Pods(stand_in(), order_s=0.2)
     pods.start(note(), 60.0)
     until(has_ended(pods), lambda: "never ended")
-    assert pods.codes == [of_pod.FAILED]
+    assert pods.codes == [connect_pod.FAILED]
 
 
 def test_a_caller_that_says_that_it_is_here_is_waited_for() -> None:
@@ -146,4 +146,4 @@ def test_a_caller_that_says_that_it_is_here_is_waited_for() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         theirs.sendall(frame(INPUT, b""))
-        assert of_pod._answer(process, ours) == b"{}\n"
+        assert connect_pod._answer(process, ours) == b"{}\n"

@@ -13,7 +13,7 @@ import pytest
 
 from controlplane.api.app import create_app
 from controlplane.operations.desired import recipients
-from controlplane.services.sharing.http.app import SharingApp
+from controlplane.services.sharing.http.sharing_app import SharingApp
 from tests.unit.api.test_access import flat
 from tests.unit.records.world import ORDERS, RecordWorld
 from tests.unit.sharing.world import TABLE, Sharing, names, partitions, rows, rows_of, sharing
@@ -115,7 +115,9 @@ def test_a_url_ends_by_itself(shared: Sharing, monkeypatch: pytest.MonkeyPatch) 
     line = shared.lines("POST", f"{TABLE}/query", {})[2]["file"]
     now = line["expirationTimestamp"] / 1000
     for later, expected in ((now - 5, 200), (now + 5, 403)):
-        monkeypatch.setattr("controlplane.services.s3.http.app.time", SimpleNamespace(time=lambda later=later: later))
+        monkeypatch.setattr(
+            "controlplane.services.s3.http.s3_app.time", SimpleNamespace(time=lambda later=later: later)
+        )
         assert status(line["url"]) == expected
 
 

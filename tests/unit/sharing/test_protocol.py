@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from controlplane.core.model.retention import Expired
-from controlplane.services.sharing import files
+from controlplane.services.sharing import version_files
 from tests.unit.lake.tables import struct
 from tests.unit.records.conftest import order
 from tests.unit.records.world import ORDERS, SCHEMA, RecordWorld
@@ -239,7 +239,7 @@ def test_listings_are_paged(shared: Sharing) -> None:
 
 
 def test_many_partitions_are_told_page_by_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "BATCH", 2)
+    monkeypatch.setattr(version_files, "BATCH", 2)
     world = RecordWorld(tmp_path)
     world.commit(partitions([1], [2], [3], [4], [5]))
     world.commit(partitions([1], [6], [7], [8]))

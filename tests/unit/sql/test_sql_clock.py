@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.core import zones
+from controlplane.core import zone_periods
 from controlplane.core.sql import SqlProblem, analyse, apply_edits, original_offset
 
 AS_OF = 1_763_767_799.9876  # 2025-11-21 23:29:59.9876 UTC
@@ -77,10 +77,10 @@ def test_a_bare_name_may_be_a_column(name: str) -> None:
     ],
 )
 def test_periods(kind: str, at: float, zone: str, period: str) -> None:
-    assert zones.period(kind, at, zone) == period
+    assert zone_periods.period(kind, at, zone) == period
 
 
 @pytest.mark.parametrize("name", ["No/Where", "+25:00", "../etc/passwd", ""])
 def test_zones_that_are_none(name: str) -> None:
-    with pytest.raises(zones.UnknownZone):
-        zones.zone(name)
+    with pytest.raises(zone_periods.UnknownZone):
+        zone_periods.zone(name)

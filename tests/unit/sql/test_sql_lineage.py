@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from controlplane.core import sql
-from dataplane.contract.lineage import EVERY, ColumnLineage, InputField
+from dataplane.contract.transform_lineage import EVERY, ColumnLineage, InputField
 from tests.unit.sql.queries import TPCH
 from tests.unit.sql.tpch import tpch_tables
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import duckdb
 import pytest
 
-from controlplane.core.sql import OutputKeyPart, analyse, decomposable, equal, keyed, modes
+from controlplane.core.sql import OutputKeyPart, analyse, decomposable, equal, keyed_inputs, mode_proof
 from tests.slices import sliced
 from tests.unit.sql.piecewise import Database, assert_piecewise, small_tables
 from tests.unit.sql.queries import VERDICTS, parts_of
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 RANDOM = 200
 Patch: TypeAlias = tuple[object, str, Any]
-_SCOPE = keyed._ScopeProof
+_SCOPE = keyed_inputs._ScopeProof
 MUTATIONS: dict[str, Callable[[], Patch]] = {}
 
 
@@ -62,15 +62,15 @@ def groups_may_have_totals() -> Patch:
 
 @mutation
 def a_subquery_reads_nothing() -> Patch:
-    return keyed, "_unsplit", lambda relations: keyed.InputKeys({}, frozenset())
+    return keyed_inputs, "_unsplit", lambda relations: keyed_inputs.InputKeys({}, frozenset())
 
 
 @mutation
 def an_input_may_be_read_in_two_ways() -> Patch:
     return (
-        keyed.InputKeys,
+        keyed_inputs.InputKeys,
         "__or__",
-        lambda left, right: keyed.InputKeys({**left.by, **right.by}, left.unsplit | right.unsplit),
+        lambda left, right: keyed_inputs.InputKeys({**left.by, **right.by}, left.unsplit | right.unsplit),
     )
 
 
@@ -96,7 +96,7 @@ def below_the_aggregate_anything_goes() -> Patch:
 
 @mutation
 def sides_of_a_union_may_read_the_same_in_two_ways() -> Patch:
-    return modes, "_check_apart", lambda scopes, refs: None
+    return mode_proof, "_check_apart", lambda scopes, refs: None
 
 
 @pytest.fixture(scope="module")

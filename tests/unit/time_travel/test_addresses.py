@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from controlplane.core.errors import BadAddress
 from controlplane.core.model.addresses import Address, Generation, Moment, moment_of, named, parse, time_of
-from controlplane.operations.inspect.views import instant
+from controlplane.operations.inspect.json_views import instant
 
 SEVEN = Moment(1_795_503_600_000)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from controlplane.client import ApiError
 from controlplane.core.errors import GenerationGone, NotConsistent
-from controlplane.core.explain.consistency import WALKED, agree, consistent
+from controlplane.core.explain.consistent_states import WALKED, agree, consistent
 from controlplane.core.model.retention import Expired
 from controlplane.core.model.states import State
 from tests.store.examples import state

@@ -12,7 +12,7 @@ import pytest
 from controlplane.core import tree
 from controlplane.core.tree import EMPTY_ROOT, Entry
 from controlplane.core.tree.codec import ID, NodeColumns, encode, leaf_columns
-from controlplane.core.tree.ranges import MOST_READS, Range, ranges
+from controlplane.core.tree.key_ranges import MOST_READS, Range, ranges
 from controlplane.core.tree.shape import height
 from dataplane.contract.identity import Content
 from tests.trees import MemoryNodes

@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from controlplane.core.errors import BadIdentity, IssuerUnreachable
 from controlplane.core.model.json_values import JsonObject
-from controlplane.issuers import keys
-from controlplane.issuers.keys import Publications
-from controlplane.issuers.tokens import JwtIssuers
+from controlplane.issuers import issuer_keys
+from controlplane.issuers.identity_tokens import JwtIssuers
+from controlplane.issuers.issuer_keys import Publications
 from tests.issuer import Issuer, issuing, key_pair, public
 
 pytestmark = pytest.mark.hostile
@@ -154,7 +154,7 @@ def test_curves_sign_too_and_a_key_without_an_id_is_found_where_it_is_the_only_o
     nameless = jwt.encode(issuers.claims(issuer.token(US), issuer.url, [US]), key_pair("curve", "EC"), "ES256")
     assert issuers.claims(nameless, issuer.url, [US])["sub"] == "u1"
     issuer.keys["another"] = key_pair("another", "EC")
-    clock.now += keys.KEPT_S
+    clock.now += issuer_keys.KEPT_S
     with pytest.raises(BadIdentity):
         issuers.claims(nameless, issuer.url, [US])
 
@@ -164,14 +164,14 @@ def test_a_new_key_is_fetched_once_and_made_up_ids_have_nothing_fetched(
 ) -> None:
     issuers.claims(issuer.token(US), issuer.url, [US])
     issuer.keys["second"] = key_pair("second")
-    clock.now += keys.AGAIN_S
+    clock.now += issuer_keys.AGAIN_S
     issuers.claims(issuer.token(US), issuer.url, [US])
     assert issuer.asked["/keys"] == 2
     for number in range(20):
         with pytest.raises(BadIdentity):
             issuers.claims(issuer.token(US, id=f"made up {number}"), issuer.url, [US])
     assert issuer.asked["/keys"] == 2
-    clock.now += keys.AGAIN_S
+    clock.now += issuer_keys.AGAIN_S
     with pytest.raises(BadIdentity):
         issuers.claims(issuer.token(US, id="made up"), issuer.url, [US])
     assert issuer.asked["/keys"] == 3
@@ -183,7 +183,7 @@ def test_a_key_that_was_taken_back_opens_nothing_after_ten_minutes(
     old = issuer.token(US)
     issuers.claims(old, issuer.url, [US])
     issuer.keys = {"second": key_pair("second")}
-    clock.now += keys.KEPT_S
+    clock.now += issuer_keys.KEPT_S
     with pytest.raises(BadIdentity):
         issuers.claims(old, issuer.url, [US])
 
@@ -217,7 +217,7 @@ def test_an_issuer_that_does_not_answer_is_told_and_asked_again_later(issuer: Is
         with pytest.raises(IssuerUnreachable, match="it is away"):
             issuers.claims(issuer.token(US), issuer.url, [US])
     assert len(asked) == 1
-    clock.now += keys.FAILED_S
+    clock.now += issuer_keys.FAILED_S
     with pytest.raises(IssuerUnreachable):
         issuers.claims(issuer.token(US), issuer.url, [US])
     assert len(asked) == 2

@@ -12,7 +12,7 @@ import pytest
 
 from controlplane import logs
 from controlplane.core.rights import TokenScope
-from controlplane.issuers.sign_on import OidcSignOn
+from controlplane.issuers.oidc_sign_on import OidcSignOn
 from controlplane.operations.desired import tokens, trust
 from controlplane.ui import gate, sign_on
 from tests.unit.api.world import serving

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.core import trust
+from controlplane.core import trust_rules
 from controlplane.core.errors import BadIdentity, BadScope, BadTrust
 from controlplane.core.model.json_values import JsonObject
 from controlplane.core.model.trust import TrustRule, Use
@@ -60,7 +60,7 @@ def rule(name: str = "ci", **other: Any) -> TrustRule:
     ],
 )
 def test_a_rule_fits_where_each_claim_does(patterns: dict[str, Any], claims: JsonObject, fits: bool) -> None:
-    assert trust.fits(rule(claims=patterns), claims) is fits
+    assert trust_rules.fits(rule(claims=patterns), claims) is fits
 
 
 def test_the_rule_that_allows_most_is_taken_and_rather_one_that_is_not_narrowed() -> None:
@@ -70,9 +70,9 @@ def test_the_rule_that_allows_most_is_taken_and_rather_one_that_is_not_narrowed(
     wide, also = rule("wide", claims=everybody), rule("wide-too", claims=everybody)
     nobodys = rule("nobody", claims={"sub": ("u2",)}, roles=("admin",))
     claims: JsonObject = {"sub": "u1"}
-    assert trust.best([read, all_of_it, narrow, nobodys], claims) == all_of_it
-    assert trust.best([read, narrow, also, wide, nobodys], claims) == wide
-    assert trust.best([nobodys], claims) is None
+    assert trust_rules.best([read, all_of_it, narrow, nobodys], claims) == all_of_it
+    assert trust_rules.best([read, narrow, also, wide, nobodys], claims) == wide
+    assert trust_rules.best([nobodys], claims) is None
 
 
 @pytest.mark.parametrize(
@@ -100,18 +100,18 @@ def test_the_rule_that_allows_most_is_taken_and_rather_one_that_is_not_narrowed(
     ],
 )
 def test_what_is_no_rule_is_refused(wrong: dict[str, Any]) -> None:
-    trust.check(rule())
+    trust_rules.check(rule())
     with pytest.raises(BadTrust):
-        trust.check(rule(**{"name": "ci", **wrong}))
+        trust_rules.check(rule(**{"name": "ci", **wrong}))
 
 
 def test_a_rule_cannot_narrow_administrators() -> None:
     with pytest.raises(BadScope):
-        trust.check(rule(roles=("admin",), within=TokenScope(dataflows=("sales",))))
+        trust_rules.check(rule(roles=("admin",), within=TokenScope(dataflows=("sales",))))
 
 
 def test_anybody_of_an_issuer_may_be_let_in_as_a_person() -> None:
-    trust.check(rule(use="login", audience="", claims={"sub": ("*",)}, roles=("view",)))
+    trust_rules.check(rule(use="login", audience="", claims={"sub": ("*",)}, roles=("view",)))
 
 
 @pytest.mark.parametrize(
@@ -126,10 +126,10 @@ def test_anybody_of_an_issuer_may_be_let_in_as_a_person() -> None:
     ],
 )
 def test_the_audit_names_people_and_jobs(use: Use, claims: JsonObject, name: str) -> None:
-    assert trust.who(use, ISSUER, claims) == name
+    assert trust_rules.who(use, ISSUER, claims) == name
 
 
 @pytest.mark.parametrize("sub", ["", "a\nb", "\u202egnp", "x" * 400])
 def test_who_cannot_be_named_gets_nothing(sub: str) -> None:
     with pytest.raises(BadIdentity):
-        trust.who("exchange", ISSUER, {"sub": sub})
+        trust_rules.who("exchange", ISSUER, {"sub": sub})

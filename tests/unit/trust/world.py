@@ -14,9 +14,9 @@ from controlplane.api.services import Services
 from controlplane.core.model.answers.trust import TrustEntry
 from controlplane.core.model.json_values import JsonObject
 from controlplane.core.model.trust import Use
-from controlplane.issuers.sign_on import OidcSignOn
-from controlplane.issuers.tokens import JwtIssuers
-from controlplane.lake.objects import open_lake
+from controlplane.issuers.identity_tokens import JwtIssuers
+from controlplane.issuers.oidc_sign_on import OidcSignOn
+from controlplane.lake.lake_objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens, trust
 from controlplane.reconciler.wake import WakeCounter

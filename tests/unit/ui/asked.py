@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from controlplane.api.services import Services
-from controlplane.lake.objects import open_lake
+from controlplane.lake.lake_objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, branches, tokens
 from controlplane.reconciler.wake import WakeCounter

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from controlplane.ui.rendering import lit
+from controlplane.ui.page_rendering import lit
 from tests.unit.ui.world import HOSTILE, Pages, pages
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from controlplane.operations.desired import controls
-from controlplane.ui.rendering import ticked
+from controlplane.ui.page_rendering import ticked
 from tests.unit.ui.test_pages import PATHS
 from tests.unit.ui.world import Pages, pages
 

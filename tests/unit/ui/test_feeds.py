@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from controlplane.api.services import Services
-from controlplane.lake.objects import open_lake
+from controlplane.lake.lake_objects import open_lake
 from controlplane.operations.desired import feeds, tokens
 from controlplane.reconciler.wake import WakeCounter
 from tests.unit.api.world import serving

@@ -13,7 +13,7 @@ from controlplane.core.model.answers.datasets import ChangeKind
 from controlplane.core.model.answers.explore import Wave
 from controlplane.operations.desired import controls
 from controlplane.ui import draw, moments, pictures, views
-from controlplane.ui.values import FlowPage
+from controlplane.ui.page_types import FlowPage
 from tests.unit.expectations.world import World
 from tests.unit.ui.world import copied, filled, publish
 

@@ -23,7 +23,7 @@ from starlette.requests import Request
 
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
-from controlplane.ui import rendering, static_files
+from controlplane.ui import page_rendering, static_files
 from controlplane.ui.forms import own_address
 from controlplane.ui.gate import WrongHost, require_host
 from tests.stores import damage_node
@@ -71,7 +71,7 @@ PATHS = (
     "/help/keys",
 )
 HTML_BYTES = 100_000
-TEMPLATES = Path(rendering.__file__).parent / "templates"
+TEMPLATES = Path(page_rendering.__file__).parent / "templates"
 
 
 @pytest.fixture(scope="module")

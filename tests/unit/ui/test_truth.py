@@ -15,7 +15,7 @@ from controlplane.core.model.leases import LOOP
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import overview, standstill
 from controlplane.ports.store import Tx
-from controlplane.ui.rendering import environment
+from controlplane.ui.page_rendering import environment
 from tests.store.examples import d, stored_job, task
 from tests.unit.ui.test_pages import PATHS
 from tests.unit.ui.world import Pages, lead, pages

@@ -24,7 +24,7 @@ import httpx2
 from controlplane.api.services import Services
 from controlplane.core.model.leases import LOOP, Lease
 from controlplane.core.model.projections import Publication
-from controlplane.lake.objects import open_lake
+from controlplane.lake.lake_objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, branches, feeds, tokens
 from controlplane.operations.planning.apply_plan import PlanExecutor

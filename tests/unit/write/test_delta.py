@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from dataplane.connectors.delta.delta_writer import TRIES, difference, writing
 from dataplane.connectors.delta.log import snapshot
-from dataplane.connectors.delta.write import TRIES, difference, writing
 from dataplane.connectors.files.marker import MARKER
 from dataplane.contract.claims import WriteTask
 from dataplane.contract.schemas import Json, Schema
-from dataplane.errors import TaskFailure
 from dataplane.storage.lake import LocalLake
+from dataplane.task_failures import TaskFailure
 from tests.unit.delta.test_log import VECTOR, add, commit
 from tests.unit.write.test_files import struct
 
@@ -32,7 +32,7 @@ DIES = """\
 import json, sys
 from pathlib import Path
 from dataplane.storage.lake import LocalLake
-from dataplane.connectors.delta.write import writing
+from dataplane.connectors.delta.delta_writer import writing
 job, lake, task = json.loads(sys.stdin.read())
 with writing(job, LocalLake(Path(lake))) as write:
     write(task)

@@ -18,13 +18,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from dataplane.connectors.files import write_local
-from dataplane.connectors.files.write import write_tasks
+from dataplane.connectors.files.file_writer import write_tasks
 from dataplane.connectors.files.write_local import ABANDONED_S, FilesTarget
 from dataplane.contract.claims import WriteTask
 from dataplane.contract.schemas import Json, Schema, Type, field_of, struct_of
-from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema
 from dataplane.storage.lake import LocalLake
+from dataplane.task_failures import TaskFailure
 
 
 def struct(**columns: Type) -> Schema:

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from dataplane.connectors.files.folders import FIRST, NEWEST, folder_of, places_of
+from dataplane.connectors.files.partition_folders import FIRST, NEWEST, folder_of, places_of
 from dataplane.contract.key_folders import EMPTY, NULL
 from dataplane.contract.keys import column_key
 from dataplane.contract.schemas import Json
-from dataplane.errors import TaskFailure
+from dataplane.task_failures import TaskFailure
 from tests.unit.write.test_files import World
 
 MARKER = "_headgate.json"

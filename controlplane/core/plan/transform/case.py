@@ -9,9 +9,9 @@ from controlplane.core import tree
 from controlplane.core.compile.nodes import Transform
 from controlplane.core.model.states import LOST, Cause, Consumed, PartialState, State
 from controlplane.core.plan import salts
-from controlplane.core.plan.keys import Keys
-from controlplane.core.plan.transform.inputs import Input, merged_cut
-from controlplane.core.plan.values import Action, Because, Item, Planning, next_state
+from controlplane.core.plan.plan_values import Action, Because, Item, Planning, next_state
+from controlplane.core.plan.transform.input_states import Input, merged_cut
+from controlplane.core.plan.work_keys import Keys
 from dataplane.contract.schemas import Schema
 
 

@@ -6,12 +6,12 @@ What folds and other transforms share.
 from __future__ import annotations
 
 from controlplane.core.plan import lookups, windows
-from controlplane.core.plan.keys import listed
 from controlplane.core.plan.lookups import Deciding
+from controlplane.core.plan.plan_values import Commit, Decision, Item, user_error
 from controlplane.core.plan.transform.case import Case, item_of, state_after
 from controlplane.core.plan.transform.extent import Extent
-from controlplane.core.plan.values import Commit, Decision, Item, user_error
-from controlplane.core.schema.schemas import EMPTY_SCHEMA
+from controlplane.core.plan.work_keys import listed
+from controlplane.core.schema.ddl_schemas import EMPTY_SCHEMA
 from dataplane.contract.schemas import Schema
 
 

@@ -23,16 +23,16 @@ from controlplane.core.compile.sort_by import sorting
 from controlplane.core.model.jobs import StoredTransformJob
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import windows
-from controlplane.core.plan.keys import Keys, listed, minus, union
 from controlplane.core.plan.lookups import Deciding
+from controlplane.core.plan.plan_values import Decision, Item, user_error
 from controlplane.core.plan.transform import merges, partials
 from controlplane.core.plan.transform.case import NOT_LOOKED_UP, Case, half_built, item_of, pin_fault, uncertain
 from controlplane.core.plan.transform.commit import commit
 from controlplane.core.plan.transform.extent import Extent, extent_of
-from controlplane.core.plan.transform.inputs import possible
+from controlplane.core.plan.transform.input_states import possible
 from controlplane.core.plan.transform.key_index import output_error
-from controlplane.core.plan.transform.tasks import job_of, tasks_of
-from controlplane.core.plan.values import Decision, Item, user_error
+from controlplane.core.plan.transform.transform_tasks import job_of, tasks_of
+from controlplane.core.plan.work_keys import Keys, listed, minus, union
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema
 

@@ -19,10 +19,10 @@ from itertools import chain
 from controlplane.core import tree
 from controlplane.core.model.states import PartialState, State
 from controlplane.core.plan import lookups, salts, windows
-from controlplane.core.plan.keys import Keys, lacking, listed, union
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.transform.case import Case
-from controlplane.core.plan.transform.inputs import Input
+from controlplane.core.plan.transform.input_states import Input
+from controlplane.core.plan.work_keys import Keys, lacking, listed, union
 
 
 @dataclass(frozen=True, slots=True)

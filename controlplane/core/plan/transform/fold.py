@@ -28,22 +28,21 @@ from itertools import groupby, islice, pairwise
 from typing import TypeAlias
 
 from controlplane.core import tree
-from controlplane.core.compile import fold as folding
-from controlplane.core.compile import ids
-from controlplane.core.compile.fold import Fold
+from controlplane.core.compile import ids, ordered_fold
+from controlplane.core.compile.ordered_fold import Fold
 from controlplane.core.model.jobs import FollowingSpec, FragmentsSpec, StoredTransformJob
 from controlplane.core.model.memos import run_in
 from controlplane.core.model.states import PartialState
 from controlplane.core.model.tasks import Task, Trace
 from controlplane.core.plan import lookups, salts, windows
-from controlplane.core.plan.keys import Keys, lacking, listed, union
 from controlplane.core.plan.lookups import Deciding
+from controlplane.core.plan.plan_values import ROW_COST, Because, Decision, Item
 from controlplane.core.plan.transform import extent as extents
-from controlplane.core.plan.transform import tasks
+from controlplane.core.plan.transform import transform_tasks
 from controlplane.core.plan.transform.case import Case, half_built, item_of, uncertain
 from controlplane.core.plan.transform.commit import commit
 from controlplane.core.plan.transform.extent import Extent
-from controlplane.core.plan.values import ROW_COST, Because, Decision, Item
+from controlplane.core.plan.work_keys import Keys, lacking, listed, union
 from controlplane.core.tree import Entry
 from dataplane.contract.identity import EMPTY, Content, slot_id
 from dataplane.contract.jobs import FoldJob
@@ -112,8 +111,8 @@ class _Chain:
 
 
 def _chain(case: Case, fold: Fold) -> Deciding[_Chain]:
-    shared = {i.slot.name: tasks.whole_slot(case, i) for i in case.inputs if not i.is_parted}
-    job = tasks.job_of(case) | {"fold": _in_job(case, fold, shared)}
+    shared = {i.slot.name: transform_tasks.whole_slot(case, i) for i in case.inputs if not i.is_parted}
+    job = transform_tasks.job_of(case) | {"fold": _in_job(case, fold, shared)}
     new_chain = _Chain(case, fold, job, job_id=ids.job_id(job), shared=shared, old=tree.EMPTY_ROOT, changed=None)
     state = case.state
     if state is None or not extents.is_same_code(case, state):
@@ -322,7 +321,9 @@ def _task(chain: _Chain, place: _Place, key: str) -> Task | None:
         fold.name: slot_id(before, fold.schema),
     }
     salt_of = salts.of(case.planning, case.node)
-    task = tasks.task_of(case.node, chain.job_id, key, reads=reads, slots=slots, batched=False, salt_of=salt_of)
+    task = transform_tasks.task_of(
+        case.node, chain.job_id, key, reads=reads, slots=slots, batched=False, salt_of=salt_of
+    )
     own = [place.last.fragment.hex()] if place.last else []
     spec = task.spec
     assert "slots" in spec
@@ -330,13 +331,13 @@ def _task(chain: _Chain, place: _Place, key: str) -> Task | None:
     return replace(task, spec=with_previous, size_bytes=task.size_bytes + before.rows * ROW_COST)
 
 
-def _reads(case: Case, key: str) -> tasks.Reads:
+def _reads(case: Case, key: str) -> transform_tasks.Reads:
     """What the partition reads of the inputs."""
     return {i.slot.name: tree.lookup(case.nodes, i.root, [key]).get(key) for i in case.parted}
 
 
-def _slots(case: Case, reads: tasks.Reads) -> dict[str, bytes]:
-    return tasks.slots_of(reads, {i.slot.name: encoded(i.schema) for i in case.parted})
+def _slots(case: Case, reads: transform_tasks.Reads) -> dict[str, bytes]:
+    return transform_tasks.slots_of(reads, {i.slot.name: encoded(i.schema) for i in case.parted})
 
 
 # --- runs of tasks --------------------------------------------------------------------------------
@@ -402,7 +403,7 @@ def _ends_of_chain(chain: _Chain, keys: Sequence[str]) -> dict[str, list[int]]:
     return ends
 
 
-def _follower(case: Case, key: str, reads: tasks.Reads, was: list[int] | None) -> FollowingSpec:
+def _follower(case: Case, key: str, reads: transform_tasks.Reads, was: list[int] | None) -> FollowingSpec:
     """What a task reads besides the partition before it. `was`: a content of that one which ends the run."""
     fragments = {name: [entry.fragment.hex()] if entry else [] for name, entry in reads.items()}
     slots = {name: id.hex() for name, id in _slots(case, reads).items()}
@@ -468,4 +469,4 @@ def _reason(chain: _Chain, walk: _FoldWalk, frontier: str, rest: Keys, decision:
     if not walk.window.missing or chain.is_changed(frontier):
         return decision.reason
     last = walk.place.last
-    return folding.in_words(chain.fold, frontier, last.key if last else None)
+    return ordered_fold.in_words(chain.fold, frontier, last.key if last else None)

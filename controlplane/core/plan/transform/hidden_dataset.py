@@ -29,11 +29,11 @@ from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.states import Consumed, PartialState
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, windows
-from controlplane.core.plan.keys import lacking
 from controlplane.core.plan.lookups import Deciding
+from controlplane.core.plan.plan_values import Decision, Item
 from controlplane.core.plan.transform.case import Case
-from controlplane.core.plan.transform.inputs import Input
-from controlplane.core.plan.values import Decision, Item
+from controlplane.core.plan.transform.input_states import Input
+from controlplane.core.plan.work_keys import lacking
 
 Result = TypeVar("Result")
 Results: TypeAlias = Mapping[tree.Entry | None, Result]

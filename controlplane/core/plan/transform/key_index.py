@@ -25,11 +25,11 @@ from controlplane.core.model.tasks import Task
 from controlplane.core.partitioning import column_fault, key_parts
 from controlplane.core.plan import lookups
 from controlplane.core.plan.lookups import Deciding
+from controlplane.core.plan.plan_values import ROW_COST, user_error
 from controlplane.core.plan.transform.case import Case
 from controlplane.core.plan.transform.hidden_dataset import Hidden, Results
-from controlplane.core.plan.transform.inputs import Input
-from controlplane.core.plan.values import ROW_COST, user_error
-from controlplane.core.schema.schemas import EMPTY_SCHEMA
+from controlplane.core.plan.transform.input_states import Input
+from controlplane.core.schema.ddl_schemas import EMPTY_SCHEMA
 from dataplane.contract.identity import EMPTY, Content, fragment_id
 from dataplane.contract.jobs import IndexJob
 from dataplane.contract.keys import KeyPart, pair_key

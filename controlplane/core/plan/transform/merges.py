@@ -23,12 +23,12 @@ from controlplane.core.compile import ids
 from controlplane.core.model.jobs import StoredSqlJob
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import salts, windows
-from controlplane.core.plan.keys import listed
 from controlplane.core.plan.lookups import Deciding
+from controlplane.core.plan.plan_values import Decision
 from controlplane.core.plan.transform.case import item_of, uncertain
-from controlplane.core.plan.transform.jobs import between_job, node_task
 from controlplane.core.plan.transform.partials import Partials
-from controlplane.core.plan.values import Decision
+from controlplane.core.plan.transform.transform_jobs import between_job, node_task
+from controlplane.core.plan.work_keys import listed
 from controlplane.core.sql import PARTS, Unproven
 from dataplane.contract.identity import slot_id, task_key
 from dataplane.contract.schemas import Schema

@@ -28,13 +28,20 @@ from controlplane.core.model.memos import known_schema_in
 from controlplane.core.model.states import PARTED, PARTS, Consumed
 from controlplane.core.model.tasks import Task, Trace
 from controlplane.core.plan import lookups, salts, windows
-from controlplane.core.plan.keys import listed
 from controlplane.core.plan.lookups import Deciding
+from controlplane.core.plan.plan_values import Decision, Learn
 from controlplane.core.plan.transform.case import NOT_LOOKED_UP, Case, half_built, item_of, uncertain
 from controlplane.core.plan.transform.hidden_dataset import Hidden, Results
-from controlplane.core.plan.transform.inputs import Input
-from controlplane.core.plan.transform.jobs import Divided, column_types, divided, node_task, part_job, whole_job
-from controlplane.core.plan.values import Decision, Learn
+from controlplane.core.plan.transform.input_states import Input
+from controlplane.core.plan.transform.transform_jobs import (
+    Divided,
+    column_types,
+    divided,
+    node_task,
+    part_job,
+    whole_job,
+)
+from controlplane.core.plan.work_keys import listed
 from controlplane.core.sql import Unproven
 from dataplane.contract.identity import slot_id, task_key
 from dataplane.contract.schemas import Schema

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import IO, Self
 
 from controlplane.core.redaction import redacted
-from controlplane.drivers.local import COMMAND, inherited, secrets_of
+from controlplane.drivers.local_pool import COMMAND, inherited, secrets_of
 from controlplane.drivers.log_tail import end_of
 from controlplane.services.examples.port import RunnerLost
-from dataplane.contract.examples import Answer, Question
+from dataplane.contract.example_protocol import Answer, Question
 from dataplane.contract.secret_pipe import PIPE_VARIABLE, secret_pipe
 
 LOG_BYTES = 4_096

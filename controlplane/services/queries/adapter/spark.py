@@ -14,12 +14,12 @@ from pathlib import Path
 from controlplane.core import sql as spark_sql
 from controlplane.core.errors import Problem, QueryRefused
 from controlplane.core.query_problems import problem_at
-from controlplane.core.sql.addresses import Addressed, addressed
+from controlplane.core.sql.spark_addresses import Addressed, addressed
 from controlplane.drivers.transport import LocalSpark
-from controlplane.services.queries.adapter.child import QueryChild, SparkChild
-from controlplane.services.queries.adapter.pool import PooledSession, QueryPool
+from controlplane.services.queries.adapter.query_child import QueryChild, SparkChild
+from controlplane.services.queries.adapter.query_pool import PooledSession, QueryPool
 from controlplane.services.queries.port import Cancellation, PageBounds, Pieces, RowsPage
-from dataplane.contract.queries import Inspected, QueryTable, Ran, Refusal, SparkRun, TableReference, named
+from dataplane.contract.query_protocol import Inspected, QueryTable, Ran, Refusal, SparkRun, TableReference, named
 from dataplane.contract.schemas import Json
 
 ALL = ""  # users of the one process

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from urllib.parse import urlencode, urlsplit
 
 from controlplane.services.s3.http import sigv4
-from controlplane.services.s3.http.recognition import REGION
+from controlplane.services.s3.http.s3_recognition import REGION
 
 
 def url(base: str, path: str, access_key: str, secret: str, now: float, expires_s: int) -> str:

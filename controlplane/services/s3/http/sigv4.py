@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import NoReturn, TypeAlias
 from urllib.parse import quote, unquote_to_bytes
 
-from controlplane.services.s3.http.refusals import S3Refused
+from controlplane.services.s3.http.s3_refusals import S3Refused
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 SKEW_S = 900  # between the clocks of client and server

@@ -9,7 +9,7 @@ from functools import lru_cache
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
-from controlplane.services.s3.objects import S3Object
+from controlplane.services.s3.s3_objects import S3Object
 from controlplane.services.s3.view import ObjectPage
 
 MEDIA_TYPE = "application/xml"

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from controlplane.core.errors import EngineUnavailable, QueriesBusy
 from controlplane.services.sessions.port import SessionNote, SessionServer
 from dataplane.contract.bare_environment import FOR_SPARK, bare
-from dataplane.contract.queries import SparkTable
+from dataplane.contract.query_protocol import SparkTable
 from dataplane.contract.spark_sessions import ServerAnswer, ServerOrder
 
 COMMAND = (sys.executable, "-P", "-m", "dataplane.runtime.spark_connect")

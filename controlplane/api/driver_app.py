@@ -1,0 +1,212 @@
+"""Between the planes: claim, heartbeat, report (docs/protocol.md). Open to drivers' tokens only.
+
+Plain ASGI: a `run` serves its worker and driver from here alone, and does not wait for a framework to load.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, get_args
+
+from anyio import to_thread
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from controlplane.api import problem_json
+from controlplane.api.authentication import CHALLENGE, authenticate, require_driver
+from controlplane.api.problem_json import RequestRefused
+from controlplane.api.services import Services
+from controlplane.core.errors import HeadgateError
+from controlplane.core.model.access import Token
+from controlplane.core.model.tasks import SIZES, Size
+from controlplane.operations.context import Context
+from controlplane.operations.desired import tokens
+from controlplane.operations.work import claims, reports
+from dataplane.contract.claims import Claim
+from dataplane.contract.kinds import Kind
+
+PREFIX = "/v1/driver/"
+WAIT_LIMIT_S = 25.0
+KNOWN_S = 0.5  # for which a token is known to live
+LOOK_AGAIN_S = 5.0  # another process may share the database, and its notices do not reach us
+WITHOUT = 256  # dataflows that a claim may leave out
+KINDS = get_args(Kind)
+ID = re.compile(r"[!-~]{1,200}")
+MOST = 1_000  # kinds, sizes and attempts in one request
+
+
+@dataclass(frozen=True, slots=True)
+class DriverCall:
+    """One request of a driver."""
+
+    services: Services
+    context: Context
+    token: Token
+    body: dict[str, Any]
+    hung_up: threading.Event  # set when the driver has hung up: it is dead, or will ask again
+    at: float  # when it came, by `time.monotonic`
+
+    @property
+    def driver(self) -> str:
+        return self.token.subject
+
+    def take(self, name: str, is_fine: Callable[[Any], bool], default: Any = None) -> Any:
+        """A field of the body, if it has the shape that it must have."""
+        value = self.body.get(name, default)
+        if not is_fine(value):
+            raise RequestRefused("invalid-request", f"body.{name} is missing or not as docs/protocol.md says")
+        return value
+
+
+class DriverApp:
+    """The routes below /v1/driver/."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            response = await self._answer(request)
+        except HeadgateError as error:
+            response = problem_json.of_error(error, request)
+        except HTTPException as error:
+            response = problem_json.of_http(error, request)
+        except OSError as error:
+            self._services.note_unknown_call()
+            response = problem_json.of_outage(error, request)
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        threads = self._services.threads
+        token = await to_thread.run_sync(authenticate, self._services, request, limiter=threads.drivers)
+        require_driver(self._services, token)
+        self._services.note_call(token.subject)
+        handle = ROUTES.get(request.url.path)
+        if handle is None:
+            raise HTTPException(404, "Not Found")
+        if request.method != "POST":
+            raise HTTPException(405, "Method Not Allowed", {"Allow": "POST"})
+        came, is_disconnected, raw = time.monotonic(), threading.Event(), await request.body()
+        context = self._services.context(token, problem_json.request_id(request))
+
+        def work() -> Response:  # decoding megabytes is nothing for the event loop
+            return handle(DriverCall(self._services, context, token, _decoded(raw), is_disconnected, came))
+
+        watching = asyncio.ensure_future(self._watch(request.receive, is_disconnected, token.namespace))
+        try:
+            limiter = threads.claims if handle is _claim else threads.drivers
+            return await to_thread.run_sync(work, limiter=limiter)
+        finally:
+            watching.cancel()
+
+    async def _watch(self, receive: Receive, is_disconnected: threading.Event, namespace: str) -> None:
+        """Notice that the driver hangs up, so that no work goes to a dead one."""
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        is_disconnected.set()
+        self._services.wake.of(namespace).notify()
+
+
+def _decoded(raw: bytes) -> dict[str, Any]:
+    try:
+        body = json.loads(raw)
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise RequestRefused("invalid-request", "the body is not a JSON object")
+    return body
+
+
+def _claim(call: DriverCall) -> Response:
+    """One attempt's work; 204 if there is none within `wait_s`."""
+    contract = call.take("contract", _is_count)
+    kinds = call.take("kinds", lambda v: _are_of(v, KINDS))
+    wait_s = call.take("wait_s", lambda v: type(v) in (int, float) and 0 <= v <= WAIT_LIMIT_S, 0)
+    sizes = call.take("sizes", lambda v: _are_of(v, SIZES), list(SIZES))
+    without = call.take("without", _are_names, [])
+    work = _wait_for(call, wait_s, partial(_look, call, contract, kinds, sizes, without))
+    call.services.counters.add("claims", "work" if work else "nothing")
+    return JSONResponse(work) if work else Response(status_code=204)
+
+
+def _look(call: DriverCall, contract: int, kinds: list[Kind], sizes: list[Size], without: list[str]) -> Claim | None:
+    lake, allowed_kinds = call.services.lake.uri, call.services.kinds
+    served_kinds = kinds if allowed_kinds is None else [kind for kind in kinds if kind in allowed_kinds]
+    if not served_kinds or tokens.is_draining(call.token):
+        return None
+    return claims.claim(call.context, call.driver, contract, served_kinds, sizes=sizes, without=without, lake=lake)
+
+
+def _wait_for(call: DriverCall, wait_s: float, look: Callable[[], Claim | None]) -> Claim | None:
+    """Look, then wait until something changed or the time is up. Holds no transaction while it waits. A token that has
+    ended meanwhile gets no work."""
+    end, noted_at = call.at + wait_s, call.at
+    wake, stopping = call.services.wake.of(call.context.namespace), call.services.stopping
+    while not stopping.is_set() and not call.hung_up.is_set():
+        count = wake.count
+        if (now := time.monotonic()) - noted_at > KNOWN_S:
+            _require_live(call)
+            noted_at = now
+        work = look()
+        left = end - time.monotonic()
+        if work is not None or left <= 0:
+            return work
+        wake.wait(min(left, LOOK_AGAIN_S), count)
+    raise RequestRefused("unavailable", "the control plane is ending", {"Retry-After": "2"})
+
+
+def _require_live(call: DriverCall) -> None:
+    if not tokens.is_live(call.services.store, call.token.id):
+        raise RequestRefused("unauthenticated", "this token has ended", CHALLENGE)
+
+
+def _heartbeat(call: DriverCall) -> Response:
+    """Extend leases; the answer lists fenced attempts, and whether the driver has to end."""
+    attempts = call.take("attempts", lambda v: isinstance(v, list) and len(v) <= MOST and all(map(_is_id, v)))
+    if call.take("spark", lambda v: isinstance(v, bool), False):
+        call.services.has_spark(call.driver)
+    drain = tokens.is_draining(call.token)
+    return JSONResponse(claims.heartbeat(call.context, call.driver, attempts, drain=drain))
+
+
+def _report(call: DriverCall) -> Response:
+    """Results of an attempt, task by task. Repeating a report is harmless."""
+    attempt = call.take("attempt", _is_id)
+    results = call.take("results", lambda v: isinstance(v, list))
+    measures = call.body.get("measures")
+    answer = reports.report(call.context, call.driver, attempt, results, lake=call.services.lake, measures=measures)
+    return JSONResponse(answer)
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and len(value) <= WITHOUT and all(map(_is_id, value))
+
+
+def _is_id(value: Any) -> bool:
+    """Ours are 32 hexadecimal digits. Others are merely unknown, but fit into a database."""
+    return isinstance(value, str) and ID.fullmatch(value) is not None
+
+
+def _are_of(value: Any, allowed: Sequence[str]) -> bool:
+    return isinstance(value, list) and 0 < len(value) <= MOST and all(v in allowed for v in value)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 2**53
+
+
+ROUTES: dict[str, Callable[[DriverCall], Response]] = {
+    PREFIX + "claim": _claim,
+    PREFIX + "heartbeat": _heartbeat,
+    PREFIX + "report": _report,
+}

@@ -1,0 +1,190 @@
+"""Templates: one environment that escapes everything, and what all templates may call."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from controlplane.core.durations import duration
+from controlplane.core.model.branches import MAIN
+from controlplane.core.model.json_values import JsonValue
+from controlplane.operations.inspect.data_age import in_words
+from controlplane.operations.inspect.standstill import NOTHING
+from controlplane.ui import draw, moments, pictures, static_files
+from controlplane.ui.branch_links import within
+from controlplane.ui.page_types import HomePage
+from dataplane.contract.keys import plain_key
+
+THEMES = ("light", "dark")
+CAUSES: Mapping[str | None, str] = {
+    "missing": "first computed",
+    "input": "an input changed",
+    "logic": "the code changed",
+    "forced": "forced",
+    "schema": "the schema changed",
+    "removed": "partitions removed",
+    "period": "a period began",
+    "retry": "tried again",
+    "sync": "copied",
+    "lost": "files were lost",
+    "rollback": "rolled back",
+    "resume": "resumed after a rollback",
+}
+KINDS: Mapping[str, str] = {"sql": "SQL", "python": "PY", "read": "READ", "write": "WRITE", "quarantine": "KEPT OUT"}
+FRAME = "base.html"  # has fragments that every page has
+_INSTANT = re.compile(
+    r"\b(\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ)"
+)  # as sentences have it (`explain.cause_sentences.instant`)
+_TICKS = re.compile(r"`([^`\n]+)`")
+PART = "part_"  # begins the names of blocks that are fragments
+
+
+@cache
+def environment() -> Environment:
+    env = Environment(
+        loader=PackageLoader("controlplane.ui"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    env.filters.update(human=draw.human, compact=_compact, count=_count, words=_words, sentence=_sentence)
+    env.filters.update(short=_short, marked=_marked, instant=_instant)
+    env.filters.update(ticked=ticked, prose=_prose, code_parts=code_parts)
+    env.filters.update(lit=lit, standing=_standing, span=in_words, duration=duration)
+    env.filters.update(cell_address=pictures.address_of, cell_words=pictures.words_of)
+    env.filters.update(headline=moments.headline, outcome=moments.outcome, capital=_capital, plain_key=plain_key)
+    env.globals.update(static=static_files.url, causes=CAUSES, kinds=KINDS, release=version("headgate"))
+    return env
+
+
+def _count(number: int) -> str:
+    return f"{number:,}"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _sentence(text: str) -> str:
+    """With a capital and a full stop."""
+    text = text.strip()
+    if not text:
+        return ""
+    first = text.split(maxsplit=1)[0]
+    start = text[0].upper() if first.isalpha() else text[0]  # names of datasets stay as they are
+    return f"{start}{text[1:]}{'' if text[-1] in '.!?:' else '.'}"
+
+
+def _standing(page: HomePage) -> str:
+    """How everything stands, as a headline: what needs a user first."""
+    blocked = sum(need["state"] == "blocked" for need in page["needs"])
+    late = sum(need["freshness"] is not None for need in page["needs"])
+    problems = sum(need["state"] in ("failed", "waiting") for need in page["needs"])
+    phrases = [NOTHING] if page["standstill"] else []
+    if problems:
+        phrases.append(
+            _counted(problems, "problem") + (f", blocking {_counted(blocked, 'dataset')}" if blocked else "")
+        )
+    elif blocked:
+        phrases.append(f"{_counted(blocked, 'dataset')} blocked")
+    if late:
+        phrases.append(f"{_counted(late, 'dataset')} overdue")
+    return "; ".join(phrases) or "All healthy"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _capital(text: str) -> str:
+    """With a capital, unless it begins with a name as of a file."""
+    first = text.partition(" ")[0]
+    return f"{text[:1].upper()}{text[1:]}" if first.isalpha() else text
+
+
+def code_parts(text: str) -> list[tuple[str, bool]]:
+    """The text in parts, and whether each is code: what stands between two back-ticks in one line."""
+    return [(part, number % 2 == 1) for number, part in enumerate(_TICKS.split(text)) if part]
+
+
+def ticked(text: str) -> Markup:
+    """The text with code between back-ticks as code, and instants as such, which a browser shows in its time zone."""
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if is_code else _timed(part) for part, is_code in code_parts(text)
+    )
+
+
+def _timed(text: str) -> Markup:
+    parts: list[Markup] = []
+    for number, part in enumerate(_INSTANT.split(text)):
+        parts.append(_time(part) if number % 2 else escape(part))
+    return Markup("").join(parts)
+
+
+def _time(instant: str) -> Markup:
+    at = instant.replace(" ", "T")
+    return Markup('<time datetime="{0}" title="{0}">{1} UTC</time>').format(at, instant.rstrip("Z"))
+
+
+def _prose(text: str) -> Markup:
+    """A sentence, with its code as code."""
+    return ticked(_sentence(text))
+
+
+def lit(text: str, words: Sequence[str]) -> list[tuple[str, bool]]:
+    """The text in parts, and whether each is one of the words, without regard to case. Letters stay as they are."""
+    if not words:
+        return [(text, False)]
+    longest_first = sorted(set(words), key=len, reverse=True)
+    parts = re.split("(" + "|".join(map(re.escape, longest_first)) + ")", text, flags=re.IGNORECASE)
+    return [(part, number % 2 == 1) for number, part in enumerate(parts) if part]
+
+
+def _compact(value: JsonValue) -> str:
+    """A nested value of a record in a cell."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _instant(seconds: float) -> str:
+    """The time of seconds since 1970, as answers write times."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _marked(content: object, mark: bool) -> tuple[bool, object]:
+    """For lists that are shown as one."""
+    return mark, content
+
+
+def _short(name: str) -> str:
+    """The name of a dataset without its dataflow."""
+    return name.rpartition(".")[2]
+
+
+def page(
+    request: Request,
+    template: str,
+    shown: Mapping[str, Any],
+    *,
+    status: int = 200,
+    part: str = "",
+    branch: str = MAIN,
+) -> HTMLResponse:
+    """A page, or one fragment of it. Its links stay in the branch. KeyError for a fragment that it does not have."""
+    theme = request.cookies.get("theme", "")
+    values = {"theme": theme if theme in THEMES else "", "request": request, **shown}
+    compiled = environment().get_template(template)
+    if not part:
+        return HTMLResponse(within(compiled.render(values), branch), status)
+    block = {**environment().get_template(FRAME).blocks, **compiled.blocks}[PART + part]
+    return HTMLResponse(within("".join(block(compiled.new_context(values))), branch), status)

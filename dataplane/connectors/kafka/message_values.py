@@ -1,0 +1,95 @@
+"""The values of messages: columns of JSON or Avro, and why a value has none."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import cast
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import StructType
+
+from dataplane.connectors.files.json_texts import goes_on, loses
+from dataplane.connectors.files.reader_options import CORRUPT
+from dataplane.connectors.kafka.avro import HEAD, decoded, written
+from dataplane.connectors.kafka.schema_registry import Registry
+from dataplane.contract.jobs import ConnectorSettings
+from dataplane.fragments.content import quoted
+from dataplane.spark.spark_schemas import spark_type
+from dataplane.task_failures import TaskFailure, to_driver
+
+VALUE = "__headgate_value"
+MOST_BYTES = 2**31 - 1
+
+
+def shaped(
+    messages: DataFrame, settings: ConnectorSettings, schema: int | None, *others: str, drops: bool
+) -> DataFrame:
+    """The columns of messages, and `others`. `schema`: the id of that under which values of Avro are read. With `drops`
+    a value that is none has a reason in the column `CORRUPT`; else it is an error."""
+    if settings["format"] == "raw":
+        raw = ("key", "value", "headers", "partition", "offset", "timestamp")
+        return messages.select(*map(F.col, raw), *others)
+    kind, value = _avro(settings, schema) if schema is not None else _json(settings, drops=drops)
+    parsed = messages.withColumn(VALUE, value)
+    if drops:
+        parsed, others = parsed.withColumn(CORRUPT, F.col(f"{VALUE}.error")), (*others, CORRUPT)
+    only = F.col(f"{VALUE}.value") if drops else _required(kind)
+    own = [F.col(f"{VALUE}.{quoted(f.name)}") for f in kind]
+    return parsed.withColumn(VALUE, only).select(*own, *_about(), *others)
+
+
+def _required(kind: StructType) -> Column:
+    """The value, or an error that names its message."""
+    where = F.concat(F.lit("partition "), F.col("partition"), F.lit(", offset "), F.col("offset"), F.lit(": "))
+    refused = F.raise_error(F.concat(where, F.col(f"{VALUE}.error"))).cast(kind)
+    return F.when(F.col(f"{VALUE}.error").isNotNull(), refused).otherwise(F.col(f"{VALUE}.value"))
+
+
+def _avro(settings: ConnectorSettings, schema: int) -> tuple[StructType, Column]:
+    registry = Registry.of(settings)
+    kind = spark_type(written(registry, schema).columns)
+
+    def decode(values):  # type: ignore[no-untyped-def]  # Spark would read its hints
+        try:
+            return decoded(partial(written, registry), schema, values)
+        except TaskFailure as e:
+            raise to_driver(e) from e
+
+    # Not deterministic for Spark's optimizer, so that nothing is decoded twice.
+    answer_type = StructType().add("value", kind).add("error", "string")
+    column = arrow_udf(decode, answer_type)  # type: ignore[call-overload]  # its hints forget structs
+    return kind, column.asNondeterministic()(F.col("value"))
+
+
+def _json(settings: ConnectorSettings, *, drops: bool) -> tuple[StructType, Column]:
+    kind = cast("StructType", StructType.fromDDL(settings["schema"]))
+    text = _unframed(F.col("value")).cast("string")
+    mode = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT} if drops else {"mode": "FAILFAST"}
+    value = F.from_json(text, StructType([*kind.fields]).add(CORRUPT, "string") if drops else kind, mode)
+    wrong = (  # of which Spark says nothing
+        F.when(text.rlike(r"\A\s*\z"), "it is empty")
+        .when(~F.is_valid_utf8(text), "it is no UTF-8")
+        .when(goes_on(text), "something stands behind its first value")
+        .when(loses(text, value, kind), "a number has more digits than its column, or is too large for it")
+    )
+    error = F.coalesce(value[CORRUPT], wrong) if drops else wrong
+    return kind, F.struct(value.alias("value"), error.alias("error"))
+
+
+def _unframed(value: Column) -> Column:
+    """Without the zero and the id of a schema that serializers with a registry put in front: no JSON begins so."""
+    is_framed = F.substring(value, 1, 1) == F.lit(b"\0")
+    return F.when(is_framed, F.substring(value, HEAD + 1, MOST_BYTES)).otherwise(value)
+
+
+def _about() -> list[Column]:
+    """The metadata of a message: key, headers, partition, offset, timestamp."""
+    return [
+        F.col("key").cast("string").alias("_key"),
+        F.col("headers").alias("_headers"),
+        F.col("partition").alias("_partition"),
+        F.col("offset").alias("_offset"),
+        F.col("timestamp").alias("_timestamp"),
+    ]

@@ -1,0 +1,195 @@
+"""Conditions on rows, and taking out the rows that fail them where they are written: dropped, or kept elsewhere.
+
+A condition fails where it is false; where it is NULL it holds, as a CHECK of SQL does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import TypeAlias
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from dataplane.contract.claims import FragmentClaim
+from dataplane.contract.jobs import CheckJob, DropRule, DropRules
+from dataplane.contract.results import EXPECTATION, LABEL, REASON, Metrics, TaskError
+from dataplane.contract.schemas import Schema, field_of, struct_of
+from dataplane.fragments.attempt import Failed
+from dataplane.fragments.content import quoted
+from dataplane.fragments.spark.reading import labelled_rows
+from dataplane.fragments.spark.sorting import clustered, clustered_within
+from dataplane.fragments.spark.spark_attempt import SparkAttempt
+from dataplane.fragments.spark.writing import write_labelled, write_many, write_one
+from dataplane.fragments.statistics import read_footer
+from dataplane.fragments.written import Written
+from dataplane.spark.plan_guard import check_condition, check_filter
+from dataplane.spark.spark_errors import ErrorSource, explain
+from dataplane.spark.spark_session import closed, reading_session, under
+from dataplane.task_failures import TaskFailure
+
+Condition: TypeAlias = DropRule | CheckJob
+TAKEN_OUT = "-q"  # behind a label: that of the second fragment of a task
+
+
+def condition(rows: DataFrame, check: Condition) -> Column:
+    """The condition of a check, found to be one over these rows. Raises Failed at its own place.
+
+    The text is read as one expression, whatever is in it.
+    """
+    try:
+        check_condition(rows.sparkSession, check["check"])
+        column = F.expr(check["check"])
+        check_filter(rows.filter(column))
+    except Exception as e:
+        raise Failed(explain_check(check, e)) from e
+    return column
+
+
+def explain_check(check: Condition, error: BaseException, renamed: Callable[[str], str] = str) -> TaskError:
+    text = check["check"]
+    return {
+        **explain(error, ErrorSource(sql=text, original=text, renamed=renamed)),
+        "file": EXPECTATION + check["name"],
+    }
+
+
+# --- taking rows out ------------------------------------------------------------------------------
+
+
+def sorted_out(rows: DataFrame, expect: DropRules) -> DataFrame:
+    """`rows` with other labels where they are to be taken out: that of the first check that a row fails."""
+    with under(rows.sparkSession, closed(expect["spark"])):
+        conditions = list(_conditions(rows, expect))
+        label = F.col(LABEL)
+        failing = [(~holds, F.concat(label, F.lit(_mark(i)))) for i, holds in enumerate(conditions)]
+        first, *others = failing
+        marked = reduce(lambda when, branch: when.when(*branch), others, F.when(*first)).otherwise(label)
+        return rows.withColumn(LABEL, marked)
+
+
+def _conditions(rows: DataFrame, expect: DropRules) -> Iterator[Column]:
+    for check in expect["drop"]:
+        yield condition(rows, check)
+        if check.get("quarantine") and REASON in rows.columns:
+            raise TaskFailure("RESERVED_COLUMN", f"a column of rows to be quarantined may not be named {REASON!r}")
+
+
+def _mark(number: int) -> str:
+    return f"-{number}"
+
+
+def write_kept(attempt: SparkAttempt[FragmentClaim], rows: DataFrame, labels: Sequence[str]) -> dict[str, Written]:
+    """As `write_many`, without the rows that the job takes out."""
+    expect = attempt.claim["job"].get("expect")
+    if not expect:
+        return write_many(attempt, clustered_within(rows, attempt.claim["job"]), labels)
+    return write_sorted_out(attempt, sorted_out(rows, expect), labels)
+
+
+def write_one_kept(attempt: SparkAttempt[FragmentClaim], rows: DataFrame, label: str) -> Written:
+    """One task's rows, without those that the job takes out."""
+    if not attempt.claim["job"].get("expect"):
+        return write_one(attempt, clustered(rows, attempt.claim["job"]), label)
+    return write_kept(attempt, rows.withColumn(LABEL, F.lit(label)), [label])[label]
+
+
+def write_sorted_out(
+    attempt: SparkAttempt[FragmentClaim], rows: DataFrame, labels: Sequence[str]
+) -> dict[str, Written]:
+    """As `write_many`; rows that `sorted_out` gave other labels are counted, and gone or quarantined."""
+    expect = attempt.claim["job"]["expect"]
+    checks = [(check, _mark(i)) for i, check in enumerate(expect["drop"])]
+    every = [*labels, *(label + mark for label in labels for _, mark in checks)]
+    written = write_many(attempt, clustered_within(rows, attempt.claim["job"]), every)
+    quarantined = _quarantined(attempt, written, labels)
+    for label in labels:
+        counts = {check["id"]: _delete_rejected(attempt, written[label + mark]) for check, mark in checks}
+        written[label] = _with_counts(written[label], {id: n for id, n in counts.items() if n})
+    return {label: replace(written[label], taken_out=quarantined.get(label)) for label in labels}
+
+
+def write_dealt(attempt: SparkAttempt[FragmentClaim], rows: DataFrame) -> tuple[dict[str, Written], Metrics]:
+    """As `write_labelled`, without the rows that the job takes out; and metrics, of how many those were in all."""
+    expect = attempt.claim["job"].get("expect")
+    if not expect:
+        return write_labelled(attempt, clustered_within(rows, attempt.claim["job"])), {}
+    written = write_labelled(attempt, clustered_within(sorted_out(rows, expect), attempt.claim["job"]))
+    counts: Counter[str] = Counter()
+    for number, check in enumerate(expect["drop"]):
+        mine = [label for label in written if label.endswith(_mark(number))]
+        counts[check["id"]] += sum(_delete_rejected(attempt, written.pop(label)) for label in mine)
+    return written, _metrics({id: n for id, n in counts.items() if n})
+
+
+def _delete_rejected(attempt: SparkAttempt[FragmentClaim], written: Written) -> int:
+    """Remove what rows that were taken out were written to; how many there were."""
+    count: int = sum(read_footer(attempt.lake, path, size).num_rows for path, size in written.files.items())
+    attempt.lake.delete(written.files)
+    return count
+
+
+def _with_counts(written: Written, dropped: Mapping[str, int]) -> Written:
+    return replace(written, metrics=_metrics(dropped)) if dropped else written
+
+
+def _metrics(dropped: Mapping[str, int]) -> Metrics:
+    return {"dropped": dict(dropped), "dropped_rows": sum(dropped.values())} if dropped else {}
+
+
+# --- keeping them elsewhere -----------------------------------------------------------------------
+
+
+def nothing_written(attempt: SparkAttempt[FragmentClaim], schema: Schema) -> Written:
+    """The fragments of a task without a row."""
+    second = Written(_with_reason(schema)) if _quarantining(attempt) else None
+    return Written(schema, taken_out=second)
+
+
+def _with_reason(schema: Schema) -> Schema:
+    return struct_of([*schema["fields"], field_of(REASON, "string")])
+
+
+def _quarantining(attempt: SparkAttempt[FragmentClaim]) -> dict[str, str]:
+    """The names of the checks whose rows are kept, by the mark of their labels."""
+    expect = attempt.claim["job"].get("expect")
+    checks = expect["drop"] if expect else ()
+    return {_mark(i): check["name"] for i, check in enumerate(checks) if check.get("quarantine")}
+
+
+def _quarantined(
+    attempt: SparkAttempt[FragmentClaim], written: Mapping[str, Written], labels: Sequence[str]
+) -> dict[str, Written]:
+    """The second fragments of tasks: the rows that were written under the labels of reasons, once more, with the
+    reason."""
+    reasons = _quarantining(attempt)
+    if not reasons:
+        return {}
+    schema = written[labels[0]].schema
+    marked = [label + mark for label in labels for mark in reasons]
+    files = [(path, label) for label in marked for path in written[label].files]
+    if not files:
+        return {label: Written(_with_reason(schema)) for label in labels}
+    rows = _with_reasons(labelled_rows(attempt, reading_session(attempt.spark), files, schema), schema, reasons)
+    rejected = write_many(attempt, rows, [label + TAKEN_OUT for label in labels])
+    return {label: replace(rejected[label + TAKEN_OUT], schema=_with_reason(schema)) for label in labels}
+
+
+def _with_reasons(rows: DataFrame, schema: Schema, reasons: Mapping[str, str]) -> DataFrame:
+    (first, name), *others = reasons.items()
+    chosen = F.when(F.col(LABEL).endswith(first), F.lit(name))
+    chosen = reduce(lambda when, reason: when.when(F.col(LABEL).endswith(reason[0]), F.lit(reason[1])), others, chosen)
+    columns = [F.col(quoted(f["name"])) for f in schema["fields"]]
+    label = F.concat(F.substring_index(F.col(LABEL), "-", 1), F.lit(TAKEN_OUT))
+    return rows.select(*columns, chosen.alias(REASON), label.alias(LABEL))
+
+
+def check_conditions(rows: DataFrame, expect: DropRules | None) -> None:
+    """Raise Failed or TaskFailure where a condition by which rows are taken out cannot be one over these rows."""
+    if not expect:
+        return
+    with under(rows.sparkSession, closed(expect["spark"])):
+        list(_conditions(rows, expect))

@@ -1,0 +1,116 @@
+"""The columns of a partition's key in Spark: the text of each, and the rows of given keys.
+
+Equal values have one text, whatever the width of their type. NULL stays NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+
+import pyspark.sql.functions as F
+from pyspark.sql import DataFrame, SparkSession
+
+from dataplane.contract.key_values import CUT
+from dataplane.contract.keys import KeyPart, column_texts
+from dataplane.contract.schemas import Json, Schema, column_names, field_types
+from dataplane.fragments.content import quoted
+from dataplane.spark.spark_session import under
+from dataplane.task_failures import TaskFailure
+
+_WHOLE = ("byte", "short", "integer", "long", "boolean", "date")
+_TIMES = ("timestamp", "timestamp_ntz")
+_EXACT = {"spark.sql.caseSensitive": "true", "spark.sql.ansi.enabled": "true"}
+
+
+def key_texts(schema: Schema, parts: Sequence[KeyPart]) -> list[str]:
+    """SQL text of each part of a key over rows of this schema, for a session that is `exact`. TaskFailure for columns
+    that are not there, or of which no keys are made."""
+    types = field_types(schema)
+    return [_part(part, types) for part in parts]
+
+
+def spelled(schema: Schema, parts: Sequence[KeyPart], *, case_sensitive: bool) -> list[KeyPart]:
+    """The parts with their columns as the schema spells them."""
+    names = column_names(schema)
+    return [{**part, "column": _spelled(part["column"], names, case_sensitive=case_sensitive)} for part in parts]
+
+
+def _spelled(column: str, names: Sequence[str], *, case_sensitive: bool) -> str:
+    alike = [] if column in names or case_sensitive else [n for n in names if n.lower() == column.lower()]
+    return alike[0] if len(alike) == 1 else column
+
+
+def exact(session: SparkSession) -> AbstractContextManager[None]:
+    """Column names are taken as they are written, and decimals become plain texts, whatever the session's settings."""
+    return under(session, _EXACT)
+
+
+def _part(part: KeyPart, types: Mapping[str, Json]) -> str:
+    name, kind = part["column"], types.get(part["column"])
+    text = _text(quoted(name), kind, part["granule"]) if isinstance(kind, str) else None
+    if text is None:
+        words = "there is no such column" if kind is None else f"it is {kind}"
+        raise TaskFailure("INVALID_KEY_COLUMN", f"no keys can be made of the column {name!r}: {words}")
+    return _bucket(text, part["buckets"]) if part["buckets"] else text
+
+
+def _bucket(text: str, count: int) -> str:
+    return f"IF({text} IS NULL, NULL, CAST(pmod(xxhash64({text}), {count}) AS STRING))"  # the hash of NULL is a number
+
+
+def _text(column: str, kind: str, granule: str) -> str | None:
+    if granule:
+        return _granule(column, kind, granule)
+    if kind in _WHOLE:
+        return f"CAST({column} AS STRING)"
+    if kind == "string":
+        return f"validate_utf8({column})"  # what is no text could not be found again by one
+    if kind.startswith("decimal("):
+        text = f"CAST({column} AS STRING)"
+        return text if kind.endswith(",0)") else f"regexp_replace({text}, '[.]?0+$', '')"
+    return None
+
+
+def _granule(column: str, kind: str, granule: str) -> str | None:
+    day = f"CAST(CAST({column} AS DATE) AS STRING)"
+    if granule == "hour" and kind in _TIMES:
+        return f"concat({day}, 'T', lpad(CAST(hour({column}) AS STRING), 2, '0'))"
+    if kind not in ("date", *_TIMES):
+        return None
+    if granule == "week":
+        return _week(column)
+    if granule == "quarter":
+        return f"concat({_cut(day, CUT['year'])}, '-Q', quarter({column}))"
+    return _cut(day, CUT[granule]) if granule in CUT else None
+
+
+def _cut(text: str, characters: int) -> str:
+    """Without so many characters at the end."""
+    return f"left({text}, length({text}) - {characters})"
+
+
+def _week(column: str) -> str:
+    """The week of ISO 8601, such as 2013-W01. It begins on Monday, and belongs to the year of its Thursday."""
+    date = f"CAST({column} AS DATE)"
+    thursday = f"CAST(date_add({date}, 3 - weekday({date})) AS STRING)"
+    return f"concat({_cut(thursday, CUT['year'])}, '-W', lpad(CAST(weekofyear({date}) AS STRING), 2, '0'))"
+
+
+def only(rows: DataFrame, schema: Schema, parts: Sequence[KeyPart], key: str) -> DataFrame:
+    """The rows with this key."""
+    conditions = zip(key_texts(schema, parts), column_texts(key), strict=True)
+    with exact(rows.sparkSession):
+        for text, value in conditions:
+            rows = rows.filter(F.expr(text).eqNullSafe(F.lit(value)))
+    return rows
+
+
+def any_of(rows: DataFrame, schema: Schema, parts: Sequence[KeyPart], keys: Sequence[str]) -> DataFrame:
+    """The rows with one of these keys."""
+    texts = key_texts(schema, parts)
+    columns = ", ".join(f"t{i} STRING" for i in range(len(texts)))
+    key_rows = F.broadcast(rows.sparkSession.createDataFrame([column_texts(key) for key in keys], columns))
+    with exact(rows.sparkSession):
+        same = [F.expr(text).eqNullSafe(key_rows[f"t{i}"]) for i, text in enumerate(texts)]
+        return rows.join(key_rows, same, "left_semi")
