@@ -35,6 +35,7 @@ def main() -> None:
         end(order["scratch"], 1)
     _answer(answers, {"port": server.port, "error": ""})
     server.wait(order["ttl_s"])
+    server.close()
     end(order["scratch"], 0)
 
 

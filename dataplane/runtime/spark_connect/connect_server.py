@@ -20,6 +20,7 @@ from dataplane.storage.lake import open_lake
 
 SERVICE = "SparkConnectService$"
 LOOK_S = 1.0  # between looks at whether Spark lives
+ANSWERS_S = 10  # for calls that run when it ends
 PROBE_MS = 30_000  # between Spark's looks at sessions that are idle
 
 
@@ -33,6 +34,7 @@ class ConnectServer:
         assert jvm is not None
         service = getattr(getattr(jvm.org.apache.spark.sql.connect.service, SERVICE), "MODULE$")
         self._service = service
+        self._seconds = jvm.java.util.concurrent.TimeUnit.SECONDS
         self.port: int = service.localPort()
         joined = service.getOrCreateIsolatedSession(order["user"], order["session"], jvm.scala.Option.apply(None))
         session = SparkSession(self._spark.sparkContext, joined.session())
@@ -45,6 +47,12 @@ class ConnectServer:
         deadline, never = time.monotonic() + seconds, threading.Event()
         while (left := deadline - time.monotonic()) > 0 and self._is_open():
             never.wait(min(left, LOOK_S))
+
+    def close(self) -> None:
+        """Answer the calls that run. A session is closed before its client hears so, and a client without an answer
+        repeats its call for ten minutes."""
+        with suppress(Exception):  # of a JVM that has ended meanwhile
+            self._service.server().shutdown().awaitTermination(ANSWERS_S, self._seconds)
 
     def _is_open(self) -> bool:
         if not is_alive(self._spark):
