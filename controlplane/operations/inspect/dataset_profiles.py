@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from controlplane.core import tree
+from controlplane.core import profile_figures, tree
 from controlplane.core.errors import CorruptNode, NotFound
 from controlplane.core.model.addresses import Point
 from controlplane.core.model.answers.profiles import (
