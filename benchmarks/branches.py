@@ -1,11 +1,14 @@
-"""What a branch costs beside a main of 10,000 components: making it, reading through it, and a pass of the loop.
+"""What a branch costs beside a main of 10,000 components: making it, reading through it, and a pass
+of the loop.
 
-    python benchmarks/branches.py [--stores sqlite,postgresql] [--components 100,10000] [--passes 100,1000]
+    python benchmarks/branches.py [--stores sqlite,postgresql] [--components 100,10000] [--passes
+    100,1000]
                                   [--runs 20] [--keep]
 
-Main is materialised and at rest. For branches and reads, a hundred components have their rows multiplied; for passes,
-all are real, which takes a minute for a thousand. Each call is made once before it is timed; times of branches and of
-main alternate. `--keep` writes benchmarks/results/branches.json. Does not belong here: how a call is counted
+Main is materialised and at rest. For branches and reads, a hundred components have their rows
+multiplied; for passes, all are real, which takes a minute for a thousand. Each call is made once
+before it is timed; times of branches and of main alternate. `--keep` writes
+benchmarks/results/branches.json. Does not belong here: how a call is counted
 (planning.branch_costs), planning of edits in branches (S8/plan of planner).
 """
 
@@ -39,7 +42,8 @@ Row = dict[str, str | float]
 
 def main() -> None:
     asked = _arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started is ended, and what was made is removed
+    # What was started is ended, and what was made is removed
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     found: list[Row] = []
     for store in asked.stores:
         with open_databases(store) as databases:
@@ -63,7 +67,9 @@ def _key(row: Row) -> tuple[object, ...]:
     return row["store"], row["components"], row["what"]
 
 
-def _told(store: str, components: int, measured: Iterable[tuple[str, Sequence[Cost]]]) -> Iterator[Row]:
+def _told(
+    store: str, components: int, measured: Iterable[tuple[str, Sequence[Cost]]]
+) -> Iterator[Row]:
     for what, costs in measured:
         row = {"store": store, "components": components, "what": what, **_row(costs)}
         sys.stdout.write(json.dumps(row) + "\n")
@@ -82,7 +88,9 @@ def _beside(databases: Databases, name: str, shape: Shape) -> Iterator[Beside]:
     found.close()
 
 
-def _multiplied(databases: Databases, components: int, runs: int) -> Iterator[tuple[str, Sequence[Cost]]]:
+def _multiplied(
+    databases: Databases, components: int, runs: int
+) -> Iterator[tuple[str, Sequence[Cost]]]:
     name = f"multiplied_{components}"
     with _beside(databases, name, ring(SEEDED, PARTITIONS)) as beside:
         beside.multiply(components // SEEDED)
@@ -90,7 +98,11 @@ def _multiplied(databases: Databases, components: int, runs: int) -> Iterator[tu
         yield "create", _made(beside, runs, pinned=False)
         yield "create --pin", _made(beside, runs, pinned=True)
         beside.create(DEV)
-        for what, read in (("one state", beside.head), ("all states", beside.heads), ("one text", beside.text)):
+        for what, read in (
+            ("one state", beside.head),
+            ("all states", beside.heads),
+            ("one text", beside.text),
+        ):
             for branch in (ours.MAIN, DEV):
                 read(branch)
             times = FEW if read == beside.heads else runs
@@ -99,7 +111,9 @@ def _multiplied(databases: Databases, components: int, runs: int) -> Iterator[tu
             yield f"{what}, of the branch", [of_branch for _, of_branch in both]
 
 
-def _passes(databases: Databases, components: int, runs: int) -> Iterator[tuple[str, Sequence[Cost]]]:
+def _passes(
+    databases: Databases, components: int, runs: int
+) -> Iterator[tuple[str, Sequence[Cost]]]:
     name = f"passes_{components}"
     with _beside(databases, name, ring(components, PARTITIONS)) as beside:
         beside.one_pass()
@@ -137,7 +151,9 @@ def _row(costs: Sequence[Cost]) -> Row:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="What a branch costs.")
-    parser.add_argument("--stores", type=lambda text: text.split(","), default=["sqlite", "postgresql"])
+    parser.add_argument(
+        "--stores", type=lambda text: text.split(","), default=["sqlite", "postgresql"]
+    )
     parser.add_argument("--components", type=_numbers, default=[100, 10_000])
     parser.add_argument("--passes", type=_numbers, default=[100, 1000])
     parser.add_argument("--runs", type=int, default=20)

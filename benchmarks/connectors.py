@@ -1,10 +1,12 @@
-"""Reading what lies elsewhere, beside what plain Spark and a bare listing take for it; and how late a stream is.
+"""Reading what lies elsewhere, beside what plain Spark and a bare listing take for it; and how late
+a stream is.
 
     python benchmarks/connectors.py [--scale 1] [--rounds 2] [--only csv,parquet,jdbc,kafka,listing]
 
-Scale 1 is 1 GB of CSV on an S3 server, the same rows as Parquet, 5 million rows by JDBC, a minute of 10,000 messages a
-second, and 100,000 objects. Prints ratios, appends all numbers to benchmarks/results/connectors.json, and writes a
-section of docs/performance.md. Each round has both. Does not belong here: streams (streams), what the rows are (tests).
+Scale 1 is 1 GB of CSV on an S3 server, the same rows as Parquet, 5 million rows by JDBC, a minute
+of 10,000 messages a second, and 100,000 objects. Prints ratios, appends all numbers to
+benchmarks/results/connectors.json, and writes a section of docs/performance.md. Each round has
+both. Does not belong here: streams (streams), what the rows are (tests).
 """
 
 from __future__ import annotations
@@ -64,16 +66,31 @@ WITHOUT_EFFECT: Mapping[str, Sequence[Json]] = {  # on these rows
     "csv": [{"nullValue": "none"}, {"nullValue": "nothing"}],
     "parquet": [{"int96RebaseMode": "CORRECTED"}, {"int96RebaseMode": "LEGACY"}],
 }
-TARGETS = {"csv": 1.15, "parquet": 1.15, "jdbc": 1.15, "stream_s": 5.0, "listing": 1.2, "planning_ms": 50.0}
+TARGETS = {
+    "csv": 1.15,
+    "parquet": 1.15,
+    "jdbc": 1.15,
+    "stream_s": 5.0,
+    "listing": 1.2,
+    "planning_ms": 50.0,
+}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Connectors, beside plain Spark and a bare listing.")
+    parser = argparse.ArgumentParser(
+        description="Connectors, beside plain Spark and a bare listing."
+    )
     parser.add_argument("--scale", type=float, default=1.0, help="of all (1)")
     parser.add_argument("--rounds", type=int, default=2, help="of everything (2)")
-    parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS), help=",".join(PARTS))
+    parser.add_argument(
+        "--only", type=lambda text: text.split(","), default=list(PARTS), help=",".join(PARTS)
+    )
     asked = parser.parse_args()
-    result = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "scale": asked.scale, **pages.machine()}
+    result = {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "scale": asked.scale,
+        **pages.machine(),
+    }
     rounds: list[Json] = [{} for _ in range(asked.rounds)]
     known = pages.known_in(RESULTS)
     for one in rounds:
@@ -101,12 +118,15 @@ def _keep(results: Sequence[Json]) -> None:
 
 
 def _ours(place: Path, read: Json, other: Callable[[int], Json]) -> Json:
-    """Seconds of a first run with its session, and of reading all again in the same session: `other` says how the
-    component differs, so that nothing that was read before is of use."""
+    """Seconds of a first run with its session, and of reading all again in the same session:
+    `other` says how the component differs, so that nothing that was read before is of use."""
     began = time.monotonic()
     with Server(settings.read(place / "home"), "run") as server:
         first = _settled(server, place, read, began)
-        again = [_settled(server, place, {**read, **other(number)}, time.monotonic()) for number in range(AGAIN)]
+        again = [
+            _settled(server, place, {**read, **other(number)}, time.monotonic())
+            for number in range(AGAIN)
+        ]
     return {"first": first, "again": again}
 
 
@@ -119,7 +139,12 @@ def _settled(server: Server, place: Path, read: Json, since: float) -> float:
 
 
 def _plain(place: Path, job: Json) -> Json:
-    command: list[str | Path] = [sys.executable, HERE / "plain_connectors.py", json.dumps(job), str(1 + AGAIN)]
+    command: list[str | Path] = [
+        sys.executable,
+        HERE / "plain_connectors.py",
+        json.dumps(job),
+        str(1 + AGAIN),
+    ]
     return json.loads(timed(command, errors=place / "plain.err").output)
 
 
@@ -133,7 +158,9 @@ def _files(place: Path, scale: float, kind: str) -> Json:
     try:
         with duckdb.connect() as database:
             for number in range(FILES):
-                rows = f"SELECT {VALUES} FROM range({number * each}, {(number + 1) * each}) AS r (n)"
+                rows = (
+                    f"SELECT {VALUES} FROM range({number * each}, {(number + 1) * each}) AS r (n)"
+                )
                 path = s3.home / "data" / "lake" / f"{number:03}.{kind}"
                 database.execute(f"COPY ({rows}) TO '{path}' ({form})")
                 s3.tag(path)
@@ -147,7 +174,13 @@ def _files(place: Path, scale: float, kind: str) -> Json:
 def _read_of_s3(place: Path, s3: S3, kind: str) -> Json:
     options = {"header": "true"} if kind == "csv" else {}
     key, secret = (CREDENTIALS[f"AWS_{name}"] for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"))
-    job = {"out": f"{place}/plain", "session": {}, "format": kind, "schema": COLUMNS, "paths": f"s3a://lake/*.{kind}"}
+    job = {
+        "out": f"{place}/plain",
+        "session": {},
+        "format": kind,
+        "schema": COLUMNS,
+        "paths": f"s3a://lake/*.{kind}",
+    }
     there = {
         "fs.s3a.endpoint": s3.url, "fs.s3a.endpoint.region": "us-east-1", "fs.s3a.path.style.access": "true",
         "fs.s3a.connection.ssl.enabled": "false", "fs.s3a.access.key": key, "fs.s3a.secret.key": secret,
@@ -156,8 +189,17 @@ def _read_of_s3(place: Path, s3: S3, kind: str) -> Json:
     }  # fmt: skip
     storage = {"access_key_id": "secret://bench/id", "secret_access_key": "secret://bench/key"}
     storage |= {"endpoint": s3.url, "region": "us-east-1"}
-    read = {"connector": "files", "path": f"s3://lake/*.{kind}", "format": kind, "options": options, "schema": COLUMNS}
-    other: Callable[[int], Json] = lambda number: {"options": options | WITHOUT_EFFECT[kind][number]}  # noqa: E731
+    read = {
+        "connector": "files",
+        "path": f"s3://lake/*.{kind}",
+        "format": kind,
+        "options": options,
+        "schema": COLUMNS,
+    }
+
+    def other(number: int) -> Json:
+        return {"options": options | WITHOUT_EFFECT[kind][number]}
+
     with _told(SECRET_BENCH_ID=key, SECRET_BENCH_KEY=secret):
         plain = _plain(place, {**job, "options": {**options, **there}})
         return {"plain": plain, "headgate": _ours(place, {**read, "storage": storage}, other)}
@@ -190,8 +232,12 @@ def _filled(server: Postgres, rows: int) -> None:
 
     values = """n::int8 AS id, DATE '2020-01-01' + (n % 1500)::int AS day, (n * 7919::int8 % 100000)::int AS customer,
     (n % 10000000 / 100.0)::numeric(12,2) AS amount, md5(n::text) AS word"""
-    with psycopg.connect(f"host=127.0.0.1 port={server.port} user=test dbname=bench", autocommit=True) as connection:
-        connection.execute(f"CREATE TABLE rows AS SELECT {values} FROM generate_series(0, {rows - 1}) AS n".encode())
+    with psycopg.connect(
+        f"host=127.0.0.1 port={server.port} user=test dbname=bench", autocommit=True
+    ) as connection:
+        connection.execute(
+            f"CREATE TABLE rows AS SELECT {values} FROM generate_series(0, {rows - 1}) AS n".encode()
+        )
         connection.execute("CREATE INDEX ON rows (id)")
         for number in range(AGAIN):
             connection.execute(f"CREATE TABLE rows{number} AS SELECT * FROM rows".encode())
@@ -204,7 +250,13 @@ def _plain_jdbc(url: str, bounds: Sequence[int]) -> Json:
     ends = [0, *bounds, 2**62]
     predicates = [f"id >= {first} AND id < {end}" for first, end in pairwise(ends)]
     options = {"fetchsize": "10000", "driver": "org.postgresql.Driver"}
-    return {"url": url, "table": "rows", "predicates": predicates, "options": options, "session": _jdbc_session()}
+    return {
+        "url": url,
+        "table": "rows",
+        "predicates": predicates,
+        "options": options,
+        "session": _jdbc_session(),
+    }
 
 
 def _jdbc_session() -> dict[str, str]:
@@ -229,26 +281,39 @@ class _told:  # noqa: N801  # reads as a word of the language where it is used
 
 
 def _listing(place: Path, scale: float, _: str) -> Json:
-    """Objects that did not change, in an object store and on a disk, listed by a worker for a control plane and by
-    obstore alone; and a plan after that, where all that is on the disk has been read."""
+    """Objects that did not change, in an object store and on a disk, listed by a worker for a
+    control plane and by obstore alone; and a plan after that, where all that is on the disk has
+    been read."""
     count, folder = int(OBJECTS * scale), place / "data"
     _filled_with_objects(folder, count)
     disk = {"location": f"{folder}/*/*.json", "partition": "{folder}/*.json", "format": "json"}
-    read = {"connector": "files", "path": disk["location"], "format": "json", "schema": "n INT", "refresh": "manual"}
+    read = {
+        "connector": "files",
+        "path": disk["location"],
+        "format": "json",
+        "schema": "n INT",
+        "refresh": "manual",
+    }
     with Server(settings.read(place / "home"), "run") as server:
         wanted = {**read, "partition": disk["partition"]}
         first = _settled(server, place, wanted, time.monotonic())
         unchanged = [_settled(server, place, wanted, time.monotonic()) for _ in range(AGAIN)]
         planned = [_planned(server) for _ in range(5)]
     found = {"objects": count, "first": first, "unchanged": unchanged, "planned": planned}
-    return {**found, "disk": _compared(place / "of a disk", disk, str(folder), count), **_in_a_store(place, count)}
+    return {
+        **found,
+        "disk": _compared(place / "of a disk", disk, str(folder), count),
+        **_in_a_store(place, count),
+    }
 
 
 def _filled_with_objects(folder: Path, count: int) -> None:
     for number in range(FOLDERS):
         (folder / f"f{number:03}").mkdir(parents=True)
     for number in range(count):
-        (folder / f"f{number % FOLDERS:03}" / f"{number:07}.json").write_text(f'{{"n": {number}}}\n')
+        (folder / f"f{number % FOLDERS:03}" / f"{number:07}.json").write_text(
+            f'{{"n": {number}}}\n'
+        )
 
 
 def _in_a_store(place: Path, count: int) -> Json:
@@ -273,15 +338,19 @@ def _planned(server: Server) -> float:
 
 
 def _compared(home: Path, job: Json, place: str, count: int) -> Json:
-    """Seconds of obstore, and of a listing from the moment when it is asked for until it is taken in, by turns. The
-    first two are those of a location that is new, and of files too fresh to be known by their stamps."""
+    """Seconds of obstore, and of a listing from the moment when it is asked for until it is taken
+    in, by turns. The first two are those of a location that is new, and of files too fresh to be
+    known by their stamps."""
     home.mkdir()
     database = f"sqlite:///{home}/metadata.db"
     upgrade(database)
     with closing(open_store(database)) as store:
         known, cache = Location(store, LocalObjects(home / "lake")), Versions(cache_file(str(home)))
         asked = {"options": {}, "metadata": [], **job}
-        found = [(_bare(place, count), _took(lambda: _listed(known, asked, cache), count)) for _ in range(2 + AGAIN)]
+        found = [
+            (_bare(place, count), _took(lambda: _listed(known, asked, cache), count))
+            for _ in range(2 + AGAIN)
+        ]
     return {"bare": [bare for bare, _ in found], "ours": [ours for _, ours in found]}
 
 
@@ -289,7 +358,9 @@ def _bare(place: str, count: int) -> float:
     local = not place.startswith("s3:")
     store: Any = LocalStore(place) if local else open_root("s3://lake", StoreAccess())
     prefix = None if local else place.removeprefix("s3://lake/")
-    return _took(lambda: sum(len(some) for some in obstore.list(store, prefix, chunk_size=1000)), count)
+    return _took(
+        lambda: sum(len(some) for some in obstore.list(store, prefix, chunk_size=1000)), count
+    )
 
 
 def _listed(known: Location, job: Json, cache: Versions) -> int:
@@ -331,7 +402,10 @@ def ratios(found: Json) -> dict[str, float]:
     if "kafka" in found:
         told["stream_s"] = found["kafka"]["median_s"]
     if "listing" in found:
-        for name, of in {"listing": found["listing"], "listing_disk": found["listing"].get("disk")}.items():
+        for name, of in {
+            "listing": found["listing"],
+            "listing_disk": found["listing"].get("disk"),
+        }.items():
             if of:
                 told[name] = median(of["ours"][2:]) / median(of["bare"][2:])
         told["planning_ms"] = median(found["listing"]["planned"]) * 1000
@@ -356,7 +430,11 @@ def _table(results: Sequence[Json]) -> Iterator[str]:
     """Markdown: of each part the last result at the scale of the last of all."""
     scale = results[-1]["scale"]
     last = {
-        name: one for one in results if one["scale"] == scale for name in PARTS if any(name in r for r in one["rounds"])
+        name: one
+        for one in results
+        if one["scale"] == scale
+        for name in PARTS
+        if any(name in r for r in one["rounds"])
     }
     yield "| what | target | median (worst) | measured |"
     yield "|---|---|---|---|"

@@ -1,11 +1,12 @@
-"""Headgate beside Spark Declarative Pipelines, both by their commands, on one dataflow over a file for each month.
+"""Headgate beside Spark Declarative Pipelines, both by their commands, on one dataflow over a file
+for each month.
 
     python benchmarks/declarative.py [--scale 1] [--rounds 3]
 
-First run, nothing to do, one late file, one edited query. Both take turns; after each, both have the same answers.
-Pipelines come from the same release of PySpark, in an environment of their own in the user's cache. Appends all
-numbers to benchmarks/results/declarative.json and writes a section of docs/performance.md. Does not belong here: how
-time is taken.
+First run, nothing to do, one late file, one edited query. Both take turns; after each, both have
+the same answers. Pipelines come from the same release of PySpark, in an environment of their own in
+the user's cache. Appends all numbers to benchmarks/results/declarative.json and writes a section of
+docs/performance.md. Does not belong here: how time is taken.
 """
 
 from __future__ import annotations
@@ -55,7 +56,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="of everything (3)")
     asked = parser.parse_args()
     rounds = [_round(asked.scale) for _ in range(asked.rounds)]
-    found = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "scale": asked.scale, **pages.machine()}
+    found = {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "scale": asked.scale,
+        **pages.machine(),
+    }
     result = {**found, "rounds": rounds}
     pages.keep(RESULTS, result, "declarative", list(_table(result)))
 
@@ -92,10 +97,14 @@ class _Pipelines:
             "configuration": SPARK,
         }
         (folder / "spark-pipeline.yml").write_text(json.dumps(spec))
-        (folder / "spark-defaults.conf").write_text("spark.sql.catalogImplementation hive\n")  # else it forgets tables
+        # Else it forgets tables
+        (folder / "spark-defaults.conf").write_text("spark.sql.catalogImplementation hive\n")
 
     def run(self, queries: Mapping[str, str]) -> float:
-        texts = {"lines": f"SELECT * FROM parquet.`{self._folder.parent}/data/*.parquet`", **queries}
+        texts = {
+            "lines": f"SELECT * FROM parquet.`{self._folder.parent}/data/*.parquet`",
+            **queries,
+        }
         views = [f"CREATE MATERIALIZED VIEW {name} AS\n{text};\n" for name, text in texts.items()]
         (self._folder / "transformations" / "all.sql").write_text("".join(views))
         bin_folder = _environment()
@@ -116,8 +125,16 @@ class _Headgate:
         folder.mkdir()
 
     def run(self, queries: Mapping[str, str]) -> float:
-        read = {"read": {"connector": "files", "format": "parquet", "path": f"{self._folder.parent}/data/*.parquet"}}
-        components = {"lines": read} | {name: {"transform": {"sql": text}} for name, text in queries.items()}
+        read = {
+            "read": {
+                "connector": "files",
+                "format": "parquet",
+                "path": f"{self._folder.parent}/data/*.parquet",
+            }
+        }
+        components = {"lines": read} | {
+            name: {"transform": {"sql": text}} for name, text in queries.items()
+        }
         text = self._folder / "lines.yaml"
         text.write_text(json.dumps({"dataflow": "lines", "components": components}))
         command: list[str | Path] = [
@@ -137,7 +154,9 @@ class _Headgate:
 def _require_equal(pipelines: _Pipelines, headgate: _Headgate) -> None:
     """The same rows in each small table."""
     for name in ("daily", "modes"):
-        one, other = (Counter(map(str, side.answer(name).to_pylist())) for side in (pipelines, headgate))
+        one, other = (
+            Counter(map(str, side.answer(name).to_pylist())) for side in (pipelines, headgate)
+        )
         if one != other:
             raise RuntimeError(f"{name} differs: {one.total()} rows and {other.total()}")
 
@@ -148,7 +167,14 @@ def _environment() -> Path:
     folder = cache_folder() / "peers" / f"pipelines-{version('pyspark')}"
     if not (folder / "ready").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        pip: list[str | Path] = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", wanted]
+        pip: list[str | Path] = [
+            folder / "bin" / "python",
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            wanted,
+        ]
         subprocess.run(pip, check=True, env=environment())
         (folder / "ready").touch()
     return folder / "bin"
@@ -162,7 +188,9 @@ def _table(result: Json) -> Iterator[str]:
     yield "| one command, a new process | Declarative Pipelines | Headgate | ratio (worst) |"
     yield "|---|---|---|---|"
     for step in STEPS:
-        one, other = ([found[step][side] for found in result["rounds"]] for side in ("pipelines", "headgate"))
+        one, other = (
+            [found[step][side] for found in result["rounds"]] for side in ("pipelines", "headgate")
+        )
         shares = [ours / theirs for theirs, ours in zip(one, other, strict=True)]
         yield f"| {step} | {median(one):.1f} s | {median(other):.1f} s | {median(shares):.2f} ({max(shares):.2f}) |"
     yield ""

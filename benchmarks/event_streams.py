@@ -1,7 +1,8 @@
-"""How long a driver's heartbeat and /livez take while many streams of events are open: `event_streams.py 300 5000`.
+"""How long a driver's heartbeat and /livez take while many streams of events are open:
+`event_streams.py 300 5000`.
 
-The server is a process of its own. Events come five times a second, and each goes to all streams. Does not belong
-here: streams of data (`streams.py`).
+The server is a process of its own. Events come five times a second, and each goes to all streams.
+Does not belong here: streams of data (`streams.py`).
 """
 
 from __future__ import annotations
@@ -59,14 +60,21 @@ async def read(url: str, token: str, count: int, ends: asyncio.Event) -> None:
     await asyncio.sleep(3.0)
     before = seen
     await ends.wait()
-    print(json.dumps({"streams": count, "events_per_stream": round((seen - before) / max(count, 1), 1)}), flush=True)
+    print(
+        json.dumps(
+            {"streams": count, "events_per_stream": round((seen - before) / max(count, 1), 1)}
+        ),
+        flush=True,
+    )
     for task in following:
         task.cancel()
     for writer in writers:
         writer.close()
 
 
-def asked(url: str, driver: str, heartbeats: list[float], probes: list[float], stop: threading.Event) -> None:
+def asked(
+    url: str, driver: str, heartbeats: list[float], probes: list[float], stop: threading.Event
+) -> None:
     headers = {"Authorization": f"Bearer {driver}"}
     with httpx2.Client(base_url=url, headers=headers, trust_env=False, timeout=PATIENCE_S) as http:
         while not stop.wait(PACE_S):
@@ -81,7 +89,10 @@ def asked(url: str, driver: str, heartbeats: list[float], probes: list[float], s
 def shares(seconds: list[float]) -> dict[str, float]:
     ordered = sorted(seconds)
     at = {"median_ms": 0.5, "p99_ms": 0.99, "worst_ms": 1.0}
-    return {name: round(1000 * ordered[int(share * (len(ordered) - 1))], 1) for name, share in at.items()}
+    return {
+        name: round(1000 * ordered[int(share * (len(ordered) - 1))], 1)
+        for name, share in at.items()
+    }
 
 
 async def measure(count: int) -> None:
@@ -95,7 +106,9 @@ async def measure(count: int) -> None:
         await asyncio.sleep(10.0 + count / 250)
         heartbeats: list[float] = []
         probes: list[float] = []
-        asking = asyncio.create_task(asyncio.to_thread(asked, url, driver, heartbeats, probes, stop))
+        asking = asyncio.create_task(
+            asyncio.to_thread(asked, url, driver, heartbeats, probes, stop)
+        )
         await asyncio.sleep(SECONDS)
         stop.set()
         try:
@@ -105,7 +118,11 @@ async def measure(count: int) -> None:
         ends.set()
         await reading
         if heartbeats:
-            told = {"heartbeat": shares(heartbeats), "livez": shares(probes or [PATIENCE_S]), "asked": len(heartbeats)}
+            told = {
+                "heartbeat": shares(heartbeats),
+                "livez": shares(probes or [PATIENCE_S]),
+                "asked": len(heartbeats),
+            }
             print(json.dumps({"streams": count, **told}), flush=True)
         ours.send("end")
         await asyncio.to_thread(server.join, 30)

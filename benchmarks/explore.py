@@ -1,9 +1,10 @@
-"""What looking through many components costs: search, a neighbourhood, a dataflow, all by dataflow, and waves.
+"""What looking through many components costs: search, a neighbourhood, a dataflow, all by dataflow,
+and waves.
 
     python -m benchmarks.explore [COMPONENTS [PARTITIONS]]
 
-SQLite, a planner that has looked before, as in a service. Processor time and wall time, the median of some rounds.
-Does not belong here: planning itself (`benchmarks.planning`).
+SQLite, a planner that has looked before, as in a service. Processor time and wall time, the median
+of some rounds. Does not belong here: planning itself (`benchmarks.planning`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""The flights example as somebody would write it by hand: one PySpark script, every dataset a Delta table.
+"""The flights example as somebody would write it by hand: one PySpark script, every dataset a Delta
+table.
 
     python benchmarks/handwritten.py DATA OUT
 
-Runs the same SQL and the same PySpark as the blueprint, with the Spark settings of our driver. Every dataset is
-computed once, from the tables written before it (keeping them in memory as well took no less time). Prints one JSON
-line: seconds per step. Does not belong here: measuring, and anything that a script without Headgate would not do.
+Runs the same SQL and the same PySpark as the blueprint, with the Spark settings of our driver.
+Every dataset is computed once, from the tables written before it (keeping them in memory as well
+took no less time). Prints one JSON line: seconds per step. Does not belong here: measuring, and
+anything that a script without Headgate would not do.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ SOURCES = {
     "airports": "airports.csv",
     "planes": "planes.csv",
 }
-QUERIES = ("weather_hours", "legs", "named", "delays", "by_carrier", "by_route", "daily")  # each after those it reads
+# Each after those it reads
+QUERIES = ("weather_hours", "legs", "named", "delays", "by_carrier", "by_route", "daily")
 
 
 class Script:
@@ -44,7 +47,9 @@ class Script:
 
     def __init__(self, spark: SparkSession, data: Path, out: Path) -> None:
         self._spark, self._data, self._out = spark, data, out
-        self._components: dict[str, Any] = yaml.safe_load((EXAMPLE / "flights.yaml").read_text())["components"]
+        self._components: dict[str, Any] = yaml.safe_load((EXAMPLE / "flights.yaml").read_text())[
+            "components"
+        ]
         self.seconds: dict[str, float] = {}
 
     def run(self) -> None:
@@ -57,7 +62,9 @@ class Script:
         with self._timed("trend"):
             self._keep("trend", import_module("trend").transform(self._spark.table("daily")))
         with self._timed("daily_csv"):
-            self._spark.table("daily").write.option("header", True).csv(str(self._out / "daily_csv"))
+            self._spark.table("daily").write.option("header", True).csv(
+                str(self._out / "daily_csv")
+            )
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
@@ -68,7 +75,11 @@ class Script:
     def _read(self, name: str, pattern: str) -> DataFrame:
         told = self._components[name]["read"]
         reader = self._spark.read.options(**told["options"])
-        reader = reader.schema(told["schema"]) if "schema" in told else reader.option("inferSchema", True)
+        reader = (
+            reader.schema(told["schema"])
+            if "schema" in told
+            else reader.option("inferSchema", True)
+        )
         return reader.csv(str(self._data / pattern))
 
     def _query(self, name: str) -> DataFrame:
@@ -89,7 +100,11 @@ def main(data: str, out: str) -> None:
     began = time.monotonic()
     sys.path.insert(0, str(EXAMPLE / "transforms"))
     with TemporaryDirectory(prefix="handwritten-") as scratch:
-        conf = {**DELTA_CONF, "spark.driver.extraClassPath": delta_classpath(), **conf_from_environment()}
+        conf = {
+            **DELTA_CONF,
+            "spark.driver.extraClassPath": delta_classpath(),
+            **conf_from_environment(),
+        }
         spark = start(Path(scratch), conf)
         script = Script(spark, Path(data), Path(out))
         script.seconds["session"] = round(time.monotonic() - began, 3)

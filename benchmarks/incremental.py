@@ -1,9 +1,11 @@
-"""Only what changed: TPC-H with a file for each month through Headgate, beside plain PySpark that computes all anew.
+"""Only what changed: TPC-H with a file for each month through Headgate, beside plain PySpark that
+computes all anew.
 
     python benchmarks/incremental.py [--scale 1] [--rounds 2]
 
-Prints ratios, appends all numbers to benchmarks/results/incremental.json, and writes a section of docs/performance.md.
-Each round has both. Does not belong here: what the answers are (tests), planning without data (planner).
+Prints ratios, appends all numbers to benchmarks/results/incremental.json, and writes a section of
+docs/performance.md. Each round has both. Does not belong here: what the answers are (tests),
+planning without data (planner).
 """
 
 from __future__ import annotations
@@ -44,12 +46,18 @@ TARGETS = {"first": 1.5, "hashing": 0.2, "all": 0.25, "one": 0.1, "parts": 1.25}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="TPC-H by month through Headgate, beside plain PySpark.")
+    parser = argparse.ArgumentParser(
+        description="TPC-H by month through Headgate, beside plain PySpark."
+    )
     parser.add_argument("--scale", type=float, default=1.0, help="of TPC-H (1)")
     parser.add_argument("--rounds", type=int, default=2, help="of everything (2)")
     asked = parser.parse_args()
     rounds = [_round(asked.scale) for _ in range(asked.rounds)]
-    found = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "scale": asked.scale, **pages.machine()}
+    found = {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "scale": asked.scale,
+        **pages.machine(),
+    }
     result = {**found, "rounds": rounds}
     pages.keep(RESULTS, result, "incremental", list(_table(result)))
 
@@ -59,7 +67,14 @@ def _round(scale: float) -> Json:
         place = Path(folder)
         shutil.copytree(tpch.data(scale), place / "data")
         _small_parts(place)
-        command: list[str | Path] = [sys.executable, HERE / "plain_tpch.py", place, place / "plain", f"{scale}", "2"]
+        command: list[str | Path] = [
+            sys.executable,
+            HERE / "plain_tpch.py",
+            place,
+            place / "plain",
+            f"{scale}",
+            "2",
+        ]
         plain = json.loads(timed(command, errors=place / "plain.err").output)
         return {"plain": plain, "headgate": Story(place, scale).run()}
 
@@ -72,12 +87,15 @@ def _small_parts(place: Path) -> None:
 
 
 class Story:
-    """A first run, a corrected month for all queries at once, one for each by itself, and many small parts."""
+    """A first run, a corrected month for all queries at once, one for each by itself, and many
+    small parts."""
 
     def __init__(self, place: Path, scale: float) -> None:
         self._place, self._scale = place, scale
         self._text = place / "tpch.yaml"
-        self._text.write_text(json.dumps({"dataflow": "tpch", "components": tpch.components(scale)}))
+        self._text.write_text(
+            json.dumps({"dataflow": "tpch", "components": tpch.components(scale)})
+        )
 
     def run(self) -> Json:
         began = time.monotonic()
@@ -107,7 +125,9 @@ class Story:
         context = self._server.context("bench")
         with context.read_plan("main") as (_, facts):
             nodes = facts.desired.nodes
-            found = {name: modes(context, nodes[f"tpch.{name}"]) for name in tpch.queries(self._scale)}
+            found = {
+                name: modes(context, nodes[f"tpch.{name}"]) for name in tpch.queries(self._scale)
+            }
         return {name: slots["lineitem"] for name, slots in found.items() if "lineitem" in slots}
 
     def _one_by_one(self, month: str) -> dict[str, float]:
@@ -126,7 +146,8 @@ class Story:
         return round(time.monotonic() - began, 3)
 
     def _parts(self) -> list[float]:
-        """Seconds of a row-wise step over all parts that are there; one to warm up, two with other texts."""
+        """Seconds of a row-wise step over all parts that are there; one to warm up, two with other
+        texts."""
         self._place.joinpath("parts.yaml").write_text(_small({}))
         self._settled(self._place / "parts.yaml")
         return [self._row_wise(number) for number in range(3)][1:]
@@ -156,7 +177,10 @@ def ratios(found: Json) -> dict[str, float]:
         "hashing": plain["hashed"] / ours["first"],
         "all": median(ours["all"]) / again,
         "parts": median(ours["parts"]) / median(plain["parts"]),
-        **{name: took / median(one[name] for one in plain["again"]) for name, took in ours["one"].items()},
+        **{
+            name: took / median(one[name] for one in plain["again"])
+            for name, took in ours["one"].items()
+        },
     }
 
 

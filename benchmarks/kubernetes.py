@@ -2,9 +2,10 @@
 
     python benchmarks/kubernetes.py [--drivers 1000] [--passes 7]
 
-A real API server with its controllers and scheduler holds a Job and a running pod for each driver; the nodes are made
-up. A process of its own is the control plane: it adopts them all, then passes again and again with nothing to do.
-Keeps benchmarks/results/kubernetes.json. Ends with 1 where a pass takes 2 s or the process 200 MB.
+A real API server with its controllers and scheduler holds a Job and a running pod for each driver;
+the nodes are made up. A process of its own is the control plane: it adopts them all, then passes
+again and again with nothing to do. Keeps benchmarks/results/kubernetes.json. Ends with 1 where a
+pass takes 2 s or the process 200 MB.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-sys.path[0] = str(Path(__file__).resolve().parents[1])  # not this folder: the client's package has this file's name
+# Not this folder: the client's package has this file's name
+sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from controlplane.core.model.scaling import PoolLimits  # noqa: E402  # once the client is found
 from controlplane.drivers.pools import DEFAULTS, Cluster  # noqa: E402  # the same
@@ -33,7 +35,9 @@ MOST_S, MOST_MB = 2.0, 200.0
 
 def cluster(drivers: int) -> Cluster:
     pools = dict(DEFAULTS)
-    pools["standard"] = replace(pools["standard"], limits=PoolLimits(drivers, drivers), cpu="10m", memory="16Mi")
+    pools["standard"] = replace(
+        pools["standard"], limits=PoolLimits(drivers, drivers), cpu="10m", memory="16Mi"
+    )
     pools["worker"] = replace(pools["worker"], limits=PoolLimits(0, 0))
     return Cluster(NAMESPACE, "headgate/dataplane", "http://headgate:8420", pools=pools)
 
@@ -67,7 +71,10 @@ def _measure(drivers: int, passes: int) -> bool:
         found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     finally:
         plane.remove()
-    kept = {name: part for name, part in json.loads(RESULTS.read_text()).items() if name == "launch"}  # of launch.py
+    # Of launch.py
+    kept = {
+        name: part for name, part in json.loads(RESULTS.read_text()).items() if name == "launch"
+    }
     result = {"at": machine(), "drivers": drivers, "launch_s": round(launch_s, 1), **found, **kept}
     RESULTS.write_text(json.dumps(result, indent=1) + "\n")
     print(RESULTS.read_text())
@@ -75,7 +82,8 @@ def _measure(drivers: int, passes: int) -> bool:
 
 
 def _fill(kubeconfig: Path, drivers: int) -> float:
-    """A Job and a running pod for each driver; how long the pool took to launch them, in seconds."""
+    """A Job and a running pod for each driver; how long the pool took to launch them, in
+    seconds."""
     from kubernetes import client, config
 
     from controlplane.drivers.cluster import Api
@@ -103,7 +111,11 @@ def _node(core: Any, name: str) -> None:
     hold = {"cpu": "64", "memory": "64Gi", "pods": str(NODES_HOLD)}
     core.create_node({"metadata": {"name": name}})
     core.patch_node(name, {"spec": {"taints": None}})
-    ready = {"conditions": [{"type": "Ready", "status": "True"}], "capacity": hold, "allocatable": hold}
+    ready = {
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "capacity": hold,
+        "allocatable": hold,
+    }
     core.patch_node_status(name, {"status": ready})
 
 
@@ -113,7 +125,13 @@ def _bound(core: Any) -> list[str]:
 
 
 def _running() -> dict[str, Any]:
-    container = {"name": "headgate", "image": "headgate/dataplane", "imageID": "", "restartCount": 0, "ready": True}
+    container = {
+        "name": "headgate",
+        "image": "headgate/dataplane",
+        "imageID": "",
+        "restartCount": 0,
+        "ready": True,
+    }
     state = {"state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
     return {"status": {"phase": "Running", "containerStatuses": [{**container, **state}]}}
 
@@ -140,7 +158,9 @@ def _passes(kubeconfig: Path, drivers: int, passes: int) -> dict[str, Any]:
         lake = Path(folder).as_uri()
         pool = KubernetesPool(cluster(drivers), Api.open(NAMESPACE, kubeconfig), lambda _: "token")
         store = open_store(url)
-        loop = Reconciler(store, Fleet(Context(store), open_lake(lake), pool), DeltaPublisher(lake), WakeCounter())
+        loop = Reconciler(
+            store, Fleet(Context(store), open_lake(lake), pool), DeltaPublisher(lake), WakeCounter()
+        )
         times, cpu = [], []
         for _ in range(passes + 1):
             began, used = time.monotonic(), time.process_time()
@@ -154,7 +174,12 @@ def _passes(kubeconfig: Path, drivers: int, passes: int) -> dict[str, Any]:
     memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     told = {"median": round(median(times[1:]), 3), "worst": round(max(times[1:]), 3)}
     own = round(median(cpu[1:]), 3)
-    return {"adoption_s": round(times[0], 3), "pass_s": told, "pass_cpu_s": own, "memory_mb": round(memory_mb, 1)}
+    return {
+        "adoption_s": round(times[0], 3),
+        "pass_s": told,
+        "pass_cpu_s": own,
+        "memory_mb": round(memory_mb, 1),
+    }
 
 
 if __name__ == "__main__":

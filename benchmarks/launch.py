@@ -2,10 +2,11 @@
 
     make bench-launch [ARGS="--rounds 5"]
 
-On a whole cluster of one node, with nothing else in it. Each round begins without a driver of its pool and asks for one
-small query. What is noted: when the API server tells of the Job, of its pod and of the pod's node; when the kernel
-started the pod's process; when the database took note of the first claim. Spark starts while the driver claims, and is
-told apart, from the driver's log. Keeps the part `launch` of benchmarks/results/kubernetes.json.
+On a whole cluster of one node, with nothing else in it. Each round begins without a driver of its
+pool and asks for one small query. What is noted: when the API server tells of the Job, of its pod
+and of the pod's node; when the kernel started the pod's process; when the database took note of the
+first claim. Spark starts while the driver claims, and is told apart, from the driver's log. Keeps
+the part `launch` of benchmarks/results/kubernetes.json.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-sys.path[0] = str(Path(__file__).resolve().parents[1])  # not this folder: a package has the name of a file in it
+# Not this folder: a package has the name of a file in it
+sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from kubernetes import client, config, watch  # noqa: E402  # once it is found
 
@@ -55,23 +57,32 @@ def main() -> None:
     seen = Seen()
     seen.follow()
     with cluster.client() as headgate:
-        found = [one(cluster, headgate, seen, number) for number in range(rounds + 1)][1:]  # the first one also reads
+        # The first one also reads
+        found = [one(cluster, headgate, seen, number) for number in range(rounds + 1)][1:]
     told = {name: _told([f[name] for f in found]) for name in found[0]}
     known = json.loads(RESULTS.read_text())
-    RESULTS.write_text(json.dumps(known | {"launch": {"at": machine(), "rounds": rounds, **told}}, indent=1) + "\n")
+    RESULTS.write_text(
+        json.dumps(known | {"launch": {"at": machine(), "rounds": rounds, **told}}, indent=1) + "\n"
+    )
     print(json.dumps(json.loads(RESULTS.read_text())["launch"], indent=1))
 
 
 def one(cluster: Cluster, headgate: Headgate, seen: Seen, number: int) -> dict[str, float]:
     """Seconds of each step, of all of them, and of Spark's start."""
-    cluster.kubectl("delete", "jobs", f"--selector={MINE}", "--namespace", DATA, "--cascade=foreground")
+    cluster.kubectl(
+        "delete", "jobs", f"--selector={MINE}", "--namespace", DATA, "--cascade=foreground"
+    )
     seen.forget()
     headgate.apply([{"name": f"/launch{number}.yaml", "text": FLOW.format(number=number)}])
     assert settled(headgate, f"launch{number}")["state"] == "up_to_date"
     (pod,) = cluster.get("pods", "--namespace", DATA, f"--selector={MINE}")["items"]
     times = {**seen.times, "process": started(pod), "claim": claimed(cluster, pod)}
     steps = {f"{a}_to_{b}_s": times[b] - times[a] for a, b in pairwise(STEPS)}
-    return {**steps, "job_to_claim_s": times["claim"] - times["job"], "spark_s": spark(cluster, pod)}
+    return {
+        **steps,
+        "job_to_claim_s": times["claim"] - times["job"],
+        "spark_s": spark(cluster, pod),
+    }
 
 
 class Seen:
@@ -87,7 +98,10 @@ class Seen:
         config.load_kube_config()
         core: Any = client.CoreV1Api()
         batch: Any = client.BatchV1Api()
-        for kind, listing in (("job", batch.list_namespaced_job), ("pod", core.list_namespaced_pod)):
+        for kind, listing in (
+            ("job", batch.list_namespaced_job),
+            ("pod", core.list_namespaced_pod),
+        ):
             threading.Thread(target=self._follow, args=(kind, listing), daemon=True).start()
 
     def _follow(self, kind: str, listing: Callable[..., Any]) -> None:
@@ -129,7 +143,9 @@ def _said(cluster: Cluster, pod: Json, pattern: str) -> tuple[str, ...]:
     """What the first such line of its log tells, once there is one."""
 
     def look() -> re.Match[str] | None:
-        return re.search(pattern, cluster.kubectl("logs", pod["metadata"]["name"], "--namespace", DATA))
+        return re.search(
+            pattern, cluster.kubectl("logs", pod["metadata"]["name"], "--namespace", DATA)
+        )
 
     found = until(look, lambda: f"{pod['metadata']['name']} never says {pattern}")
     assert found is not None

@@ -1,4 +1,5 @@
-"""What column lineage of a query costs: processor time of sqlglot, for the queries of TPC-H and of the flights example.
+"""What column lineage of a query costs: processor time of sqlglot, for the queries of TPC-H and of
+the flights example.
 
     python -m benchmarks.lineage
 
@@ -38,9 +39,17 @@ def flights() -> dict[str, tuple[sql.AnalysedQuery, Columns]]:
     for name, part in parts.items():
         if "schema" in part.get("read", {}):
             known[name] = dict(column.split() for column in part["read"]["schema"].split(", "))
-    left = {name: part["transform"]["sql"] for name, part in parts.items() if "sql" in part.get("transform", {})}
+    left = {
+        name: part["transform"]["sql"]
+        for name, part in parts.items()
+        if "sql" in part.get("transform", {})
+    }
     found: dict[str, tuple[sql.AnalysedQuery, Columns]] = {}
-    while ready := [n for n, text in left.items() if {r.name for r in sql.analyse(text).references} <= known.keys()]:
+    while ready := [
+        n
+        for n, text in left.items()
+        if {r.name for r in sql.analyse(text).references} <= known.keys()
+    ]:
         for name in ready:
             found[name] = _with_columns(left.pop(name), known)
             types = found[name][0].output_types(found[name][1])
@@ -65,7 +74,9 @@ def main() -> None:
         query.lineage(columns)
     took = {name: mean(seconds(*one) for _ in range(ROUNDS)) for name, one in queries.items()}
     slowest = max(took, key=lambda name: took[name])
-    print(f"{len(took)} queries, {mean(took.values()) * 1000:.1f} ms a query, {slowest} {took[slowest] * 1000:.1f} ms")
+    print(
+        f"{len(took)} queries, {mean(took.values()) * 1000:.1f} ms a query, {slowest} {took[slowest] * 1000:.1f} ms"
+    )
 
 
 if __name__ == "__main__":

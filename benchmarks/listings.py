@@ -1,11 +1,13 @@
-"""How many small folders one service lists in a second, and what a listing costs in processors' time.
+"""How many small folders one service lists in a second, and what a listing costs in processors'
+time.
 
     python benchmarks/listings.py [--flows 400] [--seconds 30] [--keep before|after]
 
-As many dataflows as asked for, each with one folder of one file, on SQLite, with one control plane in a process of its
-own and the worker that it starts. No Spark: the pool has no drivers, so listings are all that is done. Told apart are
-the first listing of every location, and those that find nothing new. `--keep` writes benchmarks/results/listings.json.
-Does not belong here: what lies in one large folder (connectors).
+As many dataflows as asked for, each with one folder of one file, on SQLite, with one control plane
+in a process of its own and the worker that it starts. No Spark: the pool has no drivers, so
+listings are all that is done. Told apart are the first listing of every location, and those that
+find nothing new. `--keep` writes benchmarks/results/listings.json. Does not belong here: what lies
+in one large folder (connectors).
 """
 
 from __future__ import annotations
@@ -135,7 +137,10 @@ def _serving(home: Path) -> Iterator[subprocess.Popen[bytes]]:
     home.mkdir()
     with (home / "serve.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, __file__, "--serve", str(home)], stdout=log, stderr=log, env=environment()
+            [sys.executable, __file__, "--serve", str(home)],
+            stdout=log,
+            stderr=log,
+            env=environment(),
         )
     try:
         yield process
@@ -154,7 +159,9 @@ def _client(home: Path) -> Headgate:
 
 
 def _workers(client: Headgate) -> int:
-    return sum(d["kind"] == "worker" and d["state"] == "running" for d in client.status()["drivers"])
+    return sum(
+        d["kind"] == "worker" and d["state"] == "running" for d in client.status()["drivers"]
+    )
 
 
 def _listed(home: Path) -> int:
@@ -184,7 +191,9 @@ def _until(is_so: Callable[[], bool]) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Listings of small folders in a second.")
     parser.add_argument("--flows", type=int, default=400)
-    parser.add_argument("--seconds", type=float, default=30.0, help="for which unchanged folders are listed")
+    parser.add_argument(
+        "--seconds", type=float, default=30.0, help="for which unchanged folders are listed"
+    )
     parser.add_argument("--keep", choices=("before", "after"))
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()

@@ -1,9 +1,11 @@
-"""Headgate beside a hand-written script that makes the same tables: first run, late file, nothing to do, at rest.
+"""Headgate beside a hand-written script that makes the same tables: first run, late file, nothing
+to do, at rest.
 
     python benchmarks/loop.py [--runs N] [--by month,day] [--rest SECONDS]
 
-Both take turns, so that whatever else the machine does meets both. Prints ratios, appends all numbers to
-benchmarks/results/loop.json, and writes the table of docs/performance.md. Does not belong here: how time is taken.
+Both take turns, so that whatever else the machine does meets both. Prints ratios, appends all
+numbers to benchmarks/results/loop.json, and writes the table of docs/performance.md. Does not
+belong here: how time is taken.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 RESULTS = HERE / "results" / "loop.json"
 LATE_FILES = 4  # through a service; the first of them starts Spark and is not counted
-DOWNSTREAM = frozenset(("flights", "legs", "named", "delays", "by_carrier", "by_route", "daily", "trend"))
+DOWNSTREAM = frozenset(
+    ("flights", "legs", "named", "delays", "by_carrier", "by_route", "daily", "trend")
+)
 
 
 def main() -> None:
@@ -47,11 +51,19 @@ def main() -> None:
     for by in asked.by:
         with TemporaryDirectory(prefix="headgate-bench-") as folder:
             found = _Shape(Path(folder), by).run(asked.runs, asked.rest)
-        _keep({"at": datetime.now(UTC).isoformat(timespec="seconds"), "by": by, **pages.machine(), **found})
+        _keep(
+            {
+                "at": datetime.now(UTC).isoformat(timespec="seconds"),
+                "by": by,
+                **pages.machine(),
+                **found,
+            }
+        )
 
 
 def _keep(result: Json) -> None:
-    """Results of one shape: appended to all, shown, and put into the page beside the newest of the other shape."""
+    """Results of one shape: appended to all, shown, and put into the page beside the newest of the
+    other shape."""
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps([*known, result], indent=1) + "\n")
@@ -65,9 +77,14 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Headgate beside a hand-written PySpark script.")
     parser.add_argument("--runs", type=int, default=3, help="rounds (3)")
     parser.add_argument(
-        "--by", type=lambda t: t.split(","), default=["month", "day"], help="shapes of data (month,day)"
+        "--by",
+        type=lambda t: t.split(","),
+        default=["month", "day"],
+        help="shapes of data (month,day)",
     )
-    parser.add_argument("--rest", type=float, default=60.0, help="seconds to watch an idle service (60)")
+    parser.add_argument(
+        "--rest", type=float, default=60.0, help="seconds to watch an idle service (60)"
+    )
     return parser.parse_args()
 
 
@@ -79,7 +96,11 @@ class _Shape:
         self._data, self._home = self._folder / "data", self._folder / "home"
         self._errors = folder / f"{by}.err"
         self._late = 0
-        shutil.copytree(ROOT / "blueprints" / "flights", self._folder, ignore=shutil.ignore_patterns("data", "out"))
+        shutil.copytree(
+            ROOT / "blueprints" / "flights",
+            self._folder,
+            ignore=shutil.ignore_patterns("data", "out"),
+        )
         lay_out(self._data, by)
         self._files = sorted((self._data / "flights").iterdir())
 
@@ -90,7 +111,12 @@ class _Shape:
         with self._serving() as (client, pid):
             served = [self._served(client, pid) for _ in range(LATE_FILES)][1:]
             rest = [r.json() for r in at_rest(pid, rest_s)] if self._by == "month" else []
-        return {"summary": summary(rounds, served, rest), "rounds": rounds, "served": served, "rest": rest}
+        return {
+            "summary": summary(rounds, served, rest),
+            "rounds": rounds,
+            "served": served,
+            "rest": rest,
+        }
 
     def _round(self, number: int) -> Json:
         steps: dict[str, Callable[[], Cost]] = {
@@ -104,7 +130,9 @@ class _Shape:
         for name, step in steps.items():
             cost = step()
             costs[name] = cost.json()
-            _say(f"{self._by} {number + 1} {name:14} {cost.wall_s:7.2f} s, of CPU {cost.cpu_s:7.2f} s")
+            _say(
+                f"{self._by} {number + 1} {name:14} {cost.wall_s:7.2f} s, of CPU {cost.cpu_s:7.2f} s"
+            )
         return costs
 
     # --- what is measured ---------------------------------------------------------------------------
@@ -112,7 +140,9 @@ class _Shape:
     def _handwritten(self) -> Cost:
         out = self._folder / "handwritten"
         shutil.rmtree(out, ignore_errors=True)
-        return timed([sys.executable, HERE / "handwritten.py", self._data, out], errors=self._errors)
+        return timed(
+            [sys.executable, HERE / "handwritten.py", self._data, out], errors=self._errors
+        )
 
     def _empty_session(self) -> Cost:
         return timed([sys.executable, HERE / "empty_session.py"], errors=self._errors)
@@ -137,7 +167,9 @@ class _Shape:
         return cost
 
     def _run(self) -> Cost:
-        return self._headgate("run", self._folder / "flights.yaml", "--home", self._home, "--output", "json")
+        return self._headgate(
+            "run", self._folder / "flights.yaml", "--home", self._home, "--output", "json"
+        )
 
     def _headgate(self, *arguments: str | Path) -> Cost:
         return timed([sys.executable, "-m", "controlplane", *arguments], errors=self._errors)
@@ -157,8 +189,20 @@ class _Shape:
     @contextmanager
     def _serving(self) -> Iterator[tuple[Headgate, int]]:
         """A service over the home of the last run."""
-        command = [sys.executable, "-m", "controlplane", "serve", "--home", str(self._home), "--port", "0"]
-        with self._errors.open("ab") as sink, subprocess.Popen(command, stderr=sink, env=environment()) as process:
+        command = [
+            sys.executable,
+            "-m",
+            "controlplane",
+            "serve",
+            "--home",
+            str(self._home),
+            "--port",
+            "0",
+        ]
+        with (
+            self._errors.open("ab") as sink,
+            subprocess.Popen(command, stderr=sink, env=environment()) as process,
+        ):
             try:
                 url = _url(self._home, process)
                 token = (self._home / "token").read_text().strip()
@@ -168,7 +212,8 @@ class _Shape:
                 process.send_signal(signal.SIGTERM)
 
     def _served(self, client: Headgate, pid: int) -> Json:
-        """Seconds from a file's arrival, with a request to look, to all tables published and the target written."""
+        """Seconds from a file's arrival, with a request to look, to all tables published and the
+        target written."""
         before = _published(client)
         cpu_s, began = cpu_of(pid), time.monotonic()
         self._land()
@@ -199,7 +244,8 @@ def _tasks(cost: Cost) -> int:
 
 
 def _published(client: Headgate) -> dict[str, int]:
-    """Generations of the tables that a late file changes. -1 for all while the target lags behind."""
+    """Generations of the tables that a late file changes. -1 for all while the target lags
+    behind."""
     flow = client.status("flights")["dataflows"][0]
     is_written = all(t["state"] == "up_to_date" for t in flow["targets"])
     tables = {d["name"].partition(".")[2]: d["published_generation"] for d in flow["datasets"]}

@@ -1,4 +1,5 @@
-"""Where results go: the page that shows them, and on what machine they were measured. Does not belong here: numbers."""
+"""Where results go: the page that shows them, and on what machine they were measured. Does not
+belong here: numbers."""
 
 from __future__ import annotations
 
@@ -17,8 +18,12 @@ PAGE = ROOT / "docs" / "performance.md"
 
 def machine() -> dict[str, Any]:
     java = subprocess.run(["java", "-version"], capture_output=True, text=True).stderr.splitlines()
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout
-    changed = subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True).stdout
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
+    ).stdout
+    changed = subprocess.run(
+        ["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True
+    ).stdout
     return {
         "commit": commit.strip() + ("+" if changed.strip() else ""),
         "cores": os.cpu_count(),
@@ -33,7 +38,9 @@ def machine() -> dict[str, Any]:
 
 def where(result: Any) -> str:
     """The machine of a result, in words."""
-    return "Spark {spark}, {java}, Python {python}, {cores} cores with a load of {load[0]}".format(**result)
+    return "Spark {spark}, {java}, Python {python}, {cores} cores with a load of {load[0]}".format(
+        **result
+    )
 
 
 def keep(results: Path, result: Any, mark: str, lines: Sequence[str]) -> None:

@@ -1,9 +1,11 @@
-"""What somebody would write by hand to read files or a table into Parquet: plain PySpark, with our driver's settings.
+"""What somebody would write by hand to read files or a table into Parquet: plain PySpark, with our
+driver's settings.
 
     python benchmarks/plain_connectors.py JOB ROUNDS
 
-JOB is JSON: `{"out", "session": {conf}, "format", "options", "schema", "paths"}`, or `{"url", "predicates", ...}` for a
-table. Prints one JSON line of seconds: the session, and each round. Does not belong here: what the numbers mean.
+JOB is JSON: `{"out", "session": {conf}, "format", "options", "schema", "paths"}`, or `{"url",
+"predicates", ...}` for a table. Prints one JSON line of seconds: the session, and each round. Does
+not belong here: what the numbers mean.
 """
 
 from __future__ import annotations
@@ -47,7 +49,12 @@ def _rows(spark: SparkSession, job: Any) -> DataFrame:
     if "url" in job:
         reader = spark.read.format("jdbc").options(**job["options"])
         return reader.jdbc(job["url"], job["table"], predicates=job["predicates"])
-    return spark.read.format(job["format"]).options(**job["options"]).schema(job["schema"]).load(job["paths"])
+    return (
+        spark.read.format(job["format"])
+        .options(**job["options"])
+        .schema(job["schema"])
+        .load(job["paths"])
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""TPC-H's 22 queries as somebody would run them by hand: plain PySpark, each table and each answer written as Parquet.
+"""TPC-H's 22 queries as somebody would run them by hand: plain PySpark, each table and each answer
+written as Parquet.
 
     python benchmarks/plain_tpch.py FOLDER OUT SCALE ROUNDS
 
-FOLDER holds `data` (see tests/tpch.py) and `parts`, many small files. Uses the Spark settings of our driver. Prints one
-JSON line of seconds. Does not belong here: measuring of anything else than its own steps.
+FOLDER holds `data` (see tests/tpch.py) and `parts`, many small files. Uses the Spark settings of
+our driver. Prints one JSON line of seconds. Does not belong here: measuring of anything else than
+its own steps.
 """
 
 from __future__ import annotations
@@ -46,11 +48,16 @@ class Script:
 
     def queries(self, scale: float) -> dict[str, float]:
         texts = tpch.queries(scale)
-        return {n: self._timed(lambda n=n: self._write(n, self._spark.sql(texts[n]))) for n in texts}  # type: ignore[misc]
+        return {
+            n: self._timed(lambda n=n: self._write(n, self._spark.sql(texts[n])))
+            for n in texts  # type: ignore[misc]
+        }
 
     def parts(self) -> float:
         """All small files in one job."""
-        self._spark.read.parquet(f"{self._folder}/parts/*/*.parquet").createOrReplaceTempView("parts")
+        self._spark.read.parquet(f"{self._folder}/parts/*/*.parquet").createOrReplaceTempView(
+            "parts"
+        )
         return self._timed(lambda: self._write("rowwise", self._spark.sql(ROW_WISE)))
 
     def hashed(self, names: Iterable[str]) -> float:

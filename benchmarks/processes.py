@@ -1,4 +1,5 @@
-"""What processes cost: wall time and CPU time of a command with all of its descendants, and what a service uses.
+"""What processes cost: wall time and CPU time of a command with all of its descendants, and what a
+service uses.
 
 Does not belong here: which commands, and what their numbers mean. Reads /proc, so Linux only.
 """
@@ -34,11 +35,13 @@ class Cost:
 
 
 def environment() -> dict[str, str]:
-    """Ours without what a user's shell would not have: bytecode is cached, settings are the defaults."""
+    """Ours without what a user's shell would not have: bytecode is cached, settings are the
+    defaults."""
     return {
         k: v
         for k, v in os.environ.items()
-        if k not in ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX") and not k.startswith("HEADGATE_")
+        if k not in ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
+        and not k.startswith("HEADGATE_")
     }
 
 
@@ -46,11 +49,15 @@ def timed(command: Sequence[str | Path], *, errors: Path) -> Cost:
     """Run to its end, one command at a time. What it says on standard error goes to a file."""
     before, began = _children_cpu_s(), time.monotonic()
     with errors.open("ab") as sink:
-        done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=sink, env=environment())
+        done = subprocess.run(
+            list(map(str, command)), stdout=subprocess.PIPE, stderr=sink, env=environment()
+        )
     wall_s = time.monotonic() - began
     if done.returncode:
         told = [*done.stdout.decode().splitlines(), *errors.read_text().splitlines()[-SHOWN_LINES:]]
-        raise Failed("\n".join([*told, f"{' '.join(map(str, command))} ended with {done.returncode}"]))
+        raise Failed(
+            "\n".join([*told, f"{' '.join(map(str, command))} ended with {done.returncode}"])
+        )
     return Cost(wall_s, _children_cpu_s() - before, done.stdout.decode())
 
 
@@ -88,11 +95,15 @@ def _read(pid: int) -> Process | None:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
         command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
-        rss_bytes = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        rss_bytes = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf(
+            "SC_PAGE_SIZE"
+        )
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = stat.rpartition(")")[2].split()
-    return Process(pid, int(fields[1]), command, (int(fields[11]) + int(fields[12])) / TICKS_PER_S, rss_bytes)
+    return Process(
+        pid, int(fields[1]), command, (int(fields[11]) + int(fields[12])) / TICKS_PER_S, rss_bytes
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +119,8 @@ class Rest:
 
 
 def at_rest(root: int, seconds: float) -> list[Rest]:
-    """Watch a family for a while, itself first. Processes that come or go in between are left out."""
+    """Watch a family for a while, itself first. Processes that come or go in between are left
+    out."""
     before, began = {p.pid: p for p in family(root)}, time.monotonic()
     time.sleep(seconds)
     elapsed_s = time.monotonic() - began

@@ -1,10 +1,12 @@
-"""What profiles add to the pass that measures contents: CPU seconds of the driver and its JVM, without and with them.
+"""What profiles add to the pass that measures contents: CPU seconds of the driver and its JVM,
+without and with them.
 
     python -m benchmarks.profiles [--json benchmarks/results/profiles.json]
 
-Files are written once. Each turn measures copies of them under other names in each mode, as each attempt has files of
-its own. A mode adds the median of its differences to `off` in the same turn, so that a load which changes is in both.
-Left out are the JVM's compilers: a driver that is warm needs them no more. Does not belong here: reading profiles.
+Files are written once. Each turn measures copies of them under other names in each mode, as each
+attempt has files of its own. A mode adds the median of its differences to `off` in the same turn,
+so that a load which changes is in both. Left out are the JVM's compilers: a driver that is warm
+needs them no more. Does not belong here: reading profiles.
 """
 
 from __future__ import annotations
@@ -77,8 +79,11 @@ REPEATS = 12  # of those that Spark measures; of others five times as many
 class Bench:
     def __init__(self, folder: Path) -> None:
         (folder / "lake").mkdir()
-        os.environ[MORE] = "-XX:-UseDynamicNumberOfCompilerThreads"  # none of them ends, so their time can be left out
-        self.spark = start(folder / "spark", {"spark.log.level": "OFF", "spark.driver.memory": "2g"})
+        # None of them ends, so their time can be left out
+        os.environ[MORE] = "-XX:-UseDynamicNumberOfCompilerThreads"
+        self.spark = start(
+            folder / "spark", {"spark.log.level": "OFF", "spark.driver.memory": "2g"}
+        )
         self.lake, self.folder = LocalLake(folder / "lake"), folder
         self.threads = ThreadPoolExecutor(4)
         jvm: Any = self.spark._jvm
@@ -86,7 +91,12 @@ class Bench:
         self.compilers = [place for place in self.jvm.glob("task/*") if "Compiler" in _name(place)]
 
     def attempt(self, name: str, mode: str) -> SparkAttempt[Any]:
-        claim: Any = {"kind": "transform", "attempt": name, "prefix": f"f/{name}", "job": {"profile": mode}}
+        claim: Any = {
+            "kind": "transform",
+            "attempt": name,
+            "prefix": f"f/{name}",
+            "job": {"profile": mode},
+        }
         scratch = self.folder / "scratch" / f"{name}-{mode}-{time.monotonic_ns()}"
         scratch.mkdir(parents=True)
         return SparkAttempt(claim, self.lake, scratch, self.threads, threading.Event(), self.spark)
@@ -105,16 +115,26 @@ class Bench:
     def case(self, case: Case) -> dict[str, Any]:
         columns, rows, fragments, by_spark = case
         name = f"c{columns[:4].strip()}{rows}-{fragments}"
-        label = f"lpad(CAST(CAST(id * {fragments} / {rows} AS INT) AS STRING), 32, '0') AS _fragment"
-        df = self.spark.sql(f"SELECT {columns}, {label} FROM range(0, {rows}, 1, {min(fragments, 20)})")
+        label = (
+            f"lpad(CAST(CAST(id * {fragments} / {rows} AS INT) AS STRING), 32, '0') AS _fragment"
+        )
+        df = self.spark.sql(
+            f"SELECT {columns}, {label} FROM range(0, {rows}, 1, {min(fragments, 20)})"
+        )
         written = write_labelled(self.attempt(name, "off"), df)
         turns = [
-            self.turn(f"{name}-{n}", n, written, by_spark=by_spark) for n in range(REPEATS * (1 if by_spark else 5))
+            self.turn(f"{name}-{n}", n, written, by_spark=by_spark)
+            for n in range(REPEATS * (1 if by_spark else 5))
         ]
         turns = turns[2:]  # what is first warms up
         off = statistics.median(turn["off"] for turn in turns)
-        adds = {mode: statistics.median(turn[mode] - turn["off"] for turn in turns) for mode in MODES[1:]}
-        kept = [packed(f.profile) for f in self.measured(name, "full", written).values() if f.profile]
+        adds = {
+            mode: statistics.median(turn[mode] - turn["off"] for turn in turns)
+            for mode in MODES[1:]
+        }
+        kept = [
+            packed(f.profile) for f in self.measured(name, "full", written).values() if f.profile
+        ]
         return {
             "off_cpu_s": round(off, 4),
             **{f"{mode}_adds_cpu_s": round(one, 5) for mode, one in adds.items()},
@@ -123,12 +143,17 @@ class Bench:
             "file_bytes": sum(sum(one.files.values()) for one in written.values()),
         }
 
-    def turn(self, name: str, number: int, written: Mapping[str, Written], *, by_spark: bool) -> dict[str, float]:
+    def turn(
+        self, name: str, number: int, written: Mapping[str, Written], *, by_spark: bool
+    ) -> dict[str, float]:
         """Of each mode, in an order that changes."""
         spent = {}
         for i in range(len(MODES)):
             mode = MODES[(i + number) % len(MODES)]
-            copies = {label: replace(one, files=self.copied(name, mode, one.files)) for label, one in written.items()}
+            copies = {
+                label: replace(one, files=self.copied(name, mode, one.files))
+                for label, one in written.items()
+            }
             spent[mode] = self.timed(partial(self.measured, name, mode, copies), with_jvm=by_spark)
             shutil.rmtree(self.lake.root / "f" / f"{name}-{mode}")
         return spent

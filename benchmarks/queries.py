@@ -1,9 +1,10 @@
-"""What a query takes over HTTP, from a warm process, over the flights of 2013 (336,776 rows in 12 partitions).
+"""What a query takes over HTTP, from a warm process, over the flights of 2013 (336,776 rows in 12
+partitions).
 
     python -m benchmarks.queries [duckdb | spark]
 
-Each round is another query, so that no result is there already; `again` are results that are. Does not belong here:
-the start of the process, which the first line tells.
+Each round is another query, so that no result is there already; `again` are results that are. Does
+not belong here: the start of the process, which the first line tells.
 """
 
 from __future__ import annotations
@@ -46,7 +47,12 @@ MILLION = {
     "duckdb": "SELECT range, hash(range) FROM range(1000000)",
     "spark": "SELECT id, xxhash64(id) FROM range(1000000)",
 }
-TYPES = {"int64": "long", "string": "string", "timestamp[us, tz=UTC]": "timestamp", "timestamp[us]": "timestamp_ntz"}
+TYPES = {
+    "int64": "long",
+    "string": "string",
+    "timestamp[us, tz=UTC]": "timestamp",
+    "timestamp[us]": "timestamp_ntz",
+}
 QUERIES = {
     "group": "SELECT carrier, count(*), avg(arr_delay) + {n} FROM nyc.flights GROUP BY carrier",
     "join": "SELECT a.carrier, count(*) + {n} FROM nyc.flights a JOIN nyc.flights b USING (tailnum, time_hour)"
@@ -84,7 +90,9 @@ def committed(store: Store, folder: Path) -> None:
     with store.begin() as tx:
         tx.traces.put([trace(1)], fragments)
         root, rows = tree.build(tx.nodes, entries), sum(part.num_rows for part in parts)
-        tx.states.commit(state(1, "nyc.flights", root=root, schema=schema, rows=rows, partitions=len(parts)), 0)
+        tx.states.commit(
+            state(1, "nyc.flights", root=root, schema=schema, rows=rows, partitions=len(parts)), 0
+        )
 
 
 @contextmanager
@@ -125,7 +133,9 @@ def main() -> None:
             times = [took_ms(client, sql.format(n=n), engine) for n in range(ROUNDS)]
             again = [took_ms(client, sql.format(n=0), engine) for _ in range(ROUNDS)]
             slow = sorted(times)[int(ROUNDS * 0.9)]
-            print(f"{name}: median {median(times):.0f} ms, p90 {slow:.0f} ms; again {median(again):.0f} ms")
+            print(
+                f"{name}: median {median(times):.0f} ms, p90 {slow:.0f} ms; again {median(again):.0f} ms"
+            )
         began = time.perf_counter()
         size = sum(map(len, client.query_arrow(MILLION[engine], engine=engine)))
         print(f"1,000,000 rows as Arrow, {size >> 20} MB: {time.perf_counter() - began:.1f} s")

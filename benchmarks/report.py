@@ -26,8 +26,12 @@ REST = {"rss_mb": 150.0, "cpu_share": 0.01}
 
 
 def summary(rounds: Sequence[Json], served: Sequence[Json], rest: Sequence[Json]) -> Json:
-    """Median and worst of each ratio, of wall time and of CPU time; ratios are taken within a round."""
-    measured = {name: {unit: _spread(_ratios(name, unit, rounds, served)) for unit in UNITS} for name in TITLES}
+    """Median and worst of each ratio, of wall time and of CPU time; ratios are taken within a
+    round."""
+    measured = {
+        name: {unit: _spread(_ratios(name, unit, rounds, served)) for unit in UNITS}
+        for name in TITLES
+    }
     return {**measured, "rest": rest[0] if rest else None}
 
 
@@ -40,7 +44,10 @@ def _ratios(name: str, unit: str, rounds: Sequence[Json], served: Sequence[Json]
         case "served":
             return [s[unit] / median(scripts) for s in served]
         case "late":
-            return [(r["late"][unit] - r["empty_session"][unit]) / r["handwritten"][unit] for r in rounds]
+            return [
+                (r["late"][unit] - r["empty_session"][unit]) / r["handwritten"][unit]
+                for r in rounds
+            ]
         case "nothing":
             return [r["nothing"][unit] for r in rounds]
         case _:

@@ -1,9 +1,10 @@
-"""What the S3 view costs: a listing of 100,000 keys, HEAD, and GET of a large file beside the disk's own speed.
+"""What the S3 view costs: a listing of 100,000 keys, HEAD, and GET of a large file beside the
+disk's own speed.
 
     python benchmarks/s3_view.py [--keys 100000] [--megabytes 512] [--rounds 5] [--keep]
 
-The client is obstore, whose work is not counted. GET and reading the file take turns. `--keep` writes
-benchmarks/results/s3_view.json. Does not belong here: the service (`tests.servers.s3_view`).
+The client is obstore, whose work is not counted. GET and reading the file take turns. `--keep`
+writes benchmarks/results/s3_view.json. Does not belong here: the service (`tests.servers.s3_view`).
 """
 
 from __future__ import annotations
@@ -46,9 +47,18 @@ def main() -> None:
     lines = _table(found)
     sys.stdout.write("\n".join(lines) + "\n")
     if asked.keep:
-        result = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **pages.machine(), **found}
+        result = {
+            "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            **pages.machine(),
+            **found,
+        }
         told = "Measured on {at}, commit {commit}, Python {python}, {cores} cores with a load of {load[0]}."
-        pages.keep(RESULTS, result, "s3-view", [*lines, "", told.format(**{**result, "at": result["at"][:10]})])
+        pages.keep(
+            RESULTS,
+            result,
+            "s3-view",
+            [*lines, "", told.format(**{**result, "at": result["at"][:10]})],
+        )
 
 
 def _cost(place: Running, work: Callable[[], object]) -> tuple[float, float]:
@@ -68,7 +78,9 @@ def _listed(place: Running, keys: int, rounds: int) -> dict[str, float]:
 
     costs = [_cost(place, work) for _ in range(rounds)]
     again = costs[1:] or costs
-    first_page = [_cost(place, lambda: obstore.list_with_delimiter(store, prefix="main/flights/"))[0]]
+    first_page = [
+        _cost(place, lambda: obstore.list_with_delimiter(store, prefix="main/flights/"))[0]
+    ]
     return {
         "list_first_cpu_s": round(costs[0][1], 2),
         "list_cpu_s": round(median(cpu for _, cpu in again), 2),
@@ -95,7 +107,8 @@ def _headed(place: Running, rounds: int) -> dict[str, float]:
 
 
 def _got(place: Running, rounds: int) -> dict[str, float]:
-    """By turns: the file as it is read from the disk, and by GET; both out of the disk, then both out of memory."""
+    """By turns: the file as it is read from the disk, and by GET; both out of the disk, then both
+    out of memory."""
     store = place.store()
     [[found]] = obstore.list(store, prefix=LARGE)
 
@@ -116,7 +129,9 @@ def _got(place: Running, rounds: int) -> dict[str, float]:
         size = found["size"] / 1e6
         results[f"disk_{name}_mb_s"] = round(size / median(disk))
         results[f"get_{name}_mb_s"] = round(size / median(wall for wall, _ in view))
-        results[f"get_{name}_share"] = round(median(d / wall for d, (wall, _) in zip(disk, view, strict=True)), 2)
+        results[f"get_{name}_share"] = round(
+            median(d / wall for d, (wall, _) in zip(disk, view, strict=True)), 2
+        )
         results[f"get_{name}_cpu_s"] = round(median(cpu for _, cpu in view), 2)
     return results
 
@@ -142,7 +157,11 @@ def _table(found: Mapping[str, float]) -> list[str]:
             f"{found['list_cpu_s']} s (the first one {found['list_first_cpu_s']} s)",
         ),
         (f"listing of {keys}, clock", "", f"{found['list_wall_s']} s"),
-        ("folders of a dataflow, one of which has them all, clock", "", f"{found['folders_wall_ms']} ms"),
+        (
+            "folders of a dataflow, one of which has them all, clock",
+            "",
+            f"{found['folders_wall_ms']} ms",
+        ),
         ("HEAD, processor", "1.5 ms", f"{found['head_cpu_ms']} ms"),
         ("HEAD, clock", "", f"{found['head_wall_ms']} ms"),
     ]
@@ -150,10 +169,18 @@ def _table(found: Mapping[str, float]) -> list[str]:
         speed = f"{found[f'get_{name}_mb_s']} of {found[f'disk_{name}_mb_s']} MB/s"
         target = "60 %" if name == "cold" else ""
         rows.append(
-            (f"GET of {size} {words} / reading the file", target, f"{found[f'get_{name}_share']:.0%} ({speed})")
+            (
+                f"GET of {size} {words} / reading the file",
+                target,
+                f"{found[f'get_{name}_share']:.0%} ({speed})",
+            )
         )
     rows.append((f"GET of {size}, processor", "", f"{found['get_warm_cpu_s']} s"))
-    return ["| what | target | median |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)]
+    return [
+        "| what | target | median |",
+        "|---|---|---|",
+        *(f"| {' | '.join(row)} |" for row in rows),
+    ]
 
 
 def _arguments() -> argparse.Namespace:

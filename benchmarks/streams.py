@@ -1,7 +1,8 @@
-"""How late a stream is: messages come at a steady rate, and each is in the Delta table some seconds later.
+"""How late a stream is: messages come at a steady rate, and each is in the Delta table some seconds
+later.
 
-When a message was made is what Kafka says of it; when it was published is when the commit came that added its file.
-Does not belong here: anything without a stream.
+When a message was made is what Kafka says of it; when it was published is when the commit came that
+added its file. Does not belong here: anything without a stream.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ def stream(folder: Path, seconds: float) -> Json:
     """Latencies of all messages but the first ones, in seconds."""
     kafka = Kafka().start()
     jars = os.pathsep.join(sorted(map(str, fetched(JARS).glob("*.jar"))))
-    place = Workspace(folder, environment={"HEADGATE_SPARK_CONF": json.dumps({"spark.driver.extraClassPath": jars})})
+    place = Workspace(
+        folder,
+        environment={"HEADGATE_SPARK_CONF": json.dumps({"spark.driver.extraClassPath": jars})},
+    )
     try:
         _create(kafka)
         place.write("stream.yaml", BLUEPRINT.format(servers=kafka.servers))
@@ -49,7 +53,10 @@ def stream(folder: Path, seconds: float) -> Json:
             took = _produce(kafka, WARM, int(RATE * seconds), RATE)
             table = place.lake / "default" / "stream" / "messages"
             wanted = WARM + int(RATE * seconds)
-            until(lambda: _published(table) >= wanted, lambda: f"{_published(table)} of {wanted} are published")
+            until(
+                lambda: _published(table) >= wanted,
+                lambda: f"{_published(table)} of {wanted} are published",
+            )
             return {"messages": wanted, "produced_s": took, **_latencies(table)}
     finally:
         place.end_all()
@@ -67,12 +74,17 @@ def _produce(kafka: Kafka, first: int, count: int, rate: int) -> float:
     """Evenly over time; the seconds that it took."""
     from confluent_kafka import Producer
 
-    producer, began = Producer({"bootstrap.servers": kafka.servers, "linger.ms": 5}), time.monotonic()
+    producer, began = (
+        Producer({"bootstrap.servers": kafka.servers, "linger.ms": 5}),
+        time.monotonic(),
+    )
     sent = 0
     while sent < count:
         due = min(count, int((time.monotonic() - began) * rate) + 1)
         for n in range(first + sent, first + due):
-            producer.produce("messages", f'{{"n": {n}, "text": "message number {n}"}}'.encode(), partition=n % 2)
+            producer.produce(
+                "messages", f'{{"n": {n}, "text": "message number {n}"}}'.encode(), partition=n % 2
+            )
         sent = due
         producer.poll(0)
         time.sleep(TICK_S)
@@ -84,7 +96,8 @@ def _produce(kafka: Kafka, first: int, count: int, rate: int) -> float:
 
 
 def _added(table: Path) -> Iterator[tuple[float, Json]]:
-    """When each file was published, and what the log says of it. Packs hold what was published before."""
+    """When each file was published, and what the log says of it. Packs hold what was published
+    before."""
     for log in sorted((table / "_delta_log").glob("*.json")):
         at = log.stat().st_mtime
         for line in log.read_text().splitlines():

@@ -1,4 +1,5 @@
-"""The command `headgate`: the command line, given the means to start a control plane in its own process."""
+"""The command `headgate`: the command line, given the means to start a control plane in its own
+process."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # their reader has left
             stream.flush()
-    os._exit(code)  # all that we began is ended; taking every module apart would cost a short run a tenth of its time
+    # All that we began is ended; taking every module apart would cost a short run a tenth of its
+    # time
+    os._exit(code)
 
 
 def _mounted() -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""Puts a control plane together in this process and takes it down in order: the start and stop of its `parts`."""
+"""Puts a control plane together in this process and takes it down in order: the start and stop of
+its `parts`."""
 
 from __future__ import annotations
 
@@ -31,15 +32,18 @@ log = logs.get("server")
 
 
 class Server(Foundation):
-    """One control plane. Role `look`: the API only. Role `show`: the API and read-only pages. Role `list`: the API plus
-    a worker (and a driver once there is something to analyse) that run only `list`, `connect` and `analyse` tasks. Role
-    `run`: API, worker and pool, until the work is done. Role `serve`: the same, and the loop for as long as it leads.
-    All but `look` and `show` hold the home.
+    """One control plane. Role `look`: the API only. Role `show`: the API and read-only pages. Role
+    `list`: the API plus a worker (and a driver once there is something to analyse) that run only
+    `list`, `connect` and `analyse` tasks. Role `run`: API, worker and pool, until the work is done.
+    Role `serve`: the same, and the loop for as long as it leads. All but `look` and `show` hold the
+    home.
 
     A context manager: leaving it ends children and threads, in order, whatever happened inside.
     """
 
-    def __init__(self, settings: Settings, role: RoleName, host: str = LOOPBACK, port: int = 0) -> None:
+    def __init__(
+        self, settings: Settings, role: RoleName, host: str = LOOPBACK, port: int = 0
+    ) -> None:
         """`port` 0 is any free one."""
         super().__init__(settings, role)
         self._address = (host, port)
@@ -92,24 +96,31 @@ class Server(Foundation):
     def _hold_home(self) -> None:
         self.ends.callback(self.home.lock(self.role.name).release)
         for path in self.home.tighten():
-            log.warning("this was open to other users of the machine, and is closed now", path=str(path))
+            log.warning(
+                "this was open to other users of the machine, and is closed now", path=str(path)
+            )
         from controlplane.lake.lake_objects import check_lake
 
         check_lake(self.settings.lake)  # an unusable one is reported here, not in every task
         self.pools.open_home()
 
     def _abandon_probes(self) -> None:
-        """End listings and the like of an earlier process that held this home and did not end in order."""
+        """End listings and the like of an earlier process that held this home and did not end in
+        order."""
         from controlplane.operations.work import rescue
 
-        rescue.abandon_probes(self.context("pool"), reason="its worker belonged to an earlier control plane")
+        rescue.abandon_probes(
+            self.context("pool"), reason="its worker belonged to an earlier control plane"
+        )
 
     def _serve_api(self, bound: socket.socket) -> None:
         from controlplane.api.serving import Serving
         from controlplane.parts.api_services import build_services
 
         services = build_services(self, self.pools, self._unready, self._is_alive)
-        self._serving = Serving(services, bound, self._end_process, eager=not self.role.ends_with_work)
+        self._serving = Serving(
+            services, bound, self._end_process, eager=not self.role.ends_with_work
+        )
         self._serving.start()
 
     def _end_api(self) -> None:
@@ -120,12 +131,15 @@ class Server(Foundation):
     def _start_loop(self) -> threading.Thread:
         election = self.leading.election()
         work = partial(election.run, self.stopping)
-        self._loop = threading.Thread(target=self._guarded, args=[work], name="reconciler", daemon=True)
+        self._loop = threading.Thread(
+            target=self._guarded, args=[work], name="reconciler", daemon=True
+        )
         self._loop.start()
         return self._loop
 
     def _guarded(self, work: Callable[[], None]) -> None:
-        """Run the loop until it is stopped. An error that ends it ends the process, with a reason."""
+        """Run the loop until it is stopped. An error that ends it ends the process, with a
+        reason."""
         from controlplane.core.errors import Broken
 
         try:
@@ -161,9 +175,14 @@ class Server(Foundation):
         return len(self.pools.own.drivers)
 
     def settle(
-        self, flows: Iterable[str], branch: str, on_progress: Callable[[Progress], None], again: Callable[[], bool]
+        self,
+        flows: Iterable[str],
+        branch: str,
+        on_progress: Callable[[Progress], None],
+        again: Callable[[], bool],
     ) -> str:
-        """Work until nothing is left of these dataflows and their upstream, or nothing can go on; the worst state.
+        """Work until nothing is left of these dataflows and their upstream, or nothing can go on;
+        the worst state.
 
         `again` is called before it ends: True means that there is more to do.
         """
@@ -180,7 +199,8 @@ class Server(Foundation):
 
 
 def _end_at_last(ended: threading.Event) -> None:
-    """Exit after ENDS_WITHIN_S if the process has not ended in order by then, as a broken part may prevent it."""
+    """Exit after ENDS_WITHIN_S if the process has not ended in order by then, as a broken part may
+    prevent it."""
 
     def watch() -> None:
         if not ended.wait(ENDS_WITHIN_S):
@@ -191,7 +211,8 @@ def _end_at_last(ended: threading.Event) -> None:
 
 @contextmanager
 def read(settings: Settings) -> Iterator[Context]:
-    """The database of a home, which is made where it is not there; without an API, its token and its threads."""
+    """The database of a home, which is made where it is not there; without an API, its token and
+    its threads."""
     foundation = Foundation(settings, "look")
     foundation.home.prepare()
     with closing(foundation.store):

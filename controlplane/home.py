@@ -1,5 +1,5 @@
-"""The home folder: its layout, the lock that one process holds on it for life, the address and token left for
-clients."""
+"""The home folder: its layout, the lock that one process holds on it for life, the address and
+token left for clients."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ LOCK_PAUSES_S = (0.0, 0.02, 0.1)  # `is_held` of another process holds the lock 
 
 
 class Holder(TypedDict):
-    """Who holds a home: `url` is empty until the API listens. `role`: a `run` ends by itself and works on nothing but
-    its own dataflows; a `serve` works on all."""
+    """Who holds a home: `url` is empty until the API listens. `role`: a `run` ends by itself and
+    works on nothing but its own dataflows; a `serve` works on all."""
 
     url: str
     pid: int
@@ -68,8 +68,9 @@ class Home:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
 
     def tighten(self) -> tuple[Path, ...]:
-        """Close what earlier versions, copies or backups left open to other users; those that were. The lake is the
-        operator's to open, and so is the way to it: others may look into the home, but change nothing."""
+        """Close what earlier versions, copies or backups left open to other users; those that were.
+        The lake is the operator's to open, and so is the way to it: others may look into the home,
+        but change nothing."""
         files = [
             self.token_file,
             self.server_file,
@@ -77,11 +78,16 @@ class Home:
             *(self.path / name for name in DATABASE),
             *self.run.glob("*"),
         ]
-        modes = {**dict.fromkeys(files, 0o600), **dict.fromkeys((self.logs, self.run), 0o700), self.path: 0o755}
+        modes = {
+            **dict.fromkeys(files, 0o600),
+            **dict.fromkeys((self.logs, self.run), 0o700),
+            self.path: 0o755,
+        }
         return tuple(path for path, mode in modes.items() if _is_tightened(path, mode))
 
     def lock(self, role: str = "serve") -> Lock:
-        """Take this home, or raise HomeLocked. The kernel frees it when the process ends, however it does."""
+        """Take this home, or raise HomeLocked. The kernel frees it when the process ends, however
+        it does."""
         self.prepare()
         with _clear_errors(self.path / "lock", "a file"):
             handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -121,7 +127,11 @@ class Home:
         """Who says that it holds this home; true only while `is_held`."""
         try:
             record = json.loads(self.server_file.read_bytes())
-            return Holder(url=str(record["url"]), pid=int(record["pid"]), role=str(record.get("role", "serve")))
+            return Holder(
+                url=str(record["url"]),
+                pid=int(record["pid"]),
+                role=str(record.get("role", "serve")),
+            )
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -138,8 +148,8 @@ class Home:
             return path.read_text("ascii").strip()
 
     def s3_secret(self) -> str:
-        """From which the secrets of S3 keys are made; made by the first one that asks, and never again: another would
-        end all keys."""
+        """From which the secrets of S3 keys are made; made by the first one that asks, and never
+        again: another would end all keys."""
         path = self.path / "s3-secret"
         if not path.exists():
             _put_first(path, f"{secrets.token_hex(32)}\n")
@@ -157,7 +167,8 @@ class Home:
 
 
 class Lock:
-    """An exclusive hold of a home. `release` is for orderly ends; the end of the process does as well."""
+    """An exclusive hold of a home. `release` is for orderly ends; the end of the process does as
+    well."""
 
     def __init__(self, handle: int, home: Home) -> None:
         self._handle, self._home = handle, home
@@ -201,22 +212,34 @@ def _clear_errors(path: Path, kind: str) -> Iterator[None]:
     try:
         yield
     except (FileExistsError, IsADirectoryError, NotADirectoryError) as e:
-        raise BadHome(f"{path} has to be {kind}: move away what lies there, or name another --home") from e
+        raise BadHome(
+            f"{path} has to be {kind}: move away what lies there, or name another --home"
+        ) from e
     except UnicodeDecodeError as e:
-        raise BadHome(f"{path} is not {kind} that Headgate wrote: remove it, and it is made anew") from e
+        raise BadHome(
+            f"{path} is not {kind} that Headgate wrote: remove it, and it is made anew"
+        ) from e
     except PermissionError as e:
-        raise BadHome(f"{path} cannot be written by this user: give it the right, or name another --home") from e
+        raise BadHome(
+            f"{path} cannot be written by this user: give it the right, or name another --home"
+        ) from e
     except OSError as e:
-        raise BadHome(f"{path}: {e.strerror or e}: make room or mend the disk, or name another --home") from e
+        raise BadHome(
+            f"{path}: {e.strerror or e}: make room or mend the disk, or name another --home"
+        ) from e
 
 
 def _is_tightened(path: Path, most: int) -> bool:
-    """Whether a file or folder of ours allowed more than this, and does no more. Others' are theirs: the group of a
-    mounted volume may be the only way in."""
+    """Whether a file or folder of ours allowed more than this, and does no more. Others' are
+    theirs: the group of a mounted volume may be the only way in."""
     try:
         status = path.lstat()
         mode = stat.S_IMODE(status.st_mode)
-        if stat.S_ISLNK(status.st_mode) or status.st_uid != os.geteuid() or not mode & 0o077 & ~most:
+        if (
+            stat.S_ISLNK(status.st_mode)
+            or status.st_uid != os.geteuid()
+            or not mode & 0o077 & ~most
+        ):
             return False
         path.chmod(mode & most)
     except OSError:

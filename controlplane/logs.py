@@ -1,8 +1,10 @@
 """One structured line per decision, on standard error: readable on a terminal, JSON otherwise.
 
-Logging never raises: a line that cannot be rendered or written is lost, and their number is logged once one arrives.
+Logging never raises: a line that cannot be rendered or written is lost, and their number is logged
+once one arrives.
 
-Nothing else configures logging. `get` is for modules that a `run` imports: structlog is loaded at the first line.
+Nothing else configures logging. `get` is for modules that a `run` imports: structlog is loaded at
+the first line.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ class Log:
 
 
 class Enduring(io.TextIOBase):
-    """A stream for people that takes every line and raises nothing: its disk may be full, its reader may have left."""
+    """A stream for people that takes every line and raises nothing: its disk may be full, its
+    reader may have left."""
 
     def __init__(self, inner: TextIO) -> None:
         self._inner, self._lost, self._lock = inner, 0, threading.RLock()
@@ -77,7 +80,10 @@ class Enduring(io.TextIOBase):
         try:
             self._inner.write(text)
             self._inner.flush()
-        except (OSError, ValueError):  # ValueError: it is closed, or its encoding has no such character
+        except (
+            OSError,
+            ValueError,
+        ):  # ValueError: it is closed, or its encoding has no such character
             return False
         return True
 
@@ -112,7 +118,8 @@ def get(name: str) -> Log:
 
 
 def tame() -> None:
-    """Keep lines of callers that have loaded structlog already away from standard output, and quiet."""
+    """Keep lines of callers that have loaded structlog already away from standard output, and
+    quiet."""
     if "structlog" in sys.modules and not sys.modules["structlog"].is_configured():
         configure(level=logging.WARNING)
 

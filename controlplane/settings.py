@@ -13,10 +13,11 @@ from controlplane.core.trust_rules import is_issuer
 
 DEFAULT_HOME = ".headgate"
 LEASE_S, SHORTEST_LEASE_S = 15.0, 2  # for which a leader that is not heard of stays the leader
+# After which a driver that does not call is given up; an idle one calls every 20
 SILENT_S, SHORTEST_SILENT_S = (
     90.0,
     30,
-)  # after which a driver that does not call is given up; an idle one calls every 20
+)
 DRIVER_IDLE_S = 300.0  # a local driver without work ends after this time: Spark takes some 1.5 GB
 UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
 CHOSEN_TOKEN = re.compile(r"hg_[A-Za-z0-9_-]{32,}")
@@ -40,8 +41,9 @@ class SignOnSettings:
 
 @dataclass(frozen=True, slots=True)
 class JobIdentity:
-    """Where the command line gets the identity token of the CI job that it runs in: the token itself, or GitHub's
-    address and password to ask for one (https://docs.github.com/actions/reference/security/oidc)."""
+    """Where the command line gets the identity token of the CI job that it runs in: the token
+    itself, or GitHub's address and password to ask for one
+    (https://docs.github.com/actions/reference/security/oidc)."""
 
     text: str = ""
     address: str = ""
@@ -52,7 +54,8 @@ class JobIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where things are. `url` and `token` name a running service, for the command line; the rest is for our own."""
+    """Where things are. `url` and `token` name a running service, for the command line; the rest is
+    for our own."""
 
     home: Path
     database_url: str
@@ -62,7 +65,8 @@ class Settings:
     kubeconfig: Path | None = None
     secrets: Path | None = None
     notify: Path | None = None  # a file of channels for alerts
-    sources: tuple[str, ...] | None = None  # all that may be read; None: anything but places of our own
+    # All that may be read; None: anything but places of our own
+    sources: tuple[str, ...] | None = None
     listing_timeout_s: int | None = None  # None: as workers have it
     semantics: int = 0
     lease_s: float = LEASE_S
@@ -82,15 +86,22 @@ class Settings:
 
 
 def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
-    """The settings in force: `home` from the command line wins over HEADGATE_HOME. Empty variables count as absent."""
+    """The settings in force: `home` from the command line wins over HEADGATE_HOME. Empty variables
+    count as absent."""
     environ = environ or os.environ
-    variables = {k.removeprefix("HEADGATE_"): v for k, v in environ.items() if v and k.startswith("HEADGATE_")}
+    variables = {
+        k.removeprefix("HEADGATE_"): v
+        for k, v in environ.items()
+        if v and k.startswith("HEADGATE_")
+    }
     place = Path(home or variables.get("HOME", DEFAULT_HOME)).expanduser().absolute()
     return Settings(
         home=place,
         database_url=variables.get("DATABASE_URL", _sqlite(place / "metadata.db")),
         lake=_lake(variables.get("LAKE", (place / "lake").as_uri())),
-        pool=_one_of(variables.get("POOL", "local"), "HEADGATE_POOL", ("local", "kubernetes", "none")),
+        pool=_one_of(
+            variables.get("POOL", "local"), "HEADGATE_POOL", ("local", "kubernetes", "none")
+        ),
         pools=Path(variables["POOLS"]) if "POOLS" in variables else None,
         kubeconfig=Path(variables["KUBECONFIG"]) if "KUBECONFIG" in variables else None,
         secrets=Path(variables["SECRETS"]) if "SECRETS" in variables else None,
@@ -103,12 +114,22 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         lease_s=_seconds(variables, "LEASE_S", LEASE_S, SHORTEST_LEASE_S),
         silent_s=_seconds(variables, "SILENT_S", SILENT_S, SHORTEST_SILENT_S),
         driver_idle_s=_duration(variables, "DRIVER_IDLE", DRIVER_IDLE_S),
-        queries_per_user=_at_least_one(variables.get("QUERIES_PER_USER", "1"), "HEADGATE_QUERIES_PER_USER"),
+        queries_per_user=_at_least_one(
+            variables.get("QUERIES_PER_USER", "1"), "HEADGATE_QUERIES_PER_USER"
+        ),
         driver_user=variables.get("DRIVER_USER"),
-        admin_token=_chosen(Path(variables["ADMIN_TOKEN_FILE"])) if "ADMIN_TOKEN_FILE" in variables else None,
-        s3_secret=_s3_secret(Path(variables["S3_SECRET_FILE"])) if "S3_SECRET_FILE" in variables else None,
-        openlineage=_openlineage(variables["OPENLINEAGE"].strip()) if "OPENLINEAGE" in variables else None,
-        openlineage_token=_secret_in(Path(variables["OPENLINEAGE_TOKEN_FILE"]), "HEADGATE_OPENLINEAGE_TOKEN_FILE")
+        admin_token=_chosen(Path(variables["ADMIN_TOKEN_FILE"]))
+        if "ADMIN_TOKEN_FILE" in variables
+        else None,
+        s3_secret=_s3_secret(Path(variables["S3_SECRET_FILE"]))
+        if "S3_SECRET_FILE" in variables
+        else None,
+        openlineage=_openlineage(variables["OPENLINEAGE"].strip())
+        if "OPENLINEAGE" in variables
+        else None,
+        openlineage_token=_secret_in(
+            Path(variables["OPENLINEAGE_TOKEN_FILE"]), "HEADGATE_OPENLINEAGE_TOKEN_FILE"
+        )
         if "OPENLINEAGE_TOKEN_FILE" in variables
         else None,
         sign_on=_sign_on(variables),
@@ -120,15 +141,19 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
 
 
 def blueprint_base(environ: Mapping[str, str] | None = None) -> str | None:
-    """The folder of HEADGATE_BASE: where the service has what lies in the folder of the command. Raises BadSetting."""
+    """The folder of HEADGATE_BASE: where the service has what lies in the folder of the command.
+    Raises BadSetting."""
     base = (os.environ if environ is None else environ).get("HEADGATE_BASE", "").strip()
     if base and not base.startswith("/"):
-        raise BadSetting(f"HEADGATE_BASE is {base!r}: it must be an absolute path, of a folder that the service has")
+        raise BadSetting(
+            f"HEADGATE_BASE is {base!r}: it must be an absolute path, of a folder that the service has"
+        )
     return base or None
 
 
 def _notify(variables: Mapping[str, str], home: Path) -> Path | None:
-    """The file that HEADGATE_NOTIFY names, which has to be there; else `notify.yaml` of the home, if it is there."""
+    """The file that HEADGATE_NOTIFY names, which has to be there; else `notify.yaml` of the home,
+    if it is there."""
     if "NOTIFY" in variables:
         return Path(variables["NOTIFY"])
     own = home / "notify.yaml"
@@ -136,14 +161,17 @@ def _notify(variables: Mapping[str, str], home: Path) -> Path | None:
 
 
 def _sources(text: str) -> tuple[str, ...]:
-    """Workers and drivers read the variable themselves; here an invalid entry is reported before they start."""
+    """Workers and drivers read the variable themselves; here an invalid entry is reported before
+    they start."""
     entries = tuple(entry for part in text.split(",") if (entry := part.strip()))
     for entry in entries:
         if not re.match(r"/|file:/|(s3|gs|abfss?)://[^/]", entry):
             like = "absolute folders and prefixes such as /data, s3://bucket/prefix, separated by commas"
             raise BadSetting(f"HEADGATE_SOURCES has {entry!r}; it must be {like}")
     if not entries:
-        raise BadSetting("HEADGATE_SOURCES names nothing, so nothing could be read; unset it to allow all")
+        raise BadSetting(
+            "HEADGATE_SOURCES names nothing, so nothing could be read; unset it to allow all"
+        )
     return entries
 
 
@@ -152,15 +180,23 @@ def _sign_on(variables: Mapping[str, str]) -> SignOnSettings | None:
     if "OIDC_ISSUER" not in variables:
         return None
     if "OIDC_CLIENT_ID" not in variables:
-        raise BadSetting("HEADGATE_OIDC_ISSUER needs HEADGATE_OIDC_CLIENT_ID, the client that the issuer knows us by")
+        raise BadSetting(
+            "HEADGATE_OIDC_ISSUER needs HEADGATE_OIDC_CLIENT_ID, the client that the issuer knows us by"
+        )
     issuer = variables["OIDC_ISSUER"].strip()
     if not is_issuer(issuer):
-        raise BadSetting(f"HEADGATE_OIDC_ISSUER is {issuer!r}; it must be like https://login.example.com")
-    scopes = tuple(dict.fromkeys(("openid", *variables.get("OIDC_SCOPES", "email profile").split())))
+        raise BadSetting(
+            f"HEADGATE_OIDC_ISSUER is {issuer!r}; it must be like https://login.example.com"
+        )
+    scopes = tuple(
+        dict.fromkeys(("openid", *variables.get("OIDC_SCOPES", "email profile").split()))
+    )
     return SignOnSettings(
         issuer,
         variables["OIDC_CLIENT_ID"].strip(),
-        secret=_secret_in(Path(variables["OIDC_CLIENT_SECRET_FILE"]), "HEADGATE_OIDC_CLIENT_SECRET_FILE")
+        secret=_secret_in(
+            Path(variables["OIDC_CLIENT_SECRET_FILE"]), "HEADGATE_OIDC_CLIENT_SECRET_FILE"
+        )
         if "OIDC_CLIENT_SECRET_FILE" in variables
         else None,
         scopes=scopes,
@@ -200,7 +236,8 @@ def _url(text: str) -> str:
 
 
 def _openlineage(text: str) -> str:
-    """The URL of a service. The error omits it where it holds a password or a query: these may be secrets."""
+    """The URL of a service. The error omits it where it holds a password or a query: these may be
+    secrets."""
     like = "https://host/api/v1/lineage"
     try:
         parts = urlsplit(text)
@@ -218,7 +255,8 @@ def _openlineage(text: str) -> str:
 
 
 def _secret_in(path: Path, name: str) -> str:
-    """The token that we show to others, from the file that the setting `name` names. Errors omit it."""
+    """The token that we show to others, from the file that the setting `name` names. Errors omit
+    it."""
     try:
         text = path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as e:
@@ -231,11 +269,14 @@ def _secret_in(path: Path, name: str) -> str:
 def _token(text: str) -> str:
     """A valid token. Errors omit it: it is a secret."""
     if not text.isascii() or not text.isprintable() or " " in text:
-        raise BadSetting("HEADGATE_TOKEN holds what no token has: it must be `hg_` and letters, digits, - or _")
+        raise BadSetting(
+            "HEADGATE_TOKEN holds what no token has: it must be `hg_` and letters, digits, - or _"
+        )
     return text
 
 
-_SECRETS = ("HEADGATE_SECRET_", "HEADGATE_NAMESPACE__")  # of sources; the latter of other namespaces than `default`
+# Of sources; the latter of other namespaces than `default`
+_SECRETS = ("HEADGATE_SECRET_", "HEADGATE_NAMESPACE__")
 
 
 def secrets_in(environ: Mapping[str, str], settings: Settings) -> list[str]:
@@ -263,7 +304,8 @@ def _of_identities(settings: Settings) -> list[str]:
 
 
 def mounted(environ: Mapping[str, str]) -> dict[str, str]:
-    """Variables for the object store, from the folder that HEADGATE_LAKE_CREDENTIALS names: files are called like them.
+    """Variables for the object store, from the folder that HEADGATE_LAKE_CREDENTIALS names: files
+    are called like them.
 
     So does a mounted secret look. BadSetting if it cannot be read.
     """
@@ -275,11 +317,14 @@ def mounted(environ: Mapping[str, str]) -> dict[str, str]:
         return {file.name: file.read_text(encoding="utf-8").strip() for file in files}
     except (OSError, UnicodeError) as e:
         reason = e.strerror if isinstance(e, OSError) else "not UTF-8"
-        raise BadSetting(f"HEADGATE_LAKE_CREDENTIALS is {folder!r}, which cannot be read: {reason}") from None
+        raise BadSetting(
+            f"HEADGATE_LAKE_CREDENTIALS is {folder!r}, which cannot be read: {reason}"
+        ) from None
 
 
 def _sqlite(path: Path) -> str:
-    """A path is quoted in a URL, or what stands behind a question mark is taken for options of another file."""
+    """A path is quoted in a URL, or what stands behind a question mark is taken for options of
+    another file."""
     return f"sqlite:///{quote(str(path), safe=' +/')}"
 
 
@@ -288,7 +333,8 @@ _OF_STORES = ("AWS_", "AZURE_", "GOOGLE_")
 
 
 def _lake(uri: str) -> str:
-    """Readers of tables take names in an object store apart in ways of their own, so only plain ones are let in."""
+    """Readers of tables take names in an object store apart in ways of their own, so only plain
+    ones are let in."""
     if "://" not in uri or uri.startswith("file:"):
         return uri
     in_hdfs = uri.startswith("hdfs:")
@@ -296,7 +342,9 @@ def _lake(uri: str) -> str:
     if not re.fullmatch(form, uri):
         stores = "s3://bucket/prefix, gs://bucket/prefix or abfss://container@account.dfs.core.windows.net/prefix"
         like = "hdfs://namenode:8020/folder" if in_hdfs else stores
-        raise BadSetting(f"HEADGATE_LAKE is {uri!r}; it must be like {like}, of letters, digits and ._=-")
+        raise BadSetting(
+            f"HEADGATE_LAKE is {uri!r}; it must be like {like}, of letters, digits and ._=-"
+        )
     return uri.rstrip("/")
 
 
@@ -305,9 +353,13 @@ def _chosen(path: Path) -> str:
     try:
         text = path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as e:
-        raise BadSetting(f"HEADGATE_ADMIN_TOKEN_FILE is {str(path)!r}, which cannot be read: {e}") from e
+        raise BadSetting(
+            f"HEADGATE_ADMIN_TOKEN_FILE is {str(path)!r}, which cannot be read: {e}"
+        ) from e
     if not CHOSEN_TOKEN.fullmatch(text):
-        raise BadSetting(f"HEADGATE_ADMIN_TOKEN_FILE: {path} must hold `hg_` and 32 or more letters, digits, - or _")
+        raise BadSetting(
+            f"HEADGATE_ADMIN_TOKEN_FILE: {path} must hold `hg_` and 32 or more letters, digits, - or _"
+        )
     return text
 
 
@@ -316,7 +368,9 @@ def _s3_secret(path: Path) -> str:
     try:
         text = path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as e:
-        raise BadSetting(f"HEADGATE_S3_SECRET_FILE is {str(path)!r}, which cannot be read: {e}") from e
+        raise BadSetting(
+            f"HEADGATE_S3_SECRET_FILE is {str(path)!r}, which cannot be read: {e}"
+        ) from e
     if len(text) < SHORTEST_S3_SECRET or not text.isprintable():
         raise BadSetting(
             f"HEADGATE_S3_SECRET_FILE: {path} must hold {SHORTEST_S3_SECRET} or more characters that nobody can guess, "
@@ -336,7 +390,9 @@ def _seconds(variables: Mapping[str, str], name: str, default: float, least: int
         return default
     seconds = _number(variables[name], f"HEADGATE_{name}")
     if seconds < least:
-        raise BadSetting(f"HEADGATE_{name} is {variables[name]!r}; it must be {least} seconds or more")
+        raise BadSetting(
+            f"HEADGATE_{name} is {variables[name]!r}; it must be {least} seconds or more"
+        )
     return float(seconds)
 
 
@@ -345,7 +401,9 @@ def _duration(variables: Mapping[str, str], name: str, default: float) -> float:
         return default
     match = re.fullmatch(r"([1-9][0-9]{0,5})([smh]?)", variables[name].strip())
     if match is None:
-        raise BadSetting(f"HEADGATE_{name} is {variables[name]!r}; it must be a time such as 90s, 5m or 2h")
+        raise BadSetting(
+            f"HEADGATE_{name} is {variables[name]!r}; it must be a time such as 90s, 5m or 2h"
+        )
     return float(int(match[1]) * UNITS_S[match[2]])
 
 

@@ -1,1 +1,2 @@
-"""The data plane: processes that list sources, run Spark and write files; they pull work over HTTP."""
+"""The data plane: processes that list sources, run Spark and write files; they pull work over
+HTTP."""

@@ -1,9 +1,9 @@
-"""`python -m dataplane worker | driver`: a process of the data plane; environment variables name the service to pull
-work from.
+"""`python -m dataplane worker | driver`: a process of the data plane; environment variables name
+the service to pull work from.
 
-`python -m dataplane query` answers queries by Spark for a control plane that calls, and `session` is a Spark Connect
-server that it orders. `python -m dataplane prepare` makes what lets drivers start sooner. `python -m dataplane test`
-answers questions about tests of blueprints, line by line.
+`python -m dataplane query` answers queries by Spark for a control plane that calls, and `session`
+is a Spark Connect server that it orders. `python -m dataplane prepare` makes what lets drivers
+start sooner. `python -m dataplane test` answers questions about tests of blueprints, line by line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from dataplane.secrets import SHORTEST, Hiding, Printing, start_clean, take
 
 def main(arguments: list[str]) -> int:
     if arguments not in (["worker"], ["driver"], ["query"], ["session"], ["prepare"], ["test"]):
-        sys.stderr.write("usage: python -m dataplane worker | driver | query | session | prepare | test\n")
+        sys.stderr.write(
+            "usage: python -m dataplane worker | driver | query | session | prepare | test\n"
+        )
         return 64
     start_clean()
     answers = _answers() if arguments == ["test"] else None
@@ -36,7 +38,9 @@ def main(arguments: list[str]) -> int:
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     logging.getLogger("py4j").setLevel(logging.ERROR)
     if too_short:
-        logging.warning("secrets of fewer than %d characters are not hidden: %s", SHORTEST, ", ".join(too_short))
+        logging.warning(
+            "secrets of fewer than %d characters are not hidden: %s", SHORTEST, ", ".join(too_short)
+        )
     if arguments == ["prepare"]:
         return _prepare()
     if answers is not None:
@@ -58,15 +62,15 @@ def main(arguments: list[str]) -> int:
         return driver.run(client)
     from dataplane.runtime import worker
 
-    signal.signal(
-        signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM)
-    )  # unsaid, a container's first process stays
+    # unsaid, a container's first process stays
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM))
     worker.run(client)
     return 0
 
 
 def _answers() -> TextIO:
-    """The standard output, for answers alone: what users' code prints goes to the standard error."""
+    """The standard output, for answers alone: what users' code prints goes to the standard
+    error."""
     sys.stdout.flush()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

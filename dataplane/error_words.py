@@ -1,5 +1,5 @@
-"""Words of errors as they may leave a process: of bounded length, and without characters that no reader or terminal can
-show.
+"""Words of errors as they may leave a process: of bounded length, and without characters that no
+reader or terminal can show.
 
 A file's own text gets into messages as names of columns and as values, and may be anything.
 """
@@ -13,13 +13,18 @@ LONGEST_MESSAGE = 2_000
 LONGEST_DETAIL = 64_000
 CUT = "…"
 _QUOTED = re.compile(rf"(?<!\w)(['\"`])((?:(?!\1)[^\n]){{{LONGEST_NAME + 1},}}?)\1(?!\w)")
-_ODD_RUN = re.compile(r"(?<!\S)\S*?\\(?:x[0-9a-f]{2}|u[0-9a-f]{4})\S*")  # no path, URL or word of ours has these
-_ODD = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# No path, URL or word of ours has these
+_ODD_RUN = re.compile(r"(?<!\S)\S*?\\(?:x[0-9a-f]{2}|u[0-9a-f]{4})\S*")
+_ODD = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def message(text: str) -> str:
     """The message of an error, for display: long names within it are shortened."""
-    plain = _QUOTED.sub(lambda m: f"{m[1]}{m[2][:LONGEST_NAME]}{CUT}{m[1]}", visible(text[:LONGEST_DETAIL]))
+    plain = _QUOTED.sub(
+        lambda m: f"{m[1]}{m[2][:LONGEST_NAME]}{CUT}{m[1]}", visible(text[:LONGEST_DETAIL])
+    )
     plain = _ODD_RUN.sub(lambda m: _head(m[0], LONGEST_NAME), plain)
     return _head(plain, LONGEST_MESSAGE)
 
@@ -34,7 +39,8 @@ def detail(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Control characters, those that turn the direction of text, and halves of characters as escapes; lines stay."""
+    """Control characters, those that turn the direction of text, and halves of characters as
+    escapes; lines stay."""
     return _ODD.sub(_escaped, text)
 
 

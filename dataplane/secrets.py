@@ -1,9 +1,10 @@
 """Secrets: resolved here, in the data plane, and nowhere else; and kept out of every error and log.
 
-`secret://name/key` is the variable HEADGATE_SECRET_NAME_KEY, or the file $HEADGATE_SECRETS/name/key. A process takes
-these variables out of its environment at its start, so that nothing that it starts, and no code of users that looks at
-the environment, has them. Values are hidden in words for people (errors, logs, examples of a check); names and versions
-that the planes reckon with stay exact.
+`secret://name/key` is the variable HEADGATE_SECRET_NAME_KEY, or the file
+$HEADGATE_SECRETS/name/key. A process takes these variables out of its environment at its start, so
+that nothing that it starts, and no code of users that looks at the environment, has them. Values
+are hidden in words for people (errors, logs, examples of a check); names and versions that the
+planes reckon with stay exact.
 """
 
 from __future__ import annotations
@@ -30,11 +31,16 @@ from dataplane.contract.secret_pipe import PIPE_VARIABLE, secret_pipe
 from dataplane.task_failures import TaskFailure
 
 _REFERENCE = re.compile(r"secret://([A-Za-z0-9][A-Za-z0-9_.-]*)/([A-Za-z0-9][A-Za-z0-9_.-]*)")
-_IN_URL = re.compile(r"://[^/\s:@]*:([^/\s@]+)@|[?&;](?:password|pwd|sig|token|sslpassword)=([^&;\s]+)", re.IGNORECASE)
-_OF_OTHERS = re.compile(r".*(?:PASSWORD|TOKEN|SECRET|ACCESS_KEY|ACCOUNT_KEY|SAS)")  # variables of stores' clients
+_IN_URL = re.compile(
+    r"://[^/\s:@]*:([^/\s@]+)@|[?&;](?:password|pwd|sig|token|sslpassword)=([^&;\s]+)",
+    re.IGNORECASE,
+)
+# Variables of stores' clients
+_OF_OTHERS = re.compile(r".*(?:PASSWORD|TOKEN|SECRET|ACCESS_KEY|ACCOUNT_KEY|SAS)")
 HIDDEN = "***"
 SHORTEST = 4  # characters: shorter values would be found in every other word
-SHORTEST_PART = 8  # of texts that may be secret: encodings, lines of a longer value, variables of others
+# Of texts that may be secret: encodings, lines of a longer value, variables of others
+SHORTEST_PART = 8
 LARGEST_FILE = 1 << 20
 VARIABLE = "HEADGATE_SECRET_"
 FOLDER = "HEADGATE_SECRETS"
@@ -50,8 +56,9 @@ _changing = threading.RLock()  # a handler of a signal may log
 
 
 def take(environ: MutableMapping[str, str] = os.environ) -> list[str]:
-    """At the start of a process, before code of users runs: secrets leave the environment, and all are hidden from now
-    on, those in mounted files too. The names of those that are too short to be hidden."""
+    """At the start of a process, before code of users runs: secrets leave the environment, and all
+    are hidden from now on, those in mounted files too. The names of those that are too short to be
+    hidden."""
     _received.update(_secret_pipe(environ))
     for name in [name for name in environ if name.startswith(VARIABLE)]:
         _received[name] = environ.pop(name)
@@ -65,8 +72,9 @@ def take(environ: MutableMapping[str, str] = os.environ) -> list[str]:
 
 
 def start_clean(environ: MutableMapping[str, str] = os.environ) -> None:
-    """Start this process again if its environment held secrets: the kernel shows the environment that a process was
-    started with to every process of the same user (/proc/PID/environ), whatever it does with it later."""
+    """Start this process again if its environment held secrets: the kernel shows the environment
+    that a process was started with to every process of the same user (/proc/PID/environ), whatever
+    it does with it later."""
     secrets = {name: environ.pop(name) for name in [*environ] if name.startswith(VARIABLE)}
     if not secrets:
         return
@@ -93,7 +101,8 @@ def _mounted(folder: str | None) -> Iterator[tuple[str, str]]:
 
 
 def token() -> str | None:
-    """The driver's own token, where it came by the environment or a descriptor and is in no file."""
+    """The driver's own token, where it came by the environment or a descriptor and is in no
+    file."""
     return _received.get(TOKEN)
 
 
@@ -101,21 +110,28 @@ def token() -> str | None:
 
 
 def resolved(text: str, environ: Mapping[str, str] | None = None) -> str:
-    """The text itself, or the value of the secret that it refers to. TaskFailure where there is none."""
+    """The text itself, or the value of the secret that it refers to. TaskFailure where there is
+    none."""
     if not text.startswith("secret://"):
         return text
     reference = _REFERENCE.fullmatch(text)
-    value = _value(reference[1], reference[2], _all() if environ is None else environ) if reference else None
+    value = (
+        _value(reference[1], reference[2], _all() if environ is None else environ)
+        if reference
+        else None
+    )
     if value is None:
         raise TaskFailure(
-            "secret-missing", f"{text} has no value here: set {_variable_of(text)}, or mount it as a file"
+            "secret-missing",
+            f"{text} has no value here: set {_variable_of(text)}, or mount it as a file",
         )
     remember(value)
     return value
 
 
 def named_by(job: Json) -> dict[str, str]:
-    """Secrets that a claim's job refers to, and no others, as variables: for a process that does this job alone."""
+    """Secrets that a claim's job refers to, and no others, as variables: for a process that does
+    this job alone."""
     values: dict[str, str] = {}
     for name, key in _REFERENCE.findall(json.dumps(job)):
         with suppress(TaskFailure):  # that process reports it
@@ -142,7 +158,9 @@ def _value(name: str, key: str, environ: Mapping[str, str]) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, UnicodeDecodeError) as e:
-        raise TaskFailure("secret-missing", f"secret://{name}/{key} cannot be read: {type(e).__name__}") from None
+        raise TaskFailure(
+            "secret-missing", f"secret://{name}/{key} cannot be read: {type(e).__name__}"
+        ) from None
 
 
 def _text_of(path: Path) -> str:
@@ -153,7 +171,8 @@ def _text_of(path: Path) -> str:
 
 
 def remember(value: str) -> None:
-    """Hide a value, the secret parts of a URL in it, its lines, and their spellings in URLs, JSON, base64."""
+    """Hide a value, the secret parts of a URL in it, its lines, and their spellings in URLs, JSON,
+    base64."""
     global _pattern
     parts = [part for groups in _IN_URL.findall(value) for part in groups]
     lines = [line for line in value.splitlines() if len(line) >= SHORTEST_PART]
@@ -193,8 +212,8 @@ def hidden(text: str) -> str:
 
 
 def without_secrets(results: Iterable[TaskResult]) -> list[TaskResult]:
-    """Results as they may leave: errors, also those within an answer, and examples of rows hold no secret, and are
-    bounded. Secrets are hidden first: of one that was cut, half would be left."""
+    """Results as they may leave: errors, also those within an answer, and examples of rows hold no
+    secret, and are bounded. Secrets are hidden first: of one that was cut, half would be left."""
     return [cast("TaskResult", _visible({**result})) for result in results]
 
 
@@ -211,7 +230,10 @@ def _visible(record: Mapping[str, Json]) -> dict[str, Json]:
 
 def without_secrets_in(error: TaskError) -> TaskError:
     visible = {name: _hidden_in(value) for name, value in error.items()}
-    visible |= {"message": error_words.message(visible["message"]), "detail": error_words.detail(visible["detail"])}
+    visible |= {
+        "message": error_words.message(visible["message"]),
+        "detail": error_words.detail(visible["detail"]),
+    }
     return cast("TaskError", visible)
 
 
@@ -226,7 +248,9 @@ class Printing(io.TextIOWrapper):
     """
 
     def __init__(self, stream: TextIO) -> None:
-        super().__init__(stream.buffer, encoding=stream.encoding, errors="backslashreplace", line_buffering=True)
+        super().__init__(
+            stream.buffer, encoding=stream.encoding, errors="backslashreplace", line_buffering=True
+        )
 
     def write(self, text: str, /) -> int:
         """A line that a full disk does not take is lost: it must fail no task."""

@@ -10,12 +10,15 @@ from dataplane.contract.results import TaskError
 
 GONE = "lake-file-gone"
 DAMAGED = "lake-file-damaged"
-DAMAGED_MADE_AGAIN = "the file is damaged; `headgate fsck --contents --repair` has what is damaged made again"
+DAMAGED_MADE_AGAIN = (
+    "the file is damaged; `headgate fsck --contents --repair` has what is damaged made again"
+)
 MADE_AGAIN = "the lake has lost it; `headgate fsck --repair` has what is lost made again"
 
 
 class TaskFailure(Exception):
-    """A task cannot be done, for a reason that a user can read. `condition` is stable, like Spark's.
+    """A task cannot be done, for a reason that a user can read. `condition` is stable, like
+    Spark's.
 
     `line` is one of `file`, from 1; `offset` is a place in the SQL that ran.
     """
@@ -40,7 +43,8 @@ def to_driver(failure: TaskFailure) -> RuntimeError:
 
 
 def of_worker(text: str) -> TaskFailure | None:
-    """The failure that such a text describes. Users' code may print any text: a text that only looks so gives None."""
+    """The failure that such a text describes. Users' code may print any text: a text that only
+    looks so gives None."""
     _, mark, arguments = text.rpartition(WORKER_FAILURE)
     try:
         return TaskFailure(*json.JSONDecoder().raw_decode(arguments)[0]) if mark else None
@@ -53,8 +57,8 @@ WORKER_FAILURE = f"{RuntimeError.__name__}: {_MARK}"  # what stands before one i
 
 
 def error_of(failure: BaseException) -> TaskError:
-    """The record of any exception; any other than a TaskFailure is the infrastructure's fault and may be tried
-    again."""
+    """The record of any exception; any other than a TaskFailure is the infrastructure's fault and
+    may be tried again."""
     task_failure = failure if isinstance(failure, TaskFailure) else None
     return {
         "kind": task_failure.kind if task_failure else "infrastructure",

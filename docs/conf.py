@@ -1,11 +1,13 @@
-"""How the pages in Markdown become a site: `make docs`. Its search needs neither a server nor the internet."""
+"""How the pages in Markdown become a site: `make docs`. Its search needs neither a server nor the
+internet."""
 
 from __future__ import annotations
 
 project = "Headgate"
 author = "the Headgate authors"
 extensions = ["myst_parser", "sphinx_copybutton"]
-# The sources are read from the root of the repository, so that a link means the same here and in a code browser.
+# The sources are read from the root of the repository, so that a link means the same here and in a
+# code browser.
 include_patterns = ["*.md", "docs/*.md", "docs/decisions/*.md"]
 root_doc = "docs/index"
 html_extra_path = ["site"]

@@ -1,4 +1,5 @@
-"""One connection to a control plane: found as the command line finds it, and the way to everything else."""
+"""One connection to a control plane: found as the command line finds it, and the way to everything
+else."""
 
 from __future__ import annotations
 
@@ -33,11 +34,16 @@ LOOK_S = 60.0  # for workers to list sources and Spark to analyse an edit, befor
 
 
 def connect(
-    home: str | PathLike[str] | None = None, *, url: str | None = None, token: str | None = None, branch: str = "main"
+    home: str | PathLike[str] | None = None,
+    *,
+    url: str | None = None,
+    token: str | None = None,
+    branch: str = "main",
 ) -> Connection:
-    """A connection, found as `headgate` finds it: the service of HEADGATE_URL (with HEADGATE_TOKEN), else the process
-    that holds the home, else an API of our own on that home, which computes nothing. `url` and `token` name a service
-    in place of all these. `branch`: the branch that requests read and change.
+    """A connection, found as `headgate` finds it: the service of HEADGATE_URL (with
+    HEADGATE_TOKEN), else the process that holds the home, else an API of our own on that home,
+    which computes nothing. `url` and `token` name a service in place of all these. `branch`: the
+    branch that requests read and change.
 
     Raises Refused where the service has no token for us, or does not answer.
     """
@@ -57,20 +63,28 @@ def connect(
 
 
 class Connection:
-    """A control plane as one branch shows it. `client` has a method for each call of the API (`controlplane.client`).
+    """A control plane as one branch shows it. `client` has a method for each call of the API
+    (`controlplane.client`).
 
-    `hg["flights"]` is a dataflow, `hg["flights.late"]` and `hg["flights"]["late"]` are a dataset, also `@12` or a time.
+    `hg["flights"]` is a dataflow, `hg["flights.late"]` and `hg["flights"]["late"]` are a dataset,
+    also `@12` or a time.
     """
 
     last: weakref.ref[Connection] | None = None  # made by `connect`: cells of notebooks take it
 
     def __init__(
-        self, client: Headgate, session: Session, home: Path | None, branch: str, ends: ExitStack | None
+        self,
+        client: Headgate,
+        session: Session,
+        home: Path | None,
+        branch: str,
+        ends: ExitStack | None,
     ) -> None:
         self.client, self.branch_name = client, branch
         self._session, self._home = session, home
         self._ends = ends
-        self._parent: Connection | None = None  # of a branch: keeps the connection that it is a view of
+        # Of a branch: keeps the connection that it is a view of
+        self._parent: Connection | None = None
         if ends is not None:
             self._closing = weakref.finalize(self, ends.close)
 
@@ -81,8 +95,8 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """End the connection, and the API of our own where there is one. Values that it opened before cannot be read
-        any longer."""
+        """End the connection, and the API of our own where there is one. Values that it opened
+        before cannot be read any longer."""
         if self._ends is not None:
             self._closing()
 
@@ -101,8 +115,10 @@ class Connection:
         return connection
 
     # what there is
-    def __getitem__(self, name: str) -> Any:  # the text decides which of the two: `flow` and `dataset` have types
-        """A Flow (`"flights"`) or a Dataset (`"flights.late"`). Raises Refused where there is none of that name."""
+    # The text decides which of the two: `flow` and `dataset` have types
+    def __getitem__(self, name: str) -> Any:
+        """A Flow (`"flights"`) or a Dataset (`"flights.late"`). Raises Refused where there is none
+        of that name."""
         flow, is_dataset, dataset = name.partition(".")
         flow_object = self.flow(flow)
         return flow_object[dataset] if is_dataset else flow_object
@@ -130,7 +146,10 @@ class Connection:
 
     def _ipython_key_completions_(self) -> list[str]:
         flows = self.status().answer["dataflows"]
-        return [*(flow["name"] for flow in flows), *(dataset["name"] for flow in flows for dataset in flow["datasets"])]
+        return [
+            *(flow["name"] for flow in flows),
+            *(dataset["name"] for flow in flows for dataset in flow["datasets"]),
+        ]
 
     def status(self) -> Shown:
         """How all dataflows stand."""
@@ -158,16 +177,22 @@ class Connection:
         at: Time | None = None,
         limit: int | None = None,
     ) -> Query:
-        """A SELECT in DuckDB's SQL over `dataflow.dataset`, as a lazy value. `parameters`: for `$name` in it."""
+        """A SELECT in DuckDB's SQL over `dataflow.dataset`, as a lazy value. `parameters`: for
+        `$name` in it."""
         return Query(self.client, sql, parameters, self.branch_name, at, limit)
 
     # edits
-    def plan(self, *blueprints: str | PathLike[str], refresh: bool | None = None, spark: bool | None = None) -> Plan:
-        """The plan of applying blueprints; nothing is stored. A text with more than one line is a blueprint, its
-        relative paths are relative to the working folder; anything else is a file.
+    def plan(
+        self,
+        *blueprints: str | PathLike[str],
+        refresh: bool | None = None,
+        spark: bool | None = None,
+    ) -> Plan:
+        """The plan of applying blueprints; nothing is stored. A text with more than one line is a
+        blueprint, its relative paths are relative to the working folder; anything else is a file.
 
-        `refresh`: workers list the sources first; `spark`: Spark analyses the edited transforms. Both are so where a
-        service is there to do it. Raises Refused with every problem.
+        `refresh`: workers list the sources first; `spark`: Spark analyses the edited transforms.
+        Both are so where a service is there to do it. Raises Refused with every problem.
         """
         has_service = self._session.service is not None
         refresh_s = LOOK_S if (has_service if refresh is None else refresh) else None
@@ -176,13 +201,18 @@ class Connection:
         documents: list[Document] = sources.as_documents(texts)
         with as_refused(names):
             answer = self.client.apply(
-                documents, branch=self.branch_name, dry_run=True, refresh_s=refresh_s, analyse_s=analyse_s
+                documents,
+                branch=self.branch_name,
+                dry_run=True,
+                refresh_s=refresh_s,
+                analyse_s=analyse_s,
             )
         return Plan(self.client, self._session, documents, answer["plan"], self.branch_name, names)
 
     def run(self, *blueprints: str | PathLike[str]) -> Shown:
-        """Make these dataflows up to date, as `headgate run` does: through the service of the home, else in this
-        process. Raises Refused where blueprints are refused; the answer lists failed tasks."""
+        """Make these dataflows up to date, as `headgate run` does: through the service of the home,
+        else in this process. Raises Refused where blueprints are refused; the answer lists failed
+        tasks."""
         texts, names = self._texts(blueprints)
         started = time.monotonic()
         with as_refused(names):
@@ -192,13 +222,17 @@ class Connection:
             )
         return Shown(summary, views.summary(summary))
 
-    def _texts(self, blueprints: Sequence[str | PathLike[str]]) -> tuple[list[BlueprintText], dict[str, str]]:
+    def _texts(
+        self, blueprints: Sequence[str | PathLike[str]]
+    ) -> tuple[list[BlueprintText], dict[str, str]]:
         session = replace(self._session, names={})
         texts = list[BlueprintText]()
         with as_refused(session.names):
             for each in blueprints:
                 is_text = isinstance(each, str) and "\n" in each
-                texts += [_of_text(str(each), len(texts))] if is_text else session.load([Path(each)])
+                texts += (
+                    [_of_text(str(each), len(texts))] if is_text else session.load([Path(each)])
+                )
         return texts, session.names
 
 

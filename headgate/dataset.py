@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Dataset(Lazy):
-    """A dataset in one state, the newest where no other is meant. Each method that narrows gives another value.
+    """A dataset in one state, the newest where no other is meant. Each method that narrows gives
+    another value.
 
     Columns and conditions are those of docs/records.md.
     """
@@ -51,7 +52,8 @@ class Dataset(Lazy):
 
     # which rows
     def at(self, state: int | str | datetime) -> Self:
-        """The same of a generation (`12`, `"@12"`) or a time with its zone (`"2026-11-24T07:00Z"`)."""
+        """The same of a generation (`12`, `"@12"`) or a time with its zone
+        (`"2026-11-24T07:00Z"`)."""
         with as_refused():
             return replace(self, point=_point(state))
 
@@ -92,8 +94,9 @@ class Dataset(Lazy):
     def to_spark(self, spark: SparkSession, *, s3: bool = False) -> DataFrame:
         """The rows for Spark, which reads files in place: nothing goes through this process.
 
-        Spark reads the published Delta table where that is the state that is meant; it needs Delta's jars. With `s3` it
-        reads the S3 view (docs/s3.md), which has every state; `fs.s3a` of the session must name its endpoint and a key.
+        Spark reads the published Delta table where that is the state that is meant; it needs
+        Delta's jars. With `s3` it reads the S3 view (docs/s3.md), which has every state; `fs.s3a`
+        of the session must name its endpoint and a key.
         """
         frame = self._of_s3(spark) if s3 else self._of_table(spark)
         for condition in self.conditions:
@@ -123,8 +126,8 @@ class Dataset(Lazy):
 
     @property
     def s3_path(self) -> str:
-        """Bucket and folder of the state in the S3 view (docs/s3.md). A time is looked up: it is a generation there.
-        Raises Refused where there is no such dataset."""
+        """Bucket and folder of the state in the S3 view (docs/s3.md). A time is looked up: it is a
+        generation there. Raises Refused where there is no such dataset."""
         dataflow, _, dataset = self.name.partition(".")
         at = "" if self.point is None else f"@{self._generation()}"
         return f"{self.status()['namespace']}/{self.branch_name}/{dataflow}/{dataset}{at}"
@@ -138,10 +141,14 @@ class Dataset(Lazy):
     def why(self, partition: str | None = None, *, shows_all: bool = False) -> Shown:
         """Why the dataset, or one partition, is as it is."""
         with as_refused():
-            answer = self.client.why(self.address, partition, branch=self.branch_name, shows_all=shows_all)
+            answer = self.client.why(
+                self.address, partition, branch=self.branch_name, shows_all=shows_all
+            )
         return Shown(answer, why_views.why(answer, shows_all=shows_all))
 
-    def lineage(self, column: str | None = None, *, partition: str | None = None, downstream: bool = False) -> Shown:
+    def lineage(
+        self, column: str | None = None, *, partition: str | None = None, downstream: bool = False
+    ) -> Shown:
         """Where columns and partitions come from; `downstream`, what depends on them."""
         with as_refused():
             answer = self.client.lineage(
@@ -187,16 +194,22 @@ class Flow:
         return f"<dataflow {self.name}{place}>"
 
     def __getitem__(self, dataset: str) -> Dataset:
-        """By its name, which may have an address (`"late@12"`). Raises Refused where there is no such dataset."""
+        """By its name, which may have an address (`"late@12"`). Raises Refused where there is no
+        such dataset."""
         with as_refused():
             address = named(f"{self.name}.{dataset}")
         names = self._names()
         if address.name.partition(".")[2] not in names:
-            raise _refused("not-found", f"{self.name} has no dataset {dataset!r}; it has {', '.join(names) or 'none'}")
+            raise _refused(
+                "not-found",
+                f"{self.name} has no dataset {dataset!r}; it has {', '.join(names) or 'none'}",
+            )
         return Dataset(self.client, address.name, self.branch_name, address.point)
 
     def __iter__(self) -> Iterator[Dataset]:
-        return (Dataset(self.client, f"{self.name}.{name}", self.branch_name) for name in self._names())
+        return (
+            Dataset(self.client, f"{self.name}.{name}", self.branch_name) for name in self._names()
+        )
 
     def _ipython_key_completions_(self) -> list[str]:
         return self._names()
@@ -253,4 +266,6 @@ def _standing(status: DatasetAnswer) -> str:
 
 
 def _refused(code: str, message: str) -> Refused:
-    return Refused(code, [{"file": "", "line": 0, "column": 0, "code": code, "message": message, "hint": ""}])
+    return Refused(
+        code, [{"file": "", "line": 0, "column": 0, "code": code, "message": message, "hint": ""}]
+    )

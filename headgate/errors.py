@@ -18,9 +18,11 @@ from controlplane.settings import BadSetting
 
 
 class Refused(Exception):
-    """A request was refused. The text has a line for each problem: `FILE:LINE:COL: code: message (hint)`.
+    """A request was refused. The text has a line for each problem: `FILE:LINE:COL: code: message
+    (hint)`.
 
-    `code` is one of docs/errors.md; `problems` are the same with their fields, as the API gives them.
+    `code` is one of docs/errors.md; `problems` are the same with their fields, as the API gives
+    them.
     """
 
     def __init__(self, code: str, problems: list[dict[str, Any]]) -> None:
@@ -34,8 +36,8 @@ class MissingPackage(ImportError):
 
 @contextmanager
 def as_refused(names: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Errors of the client, of blueprints and of connections become Refused. `names`: absolute names of files to those
-    that the user wrote."""
+    """Errors of the client, of blueprints and of connections become Refused. `names`: absolute
+    names of files to those that the user wrote."""
     try:
         yield
     except (ApiError, HeadgateError, BadSetting, httpx2.HTTPError) as error:
@@ -49,4 +51,6 @@ def needed(module: str, package: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise MissingPackage(f"this needs the package {package}: pip install {package} ({error})") from error
+        raise MissingPackage(
+            f"this needs the package {package}: pip install {package} ({error})"
+        ) from error

@@ -1,6 +1,7 @@
 """Answers as HTML for notebooks: the tables and lines that the command line shows, and rows.
 
-All text is escaped, and there is no script. Colours are those of the notebook, so it follows a dark theme.
+All text is escaped, and there is no script. Colours are those of the notebook, so it follows a dark
+theme.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: str =
     shown = rows[: max(MOST_CELLS // max(len(columns), 1), 1)]
     right = [any(_is_number(row[i]) for row in shown) for i in range(len(columns))]
     caption = f"<b>{text(title)}</b>" if title else ""
-    head = "".join(f"<th{_side(is_right)}>{text(name)}</th>" for name, is_right in zip(columns, right, strict=True))
+    head = "".join(
+        f"<th{_side(is_right)}>{text(name)}</th>"
+        for name, is_right in zip(columns, right, strict=True)
+    )
     body = "".join(f"<tr>{_cells(row, right)}</tr>" for row in shown)
     left_out = len(rows) - len(shown)
     omission = f"<i>{left_out} more rows are not shown</i>" if left_out else ""
@@ -59,7 +63,10 @@ def _part(part: TextTable | Lines) -> str:
 
 
 def _cells(row: Sequence[object], right: Sequence[bool]) -> str:
-    return "".join(f"<td{_side(is_right)}>{_cell(value)}</td>" for value, is_right in zip(row, right, strict=True))
+    return "".join(
+        f"<td{_side(is_right)}>{_cell(value)}</td>"
+        for value, is_right in zip(row, right, strict=True)
+    )
 
 
 def _side(is_right: bool) -> str:

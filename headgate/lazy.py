@@ -44,7 +44,9 @@ class Rows:
         return _pandas(self.table)
 
     def __repr__(self) -> str:
-        return f"{self._counted()}\n{self.table.to_string(preview_cols=len(self.table.column_names))}"
+        return (
+            f"{self._counted()}\n{self.table.to_string(preview_cols=len(self.table.column_names))}"
+        )
 
     def _repr_html_(self) -> str:
         return html.notebook_html([self._html()])
@@ -61,7 +63,8 @@ class Rows:
 
 
 class Lazy(ABC):
-    """Rows of a dataset or of a query. Nothing is read before `head`, `to_...`, or before the value shows itself."""
+    """Rows of a dataset or of a query. Nothing is read before `head`, `to_...`, or before the value
+    shows itself."""
 
     @property
     @abstractmethod
@@ -78,13 +81,15 @@ class Lazy(ABC):
 
     @contextmanager
     def batches(self, limit: int | None = None) -> Iterator[pa.RecordBatchReader]:
-        """The rows as they come, without keeping them: `with found.batches() as reader: for batch in reader: ...`."""
+        """The rows as they come, without keeping them: `with found.batches() as reader: for batch
+        in reader: ...`."""
         import pyarrow as pa
 
         with as_refused(), self._body(limit) as parts:
             reader = pa.ipc.open_stream(pa.PythonFile(io.BufferedReader(_Body(parts)), mode="r"))
             yield reader
-            if next(reader, None) is None:  # all was read: the end, too, so that the server sees no disconnect
+            # All was read: the end, too, so that the server sees no disconnect
+            if next(reader, None) is None:
                 for _ in parts:
                     pass
 
@@ -106,7 +111,8 @@ class Lazy(ABC):
             return reader.read_all()
 
     def to_pandas(self) -> pandas.DataFrame:
-        """All rows as a `pandas.DataFrame`, with pandas' usual types: dates and decimals are Python objects."""
+        """All rows as a `pandas.DataFrame`, with pandas' usual types: dates and decimals are Python
+        objects."""
         return _pandas(self.to_arrow())
 
     def to_polars(self) -> polars.DataFrame:
@@ -117,14 +123,17 @@ class Lazy(ABC):
     def to_duckdb(
         self, connection: duckdb.DuckDBPyConnection | None = None, name: str = "rows"
     ) -> duckdb.DuckDBPyRelation:
-        """A temporary table of all rows under `name`, in this connection or in a new one in memory. Rows go there as
-        they come, so DuckDB's own bounds of memory hold. A table of that name is replaced."""
+        """A temporary table of all rows under `name`, in this connection or in a new one in memory.
+        Rows go there as they come, so DuckDB's own bounds of memory hold. A table of that name is
+        replaced."""
         connection = needed("duckdb", "duckdb").connect() if connection is None else connection
         quoted = '"' + name.replace('"', '""') + '"'
         with self.batches() as reader:
             connection.register("_headgate_rows", reader)
             try:
-                connection.execute(f"CREATE OR REPLACE TEMP TABLE {quoted} AS SELECT * FROM _headgate_rows")
+                connection.execute(
+                    f"CREATE OR REPLACE TEMP TABLE {quoted} AS SELECT * FROM _headgate_rows"
+                )
             finally:
                 connection.unregister("_headgate_rows")
         return connection.table(quoted)
@@ -133,11 +142,14 @@ class Lazy(ABC):
         return html.notebook_html(self._html_parts())
 
     def _html_parts(self) -> list[str]:
-        """The value as HTML. An error stands in its place: a value that shows itself raises nothing."""
+        """The value as HTML. An error stands in its place: a value that shows itself raises
+        nothing."""
         try:
             return [self.head(SHOWN)._html()]
         except Refused as error:
-            return [f"<pre>{html.text(self.label)}<br>{'<br>'.join(map(html.text, str(error).splitlines()))}</pre>"]
+            return [
+                f"<pre>{html.text(self.label)}<br>{'<br>'.join(map(html.text, str(error).splitlines()))}</pre>"
+            ]
 
 
 def _pandas(table: pa.Table) -> pandas.DataFrame:

@@ -1,4 +1,5 @@
-"""`%load_ext headgate`: cells of SQL, whose result is a lazy value, and completion of datasets and columns in them.
+"""`%load_ext headgate`: cells of SQL, whose result is a lazy value, and completion of datasets and
+columns in them.
 
     %%headgate as late
     SELECT carrier, count(*) AS n FROM flights.delays WHERE dep_delay > $minutes GROUP BY ALL
@@ -54,15 +55,16 @@ class _MagicParser(argparse.ArgumentParser):
 
 
 class SqlMagic:
-    """Runs a notebook's cells of SQL. The connection is the notebook's variable `hg`, else the last one that was made,
-    else a new one."""
+    """Runs a notebook's cells of SQL. The connection is the notebook's variable `hg`, else the last
+    one that was made, else a new one."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
 
     def line_or_cell(self, line: str, cell: str | None = None) -> Query | Shown:
-        """`%headgate` shows the status of all dataflows, `%headgate SELECT ...` and `%%headgate [as NAME] [--branch B]
-        [--at TIME] [--limit N]` are queries. `$name` in a query is the notebook's variable of that name."""
+        """`%headgate` shows the status of all dataflows, `%headgate SELECT ...` and `%%headgate [as
+        NAME] [--branch B] [--at TIME] [--limit N]` are queries. `$name` in a query is the
+        notebook's variable of that name."""
         if cell is None:
             return self._query(line) if line.strip() else self.connection.status()
         arguments = _arguments(line)
@@ -82,14 +84,18 @@ class SqlMagic:
             self._shell.push({"hg": last})  # type: ignore[no-untyped-call]  # which keeps it
         return last
 
-    def _query(self, sql: str, branch: str | None = None, at: str | None = None, limit: int | None = None) -> Query:
+    def _query(
+        self, sql: str, branch: str | None = None, at: str | None = None, limit: int | None = None
+    ) -> Query:
         connection = self.connection if branch is None else self.connection.branch(branch)
         return connection.query(sql, self._parameters(sql), at=at, limit=limit)
 
     def _parameters(self, sql: str) -> dict[str, Any] | None:
         """The notebook's values for the names in a query. Only plain values can be sent."""
         variables = self._shell.user_ns
-        parameters = {name: variables[name] for name in _PARAMETER.findall(sql) if name in variables}
+        parameters = {
+            name: variables[name] for name in _PARAMETER.findall(sql) if name in variables
+        }
         for name, value in parameters.items():
             if not isinstance(value, str | int | float | bool | None):
                 words = f"${name} is a {type(value).__name__}; a query takes texts, numbers, truth values and None"
@@ -97,14 +103,18 @@ class SqlMagic:
         return parameters or None
 
     def matches(self, context: CompletionContext) -> SimpleMatcherResult:
-        """Datasets, columns and words of SQL, in cells of SQL only. Nothing where the service does not answer."""
+        """Datasets, columns and words of SQL, in cells of SQL only. Nothing where the service does
+        not answer."""
         from IPython.core.completer import SimpleCompletion
 
         text = context.full_text
         if not re.match(rf"\s*%%?{NAME}\b", text):
             return {"completions": []}
         before = "\n".join(
-            [*text.split("\n")[: context.cursor_line], context.line_with_cursor[: context.cursor_position]]
+            [
+                *text.split("\n")[: context.cursor_line],
+                context.line_with_cursor[: context.cursor_position],
+            ]
         )
         typed = _BETWEEN.split(before)[-1]
         completions = [SimpleCompletion(name, type=NAME) for name in self._candidates(text, typed)]
@@ -134,5 +144,7 @@ def _arguments(line: str) -> argparse.Namespace:
         case ["as", name] if name.isidentifier():
             arguments.name = name
         case _:
-            raise Wrong(f"%%{NAME} [as NAME] [--branch B] [--at TIME] [--limit N]; not {line.strip()!r}")
+            raise Wrong(
+                f"%%{NAME} [as NAME] [--branch B] [--at TIME] [--limit N]; not {line.strip()!r}"
+            )
     return arguments

@@ -1,7 +1,8 @@
-"""A dataflow's graph as one SVG element, which needs nothing beside it: no script, no file, no style of a page.
+"""A dataflow's graph as one SVG element, which needs nothing beside it: no script, no file, no
+style of a page.
 
-Lines and words have the colour of the notebook's text and no box has a ground, so it is the same in a light and in a
-dark theme.
+Lines and words have the colour of the notebook's text and no box has a ground, so it is the same in
+a light and in a dark theme.
 """
 
 from __future__ import annotations
@@ -33,27 +34,42 @@ FONT = 'font-family="system-ui,sans-serif"'
 
 
 def graph(answer: GraphAnswer) -> str:
-    """Datasets and copies, and how they read each other. Nothing of none, and of more than can be looked at."""
+    """Datasets and copies, and how they read each other. Nothing of none, and of more than can be
+    looked at."""
     if not 0 < len(answer["nodes"]) <= draw.BOXES:
         return ""
     boxes = [_box(node) for node in answer["nodes"]]
-    links = [draw.GraphLink(edge["from"], edge["to"], edge["mode"], edge["reason"]) for edge in answer["edges"]]
+    links = [
+        draw.GraphLink(edge["from"], edge["to"], edge["mode"], edge["reason"])
+        for edge in answer["edges"]
+    ]
     drawn = draw.graph(boxes, links)
     titles = {node["name"]: _title(node) for node in answer["nodes"]}
-    size = f'width="{drawn.width}" height="{drawn.height}" viewBox="0 0 {drawn.width} {drawn.height}"'
+    size = (
+        f'width="{drawn.width}" height="{drawn.height}" viewBox="0 0 {drawn.width} {drawn.height}"'
+    )
     label = f"graph of {answer['dataflow'] or 'all dataflows'}, {len(boxes)} boxes"
     style = 'style="max-width:100%;height:auto;display:block" fill="none" stroke="none"'
     parts = [_link(link) for link in drawn.links]
-    parts += [_drawn(box, drawn.sizes.width, drawn.sizes.height, titles[box.box.name]) for box in drawn.boxes]
-    head = f'xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{text(label)}" {size} {style}'
+    parts += [
+        _drawn(box, drawn.sizes.width, drawn.sizes.height, titles[box.box.name])
+        for box in drawn.boxes
+    ]
+    head = (
+        f'xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{text(label)}" {size} {style}'
+    )
     return f"<svg {head}>{''.join(parts)}</svg>"
 
 
 def _box(node: GraphNode) -> draw.Box:
     share = node["share"]
     total = max(1, sum((share["done"], share["to_do"], share["failed"])))
-    part = draw.PartitionShares(share["done"] / total, share["to_do"] / total, share["failed"] / total)
-    return draw.Box(node["name"], node["kind"], node["state"], _sub(node), part, faint=node["outside"])
+    part = draw.PartitionShares(
+        share["done"] / total, share["to_do"] / total, share["failed"] / total
+    )
+    return draw.Box(
+        node["name"], node["kind"], node["state"], _sub(node), part, faint=node["outside"]
+    )
 
 
 def _sub(node: GraphNode) -> str:

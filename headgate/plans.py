@@ -15,7 +15,8 @@ from headgate.shown import Shown
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan:
-    """The plan of applying blueprints. `apply` does just that, or nothing where the state has changed meanwhile."""
+    """The plan of applying blueprints. `apply` does just that, or nothing where the state has
+    changed meanwhile."""
 
     client: Headgate
     session: Session
@@ -37,7 +38,9 @@ class Plan:
         with as_refused(self.names):
             service, started = self.session.require_loop() if wait else None, time.monotonic()
             since = self.client.run_progress(branch=self.branch_name)["since"] if wait else 0
-            answer = self.client.carry_out(self.documents, self._basis, branch=self.branch_name, override=override)
+            answer = self.client.carry_out(
+                self.documents, self._basis, branch=self.branch_name, override=override
+            )
             if service is None:
                 return Shown(answer, views.applied(answer))
             flows = list(answer["revisions"]) or list(self._basis["revisions"])
@@ -53,7 +56,9 @@ class Plan:
 
     @property
     def _shown(self) -> Shown:
-        return Shown(self.answer, [*plan_views.changes(self.answer), *views.plan(self.answer)], "plan")
+        return Shown(
+            self.answer, [*plan_views.changes(self.answer), *views.plan(self.answer)], "plan"
+        )
 
     def __repr__(self) -> str:
         return repr(self._shown)

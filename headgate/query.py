@@ -1,4 +1,5 @@
-"""A query as a lazy value. Its SQL is DuckDB's, as `headgate query` takes it; the service runs it."""
+"""A query as a lazy value. Its SQL is DuckDB's, as `headgate query` takes it; the service runs
+it."""
 
 from __future__ import annotations
 
@@ -60,5 +61,6 @@ class Query(Lazy):
             yield stream
 
     def to_spark(self, spark: SparkSession) -> DataFrame:
-        """All rows as a DataFrame of Spark 4 or newer, by way of this process: Spark does not know DuckDB's SQL."""
+        """All rows as a DataFrame of Spark 4 or newer, by way of this process: Spark does not know
+        DuckDB's SQL."""
         return spark.createDataFrame(self.to_arrow())

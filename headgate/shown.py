@@ -1,4 +1,5 @@
-"""An answer of the service that shows itself: in a notebook as HTML, elsewhere as the command line shows it."""
+"""An answer of the service that shows itself: in a notebook as HTML, elsewhere as the command line
+shows it."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from headgate import html
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Shown:
-    """`answer` is the value of the API, as the client's method gives it; `found["key"]` is short for it. `picture`: SVG
-    that a notebook shows above the rest."""
+    """`answer` is the value of the API, as the client's method gives it; `found["key"]` is short
+    for it. `picture`: SVG that a notebook shows above the rest."""
 
     answer: Mapping[str, Any]
     view: View

@@ -1,4 +1,5 @@
-"""Holds for every test: no setting of the user leaks in, random examples repeat, parts are marked and timed.
+"""Holds for every test: no setting of the user leaks in, random examples repeat, parts are marked
+and timed.
 
 Does not belong here: fixtures that only some tests need.
 """
@@ -18,10 +19,14 @@ from hypothesis import HealthCheck, settings
 from tests import order, rerun, slices
 
 TESTS = Path(__file__).parent
+pytest_plugins = ["tests.spark_session"]
+
 LONG_MIN = 0.5  # files that take so long are told at the end
 SLOW_IS_FINE = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
-settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=SLOW_IS_FINE)
+settings.register_profile(
+    "default", deadline=None, derandomize=True, suppress_health_check=SLOW_IS_FINE
+)
 settings.register_profile(
     "soak", deadline=None, max_examples=20_000, print_blob=True, suppress_health_check=SLOW_IS_FINE
 )
@@ -29,7 +34,9 @@ settings.load_profile("default")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--record-examples", action="store_true", help="write the examples of OpenAPI anew")
+    parser.addoption(
+        "--record-examples", action="store_true", help="write the examples of OpenAPI anew"
+    )
 
 
 def pytest_configure() -> None:
@@ -37,7 +44,8 @@ def pytest_configure() -> None:
     for name in [name for name in os.environ if name.startswith(("HEADGATE_", *of_stores))]:
         del os.environ[name]
     os.environ[slices.NAME] = str(slices.TURN)  # workers are to take the same
-    httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)  # each client reads all certificates
+    # Each client reads all certificates
+    httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)
     os.environ["HEADGATE_JVM"] = "-XX:TieredStopAtLevel=1"  # tests are short
 
 
@@ -64,13 +72,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     parts: dict[str, float] = defaultdict(float)
     files: dict[str, float] = defaultdict(float)
     for report in (
-        r for reports in terminalreporter.stats.values() for r in reports if isinstance(r, pytest.TestReport)
+        r
+        for reports in terminalreporter.stats.values()
+        for r in reports
+        if isinstance(r, pytest.TestReport)
     ):
         path = terminalreporter.config.rootpath / report.nodeid.partition("::")[0]
         parts[part(path)] += report.duration / 60
         files[path.relative_to(TESTS).as_posix()] += report.duration / 60
     long = {name: total for name, total in files.items() if total >= LONG_MIN}
-    terminalreporter.write_line(f"minutes in long files: {_told(sorted(long.items(), key=lambda one: -one[1]))}")
+    terminalreporter.write_line(
+        f"minutes in long files: {_told(sorted(long.items(), key=lambda one: -one[1]))}"
+    )
     terminalreporter.write_line(f"minutes in tests: {_told(sorted(parts.items()))}")
     terminalreporter.write_line(f"the same slices of sweeps once more: {slices.NAME}={slices.TURN}")
     rerun.write_failures(terminalreporter)

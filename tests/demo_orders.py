@@ -1,4 +1,5 @@
-"""`make demo-orders`: the example `blueprints/orders` with servers of its own, which end when it does.
+"""`make demo-orders`: the example `blueprints/orders` with servers of its own, which end when it
+does.
 
 Does not belong here: the servers and what is in them (`servers.shop`).
 """
@@ -36,11 +37,17 @@ def _tour(shop: Shop, place: Workspace) -> int:
 
     shop.sell(range(FIRST))
     steps: tuple[tuple[str, Callable[[], None]], ...] = (
-        (f"{FIRST:,} orders on Kafka, customers in PostgreSQL, {len(MONTHS)} files of prices on S3", nothing),
+        (
+            f"{FIRST:,} orders on Kafka, customers in PostgreSQL, {len(MONTHS)} files of prices on S3",
+            nothing,
+        ),
         ("Nothing happens", nothing),
         (f"{LATER} more orders, all from the north", north_sells),
         (f"New prices for {MONTHS[1]}", lambda: shop.put_prices(MONTHS[1], 9)),
-        ("A customer moves", lambda: _run(shop, "UPDATE customers SET region = 'west' WHERE id = 7")),
+        (
+            "A customer moves",
+            lambda: _run(shop, "UPDATE customers SET region = 'west' WHERE id = 7"),
+        ),
     )
     for told, happens in steps:
         happens()
@@ -49,7 +56,9 @@ def _tour(shop: Shop, place: Workspace) -> int:
         if not shop.is_in_sync():
             _say("  a copy is not what the sources say")
             return 1
-        _say(f"  the Delta table, the PostgreSQL table and the topic agree with the sources: {len(shop.table())} rows")
+        _say(
+            f"  the Delta table, the PostgreSQL table and the topic agree with the sources: {len(shop.table())} rows"
+        )
     return 0
 
 

@@ -1,6 +1,7 @@
 """What every dataset of `blueprints/flights` must hold, computed by DuckDB from the raw CSV files.
 
-Independent of the code under test: nothing here imports it, and the queries are written for DuckDB, not translated.
+Independent of the code under test: nothing here imports it, and the queries are written for DuckDB,
+not translated.
 """
 
 from __future__ import annotations
@@ -71,14 +72,18 @@ DERIVED = {
 
 
 def oracle(folder: Path, edits: Mapping[str, str] | None = None) -> duckdb.DuckDBPyConnection:
-    """A database with a table per dataset, computed from the CSV files that `folder` holds now. `edits`: other queries
-    of datasets."""
+    """A database with a table per dataset, computed from the CSV files that `folder` holds now.
+    `edits`: other queries of datasets."""
     database = duckdb.connect()
     database.execute("SET TimeZone = 'UTC'")
     for files, columns in SOURCES.items():
-        pairs = ", ".join(f"{column}: '{kind}'" for column, kind in map(str.split, columns.split(",")))
+        pairs = ", ".join(
+            f"{column}: '{kind}'" for column, kind in map(str.split, columns.split(","))
+        )
         source = CSV.format(folder=folder, files=files, columns=pairs)
-        database.execute(f"CREATE TABLE {files.split('/')[0].removesuffix('.csv')} AS FROM {source}")
+        database.execute(
+            f"CREATE TABLE {files.split('/')[0].removesuffix('.csv')} AS FROM {source}"
+        )
     for dataset, query in (DERIVED | dict(edits or {})).items():
         database.execute(f"CREATE TABLE {dataset} AS {query}")
     return database

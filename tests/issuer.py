@@ -1,7 +1,8 @@
-"""A real issuer of identity tokens on a loopback port: metadata, keys that change, authorization codes with PKCE.
+"""A real issuer of identity tokens on a loopback port: metadata, keys that change, authorization
+codes with PKCE.
 
-It signs in whoever is set as its `person`, without asking. What a test sets in `broken` goes wrong. Does not belong
-here: anything of Headgate.
+It signs in whoever is set as its `person`, without asking. What a test sets in `broken` goes wrong.
+Does not belong here: anything of Headgate.
 """
 
 from __future__ import annotations
@@ -32,17 +33,24 @@ def key_pair(name: str, kind: str = "RSA") -> rsa.RSAPrivateKey | ec.EllipticCur
     """One for each name; making them takes a while."""
     if kind == "EC":
         return ec.generate_private_key(ec.SECP256R1())
-    return rsa.generate_private_key(public_exponent=65537, key_size=1024 if kind == "weak" else 2048)
+    return rsa.generate_private_key(
+        public_exponent=65537, key_size=1024 if kind == "weak" else 2048
+    )
 
 
 def public(id: str, key: Any) -> dict[str, Any]:
-    algorithm: Any = jwt.algorithms.RSAAlgorithm if isinstance(key, rsa.RSAPrivateKey) else jwt.algorithms.ECAlgorithm
+    algorithm: Any = (
+        jwt.algorithms.RSAAlgorithm
+        if isinstance(key, rsa.RSAPrivateKey)
+        else jwt.algorithms.ECAlgorithm
+    )
     return {**algorithm.to_jwk(key.public_key(), as_dict=True), "kid": id, "use": "sig"}
 
 
 @dataclass
 class Issuer:
-    """`keys`: those that it publishes, by id; it signs with the last one. `asked` counts requests by path."""
+    """`keys`: those that it publishes, by id; it signs with the last one. `asked` counts requests
+    by path."""
 
     url: str = ""
     keys: dict[str, Any] = field(default_factory=lambda: {"first": key_pair("first")})
@@ -52,11 +60,20 @@ class Issuer:
     broken: dict[str, Any] = field(default_factory=dict)  # metadata, claims, refuse
     secret: str | None = SECRET
 
-    def token(self, audience: Any, *, key: Any = None, id: str | None = None, alg: str = "", **claims: Any) -> str:
+    def token(
+        self, audience: Any, *, key: Any = None, id: str | None = None, alg: str = "", **claims: Any
+    ) -> str:
         """A signed token. A claim that is None is left out."""
         now, last = int(time.time()), next(reversed(self.keys))
         pair = key or self.keys[last]
-        said = {"iss": self.url, "sub": "u1", "aud": audience, "iat": now, "exp": now + 300, **claims}
+        said = {
+            "iss": self.url,
+            "sub": "u1",
+            "aud": audience,
+            "iat": now,
+            "exp": now + 300,
+            **claims,
+        }
         body = {name: value for name, value in said.items() if value is not None}
         algorithm = alg or ("RS256" if isinstance(pair, rsa.RSAPrivateKey) else "ES256")
         return jwt.encode(body, pair, algorithm, headers={"kid": last if id is None else id})
@@ -72,7 +89,11 @@ class Issuer:
 
     def authorize(self, asked: dict[str, str]) -> str:
         """Where the browser goes back to."""
-        assert (asked["response_type"], asked["client_id"], asked["code_challenge_method"]) == ("code", CLIENT, "S256")
+        assert (asked["response_type"], asked["client_id"], asked["code_challenge_method"]) == (
+            "code",
+            CLIENT,
+            "S256",
+        )
         if "refuse" in self.broken:
             back = {"error": self.broken["refuse"], "state": asked["state"]}
         else:
@@ -86,16 +107,32 @@ class Issuer:
         if not self._is_client(form, authorization):
             return 401, {"error": "invalid_client"}
         asked = self.codes.pop(form.get("code", ""), None)
-        verifier = urlsafe_b64encode(sha256(form.get("code_verifier", "").encode()).digest()).rstrip(b"=").decode()
-        if asked is None or asked["code_challenge"] != verifier or asked["redirect_uri"] != form.get("redirect_uri"):
+        verifier = (
+            urlsafe_b64encode(sha256(form.get("code_verifier", "").encode()).digest())
+            .rstrip(b"=")
+            .decode()
+        )
+        if (
+            asked is None
+            or asked["code_challenge"] != verifier
+            or asked["redirect_uri"] != form.get("redirect_uri")
+        ):
             return 400, {"error": "invalid_grant"}
         claims = {"nonce": asked["nonce"], **self.person, **self.broken.get("claims", {})}
         audience = claims.pop("aud", CLIENT)
-        return 200, {"id_token": self.token(audience, **claims), "access_token": "x", "token_type": "Bearer"}
+        return 200, {
+            "id_token": self.token(audience, **claims),
+            "access_token": "x",
+            "token_type": "Bearer",
+        }
 
     def _is_client(self, form: dict[str, str], authorization: str) -> bool:
         if self.secret is None:
-            return not authorization and "client_secret" not in form and form.get("client_id") == CLIENT
+            return (
+                not authorization
+                and "client_secret" not in form
+                and form.get("client_id") == CLIENT
+            )
         if "client_secret" in form:
             return (form.get("client_id"), form["client_secret"]) == (CLIENT, self.secret)
         name, _, secret = b64decode(authorization.removeprefix("Basic ")).decode().partition(":")
@@ -115,7 +152,9 @@ def issuing() -> Iterator[Issuer]:
                 case "/.well-known/openid-configuration":
                     self._answer(200, issuer.metadata())
                 case "/keys":
-                    self._answer(200, {"keys": [public(id, key) for id, key in issuer.keys.items()]})
+                    self._answer(
+                        200, {"keys": [public(id, key) for id, key in issuer.keys.items()]}
+                    )
                 case "/authorize":
                     self.send_response(302)
                     self.send_header("Location", issuer.authorize(dict(_pairs(found.query))))
@@ -124,7 +163,9 @@ def issuing() -> Iterator[Issuer]:
                 case "/actions":  # as GitHub gives a job its token
                     is_right = self.headers["Authorization"] == "Bearer of the runner"
                     audience = dict(_pairs(found.query))["audience"]
-                    self._answer(200 if is_right else 401, {"value": issuer.token(audience, **issuer.person)})
+                    self._answer(
+                        200 if is_right else 401, {"value": issuer.token(audience, **issuer.person)}
+                    )
                 case _:
                     self._answer(404, {})
 

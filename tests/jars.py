@@ -1,4 +1,5 @@
-"""Jars with which Spark itself reads Delta tables, which Headgate does not need, and with which it reads topics."""
+"""Jars with which Spark itself reads Delta tables, which Headgate does not need, and with which it
+reads topics."""
 
 from __future__ import annotations
 
@@ -14,12 +15,14 @@ DELTA_CONF = {
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # sessions are short
+    # Sessions are short
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 
 def delta_classpath() -> str:
-    """For `spark.driver.extraClassPath` of a JVM that is still to start; `DELTA_CONF` is to be set as well."""
+    """For `spark.driver.extraClassPath` of a JVM that is still to start; `DELTA_CONF` is to be set
+    as well."""
     return classpath(POM)
 
 

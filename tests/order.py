@@ -1,14 +1,16 @@
-"""The order of test files: those that take longest come first, so that no worker is left alone with one at the end.
+"""The order of test files: those that take longest come first, so that no worker is left alone with
+one at the end.
 
 Does not belong here: what is tested.
 """
 
 from __future__ import annotations
 
-# Of `make test` on two cores, by path below `tests`; a file that is not named is a short one. They need to be right
-# only about which file is longer than which, in a run in which they have their turn. `make test` tells today's at its
-# end. Of a run of slice 661 on 2026-11-26, in which each run of the lake on S3 had a process of its own (estimated
-# without that: 1.4); what had no turn then is older.
+# Of `make test` on two cores, by path below `tests`; a file that is not named is a short one. They
+# need to be right only about which file is longer than which, in a run in which they have their
+# turn. `make test` tells today's at its end. Of a run of slice 661 on 2026-11-26, in which each run
+# of the lake on S3 had a process of its own (estimated without that: 1.4); what had no turn then is
+# older.
 MINUTES = {
     "e2e/test_installed.py": 2.5,
     "e2e/test_tpch.py": 2.0,

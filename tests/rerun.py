@@ -1,11 +1,13 @@
-"""Runs pytest, and each failed test once more, alone: `python -m tests.rerun [arguments of pytest]`.
+"""Runs pytest, and each failed test once more, alone: `python -m tests.rerun [arguments of
+pytest]`.
 
-Ten thousand tests on real servers take the better part of an hour, and one of them that fails by chance would cost
-that hour again. A test that fails among all others and passes alone is *unstable*: the run passes, its end names the
-test, and both outputs are in `build/unstable.txt`. An unstable test is mended before anything else.
+Ten thousand tests on real servers take the better part of an hour, and one of them that fails by
+chance would cost that hour again. A test that fails among all others and passes alone is
+*unstable*: the run passes, its end names the test, and both outputs are in `build/unstable.txt`. An
+unstable test is mended before anything else.
 
-A test whose failure could be a wrong result is never run again: properties, hostile input, kills and outages, and
-each statement that compares rows. More failures than `MOST` are no chance.
+A test whose failure could be a wrong result is never run again: properties, hostile input, kills
+and outages, and each statement that compares rows. More failures than `MOST` are no chance.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
     import pytest
 
 MOST = 2
-REPORT = "FAILED_TESTS_OF_RUN"  # names the file for a run's failures; tests unset what begins with HEADGATE_
+# Names the file for a run's failures; tests unset what begins with HEADGATE_
+REPORT = "FAILED_TESTS_OF_RUN"
 OUTPUTS = Path("build", "unstable.txt")
 NEVER = (
     "tests/property/",
@@ -55,7 +58,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def refusal(failures: Mapping[str, str]) -> str | None:
-    """Why a run with these failures (output by test) has failed for good; None where they may be run again."""
+    """Why a run with these failures (output by test) has failed for good; None where they may be
+    run again."""
     if not failures:
         return "the failure belongs to no test"
     if len(failures) > MOST:

@@ -1,7 +1,9 @@
-"""Slices of sweeps: `make test` runs one in so many of a sweep's cases, the next commit the next ones, `make soak` all.
+"""Slices of sweeps: `make test` runs one in so many of a sweep's cases, the next commit the next
+ones, `make soak` all.
 
-A sweep has many cases of one kind, such as seeds: each may find what the others miss, and none guards code of its own.
-Does not belong here: which sweeps there are. Each says beside itself why it may be sliced.
+A sweep has many cases of one kind, such as seeds: each may find what the others miss, and none
+guards code of its own. Does not belong here: which sweeps there are. Each says beside itself why it
+may be sliced.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ SOAKING = 1_000  # examples of a property from which on its profile is that of `
 
 
 def turn() -> int:
-    """HEADGATE_SLICE if it is set, else a number that grows by one with each commit; 0 where git does not tell."""
+    """HEADGATE_SLICE if it is set, else a number that grows by one with each commit; 0 where git
+    does not tell."""
     given = os.environ.get(NAME)
     if given:
         return int(given)
@@ -44,7 +47,8 @@ TURN = turn()
 
 
 def in_turn(number: int, of: int, now: int = TURN) -> list[pytest.MarkDecorator]:
-    """Marks of the `number`-th of `of` cases that take turns: one is part of this run, the others of `make soak`."""
+    """Marks of the `number`-th of `of` cases that take turns: one is part of this run, the others
+    of `make soak`."""
     marks = [pytest.mark.sweep]
     if number % of != now % of:
         marks.append(pytest.mark.soak)
@@ -63,7 +67,8 @@ def takes_turns(number: int, of: int) -> Callable[[T], T]:
 
 
 def sliced(cases: Iterable[Any], of: int, now: int = TURN) -> list[Any]:
-    """Cases for `parametrize`: one in `of` of them, evenly spread, is part of this run, the others of `make soak`.
+    """Cases for `parametrize`: one in `of` of them, evenly spread, is part of this run, the others
+    of `make soak`.
 
     A case is one value, or a `pytest.param`.
     """
@@ -76,12 +81,14 @@ def sliced(cases: Iterable[Any], of: int, now: int = TURN) -> list[Any]:
 
 
 def part_of(cases: Iterable[C], of: int, now: int = TURN) -> list[C]:
-    """Cases of a loop within one test, which is marked `sweep`: one in `of`, evenly spread; in `make soak` all."""
+    """Cases of a loop within one test, which is marked `sweep`: one in `of`, evenly spread; in
+    `make soak` all."""
     return [case for number, case in enumerate(cases) if _soaks() or number % of == now % of]
 
 
 def examples(few: int, many: int) -> int:
-    """`max_examples` of a property whose examples are dear: `few` in `make test`, `many` in `make soak`."""
+    """`max_examples` of a property whose examples are dear: `few` in `make test`, `many` in `make
+    soak`."""
     return many if _soaks() else few
 
 

@@ -1,4 +1,5 @@
-"""Stores for tests: SQLite in a file of their own, which is a copy of one that was migrated once in this process."""
+"""Stores for tests: SQLite in a file of their own, which is a copy of one that was migrated once in
+this process."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def _compiling() -> tuple[Dialect, Any]:
 
 
 def store_at(url: str | None, clock: Callable[[], float] = time.time) -> Store:
-    """The store at a URL, at the newest migration; a new one without a URL; the twin in memory at `memory:`."""
+    """The store at a URL, at the newest migration; a new one without a URL; the twin in memory at
+    `memory:`."""
     if url is None:
         return new_store(clock)
     if url == MEMORY:

@@ -1,4 +1,5 @@
-"""Programs that only tests need, where they are not on PATH: from wheels, in the user's cache as what Headgate fetches.
+"""Programs that only tests need, where they are not on PATH: from wheels, in the user's cache as
+what Headgate fetches.
 
 Does not belong here: what is built or run with them.
 """
@@ -23,7 +24,8 @@ OF_JAVA = ("java", "keytool")
 
 
 def on_path(*programs: str) -> None:
-    """Let processes that this one starts find each of them. RuntimeError for one that can be had nowhere."""
+    """Let processes that this one starts find each of them. RuntimeError for one that can be had
+    nowhere."""
     for program in programs:
         if shutil.which(program) is None:
             folder = Path(provide_java()).parent if program in OF_JAVA else _fetched(program)

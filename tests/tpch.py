@@ -1,7 +1,8 @@
-"""TPC-H by month: the data as its generator draws it, kept for the user, and what its 22 queries say by DuckDB.
+"""TPC-H by month: the data as its generator draws it, kept for the user, and what its 22 queries
+say by DuckDB.
 
-Independent of the code under test. Does not belong here: the queries' texts (unit/sql/tpch.yaml), what is computed
-how often.
+Independent of the code under test. Does not belong here: the queries' texts (unit/sql/tpch.yaml),
+what is computed how often.
 """
 
 from __future__ import annotations
@@ -22,15 +23,21 @@ from tests.unit.sql.piecewise import tree_of
 from tests.unit.sql.queries import TPCH
 
 TABLES = ("region", "nation", "supplier", "part", "partsupp", "customer", "orders", "lineitem")
-MONTH_OF = {"orders": "o_orderdate", "lineitem": "l_shipdate"}  # these have a file for each month, all others one
-CORRECTED = {"orders": ("o_totalprice", "o_orderkey"), "lineitem": ("l_extendedprice", "l_orderkey")}
+# These have a file for each month, all others one
+MONTH_OF = {"orders": "o_orderdate", "lineitem": "l_shipdate"}
+CORRECTED = {
+    "orders": ("o_totalprice", "o_orderkey"),
+    "lineitem": ("l_extendedprice", "l_orderkey"),
+}
 
 Row = tuple[Any, ...]
 
 
 def queries(scale: float) -> dict[str, str]:
     """The 22 by name. One has a parameter that depends on the scale."""
-    return {q["name"].lower(): q["sql"].replace("* 0.0001", f"* {0.0001 / scale:.7f}") for q in TPCH}
+    return {
+        q["name"].lower(): q["sql"].replace("* 0.0001", f"* {0.0001 / scale:.7f}") for q in TPCH
+    }
 
 
 def components(scale: float) -> dict[str, Any]:
@@ -41,7 +48,8 @@ def components(scale: float) -> dict[str, Any]:
 
 
 def data(scale: float) -> Path:
-    """A folder with a folder of Parquet files for each table, made if it is not in the cache. Not to be written to."""
+    """A folder with a folder of Parquet files for each table, made if it is not in the cache. Not
+    to be written to."""
     folder = cache_folder() / f"tpch-{version('tpchgen-cli')}-{scale:g}"
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +69,9 @@ def _keep(made: Path, folder: Path) -> None:
 
 def _drawn(folder: Path, scale: float) -> Path:
     command = Path(sysconfig.get_path("scripts")) / "tpchgen-cli"
-    subprocess.run([command, "parquet", "-s", str(scale), "-o", folder], check=True, capture_output=True)
+    subprocess.run(
+        [command, "parquet", "-s", str(scale), "-o", folder], check=True, capture_output=True
+    )
     return folder
 
 
@@ -80,7 +90,9 @@ def _split(database: duckdb.DuckDBPyConnection, table: str, rows: str, folder: P
     month = f"strftime({MONTH_OF[table]}, '%Y-%m')"
     database.execute(f"CREATE TABLE {table} AS {rows} ORDER BY {MONTH_OF[table]}")
     for (name,) in database.execute(f"SELECT DISTINCT {month} FROM {table} ORDER BY 1").fetchall():
-        database.execute(f"COPY (FROM {table} WHERE {month} = '{name}') TO '{folder}/{name}.parquet'")
+        database.execute(
+            f"COPY (FROM {table} WHERE {month} = '{name}') TO '{folder}/{name}.parquet'"
+        )
     database.execute(f"DROP TABLE {table}")
 
 
@@ -101,7 +113,9 @@ class Answers:
     def __init__(self, folder: Path) -> None:
         self._database = duckdb.connect()
         for table in TABLES:
-            self._database.execute(f"CREATE VIEW {table} AS FROM read_parquet('{folder}/{table}/*.parquet')")
+            self._database.execute(
+                f"CREATE VIEW {table} AS FROM read_parquet('{folder}/{table}/*.parquet')"
+            )
 
     def view(self, name: str, text: str) -> None:
         """A query that others can read from."""
@@ -116,7 +130,8 @@ class Answers:
 
 
 def assert_same(name: str, found: Sequence[Mapping[str, Any]], wanted: Sequence[Row]) -> None:
-    """The same rows in any order. Decimals count exactly, but as far as they go where DuckDB has doubles."""
+    """The same rows in any order. Decimals count exactly, but as far as they go where DuckDB has
+    doubles."""
     ours = sorted((tuple(row.values()) for row in found), key=_exact)
     theirs = sorted(wanted, key=_exact)
     assert len(ours) == len(theirs), f"{name} has {len(ours)} rows and not {len(theirs)}"
@@ -134,7 +149,9 @@ def _exact(row: Row) -> tuple[list[str], list[float]]:
 def _is_same(found: Any, wanted: Any) -> bool:
     match found, wanted:
         case Decimal(), float():
-            return abs(float(found) - wanted) <= max(10.0 ** int(found.as_tuple().exponent), 1e-9 * abs(wanted))
+            return abs(float(found) - wanted) <= max(
+                10.0 ** int(found.as_tuple().exponent), 1e-9 * abs(wanted)
+            )
         case float(), float() | Decimal() | int():
             return abs(found - float(wanted)) <= 1e-9 * max(abs(found), abs(float(wanted)))
         case _:

@@ -1,4 +1,5 @@
-"""Tools for tests of partition trees: nodes in a dictionary, the digest of keys, and a full check of one tree."""
+"""Tools for tests of partition trees: nodes in a dictionary, the digest of keys, and a full check
+of one tree."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from controlplane.core.tree import NodeStore, audit, summaries
 
 
 class MemoryNodes:
-    """A NodeStore that counts: `reads` nodes fetched in `calls` of get_nodes, `writes` nodes put."""
+    """A NodeStore that counts: `reads` nodes fetched in `calls` of get_nodes, `writes` nodes
+    put."""
 
     def __init__(self) -> None:
         self.blobs: dict[bytes, bytes] = {}

@@ -1,4 +1,5 @@
-"""Small wheels made on the spot, and an installer that finds nothing else: no package index is asked."""
+"""Small wheels made on the spot, and an installer that finds nothing else: no package index is
+asked."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 
 
-def wheel(folder: Path, name: str, version: str, text: str, more: Mapping[str, bytes] | None = None) -> None:
+def wheel(
+    folder: Path, name: str, version: str, text: str, more: Mapping[str, bytes] | None = None
+) -> None:
     """A distribution with one module of its own name, and perhaps more files."""
     folder.mkdir(exist_ok=True)
     info = f"{name}-{version}.dist-info"
@@ -27,6 +30,10 @@ def wheel(folder: Path, name: str, version: str, text: str, more: Mapping[str, b
 
 def only_from(folder: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the process's environment: where packages come from, and where they are kept."""
-    for name, value in {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder), "PIP_CONFIG_FILE": "/dev/null"}.items():
+    for name, value in {
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(folder),
+        "PIP_CONFIG_FILE": "/dev/null",
+    }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("HEADGATE_HOME", str(home))

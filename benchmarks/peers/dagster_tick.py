@@ -2,13 +2,14 @@
 
     python dagster_tick.py COMPONENTS PARTITIONS RUNS
 
-Needs dagster, and nothing of this project. Ten layers of assets with static partitions, all materialised (one genuine
-event of each asset, copied by SQL for each partition; SQLite); nothing is computed. Timed is one tick of declarative
-automation, which its daemon makes over and over: what is missing, has newer inputs, or other code. Each run is a
-process of its own, which goes on from the cursor of the tick before and, but for S0 and S1, has made a tick already. A
-late partition of a root is a report that somebody else materialised it, so that the root itself is no work. Prints a
-line of JSON for each scenario; one that requests another number of partitions than there is to do is left out, with
-words on standard error.
+Needs dagster, and nothing of this project. Ten layers of assets with static partitions, all
+materialised (one genuine event of each asset, copied by SQL for each partition; SQLite); nothing is
+computed. Timed is one tick of declarative automation, which its daemon makes over and over: what is
+missing, has newer inputs, or other code. Each run is a process of its own, which goes on from the
+cursor of the tick before and, but for S0 and S1, has made a tick already. A late partition of a
+root is a report that somebody else materialised it, so that the root itself is no work. Prints a
+line of JSON for each scenario; one that requests another number of partitions than there is to do
+is left out, with words on standard error.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ class Graph:
 
         condition = dg.AutomationCondition.missing()
         if not only_missing:
-            condition |= dg.AutomationCondition.any_deps_updated() | dg.AutomationCondition.code_version_changed()
+            condition |= (
+                dg.AutomationCondition.any_deps_updated()
+                | dg.AutomationCondition.code_version_changed()
+            )
         partitions = dg.StaticPartitionsDefinition(self.keys)
 
         def asset(layer: int, column: int) -> Any:
@@ -68,7 +72,9 @@ class Graph:
             )
             return settled(_compute)
 
-        return dg.Definitions([asset(layer, column) for layer in range(LAYERS) for column in range(self.width)])
+        return dg.Definitions(
+            [asset(layer, column) for layer in range(LAYERS) for column in range(self.width)]
+        )
 
 
 def open_instance(home: Path) -> Any:
@@ -97,7 +103,9 @@ def report(instance: Any, name: str, partition: str, version: str) -> None:
     import dagster as dg
 
     tags = {"dagster/code_version": "1", "dagster/data_version": f"{name} {version}"}
-    instance.report_runless_asset_event(dg.AssetMaterialization(name, partition=partition, tags=tags))
+    instance.report_runless_asset_event(
+        dg.AssetMaterialization(name, partition=partition, tags=tags)
+    )
 
 
 def _copy(connection: sqlite3.Connection, graph: Graph) -> None:
@@ -124,7 +132,9 @@ def _copy(connection: sqlite3.Connection, graph: Graph) -> None:
         _point(connection, name, number, json.loads(event(number, key, name)["event"]))
 
 
-def _rows(connection: sqlite3.Connection, table: str, where: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
+def _rows(
+    connection: sqlite3.Connection, table: str, where: str
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """By asset."""
     cursor = connection.execute(f"SELECT * FROM {table} {where}")
     columns = [column[0] for column in cursor.description]
@@ -132,7 +142,9 @@ def _rows(connection: sqlite3.Connection, table: str, where: str) -> tuple[dict[
     return {json.loads(row["asset_key"])[0]: row for row in rows if row["asset_key"]}, columns
 
 
-def _insert(connection: sqlite3.Connection, table: str, columns: list[str], rows: Iterator[dict[str, Any]]) -> None:
+def _insert(
+    connection: sqlite3.Connection, table: str, columns: list[str], rows: Iterator[dict[str, Any]]
+) -> None:
     marks = ", ".join("?" * len(columns))
     statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"
     connection.executemany(statement, ([row[column] for column in columns] for row in rows))
@@ -141,7 +153,9 @@ def _insert(connection: sqlite3.Connection, table: str, columns: list[str], rows
 def _point(connection: sqlite3.Connection, name: str, number: int, entry: Any) -> None:
     """The asset's newest materialisation is this event."""
     where, key = "WHERE asset_key = ?", json.dumps([name])
-    [text] = connection.execute(f"SELECT last_materialization FROM asset_keys {where}", (key,)).fetchone()
+    [text] = connection.execute(
+        f"SELECT last_materialization FROM asset_keys {where}", (key,)
+    ).fetchone()
     record = {**json.loads(text), "storage_id": number, "event_log_entry": entry}
     change = f"UPDATE asset_keys SET last_materialization = ?, cached_status_data = NULL {where}"
     connection.execute(change, (json.dumps(record), key))
@@ -161,7 +175,9 @@ class Ticking:
         import dagster as dg
 
         now = NOW + dt.timedelta(microseconds=self.number // 1000 % 10**12)
-        return dg.evaluate_automation_conditions(definitions, instance, evaluation_time=now, cursor=cursor)
+        return dg.evaluate_automation_conditions(
+            definitions, instance, evaluation_time=now, cursor=cursor
+        )
 
     def cursor(self) -> Any:
         import dagster as dg
@@ -178,7 +194,11 @@ class Ticking:
             return self._nothing()
         began = time.perf_counter()
         changed = {"S5/full": "l0_0", "S5/sink": f"l{LAYERS - 1}_0"}.get(scenario, "")
-        definitions, instance, cursor = self.graph.definitions(changed), open_instance(self.home), self.cursor()
+        definitions, instance, cursor = (
+            self.graph.definitions(changed),
+            open_instance(self.home),
+            self.cursor(),
+        )
         if scenario == "first":
             result = self.tick(definitions, instance, cursor)
             self.keep(result.cursor)
@@ -237,7 +257,9 @@ class Measuring:
         seed(self.home, Graph(self.width, self.partitions))
         first = self.ask("first")
         if first["items"]:
-            print(f"void: {first['items']} partitions requested where all are there", file=sys.stderr)
+            print(
+                f"void: {first['items']} partitions requested where all are there", file=sys.stderr
+            )
             return
         self.measure("S1", 0)
         self.measure("S2", 0)
@@ -249,7 +271,10 @@ class Measuring:
     def measure(self, scenario: str, items: int) -> None:
         found = [self.ask(scenario) for _ in range(self.runs)]
         if any(f["items"] != items for f in found):
-            print(f"void: {scenario}: {found[0]['items']} requested where there are {items}", file=sys.stderr)
+            print(
+                f"void: {scenario}: {found[0]['items']} requested where there are {items}",
+                file=sys.stderr,
+            )
             return
         seconds = [f["seconds"] for f in found]
         line = {
@@ -262,7 +287,17 @@ class Measuring:
         print(json.dumps(line), flush=True)
 
     def ask(self, scenario: str) -> dict[str, float]:
-        command = [sys.executable, "-W", "ignore", __file__, "child", scenario, self.home, self.width, self.partitions]
+        command = [
+            sys.executable,
+            "-W",
+            "ignore",
+            __file__,
+            "child",
+            scenario,
+            self.home,
+            self.width,
+            self.partitions,
+        ]
         done = subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE)
         return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]  # by our child
 

@@ -2,12 +2,13 @@
 
     python sqlmesh_plan.py COMPONENTS PARTITIONS RUNS
 
-Needs sqlmesh, and nothing of this project. Ten layers of incremental models with a daily interval for each partition,
-all recorded as filled; nothing is computed. Each run is a process of its own, on a copy of its own where it changes the
-state. Prints a line of JSON for each scenario; one that gives another number of intervals than there is to do is left
-out, with words on standard error. A late partition has to be told to it (a restatement), and what follows from holes
-in one model is no work to it (S7/second). Loading models is part of a new process' time (S1), and of no other;
-where the other side is warm, this has made a plan of the same models before.
+Needs sqlmesh, and nothing of this project. Ten layers of incremental models with a daily interval
+for each partition, all recorded as filled; nothing is computed. Each run is a process of its own,
+on a copy of its own where it changes the state. Prints a line of JSON for each scenario; one that
+gives another number of intervals than there is to do is left out, with words on standard error. A
+late partition has to be told to it (a restatement), and what follows from holes in one model is no
+work to it (S7/second). Loading models is part of a new process' time (S1), and of no other; where
+the other side is warm, this has made a plan of the same models before.
 """
 
 from __future__ import annotations
@@ -63,11 +64,19 @@ class Project:
 
     def open(self) -> Any:
         from sqlmesh import Context
-        from sqlmesh.core.config import Config, DuckDBConnectionConfig, GatewayConfig, ModelDefaultsConfig
+        from sqlmesh.core.config import (
+            Config,
+            DuckDBConnectionConfig,
+            GatewayConfig,
+            ModelDefaultsConfig,
+        )
         from sqlmesh.core.console import NoopConsole, set_console
 
         set_console(NoopConsole())
-        files = {kind: DuckDBConnectionConfig(database=str(self.folder / f"{kind}.db")) for kind in ("data", "state")}
+        files = {
+            kind: DuckDBConnectionConfig(database=str(self.folder / f"{kind}.db"))
+            for kind in ("data", "state")
+        }
         gateway = GatewayConfig(connection=files["data"], state_connection=files["state"])
         config = Config(
             gateways={"local": gateway},
@@ -87,8 +96,12 @@ class Project:
         """Every so manyth interval of these models was never filled."""
         context = self.open()
         begin = int(dt.datetime.combine(self.start, dt.time(), dt.UTC).timestamp() * 1000)
-        holes = [(begin + d * DAY_MS, begin + (d + 1) * DAY_MS) for d in range(first, self.days, step)]
-        context.state_sync.remove_intervals([(context.get_snapshot(n), hole) for n in names for hole in holes])
+        holes = [
+            (begin + d * DAY_MS, begin + (d + 1) * DAY_MS) for d in range(first, self.days, step)
+        ]
+        context.state_sync.remove_intervals(
+            [(context.get_snapshot(n), hole) for n in names for hole in holes]
+        )
         context.close()
 
     def names(self) -> list[str]:
@@ -165,8 +178,16 @@ class Measuring:
         root = self.changed("root", lambda p: p.write_model(0, 0, value=2))
         self.measure("S5/full", cone * self.days, root)
         self.measure("S8/plan", cone * self.days, root)
-        self.measure("S5/sink", self.days, self.changed("sink", lambda p: p.write_model(LAYERS - 1, 0, value=2)))
-        self.measure("S6", 0, self.changed("comment", lambda p: p.write_model(0, 0, comment="-- looked at again")))
+        self.measure(
+            "S5/sink",
+            self.days,
+            self.changed("sink", lambda p: p.write_model(LAYERS - 1, 0, value=2)),
+        )
+        self.measure(
+            "S6",
+            0,
+            self.changed("comment", lambda p: p.write_model(0, 0, comment="-- looked at again")),
+        )
         root.fill()
         root.write_model(0, 0)
         self.measure("S9", 0, root)
@@ -185,7 +206,10 @@ class Measuring:
     def measure(self, scenario: str, items: int, project: Project) -> None:
         found = [self.ask(scenario, project) for _ in range(self.runs)]
         if any(f["items"] != items for f in found):
-            print(f"void: {scenario}: {found[0]['items']} intervals where there are {items}", file=sys.stderr)
+            print(
+                f"void: {scenario}: {found[0]['items']} intervals where there are {items}",
+                file=sys.stderr,
+            )
             return
         seconds = [f["seconds"] for f in found]
         line = {
@@ -198,8 +222,18 @@ class Measuring:
         print(json.dumps(line), flush=True)
 
     def ask(self, scenario: str, project: Project) -> dict[str, float]:
-        command = [sys.executable, __file__, "child", scenario, project.folder, self.width, self.days]
-        done = subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        command = [
+            sys.executable,
+            __file__,
+            "child",
+            scenario,
+            project.folder,
+            self.width,
+            self.days,
+        ]
+        done = subprocess.run(
+            list(map(str, command)), check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
         return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]  # by our child
 
 

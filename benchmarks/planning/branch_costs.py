@@ -1,6 +1,8 @@
-"""What a branch costs beside a main of any size, counted: seconds, SQL statements, rows written, states of main read.
+"""What a branch costs beside a main of any size, counted: seconds, SQL statements, rows written,
+states of main read.
 
-Does not belong here: how large main is (graph, seed), and what is kept of the numbers (`benchmarks.branches`).
+Does not belong here: how large main is (graph, seed), and what is kept of the numbers
+(`benchmarks.branches`).
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ SEEDED = "graph"  # how names of dataflows begin, and of datasets with them
 
 @dataclass(slots=True)
 class Cost:
-    """Of one call. `cpu_s`: of this process, which is SQLite's, too. `rows`: how many there are more than before, in
-    all tables; `states`: how many were read."""
+    """Of one call. `cpu_s`: of this process, which is SQLite's, too. `rows`: how many there are
+    more than before, in all tables; `states`: how many were read."""
 
     seconds: float = 0.0
     cpu_s: float = 0.0
@@ -55,18 +57,27 @@ class Beside:
         self.store = ours.open_counted(self.url)
         self._main = Planner(self.store, ours.NAMESPACE, window=WINDOW)
         self._branching = Branching(
-            self.store, ours.NAMESPACE, self._main, FailingUnits(), window=WINDOW, since_trace=0, clock=lambda: 0.0
+            self.store,
+            ours.NAMESPACE,
+            self._main,
+            FailingUnits(),
+            window=WINDOW,
+            since_trace=0,
+            clock=lambda: 0.0,
         )
 
     def multiply(self, times: int) -> None:
-        """Let main have so many times as many dataflows and datasets: rows as theirs under other names. Branches are
-        made beside them and read through them; a pass would not understand their texts."""
+        """Let main have so many times as many dataflows and datasets: rows as theirs under other
+        names. Branches are made beside them and read through them; a pass would not understand
+        their texts."""
         engine = create_engine(self.url)
         with engine.begin() as connection:
             for table, number in product(COPIED, range(1, times)):
                 columns = [_renamed(column, number) for column in table.c]
                 rows = select(*columns).where(table.c.branch == ours.MAIN, _is_seeded(table))
-                connection.execute(insert(table).from_select([column.name for column in table.c], rows))
+                connection.execute(
+                    insert(table).from_select([column.name for column in table.c], rows)
+                )
         engine.dispose()
 
     def close(self) -> None:
@@ -94,7 +105,8 @@ class Beside:
         return self._reading(lambda tx: tx.blueprints.revisions(branch, [self.shape.flow(0)]))
 
     def one_pass(self) -> Cost:
-        """Main is looked at, then each branch. Raises AssertionError where there is anything to do."""
+        """Main is looked at, then each branch. Raises AssertionError where there is anything to
+        do."""
         with self._costing() as cost:
             plan = self._main.plan()
             done = self._branching.settle()
@@ -125,7 +137,9 @@ class Beside:
     def _rows(self) -> int:
         engine = create_engine(self.url)
         with engine.connect() as connection:
-            counts = [select(func.count()).select_from(table) for table in tables.metadata.sorted_tables]
+            counts = [
+                select(func.count()).select_from(table) for table in tables.metadata.sorted_tables
+            ]
             total = sum(connection.execute(count).scalar_one() for count in counts)
         engine.dispose()
         return total

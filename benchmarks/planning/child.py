@@ -1,7 +1,8 @@
-"""Runs of one scenario in this process, which has done nothing else: python -m benchmarks.planning.child JOB
+"""Runs of one scenario in this process, which has done nothing else: python -m
+benchmarks.planning.child JOB
 
-JOB is a Job as JSON; a line of JSON answers it. Several runs share a planner and a process. Does not belong
-here: who starts it (runs).
+JOB is a Job as JSON; a line of JSON answers it. Several runs share a planner and a process. Does
+not belong here: who starts it (runs).
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def main() -> None:
     job = Job(**json.loads(sys.argv[1]))
     world = World(job.url, Shape(job.layers, job.width, job.columns, job.partitions))
     try:
-        found = [_run(BY_NAME[job.scenario], world, number, job.is_shared) for number in range(job.runs)]
+        found = [
+            _run(BY_NAME[job.scenario], world, number, job.is_shared) for number in range(job.runs)
+        ]
     except Void as void:
         print(f"{job.scenario}: {void}", file=sys.stderr)
         sys.exit(VOID)

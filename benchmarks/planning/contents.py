@@ -1,7 +1,8 @@
-"""Made-up contents of partitions: ids that differ for every (tree, partition), cheap to make by the million.
+"""Made-up contents of partitions: ids that differ for every (tree, partition), cheap to make by the
+million.
 
-An entry depends on its tree's name and its own number alone, so one can be told without making the others. Does not
-belong here: trees, and what the entries stand for.
+An entry depends on its tree's name and its own number alone, so one can be told without making the
+others. Does not belong here: trees, and what the entries stand for.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _OBJECT, _ROWS = _NUMBERS.pack(1, OBJECT_BYTES, 0), struct.pack("<Q", ROWS)
 def partitions(name: str, count: int) -> Iterator[NodeColumns]:
     """A dataset's entries, in key order."""
     for chunk, keys in _chunks(count):
-        yield NodeColumns(keys, _bytes("ids", name, chunk, len(keys) * _ID), _contents(name, chunk, len(keys)))
+        yield NodeColumns(
+            keys, _bytes("ids", name, chunk, len(keys) * _ID), _contents(name, chunk, len(keys))
+        )
 
 
 def objects(name: str, count: int) -> Iterator[NodeColumns]:
@@ -35,7 +38,8 @@ def objects(name: str, count: int) -> Iterator[NodeColumns]:
 
 
 def ids(name: str, chunk: int) -> Sequence[bytes]:
-    """The ids of the entries of `objects` or `partitions` with CHUNK * chunk <= number < CHUNK * (chunk + 1)."""
+    """The ids of the entries of `objects` or `partitions` with CHUNK * chunk <= number < CHUNK *
+    (chunk + 1)."""
     every = _bytes("ids", name, chunk, CHUNK * _ID)
     return tuple(every[at : at + _ID] for at in range(0, len(every), _ID))
 
@@ -44,7 +48,9 @@ def partition(name: str, number: int) -> Entry:
     """One entry of `partitions`."""
     chunk, place = divmod(number, CHUNK)
     ids = _bytes("ids", name, chunk, (place + 1) * _ID)
-    return NodeColumns((key(number),), ids[-_ID:], _contents(name, chunk, place + 1)[-_NUMBERS.size :]).entry(0)
+    return NodeColumns(
+        (key(number),), ids[-_ID:], _contents(name, chunk, place + 1)[-_NUMBERS.size :]
+    ).entry(0)
 
 
 def _chunks(count: int) -> Iterator[tuple[int, Sequence[str]]]:
@@ -59,8 +65,12 @@ def _keys(first: int) -> Sequence[str]:
 
 
 def _contents(name: str, chunk: int, count: int) -> bytes:
-    """Of so many first entries of a chunk: equal numbers of rows, and sums as if of different ones."""
-    sums, numbers = array("Q", _bytes("sums", name, chunk, count * _SUMS)), array("Q", _ROWS * 3 * count)
+    """Of so many first entries of a chunk: equal numbers of rows, and sums as if of different
+    ones."""
+    sums, numbers = (
+        array("Q", _bytes("sums", name, chunk, count * _SUMS)),
+        array("Q", _ROWS * 3 * count),
+    )
     numbers[1::3], numbers[2::3] = sums[::2], sums[1::2]
     return numbers.tobytes()
 

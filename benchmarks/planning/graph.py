@@ -1,7 +1,8 @@
 """The graph that planning is measured on, as blueprints: layers of components in a ring.
 
-Component (l, i) reads (l-1, i) and (l-1, i+1 mod width), partition by partition; layer 0 are read components. So one
-root reaches one component more in each layer. Does not belong here: what is stored (seed), what changes (scenarios).
+Component (l, i) reads (l-1, i) and (l-1, i+1 mod width), partition by partition; layer 0 are read
+components. So one root reaches one component more in each layer. Does not belong here: what is
+stored (seed), what changes (scenarios).
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Edit: TypeAlias = Literal["type", "literal", "comment"]
-"""What is edited in a component's text: a column's declared type, a literal of its SQL, a comment beside it."""
+"""What is edited in a component's text: a column's declared type, a literal of its SQL, a comment
+beside it."""
 
 FOLDER = "/planning"
 COLUMNS = ("k", "v")
@@ -20,7 +22,8 @@ NO_EDITS: Mapping[str, Edit] = {}
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`columns` of the ring make one dataflow, over all layers; `partitions` is that of each component."""
+    """`columns` of the ring make one dataflow, over all layers; `partitions` is that of each
+    component."""
 
     layers: int
     width: int
@@ -55,7 +58,8 @@ class Shape:
 
 
 def ring(components: int, partitions: int, *, flow_components: int = 100) -> Shape:
-    """Ten layers of equal width, cut into dataflows of so many components; one component alone is one layer."""
+    """Ten layers of equal width, cut into dataflows of so many components; one component alone is
+    one layer."""
     if components == 1:
         return Shape(1, 1, 1, partitions)
     return Shape(10, components // 10, min(flow_components, components) // 10, partitions)
@@ -87,7 +91,8 @@ def reduction(name: str) -> str:
     """One dataset of many partitions, and one that reads all of it."""
     source = "\n".join(_read(_name(0, 0), None))
     return (
-        f"dataflow: {name}\ncomponents:\n{source}\n  l1_0:\n    transform:\n      sql: SELECT count(*) AS v FROM l0_0\n"
+        f"dataflow: {name}\ncomponents:\n{source}\n  l1_0:\n    transform:\n"
+        "      sql: SELECT count(*) AS v FROM l0_0\n"
     )
 
 
@@ -101,7 +106,9 @@ def _lines(shape: Shape, flow: str, first: int, edits: Mapping[str, Edit]) -> It
     for layer in range(shape.layers):
         for column in range(first, first + shape.columns):
             edit = edits.get(shape.dataset(layer, column))
-            yield from _transform(shape, layer, column, edit) if layer else _read(_name(0, column), edit)
+            yield from (
+                _transform(shape, layer, column, edit) if layer else _read(_name(0, column), edit)
+            )
 
 
 def _read(name: str, edit: Edit | None) -> Iterator[str]:

@@ -1,4 +1,5 @@
-"""Ten and a hundred million partitions: built once, on SQLite, in a scratch folder that is gone in the end.
+"""Ten and a hundred million partitions: built once, on SQLite, in a scratch folder that is gone in
+the end.
 
 Nothing is copied: runs take back what they did. Does not belong here: what is measured (scenarios).
 """
@@ -30,12 +31,18 @@ def measure_huge(runs: int, scratch: Path | None = None, scale: int = 1) -> Iter
     yield from _measure(ring(THOUSAND, many), "bare", ("S0",), runs, scratch)
     yield from _measure(ring(THOUSAND, many), "done", ("S1", "S2", "S3", "S4/1000"), runs, scratch)
     yield from _measure(
-        ring(10 * THOUSAND, many, flow_components=FLOW), "done", ("S1", "S2", "S3", "S4/1000"), runs, scratch
+        ring(10 * THOUSAND, many, flow_components=FLOW),
+        "done",
+        ("S1", "S2", "S3", "S4/1000"),
+        runs,
+        scratch,
     )
     yield from _measure(ring(1, MILLIONS // scale), "done", ("one/1", "one/1000"), runs, scratch)
 
 
-def _measure(shape: Shape, kind: Kind, names: Sequence[str], runs: int, scratch: Path | None) -> Iterator[Entry]:
+def _measure(
+    shape: Shape, kind: Kind, names: Sequence[str], runs: int, scratch: Path | None
+) -> Iterator[Entry]:
     with Sqlite(scratch) as databases:
         url = databases.create("huge")
         yield from _built(url, shape, kind)
@@ -50,11 +57,20 @@ def _built(url: str, shape: Shape, kind: Kind) -> Iterator[Entry]:
     seeder = Seeder(store, shape, processes=BUILDERS)
     began = time.perf_counter()
     seeder.accept(kind)
-    accepted = Found(shape.components, time.perf_counter() - began, store.statements, layers=shape.layers)
+    accepted = Found(
+        shape.components, time.perf_counter() - began, store.statements, layers=shape.layers
+    )
     began = time.perf_counter()
     seeder.fill(kind)
     size = shape.components * shape.partitions
-    filled = Found(size, time.perf_counter() - began, store.statements, store.nodes_read, seeder.peak_mb, shape.layers)
+    filled = Found(
+        size,
+        time.perf_counter() - began,
+        store.statements,
+        store.nodes_read,
+        seeder.peak_mb,
+        shape.layers,
+    )
     store.close()
     if kind == "done":
         yield _entry("build/blueprints", shape, [accepted])
@@ -64,7 +80,9 @@ def _built(url: str, shape: Shape, kind: Kind) -> Iterator[Entry]:
 def _runs(name: str, url: str, shape: Shape, runs: int) -> Iterator[Found]:
     """A process for each run that begins with nothing known; for the others one for all."""
     is_cold = BY_NAME[name].is_cold
-    for each in [job(name, url, shape, 1 if is_cold else runs, is_shared=True)] * (runs if is_cold else 1):
+    for each in [job(name, url, shape, 1 if is_cold else runs, is_shared=True)] * (
+        runs if is_cold else 1
+    ):
         yield from (Found(**found) for found in ask(each)["found"])
 
 

@@ -1,4 +1,5 @@
-"""What a child process is asked to measure. Does not belong here: anything that takes time to import."""
+"""What a child process is asked to measure. Does not belong here: anything that takes time to
+import."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from dataclasses import dataclass
 class Job:
     """`layers`, `width`, `columns` and `partitions` are those of a graph's Shape.
 
-    `is_shared`: others come after on the same store, so each run takes back what it did to listings.
+    `is_shared`: others come after on the same store, so each run takes back what it did to
+    listings.
     """
 
     scenario: str

@@ -15,7 +15,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def machine() -> str:
-    commit, changed = _run("git", "rev-parse", "--short", "HEAD"), _run("git", "status", "--porcelain")
+    commit, changed = (
+        _run("git", "rev-parse", "--short", "HEAD"),
+        _run("git", "status", "--porcelain"),
+    )
     postgres = _run(str(find_binaries() / "postgres"), "--version").split()[2]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     of = f"{datetime.now(UTC):%Y-%m-%d} at {commit}{'+' if changed else ''}"

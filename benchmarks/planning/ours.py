@@ -1,4 +1,5 @@
-"""Every call that the benchmark makes to the planner and to operations: open, plan, hand over, apply, branch, commit.
+"""Every call that the benchmark makes to the planner and to operations: open, plan, hand over,
+apply, branch, commit.
 
 Does not belong here: graphs and scenarios, and how time is taken.
 """
@@ -69,7 +70,9 @@ class Counted:
             self.nodes_read += len(nodes)
             return nodes
 
-        def counted_states(branch: str, datasets: Iterable[str] | None = None) -> Mapping[str, State]:
+        def counted_states(
+            branch: str, datasets: Iterable[str] | None = None
+        ) -> Mapping[str, State]:
             states: Mapping[str, State] = newest(branch, datasets)
             self.states_read += len(states)
             return states
@@ -125,7 +128,9 @@ def certain(plan: Plan, _nodes: NodeStore) -> int:
 
 def layers(plan: Plan) -> int:
     """Layers of the graph in which something is to be done, or to be moved."""
-    return len({layer_of(d.dataset) for d in plan.decisions if d.items or isinstance(d.step, Commit)})
+    return len(
+        {layer_of(d.dataset) for d in plan.decisions if d.items or isinstance(d.step, Commit)}
+    )
 
 
 # --- what happens in the world ------------------------------------------------------------------------
@@ -179,7 +184,9 @@ class Report:
 
 def enqueue(store: Store) -> None:
     """One pass of the loop, which asks for tasks."""
-    PlanExecutor(store, planner.Planner(store, NAMESPACE, MAIN, window=WINDOW), NAMESPACE, MAIN).settle()
+    PlanExecutor(
+        store, planner.Planner(store, NAMESPACE, MAIN, window=WINDOW), NAMESPACE, MAIN
+    ).settle()
 
 
 def finished(store: Store, tasks: int) -> Report:
@@ -207,7 +214,9 @@ def finish_as(store: Store, dataset: str, entry: Entry) -> None:
 
 def _claim(store: Store, tasks: int) -> tuple[Attempt, Mapping[bytes, Task]]:
     with store.begin(NAMESPACE) as tx:
-        attempt = tx.queue.claim("0" * 32, DRIVER, KINDS, max_tasks=tasks, max_bytes=1 << 60, lease_s=LEASE_S)
+        attempt = tx.queue.claim(
+            "0" * 32, DRIVER, KINDS, max_tasks=tasks, max_bytes=1 << 60, lease_s=LEASE_S
+        )
         if attempt is None:
             raise LookupError("there are no tasks")
         return attempt, tx.queue.tasks(attempt.tasks)
@@ -220,4 +229,11 @@ def _columns(task: Task) -> Schema:
 
 def _result(task: bytes, epoch: int, schema: Schema, content: Content, path: str) -> TaskResult:
     file = FileEntry(path=path, size=FILE_BYTES, rows=content.rows, stats={})
-    return TaskResult(task=task.hex(), epoch=epoch, state="done", files=[file], content=list(content), schema=schema)
+    return TaskResult(
+        task=task.hex(),
+        epoch=epoch,
+        state="done",
+        files=[file],
+        content=list(content),
+        schema=schema,
+    )

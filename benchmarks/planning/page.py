@@ -12,10 +12,23 @@ from benchmarks.planning import peers, results
 from benchmarks.planning.peers import PeerEntry, ratios
 from benchmarks.planning.plot import Line, chart
 from benchmarks.planning.results import Entry, Via
-from benchmarks.planning.targets import LARGE, SMALL, TARGETS, Miss, growth, misses, statements_allowed, unmeasured
+from benchmarks.planning.targets import (
+    LARGE,
+    SMALL,
+    TARGETS,
+    Miss,
+    growth,
+    misses,
+    statements_allowed,
+    unmeasured,
+)
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGE, GROWTH, BESIDE = DOCS / "performance.md", DOCS / "planning-growth.svg", DOCS / "planning-peers.svg"
+PAGE, GROWTH, BESIDE = (
+    DOCS / "performance.md",
+    DOCS / "planning-growth.svg",
+    DOCS / "planning-peers.svg",
+)
 START, END = "<!-- planning -->", "<!-- /planning -->"
 WAYS: tuple[tuple[str, Via], ...] = (
     ("sqlite", "process"),
@@ -59,7 +72,9 @@ def write(machine: str = "") -> None:
     text = PAGE.read_text()
     before, _, rest = text.partition(START)
     inside, _, after = rest.partition(END)
-    told = machine or next((line for line in inside.splitlines() if line.startswith("Measured ")), "")
+    told = machine or next(
+        (line for line in inside.splitlines() if line.startswith("Measured ")), ""
+    )
     if entries:
         GROWTH.write_text(_growth_chart(entries))
     if others:
@@ -102,7 +117,10 @@ def _target_table(entries: Sequence[Entry]) -> Iterator[str]:
     yield f"| what ({SMALL} components x {LARGE:,} unless said) | target | {' | '.join(map(', '.join, WAYS))} |"
     yield "|---|---|" + "---|" * len(WAYS)
     for target in TARGETS:
-        limits = [f"{target.seconds:g} s" if target.seconds else "", f"{target.peak_mb:g} MB" if target.peak_mb else ""]
+        limits = [
+            f"{target.seconds:g} s" if target.seconds else "",
+            f"{target.peak_mb:g} MB" if target.peak_mb else "",
+        ]
         found = {(e["store"], e["via"]): e for e in entries if target.fits(e)}
         cells = [_against(found.get(w), target.seconds, target.peak_mb) for w in WAYS]
         yield f"| {target.scenario}: {target.words} | {', '.join(filter(None, limits))} | {' | '.join(cells)} |"
@@ -112,7 +130,9 @@ def _against(entry: Entry | None, seconds: float | None, peak_mb: float | None) 
     """Bold where it is missed."""
     if entry is None:
         return ""
-    parts = [_bold(_seconds(entry["median_s"]), seconds is not None and entry["median_s"] > seconds)]
+    parts = [
+        _bold(_seconds(entry["median_s"]), seconds is not None and entry["median_s"] > seconds)
+    ]
     if peak_mb is not None:
         parts.append(_bold(f"{entry['peak_mb']:.0f} MB", entry["peak_mb"] > peak_mb))
     return ", ".join(parts)
@@ -159,7 +179,14 @@ def _named(e: Entry) -> str:
 def _ordered(entries: Iterable[Entry]) -> list[Entry]:
     names = list(WORDS)
     return sorted(
-        entries, key=lambda e: (e["components"], e["partitions"], names.index(e["scenario"]), e["store"], e["via"])
+        entries,
+        key=lambda e: (
+            e["components"],
+            e["partitions"],
+            names.index(e["scenario"]),
+            e["store"],
+            e["via"],
+        ),
     )
 
 
@@ -206,7 +233,9 @@ def _growth_chart(entries: Sequence[Entry]) -> str:
     lines = []
     for color, name in enumerate(("S2", "S3", "S5/counted", "S5/full")):
         for dashes, store in enumerate(("sqlite", "postgresql")):
-            lines.append(Line(f"{name}, {store}", _points(entries, name, store, "process"), color, dashes))
+            lines.append(
+                Line(f"{name}, {store}", _points(entries, name, store, "process"), color, dashes)
+            )
     return _chart(f"Planning {SMALL} components, in the process", lines)
 
 
@@ -215,10 +244,18 @@ def _peers_chart(entries: Sequence[Entry], others: Sequence[PeerEntry]) -> str:
     for color, name in enumerate(("S2", "S3", "S5/full")):
         lines.append(Line(f"{name}, Headgate", _points(entries, name, "sqlite", "process"), color))
         for dashes, peer in enumerate(peers.PEERS, 1):
-            of = [p for p in others if (p["peer"], p["scenario"], p["components"]) == (peer, name, SMALL)]
-            lines.append(Line(f"{name}, {peer}", {p["partitions"]: p["median_s"] for p in of}, color, dashes))
+            of = [
+                p
+                for p in others
+                if (p["peer"], p["scenario"], p["components"]) == (peer, name, SMALL)
+            ]
+            lines.append(
+                Line(f"{name}, {peer}", {p["partitions"]: p["median_s"] for p in of}, color, dashes)
+            )
     return _chart(f"Deciding about {SMALL} components", lines)
 
 
 def _chart(title: str, lines: Sequence[Line]) -> str:
-    return chart(title, "partitions of each component", "median", [line for line in lines if line.points])
+    return chart(
+        title, "partitions of each component", "median", [line for line in lines if line.points]
+    )

@@ -43,7 +43,9 @@ def measure(sizes: Iterable[tuple[int, int]], runs: int) -> Iterator[PeerEntry]:
         python = _environment(peer, requirements)
         for components, partitions in sizes:
             command = [python, "-W", "ignore", SCRIPTS / script, components, partitions, runs]
-            done = subprocess.run(list(map(str, command)), env=environment(), capture_output=True, text=True)
+            done = subprocess.run(
+                list(map(str, command)), env=environment(), capture_output=True, text=True
+            )
             if done.returncode:
                 raise RuntimeError(f"{peer}: {done.stderr[-4000:]}")
             for line in done.stdout.splitlines():
@@ -52,18 +54,26 @@ def measure(sizes: Iterable[tuple[int, int]], runs: int) -> Iterator[PeerEntry]:
 
 
 def _said(entry: PeerEntry) -> PeerEntry:
-    line = "{peer:10} {scenario:12} {components:6} x {partitions:<9} {items:9} items {median_s:10.4f} s".format(**entry)
+    line = "{peer:10} {scenario:12} {components:6} x {partitions:<9} {items:9} items {median_s:10.4f} s".format(
+        **entry
+    )
     print(line, file=sys.stderr, flush=True)
     return entry
 
 
 def keep(new: PeerEntry) -> None:
     """In the place of an earlier one of the same scenario and size."""
-    entries = {(e["peer"], e["scenario"], e["components"], e["partitions"]): e for e in [*load(), new]}
-    PEERS_FILE.write_text("[\n" + ",\n".join(json.dumps(entries[key]) for key in sorted(entries)) + "\n]\n")
+    entries = {
+        (e["peer"], e["scenario"], e["components"], e["partitions"]): e for e in [*load(), new]
+    }
+    PEERS_FILE.write_text(
+        "[\n" + ",\n".join(json.dumps(entries[key]) for key in sorted(entries)) + "\n]\n"
+    )
 
 
-def ratios(entries: Sequence[Entry], peers: Iterable[PeerEntry]) -> Iterator[tuple[PeerEntry, Entry, float]]:
+def ratios(
+    entries: Sequence[Entry], peers: Iterable[PeerEntry]
+) -> Iterator[tuple[PeerEntry, Entry, float]]:
     """Beside the same scenario and size of ours, in the process on SQLite."""
     ours = {
         (e["scenario"], e["components"], e["partitions"]): e
@@ -78,7 +88,9 @@ def ratios(entries: Sequence[Entry], peers: Iterable[PeerEntry]) -> Iterator[tup
 
 def say_ratios(entries: Sequence[Entry]) -> None:
     for peer, ours, ratio in ratios(entries, load()):
-        line = "{scenario:12} {components:6} x {partitions:<9} {peer:10} {median_s:10.4f} s".format(**peer)
+        line = "{scenario:12} {components:6} x {partitions:<9} {peer:10} {median_s:10.4f} s".format(
+            **peer
+        )
         print(f"{line}, ours {ours['median_s']:10.6f} s: {ratio:,.1f} times", flush=True)
 
 
@@ -87,7 +99,8 @@ def load() -> list[PeerEntry]:
 
 
 def _environment(peer: str, requirements: Sequence[str]) -> Path:
-    """The interpreter of an environment that has these, made if it is not there, in the user's cache."""
+    """The interpreter of an environment that has these, made if it is not there, in the user's
+    cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headgate" / "peers"
     folder = cache / "-".join([peer.lower(), *(r.partition("==")[2] for r in requirements)])
     python, stamp = folder / "bin" / "python", folder / "ready"

@@ -83,7 +83,10 @@ def _seconds(value: float) -> str:
 def _line(line: Line, number: int, xs: _Axis, ys: _Axis) -> Iterator[str]:
     places = [(xs.at(x), ys.at(y)) for x, y in sorted(line.points.items())]
     path = "M" + "L".join(f"{x} {y}" for x, y in places)
-    color, dashes = COLORS[line.color], f' stroke-dasharray="{DASHES[line.dashes]}"' if line.dashes else ""
+    color, dashes = (
+        COLORS[line.color],
+        f' stroke-dasharray="{DASHES[line.dashes]}"' if line.dashes else "",
+    )
     yield f'<path d="{path}" fill="none" stroke="{color}" stroke-width="2"{dashes}/>'
     yield from (f'<circle cx="{x}" cy="{y}" r="3" fill="{color}"/>' for x, y in places)
     legend = TOP + 18 * number

@@ -1,7 +1,7 @@
 """The same scenarios through a running service: POST and GET, timed where the client is.
 
-What happens to sources happens in the database, as another replica's report would. Does not belong here: the service
-itself (serving).
+What happens to sources happens in the database, as another replica's report would. Does not belong
+here: the service itself (serving).
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ def run(name: str, url: str, shape: Shape, expected: int, number: int) -> Found:
     with _serving(url) as service:
         found = _run(service, name, url, shape, number)
     if found.items != expected:
-        raise Void(f"{name} through the service: {found.items} items of work where there are {expected}")
+        raise Void(
+            f"{name} through the service: {found.items} items of work where there are {expected}"
+        )
     return found
 
 

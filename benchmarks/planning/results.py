@@ -21,7 +21,8 @@ FILE = Path(__file__).resolve().parents[1] / "results" / "planner.json"
 
 
 class Entry(TypedDict):
-    """Medians over runs, but for `worst_s` and `peak_mb`. `partitions` are those of each component."""
+    """Medians over runs, but for `worst_s` and `peak_mb`. `partitions` are those of each
+    component."""
 
     scenario: str
     store: str
@@ -44,7 +45,9 @@ class Nothing:
     key: Key
 
 
-def entry(scenario: str, store: str, via: Via, components: int, partitions: int, runs: Sequence[Found]) -> Entry:
+def entry(
+    scenario: str, store: str, via: Via, components: int, partitions: int, runs: Sequence[Found]
+) -> Entry:
     return Entry(
         scenario=scenario,
         store=store,
@@ -62,7 +65,13 @@ def entry(scenario: str, store: str, via: Via, components: int, partitions: int,
 
 
 def key(entry: Entry) -> Key:
-    return (entry["scenario"], entry["store"], entry["via"], entry["components"], entry["partitions"])
+    return (
+        entry["scenario"],
+        entry["store"],
+        entry["via"],
+        entry["components"],
+        entry["partitions"],
+    )
 
 
 def load(file: Path = FILE) -> list[Entry]:
@@ -81,7 +90,8 @@ def keep(new: Entry | Nothing, file: Path = FILE) -> None:
 
 
 def exponent(seconds: Mapping[int, float]) -> float | None:
-    """The power of N that times grow with: the slope of the best line through them, both on logarithmic scales."""
+    """The power of N that times grow with: the slope of the best line through them, both on
+    logarithmic scales."""
     if len(seconds) < 2:
         return None
     xs, ys = [log(n) for n in seconds], [log(s) for s in seconds.values()]

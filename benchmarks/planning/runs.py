@@ -29,7 +29,8 @@ VOID = 3
 
 @dataclass(slots=True)
 class Bench:
-    """Measurements on one kind of store and one shape of graph; seeds are made when they are first needed."""
+    """Measurements on one kind of store and one shape of graph; seeds are made when they are first
+    needed."""
 
     databases: Databases
     shape: Shape
@@ -50,17 +51,23 @@ class Bench:
             yield from measure(BY_NAME[name])
         except Void as void:
             print(f"void: {void}", file=sys.stderr, flush=True)
-            yield Nothing((name, self.databases.name, via, self.shape.components, self.shape.partitions))
+            yield Nothing(
+                (name, self.databases.name, via, self.shape.components, self.shape.partitions)
+            )
 
     def _in_process(self, scenario: Scenario) -> Iterator[Entry]:
         """Every run in a new process; of a cold one also the time that its imports take."""
         answers = [self._child(scenario) for _ in range(self.runs)]
         yield self._entry(scenario.name, "process", [found for found, _ in answers])
         if scenario.name == "S1":
-            yield self._entry("S1/imports", "process", [Found(seconds=imports_s) for _, imports_s in answers])
+            yield self._entry(
+                "S1/imports", "process", [Found(seconds=imports_s) for _, imports_s in answers]
+            )
 
     def _through_service(self, scenario: Scenario) -> Iterator[Entry]:
-        yield self._entry(scenario.name, "service", [self._served(scenario, n) for n in range(self.runs)])
+        yield self._entry(
+            scenario.name, "service", [self._served(scenario, n) for n in range(self.runs)]
+        )
 
     def close(self) -> None:
         for name in self._seeds:
@@ -97,7 +104,9 @@ class Bench:
 
 
 def job(scenario: str, url: str, shape: Shape, runs: int = 1, *, is_shared: bool = False) -> Job:
-    return Job(scenario, url, shape.layers, shape.width, shape.columns, shape.partitions, runs, is_shared)
+    return Job(
+        scenario, url, shape.layers, shape.width, shape.columns, shape.partitions, runs, is_shared
+    )
 
 
 def ask(job: Job) -> Any:
@@ -114,6 +123,8 @@ def ask(job: Job) -> Any:
 def say(entry: Entry) -> None:
     line = (
         "{scenario:12} {store:10} {via:7} {components:6} x {partitions:<9} {items:9} items {median_s:10.4f} s "
-        "(worst {worst_s:.4f}) {statements:5} statements {nodes_read:6} nodes {peak_mb:7.0f} MB".format(**entry)
+        "(worst {worst_s:.4f}) {statements:5} statements {nodes_read:6} nodes {peak_mb:7.0f} MB".format(
+            **entry
+        )
     )
     print(line, file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
 """What happens in the world, which work then is to be done, and what of that is timed.
 
-Each scenario starts from a seed of its own copy. What happens is not timed unless it says so; planning is. Does not
-belong here: processes, stores, numbers of runs.
+Each scenario starts from a seed of its own copy. What happens is not timed unless it says so;
+planning is. Does not belong here: processes, stores, numbers of runs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,11 @@ def _holes(shape: Shape, offset: int = 0) -> int:
 
 def _scattered_holes(shape: Shape) -> int:
     """Of each component the holes of its own layer, and of all above it."""
-    return sum(shape.width * _holes(shape, above) for layer in range(shape.layers) for above in range(layer + 1))
+    return sum(
+        shape.width * _holes(shape, above)
+        for layer in range(shape.layers)
+        for above in range(layer + 1)
+    )
 
 
 def _half(shape: Shape) -> int:
@@ -74,7 +78,10 @@ def _late(world: World, changed: Mapping[str, list[int]]) -> None:
 
 
 def _one(world: World) -> None:
-    _late(world, {world.shape.root: [(world.shape.partitions // 2 + world.run) % world.shape.partitions]})
+    _late(
+        world,
+        {world.shape.root: [(world.shape.partitions // 2 + world.run) % world.shape.partitions]},
+    )
 
 
 def _some(count: int) -> Change:
@@ -102,12 +109,16 @@ def _everywhere(world: World) -> None:
 # --- edits ------------------------------------------------------------------------------------------
 
 
-def _edit(edits: Callable[[Shape], Mapping[str, Edit]], told: ours.Told = ours.handed_over) -> Change:
+def _edit(
+    edits: Callable[[Shape], Mapping[str, Edit]], told: ours.Told = ours.handed_over
+) -> Change:
     def happen(world: World) -> None:
         world.warm()
         edited = edits(world.shape)
         ours.apply(world.store, blueprints(world.shape, edited))
-        states.analyse(world.store, world.desired, [d for d, edit in edited.items() if edit == "literal"])
+        states.analyse(
+            world.store, world.desired, [d for d, edit in edited.items() if edit == "literal"]
+        )
         world.plan(told)
 
     return happen
@@ -142,8 +153,8 @@ def _twin(world: World) -> None:
 
 
 def _branch(world: World) -> None:
-    """The branch alone is timed, in a process that has made one before; then the edit is planned in it, and nothing is
-    left to do in main."""
+    """The branch alone is timed, in a process that has made one before; then the edit is planned in
+    it, and nothing is left to do in main."""
     world.warm()
     ours.branch(world.store, "first")
     with world.timed():
@@ -167,7 +178,8 @@ def _in_branch(world: World) -> None:
 
 
 def _cutoff(world: World) -> None:
-    """A source object is new, its rows are not: one task, and then nothing but pointers to move, which is timed."""
+    """A source object is new, its rows are not: one task, and then nothing but pointers to move,
+    which is timed."""
     shape, number = world.shape, world.shape.partitions // 2
     world.warm()
     sources.arrive(world.store, world.desired, {shape.root: [number]}, f"late {world.run}")

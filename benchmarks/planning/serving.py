@@ -1,7 +1,8 @@
-"""The service as `headgate serve` runs it, with a store that counts: python -m benchmarks.planning.serving HOME
+"""The service as `headgate serve` runs it, with a store that counts: python -m
+benchmarks.planning.serving HOME
 
-Settings come from the environment. Says its address, then answers each line on standard input with a line of counts;
-ends with its input. Does not belong here: who asks (remote).
+Settings come from the environment. Says its address, then answers each line on standard input with
+a line of counts; ends with its input. Does not belong here: who asks (remote).
 """
 
 from __future__ import annotations

@@ -45,11 +45,15 @@ def put_listings(store: Store, nodes: Desired, roots: Mapping[str, bytes], parti
     with store.begin() as tx:
         for dataset, root in roots.items():
             id = listing_id(nodes, dataset)
-            found = Listing(id, root, AT, partitions, size_bytes, requested=1, served=1, columns=(COLUMNS,))
+            found = Listing(
+                id, root, AT, partitions, size_bytes, requested=1, served=1, columns=(COLUMNS,)
+            )
             tx.listings.put(found)
 
 
-def put_sources(store: Store, nodes: Desired, dataset: str, numbers: Iterable[int], version: str = "first") -> None:
+def put_sources(
+    store: Store, nodes: Desired, dataset: str, numbers: Iterable[int], version: str = "first"
+) -> None:
     """The objects behind these partitions of a read component."""
     every = list(numbers)
     for first in range(0, len(every), STEP):
@@ -58,7 +62,9 @@ def put_sources(store: Store, nodes: Desired, dataset: str, numbers: Iterable[in
             tx.listings.put_partitions(listing_id(nodes, dataset), parts, [])
 
 
-def arrive(store: Store, nodes: Desired, changed: Mapping[str, Iterable[int]], version: str) -> None:
+def arrive(
+    store: Store, nodes: Desired, changed: Mapping[str, Iterable[int]], version: str
+) -> None:
     """These partitions of read components have other bytes; their listings say so."""
     with store.begin() as tx:
         known = tx.listings.get(listing_id(nodes, dataset) for dataset in changed)
@@ -99,7 +105,9 @@ def _part(dataset: str, number: int, version: str) -> SourcePartition:
 def listings(store: Store, nodes: Desired) -> list[Listing]:
     """All of them as they are."""
     with store.read() as tx:
-        return list(tx.listings.get(listing_id(nodes, dataset) for dataset in reads(nodes)).values())
+        return list(
+            tx.listings.get(listing_id(nodes, dataset) for dataset in reads(nodes)).values()
+        )
 
 
 def put_back(store: Store, before: Iterable[Listing]) -> None:

@@ -60,7 +60,10 @@ def is_partitioned(nodes: Desired, dataset: str) -> bool:
 
 
 def settle(
-    nodes: Desired, listings: Mapping[str, bytes], trees: Mapping[str, Tree], known: Mapping[str, State]
+    nodes: Desired,
+    listings: Mapping[str, bytes],
+    trees: Mapping[str, Tree],
+    known: Mapping[str, State],
 ) -> Iterator[Settled]:
     """The state of each dataset that has a tree here, inputs first; the others are `known`."""
     states = dict(known)
@@ -75,7 +78,11 @@ def settle(
 
 
 def _settled(
-    nodes: Desired, dataset: str, listings: Mapping[str, bytes], root: bytes, states: Mapping[str, State]
+    nodes: Desired,
+    dataset: str,
+    listings: Mapping[str, bytes],
+    root: bytes,
+    states: Mapping[str, State],
 ) -> Settled:
     match nodes.nodes[dataset]:
         case Source() as node:
@@ -87,7 +94,9 @@ def _settled(
 
 def _read(node: Source, listing: bytes, root: bytes) -> Settled:
     assert node.declared is not None
-    state = _state(node, {"objects": Consumed("", listing, b"")}, root, node.declared, {node.dataset: listing})
+    state = _state(
+        node, {"objects": Consumed("", listing, b"")}, root, node.declared, {node.dataset: listing}
+    )
     build = ids.build_key(node.logic, build_basis(listing, None))
     return Settled(state, build, pin=Pin(settings_id(node), node.declared))
 
@@ -95,11 +104,16 @@ def _read(node: Source, listing: bytes, root: bytes) -> Settled:
 def _transformed(node: Transform, states: Mapping[str, State], root: bytes) -> Settled:
     inputs, read = {}, read_schemas(node, {s.dataset: states[s.dataset].schema for s in node.slots})
     for slot in node.slots:
-        inputs[slot.name] = Consumed(slot.dataset, states[slot.dataset].root, schema_id(read[slot.name]))
+        inputs[slot.name] = Consumed(
+            slot.dataset, states[slot.dataset].root, schema_id(read[slot.name])
+        )
     cut = {source: at for s in node.slots for source, at in sorted(states[s.dataset].cut.items())}
     is_each = any(slot.mode == "each" for slot in node.slots)
     schema = OUTPUT if is_each else TOTAL
-    basis = {s.name: {"mode": s.mode, "schema": inputs[s.name].schema, "data": inputs[s.name].root} for s in node.slots}
+    basis = {
+        s.name: {"mode": s.mode, "schema": inputs[s.name].schema, "data": inputs[s.name].root}
+        for s in node.slots
+    }
     return Settled(
         _state(node, inputs, root, schema, cut),
         ids.build_key(node.logic, basis) if is_each else None,
@@ -108,13 +122,23 @@ def _transformed(node: Transform, states: Mapping[str, State], root: bytes) -> S
 
 
 def half_built(
-    nodes: Desired, listings: Mapping[str, bytes], trees: Mapping[str, Tree], known: Mapping[str, State]
+    nodes: Desired,
+    listings: Mapping[str, bytes],
+    trees: Mapping[str, Tree],
+    known: Mapping[str, State],
 ) -> Iterator[tuple[PartialState, Settled]]:
-    """As `settle`, for datasets that are not done: each has consumed what its inputs have so far."""
+    """As `settle`, for datasets that are not done: each has consumed what its inputs have so
+    far."""
     for settled in settle(nodes, listings, trees, known):
         state = settled.state
         building = PartialState(
-            state.branch, state.dataset, state.lineage, state.inputs, state.root, state.schema, state.cut
+            state.branch,
+            state.dataset,
+            state.lineage,
+            state.inputs,
+            state.root,
+            state.schema,
+            state.cut,
         )
         yield building, settled
 
@@ -133,7 +157,11 @@ def read_schemas(node: Transform, schemas: Mapping[str, Schema]) -> dict[str, Sc
 
 
 def _state(
-    node: Source | Transform, inputs: Mapping[str, Consumed], root: bytes, schema: Schema, cut: Mapping[str, bytes]
+    node: Source | Transform,
+    inputs: Mapping[str, Consumed],
+    root: bytes,
+    schema: Schema,
+    cut: Mapping[str, bytes],
 ) -> State:
     return State(
         branch=ours.MAIN,
@@ -175,19 +203,27 @@ def _commit(tx: Tx, settled: Settled) -> None:
         tx.traces.put_memo(*settled.memo)
     tx.projections.put_publication(
         Publication(
-            state.branch, state.dataset, state.generation, state.root, schema_id(state.schema), state.generation - 1
+            state.branch,
+            state.dataset,
+            state.generation,
+            state.root,
+            schema_id(state.schema),
+            state.generation - 1,
         )
     )
 
 
 def analyse(store: Store, nodes: Desired, datasets: Iterable[str]) -> None:
-    """Remember the output schemas of transforms whose code was edited, so that their tasks can be told."""
+    """Remember the output schemas of transforms whose code was edited, so that their tasks can be
+    told."""
     with store.begin() as tx:
         schemas = {d: s.schema for d, s in tx.states.newest(ours.MAIN).items()}
         for dataset in datasets:
             node = nodes.nodes[dataset]
             assert isinstance(node, Transform)
-            tx.traces.put_memo(ids.analysis_key(node.logic, read_schemas(node, schemas)), {"schema": OUTPUT})
+            tx.traces.put_memo(
+                ids.analysis_key(node.logic, read_schemas(node, schemas)), {"schema": OUTPUT}
+            )
 
 
 def advance(store: Store, nodes: Desired, dataset: str, entries: Mapping[str, Entry]) -> None:

@@ -1,6 +1,7 @@
 """Databases for the benchmark: made empty, copied from a seed in no time, and gone in the end.
 
-A seed must have been closed by all who opened it before it is copied. Does not belong here: what is in them.
+A seed must have been closed by all who opened it before it is copied. Does not belong here: what is
+in them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ class Databases(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None: ...
 
     def create(self, name: str) -> str:

@@ -20,7 +20,8 @@ SERVED = ("S1", "S2", "S3", "S10")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """For one scenario and size, on every store and way that it was measured: seconds (the median), and memory."""
+    """For one scenario and size, on every store and way that it was measured: seconds (the median),
+    and memory."""
 
     scenario: str
     words: str
@@ -76,7 +77,11 @@ def unmeasured(entries: Sequence[Entry]) -> Iterator[str]:
     """Targets that nothing was measured for, in a way in which something should be."""
     for target in TARGETS:
         stores = ("sqlite", "postgresql") if target.components == SMALL else ("sqlite",)
-        vias = ("process", "service") if target.components == SMALL and target.scenario in SERVED else ("process",)
+        vias = (
+            ("process", "service")
+            if target.components == SMALL and target.scenario in SERVED
+            else ("process",)
+        )
         found = {(e["store"], e["via"]) for e in entries if target.fits(e)}
         for store, via in product(stores, vias):
             if (store, via) not in found:
@@ -111,7 +116,12 @@ def _talkative(entries: Iterable[Entry]) -> Iterator[Miss]:
         allowed = statements_allowed(entry)
         if is_plan(entry) and entry["statements"] > allowed:
             size = f"{entry['components']:,} x {entry['partitions']:,}"
-            yield Miss(f"{entry['scenario']}, {size}, {way(entry)}", entry["statements"], allowed, "statements")
+            yield Miss(
+                f"{entry['scenario']}, {size}, {way(entry)}",
+                entry["statements"],
+                allowed,
+                "statements",
+            )
 
 
 def _growing(entries: Sequence[Entry]) -> Iterator[Miss]:
@@ -119,7 +129,9 @@ def _growing(entries: Sequence[Entry]) -> Iterator[Miss]:
         for store, via in sorted({(e["store"], e["via"]) for e in entries}):
             found = growth(entries, scenario, store, via)
             if found is not None and found > GROWTH:
-                yield Miss(f"{scenario}, {store}, {via}: growth with N", found, GROWTH, "as exponent")
+                yield Miss(
+                    f"{scenario}, {store}, {via}: growth with N", found, GROWTH, "as exponent"
+                )
 
 
 def growth(entries: Iterable[Entry], scenario: str, store: str, via: str) -> float | None:

@@ -26,7 +26,8 @@ QUEUED = 4  # batches that may wait for the writer
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A tree that is to be: a listing's, or a dataset's. Of equal names and numbers the entries are equal.
+    """A tree that is to be: a listing's, or a dataset's. Of equal names and numbers the entries are
+    equal.
 
     `without` leaves out each key whose number gives `offset` modulo this.
     """
@@ -39,12 +40,20 @@ class Wanted:
 
     def build(self, nodes: NodeStore) -> bytes:
         """Its root."""
-        every = (contents.objects if self.is_listing else contents.partitions)(self.name, self.count)
-        return tree.build(nodes, self._rest(every)) if self.without else tree.build_columns(nodes, every)
+        every = (contents.objects if self.is_listing else contents.partitions)(
+            self.name, self.count
+        )
+        return (
+            tree.build(nodes, self._rest(every))
+            if self.without
+            else tree.build_columns(nodes, every)
+        )
 
     def _rest(self, every: Iterable[NodeColumns]) -> Iterator[Entry]:
         entries = chain.from_iterable(columns.entries() for columns in every)
-        return (entry for number, entry in enumerate(entries) if number % self.without != self.offset)
+        return (
+            entry for number, entry in enumerate(entries) if number % self.without != self.offset
+        )
 
     @property
     def size(self) -> int:

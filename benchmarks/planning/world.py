@@ -1,4 +1,5 @@
-"""One store with a graph in it, a warm planner on it, and a clock that also counts statements, nodes and memory.
+"""One store with a graph in it, a warm planner on it, and a clock that also counts statements,
+nodes and memory.
 
 Does not belong here: what happens in it (scenarios), and where stores come from (stores).
 """

@@ -1,1 +1,2 @@
-"""HTTP at the edge: routes that call one operation each, authentication, problems, limits. No decisions and no SQL."""
+"""HTTP at the edge: routes that call one operation each, authentication, problems, limits. No
+decisions and no SQL."""

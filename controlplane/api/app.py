@@ -1,4 +1,5 @@
-"""The application for people and programs: all routes but the drivers', one shape of errors, closed by default."""
+"""The application for people and programs: all routes but the drivers', one shape of errors, closed
+by default."""
 
 from __future__ import annotations
 
@@ -87,13 +88,21 @@ TITLE = "Headgate"
 
 def create_app(services: Services) -> FastAPI:
     """Routes over these services. Served behind `controlplane.api.edge`."""
-    app = FastAPI(title=TITLE, version=version("headgate"), docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = FastAPI(
+        title=TITLE,
+        version=version("headgate"),
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
     app.state.services, app.state.feeds = services, EventFeeds(services)
     for kind in (HeadgateError, HTTPException, RequestValidationError, OSError):
         app.add_exception_handler(kind, _problem)
-    app.add_exception_handler(Exception, _fault)  # which is raised again after the answer, for the edge to log
+    # Which is raised again after the answer, for the edge to log
+    app.add_exception_handler(Exception, _fault)
     for router in _routers():
-        app.router.routes.extend(router.routes)  # `include_router` would make each of them once more
+        # `include_router` would make each of them once more
+        app.router.routes.extend(router.routes)
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's way to replace it
     return app
 

@@ -1,5 +1,5 @@
-"""Who may call a route: each needs one permission, which its router or the route itself names; four are public,
-one is for who has a signed link, and one for who has an identity token.
+"""Who may call a route: each needs one permission, which its router or the route itself names; four
+are public, one is for who has a signed link, and one for who has an identity token.
 
 A router that names none is open to administrators alone.
 """
@@ -36,7 +36,8 @@ bearer = HTTPBearer(auto_error=False, description="A token that starts with `hg_
 
 
 class EncodedRoute(APIRoute):
-    """A route that has encoded its answer itself: FastAPI neither validates it nor encodes it again."""
+    """A route that has encoded its answer itself: FastAPI neither validates it nor encodes it
+    again."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().__init__(path, endpoint, **{**options, "response_model": None})
@@ -44,7 +45,8 @@ class EncodedRoute(APIRoute):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The permission of a route. It stands among dependencies, since routers hand those to their routes."""
+    """The permission of a route. It stands among dependencies, since routers hand those to their
+    routes."""
 
     permission: Permission
     open_to: OpenTo
@@ -54,8 +56,8 @@ class Need:
 
 
 class Guarded(EncodedRoute):
-    """Check the token and its permission before the body is read. A route's own need overrides the need of its
-    router."""
+    """Check the token and its permission before the body is read. A route's own need overrides the
+    need of its router."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().__init__(path, endpoint, **options)
@@ -71,14 +73,18 @@ class Guarded(EncodedRoute):
             token = await to_thread.run_sync(authenticate, app_services, request, limiter=limiter)
             require(app_services, token.principal, self.need.permission)
             token_scope.require_open(token.principal.within, self.need.open_to)
-            request.scope["headgate.token"], request.scope["headgate.need"] = token, self.need.permission
+            request.scope["headgate.token"], request.scope["headgate.need"] = (
+                token,
+                self.need.permission,
+            )
             return await token_scope.answered(app_services, request, token, inner, limiter)
 
         return handle
 
 
 class Routes(APIRouter):
-    """A router that takes method, path and status from the values that the client calls, too (`core.rest`)."""
+    """A router that takes method, path and status from the values that the client calls, too
+    (`core.rest`)."""
 
     def answers(
         self, route: rest.Route[T], **options: Any
@@ -92,20 +98,26 @@ class Routes(APIRouter):
         """Serve a route whose answer is no JSON."""
         return self._serve(route, options)
 
-    def _serve(self, route: rest.Route[Any], options: dict[str, Any]) -> Callable[[Endpoint], Endpoint]:
-        return self.api_route(route.path, methods=[route.method], status_code=route.status, **options)
+    def _serve(
+        self, route: rest.Route[Any], options: dict[str, Any]
+    ) -> Callable[[Endpoint], Endpoint]:
+        return self.api_route(
+            route.path, methods=[route.method], status_code=route.status, **options
+        )
 
 
 def router(permission: Permission = "admin", open_to: OpenTo = "whole") -> Routes:
     """A router whose routes need this permission, unless they name another one (`needs`).
 
-    `open_to`: which tokens may come that are narrowed to some names: none (`whole`), those that are narrowed to
-    branches (`branches`), or all. A route that lets them in checks every name that it is sent: those in its path by the
-    types of `calls`, others by `Call.target`, `Call.flows` and `branch_of`. Names in JSON answers are looked after.
+    `open_to`: which tokens may come that are narrowed to some names: none (`whole`), those that are
+    narrowed to branches (`branches`), or all. A route that lets them in checks every name that it
+    is sent: those in its path by the types of `calls`, others by `Call.target`, `Call.flows` and
+    `branch_of`. Names in JSON answers are looked after.
     """
     return Routes(route_class=Guarded, dependencies=[Depends(bearer), *needs(permission, open_to)])
 
 
 def needs(permission: Permission, open_to: OpenTo = "whole") -> list[Depends]:
-    """The `dependencies` of a route that needs another permission than its router says, or is open to others."""
+    """The `dependencies` of a route that needs another permission than its router says, or is open
+    to others."""
     return [Depends(Need(permission, open_to))]

@@ -1,4 +1,5 @@
-"""Whose request it is: the token of a request, looked up in the store, and whether it has a permission."""
+"""Whose request it is: the token of a request, looked up in the store, and whether it has a
+permission."""
 
 from __future__ import annotations
 
@@ -15,15 +16,22 @@ CHALLENGE = {"WWW-Authenticate": 'Bearer realm="headgate"'}
 
 
 def authenticate(services: Services, request: Request) -> Token:
-    """The live token that a request came with, or that of the session of its cookie; Refused without one."""
+    """The live token that a request came with, or that of the session of its cookie; Refused
+    without one."""
     kind, _, text = request.headers.get("authorization", "").partition(" ")
     if kind:
-        token = tokens.authenticate(services.store, text.strip()) if kind.lower() == "bearer" and text else None
+        token = (
+            tokens.authenticate(services.store, text.strip())
+            if kind.lower() == "bearer" and text
+            else None
+        )
     else:  # a browser's; `gate` refuses what its user may not have meant
         token = gate.session_token(services.store, services.hosts, request.method, request.headers)
     if token is None:
         services.counters.add("token_failures")
-        raise RequestRefused("unauthenticated", "a valid token is needed: Authorization: Bearer hg_...", CHALLENGE)
+        raise RequestRefused(
+            "unauthenticated", "a valid token is needed: Authorization: Bearer hg_...", CHALLENGE
+        )
     return token
 
 

@@ -1,4 +1,5 @@
-"""The common parts of routes: the context of an operation, answers, entity tags, names in paths, idempotency."""
+"""The common parts of routes: the context of an operation, answers, entity tags, names in paths,
+idempotency."""
 
 from __future__ import annotations
 
@@ -37,19 +38,21 @@ T = TypeVar("T")
 
 
 class ClosedBody(BaseModel):
-    """The body of a request that no operation takes as it is. No other fields, and no value is converted."""
+    """The body of a request that no operation takes as it is. No other fields, and no value is
+    converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class JsonAnswer(JSONResponse, Generic[T]):
-    """A response whose body is the JSON of a T. Routes declare their answer by it, and `description` adds it to
-    OpenAPI."""
+    """A response whose body is the JSON of a T. Routes declare their answer by it, and
+    `description` adds it to OpenAPI."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One authenticated request. `repeat` is its Idempotency-Key and the digest of all that it asks for."""
+    """One authenticated request. `repeat` is its Idempotency-Key and the digest of all that it asks
+    for."""
 
     services: Services
     context: Context
@@ -57,20 +60,28 @@ class Call:
     repeat: tuple[str, bytes] | None
 
     def need(self, permission: Permission) -> None:
-        """Refuse the request without this permission: for parts of a route that run only on request."""
+        """Refuse the request without this permission: for parts of a route that run only on
+        request."""
         require(self.services, self.context.principal, permission)
 
-    def has(self, *, dataflow: str | None = None, dataset: str | None = None, branch: str | None = None) -> bool:
+    def has(
+        self, *, dataflow: str | None = None, dataset: str | None = None, branch: str | None = None
+    ) -> bool:
         """Whether the principal has the route's permission for the named things."""
         needed = cast("Permission", self.request.scope["headgate.need"])
-        return may(self.context.principal, needed, dataflow=dataflow, dataset=dataset, branch=branch)
+        return may(
+            self.context.principal, needed, dataflow=dataflow, dataset=dataset, branch=branch
+        )
 
     def target(self, text: str | None) -> str | None:
-        """A dataflow or a dataset that a request names; None for everything, which needs a token that has it all."""
+        """A dataflow or a dataset that a request names; None for everything, which needs a token
+        that has it all."""
         name = target_of(text)
         if name is None:
             if self.context.principal.within:
-                raise RequestRefused("forbidden", "this token is narrowed to some names: name a dataflow or dataset")
+                raise RequestRefused(
+                    "forbidden", "this token is narrowed to some names: name a dataflow or dataset"
+                )
         elif not (self.has(dataset=name) if "." in name else self.has(dataflow=name)):
             raise NotFound(NO_TARGET)
         return name
@@ -84,7 +95,8 @@ class Call:
         return flow_names
 
     def once(self, work: Callable[[], JsonAnswer[T]]) -> JsonAnswer[T]:
-        """Do the work, or give the answer that the same request with the same Idempotency-Key got before."""
+        """Do the work, or give the answer that the same request with the same Idempotency-Key got
+        before."""
         if self.repeat is None:
             return work()
         key, body = self.repeat
@@ -104,7 +116,9 @@ class Call:
         if answer is None:
             return None
         if answer.body != body:
-            raise IdempotencyConflict("this Idempotency-Key came before with another request; use a new one")
+            raise IdempotencyConflict(
+                "this Idempotency-Key came before with another request; use a new one"
+            )
         record = json.loads(answer.response)
         return Response(record["content"], answer.status, record["headers"])
 
@@ -114,7 +128,9 @@ class Call:
         try:
             with self.context.begin() as tx:
                 tx.audit.put_answer(
-                    access.StoredAnswer(key=key, body=body, status=response.status_code, response=record)
+                    access.StoredAnswer(
+                        key=key, body=body, status=response.status_code, response=record
+                    )
                 )
         except IdempotencyConflict:  # another replica was faster
             return self._earlier(key, body) or response
@@ -125,7 +141,8 @@ async def call(
     request: Request,
     idempotency_key: Annotated[str | None, Header(max_length=200, pattern=r"^[!-~]+$")] = None,
 ) -> Call:
-    """The one coroutine among dependencies: only a coroutine can read the body that the key stands for."""
+    """The one coroutine among dependencies: only a coroutine can read the body that the key stands
+    for."""
     app_services, token = services(request), caller(request)
     context = app_services.context(token, request_id(request))
     if idempotency_key is None or request.method != "POST":
@@ -155,20 +172,28 @@ def etag(revision: int) -> dict[str, str]:
 
 
 def expected(
-    if_match: Annotated[str | None, Header(max_length=100, json_schema_extra={"pattern": ETAG_TEXT})] = None,
-    if_none_match: Annotated[str | None, Header(max_length=100, json_schema_extra={"pattern": r"^\*$"})] = None,
+    if_match: Annotated[
+        str | None, Header(max_length=100, json_schema_extra={"pattern": ETAG_TEXT})
+    ] = None,
+    if_none_match: Annotated[
+        str | None, Header(max_length=100, json_schema_extra={"pattern": r"^\*$"})
+    ] = None,
 ) -> int | None:
-    """The revision that a change is based on: 0 for none yet (`If-None-Match: *`), None where neither header is
-    given."""
+    """The revision that a change is based on: 0 for none yet (`If-None-Match: *`), None where
+    neither header is given."""
     if if_none_match is not None:
         if if_none_match.strip() == "*" and if_match is None:
             return 0
-        raise RequestRefused("invalid-request", "If-None-Match can only be *, and not beside If-Match")
+        raise RequestRefused(
+            "invalid-request", "If-None-Match can only be *, and not beside If-Match"
+        )
     if if_match is None:
         return None
     match = ETAG.fullmatch(if_match.strip())
     if match is None:
-        raise RequestRefused("invalid-request", 'If-Match must be one ETag of a dataflow, such as "3"')
+        raise RequestRefused(
+            "invalid-request", 'If-Match must be one ETag of a dataflow, such as "3"'
+        )
     return int(match[1])
 
 

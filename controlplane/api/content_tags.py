@@ -1,5 +1,5 @@
-"""Entity tags of records: they name content, so data that did not change is not sent again (RFC 9110, 8.8 and
-13.1.2)."""
+"""Entity tags of records: they name content, so data that did not change is not sent again (RFC
+9110, 8.8 and 13.1.2)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _TAG = re.compile(r'(?:W/)?("[!#-~\x80-\xff]*")')
 
 
 def content_tag(content: bytes, rendering: Rendering) -> str:
-    """Weak: another version of Headgate may write the same rows in other bytes, and so may another coding."""
+    """Weak: another version of Headgate may write the same rows in other bytes, and so may another
+    coding."""
     properties = {"format": rendering.format, "compression": rendering.compression}
     return f'W/"{digest("records-tag/2", content=content, **properties).hex()[:40]}"'
 

@@ -1,7 +1,8 @@
-"""The OpenAPI document: FastAPI's description of the routes, and parts common to all: statuses, problems, media types.
+"""The OpenAPI document: FastAPI's description of the routes, and parts common to all: statuses,
+problems, media types.
 
-Answers are described by the types that routes return, when the document is first requested: the API starts without
-them, and no answer is validated.
+Answers are described by the types that routes return, when the document is first requested: the API
+starts without them, and no answer is validated.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ PROBLEM: Json = {
     },
 }
 QUERY = "/v1/branches/{branch}/query"
+# An Idempotency-Key does nothing
 WITHOUT_REPEAT = frozenset(
     {
         "/v1/tokens",
@@ -58,7 +60,7 @@ WITHOUT_REPEAT = frozenset(
         QUERY,
         f"{QUERY}/promote",
     }
-)  # an Idempotency-Key does nothing
+)
 WORDS = {
     400: "The body is not JSON.",
     401: "There is no live token.",
@@ -95,7 +97,8 @@ def describe(title: str, version: str, routers: Sequence[APIRouter]) -> Json:
     schemas["Problem"] = PROBLEM
     _name_permissions(routers, document["paths"])
     _describe_answers(routers, document["paths"], schemas)
-    for unused in ("HTTPValidationError", "ValidationError"):  # FastAPI's own shape, which is never sent
+    # FastAPI's own shape, which is never sent
+    for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     return document
 
@@ -123,7 +126,11 @@ def _describe_answers(routers: Iterable[APIRouter], paths: Json, schemas: Json) 
     route_answers = list(answers(routers))
     described, shared = TypeAdapter.json_schemas(
         [
-            (f"{route_answer.method} {route_answer.path}", "serialization", TypeAdapter(route_answer.kind))
+            (
+                f"{route_answer.method} {route_answer.path}",
+                "serialization",
+                TypeAdapter(route_answer.kind),
+            )
             for route_answer in route_answers
         ],
         ref_template="#/components/schemas/{model}",
@@ -133,7 +140,9 @@ def _describe_answers(routers: Iterable[APIRouter], paths: Json, schemas: Json) 
     examples = json.loads(EXAMPLES.read_text(encoding="utf-8"))
     for route_answer in route_answers:
         schema = described[f"{route_answer.method} {route_answer.path}", "serialization"]
-        response = paths[route_answer.path][route_answer.method]["responses"][str(route_answer.status)]
+        response = paths[route_answer.path][route_answer.method]["responses"][
+            str(route_answer.status)
+        ]
         content = {"schema": schema}
         if example := examples.get(f"{route_answer.method.upper()} {route_answer.path}"):
             content["example"] = example

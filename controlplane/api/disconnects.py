@@ -26,8 +26,8 @@ async def watch(receive: Receive, cancellable: Cancellable) -> None:
 
 
 class CancelledStream(StreamingResponse):
-    """Parts of a body. When the client has left, what makes them is cancelled, also while a part is waited for; and
-    however it ends, they are closed."""
+    """Parts of a body. When the client has left, what makes them is cancelled, also while a part is
+    waited for; and however it ends, they are closed."""
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
 """Between the planes: claim, heartbeat, report (docs/protocol.md). Open to drivers' tokens only.
 
-Plain ASGI: a `run` serves its worker and driver from here alone, and does not wait for a framework to load.
+Plain ASGI: a `run` serves its worker and driver from here alone, and does not wait for a framework
+to load.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ class DriverCall:
         """A field of the body, if it has the shape that it must have."""
         value = self.body.get(name, default)
         if not is_fine(value):
-            raise RequestRefused("invalid-request", f"body.{name} is missing or not as docs/protocol.md says")
+            raise RequestRefused(
+                "invalid-request", f"body.{name} is missing or not as docs/protocol.md says"
+            )
         return value
 
 
@@ -88,7 +91,9 @@ class DriverApp:
 
     async def _answer(self, request: Request) -> Response:
         threads = self._services.threads
-        token = await to_thread.run_sync(authenticate, self._services, request, limiter=threads.drivers)
+        token = await to_thread.run_sync(
+            authenticate, self._services, request, limiter=threads.drivers
+        )
         require_driver(self._services, token)
         self._services.note_call(token.subject)
         handle = ROUTES.get(request.url.path)
@@ -100,16 +105,22 @@ class DriverApp:
         context = self._services.context(token, problem_json.request_id(request))
 
         def work() -> Response:  # decoding megabytes is nothing for the event loop
-            return handle(DriverCall(self._services, context, token, _decoded(raw), is_disconnected, came))
+            return handle(
+                DriverCall(self._services, context, token, _decoded(raw), is_disconnected, came)
+            )
 
-        watching = asyncio.ensure_future(self._watch(request.receive, is_disconnected, token.namespace))
+        watching = asyncio.ensure_future(
+            self._watch(request.receive, is_disconnected, token.namespace)
+        )
         try:
             limiter = threads.claims if handle is _claim else threads.drivers
             return await to_thread.run_sync(work, limiter=limiter)
         finally:
             watching.cancel()
 
-    async def _watch(self, receive: Receive, is_disconnected: threading.Event, namespace: str) -> None:
+    async def _watch(
+        self, receive: Receive, is_disconnected: threading.Event, namespace: str
+    ) -> None:
         """Notice that the driver hangs up, so that no work goes to a dead one."""
         while (await receive())["type"] != "http.disconnect":
             pass
@@ -139,17 +150,23 @@ def _claim(call: DriverCall) -> Response:
     return JSONResponse(work) if work else Response(status_code=204)
 
 
-def _look(call: DriverCall, contract: int, kinds: list[Kind], sizes: list[Size], without: list[str]) -> Claim | None:
+def _look(
+    call: DriverCall, contract: int, kinds: list[Kind], sizes: list[Size], without: list[str]
+) -> Claim | None:
     lake, allowed_kinds = call.services.lake.uri, call.services.kinds
-    served_kinds = kinds if allowed_kinds is None else [kind for kind in kinds if kind in allowed_kinds]
+    served_kinds = (
+        kinds if allowed_kinds is None else [kind for kind in kinds if kind in allowed_kinds]
+    )
     if not served_kinds or tokens.is_draining(call.token):
         return None
-    return claims.claim(call.context, call.driver, contract, served_kinds, sizes=sizes, without=without, lake=lake)
+    return claims.claim(
+        call.context, call.driver, contract, served_kinds, sizes=sizes, without=without, lake=lake
+    )
 
 
 def _wait_for(call: DriverCall, wait_s: float, look: Callable[[], Claim | None]) -> Claim | None:
-    """Look, then wait until something changed or the time is up. Holds no transaction while it waits. A token that has
-    ended meanwhile gets no work."""
+    """Look, then wait until something changed or the time is up. Holds no transaction while it
+    waits. A token that has ended meanwhile gets no work."""
     end, noted_at = call.at + wait_s, call.at
     wake, stopping = call.services.wake.of(call.context.namespace), call.services.stopping
     while not stopping.is_set() and not call.hung_up.is_set():
@@ -172,7 +189,9 @@ def _require_live(call: DriverCall) -> None:
 
 def _heartbeat(call: DriverCall) -> Response:
     """Extend leases; the answer lists fenced attempts, and whether the driver has to end."""
-    attempts = call.take("attempts", lambda v: isinstance(v, list) and len(v) <= MOST and all(map(_is_id, v)))
+    attempts = call.take(
+        "attempts", lambda v: isinstance(v, list) and len(v) <= MOST and all(map(_is_id, v))
+    )
     if call.take("spark", lambda v: isinstance(v, bool), False):
         call.services.has_spark(call.driver)
     drain = tokens.is_draining(call.token)
@@ -184,7 +203,9 @@ def _report(call: DriverCall) -> Response:
     attempt = call.take("attempt", _is_id)
     results = call.take("results", lambda v: isinstance(v, list))
     measures = call.body.get("measures")
-    answer = reports.report(call.context, call.driver, attempt, results, lake=call.services.lake, measures=measures)
+    answer = reports.report(
+        call.context, call.driver, attempt, results, lake=call.services.lake, measures=measures
+    )
     return JSONResponse(answer)
 
 

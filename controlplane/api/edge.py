@@ -1,4 +1,5 @@
-"""The outermost layer, in plain ASGI: request ids, the limit on bodies, the answer when something unexpected breaks."""
+"""The outermost layer, in plain ASGI: request ids, the limit on bodies, the answer when something
+unexpected breaks."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from controlplane.services.sharing import register as sharing
 from controlplane.ui.page_recognition import is_for_pages
 
 BODY_LIMIT_BYTES = 5_000_000
-DISCARD_LIMIT_BYTES = 256_000_000  # of a refused body: read and dropped, so that the client gets to read the answer
+# Of a refused body: read and dropped, so that the client gets to read the answer
+DISCARD_LIMIT_BYTES = 256_000_000
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 OF_ANOTHER_HOST = re.compile(r"/[\t\n\r]*[/\\]")  # as browsers read it where it is in a link
 
@@ -34,11 +36,15 @@ log = logs.get("api")
 
 
 class Gateway:
-    """All that is served: drivers' routes at once; the application, the S3 view, Delta Sharing and the pages at their
-    first request."""
+    """All that is served: drivers' routes at once; the application, the S3 view, Delta Sharing and
+    the pages at their first request."""
 
     def __init__(self, services: Services) -> None:
-        self._drivers, self._app, self._counters = DriverApp(services), LazyApp(services), services.counters
+        self._drivers, self._app, self._counters = (
+            DriverApp(services),
+            LazyApp(services),
+            services.counters,
+        )
         self._s3, self._sharing, self._pages = (
             LazyApplication(services, s3.app),
             LazyApplication(services, sharing.app),
@@ -57,7 +63,9 @@ class Gateway:
         exchange = HttpExchange(scope, receive, send, self._count)
         app: ASGIApp
         if OF_ANOTHER_HOST.match(scope["path"]):
-            await problem_json.of_no_address(scope["headgate.request_id"])(scope, exchange.receive, exchange.send)
+            await problem_json.of_no_address(scope["headgate.request_id"])(
+                scope, exchange.receive, exchange.send
+            )
             return
         if s3.is_for_s3(scope):
             app = self._s3
@@ -68,7 +76,8 @@ class Gateway:
             if scope["method"] == "HEAD":
                 scope = {**scope, "method": "GET"}
         else:
-            if scope["method"] == "HEAD":  # what GET would answer; the server below leaves out the body
+            # What GET would answer; the server below leaves out the body
+            if scope["method"] == "HEAD":
                 scope = {**scope, "method": "GET", "headgate.head": True}
             app = self._drivers if scope["path"].startswith(PREFIX) else self._app
         try:
@@ -126,7 +135,9 @@ def _pages(services: Services) -> ASGIApp:
 class HttpExchange:
     """One request and its answer."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, count: Callable[[int], None]) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, count: Callable[[int], None]
+    ) -> None:
         self._scope, self._receive, self._send, self._count = scope, receive, send, count
         self._declared = _content_length(scope)
         self._size = 0
@@ -136,7 +147,8 @@ class HttpExchange:
         self._is_answered = False
 
     async def receive(self) -> Message:
-        """The next part of the body; 413 as soon as it is known to be too large, so that it is never held in memory."""
+        """The next part of the body; 413 as soon as it is known to be too large, so that it is
+        never held in memory."""
         if self._declared > BODY_LIMIT_BYTES:
             raise self._too_large()
         message = await self._receive()
@@ -161,7 +173,9 @@ class HttpExchange:
             await self._discard()
             message = {"type": "http.response.body", "body": b""}
         await self._send(message)
-        self._is_answered = message["type"] == "http.response.body" and not message.get("more_body", False)
+        self._is_answered = message["type"] == "http.response.body" and not message.get(
+            "more_body", False
+        )
 
     async def _discard(self) -> None:
         left = DISCARD_LIMIT_BYTES

@@ -1,8 +1,9 @@
-"""One reader of events per process and namespace, and any number of streams that wait for it in the event loop.
+"""One reader of events per process and namespace, and any number of streams that wait for it in the
+event loop.
 
-The reader looks into the store once per change and keeps the newest events of all branches as text. A stream is a
-cursor into that text, and skips other branches: it buffers nothing, and holds no thread. A stream that is further
-behind reads pages from the store, few at a time.
+The reader looks into the store once per change and keeps the newest events of all branches as text.
+A stream is a cursor into that text, and skips other branches: it buffers nothing, and holds no
+thread. A stream that is further behind reads pages from the store, few at a time.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class EventFeed:
         self._ids: list[int] = []
         self._branches: list[str] = []
         self._texts: list[bytes] = []
-        self._floor: int | None = None  # every later event is among the texts; None: nothing was read yet
+        # Every later event is among the texts; None: nothing was read yet
+        self._floor: int | None = None
         self._newest, self._reported_newest = 0, -1
         services.token_watch.at_end.append(self._wake_all)
 
@@ -70,7 +72,9 @@ class EventFeed:
     def place(self, token: str) -> Iterator[None]:
         """For one stream of a token's owner. Raises Refused where there are too many."""
         if self._streams.total() >= STREAMS or self._streams[token] >= OF_ONE_TOKEN:
-            raise RequestRefused("unavailable", "too many streams of events are open", {"Retry-After": "15"})
+            raise RequestRefused(
+                "unavailable", "too many streams of events are open", {"Retry-After": "15"}
+            )
         self._streams[token] += 1
         if self._reading is None:
             self._reading = asyncio.get_running_loop().create_task(self._read())
@@ -81,9 +85,9 @@ class EventFeed:
             self._streams += Counter()  # forget who has none
 
     async def follow(self, branch: str, after: int | None) -> AsyncIterator[bytes]:
-        """Events after an id, or from now on, until the process ends. A comment shows now and then that it lives: after
-        a while, or when something happened in another branch. An id that is to come is of a database that was restored
-        since: the stream goes on from now."""
+        """Events after an id, or from now on, until the process ends. A comment shows now and then
+        that it lives: after a while, or when something happened in another branch. An id that is to
+        come is of a database that was restored since: the stream goes on from now."""
         if after is None or after > self._newest:
             last = await to_thread.run_sync(self._last, limiter=self._services.threads.events)
             after = last if after is None else min(after, last)
@@ -107,7 +111,8 @@ class EventFeed:
             yield chunk
 
     async def _next(self, branch: str, after: int) -> tuple[bytes, int]:
-        """Nothing only if there is nothing at this moment: until the loop has its turn, a caller may begin to wait."""
+        """Nothing only if there is nothing at this moment: until the loop has its turn, a caller
+        may begin to wait."""
         while (floor := self._floor) is None or after < floor:
             chunk, last = await self._paged(branch, after)
             if chunk:
@@ -118,7 +123,8 @@ class EventFeed:
         return self._kept_texts(branch, after)
 
     def _kept_texts(self, branch: str, after: int) -> tuple[bytes, int]:
-        """Events of other branches are skipped up to the first of its own that does not fit, or to the newest."""
+        """Events of other branches are skipped up to the first of its own that does not fit, or to
+        the newest."""
         texts, size = list[bytes](), 0
         for i in range(bisect_right(self._ids, after), len(self._ids)):
             if size >= CHUNK_BYTES:
@@ -130,7 +136,9 @@ class EventFeed:
         return b"".join(texts), after
 
     async def _paged(self, branch: str, after: int) -> tuple[bytes, int]:
-        return await to_thread.run_sync(self._page, branch, after, limiter=self._services.threads.events)
+        return await to_thread.run_sync(
+            self._page, branch, after, limiter=self._services.threads.events
+        )
 
     def _page(self, branch: str, after: int) -> tuple[bytes, int]:
         events = overview.events(self._context, branch, after, BATCH)
@@ -143,12 +151,14 @@ class EventFeed:
     # --- the reader
 
     async def _read(self) -> None:
-        """Read events as long as there are streams. A store that does not answer is read again later: streams go on,
-        and say so."""
+        """Read events as long as there are streams. A store that does not answer is read again
+        later: streams go on, and say so."""
         self._reported_newest = -1
         while self._streams and not self._services.stopping.is_set():
             try:
-                self._keep(await to_thread.run_sync(self._look, self._floor is None, limiter=self._reader))
+                self._keep(
+                    await to_thread.run_sync(self._look, self._floor is None, limiter=self._reader)
+                )
             except Exception as error:  # noqa: BLE001  # streams wait for this task alone
                 log.warning("events cannot be read", reason=str(error))
                 await asyncio.sleep(FAILED_S)
@@ -187,7 +197,8 @@ class EventFeed:
             del self._ids[:spare], self._branches[:spare], self._texts[:spare]
 
     async def _rouse(self) -> None:
-        """Wake streams that wait if there is something new for them, or if they have been quiet for long.
+        """Wake streams that wait if there is something new for them, or if they have been quiet for
+        long.
 
         A stream that waits has all events that it could be woken for before.
         """
@@ -200,7 +211,8 @@ class EventFeed:
             for future in due[start : start + GROUP]:
                 _set(future)
             await asyncio.sleep(0)
-        await asyncio.sleep(time.monotonic() - began)  # streams take half of the loop's time at most
+        # Streams take half of the loop's time at most
+        await asyncio.sleep(time.monotonic() - began)
 
     async def _wait(self) -> None:
         if self._reading is None:
@@ -232,5 +244,6 @@ def _set(future: asyncio.Future[None]) -> None:
 
 
 def _text(event: EventRecord) -> bytes:
-    """JSON has no line breaks outside of its strings, and none inside, so one data line is enough."""
+    """JSON has no line breaks outside of its strings, and none inside, so one data line is
+    enough."""
     return f"id: {event['id']}\nevent: {event['kind']}\ndata: {json.dumps(event)}\n\n".encode()

@@ -29,28 +29,36 @@ LONGEST_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class ListingOutcome:
-    """`plan`: the id under which sources were listed. `unseen`: why a dataset's source was not looked at."""
+    """`plan`: the id under which sources were listed. `unseen`: why a dataset's source was not
+    looked at."""
 
     plan: str = ""
     unseen: Mapping[str, str] = field(default_factory=dict)
 
 
 Timeout: TypeAlias = Annotated[float, Query(ge=0, le=LONGEST_S)]
-SOONEST_S, LATEST_S = 0.02, 1.0  # between looks: who shares the database is not heard, nor is a listing without news
+# Between looks: who shares the database is not heard, nor is a listing without news
+SOONEST_S, LATEST_S = 0.02, 1.0
 
 
 async def waiting(call: Call, work: Callable[[], T], *, may_wait: bool) -> T:
-    """Run a request. One that may wait for workers takes a thread of those that do, so that others find a thread."""
+    """Run a request. One that may wait for workers takes a thread of those that do, so that others
+    find a thread."""
     threads = call.services.threads
-    return await to_thread.run_sync(work, limiter=threads.connections if may_wait else threads.users)
+    return await to_thread.run_sync(
+        work, limiter=threads.connections if may_wait else threads.users
+    )
 
 
 def look(call: Call, branch: str, nodes: Iterable[Source], timeout_s: float) -> Mapping[str, str]:
-    """Have these sources listed, and wait until that is done. Answers why a dataset's source was not looked at."""
+    """Have these sources listed, and wait until that is done. Answers why a dataset's source was
+    not looked at."""
     return await_listings(call, listing_requests.ask(call.context, branch, nodes), timeout_s)
 
 
-def look_for_plan(call: Call, branch: str, nodes: Iterable[Source], timeout_s: float) -> ListingOutcome:
+def look_for_plan(
+    call: Call, branch: str, nodes: Iterable[Source], timeout_s: float
+) -> ListingOutcome:
     """As `look`, for a plan of these sources: only this plan sees the listings."""
     plan = uuid.uuid4().hex
     requests = listing_requests.ask_for_plan(call.context, branch, nodes, plan)
@@ -71,11 +79,13 @@ def analysed(
     timeout_s: float,
     looked: str = "",
 ) -> Iterator[str]:
-    """Have Spark analyse an edit, layer by layer: the columns of a query are inputs to the analysis of its readers.
-    Yields why answers are missing, if any. All requests are deleted at the end."""
+    """Have Spark analyse an edit, layer by layer: the columns of a query are inputs to the analysis
+    of its readers. Yields why answers are missing, if any. All requests are deleted at the end."""
     datasets: set[str] = set()
     try:
-        yield _ask(call, branch, sources, datasets, deadline=deadline, timeout_s=timeout_s, looked=looked)
+        yield _ask(
+            call, branch, sources, datasets, deadline=deadline, timeout_s=timeout_s, looked=looked
+        )
     finally:
         if datasets:
             edit_review.forget(call.context, branch, sorted(datasets))
@@ -122,7 +132,8 @@ class _Layer:
 
 
 def wait_until(call: Call, timeout_s: float, is_done: Callable[[], bool]) -> None:
-    """Look at once, after each notice, and now and then; until it is done, the time is up, or this process ends."""
+    """Look at once, after each notice, and now and then; until it is done, the time is up, or this
+    process ends."""
     deadline, pause_s = time.monotonic() + timeout_s, SOONEST_S
     wake = call.services.wake.of(call.context.namespace)
     while not call.services.stopping.is_set():

@@ -1,4 +1,5 @@
-"""Counts of this process, and gauges that are read from the store at each request, in Prometheus' text format."""
+"""Counts of this process, and gauges that are read from the store at each request, in Prometheus'
+text format."""
 
 from __future__ import annotations
 
@@ -42,15 +43,17 @@ def render(
     namespace: str = DEFAULT,
     exports: bool = False,
 ) -> bytes:
-    """The text of all counters and gauges; `states` counts datasets and targets by state, `late_s` is how far the
-    listing that is the latest is behind. `exports`: events of lineage are sent. Counts of this process are about the
-    whole installation, and are in `default` alone."""
+    """The text of all counters and gauges; `states` counts datasets and targets by state, `late_s`
+    is how far the listing that is the latest is behind. `exports`: events of lineage are sent.
+    Counts of this process are about the whole installation, and are in `default` alone."""
     registry = CollectorRegistry()
     if namespace == DEFAULT:
         ProcessCollector(registry=registry)
         registry.register(_Counted(counters))
         registry.register(_Waiting(store))
-    registry.register(_Gauges(store, states, failing_units, late_s, namespace=namespace, exports=exports))
+    registry.register(
+        _Gauges(store, states, failing_units, late_s, namespace=namespace, exports=exports)
+    )
     return generate_latest(registry)
 
 
@@ -104,7 +107,12 @@ class _Gauges(Collector):
         namespace: str,
         exports: bool,
     ) -> None:
-        self._store, self._states, self._failing_units, self._late_s = store, states, failing_units, late_s
+        self._store, self._states, self._failing_units, self._late_s = (
+            store,
+            states,
+            failing_units,
+            late_s,
+        )
         self._namespace, self._exports = namespace, exports
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -117,17 +125,34 @@ class _Gauges(Collector):
         leaders = [lease] if lease is not None and lease.until > now else []
         yield _gauge("headgate_tasks", "Queued and running tasks.", "kind", backlog)
         yield _gauge("headgate_attempts", "Live attempts.", "kind", attempts)
-        yield _gauge("headgate_drivers", "Drivers and workers that have not ended.", "kind", drivers)
+        yield _gauge(
+            "headgate_drivers", "Drivers and workers that have not ended.", "kind", drivers
+        )
         yield _gauge("headgate_datasets", "Datasets and targets by state.", "state", self._states)
         failing = Counter(unit.partition(" ")[0] for unit in self._failing_units.units)
-        yield _gauge("headgate_failing_units", "Parts of the loop's work whose last try failed.", "unit", failing)
+        yield _gauge(
+            "headgate_failing_units",
+            "Parts of the loop's work whose last try failed.",
+            "unit",
+            failing,
+        )
         lateness = "Of the listing that is furthest behind its period."
         yield GaugeMetricFamily("headgate_listing_lateness_seconds", lateness, value=self._late_s)
         if behind is not None:
             unsent = "Events that the OpenLineage export has not looked at."
             yield GaugeMetricFamily("headgate_openlineage_behind_events", unsent, value=behind)
-        yield _gauge("headgate_leader_epoch", "Of who has the loop.", "holder", {x.holder: x.epoch for x in leaders})
-        yield _gauge("headgate_leader_since_seconds", "Of who has it.", "holder", {x.holder: x.since for x in leaders})
+        yield _gauge(
+            "headgate_leader_epoch",
+            "Of who has the loop.",
+            "holder",
+            {x.holder: x.epoch for x in leaders},
+        )
+        yield _gauge(
+            "headgate_leader_since_seconds",
+            "Of who has it.",
+            "holder",
+            {x.holder: x.since for x in leaders},
+        )
 
 
 def _gauge(name: str, words: str, label: str, values: Mapping[Any, float]) -> GaugeMetricFamily:

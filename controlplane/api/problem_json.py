@@ -1,4 +1,5 @@
-"""One shape for every error: problem+json with a stable code, a request id and a list of problems."""
+"""One shape for every error: problem+json with a stable code, a request id and a list of
+problems."""
 
 from __future__ import annotations
 
@@ -24,7 +25,12 @@ from controlplane.core.errors import (
     QueryRefused,
     problem_text,
 )
-from controlplane.core.model.answers import ConflictDetail, ConflictVersion, ProblemDetail, ProblemDocument
+from controlplane.core.model.answers import (
+    ConflictDetail,
+    ConflictVersion,
+    ProblemDetail,
+    ProblemDocument,
+)
 from controlplane.core.redaction import redacted
 from controlplane.http_status import STATUS
 
@@ -57,7 +63,9 @@ class RequestRefused(HeadgateError):
         self.code, self.headers = code, dict(headers or {})
 
 
-def body(status: int, code: str, detail: str, request_id: str, errors: Iterable[Problem] = ()) -> ProblemDocument:
+def body(
+    status: int, code: str, detail: str, request_id: str, errors: Iterable[Problem] = ()
+) -> ProblemDocument:
     return {
         "type": f"urn:headgate:{code}",
         "title": HTTPStatus(status).phrase,
@@ -92,7 +100,9 @@ def of_error(error: HeadgateError, request: Request) -> JSONResponse:
         problems = error.problems
     if isinstance(error, InvalidBlueprint):
         problems = error.problems
-        detail = f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'}; nothing was stored"
+        detail = (
+            f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'}; nothing was stored"
+        )
     headers = dict(error.headers) if isinstance(error, RequestRefused) else {}
     if isinstance(error, QueriesBusy):
         headers["Retry-After"] = f"{BUSY_S}"
@@ -116,19 +126,28 @@ def _conflict(conflict: FoundConflict) -> ConflictDetail:
 def _version(side: ConflictSide | None) -> ConflictVersion | None:
     if side is None:
         return None
-    return {"file": side.file, "line": side.line, "column": side.column, "text": redacted(side.text)}
+    return {
+        "file": side.file,
+        "line": side.line,
+        "column": side.column,
+        "text": redacted(side.text),
+    }
 
 
 def of_http(error: HTTPException, request: Request) -> JSONResponse:
-    """The answer where no operation was reached: unknown routes and methods, bodies that are too large."""
+    """The answer where no operation was reached: unknown routes and methods, bodies that are too
+    large."""
     code = CODES.get(error.status_code, "invalid-request")
     value = body(error.status_code, code, str(error.detail), request_id(request))
     return JSONResponse(value, error.status_code, error.headers, media_type=MEDIA_TYPE)
 
 
 def of_outage(error: OSError, request: Request) -> JSONResponse:
-    """The answer where the database or a store cannot be reached, or gave a transaction up: try again later."""
-    log.warning("request failed", path=request.url.path, request_id=request_id(request), reason=str(error))
+    """The answer where the database or a store cannot be reached, or gave a transaction up: try
+    again later."""
+    log.warning(
+        "request failed", path=request.url.path, request_id=request_id(request), reason=str(error)
+    )
     words = "the database or the lake does not answer; the log has the reason under this request id"
     value = body(503, "unavailable", words, request_id(request))
     return JSONResponse(value, 503, {"Retry-After": "2"}, media_type=MEDIA_TYPE)
@@ -136,19 +155,25 @@ def of_outage(error: OSError, request: Request) -> JSONResponse:
 
 def of_fault(request_id: str) -> JSONResponse:
     """The answer to an unexpected error: no more than the place to look."""
-    value = body(500, "internal", "something broke; the log has it under this request id", request_id)
+    value = body(
+        500, "internal", "something broke; the log has it under this request id", request_id
+    )
     return JSONResponse(value, 500, media_type=MEDIA_TYPE)
 
 
 def of_no_address(request_id: str) -> JSONResponse:
     """The answer to a path that no application has, whatever the method."""
-    return JSONResponse(body(404, "not-found", "nothing has this address", request_id), 404, media_type=MEDIA_TYPE)
+    return JSONResponse(
+        body(404, "not-found", "nothing has this address", request_id), 404, media_type=MEDIA_TYPE
+    )
 
 
 def of_invalid(errors: Sequence[Any], request: Request) -> JSONResponse:
     """A request whose parts have the wrong shape; the values themselves are not repeated."""
     typed = _content_type_problem(errors, request)
-    problems = [Problem("", 0, 0, "invalid-request", f"{_place(e['loc'])}: {_message(e)}") for e in errors]
+    problems = [
+        Problem("", 0, 0, "invalid-request", f"{_place(e['loc'])}: {_message(e)}") for e in errors
+    ]
     problems = [typed] if typed is not None else problems
     detail = "; ".join(p.message for p in problems[:3])
     value = body(422, "invalid-request", detail, request_id(request), problems)
@@ -169,14 +194,21 @@ def _content_type_problem(errors: Sequence[Any], request: Request) -> Problem | 
     if is_json or not is_unread:
         return None
     return Problem(
-        "", 0, 0, "invalid-request", f"body: {wrong_type(content_type, JSON_TYPE)}", f"Content-Type: {JSON_TYPE}"
+        "",
+        0,
+        0,
+        "invalid-request",
+        f"body: {wrong_type(content_type, JSON_TYPE)}",
+        f"Content-Type: {JSON_TYPE}",
     )
 
 
 def wrong_type(content_type: str, expected: str) -> str:
     """`given`: the content type of the request, empty where it has none."""
     fault = (
-        f"the request says Content-Type: {content_type[:100]}" if content_type else "the request has no Content-Type"
+        f"the request says Content-Type: {content_type[:100]}"
+        if content_type
+        else "the request has no Content-Type"
     )
     return f"{fault}; send Content-Type: {expected}"
 

@@ -1,4 +1,5 @@
-"""The services of the API: the store, the lake, the wake that waiting claims and streams share, counters."""
+"""The services of the API: the store, the lake, the wake that waiting claims and streams share,
+counters."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ Log: TypeAlias = Callable[[str, int], str]
 
 
 class Wake(Protocol):
-    """Wakes waiting threads at a change. Only shortens waits: a lost notice costs time, nothing else."""
+    """Wakes waiting threads at a change. Only shortens waits: a lost notice costs time, nothing
+    else."""
 
     def notify(self) -> None: ...
 
@@ -76,7 +78,8 @@ KEY_LOCKS = 64
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """`stopping` is set when the process begins to end: waiting claims and streams then return at once."""
+    """`stopping` is set when the process begins to end: waiting claims and streams then return at
+    once."""
 
     store: Store
     lake: ObjectStore
@@ -85,15 +88,22 @@ class Services:
     log: Log
     counters: Counters = field(default_factory=Counters)
     stopping: threading.Event = field(default_factory=threading.Event)
-    unready: Callable[[], str] = lambda: ""  # why this process does not do its work; empty if it does
-    failing_units: FailingUnits = field(default_factory=FailingUnits)  # of the loop, where it runs in this process
-    is_alive: Callable[[], bool] = lambda: True  # False: this process is to be replaced by another one
+    # Why this process does not do its work; empty if it does
+    unready: Callable[[], str] = lambda: ""
+    # Of the loop, where it runs in this process
+    failing_units: FailingUnits = field(default_factory=FailingUnits)
+    # False: this process is to be replaced by another one
+    is_alive: Callable[[], bool] = lambda: True
     planners: Planners = field(default_factory=Planners)
     packages: Callable[[str], Forget | None] = lambda _: None  # of a namespace
-    note_call: Callable[[str], None] = lambda _: None  # each call of a driver's, before it is answered
-    has_spark: Callable[[str], None] = lambda _: None  # a driver reported that Spark's start is over
-    note_unknown_call: Callable[[], None] = lambda: None  # a driver called, and which one is unknown
-    notify: tuple[Channel, ...] = ()  # channels of the installation, for `default`: their secrets are its own
+    # Each call of a driver's, before it is answered
+    note_call: Callable[[str], None] = lambda _: None
+    # A driver reported that Spark's start is over
+    has_spark: Callable[[str], None] = lambda _: None
+    # A driver called, and which one is unknown
+    note_unknown_call: Callable[[], None] = lambda: None
+    # Channels of the installation, for `default`: their secrets are its own
+    notify: tuple[Channel, ...] = ()
     damages: Damages = lambda _: iter(())
     compare: CompareRows = no_comparison
     render_changes: RenderChanges = no_changes
@@ -102,8 +112,10 @@ class Services:
     spark_sessions: SparkSessions = field(default_factory=SparkSessions)
     examples: ExampleRunner = field(default_factory=NoExamples)  # answers questions of tests
     kinds: frozenset[Kind] | None = None  # of work that is given out here; None: all
-    analyser: Callable[[], str] = lambda: ""  # has a driver started where no loop does; why there will be none
-    s3_secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))  # of the installation: signs for its keys
+    # Has a driver started where no loop does; why there will be none
+    analyser: Callable[[], str] = lambda: ""
+    # Of the installation: signs for its keys
+    s3_secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     exports: bool = False  # events of lineage are sent
     checkpoint: MakeCheckpoint = no_checkpoint  # of Delta logs of the S3 view
     issuers: Issuers | None = None  # of identity tokens; None: this process takes none

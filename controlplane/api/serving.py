@@ -54,7 +54,8 @@ class Listener(uvicorn.Server):
 
 
 class _NoCutOffRequests(logging.Filter):
-    """A process that ends at once cuts off requests under way: no faults, which uvicorn would log with a trace."""
+    """A process that ends at once cuts off requests under way: no faults, which uvicorn would log
+    with a trace."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
@@ -65,7 +66,8 @@ NO_CUT_OFF_REQUESTS = _NoCutOffRequests()
 
 
 def allow_descriptors() -> None:
-    """As many open files as the system lets this process have: each connection is one, and the usual 1,024 are few."""
+    """As many open files as the system lets this process have: each connection is one, and the
+    usual 1,024 are few."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with suppress(OSError, ValueError):  # macOS says unlimited, and means less
@@ -109,7 +111,8 @@ class Serving(threading.Thread):
     def run(self) -> None:
         try:
             allow_descriptors()
-            logging.getLogger("uvicorn.error").addFilter(NO_CUT_OFF_REQUESTS)  # one and the same: added once
+            # One and the same: added once
+            logging.getLogger("uvicorn.error").addFilter(NO_CUT_OFF_REQUESTS)
             if self._eager:
                 self._edge.load()
             self._listener.run(sockets=[self._bound])
@@ -126,4 +129,6 @@ class Serving(threading.Thread):
             self.join()
         self._reads.close()
         if self.failure is not None:
-            raise Broken(f"the API ended ({type(self.failure).__name__}: {self.failure})") from self.failure
+            raise Broken(
+                f"the API ended ({type(self.failure).__name__}: {self.failure})"
+            ) from self.failure

@@ -1,4 +1,5 @@
-"""Bodies that are made while they are sent: the next piece when the client has taken the one before.
+"""Bodies that are made while they are sent: the next piece when the client has taken the one
+before.
 
 A client that leaves frees the generator of the pieces at once, also while a piece is awaited.
 """
@@ -24,7 +25,8 @@ MOST_OF_ONE = 8
 
 
 class BodyCut(Exception):
-    """Making a body failed in its middle. The connection ends before the body does, so clients see it."""
+    """Making a body failed in its middle. The connection ends before the body does, so clients see
+    it."""
 
 
 class Streams:
@@ -39,7 +41,9 @@ class Streams:
         """Room for one of this caller's. TooManyStreams if there is none."""
         with self._lock:
             if self._running[caller] >= self._most_of_one:
-                raise TooManyStreams(f"{self._most_of_one} streams of this token or link are under way: try again")
+                raise TooManyStreams(
+                    f"{self._most_of_one} streams of this token or link are under way: try again"
+                )
             if self._running.total() >= self._most:
                 raise TooManyStreams(f"{self._most} streams are under way: try again")
             self._running[caller] += 1
@@ -77,17 +81,23 @@ class PieceResponse(StreamingResponse):
 
 
 class Stream:
-    """Pieces that are made by threads of their own limit, and the room that their caller has for them."""
+    """Pieces that are made by threads of their own limit, and the room that their caller has for
+    them."""
 
-    def __init__(self, streams: Streams, caller: str, pieces: Iterator[bytes], limiter: CapacityLimiter) -> None:
+    def __init__(
+        self, streams: Streams, caller: str, pieces: Iterator[bytes], limiter: CapacityLimiter
+    ) -> None:
         """Takes the room. TooManyStreams if there is none."""
         streams.take(caller)
         self._streams, self._caller = streams, caller
         self._pieces, self._limiter = pieces, limiter
         self._is_open = True
 
-    async def response(self, request: Request, headers: Mapping[str, str], media_type: str) -> PieceResponse:
-        """With the first piece here already: what fails at once is raised, and still gets an answer of its own."""
+    async def response(
+        self, request: Request, headers: Mapping[str, str], media_type: str
+    ) -> PieceResponse:
+        """With the first piece here already: what fails at once is raised, and still gets an answer
+        of its own."""
         try:
             first = await self._first(request)
         except BaseException:
@@ -142,5 +152,6 @@ class Stream:
 
 
 def _close(pieces: Iterator[bytes]) -> None:
-    with suppress(AttributeError, ValueError):  # no generator; it is at work in a thread that was left
+    # No generator; it is at work in a thread that was left
+    with suppress(AttributeError, ValueError):
         pieces.close()  # type: ignore[attr-defined]

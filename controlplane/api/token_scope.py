@@ -32,10 +32,13 @@ LONG_S = 0.5  # after which a token is looked up again: it may have ended while 
 
 def require_open(within: TokenScope, open_to: OpenTo) -> None:
     """Refused for a token that is narrowed more than a route can be."""
-    is_open = open_to == "all" or (open_to == "branches" and not within.dataflows and not within.datasets)
+    is_open = open_to == "all" or (
+        open_to == "branches" and not within.dataflows and not within.datasets
+    )
     if within and not is_open:
         raise RequestRefused(
-            "forbidden", "this token is narrowed to some names, and this is about the whole installation"
+            "forbidden",
+            "this token is narrowed to some names, and this is about the whole installation",
         )
 
 
@@ -50,7 +53,9 @@ async def answered(
     began = time.monotonic()
     name_redaction: NameRedaction | None = None
     if token.principal.within:
-        name_redaction = await to_thread.run_sync(_name_redaction, app_services, request, token, limiter=limiter)
+        name_redaction = await to_thread.run_sync(
+            _name_redaction, app_services, request, token, limiter=limiter
+        )
         request.scope["headgate.veil"] = name_redaction
     try:
         response = await inner(request)
@@ -71,9 +76,14 @@ async def answered(
 
 def _name_redaction(app_services: Services, request: Request, token: Token) -> NameRedaction:
     """Over main and the branches that the address names."""
-    named = (request.path_params.get("branch"), request.path_params.get("other"), request.query_params.get("branch"))
+    named = (
+        request.path_params.get("branch"),
+        request.path_params.get("other"),
+        request.query_params.get("branch"),
+    )
     return hidden.name_redaction_of(
-        app_services.context(token, problem_json.request_id(request)), [name for name in named if name]
+        app_services.context(token, problem_json.request_id(request)),
+        [name for name in named if name],
     )
 
 
@@ -82,16 +92,25 @@ def _media_type(response: Response) -> str:
     return response.headers.get("content-type", "").partition(";")[0].strip()
 
 
-def _names_redacted(response: Response, request: Request, name_redaction: NameRedaction) -> Response:
+def _names_redacted(
+    response: Response, request: Request, name_redaction: NameRedaction
+) -> Response:
     value = cast("JsonValue", json.loads(bytes(response.body)))
-    is_problem = _media_type(response) == problem_json.MEDIA_TYPE  # of a request with an Idempotency-Key
+    # Of a request with an Idempotency-Key
+    is_problem = _media_type(response) == problem_json.MEDIA_TYPE
     return _with(response, name_redaction.over(value, _sent(request) if is_problem else ""))
 
 
 def _with(response: Response, value: JsonValue) -> Response:
     """The same answer with another body."""
-    headers = {name: text for name, text in response.headers.items() if name not in ("content-length", "content-type")}
-    return JSONResponse(value, response.status_code, headers, _media_type(response), response.background)
+    headers = {
+        name: text
+        for name, text in response.headers.items()
+        if name not in ("content-length", "content-type")
+    }
+    return JSONResponse(
+        value, response.status_code, headers, _media_type(response), response.background
+    )
 
 
 def problem(response: JSONResponse, request: Request) -> Response:

@@ -1,5 +1,5 @@
-"""Whether tokens have ended, or may do other things by now, for streams: one look for each token now and then,
-however many streams it has."""
+"""Whether tokens have ended, or may do other things by now, for streams: one look for each token
+now and then, however many streams it has."""
 
 from __future__ import annotations
 
@@ -25,25 +25,29 @@ class TokenEnded(Exception):
 
 
 class TokenWatch:
-    """Called from the event loop only. `at_end` is called when a token has ended, to wake streams that wait."""
+    """Called from the event loop only. `at_end` is called when a token has ended, to wake streams
+    that wait."""
 
     def __init__(self, store: Store, limiter: CapacityLimiter) -> None:
         self._store, self._limiter = store, limiter
-        self._streams = defaultdict[str, list[Callable[[], bool]]](list)  # whether each has ended, by id of its token
+        # Whether each has ended, by id of its token
+        self._streams = defaultdict[str, list[Callable[[], bool]]](list)
         self._polls: dict[str, asyncio.Task[None]] = {}
         self._ended: set[str] = set()
-        self._rights: dict[str, tuple[float, Principal]] = {}  # as of the last look, with when it began
+        # As of the last look, with when it began
+        self._rights: dict[str, tuple[float, Principal]] = {}
         self.at_end: list[Callable[[], None]] = []
 
     @contextmanager
     def watch(self, token: str, principal: Principal) -> Iterator[Callable[[], bool]]:
-        """Watch the token of one stream: whether it has ended or its rights have changed since its request was let in
-        with those of `principal`, as of half a second ago."""
+        """Watch the token of one stream: whether it has ended or its rights have changed since its
+        request was let in with those of `principal`, as of half a second ago."""
         began = time.monotonic()
 
         def has_ended() -> bool:
             looked, latest = self._rights.get(token, (began, principal))
-            has_other_rights = latest != principal and looked >= began  # a look before this stream saw older rights
+            # A look before this stream saw older rights
+            has_other_rights = latest != principal and looked >= began
             return token in self._ended or has_other_rights
 
         self._streams[token].append(has_ended)
@@ -67,8 +71,8 @@ class TokenWatch:
         *,
         has_no_end: bool = False,
     ) -> AsyncIterator[Part]:
-        """The parts of a stream. Raises TokenEnded, unless it is one without an end: a client must not take a truncated
-        stream for the whole."""
+        """The parts of a stream. Raises TokenEnded, unless it is one without an end: a client must
+        not take a truncated stream for the whole."""
         with self.watch(token, principal) as has_ended:
             async for part in parts:
                 if not has_ended():
@@ -76,19 +80,24 @@ class TokenWatch:
                 elif has_no_end:
                     return
                 else:
-                    raise TokenEnded("the token of this request has ended, or may do other things by now")
+                    raise TokenEnded(
+                        "the token of this request has ended, or may do other things by now"
+                    )
 
     async def _look(self, token: str) -> None:
         """A store that does not answer ends nothing."""
         while True:
             began = time.monotonic()
             with suppress(OSError):
-                principal = await to_thread.run_sync(tokens.standing, self._store, token, limiter=self._limiter)
+                principal = await to_thread.run_sync(
+                    tokens.standing, self._store, token, limiter=self._limiter
+                )
                 if principal is None:
                     self._ended.add(token)
                 else:
                     self._rights[token] = began, principal
-            # Again at each look: a stream that was still reading at the last one may have begun to wait since.
+            # Again at each look: a stream that was still reading at the last one may have begun to
+            # wait since.
             if any(has_ended() for has_ended in self._streams[token]):
                 self._wake()
             await asyncio.sleep(LOOK_AGAIN_S)

@@ -25,12 +25,14 @@ Shown = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How 
 @command
 def runs(
     target: Annotated[
-        str | None, typer.Argument(metavar="[DATAFLOW[.DATASET] | RUN]", help="Everything by default.")
+        str | None,
+        typer.Argument(metavar="[DATAFLOW[.DATASET] | RUN]", help="Everything by default."),
     ] = None,
     limit: Shown = 20,
     branch: options.Branch = "main",
 ) -> ClientRequest:
-    """Show runs, the last ones first: what started each, how far it got, what it took; or one with its steps."""
+    """Show runs, the last ones first: what started each, how far it got, what it took; or one with
+    its steps."""
     if target is not None and work_views.is_run(target):
         run = target
         return ask(lambda client: client.past_run(run, branch=branch), work_views.run)
@@ -40,7 +42,9 @@ def runs(
 @command
 def tasks(
     dataset: options.Dataset,
-    ended: Annotated[bool, typer.Option("--ended", help="Attempts that are over, the last ones first.")] = False,
+    ended: Annotated[
+        bool, typer.Option("--ended", help="Attempts that are over, the last ones first.")
+    ] = False,
     limit: Shown = 20,
     branch: options.Branch = "main",
 ) -> ClientRequest:
@@ -63,15 +67,24 @@ def logs(
             show_default=False,
         ),
     ] = None,
-    driver: Annotated[str | None, typer.Option("--driver", help="A driver or worker, as `status` names it.")] = None,
-    tail: Annotated[int, typer.Option("--tail", "-n", min=1, max=10_000, help="How many lines at most.")] = 200,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is said from now on.")] = False,
+    driver: Annotated[
+        str | None, typer.Option("--driver", help="A driver or worker, as `status` names it.")
+    ] = None,
+    tail: Annotated[
+        int, typer.Option("--tail", "-n", min=1, max=10_000, help="How many lines at most.")
+    ] = 200,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what is said from now on.")
+    ] = False,
     home: options.Home = None,
     branch: options.Branch = "main",
 ) -> None:
-    """Show the last lines of a driver: of the one that had an attempt, or a dataset's newest one."""
+    """Show the last lines of a driver: of the one that had an attempt, or a dataset's newest
+    one."""
     if (subject is None) == (driver is None):
-        raise typer.BadParameter("name an attempt, a dataset, or a driver with --driver", param_hint="ATTEMPT")
+        raise typer.BadParameter(
+            "name an attempt, a dataset, or a driver with --driver", param_hint="ATTEMPT"
+        )
     session = options.session(ctx)
     with session.connect(home) as client:
         read = _reader(client, subject, driver, branch, tail)
@@ -79,7 +92,9 @@ def logs(
             _write(text)
 
 
-def _reader(client: Headgate, subject: str | None, driver: str | None, branch: str, tail: int) -> Callable[[], str]:
+def _reader(
+    client: Headgate, subject: str | None, driver: str | None, branch: str, tail: int
+) -> Callable[[], str]:
     if driver is not None:
         return lambda: client.driver_log(driver, tail=tail)
     assert subject is not None
@@ -99,7 +114,8 @@ def _followed(read: Callable[[], str]) -> Iterator[str]:
 
 
 def overlap(before: list[str], now: list[str]) -> int:
-    """How many lines of `now` were there before: the longest end of `before` that `now` begins with."""
+    """How many lines of `now` were there before: the longest end of `before` that `now` begins
+    with."""
     longest = min(len(before), len(now))
     return next((n for n in range(longest, 0, -1) if before[-n:] == now[:n]), 0)
 

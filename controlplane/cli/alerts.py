@@ -17,14 +17,20 @@ if TYPE_CHECKING:
 @command
 def notify(
     dataflow: Annotated[
-        str | None, typer.Argument(help="This dataflow's channels; all by default.", show_default=False)
+        str | None,
+        typer.Argument(help="This dataflow's channels; all by default.", show_default=False),
     ] = None,
-    test: Annotated[bool, typer.Option("--test", help="Send a test message to each channel.")] = False,
+    test: Annotated[
+        bool, typer.Option("--test", help="Send a test message to each channel.")
+    ] = False,
     branch: options.Branch = "main",
 ) -> ClientRequest:
-    """Send a test message to each channel that alerts go to (`--test`). Exits with 1 where one was not taken."""
+    """Send a test message to each channel that alerts go to (`--test`). Exits with 1 where one was
+    not taken."""
     if not test:
-        raise typer.BadParameter("alerts are sent by the service; say --test to send a test message to each channel")
+        raise typer.BadParameter(
+            "alerts are sent by the service; say --test to send a test message to each channel"
+        )
     return ask(
         lambda client: client.notify(dataflow, branch=branch),
         view,

@@ -1,4 +1,5 @@
-"""Commands about branches: create, list, show, protect, update, merge, delete. `diff` is in a module of its own."""
+"""Commands about branches: create, list, show, protect, update, merge, delete. `diff` is in a
+module of its own."""
 
 from __future__ import annotations
 
@@ -31,16 +32,30 @@ class Take(StrEnum):
 def create_branch(
     name: Name,
     source: Annotated[str, typer.Option("--from", help="The branch to make it from.")] = "main",
-    days: Annotated[float, typer.Option(min=0.001, help="Days without an edit after which it ends.")] = 14.0,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep it until somebody deletes it.")] = False,
-    protected: Annotated[bool, typer.Option("--protected", help="It changes by merges alone.")] = False,
+    days: Annotated[
+        float, typer.Option(min=0.001, help="Days without an edit after which it ends.")
+    ] = 14.0,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep it until somebody deletes it.")
+    ] = False,
+    protected: Annotated[
+        bool, typer.Option("--protected", help="It changes by merges alone.")
+    ] = False,
     redirect: Annotated[
         list[str] | None,
-        typer.Option(metavar="FLOW.COMPONENT=PLACE", help="Write to this table, path or topic; else it is off."),
+        typer.Option(
+            metavar="FLOW.COMPONENT=PLACE",
+            help="Write to this table, path or topic; else it is off.",
+        ),
     ] = None,
-    pin: Annotated[bool, typer.Option("--pin", help="See main as it is now, whatever comes there later.")] = False,
+    pin: Annotated[
+        bool, typer.Option("--pin", help="See main as it is now, whatever comes there later.")
+    ] = False,
     publish: Annotated[
-        bool, typer.Option("--publish", help="Make Delta tables of its own datasets, too; they end with it.")
+        bool,
+        typer.Option(
+            "--publish", help="Make Delta tables of its own datasets, too; they end with it."
+        ),
     ] = False,
 ) -> ClientRequest:
     """Make a branch. It costs nothing, and computes nothing until something is edited in it."""
@@ -90,23 +105,34 @@ def merge_branch(
     ctx: typer.Context,
     name: Name,
     into: Annotated[str, typer.Option("--into", help="The branch to merge it into.")] = "main",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what it would bring, and cost.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what it would bring, and cost.")
+    ] = False,
     take: Annotated[
-        list[str] | None, typer.Option(metavar="SIDE=FLOW.COMPONENT", help="Settle a conflict: ours=... or theirs=...")
+        list[str] | None,
+        typer.Option(
+            metavar="SIDE=FLOW.COMPONENT", help="Settle a conflict: ours=... or theirs=..."
+        ),
     ] = None,
     when_ready: Annotated[
-        bool, typer.Option("--when-ready", help="Wait until it leaves nothing to compute; always so if protected.")
+        bool,
+        typer.Option(
+            "--when-ready", help="Wait until it leaves nothing to compute; always so if protected."
+        ),
     ] = False,
     home: options.Home = None,
     output: options.As = options.OutputForm.table,
 ) -> None:
-    """Bring what was edited in a branch into another one, all or nothing. Its results come along."""
+    """Bring what was edited in a branch into another one, all or nothing. Its results come
+    along."""
     session = options.session(ctx, output)
     sides = dict(_side(text) for text in take or ())
     with session.connect(home) as client:
 
         def attempt() -> MergeAnswer:
-            return client.merge_branch(name, into=into, dry_run=dry_run, take=sides, when_ready=when_ready)
+            return client.merge_branch(
+                name, into=into, dry_run=dry_run, take=sides, when_ready=when_ready
+            )
 
         value = _when_ready(session, client, (name, into), attempt)
     show(value, _merged(value), session.output)
@@ -115,8 +141,8 @@ def merge_branch(
 def _when_ready(
     session: Session, client: Headgate, names: Sequence[str], attempt: Callable[[], MergeAnswer]
 ) -> MergeAnswer:
-    """Merge once both branches have settled. Raises ApiError where they had settled before: then no further work is
-    to come."""
+    """Merge once both branches have settled. Raises ApiError where they had settled before: then no
+    further work is to come."""
     from controlplane.client import ApiError
 
     while True:
@@ -139,7 +165,9 @@ def delete_branch(name: Name, override: options.Override = False) -> ClientReque
 def _side(text: str) -> tuple[str, str]:
     side, _, component = text.partition("=")
     if side not in tuple(Take) or not component:
-        raise typer.BadParameter("write ours=FLOW.COMPONENT or theirs=FLOW.COMPONENT", param_hint="--take")
+        raise typer.BadParameter(
+            "write ours=FLOW.COMPONENT or theirs=FLOW.COMPONENT", param_hint="--take"
+        )
     return component, side
 
 
@@ -153,7 +181,15 @@ def _redirect(text: str) -> tuple[str, str]:
 def _branches(items: Sequence[BranchAnswer]) -> View:
     columns = ("name", "from", "made", "by", "ends", "edited", "own datasets")
     rows = tuple(
-        (i["name"], i["source"], i["created_at"], i["actor"], _ends(i), ", ".join(i["dataflows"]), i["datasets"])
+        (
+            i["name"],
+            i["source"],
+            i["created_at"],
+            i["actor"],
+            _ends(i),
+            ", ".join(i["dataflows"]),
+            i["datasets"],
+        )
         for i in items
     )
     return (

@@ -1,11 +1,13 @@
-"""Commands that ask a control plane for one answer: they say what to ask and how to show it, the rest is done here.
+"""Commands that ask a control plane for one answer: they say what to ask and how to show it, the
+rest is done here.
 
     @command
     def history(dataset: options.DatasetAt, branch: options.Branch = "main") -> Request:
         \"\"\"Show the generations of a dataset.\"\"\"
         return ask(lambda client: client.history(dataset, branch=branch), views.history)
 
-This command takes --home and --output, too. It connects, asks, and shows the answer in the form of --output.
+This command takes --home and --output, too. It connects, asks, and shows the answer in the form of
+--output.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ Command: TypeAlias = Callable[..., None]
 
 CONTEXT = Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)
 HOME = Parameter("home", Parameter.KEYWORD_ONLY, default=None, annotation=options.Home)
-OUTPUT = Parameter("output", Parameter.KEYWORD_ONLY, default=options.OutputForm.table, annotation=options.As)
+OUTPUT = Parameter(
+    "output", Parameter.KEYWORD_ONLY, default=options.OutputForm.table, annotation=options.As
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +53,8 @@ Commands: TypeAlias = Mapping[str, Command | Group]
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
-    """One call of the client. `is_failure`: whether this answer ends the command with 1. `needs_service`: why a process
-    that ends at once cannot do it; empty where it can."""
+    """One call of the client. `is_failure`: whether this answer ends the command with 1.
+    `needs_service`: why a process that ends at once cannot do it; empty where it can."""
 
     call: Callable[[Headgate], Any]
     view: Callable[[Any], View]
@@ -70,7 +74,9 @@ def ask(
     return ClientRequest(call, view, is_failure, needs_service, role)
 
 
-def do(call: Callable[[Headgate], None], outcome: Mapping[str, str], *, needs_service: str = "") -> ClientRequest:
+def do(
+    call: Callable[[Headgate], None], outcome: Mapping[str, str], *, needs_service: str = ""
+) -> ClientRequest:
     """For a call without an answer: `outcome` is shown once it is done."""
 
     def done(client: Headgate) -> Mapping[str, str]:
@@ -84,12 +90,16 @@ def command(function: Callable[..., ClientRequest]) -> Command:
     """The command that makes the request. `home` and `output` are added to its arguments."""
 
     @wraps(function)
-    def run(ctx: typer.Context, home: Path | None, output: options.OutputForm, **arguments: Any) -> None:
+    def run(
+        ctx: typer.Context, home: Path | None, output: options.OutputForm, **arguments: Any
+    ) -> None:
         session = options.session(ctx, output)
         request = function(**arguments)
         with session.connect(home, request.role) as client:
             if request.needs_service and session.service is None:
-                raise NoService(f"no service runs on this home, {request.needs_service}; start `headgate serve`")
+                raise NoService(
+                    f"no service runs on this home, {request.needs_service}; start `headgate serve`"
+                )
             answer = request.call(client)
         show(answer, request.view(answer), session.output)
         if request.is_failure(answer):

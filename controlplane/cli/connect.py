@@ -13,7 +13,10 @@ from controlplane.cli.links import seconds
 from controlplane.cli.output import Lines, TextTable, View
 
 if TYPE_CHECKING:
-    from controlplane.core.model.answers.spark_sessions import NewSparkSessionAnswer, SparkSessionEntry
+    from controlplane.core.model.answers.spark_sessions import (
+        NewSparkSessionAnswer,
+        SparkSessionEntry,
+    )
 
 SHOWN_VIEWS = 10
 KEPT = "which would keep the session"  # by a service
@@ -22,15 +25,25 @@ CLIENT = 'pip install "headgate[connect]"'
 Datasets = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[DATASET[@AT]]...", help="Datasets as views, also shop.*; all by default.", show_default=False
+        metavar="[DATASET[@AT]]...",
+        help="Datasets as views, also shop.*; all by default.",
+        show_default=False,
     ),
 ]
 At = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Datasets as they were at this time, such as 2026-11-24T07:00Z.")
+    str | None,
+    typer.Option(
+        metavar="TIME", help="Datasets as they were at this time, such as 2026-11-24T07:00Z."
+    ),
 ]
-Expires = Annotated[str, typer.Option(metavar="TIME", help="When it ends at the latest: 30m or 8h from now.")]
+Expires = Annotated[
+    str, typer.Option(metavar="TIME", help="When it ends at the latest: 30m or 8h from now.")
+]
 Listing = Annotated[bool, typer.Option("--list", help="List the sessions that are open instead.")]
-End = Annotated[str | None, typer.Option("--end", metavar="ID", help="End this session instead.", show_default=False)]
+End = Annotated[
+    str | None,
+    typer.Option("--end", metavar="ID", help="End this session instead.", show_default=False),
+]
 
 
 @command
@@ -42,11 +55,14 @@ def connect(
     end: End = None,
     branch: options.Branch = "main",
 ) -> ClientRequest:
-    """Open a Spark Connect session with datasets as views, and print the lines that a notebook connects with."""
+    """Open a Spark Connect session with datasets as views, and print the lines that a notebook
+    connects with."""
     ttl_s = seconds(expires)
     if end is not None:
         session = end
-        return do(lambda client: client.end_spark_session(session), {"ended": end}, needs_service=KEPT)
+        return do(
+            lambda client: client.end_spark_session(session), {"ended": end}, needs_service=KEPT
+        )
     if is_list:
         return ask(lambda client: client.spark_sessions(), _all, needs_service=KEPT)
     return ask(
@@ -72,7 +88,14 @@ def _opened(value: NewSparkSessionAnswer) -> View:
 def _all(items: Sequence[SparkSessionEntry]) -> View:
     columns = ("id", "branch", "by", "opened", "ends", "views")
     rows = tuple(
-        (i["id"], i["branch"], i["by"], views.time_of(i["at"]), views.time_of(i["expires"]), len(i["views"]))
+        (
+            i["id"],
+            i["branch"],
+            i["by"],
+            views.time_of(i["at"]),
+            views.time_of(i["expires"]),
+            len(i["views"]),
+        )
         for i in items
     )
     return [TextTable(columns, rows)]

@@ -1,4 +1,5 @@
-"""The demo: the flights example through a first run, an idle run, a late file, an edit and its revert."""
+"""The demo: the flights example through a first run, an idle run, a late file, an edit and its
+revert."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ SHOWN_ROWS = 8
 
 @dataclass(frozen=True, slots=True)
 class DemoStop:
-    """One stop of the demo: what changes in the world before the run, and what to look for in its result."""
+    """One stop of the demo: what changes in the world before the run, and what to look for in its
+    result."""
 
     title: str
     words: str
@@ -41,9 +43,19 @@ class DemoStop:
 def take(session: Session, folder: Path | None, by: By) -> int:
     """Run the demo in a folder; 0 if every run ended well."""
     place = folder.absolute() if folder else Path(tempfile.mkdtemp(prefix="headgate-demo-"))
-    _say(Lines((f"Working in {place}.", "Getting the data of the example: all flights out of New York in 2013.")))
+    _say(
+        Lines(
+            (
+                f"Working in {place}.",
+                "Getting the data of the example: all flights out of New York in 2013.",
+            )
+        )
+    )
     late = _lay_out(place, by)
-    with session.runtime.start(settings.read(place / ".headgate"), "run") as server, ending(server.interrupt):
+    with (
+        session.runtime.start(settings.read(place / ".headgate"), "run") as server,
+        ending(server.interrupt),
+    ):
         values: list[RunAnswer] = []
         for stop in _stops(place, late):
             values.append(_visit(session, server, place, stop, values[-1] if values else None))
@@ -52,15 +64,25 @@ def take(session: Session, folder: Path | None, by: By) -> int:
         if all(v["state"] == "up_to_date" for v in values):
             _results(server)
     tables = [d["table"] for d in values[-1]["datasets"] if d["table"]]
-    _say(Lines(("The tables are Delta tables that any reader of Delta Lake can open, such as", *tables[-1:])))
+    _say(
+        Lines(
+            (
+                "The tables are Delta tables that any reader of Delta Lake can open, such as",
+                *tables[-1:],
+            )
+        )
+    )
     _say(Lines((f"Look around with:  headgate status --home {place / '.headgate'}",)))
     return 0 if all(v["state"] == "up_to_date" for v in values) else 1
 
 
 def _lay_out(place: Path, by: By) -> tuple[Path, Path]:
-    """Blueprint and data, but for the last file of flights, which comes late: (where it waits, where it belongs)."""
+    """Blueprint and data, but for the last file of flights, which comes late: (where it waits,
+    where it belongs)."""
     source = demo.blueprint_folder()
-    shutil.copytree(source, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns("data", "out", ".headgate"))
+    shutil.copytree(
+        source, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns("data", "out", ".headgate")
+    )
     lay_out(place / "data", by)
     last = max((place / "data" / "flights").glob("*.csv"))
     waiting = place / f"late-{last.name}"
@@ -73,20 +95,30 @@ def _stops(place: Path, late: tuple[Path, Path]) -> Iterator[DemoStop]:
     text = blueprint.read_text()
     waiting, arrived = late
     yield DemoStop("First run", "Everything is computed, once.", lambda: None)
-    yield DemoStop("Again", "Nothing changed, so nothing runs: Spark is not even asked.", lambda: None)
     yield DemoStop(
-        "A late file", f"{arrived.name} arrives: only what follows from it runs.", lambda: waiting.replace(arrived)
+        "Again", "Nothing changed, so nothing runs: Spark is not even asked.", lambda: None
+    )
+    yield DemoStop(
+        "A late file",
+        f"{arrived.name} arrives: only what follows from it runs.",
+        lambda: waiting.replace(arrived),
     )
     edited = text.replace(SETTING, EDITED)
     yield DemoStop(
-        "An edit", f"{SETTING} becomes {EDITED}: its dataset and what follows.", lambda: blueprint.write_text(edited)
+        "An edit",
+        f"{SETTING} becomes {EDITED}: its dataset and what follows.",
+        lambda: blueprint.write_text(edited),
     )
     yield DemoStop(
-        "Its revert", "All of it was computed before: a change of pointers.", lambda: blueprint.write_text(text)
+        "Its revert",
+        "All of it was computed before: a change of pointers.",
+        lambda: blueprint.write_text(text),
     )
 
 
-def _visit(session: Session, server: Running, place: Path, stop: DemoStop, before: RunAnswer | None) -> RunAnswer:
+def _visit(
+    session: Session, server: Running, place: Path, stop: DemoStop, before: RunAnswer | None
+) -> RunAnswer:
     _heading(stop)
     stop.change()
     started = time.monotonic()
@@ -119,11 +151,20 @@ def _results(server: Running) -> None:
     from controlplane.client import Headgate
 
     name, *columns = SHOWN
-    with Headgate(server.url, server.token) as client, client.records(f"flights.{name}", limit=100) as parts:
+    with (
+        Headgate(server.url, server.token) as client,
+        client.records(f"flights.{name}", limit=100) as parts,
+    ):
         rows = json.loads(b"".join(parts))
     best = sorted(rows, key=lambda row: row["late_share"])[:SHOWN_ROWS]
     cells = tuple(tuple(_rounded(row[c]) for c in columns) for row in best)
-    _say(TextTable(tuple(c.replace("_", " ") for c in columns), cells, f"flights.{name}: who is late least often"))
+    _say(
+        TextTable(
+            tuple(c.replace("_", " ") for c in columns),
+            cells,
+            f"flights.{name}: who is late least often",
+        )
+    )
 
 
 def _rounded(value: Any) -> Any:

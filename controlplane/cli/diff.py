@@ -19,11 +19,17 @@ COMPARED_S = 120.0
 MOST_DATASETS = 20  # whose rows are compared by one command
 Rows = Annotated[bool, typer.Option("--rows", help="Also compare rows of partitions that differ.")]
 Key = Annotated[
-    str | None, typer.Option(metavar="COLUMNS", help="Columns that tell rows apart, as in day,city; implies --rows.")
+    str | None,
+    typer.Option(
+        metavar="COLUMNS", help="Columns that tell rows apart, as in day,city; implies --rows."
+    ),
 ]
 Partition = Annotated[str | None, typer.Option(help="Only this partition.")]
 Timeout = Annotated[
-    float, typer.Option("--timeout", min=1, max=3600, help="Seconds to wait at most for the rows of one dataset.")
+    float,
+    typer.Option(
+        "--timeout", min=1, max=3600, help="Seconds to wait at most for the rows of one dataset."
+    ),
 ]
 
 
@@ -31,7 +37,10 @@ def diff(
     ctx: typer.Context,
     first: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[@POINT]", show_default=False)],
     other: Annotated[
-        str | None, typer.Argument(metavar="[DATAFLOW.DATASET[@POINT]]", help="By default the newest generation.")
+        str | None,
+        typer.Argument(
+            metavar="[DATAFLOW.DATASET[@POINT]]", help="By default the newest generation."
+        ),
     ] = None,
     rows: Rows = False,
     key: Key = None,
@@ -41,8 +50,9 @@ def diff(
     branch: options.Branch = "main",
     output: options.As = options.OutputForm.table,
 ) -> None:
-    """Show how two generations of a dataset differ: columns, partitions and, with --rows, rows. POINT is a generation
-    (shop.totals@3) or a time with its zone (shop.totals@2026-11-24T07:00Z)."""
+    """Show how two generations of a dataset differ: columns, partitions and, with --rows, rows.
+    POINT is a generation (shop.totals@3) or a time with its zone
+    (shop.totals@2026-11-24T07:00Z)."""
     from controlplane.core.model import addresses
 
     session = options.session(ctx, output)
@@ -70,7 +80,9 @@ def branch_diff(
     ctx: typer.Context,
     first: Annotated[str, typer.Argument(metavar="BRANCH", show_default=False)],
     other: Annotated[str, typer.Argument(metavar="OTHER", show_default=False)],
-    dataset: Annotated[str | None, typer.Option(metavar="DATAFLOW.DATASET", help="Only this dataset.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(metavar="DATAFLOW.DATASET", help="Only this dataset.")
+    ] = None,
     rows: Rows = False,
     key: Key = None,
     partition: Partition = None,
@@ -78,16 +90,23 @@ def branch_diff(
     home: options.Home = None,
     output: options.As = options.OutputForm.table,
 ) -> None:
-    """Show how two branches differ: texts, datasets and partitions; with --rows also rows and columns of each dataset
-    that differs."""
+    """Show how two branches differ: texts, datasets and partitions; with --rows also rows and
+    columns of each dataset that differs."""
     session = options.session(ctx, output)
     if dataset is None and (key or partition):
-        raise typer.BadParameter("--key and --partition are of one dataset: add --dataset DATAFLOW.DATASET")
+        raise typer.BadParameter(
+            "--key and --partition are of one dataset: add --dataset DATAFLOW.DATASET"
+        )
     with session.connect(home) as client:
         rows_s = timeout if rows or key else None
         if dataset is not None:
             difference = client.diff_dataset(
-                dataset, branch=first, onto=other, partition=partition, rows_s=rows_s, key=_columns(key)
+                dataset,
+                branch=first,
+                onto=other,
+                partition=partition,
+                rows_s=rows_s,
+                key=_columns(key),
             )
             _show_dataset(difference, session.output)
             return
@@ -112,15 +131,17 @@ def _columns(key: str | None) -> list[str]:
 
 
 def _data(client: Headgate, value: BranchDifference, rows_s: float) -> list[diff_views.Data]:
-    """Compare the rows of each dataset that differs, up to MOST_DATASETS. A dataset that cannot be compared has a
-    problem."""
+    """Compare the rows of each dataset that differs, up to MOST_DATASETS. A dataset that cannot be
+    compared has a problem."""
     from controlplane.client import ApiError
 
     differences: list[diff_views.Data] = []
     changed = [each["dataset"] for each in value["datasets"] if each["state"] != "equal"]
     for name in changed[:MOST_DATASETS]:
         try:
-            data = client.diff_dataset(name, branch=value["one"], onto=value["other"], rows_s=rows_s)
+            data = client.diff_dataset(
+                name, branch=value["one"], onto=value["other"], rows_s=rows_s
+            )
             differences.append({"dataset": name, "difference": data, "problem": None})
         except ApiError as error:
             if error.code not in ("not-compared", "unavailable"):

@@ -1,4 +1,5 @@
-"""Differences of branches and generations for people: for a terminal, and as a comment of a pull request."""
+"""Differences of branches and generations for people: for a terminal, and as a comment of a pull
+request."""
 
 from __future__ import annotations
 
@@ -39,11 +40,28 @@ class Data(TypedDict):
 def branches(value: BranchDifference) -> View:
     """Texts as in a pull request, then what that does to data."""
     lines = [line for component in value["components"] for line in _text(component)]
-    columns = ("dataset", "state", "partitions added", "removed", "changed", "moved", "rows", "partitions")
+    columns = (
+        "dataset",
+        "state",
+        "partitions added",
+        "removed",
+        "changed",
+        "moved",
+        "rows",
+        "partitions",
+    )
     rows = tuple(map(_row, value["datasets"]))
     table = [TextTable(columns, rows)] if rows else []
-    other = [f"{each['dataset']}: {OTHER_INPUTS}" for each in value["datasets"] if _has_other_inputs(each)]
-    return [Lines(tuple(lines)), *table, Lines((*other, f"{value['shared']} other datasets are the same in both"))]
+    other = [
+        f"{each['dataset']}: {OTHER_INPUTS}"
+        for each in value["datasets"]
+        if _has_other_inputs(each)
+    ]
+    return [
+        Lines(tuple(lines)),
+        *table,
+        Lines((*other, f"{value['shared']} other datasets are the same in both")),
+    ]
 
 
 def _has_other_inputs(difference: DatasetDifference | DataDifference) -> bool:
@@ -56,16 +74,29 @@ def _text(component: ComponentDifference) -> Iterator[str]:
 
 
 def _name(component: ComponentDifference) -> str:
-    return f"{component['dataflow']}.{component['component']}" if component["component"] else component["dataflow"]
+    return (
+        f"{component['dataflow']}.{component['component']}"
+        if component["component"]
+        else component["dataflow"]
+    )
 
 
 def _row(difference: DatasetDifference) -> tuple[object, ...]:
     keys = [partition_name(key) for key in difference["partitions"]]
     unshown = (
-        difference["added"] + difference["removed"] + difference["changed"] + difference["moved"] - SHOWN_PARTITIONS
+        difference["added"]
+        + difference["removed"]
+        + difference["changed"]
+        + difference["moved"]
+        - SHOWN_PARTITIONS
     )
     shown = ", ".join(keys[:SHOWN_PARTITIONS]) + (f", ... {unshown} more" if unshown > 0 else "")
-    numbers = (difference["added"], difference["removed"], difference["changed"], difference["moved"])
+    numbers = (
+        difference["added"],
+        difference["removed"],
+        difference["changed"],
+        difference["moved"],
+    )
     return (difference["dataset"], difference["state"], *numbers, f"{difference['rows']:+d}", shown)
 
 
@@ -88,7 +119,12 @@ def dataset(value: DataDifference) -> View:
     parts: list[TextTable | Lines] = [Lines(tuple(lines))]
     if value["partitions"]:
         rows = tuple(
-            (partition_name(p["partition"]), _state(p["state"], p["source"]), _number(p["before"]), _number(p["after"]))
+            (
+                partition_name(p["partition"]),
+                _state(p["state"], p["source"]),
+                _number(p["before"]),
+                _number(p["after"]),
+            )
             for p in value["partitions"]
         )
         parts.append(TextTable(("partition", "state", "rows before", "rows after"), rows))
@@ -121,7 +157,9 @@ def _summary(value: DataDifference) -> str:
     numbers = {kind: value[kind] for kind in ("changed", "added", "removed", "moved")}
     counts = [f"{n:,} {kind}" for kind, n in numbers.items() if n]
     partitions = f"partitions: {', '.join(counts) or 'equal'}"
-    rows = f"rows {value['rows']:+,}" if changed_rows is None else f"rows {_plus_minus(changed_rows)}"
+    rows = (
+        f"rows {value['rows']:+,}" if changed_rows is None else f"rows {_plus_minus(changed_rows)}"
+    )
     return f"{partitions}; {rows}"
 
 
@@ -136,7 +174,11 @@ def _columns(value: DataDifference) -> Iterator[str]:
     if columns["removed"]:
         yield f"columns removed: {', '.join(columns['removed'])}"
     for column in columns["changed"]:
-        comparison = "not compared" if column["compared_as"] is None else f"compared as {column['compared_as']}"
+        comparison = (
+            "not compared"
+            if column["compared_as"] is None
+            else f"compared as {column['compared_as']}"
+        )
         yield f"column {column['name']}: {column['before']} -> {column['after']}, {comparison}"
     if value["row_changes"] is not None and value["row_changes"]["left_out"]:
         yield f"columns not compared: {', '.join(value['row_changes']['left_out'])}"
@@ -182,7 +224,12 @@ def _pair_table(by_key: KeyDifference) -> View:
         return []
     keys = tuple(pairs[0]["key"])
     rows = tuple(
-        (*(_value(pair["key"][k]) for k in keys), column, _value(pair["before"][column]), _value(pair["after"][column]))
+        (
+            *(_value(pair["key"][k]) for k in keys),
+            column,
+            _value(pair["before"][column]),
+            _value(pair["after"][column]),
+        )
         for pair in pairs
         for column in pair["before"]
     )
@@ -238,7 +285,9 @@ def _dataset_table(value: BranchDifference, differences: Mapping[str, Data]) -> 
     rows = ["| dataset | state | partitions | rows | |", "| --- | --- | --- | ---: | --- |"]
     for each in changed:
         data = differences.get(each["dataset"])
-        rows.append(f"| {_code(each['dataset'])} | {each['state']} | {_partitions(each)} | {_row_cell(each, data)} |")
+        rows.append(
+            f"| {_code(each['dataset'])} | {each['state']} | {_partitions(each)} | {_row_cell(each, data)} |"
+        )
     return [*rows, ""]
 
 
@@ -266,14 +315,25 @@ def _details(value: DataDifference) -> list[str]:
         return []
     lines: list[str] = []
     for part in _rows(value["row_changes"]):
-        lines += _markdown_table(part) if isinstance(part, TextTable) else [f"{escaped(line)}  " for line in part.lines]
+        lines += (
+            _markdown_table(part)
+            if isinstance(part, TextTable)
+            else [f"{escaped(line)}  " for line in part.lines]
+        )
         lines.append("")
-    return folded(f"Rows of {value['dataset']}: {_plus_minus(value['row_changes'])}", lines) if lines else []
+    return (
+        folded(f"Rows of {value['dataset']}: {_plus_minus(value['row_changes'])}", lines)
+        if lines
+        else []
+    )
 
 
 def _markdown_table(table: TextTable) -> list[str]:
     rows = [table.columns, ("---",) * len(table.columns), *table.rows]
-    return [f"| {' | '.join(cell if cell == '---' else escaped(str(cell)) for cell in row)} |" for row in rows]
+    return [
+        f"| {' | '.join(cell if cell == '---' else escaped(str(cell)) for cell in row)} |"
+        for row in rows
+    ]
 
 
 def _code(text: str) -> str:
@@ -287,6 +347,11 @@ def _within_limit(parts: Sequence[str]) -> str:
     for part in parts:
         left -= len(part.encode()) + 1
         if left < 0:
-            return "\n".join([*shown, "More differs than fits into a comment: `headgate branch diff` shows all.\n"])
+            return "\n".join(
+                [
+                    *shown,
+                    "More differs than fits into a comment: `headgate branch diff` shows all.\n",
+                ]
+            )
         shown.append(part)
     return "\n".join(shown)

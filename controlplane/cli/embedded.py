@@ -34,15 +34,17 @@ def run(
     explain: options.Explain = False,
     output: options.As = options.OutputForm.table,
 ) -> None:
-    """Make these dataflows and their upstream up to date, and end: through the service that there is, else in this
-    process."""
+    """Make these dataflows and their upstream up to date, and end: through the service that there
+    is, else in this process."""
     from controlplane.cli import once, service_target
     from controlplane.cli.progress import DatasetBar
 
     session = options.session(ctx, output)
     request = once.RunRequest(session.load(files), branch, accept_deletes=accept_deletes)
     with DatasetBar(sys.stderr) as progress:
-        value = service_target.make(session, settings.read(home), request, progress.show, since=session.started)
+        value = service_target.make(
+            session, settings.read(home), request, progress.show, since=session.started
+        )
     show(value, [*views.summary(value), *words.counts(value, explain)], session.output)
     raise typer.Exit(0 if value["state"] in failures.FINE else failures.ERROR)
 
@@ -51,8 +53,12 @@ def serve(
     ctx: typer.Context,
     home: options.Home = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is any free one.")] = 8420,
-    loop: Annotated[bool, typer.Option("--loop/--no-loop", help="The API alone: another process has the loop.")] = True,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is any free one.")
+    ] = 8420,
+    loop: Annotated[
+        bool, typer.Option("--loop/--no-loop", help="The API alone: another process has the loop.")
+    ] = True,
 ) -> None:
     """Run the service: API, loop and drivers, until a signal ends it."""
     from controlplane import logs
@@ -62,7 +68,10 @@ def serve(
     logs.endure()
     logs.configure()
     chosen = settings.read(home)
-    with session.runtime.start(chosen, "serve" if loop else "look", host, port) as server, ending(server.interrupt):
+    with (
+        session.runtime.start(chosen, "serve" if loop else "look", host, port) as server,
+        ending(server.interrupt),
+    ):
         sys.stderr.write(f"headgate serves {server.url}; its token is in {chosen.home / 'token'}\n")
         outlast(server.stopping.wait)
         if server.failure is not None:
@@ -72,10 +81,13 @@ def serve(
 
 def demo(
     ctx: typer.Context,
-    folder: Annotated[Path | None, typer.Option(help="Where to work; a new folder by default.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Where to work; a new folder by default.")
+    ] = None,
     by: Annotated[Per, typer.Option(help="One file of flights per month or day.")] = Per.month,
 ) -> None:
-    """A demonstration on real data: a first run, a run with nothing to do, a late file, an edit and its revert."""
+    """A demonstration on real data: a first run, a run with nothing to do, a late file, an edit and
+    its revert."""
     from controlplane.cli import demo_steps
 
     session: Session = options.session(ctx)

@@ -44,7 +44,9 @@ def test_like(session: Session, request: ExampleRequest) -> str:
     texts = sources.as_sources(session.load(request.files))
     with session.connect(request.home) as client:
         desired = _desired(client, request, texts)
-        task = making.task_like(desired, request.dataset, request.key, OverApi(client, request.branch), request.rows)
+        task = making.task_like(
+            desired, request.dataset, request.key, OverApi(client, request.branch), request.rows
+        )
     if task.node.is_volatile:
         _say("the transform is volatile: run the test twice before you keep it")
     if task.node.component.tests:
@@ -60,11 +62,16 @@ def _say(text: str) -> None:
 def _desired(client: Headgate, request: ExampleRequest, texts: Sequence[SentBlueprint]) -> Desired:
     from controlplane.operations.desired.compile_edit import compile_texts
 
-    stored = [client.dataflow(flow_entry["name"], request.branch) for flow_entry in client.dataflows(request.branch)]
+    stored = [
+        client.dataflow(flow_entry["name"], request.branch)
+        for flow_entry in client.dataflows(request.branch)
+    ]
     desired = compile_texts(texts, stored).require()
     flow = request.dataset.partition(".")[0]
     if flow not in desired.texts and any(flow_entry["name"] == flow for flow_entry in stored):
-        raise NotFound(f"the dataflow {flow} does not compile any more: `headgate status {flow}` says why")
+        raise NotFound(
+            f"the dataflow {flow} does not compile any more: `headgate status {flow}` says why"
+        )
     return desired
 
 
@@ -94,7 +101,9 @@ class OverApi:
     def has(self, dataset: str, partition: str) -> bool:
         address = dataset, partition
         if address not in self.usable:
-            self.usable[address] = self.schema(dataset) is not None and self._is_there(dataset, partition)
+            self.usable[address] = self.schema(dataset) is not None and self._is_there(
+                dataset, partition
+            )
         return self.usable[address]
 
     def _is_there(self, dataset: str, partition: str) -> bool:

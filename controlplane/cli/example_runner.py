@@ -1,4 +1,5 @@
-"""The process that answers questions of tests: the Spark of a service that runs, else one of our own."""
+"""The process that answers questions of tests: the Spark of a service that runs, else one of our
+own."""
 
 from __future__ import annotations
 
@@ -19,12 +20,14 @@ from controlplane.services.examples.asking import paths_of
 from controlplane.services.examples.port import ExampleRunner, RunnerLost
 from dataplane.contract.example_protocol import Answer, Question
 
-MOST_BYTES = 3_000_000  # of files that go with a question: a request has 5 MB, and base64 takes a third more
+# Of files that go with a question: a request has 5 MB, and base64 takes a third more
+MOST_BYTES = 3_000_000
 
 
 @contextmanager
 def example_runner(session: Session, home: Path | None = None) -> Iterator[ExampleRunner]:
-    """The service of HEADGATE_URL, else the one that holds the home; an own process once it does not answer."""
+    """The service of HEADGATE_URL, else the one that holds the home; an own process once it does
+    not answer."""
     chosen = settings.read(home)
     service = service_of(chosen)
     with ExitStack() as ends:
@@ -59,7 +62,8 @@ class ServiceFirst:
         return self.own
 
     def _of_service(self, question: Question) -> Answer | None:
-        """None where it does not answer. Raises RunnerLost where its Spark ended over the question."""
+        """None where it does not answer. Raises RunnerLost where its Spark ended over the
+        question."""
         assert self.client is not None
         files = _contents(question)
         if files is None:
@@ -77,8 +81,8 @@ class ServiceFirst:
 
 
 def _contents(question: Question) -> dict[str, bytes] | None:
-    """The files that a question names. None where they are too large to be sent, or where one cannot be read: our own
-    process reports that."""
+    """The files that a question names. None where they are too large to be sent, or where one
+    cannot be read: our own process reports that."""
     contents, left = {}, MOST_BYTES
     for path in paths_of(question):
         try:

@@ -10,7 +10,11 @@ from xml.etree import ElementTree as ET
 from controlplane.cli.output import Lines, View
 
 if TYPE_CHECKING:
-    from controlplane.core.model.answers.examples import ExampleDifference, ExampleEntry, ExamplesAnswer
+    from controlplane.core.model.answers.examples import (
+        ExampleDifference,
+        ExampleEntry,
+        ExamplesAnswer,
+    )
     from dataplane.contract.schemas import Json
 
 SHOWN_ROWS = 20  # of each kind
@@ -26,7 +30,9 @@ def results(answer: ExamplesAnswer) -> View:
 
 def _entry(entry: ExampleEntry) -> Iterator[str]:
     mark = "pass" if entry["state"] == "passed" else "FAIL"
-    place = "" if entry["state"] == "passed" else f"  {entry['file']}:{entry['line']}:{entry['column']}"
+    place = (
+        "" if entry["state"] == "passed" else f"  {entry['file']}:{entry['line']}:{entry['column']}"
+    )
     yield f"{mark}  {entry['dataset']}: {entry['name']}  ({entry['seconds']:.2f} s){place}"
     if entry["state"] == "failed":
         yield from (f"      {line}" for line in _why(entry))
@@ -63,7 +69,10 @@ def _rows(mark: str, columns: Sequence[str], rows: Sequence[Sequence[Json]]) -> 
 
 def _row(columns: Sequence[str], row: Sequence[Json], marked: Sequence[str] = ()) -> str:
     """Changed cells stand between asterisks."""
-    cells = (_cell(name, value, is_marked=name in marked) for name, value in zip(columns, row, strict=True))
+    cells = (
+        _cell(name, value, is_marked=name in marked)
+        for name, value in zip(columns, row, strict=True)
+    )
     return "{" + ", ".join(cells) + "}"
 
 
@@ -77,7 +86,9 @@ def flow(value: Json) -> str:
     if isinstance(value, str) and not _is_plain(value):
         return "".join(map(_escaped, json.dumps(value, ensure_ascii=False)))
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{flow(str(key))}: {flow(item)}" for key, item in value.items()) + "}"
+        return (
+            "{" + ", ".join(f"{flow(str(key))}: {flow(item)}" for key, item in value.items()) + "}"
+        )
     if isinstance(value, list):
         return "[" + ", ".join(map(flow, value)) + "]"
     return value if isinstance(value, str) else json.dumps(value)
@@ -91,7 +102,8 @@ def _escaped(character: str) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a text needs no quotes: letters first, and nothing that YAML could take for something else."""
+    """Whether a text needs no quotes: letters first, and nothing that YAML could take for something
+    else."""
     is_word = bool(text) and text[0].isalpha() and all(c.isalnum() or c in " ._-" for c in text)
     return is_word and text == text.strip() and text.lower() not in ("true", "false", "null")
 
@@ -102,7 +114,9 @@ def _is_plain(text: str) -> bool:
 def junit(answer: ExamplesAnswer) -> str:
     """The XML that CI systems read."""
     counts = {"tests": str(len(answer["tests"])), "failures": str(answer["failed"]), "errors": "0"}
-    suite = ET.Element("testsuite", {"name": "headgate", "time": f"{answer['wall_s']:.3f}"} | counts)
+    suite = ET.Element(
+        "testsuite", {"name": "headgate", "time": f"{answer['wall_s']:.3f}"} | counts
+    )
     for entry in answer["tests"]:
         _testcase(suite, entry)
     ET.indent(suite)
@@ -114,7 +128,9 @@ def _testcase(suite: ET.Element, entry: ExampleEntry) -> None:
     named = {"classname": entry["dataset"], "name": entry["name"], "time": seconds}
     case = ET.SubElement(suite, "testcase", named | {"file": entry["file"], "line": line})
     if entry["state"] == "failed":
-        failure = ET.SubElement(case, "failure", {"message": _visible(entry["message"].partition("\n")[0])})
+        failure = ET.SubElement(
+            case, "failure", {"message": _visible(entry["message"].partition("\n")[0])}
+        )
         failure.text = _visible("\n".join(_why(entry)))
 
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from controlplane.cli.example_views import flow
-from controlplane.core.blueprint.example_model import ExampleRow, ExpectedRows, Given, TransformExample
+from controlplane.core.blueprint.example_model import (
+    ExampleRow,
+    ExpectedRows,
+    Given,
+    TransformExample,
+)
 
 INDENT = "    "  # of a component's keys
 

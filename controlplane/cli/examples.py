@@ -23,22 +23,31 @@ if TYPE_CHECKING:
 
 def run_tests(
     ctx: typer.Context,
-    files: Annotated[list[Path], typer.Argument(help="Blueprints; with --like a dataset before them.")],
-    only: Annotated[str, typer.Option("-k", help="Only tests whose dataset or name holds this text.")] = "",
-    junit: Annotated[Path | None, typer.Option(help="Also write the results to this file, as JUnit's XML.")] = None,
+    files: Annotated[
+        list[Path], typer.Argument(help="Blueprints; with --like a dataset before them.")
+    ],
+    only: Annotated[
+        str, typer.Option("-k", help="Only tests whose dataset or name holds this text.")
+    ] = "",
+    junit: Annotated[
+        Path | None, typer.Option(help="Also write the results to this file, as JUnit's XML.")
+    ] = None,
     like: Annotated[
         str | None,
         typer.Option(
-            metavar="PARTITION", help="Write a test of FLOW.DATASET from this partition, or source object, instead."
+            metavar="PARTITION",
+            help="Write a test of FLOW.DATASET from this partition, or source object, instead.",
         ),
     ] = None,
-    rows: Annotated[int, typer.Option(min=1, max=1000, help="With --like: rows of each input at most.")] = 20,
+    rows: Annotated[
+        int, typer.Option(min=1, max=1000, help="With --like: rows of each input at most.")
+    ] = 20,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.OutputForm.table,
 ) -> None:
-    """Run the tests of blueprints in one Spark session: that of a service, else one of our own. Exits with 1 where one
-    fails.
+    """Run the tests of blueprints in one Spark session: that of a service, else one of our own.
+    Exits with 1 where one fails.
 
     `test --like PARTITION FLOW.DATASET [FILE...]` writes a test from committed rows.
     """
@@ -59,12 +68,14 @@ def run_tests(
 
 
 def _refuse_unused(ctx: typer.Context) -> None:
-    """Refuse options that only choose the rows of a written test. A home that the environment names is for other
-    commands."""
+    """Refuse options that only choose the rows of a written test. A home that the environment names
+    is for other commands."""
     for name in ("home", "branch", "rows"):
         source = ctx.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            raise typer.BadParameter("it goes with --like: tests run without a home", param_hint=f"--{name}")
+            raise typer.BadParameter(
+                "it goes with --like: tests run without a home", param_hint=f"--{name}"
+            )
 
 
 def _write_test(session: Session, request: ExampleRequest) -> None:
@@ -74,7 +85,11 @@ def _write_test(session: Session, request: ExampleRequest) -> None:
     if session.output == "table":
         sys.stdout.write(text)  # as it is: long lines stay whole
     else:
-        show({"dataset": request.dataset, "tests": text}, [Lines(tuple(text.splitlines()))], session.output)
+        show(
+            {"dataset": request.dataset, "tests": text},
+            [Lines(tuple(text.splitlines()))],
+            session.output,
+        )
 
 
 def _progress(output: options.OutputForm) -> Callable[[ExampleEntry], None]:
@@ -82,12 +97,16 @@ def _progress(output: options.OutputForm) -> Callable[[ExampleEntry], None]:
 
     def show_result(entry: ExampleEntry) -> None:
         if output is options.OutputForm.table and sys.stderr.isatty():
-            sys.stderr.write(printable(f"{entry['state']:6}  {entry['dataset']}: {entry['name']}") + "\n")
+            sys.stderr.write(
+                printable(f"{entry['state']:6}  {entry['dataset']}: {entry['name']}") + "\n"
+            )
 
     return show_result
 
 
-def _ran(session: Session, files: list[Path], only: str, on_result: Callable[[ExampleEntry], None]) -> ExamplesAnswer:
+def _ran(
+    session: Session, files: list[Path], only: str, on_result: Callable[[ExampleEntry], None]
+) -> ExamplesAnswer:
     from controlplane.cli import sources
     from controlplane.cli.example_runner import example_runner
     from controlplane.operations.desired.compile_edit import compile_with_tests

@@ -1,4 +1,5 @@
-"""Blueprints as `validate --expand` shows them: with defaults, templates, connections and schemas written out."""
+"""Blueprints as `validate --expand` shows them: with defaults, templates, connections and schemas
+written out."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from controlplane.core.blueprint import written_out
 
 
 def expansions(session: Session, files: Sequence[Path]) -> dict[str, str]:
-    """The expanded blueprints, by the names that were typed. If there are several files, each is a document of one YAML
-    stream."""
+    """The expanded blueprints, by the names that were typed. If there are several files, each is a
+    document of one YAML stream."""
     texts = {str(text.path): written_out(text.text, file=text.name) for text in session.load(files)}
     if len(texts) == 1:
         return texts

@@ -28,20 +28,27 @@ SHOWN = 4  # partitions or objects of a line
 
 def search(value: SearchAnswer) -> View:
     rows = tuple(
-        (hit["dataset"], hit["kind"], hit["state"], _matches(hit["matches"], hit["more"])) for hit in value["items"]
+        (hit["dataset"], hit["kind"], hit["state"], _matches(hit["matches"], hit["more"]))
+        for hit in value["items"]
     )
     left = value["total"] - len(value["items"])
     lines = [f"... and {left} more: --limit shows more"] if left else []
     lines += value["notes"]
     if not rows:
-        lines.append("nothing was found in names, columns, descriptions, tags, owners and partitions")
+        lines.append(
+            "nothing was found in names, columns, descriptions, tags, owners and partitions"
+        )
         return [Lines(tuple(lines))]
-    return [TextTable(("dataset", "kind", "state", "found"), rows), *([Lines(tuple(lines))] if lines else [])]
+    return [
+        TextTable(("dataset", "kind", "state", "found"), rows),
+        *([Lines(tuple(lines))] if lines else []),
+    ]
 
 
 def _matches(matches: Sequence[SearchMatch], unshown: int) -> str:
     places = [
-        match["text"] if match["field"] == "description" else f"{match['field']} {match['text']}" for match in matches
+        match["text"] if match["field"] == "description" else f"{match['field']} {match['text']}"
+        for match in matches
     ]
     return ", ".join(places) + (f", ... and {unshown} more" if unshown else "")
 
@@ -54,11 +61,21 @@ def graph(value: GraphAnswer) -> View:
     for edge in value["edges"]:
         reads.setdefault(edge["to"], []).append(f"{edge['from']} ({edge['mode']})")
     rows = tuple(
-        (node["name"], node["kind"], node["state"], node["partitions"], _share(node["share"]), inputs)
+        (
+            node["name"],
+            node["kind"],
+            node["state"],
+            node["partitions"],
+            _share(node["share"]),
+            inputs,
+        )
         for node in value["nodes"]
         for inputs in (", ".join(reads.get(node["name"], ())),)
     )
-    return [TextTable(("dataset", "kind", "state", "partitions", "left", "reads"), rows), *_unshown_nodes(value)]
+    return [
+        TextTable(("dataset", "kind", "state", "partitions", "left", "reads"), rows),
+        *_unshown_nodes(value),
+    ]
 
 
 def _groups(value: GraphAnswer) -> View:
@@ -77,7 +94,10 @@ def _groups(value: GraphAnswer) -> View:
         for group in value["groups"]
         for inputs in (", ".join(reads.get(group["name"], ())),)
     )
-    return [TextTable(("group", "datasets", "state", "partitions", "left", "reads"), rows), *_unshown_nodes(value)]
+    return [
+        TextTable(("group", "datasets", "state", "partitions", "left", "reads"), rows),
+        *_unshown_nodes(value),
+    ]
 
 
 def _share(share: Share) -> str:
@@ -90,13 +110,29 @@ def _share(share: Share) -> str:
 def _unshown_nodes(value: GraphAnswer) -> View:
     if not value["more"]:
         return []
-    return [Lines((f"... and {value['more']} more: --limit shows more, --around what is near, --collapse all as one",))]
+    return [
+        Lines(
+            (
+                f"... and {value['more']} more: --limit shows more, --around what is near, --collapse all as one",
+            )
+        )
+    ]
 
 
 # --- waves ----------------------------------------------------------------------------------------
 
 
-WAVES = ("wave", "at", "started by", "changed", "unchanged", "not affected", "computed", "reused", "exports")
+WAVES = (
+    "wave",
+    "at",
+    "started by",
+    "changed",
+    "unchanged",
+    "not affected",
+    "computed",
+    "reused",
+    "exports",
+)
 
 
 def waves(value: WavesAnswer) -> View:
@@ -121,14 +157,22 @@ def waves(value: WavesAnswer) -> View:
 def wave(value: WaveAnswer) -> View:
     by = f", by {value['actor']}" if value["actor"] else ""
     rows = tuple(
-        (step["dataset"], step["generation"], step["cause"], step["rows"], change_counts(step["changes"]))
+        (
+            step["dataset"],
+            step["generation"],
+            step["cause"],
+            step["rows"],
+            change_counts(step["changes"]),
+        )
         for step in value["steps"]
     )
     left = [f"not affected: {', '.join(value['untouched'])}"] if value["untouched"] else []
     left += [f"exports written: {', '.join(value['exports'])}"] if value["exports"] else []
     return [
         TextTable(
-            ("dataset", "generation", "cause", "rows", "partitions"), rows, f"{value['id']}: {value['reason']}{by}"
+            ("dataset", "generation", "cause", "rows", "partitions"),
+            rows,
+            f"{value['id']}: {value['reason']}{by}",
         ),
         *([Lines(tuple(left))] if left else []),
     ]
@@ -138,7 +182,9 @@ def change_counts(changes: Changes | None) -> str:
     """How many partitions; nothing where that is not known."""
     if changes is None:
         return ""
-    counts = [f"{changes[word]} {word}" for word in ("added", "changed", "removed") if changes[word]]
+    counts = [
+        f"{changes[word]} {word}" for word in ("added", "changed", "removed") if changes[word]
+    ]
     return ("" if changes["is_all"] else "at least ") + (", ".join(counts) or "as they were")
 
 
@@ -158,14 +204,18 @@ def ranges(value: RangesAnswer) -> View:
         )
         for span in value["items"]
     )
-    title = f"generation {value['generation']}" + (f" against {value['against']}" if compared else "")
+    title = f"generation {value['generation']}" + (
+        f" against {value['against']}" if compared else ""
+    )
     total = f"{value['partitions']} partitions, {value['rows']} rows; {value['reads']} tree nodes were read"
     return [TextTable(columns, rows, title), Lines((total,))]
 
 
 def partition(value: PartitionAnswer) -> View:
     since, attempt = value["since"], value["attempt"]
-    size = "" if value["bytes"] is None else f", {value['bytes']} bytes in {len(value['files'])} files"
+    size = (
+        "" if value["bytes"] is None else f", {value['bytes']} bytes in {len(value['files'])} files"
+    )
     came = "since" if since["is_exact"] else "since, at the latest,"
     lines = [
         f"{value['dataset']}@{value['generation']}/{plain_key(value['partition'])}: {value['rows']} rows{size}",
@@ -179,7 +229,10 @@ def partition(value: PartitionAnswer) -> View:
         for source in value["inputs"]
     ]
     lines += [f"object {uri}" for source in value["objects"] for uri in source["objects"][:SHOWN]]
-    lines += [f"read by {reader['dataset']} ({reader['mode']}): {_parts(reader)}" for reader in value["readers"]]
+    lines += [
+        f"read by {reader['dataset']} ({reader['mode']}): {_parts(reader)}"
+        for reader in value["readers"]
+    ]
     lines += [f"file {file['path']}" for file in value["files"]]
     return [Lines((*lines, *value["notes"]))]
 

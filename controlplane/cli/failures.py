@@ -1,4 +1,5 @@
-"""Every way a command can fail, as a problem document, lines on standard error, and an exit code."""
+"""Every way a command can fail, as a problem document, lines on standard error, and an exit
+code."""
 
 from __future__ import annotations
 
@@ -16,19 +17,27 @@ from controlplane.settings import BadSetting
 
 ERROR, CHANGES, USAGE = 1, 2, 64
 FINE = ("up_to_date", "paused", "held")  # states that end a command with 0
-OF_LIBRARIES = {"httpx2": "unreachable", "sqlalchemy": "database"}  # by package: errors of libraries that are reported
+# By package: errors of libraries that are reported
+OF_LIBRARIES = {"httpx2": "unreachable", "sqlalchemy": "database"}
 
 
 def document(error: Exception, names: Mapping[str, str]) -> dict[str, Any]:
-    """The same shape as the API's problems. `names` maps absolute file names to those that the user typed."""
+    """The same shape as the API's problems. `names` maps absolute file names to those that the user
+    typed."""
     problem = getattr(error, "problem", None)
     if isinstance(problem, dict):
-        errors = [{**e, "file": shown_file(e.get("file", ""), names)} for e in problem.get("errors", [])]
+        errors = [
+            {**e, "file": shown_file(e.get("file", ""), names)} for e in problem.get("errors", [])
+        ]
         code = str(problem.get("type", "")).removeprefix("urn:headgate:")
         return {**problem, "errors": errors or _single(code, str(error))}
     if isinstance(error, InvalidBlueprint):
         problems = [asdict(replace(p, file=shown_file(p.file, names))) for p in error.problems]
-        return _document(error.code, f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'}", problems)
+        return _document(
+            error.code,
+            f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'}",
+            problems,
+        )
     code, words = _code(error), _words(error) + _remedy(error)
     return _document(code, words, _single(code, words))
 
@@ -36,7 +45,8 @@ def document(error: Exception, names: Mapping[str, str]) -> dict[str, Any]:
 def _words(error: Exception) -> str:
     """The error's text in one line, with the URL of its request."""
     text = (str(error).splitlines() or [type(error).__name__])[0]
-    request = getattr(error, "_request", None)  # `request` of httpx2's errors raises where there was none
+    # `request` of httpx2's errors raises where there was none
+    request = getattr(error, "_request", None)
     return f"{request.url}: {text}" if request is not None else text
 
 
@@ -61,7 +71,12 @@ def _code(error: Exception) -> str:
 
 
 def _document(code: str, detail: str, errors: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {"type": f"urn:headgate:{code}", "title": "failed", "detail": detail, "errors": list(errors)}
+    return {
+        "type": f"urn:headgate:{code}",
+        "title": "failed",
+        "detail": detail,
+        "errors": list(errors),
+    }
 
 
 def _single(code: str, message: str) -> list[dict[str, Any]]:
@@ -73,7 +88,8 @@ def usage(message: str) -> dict[str, Any]:
 
 
 def report(value: Mapping[str, Any], output: Output) -> None:
-    """Messages go to standard error; JSON and YAML also get their one document on standard output."""
+    """Messages go to standard error; JSON and YAML also get their one document on standard
+    output."""
     if output in ("json", "yaml"):
         sys.stdout.write(json.dumps(value, indent=2) + "\n")  # which is YAML as well
     for line in problem_lines(value["errors"]):

@@ -1,4 +1,5 @@
-"""Commands for feeds: datasets that are offered to other dataflows and namespaces (docs/feeds.md)."""
+"""Commands for feeds: datasets that are offered to other dataflows and namespaces
+(docs/feeds.md)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from controlplane.core.model.answers.feeds import FeedColumn, FeedEntry, FeedReader, OfferedFeed
 
 Name = Annotated[str, typer.Argument(metavar="FEED", help="Name of the feed.", show_default=False)]
-Namespace = Annotated[str, typer.Argument(metavar="NAMESPACE", help="Whose dataflows read it.", show_default=False)]
+Namespace = Annotated[
+    str, typer.Argument(metavar="NAMESPACE", help="Whose dataflows read it.", show_default=False)
+]
 
 
 @command
@@ -23,7 +26,10 @@ def create_feed(
     name: Name,
     dataset: options.Dataset,
     columns: Annotated[
-        str | None, typer.Option(metavar="DDL", help="The contract: 'id BIGINT, name STRING'. All columns by default.")
+        str | None,
+        typer.Option(
+            metavar="DDL", help="The contract: 'id BIGINT, name STRING'. All columns by default."
+        ),
     ] = None,
 ) -> ClientRequest:
     """Offer a dataset that has data. Dataflows read it once it is granted to them."""
@@ -35,7 +41,10 @@ def change_feed(
     name: Name,
     columns: Annotated[
         str | None,
-        typer.Option(metavar="DDL", help="The contract from now on. All columns that the dataset has by default."),
+        typer.Option(
+            metavar="DDL",
+            help="The contract from now on. All columns that the dataset has by default.",
+        ),
     ] = None,
 ) -> ClientRequest:
     """Promise more: further columns, or wider types. Readers go on."""
@@ -58,7 +67,9 @@ def show_feed(name: Name) -> ClientRequest:
 def grant_feed(
     name: Name,
     namespace: Namespace,
-    dataflows: Annotated[str, typer.Option(metavar="PATTERN", help="Which of its dataflows: sales or sales*.")] = "*",
+    dataflows: Annotated[
+        str, typer.Option(metavar="PATTERN", help="Which of its dataflows: sales or sales*.")
+    ] = "*",
 ) -> ClientRequest:
     """Let dataflows of a namespace read a feed."""
     return ask(lambda client: client.grant_feed(name, namespace, dataflows=dataflows), _feed_lines)
@@ -69,7 +80,10 @@ def revoke_feed(
     name: Name,
     namespace: Namespace,
     dataflows: Annotated[
-        str | None, typer.Option(metavar="PATTERN", help="Only the grant with this pattern.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="PATTERN", help="Only the grant with this pattern.", show_default=False
+        ),
     ] = None,
 ) -> ClientRequest:
     """Take the grants of a namespace away. Readers keep what they have, and get nothing new."""
@@ -115,14 +129,20 @@ def _feed_lines(value: FeedEntry) -> View:
     if value["breaches"]:
         broken = "; ".join(value["breaches"])
         lines.append(f"generation {_number(value['newest'])} breaks the contract: {broken}")
-    rows = tuple((g["namespace"], g["dataflows"], g["by"], views.time_of(g["at"])) for g in value["grants"])
+    rows = tuple(
+        (g["namespace"], g["dataflows"], g["by"], views.time_of(g["at"])) for g in value["grants"]
+    )
     return [Lines(tuple(lines)), TextTable(("granted to", "dataflows", "by", "since"), rows)]
 
 
 def _reader(reader: FeedReader) -> str:
     if reader["dataset"] is None:
         return f"namespace {reader['namespace']}"
-    return reader["dataset"] if reader["branch"] == "main" else f"{reader['dataset']} ({reader['branch']})"
+    return (
+        reader["dataset"]
+        if reader["branch"] == "main"
+        else f"{reader['dataset']} ({reader['branch']})"
+    )
 
 
 def _offered(items: Sequence[OfferedFeed]) -> View:

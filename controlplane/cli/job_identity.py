@@ -17,7 +17,8 @@ TIMEOUT_S = 30.0
 
 
 def token(url: str, job: JobIdentity) -> str:
-    """A short-lived token of the service. Raises NoToken; but an error of httpx2 where the service does not answer."""
+    """A short-lived token of the service. Raises NoToken; but an error of httpx2 where the service
+    does not answer."""
     audience = job.audience or url.rstrip("/")
     identity = job.text or _of_github(job, audience)
     with Headgate(url, "none") as client:
@@ -29,15 +30,24 @@ def token(url: str, job: JobIdentity) -> str:
 
 
 def _of_github(job: JobIdentity, audience: str) -> str:
-    """https://docs.github.com/actions/reference/security/oidc, "Methods for requesting the OIDC token"."""
-    address = f"{job.address}{'&' if '?' in job.address else '?'}audience={quote(audience, safe='')}"
-    headers = {"Authorization": f"Bearer {job.password}", "Accept": "application/json", "User-Agent": "headgate"}
+    """https://docs.github.com/actions/reference/security/oidc, "Methods for requesting the OIDC
+    token"."""
+    address = (
+        f"{job.address}{'&' if '?' in job.address else '?'}audience={quote(audience, safe='')}"
+    )
+    headers = {
+        "Authorization": f"Bearer {job.password}",
+        "Accept": "application/json",
+        "User-Agent": "headgate",
+    }
     try:
         answer = httpx2.get(address, headers=headers, timeout=TIMEOUT_S)
         answer.raise_for_status()
         identity = answer.json().get("value")
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, AttributeError) as e:
-        raise NoToken(f"the runner gives no identity token of this job: {type(e).__name__}; set HEADGATE_TOKEN") from e
+        raise NoToken(
+            f"the runner gives no identity token of this job: {type(e).__name__}; set HEADGATE_TOKEN"
+        ) from e
     if not isinstance(identity, str):
         raise NoToken("the runner's answer has no identity token of this job; set HEADGATE_TOKEN")
     return identity

@@ -12,19 +12,31 @@ from controlplane.cli.partition_keys import with_stored_key
 
 Column = Annotated[str | None, typer.Option("--column", "-c", help="Only this column.")]
 Downstream = Annotated[
-    bool, typer.Option("--downstream", "--impact", help="What depends on it, in place of what it comes from.")
+    bool,
+    typer.Option(
+        "--downstream", "--impact", help="What depends on it, in place of what it comes from."
+    ),
 ]
 Object = Annotated[
     str | None,
-    typer.Option("--object", help="The partitions that rows of this source object are in; of a read component."),
+    typer.Option(
+        "--object",
+        help="The partitions that rows of this source object are in; of a read component.",
+    ),
 ]
-Generation = Annotated[int | None, typer.Option(min=1, help="An earlier generation; the same as DATASET@GENERATION.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many links at most.")]
+Generation = Annotated[
+    int | None, typer.Option(min=1, help="An earlier generation; the same as DATASET@GENERATION.")
+]
+Limit = Annotated[
+    int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many links at most.")
+]
 
 
 @command
 def lineage(
-    target: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[@AT][/PARTITION]", show_default=False)],
+    target: Annotated[
+        str, typer.Argument(metavar="DATAFLOW.DATASET[@AT][/PARTITION]", show_default=False)
+    ],
     column: Column = None,
     downstream: Downstream = False,
     object: Object = None,
@@ -32,7 +44,8 @@ def lineage(
     limit: Limit = 1_000,
     branch: options.Branch = "main",
 ) -> ClientRequest:
-    """Show where the columns and partitions of a dataset come from, up to source objects; or what depends on them."""
+    """Show where the columns and partitions of a dataset come from, up to source objects; or what
+    depends on them."""
     dataset, slash, partition = target.partition("/")
     return ask(
         lambda client: with_stored_key(

@@ -1,4 +1,5 @@
-"""From the answer of `lineage` to lines for people: the subject first, then the way from it. Pure."""
+"""From the answer of `lineage` to lines for people: the subject first, then the way from it.
+Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +32,11 @@ def lineage(value: LineageAnswer) -> View:
     lines += _columns(value)
     if value["more"]:
         lines.append(f"... and {value['more']} more links: --limit shows more, --column fewer")
-    lines += [_partitions(source) for source in value["partitions"] if source["dataset"] != value["dataset"]]
+    lines += [
+        _partitions(source)
+        for source in value["partitions"]
+        if source["dataset"] != value["dataset"]
+    ]
     lines += [_objects(source) for source in value["objects"]]
     lines += [
         f"over-reported: {source['dataset']}: {reason}"
@@ -44,7 +49,11 @@ def lineage(value: LineageAnswer) -> View:
 def _head(value: LineageAnswer) -> str:
     name = value["dataset"] + (f"/{value['partition']}" if value["partition"] is not None else "")
     asks = "comes from" if value["direction"] == "upstream" else "is read by"
-    return f"{name} {asks}:" if value["links"] or value["partitions"] else f"{name} {asks} nothing that is known"
+    return (
+        f"{name} {asks}:"
+        if value["links"] or value["partitions"]
+        else f"{name} {asks} nothing that is known"
+    )
 
 
 def _provenance(value: Provenance) -> Iterator[str]:
@@ -52,7 +61,9 @@ def _provenance(value: Provenance) -> Iterator[str]:
     at = value["at"][:19].replace("T", " ")
     yield f"generation {value['generation']} at {at}Z, by revision {value['revision']}{by}"
     if value["attempt"]:
-        versions = ", ".join(f"{name} {version}" for name, version in (value["versions"] or {}).items())
+        versions = ", ".join(
+            f"{name} {version}" for name, version in (value["versions"] or {}).items()
+        )
         yield f"written by attempt {value['attempt']}" + (f" ({versions})" if versions else "")
 
 
@@ -63,7 +74,9 @@ def _columns(value: LineageAnswer) -> Iterator[str]:
     is_up = value["direction"] == "upstream"
     following: dict[_Place, list[ColumnLink]] = {}
     for link in value["links"]:
-        place = (link["dataset"], link["column"]) if is_up else (link["of_dataset"], link["of_column"])
+        place = (
+            (link["dataset"], link["column"]) if is_up else (link["of_dataset"], link["of_column"])
+        )
         following.setdefault(place, []).append(link)
     components = {component["dataset"]: component for component in value["components"]}
     shown: set[_Place] = set()
@@ -71,7 +84,9 @@ def _columns(value: LineageAnswer) -> Iterator[str]:
         if not is_up and (value["dataset"], column) not in following:
             continue
         yield f"  {column}"
-        yield from _tree((value["dataset"], column), following, components, shown, depth=2, is_up=is_up)
+        yield from _tree(
+            (value["dataset"], column), following, components, shown, depth=2, is_up=is_up
+        )
     if is_up:
         yield from _rows(value["links"])
 
@@ -87,9 +102,13 @@ def _tree(
 ) -> Iterator[str]:
     shown.add(place)
     for link in following.get(place, ()):
-        then = (link["of_dataset"], link["of_column"]) if is_up else (link["dataset"], link["column"])
+        then = (
+            (link["of_dataset"], link["of_column"]) if is_up else (link["dataset"], link["column"])
+        )
         steps = ", ".join(step.lower().replace("_", " ") for step in link["steps"])
-        line = f"{'  ' * depth}{'<-' if is_up else '->'} {_name(then)}" + (f" ({steps})" if steps else "")
+        line = f"{'  ' * depth}{'<-' if is_up else '->'} {_name(then)}" + (
+            f" ({steps})" if steps else ""
+        )
         if location := _location(components.get(then[0])):
             line += f" {location}"
         if then in shown and then in following:
@@ -117,7 +136,9 @@ def _rows(links: Sequence[ColumnLink]) -> Iterator[str]:
     for link in links:
         if link["column"] is None:
             steps = ", ".join(step.lower().replace("_", " ") for step in link["steps"])
-            by_dataset.setdefault(link["dataset"], []).append(f"{link['of_dataset']}.{link['of_column']} ({steps})")
+            by_dataset.setdefault(link["dataset"], []).append(
+                f"{link['of_dataset']}.{link['of_column']} ({steps})"
+            )
     for dataset, deciding in by_dataset.items():
         yield f"  rows of {dataset}"
         yield from (f"    <- {column}" for column in deciding)
@@ -138,7 +159,9 @@ def _objects(source: LineageObjects) -> str:
     text = f"objects of {source['dataset']}: {_some(source['objects'], len(source['objects']))}"
     if source["partitions"] > source["shown"]:
         text += f", and those of {source['partitions'] - source['shown']} more partitions"
-    return text + (f"; {source['changed']} partitions have other objects by now" if source["changed"] else "")
+    return text + (
+        f"; {source['changed']} partitions have other objects by now" if source["changed"] else ""
+    )
 
 
 def _some(names: Sequence[str], count: int) -> str:

@@ -25,7 +25,9 @@ _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 def create_link(
     dataset: options.DatasetAt,
     format: Annotated[Format, typer.Option(help="Form of the records.")] = Format.csv,
-    expires: Annotated[str, typer.Option(metavar="TIME", help="When it ends: 90s, 30m, 12h or 7d from now.")] = "7d",
+    expires: Annotated[
+        str, typer.Option(metavar="TIME", help="When it ends: 90s, 30m, 12h or 7d from now.")
+    ] = "7d",
     columns: Columns = None,
     where: Where = None,
     partition: Partition = None,
@@ -33,7 +35,8 @@ def create_link(
     compression: Compressed = None,
     branch: options.Branch = "main",
 ) -> ClientRequest:
-    """Make a link of the running service. Its address is shown once; whoever has it reads these rows."""
+    """Make a link of the running service. Its address is shown once; whoever has it reads these
+    rows."""
     ttl_s = seconds(expires)
     return ask(
         lambda client: client.create_link(
@@ -59,7 +62,9 @@ def list_links() -> ClientRequest:
 
 
 @command
-def revoke_link(link: Annotated[str, typer.Argument(metavar="ID", show_default=False)]) -> ClientRequest:
+def revoke_link(
+    link: Annotated[str, typer.Argument(metavar="ID", show_default=False)],
+) -> ClientRequest:
     """End a link now."""
     return do(lambda client: client.revoke_link(link), {"revoked": link})
 
@@ -68,7 +73,9 @@ def seconds(text: str) -> float:
     """The seconds of a duration such as 90s, 30m, 12h or 7d. Raises BadParameter."""
     match = _TIME.fullmatch(text)
     if match is None or not int(match[1]):
-        raise typer.BadParameter(f"{text!r} is no time such as 90s, 30m, 12h or 7d", param_hint="--expires")
+        raise typer.BadParameter(
+            f"{text!r} is no time such as 90s, 30m, 12h or 7d", param_hint="--expires"
+        )
     return float(int(match[1]) * _SECONDS[match[2]])
 
 

@@ -27,23 +27,35 @@ if TYPE_CHECKING:
 
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many at most.")]
 Partition = Annotated[str | None, typer.Option(help="Only this partition.")]
-Generation = Annotated[int | None, typer.Option(min=1, help="An earlier generation; the same as DATASET@GENERATION.")]
+Generation = Annotated[
+    int | None, typer.Option(min=1, help="An earlier generation; the same as DATASET@GENERATION.")
+]
 PREVIEWED = 20
 STDIN = "stdin.yaml"  # the name of a blueprint from standard input
 
 
 def validate(
     ctx: typer.Context,
-    files: Annotated[list[Path] | None, typer.Argument(help="Blueprints.", show_default=False)] = None,
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Blueprints.", show_default=False)
+    ] = None,
     stdin: Annotated[
-        bool, typer.Option("--stdin", help="Read the blueprint from standard input; FILES may say where it lies.")
+        bool,
+        typer.Option(
+            "--stdin", help="Read the blueprint from standard input; FILES may say where it lies."
+        ),
     ] = False,
-    connect: Annotated[bool, typer.Option("--connect", help="Also let a worker try every connection.")] = False,
-    expand: Annotated[bool, typer.Option("--expand", help="Show blueprints with shared parts written out.")] = False,
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Also let a worker try every connection.")
+    ] = False,
+    expand: Annotated[
+        bool, typer.Option("--expand", help="Show blueprints with shared parts written out.")
+    ] = False,
     home: options.Home = None,
     output: options.As = options.OutputForm.table,
 ) -> None:
-    """Check blueprints without a server; prints every problem as FILE:LINE:COL: code: message (hint)."""
+    """Check blueprints without a server; prints every problem as FILE:LINE:COL: code: message
+    (hint)."""
     session = options.session(ctx, output)
     _check_arguments(files, is_stdin=stdin, is_more=connect or expand)
     texts = _texts(session, files or [], is_stdin=stdin)
@@ -59,7 +71,10 @@ def validate(
         from controlplane.cli.expansion import expansions
 
         written = expansions(session, files or [])
-        value, lines = {**value, "expanded": written}, tuple("\n".join(written.values()).splitlines())
+        value, lines = (
+            {**value, "expanded": written},
+            tuple("\n".join(written.values()).splitlines()),
+        )
     tried = _tried(session, texts, home) if connect and not problems else []
     if connect and not problems:
         value, lines = {**value, "connections": tried}, (*lines, *map(views.connection, tried))
@@ -71,9 +86,13 @@ def _check_arguments(files: list[Path] | None, *, is_stdin: bool, is_more: bool)
     if not is_stdin and not files:
         raise typer.BadParameter("name blueprints, or read one from standard input with --stdin")
     if is_stdin and len(files or ()) > 1:
-        raise typer.BadParameter("standard input is one blueprint: name at most one file with --stdin")
+        raise typer.BadParameter(
+            "standard input is one blueprint: name at most one file with --stdin"
+        )
     if is_stdin and is_more:
-        raise typer.BadParameter("--stdin does not go with --connect or --expand, which look at files")
+        raise typer.BadParameter(
+            "--stdin does not go with --connect or --expand, which look at files"
+        )
 
 
 def _texts(session: Session, files: Sequence[Path], *, is_stdin: bool) -> Sequence[BlueprintText]:
@@ -95,17 +114,23 @@ def _with_typed_names(
     from controlplane.services.editor.text_ranges import end_of
 
     texts_by_name = {
-        name: text for blueprint in texts for name, text in [(blueprint.name, blueprint.text), *blueprint.files.items()]
+        name: text
+        for blueprint in texts
+        for name, text in [(blueprint.name, blueprint.text), *blueprint.files.items()]
     }
     shown = []
     for problem in problems:
-        end_line, end_column = end_of(texts_by_name.get(problem.file, ""), problem.line, problem.column)
+        end_line, end_column = end_of(
+            texts_by_name.get(problem.file, ""), problem.line, problem.column
+        )
         named = asdict(replace(problem, file=session.names.get(problem.file, problem.file)))
         shown.append({**named, "end_line": end_line, "end_column": end_column})
     return shown
 
 
-def _tried(session: Session, texts: Sequence[BlueprintText], home: Path | None) -> list[ConnectionEntry]:
+def _tried(
+    session: Session, texts: Sequence[BlueprintText], home: Path | None
+) -> list[ConnectionEntry]:
     """Connections as a worker of the service, or our own worker, tested them."""
     from controlplane.cli import sources
 
@@ -124,30 +149,41 @@ def _checked(texts: Sequence[BlueprintText]) -> Checked:
 
 def plan(
     ctx: typer.Context,
-    files: Annotated[list[Path] | None, typer.Argument(help="As if these blueprints were applied.")] = None,
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="As if these blueprints were applied.")
+    ] = None,
     home: options.Home = None,
     branch: options.Branch = "main",
     refresh: options.Refresh = True,
     spark: Annotated[
-        bool, typer.Option("--spark/--no-spark", help="Have Spark tell the columns of what FILES edit.")
+        bool,
+        typer.Option("--spark/--no-spark", help="Have Spark tell the columns of what FILES edit."),
     ] = True,
     timeout: options.Timeout = options.LISTED_S,
     detailed: options.DetailedExit = False,
-    out: Annotated[Path | None, typer.Option("--out", help="Also write the plan here, for `headgate apply`.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Also write the plan here, for `headgate apply`.")
+    ] = None,
     output: options.As = options.OutputForm.table,
 ) -> None:
-    """Show what would run, and why; of FILES, also what they change and break. Workers list the sources first, and
-    Spark analyses what is edited; nothing is computed. Exits with 1 where something breaks."""
+    """Show what would run, and why; of FILES, also what they change and break. Workers list the
+    sources first, and Spark analyses what is edited; nothing is computed. Exits with 1 where
+    something breaks."""
     from controlplane.cli import plan_files, sources
 
     session = options.session(ctx, output)
     texts = session.load(files or [])
     analyse = spark and bool(texts)
-    with session.connect_to_list(home, timeout if refresh or analyse else None) as (client, timeout_s):
+    with session.connect_to_list(home, timeout if refresh or analyse else None) as (
+        client,
+        timeout_s,
+    ):
         documents = sources.as_documents(texts)
         refresh_s, analyse_s = (timeout_s if refresh else None), (timeout_s if analyse else None)
         if documents:
-            applied = client.apply(documents, branch=branch, dry_run=True, refresh_s=refresh_s, analyse_s=analyse_s)
+            applied = client.apply(
+                documents, branch=branch, dry_run=True, refresh_s=refresh_s, analyse_s=analyse_s
+            )
             value = applied["plan"]
         else:
             value = client.plan(branch=branch, refresh_s=refresh_s)
@@ -165,17 +201,22 @@ def plan(
 
 
 def _detailed_code(value: PlanAnswer) -> int:
-    """That there is nothing to do is not known while a source could not be looked at, though it should."""
+    """That there is nothing to do is not known while a source could not be looked at, though it
+    should."""
     if value["state"] == "work":
         return failures.CHANGES
-    unknown = [source for source in value["sources"] if source["problem"] and not source["is_left_alone"]]
+    unknown = [
+        source for source in value["sources"] if source["problem"] and not source["is_left_alone"]
+    ]
     return failures.ERROR if unknown else 0
 
 
 def status(
     ctx: typer.Context,
     target: options.Target = None,
-    long: Annotated[bool, typer.Option("--long", "-l", help="Also what the last commits took, and what runs.")] = False,
+    long: Annotated[
+        bool, typer.Option("--long", "-l", help="Also what the last commits took, and what runs.")
+    ] = False,
     explain: options.Explain = False,
     home: options.Home = None,
     branch: options.Branch = "main",
@@ -184,7 +225,8 @@ def status(
     detailed: options.DetailedExit = False,
     output: options.As = options.OutputForm.table,
 ) -> None:
-    """Show the state of dataflows, their datasets and targets. Exits with 1 where something failed or is blocked."""
+    """Show the state of dataflows, their datasets and targets. Exits with 1 where something failed
+    or is blocked."""
     session = options.session(ctx, output)
     if refresh:
         with session.connect_to_list(home, timeout) as (client, timeout_s):
@@ -196,20 +238,28 @@ def status(
     show(value, [*views.status(value), *times, *words.states(value, explain)], session.output)
     if value["state"] in ("failed", "blocked"):
         raise typer.Exit(failures.ERROR)
-    raise typer.Exit(failures.CHANGES if detailed and value["state"] in ("stale", "building") else 0)
+    raise typer.Exit(
+        failures.CHANGES if detailed and value["state"] in ("stale", "building") else 0
+    )
 
 
 @command
 def why(
-    target: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[@AT][/PARTITION]", show_default=False)],
-    shows_all: Annotated[bool, typer.Option("--all", help="Also inputs that did not change.")] = False,
+    target: Annotated[
+        str, typer.Argument(metavar="DATAFLOW.DATASET[@AT][/PARTITION]", show_default=False)
+    ],
+    shows_all: Annotated[
+        bool, typer.Option("--all", help="Also inputs that did not change.")
+    ] = False,
     branch: options.Branch = "main",
 ) -> ClientRequest:
-    """Show why a dataset or partition is as it is: the cause, and the way down to the edit or the source object."""
+    """Show why a dataset or partition is as it is: the cause, and the way down to the edit or the
+    source object."""
     dataset, slash, partition = target.partition("/")
     return ask(
         lambda client: with_stored_key(
-            lambda key: client.why(dataset, key, branch=branch, shows_all=shows_all), partition if slash else None
+            lambda key: client.why(dataset, key, branch=branch, shows_all=shows_all),
+            partition if slash else None,
         ),
         lambda value: why_views.why(value, shows_all=shows_all),
     )
@@ -221,7 +271,8 @@ def checks(
     generation: Generation = None,
     branch: options.Branch = "main",
 ) -> ClientRequest:
-    """Show what is expected of a dataset's rows, and what was found. Exits with 1 where rows were rejected."""
+    """Show what is expected of a dataset's rows, and what was found. Exits with 1 where rows were
+    rejected."""
     return ask(
         lambda client: client.checks(dataset, branch=branch, generation=generation),
         views.checks,
@@ -255,7 +306,9 @@ def preview(
 
 def _columns(client: Headgate, dataset: str, branch: str, generation: int | None) -> list[str]:
     """The columns of a generation without rows."""
-    with client.records(dataset, format="csv", branch=branch, generation=generation, limit=0) as parts:
+    with client.records(
+        dataset, format="csv", branch=branch, generation=generation, limit=0
+    ) as parts:
         text = b"".join(parts).decode()
     return next(csv.reader(text.splitlines()), [])
 

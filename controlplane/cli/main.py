@@ -39,7 +39,9 @@ def application() -> typer.Typer:
     return app
 
 
-def _top(version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_version)] = False) -> None:
+def _top(
+    version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_version)] = False,
+) -> None:
     """Keeps dataflows up to date: declare the datasets, Headgate computes what is missing."""
 
 
@@ -50,7 +52,9 @@ def run(arguments: Sequence[str], runtime: CliRuntime) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # what its encoding lacks ends no command
     try:
         command = typer.main.get_command(application())
-        code = command.main(list(arguments), prog_name="headgate", standalone_mode=False, obj=session)
+        code = command.main(
+            list(arguments), prog_name="headgate", standalone_mode=False, obj=session
+        )
         return code if isinstance(code, int) else 0
     except typer.Abort:
         return failures.ERROR
@@ -64,7 +68,8 @@ def run(arguments: Sequence[str], runtime: CliRuntime) -> int:
 
 
 def _failed(error: Exception, session: Session) -> int:
-    """Report an error that has a message for users. Any other error is a fault of ours, and keeps its trace."""
+    """Report an error that has a message for users. Any other error is a fault of ours, and keeps
+    its trace."""
     if getattr(error, "exit_code", None) == 2 and hasattr(error, "format_message"):
         return _wrong_arguments(error, session)
     if not _is_reported(error):

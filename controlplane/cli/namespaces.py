@@ -61,6 +61,11 @@ def _all(items: Sequence[NamespaceEntry]) -> View:
 COMMANDS: Commands = {
     "namespace": Group(
         "Parts of the installation that see nothing of each other (docs/namespaces.md).",
-        {"create": create_namespace, "list": list_namespaces, "show": show_namespace, "delete": delete_namespace},
+        {
+            "create": create_namespace,
+            "list": list_namespaces,
+            "show": show_namespace,
+            "delete": delete_namespace,
+        },
     )
 }

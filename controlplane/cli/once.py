@@ -1,4 +1,5 @@
-"""One run: store blueprints, list their sources, retry what failed, work until nothing is left, and report."""
+"""One run: store blueprints, list their sources, retry what failed, work until nothing is left, and
+report."""
 
 from __future__ import annotations
 
@@ -34,8 +35,11 @@ class RunRequest:
     accept_deletes: bool = False
 
 
-def make(server: Running, request: RunRequest, on_progress: Callable[[Any], None], *, since: float) -> RunAnswer:
-    """The JSON of `run`. `since` is the monotonic time from which `wall_s` counts. Raises Interrupted."""
+def make(
+    server: Running, request: RunRequest, on_progress: Callable[[Any], None], *, since: float
+) -> RunAnswer:
+    """The JSON of `run`. `since` is the monotonic time from which `wall_s` counts. Raises
+    Interrupted."""
     from controlplane.operations.desired import run_start
     from controlplane.operations.inspect import overview
 
@@ -47,7 +51,9 @@ def make(server: Running, request: RunRequest, on_progress: Callable[[Any], None
     again = _retrying(context, request.branch, started)
     state = _in_thread(lambda: server.settle(flows, request.branch, on_progress, again))
     if server.stopping.is_set() and state not in failures.FINE:
-        raise Interrupted("told to end before all was up to date: what was finished is kept, the next run goes on")
+        raise Interrupted(
+            "told to end before all was up to date: what was finished is kept, the next run goes on"
+        )
     done = overview.summary(context, request.branch, flows, started["since"])
     return answer(done, spark_started=server.drivers_started > drivers, since=since)
 
@@ -66,14 +72,17 @@ def answer(done: RunSummary, *, spark_started: bool, since: float) -> RunAnswer:
 
 
 def _retrying(context: Context, branch: str, started: RunBegun) -> Callable[[], bool]:
-    """Retries, once, the tasks that had failed before and are still wanted: tasks that the new listings replaced are
-    not."""
+    """Retries, once, the tasks that had failed before and are still wanted: tasks that the new
+    listings replaced are not."""
     from controlplane.operations.desired import controls
 
     stuck = {flow: frozenset(map(bytes.fromhex, keys)) for flow, keys in started["failed"].items()}
 
     def again() -> bool:
-        counts = [controls.retry(context, branch, flow, among=keys)["retried"] for flow, keys in stuck.items()]
+        counts = [
+            controls.retry(context, branch, flow, among=keys)["retried"]
+            for flow, keys in stuck.items()
+        ]
         stuck.clear()
         return any(counts)
 
@@ -81,7 +90,8 @@ def _retrying(context: Context, branch: str, started: RunBegun) -> Callable[[], 
 
 
 def _in_thread(work: Callable[[], str]) -> str:
-    """Work away from the main thread, so that a signal's handler never holds a lock that the work holds."""
+    """Work away from the main thread, so that a signal's handler never holds a lock that the work
+    holds."""
     raised: list[BaseException] = []
     answers: list[str] = []
     over = threading.Event()

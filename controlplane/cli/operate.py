@@ -1,4 +1,5 @@
-"""Commands that change the desired state: apply, delete, refresh, retry, pause, resume; and waiting for it."""
+"""Commands that change the desired state: apply, delete, refresh, retry, pause, resume; and waiting
+for it."""
 
 from __future__ import annotations
 
@@ -28,29 +29,39 @@ MOVING = ("stale", "building")
 
 def apply(
     ctx: typer.Context,
-    files: Annotated[list[Path], typer.Argument(help="Blueprints, or one plan.", show_default=False)],
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until the dataflows are made.")] = False,
-    revision: Annotated[int | None, typer.Option(min=0, help="Only if the dataflow is at this revision.")] = None,
+    files: Annotated[
+        list[Path], typer.Argument(help="Blueprints, or one plan.", show_default=False)
+    ],
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the dataflows are made.")
+    ] = False,
+    revision: Annotated[
+        int | None, typer.Option(min=0, help="Only if the dataflow is at this revision.")
+    ] = None,
     explain: options.Explain = False,
     override: options.Override = False,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.OutputForm.table,
 ) -> None:
-    """Store blueprints, all or none; a running service then makes it so. A plan (`headgate plan --out FILE`) is stored
-    if all that it rests on is as it was."""
+    """Store blueprints, all or none; a running service then makes it so. A plan (`headgate plan
+    --out FILE`) is stored if all that it rests on is as it was."""
     from controlplane.cli import plan_files, sources
 
     session = options.session(ctx, output)
     planned = plan_files.read(files[0]) if len(files) == 1 else None
     if planned is not None and revision is not None:
-        raise typer.BadParameter("--revision does not go with a plan, which names the revisions that it rests on")
+        raise typer.BadParameter(
+            "--revision does not go with a plan, which names the revisions that it rests on"
+        )
     documents = [] if planned else sources.as_documents(session.load(files))
 
     def store(client: Headgate) -> ApplyAnswer:
         if planned is not None:
             of = planned["branch"]
-            return client.carry_out(planned["blueprints"], planned["basis"], branch=of, override=override)
+            return client.carry_out(
+                planned["blueprints"], planned["basis"], branch=of, override=override
+            )
         return client.apply(documents, branch=branch, revision=revision, override=override)
 
     with session.connect(home) as client:
@@ -59,15 +70,22 @@ def apply(
             value["plan"] = plan_views.with_names(value["plan"], session.names)
             show(value, views.applied(value), session.output)
             return
-        done = _applied(session, client, store, branch, list(planned["basis"]["revisions"]) if planned else [])
+        done = _applied(
+            session, client, store, branch, list(planned["basis"]["revisions"]) if planned else []
+        )
     show(done, [*views.summary(done), *words.counts(done, explain)], session.output)
     raise typer.Exit(0 if done["state"] in failures.FINE else failures.ERROR)
 
 
 def _applied(
-    session: Session, client: Headgate, store: Callable[[Headgate], ApplyAnswer], branch: str, stored: list[str]
+    session: Session,
+    client: Headgate,
+    store: Callable[[Headgate], ApplyAnswer],
+    branch: str,
+    stored: list[str],
 ) -> RunAnswer:
-    """Apply, wait, and answer as `run` does. `stored`: the dataflows of a plan, for one that stores nothing new."""
+    """Apply, wait, and answer as `run` does. `stored`: the dataflows of a plan, for one that stores
+    nothing new."""
     import sys
 
     from controlplane.cli import once, service_run, service_target
@@ -85,13 +103,16 @@ def _applied(
 @command
 def delete(
     dataflow: Annotated[str, typer.Argument(metavar="DATAFLOW", show_default=False)],
-    revision: Annotated[int | None, typer.Option(min=1, help="Only if the dataflow is at this revision.")] = None,
+    revision: Annotated[
+        int | None, typer.Option(min=1, help="Only if the dataflow is at this revision.")
+    ] = None,
     override: options.Override = False,
     branch: options.Branch = "main",
 ) -> ClientRequest:
     """End a dataflow. What it computed stays."""
     return ask(
-        lambda client: client.delete(dataflow, branch=branch, revision=revision, override=override), views.fields
+        lambda client: client.delete(dataflow, branch=branch, revision=revision, override=override),
+        views.fields,
     )
 
 
@@ -102,7 +123,8 @@ def wait(
     branch: options.Branch = "main",
     output: options.As = options.OutputForm.table,
 ) -> None:
-    """Wait until all is made, or nothing can go on. Exits with 0 if all is up to date, paused or held."""
+    """Wait until all is made, or nothing can go on. Exits with 0 if all is up to date, paused or
+    held."""
     session = options.session(ctx, output)
     with session.connect(home) as client:
         value = settled(session, client, target, branch)
@@ -130,7 +152,12 @@ def settled(session: Session, client: Headgate, target: str | None, branch: str)
 
 def moves(value: StatusAnswer) -> bool:
     things = [t for flow in value["dataflows"] for t in (*flow["datasets"], *flow["targets"])]
-    held = [d for flow in value["dataflows"] for d in flow["datasets"] if d["state"] == "held" and d["table"]]
+    held = [
+        d
+        for flow in value["dataflows"]
+        for d in flow["datasets"]
+        if d["state"] == "held" and d["table"]
+    ]
     is_following = any(d["published_generation"] < d["generation"] for d in held)
     return is_following or any(t["state"] in MOVING for t in things)
 
@@ -139,15 +166,19 @@ def refresh(
     ctx: typer.Context,
     target: options.Target = None,
     accept_deletes: options.AcceptDeletes = False,
-    force: Annotated[bool, typer.Option("--force", help="Compute the target again, whatever is known.")] = False,
-    schema: Annotated[bool, typer.Option("--schema", help="Infer the columns of its sources again.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Compute the target again, whatever is known.")
+    ] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Infer the columns of its sources again.")
+    ] = False,
     timeout: options.Timeout = options.LISTED_S,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.OutputForm.table,
 ) -> None:
-    """List sources now, and show what has changed there; with --force, compute the target again; with --schema,
-    infer columns again."""
+    """List sources now, and show what has changed there; with --force, compute the target again;
+    with --schema, infer columns again."""
     session = options.session(ctx, output)
     how = {"accept_deletes": accept_deletes, "force": force, "schema": schema}
     with session.connect_to_list(home, timeout or None) as (client, timeout_s):
@@ -171,7 +202,8 @@ def retry(
     name, slash, partition = (target or "").partition("/")
     return ask(
         lambda client: with_stored_key(
-            lambda key: client.retry(name or None, branch=branch, partition=key), partition if slash else None
+            lambda key: client.retry(name or None, branch=branch, partition=key),
+            partition if slash else None,
         ),
         views.fields,
     )

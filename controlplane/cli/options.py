@@ -1,4 +1,5 @@
-"""Arguments and options that several commands share, so that they read and mean the same everywhere."""
+"""Arguments and options that several commands share, so that they read and mean the same
+everywhere."""
 
 from __future__ import annotations
 
@@ -22,12 +23,16 @@ class OutputForm(StrEnum):
 
 Files: TypeAlias = Annotated[list[Path], typer.Argument(help="Blueprints.", show_default=False)]
 Home: TypeAlias = Annotated[
-    Path | None, typer.Option(help="Folder of the control plane; default $HEADGATE_HOME, else ./.headgate.")
+    Path | None,
+    typer.Option(help="Folder of the control plane; default $HEADGATE_HOME, else ./.headgate."),
 ]
-As: TypeAlias = Annotated[OutputForm, typer.Option("--output", "-o", help="Form of the answer on standard output.")]
+As: TypeAlias = Annotated[
+    OutputForm, typer.Option("--output", "-o", help="Form of the answer on standard output.")
+]
 Branch: TypeAlias = Annotated[str, typer.Option("--branch", "-b", help="Branch.")]
 Target: TypeAlias = Annotated[
-    str | None, typer.Argument(metavar="DATAFLOW[.DATASET]", help="Everything by default.", show_default=False)
+    str | None,
+    typer.Argument(metavar="DATAFLOW[.DATASET]", help="Everything by default.", show_default=False),
 ]
 Dataset: TypeAlias = Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET", show_default=False)]
 DatasetAt: TypeAlias = Annotated[
@@ -42,19 +47,30 @@ DetailedExit: TypeAlias = Annotated[
     bool, typer.Option("--detailed-exitcode", help="Exit with 2 where there is work to do.")
 ]
 AcceptDeletes: TypeAlias = Annotated[
-    bool, typer.Option("--accept-deletes", help="Confirm a loss of source objects that waits for confirmation.")
+    bool,
+    typer.Option(
+        "--accept-deletes", help="Confirm a loss of source objects that waits for confirmation."
+    ),
 ]
 Override: TypeAlias = Annotated[
-    bool, typer.Option("--override", help="Also in a protected branch; needs the role admin, and is noted.")
+    bool,
+    typer.Option(
+        "--override", help="Also in a protected branch; needs the role admin, and is noted."
+    ),
 ]
-Explain: TypeAlias = Annotated[bool, typer.Option("--explain", help="Also say what the words mean.")]
+Explain: TypeAlias = Annotated[
+    bool, typer.Option("--explain", help="Also say what the words mean.")
+]
 
 
 Refresh: TypeAlias = Annotated[
     bool, typer.Option("--refresh/--no-refresh", help="Have the sources listed first, by a worker.")
 ]
 Timeout: TypeAlias = Annotated[
-    float, typer.Option("--timeout", min=0, max=3600, help="Seconds to wait at most, for listings and for Spark.")
+    float,
+    typer.Option(
+        "--timeout", min=0, max=3600, help="Seconds to wait at most, for listings and for Spark."
+    ),
 ]
 LISTED_S = 60.0
 

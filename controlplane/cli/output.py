@@ -1,4 +1,5 @@
-"""How answers are shown: JSON and YAML as they are; tables and Markdown from a view. Data goes to standard output."""
+"""How answers are shown: JSON and YAML as they are; tables and Markdown from a view. Data goes to
+standard output."""
 
 from __future__ import annotations
 
@@ -104,7 +105,10 @@ def _rich(part: TextTable | Lines, out: TextIO) -> None:
     for index, column in enumerate(part.columns):
         right = any(_is_number(row[index]) for row in part.rows)
         grid.add_column(
-            Text(printable(column)), justify="right" if right else "left", header_style="dim", overflow="fold"
+            Text(printable(column)),
+            justify="right" if right else "left",
+            header_style="dim",
+            overflow="fold",
         )
     for row in part.rows:
         grid.add_row(*(Text(_cell(v), style=STYLES.get(str(v), "")) for v in row))
@@ -119,18 +123,25 @@ def _plain(part: TextTable | Lines) -> str:
     widths = [max(len(row[i]) for row in cells) for i in range(len(part.columns))]
     right = [any(_is_number(row[i]) for row in part.rows) for i in range(len(part.columns))]
     title = [printable(part.title)] if part.title else []
-    return "".join(line.rstrip() + "\n" for line in [*title, *(_padded(row, widths, right) for row in cells)])
+    return "".join(
+        line.rstrip() + "\n" for line in [*title, *(_padded(row, widths, right) for row in cells)]
+    )
 
 
 def _padded(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    return "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True))
+    return "  ".join(
+        c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)
+    )
 
 
 def _markdown(part: TextTable | Lines) -> str:
     if isinstance(part, Lines):
         return "".join(printable(line) + "\n" for line in part.lines)
     head = f"**{printable(part.title)}**\n\n" if part.title else ""
-    cells = [tuple(text.replace("|", "\\|") for text in map(_cell, row)) for row in (part.columns, *part.rows)]
+    cells = [
+        tuple(text.replace("|", "\\|") for text in map(_cell, row))
+        for row in (part.columns, *part.rows)
+    ]
     rows = [cells[0], ("---",) * len(part.columns), *cells[1:]]
     return head + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
@@ -145,11 +156,16 @@ def _is_number(value: object) -> bool:
 
 
 def problem_lines(errors: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Problems as text: `FILE:LINE:COL: code: message (hint)`; where there is no file, our name stands there."""
+    """Problems as text: `FILE:LINE:COL: code: message (hint)`; where there is no file, our name
+    stands there."""
     return [_problem_line(e) for e in errors]
 
 
 def _problem_line(error: Mapping[str, Any]) -> str:
-    place = f"{error['file']}:{error['line']}:{error['column']}: " if error.get("file") else "headgate: "
+    place = (
+        f"{error['file']}:{error['line']}:{error['column']}: "
+        if error.get("file")
+        else "headgate: "
+    )
     hint = f" ({error['hint']})" if error.get("hint") else ""
     return printable(f"{place}{error.get('code', 'error')}: {error.get('message', '')}{hint}")

@@ -19,27 +19,37 @@ from controlplane.cli.session import Output, service_of
 if TYPE_CHECKING:
     from controlplane.client import Headgate
 
-EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # what listens on all of them is reached by this one
+# What listens on all of them is reached by this one
+EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 
 
 def open_pages(
     ctx: typer.Context,
     target: options.Target = None,
     only_print: Annotated[
-        bool, typer.Option("--print", help="Print the link, which works once within five minutes, and open nothing.")
+        bool,
+        typer.Option(
+            "--print",
+            help="Print the link, which works once within five minutes, and open nothing.",
+        ),
     ] = False,
     home: options.Home = None,
     output: options.As = options.OutputForm.table,
 ) -> None:
-    """Open the pages in a browser, signed in. Where no service runs, the home is shown until Ctrl-C, and nothing in it
-    is computed."""
+    """Open the pages in a browser, signed in. Where no service runs, the home is shown until
+    Ctrl-C, and nothing in it is computed."""
     from controlplane.cli.signals import ending, outlast
 
     session = options.session(ctx, output)
     chosen = settings.read(home)
     with ExitStack() as ends:
         if (service := service_of(chosen)) is not None:
-            _open(ends.enter_context(service.open(chosen)), target, only_print=only_print, output=session.output)
+            _open(
+                ends.enter_context(service.open(chosen)),
+                target,
+                only_print=only_print,
+                output=session.output,
+            )
             return
         from controlplane.client import Headgate
 
@@ -47,7 +57,9 @@ def open_pages(
         ends.enter_context(ending(own.interrupt))
         client = ends.enter_context(Headgate(own.url, own.token))
         _open(client, target, only_print=only_print, output=session.output)
-        sys.stderr.write(f"headgate shows {chosen.home} at {own.url} until Ctrl-C; nothing is computed\n")
+        sys.stderr.write(
+            f"headgate shows {chosen.home} at {own.url} until Ctrl-C; nothing is computed\n"
+        )
         sys.stderr.flush()
         outlast(own.stopping.wait)
         if own.failure is not None:

@@ -12,8 +12,8 @@ NOT_FOUND = 404
 
 
 def with_stored_key(ask: Callable[[str | None], Answer], key: str | None) -> Answer:
-    """The answer about a partition: of the key as it was typed, else of its encoded form. Raises ApiError: where
-    neither is there, that of the typed key."""
+    """The answer about a partition: of the key as it was typed, else of its encoded form. Raises
+    ApiError: where neither is there, that of the typed key."""
     from controlplane.client import ApiError  # slow to import
 
     stored = stored_key(key or "")

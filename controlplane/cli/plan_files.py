@@ -1,4 +1,5 @@
-"""Plans in files: what `plan --out` writes, and what `apply` carries out, or refuses if something moved."""
+"""Plans in files: what `plan --out` writes, and what `apply` carries out, or refuses if something
+moved."""
 
 from __future__ import annotations
 

@@ -14,9 +14,16 @@ from controlplane.cli.output import Lines, TextTable, View, problem_lines
 from controlplane.cli.places import shown_file
 
 if TYPE_CHECKING:
-    from controlplane.core.model.answers import ComponentChange, PlanAnswer, PlanBreak, PlanCost, PlanItem
+    from controlplane.core.model.answers import (
+        ComponentChange,
+        PlanAnswer,
+        PlanBreak,
+        PlanCost,
+        PlanItem,
+    )
 
-LONGEST_DIFF = 20_000  # characters of one component's difference in a comment; GitHub takes 65,536 in all
+# Characters of one component's difference in a comment; GitHub takes 65,536 in all
+LONGEST_DIFF = 20_000
 LONGEST_DIFFS = 45_000
 ITEMS_SHOWN = 50
 SOURCES_SHOWN = 20
@@ -80,7 +87,9 @@ def _origin(change: ComponentChange) -> Iterator[str]:
     if change["kind"] in ("removed", "text"):
         return
     origin = ORIGINS.get(change["schema_from"])
-    if origin is not None and not (change["impact"] == "neutral" and change["schema_from"] == "unknown"):
+    if origin is not None and not (
+        change["impact"] == "neutral" and change["schema_from"] == "unknown"
+    ):
         yield f"{origin}: {change['schema_unknown']}" if change["schema_unknown"] else origin
 
 
@@ -88,7 +97,10 @@ def _columns(change: ComponentChange) -> str:
     columns = change["columns"]
     parts = [f"-{name}" for name in columns["removed"]]
     parts += [f"+{name}" for name in columns["added"]]
-    parts += [f"{column['name']}: {column['before']} -> {column['after']}" for column in columns["retyped"]]
+    parts += [
+        f"{column['name']}: {column['before']} -> {column['after']}"
+        for column in columns["retyped"]
+    ]
     return ", ".join(parts)
 
 
@@ -99,12 +111,14 @@ def cost_lines(value: PlanAnswer) -> list[str]:
 
 
 def in_words(cost: PlanCost) -> str:
-    """Such as `about 40 s of drivers (30 s to 1 min), 1,200 rows, 3.1 MB; unknown for a.b; 12 partitions known
-    already`."""
+    """Such as `about 40 s of drivers (30 s to 1 min), 1,200 rows, 3.1 MB; unknown for a.b; 12
+    partitions known already`."""
     free = f"; {counted(cost['adopted'], 'partition')} known already" if cost.get("adopted") else ""
     spread = cost["seconds"]
     if spread is None:
-        return ("unknown, no past attempt of this work" if cost["unknown"] else "nothing to compute") + free
+        return (
+            "unknown, no past attempt of this work" if cost["unknown"] else "nothing to compute"
+        ) + free
     span = f"{_duration(spread['low'])} to {_duration(spread['high'])}"
     spent = f"about {_duration(spread['median'])} of drivers ({span}), {cost['rows']:,} rows, {_size(cost['bytes'])}"
     unknown = f"; unknown for {', '.join(cost['unknown'])}" if cost["unknown"] else ""
@@ -134,7 +148,8 @@ def _size(count: int) -> str:
 
 
 def comment(value: PlanAnswer) -> str:
-    """Markdown that a reviewer understands at a glance: one line, what breaks, a table, and the rest folded away."""
+    """Markdown that a reviewer understands at a glance: one line, what breaks, a table, and the
+    rest folded away."""
     parts = [_headline(value)]
     parts += _broken(value.get("breaks") or [])
     parts += _change_table(value.get("changes") or [])
@@ -183,7 +198,9 @@ def _work_in_words(value: PlanAnswer) -> str:
 def _broken(broken: list[PlanBreak]) -> list[str]:
     if not broken:
         return []
-    lines = [f"- `{_place(problem)}` {escaped(problem['message'])}{_hint(problem)}" for problem in broken]
+    lines = [
+        f"- `{_place(problem)}` {escaped(problem['message'])}{_hint(problem)}" for problem in broken
+    ]
     return ["**Breaks**\n", *lines, ""]
 
 
@@ -198,7 +215,10 @@ def _hint(problem: PlanBreak) -> str:
 def _change_table(components: list[ComponentChange]) -> list[str]:
     if not components:
         return []
-    rows = ["| component | change | impact | columns | what differs |", "| --- | --- | --- | --- | --- |"]
+    rows = [
+        "| component | change | impact | columns | what differs |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     for change in components:
         impact = f"**{change['impact']}**" if change["impact"] == "breaking" else change["impact"]
         name, kind, _, columns, reasons = _row(change)
@@ -230,7 +250,9 @@ def _time(item: PlanItem) -> str:
     spread = cost["seconds"]
     if spread is None:
         return "unknown" if cost["unknown"] else ""
-    return f"{_duration(spread['median'])} ({_duration(spread['low'])} to {_duration(spread['high'])})"
+    return (
+        f"{_duration(spread['median'])} ({_duration(spread['low'])} to {_duration(spread['high'])})"
+    )
 
 
 def _sources(value: PlanAnswer) -> list[str]:
@@ -261,4 +283,8 @@ def _differences(components: list[ComponentChange]) -> list[str]:
 
 def _notices(value: PlanAnswer) -> list[str]:
     notices = value.get("notices") or []
-    return folded("Notices", [f"- {escaped(line)}" for line in problem_lines(notices)]) if notices else []
+    return (
+        folded("Notices", [f"- {escaped(line)}" for line in problem_lines(notices)])
+        if notices
+        else []
+    )

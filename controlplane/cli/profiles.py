@@ -1,4 +1,5 @@
-"""The command that shows the profiles of a dataset's columns, and where they moved. It changes nothing."""
+"""The command that shows the profiles of a dataset's columns, and where they moved. It changes
+nothing."""
 
 from __future__ import annotations
 
@@ -26,17 +27,26 @@ WIDEST = 32
 
 @command
 def profile(
-    target: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[@AT][/PARTITION]", show_default=False)],
-    column: Annotated[str | None, typer.Option(help="Only this column, with its frequent values.")] = None,
-    history: Annotated[bool, typer.Option("--history", help="Over the last generations, and where it moved.")] = False,
+    target: Annotated[
+        str, typer.Argument(metavar="DATAFLOW.DATASET[@AT][/PARTITION]", show_default=False)
+    ],
+    column: Annotated[
+        str | None, typer.Option(help="Only this column, with its frequent values.")
+    ] = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="Over the last generations, and where it moved.")
+    ] = False,
     branch: options.Branch = "main",
 ) -> ClientRequest:
-    """Show what each column is like: NULLs, distinct values, extremes, histogram, frequent values, lengths."""
+    """Show what each column is like: NULLs, distinct values, extremes, histogram, frequent values,
+    lengths."""
     dataset, slash, key = target.partition("/")
     if history and (slash or "@" in dataset):
         raise typer.BadParameter("--history is of a dataset: name no partition and no generation")
     if history:
-        return ask(lambda client: client.profile_history(dataset, column=column, branch=branch), _history)
+        return ask(
+            lambda client: client.profile_history(dataset, column=column, branch=branch), _history
+        )
     return ask(
         lambda client: with_stored_key(
             lambda typed: client.profile(dataset, partition=typed, column=column, branch=branch),
@@ -51,19 +61,34 @@ def _profile(value: ProfileAnswer, *, is_one: bool) -> View:
     rows = tuple(_row(column) for column in value["columns"])
     parts: list[TextTable | Lines] = [TextTable(heads, rows)]
     if is_one:
-        parts += [part for column in value["columns"] if "values" in column for part in _details(column["values"])]
+        parts += [
+            part
+            for column in value["columns"]
+            if "values" in column
+            for part in _details(column["values"])
+        ]
     return [*parts, Lines(tuple(_notes(value)))]
 
 
 def _row(column: ColumnProfile) -> tuple[str, ...]:
     kind = str(column["type"]["type"]) if isinstance(column["type"], dict) else str(column["type"])
-    nulls = "?" if column["null_share"] is None else f"{_about(column['nulls_basis'])}{column['null_share']:.1%}"
-    distinct = "?" if column["distinct"] is None else f"{_about(column['distinct_basis'])}{column['distinct']}"
+    nulls = (
+        "?"
+        if column["null_share"] is None
+        else f"{_about(column['nulls_basis'])}{column['null_share']:.1%}"
+    )
+    distinct = (
+        "?"
+        if column["distinct"] is None
+        else f"{_about(column['distinct_basis'])}{column['distinct']}"
+    )
     if "values" not in column:
         return column["name"], kind, nulls, distinct, "", "", ""
     values = column["values"]
     about = _about(values["bounds"])
-    ends = [_cut(f"{about}{end}") if end is not None else "" for end in (values["min"], values["max"])]
+    ends = [
+        _cut(f"{about}{end}") if end is not None else "" for end in (values["min"], values["max"])
+    ]
     drawn = bars(values["histogram"]["counts"]) if values["histogram"] else ""
     return column["name"], kind, nulls, distinct, *ends, drawn
 
@@ -91,9 +116,12 @@ def _details(values: ColumnValues) -> list[TextTable | Lines]:
         lines.append(f"NaN {values['nan']:.1%}")
     if values["lengths"]:
         lengths = values["lengths"]
-        lines.append(f"lengths from {lengths['min']} to {lengths['max']}, {lengths['mean']:.1f} on average")
+        lines.append(
+            f"lengths from {lengths['min']} to {lengths['max']}, {lengths['mean']:.1f} on average"
+        )
     top = tuple(
-        (_cut(str(frequent["value"])), f"{frequent['share']:.1%}", frequent["rows"]) for frequent in values["top"]
+        (_cut(str(frequent["value"])), f"{frequent['share']:.1%}", frequent["rows"])
+        for frequent in values["top"]
     )
     parts: list[TextTable | Lines] = [Lines(tuple(lines))] if lines else []
     return [*parts, TextTable(("value", "share", "rows"), top, "frequent values")] if top else parts
@@ -115,7 +143,9 @@ def _notes(value: ProfileAnswer) -> list[str]:
     if value["is_partial"]:
         lines.append(f"{value['unprofiled_rows']} rows were not looked at yet: ask again")
     elif value["unprofiled_rows"]:
-        lines.append(f"of {value['unprofiled_rows']} rows nothing is known: they were written without a profile")
+        lines.append(
+            f"of {value['unprofiled_rows']} rows nothing is known: they were written without a profile"
+        )
     if value["values_need"]:
         lines.append(f"values are not shown: they take the permission {value['values_need']}")
     return lines
@@ -142,13 +172,21 @@ def _line(column: ColumnHistory) -> tuple[str, ...]:
     return column["name"], span, nulls, sparkline([point["mean"] for point in points]), moved
 
 
-def sparkline(numbers: list[float | None], low: float | None = None, high: float | None = None) -> str:
+def sparkline(
+    numbers: list[float | None], low: float | None = None, high: float | None = None
+) -> str:
     numbers_there = [number for number in numbers if number is not None]
     if not numbers_there:
         return ""
-    least, most = min(numbers_there) if low is None else low, max(numbers_there) if high is None else high
+    least, most = (
+        min(numbers_there) if low is None else low,
+        max(numbers_there) if high is None else high,
+    )
     width = (most - least) or 1.0
-    return "".join(" " if number is None else BARS[min(7, int((number - least) / width * 8))] for number in numbers)
+    return "".join(
+        " " if number is None else BARS[min(7, int((number - least) / width * 8))]
+        for number in numbers
+    )
 
 
 COMMANDS: Commands = {"profile": profile}

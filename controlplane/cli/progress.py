@@ -68,12 +68,26 @@ class DatasetBar:
 
     def _started(self) -> tuple[Bars, TaskID]:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+        )
 
         if self._bars is None or self._task is None:
-            columns = (TextColumn("datasets"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            columns = (
+                TextColumn("datasets"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+            )
             self._bars = Progress(
-                *columns, TextColumn("{task.fields[text]}"), console=Console(file=self._out), transient=True
+                *columns,
+                TextColumn("{task.fields[text]}"),
+                console=Console(file=self._out),
+                transient=True,
             )
             self._bars.start()
             self._task = self._bars.add_task("", text="")

@@ -22,9 +22,12 @@ class MissingLsp(HeadgateError):
 def init(
     ctx: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="[DIR]", show_default=False)] = Path(),
-    name: Annotated[str | None, typer.Option(help="Of the dataflow; the folder's by default.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Of the dataflow; the folder's by default.")
+    ] = None,
 ) -> None:
-    """Make a project: a blueprint with its schema for editors, some data, a workflow for CI. Overwrites nothing."""
+    """Make a project: a blueprint with its schema for editors, some data, a workflow for CI.
+    Overwrites nothing."""
     from controlplane.core.blueprint import text_forms
     from controlplane.services.editor import project_files
 
@@ -42,7 +45,11 @@ def schema(
     ctx: typer.Context,
     vscode: Annotated[
         Path | None,
-        typer.Option("--vscode", metavar="DIR", help="Write it, and snippets, into DIR/.vscode; overwrites both."),
+        typer.Option(
+            "--vscode",
+            metavar="DIR",
+            help="Write it, and snippets, into DIR/.vscode; overwrites both.",
+        ),
     ] = None,
 ) -> None:
     """Print the JSON Schema of blueprints, for editors."""
@@ -61,13 +68,15 @@ def lsp(
     home: options.Home = None,
     branch: options.Branch = "main",
 ) -> None:
-    """Serve editors on standard input and output (LSP): problems, hover, definitions, completion. Needs
-    headgate[lsp]."""
+    """Serve editors on standard input and output (LSP): problems, hover, definitions, completion.
+    Needs headgate[lsp]."""
     session = options.session(ctx)
     try:
         from controlplane.services.editor import language_server
     except ImportError as error:
-        raise MissingLsp(f"the language server needs pygls: pip install 'headgate[lsp]' ({error})") from error
+        raise MissingLsp(
+            f"the language server needs pygls: pip install 'headgate[lsp]' ({error})"
+        ) from error
 
     language_server.serve(lambda: session.connect_if_there(home), branch)
 

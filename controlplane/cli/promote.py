@@ -14,31 +14,46 @@ from controlplane.cli.output import Lines, TextTable, View, problem_lines, show
 from controlplane.cli.places import shown_file
 
 if TYPE_CHECKING:
-    from controlplane.core.model.answers.promotion import PromotionAnalysis, PromotionAnswer, PromotionComparison
+    from controlplane.core.model.answers.promotion import (
+        PromotionAnalysis,
+        PromotionAnswer,
+        PromotionComparison,
+    )
     from controlplane.core.model.json_values import JsonValue
 
 
 def promote(
     ctx: typer.Context,
-    sql: Annotated[str | None, typer.Argument(metavar="[SQL]", help="A SELECT; - reads standard input.")] = None,
+    sql: Annotated[
+        str | None, typer.Argument(metavar="[SQL]", help="A SELECT; - reads standard input.")
+    ] = None,
     name: Annotated[
-        str | None, typer.Option("--as", metavar="DATAFLOW.DATASET", help="What the query is to make.")
+        str | None,
+        typer.Option("--as", metavar="DATAFLOW.DATASET", help="What the query is to make."),
     ] = None,
     of: Annotated[
-        str | None, typer.Option("--of", metavar="DATAFLOW.DATASET", help="Open this transform as a query instead.")
+        str | None,
+        typer.Option(
+            "--of", metavar="DATAFLOW.DATASET", help="Open this transform as a query instead."
+        ),
     ] = None,
-    spark: Annotated[bool, typer.Option("--spark/--no-spark", help="Have Spark tell its columns.")] = True,
+    spark: Annotated[
+        bool, typer.Option("--spark/--no-spark", help="Have Spark tell its columns.")
+    ] = True,
     compare: Annotated[
         query.Engine | None,
-        typer.Option("--compare", help="Compare the query's rows by this engine with those that Spark gives."),
+        typer.Option(
+            "--compare", help="Compare the query's rows by this engine with those that Spark gives."
+        ),
     ] = None,
     timeout: options.Timeout = options.LISTED_S,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.OutputForm.table,
 ) -> None:
-    """Propose a blueprint with a query as a transform: its text, how each input is read, and its columns. Nothing is
-    stored; look at it with `headgate plan`, and apply it. Exits with 1 where Spark refuses it, or has other rows."""
+    """Propose a blueprint with a query as a transform: its text, how each input is read, and its
+    columns. Nothing is stored; look at it with `headgate plan`, and apply it. Exits with 1 where
+    Spark refuses it, or has other rows."""
     session = options.session(ctx, output)
     if of is not None:
         if sql is not None or name is not None:
@@ -70,7 +85,9 @@ def _is_wrong(value: PromotionAnswer) -> bool:
 
 
 def _view(value: PromotionAnswer) -> View:
-    rows = tuple((name, source["mode"], source["reason"]) for name, source in value["inputs"].items())
+    rows = tuple(
+        (name, source["mode"], source["reason"]) for name, source in value["inputs"].items()
+    )
     parts: list[Lines | TextTable] = [
         Lines(tuple(value["text"].splitlines())),
         TextTable(("input", "mode", "reason"), rows),
@@ -89,7 +106,9 @@ def _analysis(analysis: PromotionAnalysis) -> View:
         if analysis["schema_unknown"]
         else []
     )
-    breaks = [{**problem, "file": shown_file(problem["file"], {})} for problem in analysis["breaks"]]
+    breaks = [
+        {**problem, "file": shown_file(problem["file"], {})} for problem in analysis["breaks"]
+    ]
     return [Lines((*words, *problem_lines(breaks))), TextTable(("column", "type"), columns)]
 
 
@@ -103,7 +122,10 @@ def _comparison(comparison: PromotionComparison) -> View:
         f"{engine} has {comparison['query_rows']} rows, Spark {comparison['transform_rows']};",
         f"{comparison['only_in_query']} of {engine} only, {comparison['only_in_transform']} of Spark only",
     ]
-    samples = [*_sample(engine, comparison["samples_of_query"]), *_sample("spark", comparison["samples_of_transform"])]
+    samples = [
+        *_sample(engine, comparison["samples_of_query"]),
+        *_sample("spark", comparison["samples_of_transform"]),
+    ]
     return [Lines((" ".join(words), *samples))]
 
 

@@ -31,18 +31,27 @@ class RowForm(StrEnum):
     csv = "csv"
 
 
-Sql = Annotated[str, typer.Argument(metavar="SQL", help="A SELECT; - reads it from standard input.")]
+Sql = Annotated[
+    str, typer.Argument(metavar="SQL", help="A SELECT; - reads it from standard input.")
+]
 Param = Annotated[
     list[str] | None,
     typer.Option(
-        "--param", metavar="NAME=VALUE", help="The value of $NAME, or Spark's :NAME: JSON (3, true, null), else text."
+        "--param",
+        metavar="NAME=VALUE",
+        help="The value of $NAME, or Spark's :NAME: JSON (3, true, null), else text.",
     ),
 ]
 Limit = Annotated[int, typer.Option(min=0, max=MOST_ROWS, help="Rows at most.")]
 At = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Tables as they were at this time, such as 2026-11-24T07:00Z.")
+    str | None,
+    typer.Option(
+        metavar="TIME", help="Tables as they were at this time, such as 2026-11-24T07:00Z."
+    ),
 ]
-Timeout = Annotated[float, typer.Option("--timeout", min=1, max=LONGEST_S, help="Seconds that it may take.")]
+Timeout = Annotated[
+    float, typer.Option("--timeout", min=1, max=LONGEST_S, help="Seconds that it may take.")
+]
 
 
 class Engine(StrEnum):
@@ -68,9 +77,11 @@ def query(
     branch: options.Branch = "main",
     output: As = RowForm.table,
 ) -> None:
-    """Show rows of a SELECT over datasets, in DuckDB's SQL or Spark's: headgate query "SELECT count(*) FROM
-    shop.orders@12"."""
-    session = options.session(ctx, options.OutputForm.json if output is RowForm.json else options.OutputForm.table)
+    """Show rows of a SELECT over datasets, in DuckDB's SQL or Spark's: headgate query "SELECT
+    count(*) FROM shop.orders@12"."""
+    session = options.session(
+        ctx, options.OutputForm.json if output is RowForm.json else options.OutputForm.table
+    )
     parameters = dict(map(_parameter, param or ()))
     text = sys.stdin.read() if sql == "-" else sql
     with session.connect(home) as client:

@@ -49,12 +49,19 @@ class Compression(StrEnum):
 
 
 Partition = Annotated[str | None, typer.Option(help="Only this partition.")]
-Columns = Annotated[list[str] | None, typer.Option(metavar="A,B", help="These columns, in this order; all by default.")]
-Where = Annotated[str | None, typer.Option(metavar="CONDITION", help="Rows of which it is true (docs/records.md).")]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(metavar="A,B", help="These columns, in this order; all by default."),
+]
+Where = Annotated[
+    str | None,
+    typer.Option(metavar="CONDITION", help="Rows of which it is true (docs/records.md)."),
+]
 Limit = Annotated[int | None, typer.Option("--limit", "-n", min=0, help="How many at most.")]
 Compressed = Annotated[Compression | None, typer.Option(help="Of Arrow and Parquet.")]
 OutputFile = Annotated[
-    Path | None, typer.Option("--output-file", help="Write here, once it is whole; else to standard output.")
+    Path | None,
+    typer.Option("--output-file", help="Write here, once it is whole; else to standard output."),
 ]
 
 
@@ -68,7 +75,8 @@ def records(
     offset: Annotated[int, typer.Option(min=0, help="How many to leave out first.")] = 0,
     limit: Limit = None,
     generation: Annotated[
-        int | None, typer.Option(min=1, help="An earlier generation; the same as DATASET@GENERATION.")
+        int | None,
+        typer.Option(min=1, help="An earlier generation; the same as DATASET@GENERATION."),
     ] = None,
     compression: Compressed = None,
     output_file: OutputFile = None,
@@ -105,13 +113,22 @@ def changes(
     dataset: options.Dataset,
     since: Annotated[
         str,
-        typer.Option(help="A generation or a time; 0: from nothing, so that all rows are added.", show_default=False),
+        typer.Option(
+            help="A generation or a time; 0: from nothing, so that all rows are added.",
+            show_default=False,
+        ),
     ],
-    until: Annotated[str | None, typer.Option(help="A generation or a time; the newest by default.")] = None,
-    format: Annotated[ChangeFormat, typer.Option(help="Form of the changes.")] = ChangeFormat.ndjson,
+    until: Annotated[
+        str | None, typer.Option(help="A generation or a time; the newest by default.")
+    ] = None,
+    format: Annotated[
+        ChangeFormat, typer.Option(help="Form of the changes.")
+    ] = ChangeFormat.ndjson,
     columns: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B", help="Compare rows by these columns, and write them; by default all."),
+        typer.Option(
+            metavar="A,B", help="Compare rows by these columns, and write them; by default all."
+        ),
     ] = None,
     where: Where = None,
     compression: Compressed = None,
@@ -119,8 +136,8 @@ def changes(
     home: options.Home = None,
     branch: options.Branch = "main",
 ) -> None:
-    """Write the rows that were added to a dataset and removed from it. The last line on standard error says from where
-    to go on."""
+    """Write the rows that were added to a dataset and removed from it. The last line on standard
+    error says from where to go on."""
     session = options.session(ctx)
     with (
         session.connect(home) as client,

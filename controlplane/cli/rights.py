@@ -16,7 +16,13 @@ from controlplane.cli.command import ClientRequest, Commands, Group, ask, comman
 from controlplane.cli.output import Lines, TextTable, View, show
 
 if TYPE_CHECKING:
-    from controlplane.core.model.answers import AuditEntry, NewTokenAnswer, ReadEntry, TokenEntry, WithinAnswer
+    from controlplane.core.model.answers import (
+        AuditEntry,
+        NewTokenAnswer,
+        ReadEntry,
+        TokenEntry,
+        WithinAnswer,
+    )
 
 
 class AuditForm(StrEnum):
@@ -31,8 +37,12 @@ class AuditForm(StrEnum):
 
 MOST = 10_000
 ROLES_HELP = "view, data, operate, edit, admin, driver, or a role of your own"
-Dataflows = Annotated[list[str], typer.Option("--dataflow", help="Only these dataflows; * and ? stand for others.")]
-Datasets = Annotated[list[str], typer.Option("--dataset", help="Only these datasets, as DATAFLOW.DATASET.")]
+Dataflows = Annotated[
+    list[str], typer.Option("--dataflow", help="Only these dataflows; * and ? stand for others.")
+]
+Datasets = Annotated[
+    list[str], typer.Option("--dataset", help="Only these datasets, as DATAFLOW.DATASET.")
+]
 Branches = Annotated[list[str], typer.Option("--branch", help="Only these branches.")]
 
 
@@ -40,13 +50,18 @@ Branches = Annotated[list[str], typer.Option("--branch", help="Only these branch
 def create_token(
     name: Annotated[str, typer.Argument(help="Who or what it is for.", show_default=False)],
     role: Annotated[
-        list[str], typer.Option("--role", "--scope", metavar="ROLE", help=f"What it may do: {ROLES_HELP}.")
+        list[str],
+        typer.Option("--role", "--scope", metavar="ROLE", help=f"What it may do: {ROLES_HELP}."),
     ] = ["admin"],  # noqa: B006  # read only
     dataflow: Dataflows = [],  # noqa: B006  # read only
     dataset: Datasets = [],  # noqa: B006  # read only
     branch: Branches = [],  # noqa: B006  # read only
-    namespace: Annotated[str | None, typer.Option(help="Another namespace than one's own.", show_default=False)] = None,
-    expires: Annotated[str | None, typer.Option(help="When it ends: 12h, 30d; never by default.")] = None,
+    namespace: Annotated[
+        str | None, typer.Option(help="Another namespace than one's own.", show_default=False)
+    ] = None,
+    expires: Annotated[
+        str | None, typer.Option(help="When it ends: 12h, 30d; never by default.")
+    ] = None,
     ttl_s: Annotated[float | None, typer.Option(help="The same in seconds.")] = None,
 ) -> ClientRequest:
     """Make a token. Its text is shown once."""
@@ -75,7 +90,9 @@ def ttl_of(expires: str | None, ttl_s: float | None) -> float | None:
 
     duration_s = seconds(expires)
     if duration_s is None or ttl_s is not None:
-        raise typer.BadParameter("write 90s, 30m, 12h or 30d, and not beside --ttl-s", param_hint="--expires")
+        raise typer.BadParameter(
+            "write 90s, 30m, 12h or 30d, and not beside --ttl-s", param_hint="--expires"
+        )
     return duration_s
 
 
@@ -95,21 +112,35 @@ def revoke_token(
 
 def audit(
     ctx: typer.Context,
-    reads: Annotated[bool, typer.Option("--reads", help="Who read data, instead of who changed what.")] = False,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help="With its zone: from then on.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="With its zone: what was before.")] = None,
+    reads: Annotated[
+        bool, typer.Option("--reads", help="Who read data, instead of who changed what.")
+    ] = False,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="With its zone: from then on.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="With its zone: what was before.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=MOST, help="At most so many.")] = 100,
-    branch: Annotated[str | None, typer.Option("--branch", "-b", help="Branch; all by default.")] = None,
+    branch: Annotated[
+        str | None, typer.Option("--branch", "-b", help="Branch; all by default.")
+    ] = None,
     home: options.Home = None,
-    output: Annotated[AuditForm, typer.Option("--output", "-o", help="Form on standard output.")] = AuditForm.table,
+    output: Annotated[
+        AuditForm, typer.Option("--output", "-o", help="Form on standard output.")
+    ] = AuditForm.table,
 ) -> None:
     """Show who changed what is wanted, or who read data; the last ones first."""
     is_ndjson = output is AuditForm.ndjson
-    session = options.session(ctx, options.OutputForm.json if is_ndjson else options.OutputForm(output.value))
+    session = options.session(
+        ctx, options.OutputForm.json if is_ndjson else options.OutputForm(output.value)
+    )
     items: Sequence[AuditEntry] | Sequence[ReadEntry]
     with session.connect(home) as client:
         if reads:
-            items = read = client.audit_reads(limit, branch=branch, since=since, until=until)["items"]
+            items = read = client.audit_reads(limit, branch=branch, since=since, until=until)[
+                "items"
+            ]
             view = _reads(read)
         else:
             items = changed = client.audit(limit, branch=branch, since=since, until=until)["items"]
@@ -126,7 +157,9 @@ def _made(value: NewTokenAnswer) -> View:
     """A new token, with its text in a line of its own."""
     expires = f", ends {views.time_of(value['expires'])}" if value["expires"] else ""
     of = "" if value["namespace"] == "default" else f"namespace {value['namespace']}"
-    what = "; ".join(part for part in (", ".join(value["scopes"]), within_words(value["within"]), of) if part)
+    what = "; ".join(
+        part for part in (", ".join(value["scopes"]), within_words(value["within"]), of) if part
+    )
     words = f"{value['id']} {value['name']} ({what}){expires}; the token is shown only now"
     return [Lines((value["token"], words))]
 
@@ -155,7 +188,9 @@ def within_words(within: WithinAnswer) -> str:
         "dataset": within["datasets"],
         "branch": within["branches"],
     }
-    return "; ".join(f"{kind} {', '.join(patterns)}" for kind, patterns in kinds.items() if patterns)
+    return "; ".join(
+        f"{kind} {', '.join(patterns)}" for kind, patterns in kinds.items() if patterns
+    )
 
 
 def _changes(items: Sequence[AuditEntry]) -> View:
@@ -166,13 +201,17 @@ def _changes(items: Sequence[AuditEntry]) -> View:
 
 def _reads(items: Sequence[ReadEntry]) -> View:
     columns = ("at", "who", "how", "dataset", "branch", "requests", "bytes")
-    rows = tuple((i["at"], i["actor"], i["how"], i["dataset"], i["branch"], i["times"], i["bytes"]) for i in items)
+    rows = tuple(
+        (i["at"], i["actor"], i["how"], i["dataset"], i["branch"], i["times"], i["bytes"])
+        for i in items
+    )
     return [TextTable(columns, rows)] if rows else [Lines(("nothing was read",))]
 
 
 COMMANDS: Commands = {
     "token": Group(
-        "Make, list and revoke tokens.", {"create": create_token, "list": list_tokens, "revoke": revoke_token}
+        "Make, list and revoke tokens.",
+        {"create": create_token, "list": list_tokens, "revoke": revoke_token},
     ),
     "audit": audit,
 }

@@ -29,7 +29,8 @@ class Allows(StrEnum):
 
 Name = Annotated[str, typer.Argument(help="Name of the role.", show_default=False)]
 Permissions = Annotated[
-    list[Allows], typer.Option("--permission", "-p", help="What it allows; may be given several times.")
+    list[Allows],
+    typer.Option("--permission", "-p", help="What it allows; may be given several times."),
 ]
 
 
@@ -44,7 +45,9 @@ def create_role(
     """Make a role, for --role of tokens and rules of trust."""
     allowed = [each.value for each in permission]
     return ask(
-        lambda client: client.create_role(name, allowed, dataflows=dataflow, datasets=dataset, branches=branch),
+        lambda client: client.create_role(
+            name, allowed, dataflows=dataflow, datasets=dataset, branches=branch
+        ),
         lambda value: _all([value]),
     )
 
@@ -60,7 +63,9 @@ def change_role(
     """Replace all that a role allows; it counts at once for all who have it."""
     allowed = [each.value for each in permission]
     return ask(
-        lambda client: client.change_role(name, allowed, dataflows=dataflow, datasets=dataset, branches=branch),
+        lambda client: client.change_role(
+            name, allowed, dataflows=dataflow, datasets=dataset, branches=branch
+        ),
         lambda value: _all([value]),
     )
 
@@ -102,6 +107,12 @@ def _all(items: Sequence[RoleEntry]) -> View:
 COMMANDS: Commands = {
     "role": Group(
         "Roles of your own: named sets of permissions (docs/rights.md).",
-        {"create": create_role, "change": change_role, "list": list_roles, "show": show_role, "delete": delete_role},
+        {
+            "create": create_role,
+            "change": change_role,
+            "list": list_roles,
+            "show": show_role,
+            "delete": delete_role,
+        },
     )
 }

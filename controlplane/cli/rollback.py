@@ -20,10 +20,20 @@ Target = Annotated[str, typer.Argument(metavar="DATAFLOW[.DATASET]", show_defaul
 @command
 def rollback(
     target: Target,
-    to: Annotated[str, typer.Option("--to", metavar="GENERATION|TIME", help="Of a dataset, or a time with its zone.")],
-    reason: Annotated[str, typer.Option("--reason", help="Shown to everybody who looks at it.")] = "",
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to", metavar="GENERATION|TIME", help="Of a dataset, or a time with its zone."
+        ),
+    ],
+    reason: Annotated[
+        str, typer.Option("--reason", help="Shown to everybody who looks at it.")
+    ] = "",
     force: Annotated[
-        bool, typer.Option("--force", help="Also where datasets would reflect different states of a source.")
+        bool,
+        typer.Option(
+            "--force", help="Also where datasets would reflect different states of a source."
+        ),
     ] = False,
     override: options.Override = False,
     branch: options.Branch = "main",
@@ -33,7 +43,13 @@ def rollback(
     at = to if generation is None else None
     return ask(
         lambda client: client.rollback(
-            target, generation=generation, at=at, reason=reason, force=force, branch=branch, override=override
+            target,
+            generation=generation,
+            at=at,
+            reason=reason,
+            force=force,
+            branch=branch,
+            override=override,
         ),
         _rolled_back,
     )
@@ -42,13 +58,20 @@ def rollback(
 @command
 def revert(
     dataflow: Annotated[str, typer.Argument(metavar="DATAFLOW", show_default=False)],
-    to: Annotated[int, typer.Option("--to", min=1, metavar="REVISION", help="Whose text is stored again.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what it would change, and cost.")] = False,
-    revision: Annotated[int | None, typer.Option(min=0, help="Only if the dataflow is at this revision.")] = None,
+    to: Annotated[
+        int, typer.Option("--to", min=1, metavar="REVISION", help="Whose text is stored again.")
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what it would change, and cost.")
+    ] = False,
+    revision: Annotated[
+        int | None, typer.Option(min=0, help="Only if the dataflow is at this revision.")
+    ] = None,
     override: options.Override = False,
     branch: options.Branch = "main",
 ) -> ClientRequest:
-    """Undo edits: store the text of an earlier revision as a new one. Data follows, from memory where it is known."""
+    """Undo edits: store the text of an earlier revision as a new one. Data follows, from memory
+    where it is known."""
     return ask(
         lambda client: client.revert(
             dataflow, to, branch=branch, dry_run=dry_run, revision=revision, override=override
@@ -64,7 +87,14 @@ def _planned(value: ApplyAnswer) -> View:
 def _rolled_back(value: RollbackAnswer) -> View:
     columns = ("dataset", "back to generation", "of", "was at", "is now", "rows")
     rows = tuple(
-        (held["dataset"], held["back_to"], held["at"], held["before"], held["generation"], held["rows"])
+        (
+            held["dataset"],
+            held["back_to"],
+            held["at"],
+            held["before"],
+            held["generation"],
+            held["rows"],
+        )
         for held in value["held"]
     )
     return [TextTable(columns, rows), Lines(tuple(_further(value)))]

@@ -20,9 +20,14 @@ if TYPE_CHECKING:
 def create_key(
     name: Annotated[str, typer.Argument(help="Who or what it is for.", show_default=False)],
     read: Annotated[
-        list[str], typer.Option(metavar="BRANCH[/DATAFLOW[/DATASET]]", help="What it may read; * stands for all.")
+        list[str],
+        typer.Option(
+            metavar="BRANCH[/DATAFLOW[/DATASET]]", help="What it may read; * stands for all."
+        ),
     ] = ["main"],  # noqa: B006  # read only
-    ttl_s: Annotated[float | None, typer.Option(help="Seconds until it ends; never by default.")] = None,
+    ttl_s: Annotated[
+        float | None, typer.Option(help="Seconds until it ends; never by default.")
+    ] = None,
 ) -> ClientRequest:
     """Make a key of the running service. Its secret is shown once."""
     if ttl_s is not None and not 0 < ttl_s < math.inf:
@@ -75,6 +80,11 @@ def _all(items: Sequence[S3KeyEntry]) -> View:
 COMMANDS: Commands = {
     "s3": Group(
         "Datasets as objects of S3 (docs/s3.md).",
-        {"keys": Group("Make, list and revoke keys.", {"create": create_key, "list": list_keys, "revoke": revoke_key})},
+        {
+            "keys": Group(
+                "Make, list and revoke keys.",
+                {"create": create_key, "list": list_keys, "revoke": revoke_key},
+            )
+        },
     )
 }

@@ -1,6 +1,8 @@
-"""The commands of `headgate`: which there are, in which module each is, and the list of them in `headgate --help`.
+"""The commands of `headgate`: which there are, in which module each is, and the list of them in
+`headgate --help`.
 
-A module is imported when one of its commands is called. Only the list imports all of them, for their first sentences.
+A module is imported when one of its commands is called. Only the list imports all of them, for
+their first sentences.
 """
 
 from __future__ import annotations
@@ -90,7 +92,9 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """By what one wants to do, the more usual commands first: the module of each command."""
-MODULES: Final[Mapping[str, str]] = {name: module for names in SECTIONS.values() for name, module in names.items()}
+MODULES: Final[Mapping[str, str]] = {
+    name: module for names in SECTIONS.values() for name, module in names.items()
+}
 
 
 class Sections(TyperGroup):

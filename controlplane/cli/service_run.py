@@ -1,4 +1,5 @@
-"""A run through a service: hand it the blueprints, wait while it works, and answer as `run` does."""
+"""A run through a service: hand it the blueprints, wait while it works, and answer as `run`
+does."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from controlplane.core.model.answers import RunAnswer, RunBegun, RunProgress
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 1.0  # between two looks
-LOST_PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0)  # before a service that does not answer is given up: it may start again
+# Before a service that does not answer is given up: it may start again
+LOST_PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 MOST_KEYS = 20_000  # of tasks in one request
 
 
@@ -79,10 +81,15 @@ class Waiting:
             raise ended(self._service) from error
 
 
-def make(service: Service, client: Headgate, request: once.RunRequest, waiting: Waiting, *, since: float) -> RunAnswer:
-    """The JSON of `run`, for the service's work. `since` is the monotonic time from which `wall_s` counts."""
+def make(
+    service: Service, client: Headgate, request: once.RunRequest, waiting: Waiting, *, since: float
+) -> RunAnswer:
+    """The JSON of `run`, for the service's work. `since` is the monotonic time from which `wall_s`
+    counts."""
     documents = sources.as_documents(request.texts)
-    started = client.begin_run(documents, branch=request.branch, accept_deletes=request.accept_deletes)
+    started = client.begin_run(
+        documents, branch=request.branch, accept_deletes=request.accept_deletes
+    )
     flows = list(started["revisions"])
     progress = waiting.settled(flows, started["since"])
     with _going_on(service):
@@ -97,7 +104,9 @@ def _retried(client: Headgate, branch: str, started: RunBegun) -> int:
     count = 0
     for flow, keys in started["failed"].items():
         for start in range(0, len(keys), MOST_KEYS):
-            count += client.retry(flow, branch=branch, tasks=keys[start : start + MOST_KEYS])["retried"]
+            count += client.retry(flow, branch=branch, tasks=keys[start : start + MOST_KEYS])[
+                "retried"
+            ]
     return count
 
 
@@ -119,5 +128,7 @@ def _going_on(service: Service) -> Iterator[None]:
 
 
 def _moving(progress: RunProgress) -> Moving:
-    states = {thing["name"]: thing["state"] for thing in (*progress["datasets"], *progress["targets"])}
+    states = {
+        thing["name"]: thing["state"] for thing in (*progress["datasets"], *progress["targets"])
+    }
     return Moving(progress["under_way"], states, spark_starting_s=progress.get("spark_starting_s"))

@@ -1,4 +1,5 @@
-"""One engine: a run goes through the service that there is, and is made in this process only where there is none."""
+"""One engine: a run goes through the service that there is, and is made in this process only where
+there is none."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 STARTS_WITHIN_S = 30.0  # a holder says by then where it listens
 LOOK_S = 0.1
-BRIEF = {"run": "`headgate run`", "list": "a command that lists sources"}  # roles of holders that end by themselves
+# Roles of holders that end by themselves
+BRIEF = {"run": "`headgate run`", "list": "a command that lists sources"}
 
 
 def make(
@@ -32,8 +34,8 @@ def make(
     since: float,
     pause: Callable[[float], None] = time.sleep,
 ) -> RunAnswer:
-    """The JSON of `run`. Where another `run` holds the home, this one waits for its end, and says so. Raises HomeLocked
-    where a holder does not announce its role."""
+    """The JSON of `run`. Where another `run` holds the home, this one waits for its end, and says
+    so. Raises HomeLocked where a holder does not announce its role."""
     while True:
         service = service_of(chosen)
         if service is not None and service.has_loop:
@@ -51,7 +53,12 @@ def say(service: Service) -> None:
 
 
 def _through(
-    service: Service, chosen: Settings, request: once.RunRequest, on_progress: Callable[[Any], None], *, since: float
+    service: Service,
+    chosen: Settings,
+    request: once.RunRequest,
+    on_progress: Callable[[Any], None],
+    *,
+    since: float,
 ) -> RunAnswer:
     with service.open(chosen) as client:
         say(service)
@@ -60,7 +67,12 @@ def _through(
 
 
 def _here(
-    session: Session, chosen: Settings, request: once.RunRequest, on_progress: Callable[[Any], None], *, since: float
+    session: Session,
+    chosen: Settings,
+    request: once.RunRequest,
+    on_progress: Callable[[Any], None],
+    *,
+    since: float,
 ) -> RunAnswer:
     """Raises HomeLocked before anything is done."""
     with ExitStack() as until_the_end:
@@ -83,8 +95,8 @@ def _wait(home: Home, error: HomeLocked, pause: Callable[[float], None]) -> None
 
 
 def _announced_holder(home: Home, pause: Callable[[float], None]) -> Holder | None:
-    """The holder's announcement, once it comes: that of a `serve` has its address, too. None if the home is free, or no
-    announcement comes."""
+    """The holder's announcement, once it comes: that of a `serve` has its address, too. None if the
+    home is free, or no announcement comes."""
     for _ in range(int(STARTS_WITHIN_S / LOOK_S)):
         holder = home.holder()
         if not home.is_held():

@@ -52,14 +52,19 @@ class Running(Protocol):
     def context(self, actor: str) -> Context: ...
 
     def settle(
-        self, flows: Iterable[str], branch: str, on_progress: Callable[[Any], None], again: Callable[[], bool]
+        self,
+        flows: Iterable[str],
+        branch: str,
+        on_progress: Callable[[Any], None],
+        again: Callable[[], bool],
     ) -> str: ...
 
     def interrupt(self) -> None: ...
 
 
 class CliRuntime(Protocol):
-    """The parts of the command line that import everything; `controlplane.__main__` passes them in."""
+    """The parts of the command line that import everything; `controlplane.__main__` passes them
+    in."""
 
     def start(
         self, settings: settings.Settings, role: Role, host: str = ..., port: int = ...
@@ -79,7 +84,8 @@ class CliRuntime(Protocol):
 
 @dataclass(slots=True)
 class Session:
-    """One invocation of the command. `output` is set as soon as the command knows it, for errors to follow it.
+    """One invocation of the command. `output` is set as soon as the command knows it, for errors to
+    follow it.
 
     `names` maps the absolute names of blueprints to those that the user typed.
     """
@@ -87,8 +93,10 @@ class Session:
     runtime: CliRuntime
     output: Output = "table"
     names: dict[str, str] = field(default_factory=dict)
-    started: float = field(default_factory=time.monotonic)  # near enough to the start of the process
-    service: Service | None = None  # set by `connect`; None: an API of our own, which computes nothing
+    # Near enough to the start of the process
+    started: float = field(default_factory=time.monotonic)
+    # Set by `connect`; None: an API of our own, which computes nothing
+    service: Service | None = None
 
     def load(self, files: Sequence[Path]) -> tuple[BlueprintText, ...]:
         """Read blueprints, and remember their names for messages."""
@@ -100,10 +108,12 @@ class Session:
         return sources.load(files, base)
 
     @contextmanager
-    def connect(self, home: Path | None, role: Role = "look", wait_s: float = 0.0) -> Iterator[Headgate]:
-        """The service of HEADGATE_URL, else the one that holds the home, else an API of our own on that home; with a
-        worker where the role is `list`. `wait_s`: how long to wait for a home that another process holds, and that has
-        no service."""
+    def connect(
+        self, home: Path | None, role: Role = "look", wait_s: float = 0.0
+    ) -> Iterator[Headgate]:
+        """The service of HEADGATE_URL, else the one that holds the home, else an API of our own on
+        that home; with a worker where the role is `list`. `wait_s`: how long to wait for a home
+        that another process holds, and that has no service."""
         from controlplane.client import Headgate
 
         chosen = settings.read(home)
@@ -138,7 +148,8 @@ class Session:
 
     @contextmanager
     def connect_if_there(self, home: Path | None) -> Iterator[Headgate | None]:
-        """The client of `connect`, or None where there is neither a service nor a home. No home is made."""
+        """The client of `connect`, or None where there is neither a service nor a home. No home is
+        made."""
         chosen = settings.read(home)
         if service_of(chosen) is None and not Home(chosen.home).is_there():
             yield None
@@ -147,9 +158,11 @@ class Session:
             yield client
 
     @contextmanager
-    def connect_to_list(self, home: Path | None, timeout_s: float | None) -> Iterator[tuple[Headgate, float | None]]:
-        """As `connect`, for a look at sources that may take so long; with the time for it. None: sources are left
-        alone, as they are where neither a service nor this process has workers."""
+    def connect_to_list(
+        self, home: Path | None, timeout_s: float | None
+    ) -> Iterator[tuple[Headgate, float | None]]:
+        """As `connect`, for a look at sources that may take so long; with the time for it. None:
+        sources are left alone, as they are where neither a service nor this process has workers."""
         if timeout_s is not None and not self._has_workers(home):
             sys.stderr.write(
                 "headgate: sources are told as they were last listed: HEADGATE_POOL leaves no worker here\n"
@@ -167,7 +180,9 @@ class Session:
         """The service that is used. Raises NoService."""
         hint = "`headgate run` makes blueprints so and ends, `headgate serve` is a service"
         if self.service is None:
-            raise NoService(f"no service runs on this home, so nobody does what is to be waited for; {hint}")
+            raise NoService(
+                f"no service runs on this home, so nobody does what is to be waited for; {hint}"
+            )
         return self.service
 
     def require_loop(self) -> Service:
@@ -182,7 +197,8 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A control plane in another process. `held`: the home that it holds, where it was found by that."""
+    """A control plane in another process. `held`: the home that it holds, where it was found by
+    that."""
 
     url: str
     held: Path | None = None
@@ -211,8 +227,8 @@ class Service:
             yield client
 
     def _of_job(self, chosen: settings.Settings) -> str | None:
-        """For the CI job that this runs in, where that has an identity and HEADGATE_URL says whom to show it. Raises
-        NoToken; but where the home has a token, that is left to it."""
+        """For the CI job that this runs in, where that has an identity and HEADGATE_URL says whom
+        to show it. Raises NoToken; but where the home has a token, that is left to it."""
         if chosen.url is None or chosen.job is None:
             return None
         from controlplane.cli import job_identity
@@ -226,7 +242,8 @@ class Service:
 
 
 def service_of(chosen: settings.Settings) -> Service | None:
-    """The service of HEADGATE_URL, else the process that holds the home, if it has announced its address."""
+    """The service of HEADGATE_URL, else the process that holds the home, if it has announced its
+    address."""
     if chosen.url is not None:
         return Service(chosen.url)
     home = Home(chosen.home)

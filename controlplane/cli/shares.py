@@ -15,7 +15,11 @@ from controlplane.cli.output import Lines, TextTable, View, show
 from controlplane.cli.session import NoService
 
 if TYPE_CHECKING:
-    from controlplane.core.model.answers.shares import NewRecipientAnswer, RecipientEntry, ShareEntry
+    from controlplane.core.model.answers.shares import (
+        NewRecipientAnswer,
+        RecipientEntry,
+        ShareEntry,
+    )
 
 Name = Annotated[str, typer.Argument(help="Name of the share.", show_default=False)]
 
@@ -31,14 +35,22 @@ def add_to_share(
     name: Name,
     dataset: options.Dataset,
     alias: Annotated[
-        str | None, typer.Option("--as", metavar="SCHEMA.TABLE", help="Its name for recipients; its own by default.")
+        str | None,
+        typer.Option(
+            "--as", metavar="SCHEMA.TABLE", help="Its name for recipients; its own by default."
+        ),
     ] = None,
-    history: Annotated[bool, typer.Option("--history", help="Give earlier generations and changes, too.")] = False,
+    history: Annotated[
+        bool, typer.Option("--history", help="Give earlier generations and changes, too.")
+    ] = False,
     branch: options.Branch = "main",
 ) -> ClientRequest:
     """Give a dataset, or change whether its history is given."""
     return ask(
-        lambda client: client.add_to_share(name, dataset, alias=alias, branch=branch, history=history), _share_lines
+        lambda client: client.add_to_share(
+            name, dataset, alias=alias, branch=branch, history=history
+        ),
+        _share_lines,
     )
 
 
@@ -72,18 +84,27 @@ def delete_share(name: Name) -> ClientRequest:
 def create_recipient(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(help="Who it is.", show_default=False)],
-    shares: Annotated[list[str], typer.Option("--shares", metavar="NAME,...", help="What it reads.")],
-    expires: Annotated[str, typer.Option(metavar="TIME", help="When it ends: 30m, 12h or 90d from now.")] = "90d",
+    shares: Annotated[
+        list[str], typer.Option("--shares", metavar="NAME,...", help="What it reads.")
+    ],
+    expires: Annotated[
+        str, typer.Option(metavar="TIME", help="When it ends: 30m, 12h or 90d from now.")
+    ] = "90d",
     home: options.Home = None,
     output: options.As = options.OutputForm.table,
 ) -> None:
-    """Make a recipient, and write its profile file. It is shown once; whoever has it reads the shares."""
+    """Make a recipient, and write its profile file. It is shown once; whoever has it reads the
+    shares."""
     session = options.session(ctx, output)
     ttl_s = seconds(expires)
     with session.connect(home) as client:
         if session.service is None:
-            raise NoService("no service runs on this home, so nobody would answer; start `headgate serve`")
-        value = client.create_recipient(name, [share for text in shares for share in text.split(",")], ttl_s=ttl_s)
+            raise NoService(
+                "no service runs on this home, so nobody would answer; start `headgate serve`"
+            )
+        value = client.create_recipient(
+            name, [share for text in shares for share in text.split(",")], ttl_s=ttl_s
+        )
     show(value, [Lines(tuple(json.dumps(value["profile"], indent=2).splitlines()))], session.output)
     typer.echo(_made(value), err=True)
 

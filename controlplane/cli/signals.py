@@ -1,4 +1,5 @@
-"""Ending in good order: the first SIGINT or SIGTERM asks for it, the second ends the process as usual."""
+"""Ending in good order: the first SIGINT or SIGTERM asks for it, the second ends the process as
+usual."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ LOOK_S = 0.5  # so often the main thread sees a signal that the kernel gave to a
 
 @contextmanager
 def ending(ask: Callable[[], None]) -> Iterator[None]:
-    """Call `ask` at the first signal, in a thread of its own: a handler must not wait for locks that it interrupts."""
+    """Call `ask` at the first signal, in a thread of its own: a handler must not wait for locks
+    that it interrupts."""
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         for each, before in earlier.items():
@@ -31,7 +33,8 @@ def ending(ask: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """SIGTERM raises KeyboardInterrupt, as SIGINT does: for what only waits, and can be left at any time."""
+    """SIGTERM raises KeyboardInterrupt, as SIGINT does: for what only waits, and can be left at any
+    time."""
     earlier = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -42,7 +45,8 @@ def interruptible() -> Iterator[None]:
 def outlast(is_over: Callable[[float], object]) -> None:
     """Wait in the main thread until `is_over`, which waits for so many seconds itself, says so.
 
-    Handlers run in the main thread, which a signal wakes only if the kernel has given it to that very thread.
+    Handlers run in the main thread, which a signal wakes only if the kernel has given it to that
+    very thread.
     """
     while not is_over(LOOK_S):
         pass

@@ -15,31 +15,54 @@ if TYPE_CHECKING:
 def lines(sources: Sequence[SourceChange]) -> list[str]:
     """Changes of each source, failed listings, and the time of the oldest listing."""
     changed = [line for source in sources for line in _changes(source)]
-    problems = [f"{source['dataset']}: {source['problem']}" for source in sources if source["problem"]]
+    problems = [
+        f"{source['dataset']}: {source['problem']}" for source in sources if source["problem"]
+    ]
     silent = {source["dataset"] for source in sources if source["problem"]}
-    return [*changed, *problems, *times({source["dataset"]: source["as_of"] for source in sources}, silent)]
+    return [
+        *changed,
+        *problems,
+        *times({source["dataset"]: source["as_of"] for source in sources}, silent),
+    ]
 
 
 def each(sources: Sequence[SourceChange]) -> Iterator[str]:
-    """A line for each source that changed or could not be looked at: `flow.c: 1 changed; looked at 2026-...`."""
+    """A line for each source that changed or could not be looked at: `flow.c: 1 changed; looked at
+    2026-...`."""
     for source in sources:
         counted = zip(_counts(source), ("added", "changed", "removed"), strict=True)
-        parts = [", ".join(f"{count:,} {what}" for count, what in counted if count), source["problem"] or ""]
+        parts = [
+            ", ".join(f"{count:,} {what}" for count, what in counted if count),
+            source["problem"] or "",
+        ]
         notes = "; ".join(part for part in parts if part)
         if notes:
-            looked = f"looked at {_second(source['as_of'])}" if source["as_of"] else "never looked at"
+            looked = (
+                f"looked at {_second(source['as_of'])}" if source["as_of"] else "never looked at"
+            )
             yield f"{source['dataset']}: {notes}; {looked}"
 
 
 def refreshed(value: RefreshAnswer) -> View:
     """The changes; without waiting, the listings that were requested."""
     forced = [f"{dataset} is computed again" for dataset in value["forced"]]
-    forced += [f"the columns of {dataset} are inferred again" for dataset in value.get("schemas", ())]
+    forced += [
+        f"the columns of {dataset} are inferred again" for dataset in value.get("schemas", ())
+    ]
     if "changes" not in value:
-        return [Lines((f"listings asked for: {value['listings']} ({', '.join(value['sources'])})", *forced))]
+        return [
+            Lines(
+                (
+                    f"listings asked for: {value['listings']} ({', '.join(value['sources'])})",
+                    *forced,
+                )
+            )
+        ]
     changed = lines(value["changes"])
     is_same = not any(any(_counts(source)) for source in value["changes"])
-    return [Lines((*(["nothing changed since the last listing"] if is_same else []), *changed, *forced))]
+    return [
+        Lines((*(["nothing changed since the last listing"] if is_same else []), *changed, *forced))
+    ]
 
 
 def _changes(source: SourceChange) -> Iterator[str]:
@@ -58,7 +81,8 @@ def _counts(source: SourceChange) -> tuple[int, int, int]:
 
 
 def times(as_of: Mapping[str, str | None], silent: Collection[str] = ()) -> Iterator[str]:
-    """The times of listings, one line for all sources. `silent`: datasets that have a line of their own."""
+    """The times of listings, one line for all sources. `silent`: datasets that have a line of their
+    own."""
     listed_at = [at for at in as_of.values() if at]
     if listed_at:
         first, last = _second(min(listed_at)), _second(max(listed_at))

@@ -1,4 +1,5 @@
-"""Blueprints from files: read, with the texts that they name, and given absolute names, as the API wants them."""
+"""Blueprints from files: read, with the texts that they name, and given absolute names, as the API
+wants them."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ class Unreadable(HeadgateError):
 
 @dataclass(frozen=True, slots=True)
 class BlueprintText:
-    """One blueprint: its path as it was typed, its text, and the texts of files that it names. `base`: the folder that
-    stands for the command's own in the name for a service."""
+    """One blueprint: its path as it was typed, its text, and the texts of files that it names.
+    `base`: the folder that stands for the command's own in the name for a service."""
 
     path: Path
     text: str
@@ -46,15 +47,17 @@ class BlueprintText:
 
 
 def sent_name(path: Path, base: str | None) -> str:
-    """A blueprint's name for a service: the absolute one, or the one below `base`, as it is below this folder."""
+    """A blueprint's name for a service: the absolute one, or the one below `base`, as it is below
+    this folder."""
     if base is None:
         return str(path.absolute())
     return posixpath.normpath(posixpath.join(base, os.path.relpath(path)))
 
 
 def load(paths: Sequence[Path], base: str | None = None) -> tuple[BlueprintText, ...]:
-    """All blueprints, or Unreadable, or InvalidBlueprint where one is not even text: then with the problems of the
-    others too. A file that a blueprint names and that is not there is left to validation."""
+    """All blueprints, or Unreadable, or InvalidBlueprint where one is not even text: then with the
+    problems of the others too. A file that a blueprint names and that is not there is left to
+    validation."""
     texts = read(paths, base)
     if not all(map(_is_text, texts)):
         raise InvalidBlueprint(validate(texts).problems)
@@ -75,7 +78,8 @@ def of_bytes(path: Path, data: bytes, base: str | None = None) -> BlueprintText:
 
 
 def _is_text(blueprint: BlueprintText) -> bool:
-    """Whether all its bytes are UTF-8: others stand in the text as surrogates, of which the reader knows."""
+    """Whether all its bytes are UTF-8: others stand in the text as surrogates, of which the reader
+    knows."""
     try:
         blueprint.text.encode()
     except UnicodeEncodeError:
@@ -102,7 +106,13 @@ def _read(path: Path) -> bytes:
 def _referenced(folder: Path, names: Iterable[str]) -> Iterable[tuple[str, str]]:
     for name in names:
         if (folder / name).is_file():
-            yield name, _read(folder / name).decode(errors="surrogateescape").encode("utf-8", "replace").decode()
+            yield (
+                name,
+                _read(folder / name)
+                .decode(errors="surrogateescape")
+                .encode("utf-8", "replace")
+                .decode(),
+            )
 
 
 def as_documents(texts: Iterable[BlueprintText]) -> list[Document]:

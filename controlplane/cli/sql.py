@@ -1,4 +1,5 @@
-"""The shell for queries: lines until a semicolon are a query; history and completion by Python's readline."""
+"""The shell for queries: lines until a semicolon are a query; history and completion by Python's
+readline."""
 
 from __future__ import annotations
 
@@ -109,12 +110,17 @@ class Shell:
 
     def _show(self, text: str) -> None:
         value = self.client.query(
-            text, branch=self.branch, limit=self.limit, timeout_s=self.timeout_s, engine=self.engine.value
+            text,
+            branch=self.branch,
+            limit=self.limit,
+            timeout_s=self.timeout_s,
+            engine=self.engine.value,
         )
         show(value, query.rows_view(value), "table")
 
     def _reporting_errors(self, work: Callable[[], None]) -> None:
-        """An error ends a query, and not the shell; Ctrl-C cancels the query, as its connection ends."""
+        """An error ends a query, and not the shell; Ctrl-C cancels the query, as its connection
+        ends."""
         from controlplane.client import ApiError
 
         try:
@@ -156,7 +162,9 @@ class Shell:
 
     def columns(self, table: str) -> list[str]:
         if table not in self._columns:
-            fields = (self.client.dataset(table, branch=self.branch)["schema"] or {"fields": []})["fields"]
+            fields = (self.client.dataset(table, branch=self.branch)["schema"] or {"fields": []})[
+                "fields"
+            ]
             self._columns[table] = [str(each["name"]) for each in fields]
         return self._columns[table]
 
@@ -180,7 +188,9 @@ class Completer:
         with suppress(ApiError, OSError):
             tables = self._shell.tables()
             text = "\n".join([*self._shell._typed, self._line()]).lower()
-            columns = [name for table in tables if table in text for name in self._shell.columns(table)]
+            columns = [
+                name for table in tables if table in text for name in self._shell.columns(table)
+            ]
             words = [*tables, *dict.fromkeys(columns), *WORDS.split()]
             return [name for name in words if name.lower().startswith(typed.lower())]
         return []
@@ -193,7 +203,9 @@ def _edit_lines(shell: Shell, history: Path) -> None:
 
     readline.set_completer(Completer(shell, readline.get_line_buffer))
     readline.set_completer_delims(" \t\n,()=<>+-*/;")
-    readline.parse_and_bind("bind ^I rl_complete" if "libedit" in (readline.__doc__ or "") else "tab: complete")
+    readline.parse_and_bind(
+        "bind ^I rl_complete" if "libedit" in (readline.__doc__ or "") else "tab: complete"
+    )
     readline.set_history_length(HISTORY_LINES)
     with suppress(OSError):
         history.touch(mode=0o600)

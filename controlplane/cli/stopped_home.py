@@ -1,6 +1,7 @@
 """Answers about a home whose service is stopped, from its database alone.
 
-An API in this process would give the same answers. Most of the time of a short command would go into its start.
+An API in this process would give the same answers. Most of the time of a short command would go
+into its start.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StoppedHome:
-    """Has methods of the client, by the same names. They raise errors of operations in place of ApiError."""
+    """Has methods of the client, by the same names. They raise errors of operations in place of
+    ApiError."""
 
     context: Context
 
-    def status(self, target: str | None = None, *, branch: str = "main", long: bool = False) -> StatusAnswer:
+    def status(
+        self, target: str | None = None, *, branch: str = "main", long: bool = False
+    ) -> StatusAnswer:
         branches.branch_named(self.context, branch)
         value = overview.status(self.context, branch, target, long=long)
-        answer: StatusAnswer = json.loads(json.dumps(value))  # lists for tuples, as a client has them
+        # Lists for tuples, as a client has them
+        answer: StatusAnswer = json.loads(json.dumps(value))
         return answer

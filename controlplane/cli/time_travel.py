@@ -1,4 +1,5 @@
-"""Commands about states of the past: the partitions of a generation, and which generations go together."""
+"""Commands about states of the past: the partitions of a generation, and which generations go
+together."""
 
 from __future__ import annotations
 
@@ -12,7 +13,11 @@ from controlplane.cli.command import ClientRequest, Commands, ask, command
 from controlplane.cli.output import Lines, TextTable, View, partition_name
 
 if TYPE_CHECKING:
-    from controlplane.core.model.answers import DatasetGeneration, GenerationsAnswer, PartitionsAnswer
+    from controlplane.core.model.answers import (
+        DatasetGeneration,
+        GenerationsAnswer,
+        PartitionsAnswer,
+    )
 
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many at most.")]
 
@@ -30,8 +35,12 @@ def partitions(
     limit: Limit = 20,
     after: Annotated[str | None, typer.Option(help="Those behind this key.")] = None,
     prefix: Annotated[str | None, typer.Option(help="Those whose keys begin so.")] = None,
-    state: Annotated[PartitionWork | None, typer.Option(help="Those with work to do, or with a failed task.")] = None,
-    changed_in: Annotated[int | None, typer.Option(min=1, help="What this generation added, changed, removed.")] = None,
+    state: Annotated[
+        PartitionWork | None, typer.Option(help="Those with work to do, or with a failed task.")
+    ] = None,
+    changed_in: Annotated[
+        int | None, typer.Option(min=1, help="What this generation added, changed, removed.")
+    ] = None,
     branch: options.Branch = "main",
 ) -> ClientRequest:
     """Show the partitions of a dataset, in order of their keys."""
@@ -54,16 +63,22 @@ def generations(
     dataflow: Annotated[
         str,
         typer.Argument(
-            metavar="DATAFLOW[@TIME]", help="TIME is as 2026-11-24T07:00Z; now by default.", show_default=False
+            metavar="DATAFLOW[@TIME]",
+            help="TIME is as 2026-11-24T07:00Z; now by default.",
+            show_default=False,
         ),
     ],
     consistent: Annotated[
-        bool, typer.Option("--consistent", help="The newest by then that were made of the same sources.")
+        bool,
+        typer.Option("--consistent", help="The newest by then that were made of the same sources."),
     ] = False,
     branch: options.Branch = "main",
 ) -> ClientRequest:
     """Show which generation each dataset of a dataflow has, or had at a time."""
-    return ask(lambda client: client.generations(dataflow, branch=branch, consistent=consistent), _generations)
+    return ask(
+        lambda client: client.generations(dataflow, branch=branch, consistent=consistent),
+        _generations,
+    )
 
 
 def _partitions(value: PartitionsAnswer) -> View:
@@ -72,7 +87,9 @@ def _partitions(value: PartitionsAnswer) -> View:
     rows = [(partition_name(i["partition"]), i["rows"], i["bytes"]) for i in value["items"]]
     if any(words):
         columns.append("what")
-    shown = tuple((*row, word) if any(words) else row for row, word in zip(rows, words, strict=True))
+    shown = tuple(
+        (*row, word) if any(words) else row for row, word in zip(rows, words, strict=True)
+    )
     next_page = [] if value["next"] is None else [Lines((f"more: --after {value['next']!r}",))]
     return [TextTable(tuple(columns), shown, f"generation {value['generation']}"), *next_page]
 

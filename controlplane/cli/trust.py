@@ -1,4 +1,5 @@
-"""Commands about trust in issuers of identity tokens: rules for people who sign in, and for CI jobs."""
+"""Commands about trust in issuers of identity tokens: rules for people who sign in, and for CI
+jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ Name = Annotated[str, typer.Argument(help="Name of the rule.", show_default=Fals
 @command
 def create_rule(
     name: Name,
-    issuer: Annotated[str, typer.Option(metavar="URL", help="Who issues the tokens, as they say it.")],
+    issuer: Annotated[
+        str, typer.Option(metavar="URL", help="Who issues the tokens, as they say it.")
+    ],
     claim: Annotated[
         list[str],
         typer.Option(
@@ -38,19 +41,29 @@ def create_rule(
         ),
     ],
     audience: Annotated[
-        str, typer.Option(metavar="TEXT", help="Of CI jobs: for whom the token is, such as this service's URL.")
+        str,
+        typer.Option(
+            metavar="TEXT", help="Of CI jobs: for whom the token is, such as this service's URL."
+        ),
     ] = "",
-    login: Annotated[bool, typer.Option("--login", help="For people who sign in, not for CI jobs.")] = False,
+    login: Annotated[
+        bool, typer.Option("--login", help="For people who sign in, not for CI jobs.")
+    ] = False,
     dataflow: Dataflows = [],  # noqa: B006  # read only
     dataset: Datasets = [],  # noqa: B006  # read only
     branch: Branches = [],  # noqa: B006  # read only
     expires: Annotated[
-        str | None, typer.Option(help="How long what it opens lives: 30m, 12h; 1h, and 8h for people by default.")
+        str | None,
+        typer.Option(
+            help="How long what it opens lives: 30m, 12h; 1h, and 8h for people by default."
+        ),
     ] = None,
 ) -> ClientRequest:
     """Make a rule: whose identity tokens open what."""
     if login == bool(audience):
-        raise typer.BadParameter("give --audience for CI jobs, or --login for people", param_hint="--audience")
+        raise typer.BadParameter(
+            "give --audience for CI jobs, or --login for people", param_hint="--audience"
+        )
     claims = _claims(claim)
     return ask(
         lambda client: client.create_trust(
@@ -75,7 +88,9 @@ def _claims(texts: Sequence[str]) -> dict[str, list[str]]:
     for text in texts:
         name, is_there, pattern = text.partition("=")
         if not is_there:
-            raise typer.BadParameter(f"{text}: write NAME=PATTERN, such as repository=acme/flows", param_hint="--claim")
+            raise typer.BadParameter(
+                f"{text}: write NAME=PATTERN, such as repository=acme/flows", param_hint="--claim"
+            )
         claims.setdefault(name.strip(), []).append(pattern)
     return claims
 
@@ -93,14 +108,27 @@ def delete_rule(name: Name) -> ClientRequest:
 
 
 def _all(items: Sequence[TrustEntry]) -> View:
-    columns = ("name", "for", "issuer", "audience", "claims", "roles", "within", "lives", "open", "by")
+    columns = (
+        "name",
+        "for",
+        "issuer",
+        "audience",
+        "claims",
+        "roles",
+        "within",
+        "lives",
+        "open",
+        "by",
+    )
     rows = tuple(
         (
             i["name"],
             "people" if i["use"] == "login" else "jobs",
             i["issuer"],
             i["audience"],
-            "; ".join(f"{claim}={' or '.join(patterns)}" for claim, patterns in i["claims"].items()),
+            "; ".join(
+                f"{claim}={' or '.join(patterns)}" for claim, patterns in i["claims"].items()
+            ),
             ", ".join(i["scopes"]),
             within_words(i["within"]),
             f"{i['ttl_s'] / 60:.0f}m",

@@ -50,7 +50,13 @@ def summary(value: RunAnswer) -> View:
     """The tasks, datasets and targets of a run."""
     tasks = value["tasks"]
     counts = ", ".join(f"{count} {name}" for name, count in tasks.items())
-    spark = "Spark started" if value["spark_started"] else "Spark was running" if tasks["executed"] else "no Spark"
+    spark = (
+        "Spark started"
+        if value["spark_started"]
+        else "Spark was running"
+        if tasks["executed"]
+        else "no Spark"
+    )
     head = f"{value['state']} in {value['wall_s']:.1f} s: {counts}; {spark}"
     return [
         *_things(value["datasets"], value["targets"], is_led=False),
@@ -65,27 +71,44 @@ def status(value: StatusAnswer) -> View:
     for flow in value["dataflows"]:
         title = f"{flow['name']} (revision {flow['revision']}): {flow['state']}"
         head = (title, flow["problem"]) if "problem" in flow else (title,)
-        parts += [Lines(head), *_things(flow["datasets"], flow["targets"], is_led=value.get("leader") is not None)]
-    sources = {d["name"]: d["as_of"] for flow in value["dataflows"] for d in flow["datasets"] if "as_of" in d}
+        parts += [
+            Lines(head),
+            *_things(flow["datasets"], flow["targets"], is_led=value.get("leader") is not None),
+        ]
+    sources = {
+        d["name"]: d["as_of"]
+        for flow in value["dataflows"]
+        for d in flow["datasets"]
+        if "as_of" in d
+    }
     if looked := tuple(source_views.times(sources)):
         parts.append(Lines(looked))
     drivers = [d for d in value["drivers"] if d.get("reason")]
-    parts += [_table("drivers", ("pool", "kind", "state", "reason", "at"), drivers)] if drivers else []
+    parts += (
+        [_table("drivers", ("pool", "kind", "state", "reason", "at"), drivers)] if drivers else []
+    )
     still = value["standstill"]
-    if still is not None and still["since"] is not None:  # a home of `headgate run` alone never had a scheduler
+    # A home of `headgate run` alone never had a scheduler
+    if still is not None and still["since"] is not None:
         parts.append(Lines((_standstill(still, still["since"]),)))
     if leader := value.get("leader"):
         parts.append(Lines((_leader(leader),)))
     if export := value.get("openlineage"):
         parts.append(Lines((_export(export),)))
-    things = [thing for flow in value["dataflows"] for thing in (*flow["datasets"], *flow["targets"])]
+    things = [
+        thing for flow in value["dataflows"] for thing in (*flow["datasets"], *flow["targets"])
+    ]
     errors = ((thing["name"], thing["error"]) for thing in things)
-    return [*parts, *_errors(errors)] or [Lines(("nothing is declared here yet: headgate apply FILE",))]
+    return [*parts, *_errors(errors)] or [
+        Lines(("nothing is declared here yet: headgate apply FILE",))
+    ]
 
 
 def _export(export: ExportStatus) -> str:
     behind = f"OpenLineage: {export['behind']} events behind"
-    return behind if export["error"] is None else f"{behind}, the last try failed: {export['error']}"
+    return (
+        behind if export["error"] is None else f"{behind}, the last try failed: {export['error']}"
+    )
 
 
 def _leader(leader: LeaderStatus) -> str:
@@ -123,21 +146,35 @@ def _reasons(things: Sequence[DatasetStatus | TargetStatus]) -> list[str]:
     names = {t["name"] for t in things}
     held = [t for t in things if t["state"] in HELD_UP and not t.get("error")]
     reasons = [(t, t.get("reason") or "") for t in held]
-    return [f"{t['state']}: {t['name']}: {r}" for t, r in reasons if r and r.partition(" ")[0] not in names]
+    return [
+        f"{t['state']}: {t['name']}: {r}"
+        for t, r in reasons
+        if r and r.partition(" ")[0] not in names
+    ]
 
 
 def _check_lines(dataset: DatasetStatus) -> list[str]:
-    return [f"{state}: {dataset['name']}: {name}" for state, names in dataset["checks"].items() for name in names]
+    return [
+        f"{state}: {dataset['name']}: {name}"
+        for state, names in dataset["checks"].items()
+        for name in names
+    ]
 
 
 def _late_lines(dataset: DatasetStatus) -> list[str]:
     """The reason of a source whose listing is late by more than a period."""
     listing = dataset.get("listing")
-    if listing is None or listing["behind_s"] <= max(listing["refresh_s"] or 0.0, SHORTEST_LATENESS_S):
+    if listing is None or listing["behind_s"] <= max(
+        listing["refresh_s"] or 0.0, SHORTEST_LATENESS_S
+    ):
         return []
     last = f"last listed {listing['at']}" if listing["at"] else "never listed"
-    state = f"a worker is at it since {listing['since']}" if listing["since"] else "no worker is at it"
-    return [f"late: {dataset['name']}: its listing is {listing['behind_s']:.0f} s behind; {last}; {state}"]
+    state = (
+        f"a worker is at it since {listing['since']}" if listing["since"] else "no worker is at it"
+    )
+    return [
+        f"late: {dataset['name']}: its listing is {listing['behind_s']:.0f} s behind; {last}; {state}"
+    ]
 
 
 def _errors(errors: Iterable[tuple[str, ErrorReport | None]]) -> list[TextTable | Lines]:
@@ -158,10 +195,19 @@ def plan(value: PlanAnswer) -> View:
         if value.get("failed"):
             return [Lines(("nothing would run", *sources))]
         is_known = not any(source["problem"] for source in value["sources"])
-        return [Lines(("nothing to do" if is_known else "nothing to do, as far as is known", *sources))]
+        return [
+            Lines(("nothing to do" if is_known else "nothing to do, as far as is known", *sources))
+        ]
     columns = ("dataset", "action", "cause", "certain", "tasks", "partitions")
     rows = tuple(
-        (i["dataset"], i["action"], i.get("reason") or i["cause"], _yes(i["certain"]), i["tasks"], _keys(i))
+        (
+            i["dataset"],
+            i["action"],
+            i.get("reason") or i["cause"],
+            _yes(i["certain"]),
+            i["tasks"],
+            _keys(i),
+        )
         for i in value["items"]
     )
     total = f"{value['certain']} tasks for certain, {value['possible']} possible"
@@ -180,11 +226,16 @@ def _whole_inputs(value: PlanAnswer) -> list[str]:
         if mode["mode"] in ("all", "undecided")
     ]
     unshown = len(lines) - WHOLE_INPUTS_SHOWN
-    return [*lines[:WHOLE_INPUTS_SHOWN], f"... {unshown} more; why --all DATASET shows them"] if unshown > 0 else lines
+    return (
+        [*lines[:WHOLE_INPUTS_SHOWN], f"... {unshown} more; why --all DATASET shows them"]
+        if unshown > 0
+        else lines
+    )
 
 
 def reading(name: str, mode: InputMode) -> str:
-    """How an input is read: `orders by: ...`, `orders whole because ...; to be read by day, ...`."""
+    """How an input is read: `orders by: ...`, `orders whole because ...; to be read by day,
+    ...`."""
     if mode["mode"] != "all":
         return f"{name} {mode['mode']}: {mode['reason']}"
     cure = f"; {mode['cure']}" if "cure" in mode else ""
@@ -211,11 +262,15 @@ def _yes(is_so: bool) -> str:
 def _keys(item: PlanItem) -> str:
     keys = item["partitions"]
     shown = ", ".join(map(partition_name, keys[:PARTITIONS_SHOWN]))
-    return shown + (f", ... {len(keys) - PARTITIONS_SHOWN} more" if len(keys) > PARTITIONS_SHOWN else "")
+    return shown + (
+        f", ... {len(keys) - PARTITIONS_SHOWN} more" if len(keys) > PARTITIONS_SHOWN else ""
+    )
 
 
 def applied(value: ApplyAnswer) -> View:
-    revisions = tuple(f"{name} is at revision {number}" for name, number in value["revisions"].items())
+    revisions = tuple(
+        f"{name} is at revision {number}" for name, number in value["revisions"].items()
+    )
     return [Lines(revisions), *plan_views.changes(value["plan"]), *plan(value["plan"])]
 
 
@@ -224,18 +279,28 @@ def connection(answer: ConnectionEntry) -> str:
     error = answer.get("error")
     if not error:
         return f"{answer['component']}: connected to {answer['place']}"
-    return "; ".join([f"{answer['component']}: no connection to {answer['place'] or 'its place'}", *failure(error)])
+    return "; ".join(
+        [
+            f"{answer['component']}: no connection to {answer['place'] or 'its place'}",
+            *failure(error),
+        ]
+    )
 
 
 def failure(error: Row | None, subject: str | None = None, dataset: str = "") -> list[str]:
-    """An ErrorReport or a ConnectionFault, which has fewer fields. `dataset`: where it is not that of the subject."""
+    """An ErrorReport or a ConnectionFault, which has fewer fields. `dataset`: where it is not that
+    of the subject."""
     if not error:
         return []
     place = f"{place_of(error, subject or dataset)}: " if error.get("file") else ""
     names = " ".join(str(error[k]) for k in ("condition", "sqlstate") if error.get(k))
     head = f"error: {place}{f'{subject}: ' if subject else ''}{names or error.get('code', '')}"
     log = [f"  log: headgate logs {error['attempt']}"] if error.get("attempt") else []
-    return [head, *(f"  {line}" for line in str(error["message"]).splitlines()[:MESSAGE_LINES]), *log]
+    return [
+        head,
+        *(f"  {line}" for line in str(error["message"]).splitlines()[:MESSAGE_LINES]),
+        *log,
+    ]
 
 
 def history(value: HistoryAnswer) -> View:
@@ -269,12 +334,16 @@ def checks(value: ChecksAnswer) -> View:
         parts.append(_checks(f"generation {value['generation']}", value["items"]))
     if value["rejected"]:
         parts.append(_checks("rows that were rejected", value["rejected"]))
-    return parts or [Lines(("nothing is expected of it, or nothing was looked at yet: headgate why DATASET",))]
+    return parts or [
+        Lines(("nothing is expected of it, or nothing was looked at yet: headgate why DATASET",))
+    ]
 
 
 def _checks(title: str, items: Sequence[CheckResult]) -> TextTable:
     columns = ("check", "on fail", "state", "rows", "failing", "example")
-    rows = tuple((i["name"], i["on_fail"], i["state"], i["rows"], i["failing"], _example(i)) for i in items)
+    rows = tuple(
+        (i["name"], i["on_fail"], i["state"], i["rows"], i["failing"], _example(i)) for i in items
+    )
     return TextTable(columns, rows, title)
 
 
@@ -310,7 +379,11 @@ def records(rows: Sequence[Row], columns: Sequence[str]) -> View:
 
 def fields(value: Row) -> View:
     """Any small answer: its fields, one a line."""
-    return [Lines(tuple(f"{k.replace('_', ' ')}: {_text(v)}" for k, v in value.items() if v is not None))]
+    return [
+        Lines(
+            tuple(f"{k.replace('_', ' ')}: {_text(v)}" for k, v in value.items() if v is not None)
+        )
+    ]
 
 
 def _text(value: object) -> str:

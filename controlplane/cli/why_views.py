@@ -22,7 +22,8 @@ if TYPE_CHECKING:  # a command that only says what it takes needs none of them
 
 
 def why(value: WhyAnswer, *, shows_all: bool = False) -> View:
-    """How a dataset stands, its cause, what keeps it from being worked on, and the tree of causes."""
+    """How a dataset stands, its cause, what keeps it from being worked on, and the tree of
+    causes."""
     lines = [_head(value), *_late(value), *_reasons(value), *took(value.get("work"))]
     if held := value.get("held_up"):
         lines += _held_up(held, value)
@@ -101,7 +102,9 @@ def _partitions(node: WhyNode) -> str:
 
 
 def _construct(construct: VolatileConstruct) -> str:
-    place = f"line {construct['line']}" + (f" of {construct['file']}" if construct.get("file") else "")
+    place = f"line {construct['line']}" + (
+        f" of {construct['file']}" if construct.get("file") else ""
+    )
     return f"{construct['construct']} at {place}"
 
 

@@ -41,6 +41,10 @@ def states(value: StatusAnswer, explains: bool) -> View:
     """Explains the states that are shown."""
     if not explains:
         return []
-    shown = {thing["state"] for flow in value["dataflows"] for thing in (*flow["datasets"], *flow["targets"])}
+    shown = {
+        thing["state"]
+        for flow in value["dataflows"]
+        for thing in (*flow["datasets"], *flow["targets"])
+    }
     shown |= {flow["state"] for flow in value["dataflows"]}
     return [Lines(tuple(f"{word}: {meaning}" for word, meaning in STATES.items() if word in shown))]

@@ -31,7 +31,17 @@ def is_run(name: str) -> bool:
 
 
 def runs(value: PastRunsAnswer) -> View:
-    columns = ("run", "state", "began", "took", "datasets", "executed", "adopted", "failed", "because")
+    columns = (
+        "run",
+        "state",
+        "began",
+        "took",
+        "datasets",
+        "executed",
+        "adopted",
+        "failed",
+        "because",
+    )
     rows = tuple(_run_row(run) for run in value["items"])
     if not rows:
         return [Lines(("no run yet",))]
@@ -64,19 +74,42 @@ def run(value: PastRunAnswer) -> View:
     )
     columns = ("dataset", "state", "generation", "partitions", "rows", "adopted", *WORK_COLUMNS)
     steps = TextTable(columns, tuple(_step_row(step) for step in value["steps"]))
-    tables = [Lines(head), steps, *_slow((step["dataset"], step["work"]) for step in value["steps"])]
+    tables = [
+        Lines(head),
+        steps,
+        *_slow((step["dataset"], step["work"]) for step in value["steps"]),
+    ]
     return [*tables, *attempts(value["attempts"])]
 
 
 def _step_row(step: RunStep) -> tuple[object, ...]:
-    head = (step["dataset"], step["state"], step["generation"], step["partitions"], step["rows"], step["adopted"])
+    head = (
+        step["dataset"],
+        step["state"],
+        step["generation"],
+        step["partitions"],
+        step["rows"],
+        step["adopted"],
+    )
     return (*head, *_work_row(step["work"]))
 
 
 def attempts(items: Sequence[AttemptEntry]) -> View:
     if not items:
         return [Lines(("no attempt is known",))]
-    columns = ("attempt", "dataset", "kind", "outcome", "tasks", "began", "took", "waited", "rows", "read", "written")
+    columns = (
+        "attempt",
+        "dataset",
+        "kind",
+        "outcome",
+        "tasks",
+        "began",
+        "took",
+        "waited",
+        "rows",
+        "read",
+        "written",
+    )
     rows = tuple(_attempt_row(item) for item in items)
     errors = [_error(item) for item in items if item["error"]]
     return [TextTable((*columns, "spark jobs", "stages"), rows), *_lines(errors), *_places(items)]
@@ -114,7 +147,17 @@ def _places(items: Iterable[AttemptEntry | WorkSummary]) -> list[TextTable | Lin
 def tasks(value: TasksAnswer) -> View:
     if not value["items"]:
         return [Lines(("it asks for no task at present: --ended shows attempts that are over",))]
-    columns = ("partition", "kind", "state", "attempt", "since", "driver", "failures", "bytes", "priority")
+    columns = (
+        "partition",
+        "kind",
+        "state",
+        "attempt",
+        "since",
+        "driver",
+        "failures",
+        "bytes",
+        "priority",
+    )
     rows = tuple(_task_row(item) for item in value["items"])
     unshown = value["total"] - len(rows)
     return [TextTable(columns, rows), *_lines([f"{unshown} more"] if unshown > 0 else [])]
@@ -122,7 +165,14 @@ def tasks(value: TasksAnswer) -> View:
 
 def _task_row(item: TaskEntry) -> tuple[object, ...]:
     shown = (partition_name(item["partition"]), item["kind"], item["state"], item["attempt"])
-    return (*shown, _time(item["since"]), item["driver"], item["failures"], size(item["bytes"]), item["priority"])
+    return (
+        *shown,
+        _time(item["since"]),
+        item["driver"],
+        item["failures"],
+        size(item["bytes"]),
+        item["priority"],
+    )
 
 
 # --- what commits took ------------------------------------------------------------------------------
@@ -132,7 +182,9 @@ WORK_COLUMNS = ("took", "work", "read", "written", "tasks", "spark jobs", "stage
 
 def times(value: StatusAnswer) -> View:
     """The last commit of each dataset and export, and its running task."""
-    things = [thing for flow in value["dataflows"] for thing in (*flow["datasets"], *flow["targets"])]
+    things = [
+        thing for flow in value["dataflows"] for thing in (*flow["datasets"], *flow["targets"])
+    ]
     with_times: list[tuple[str, DatasetTimes]] = [
         (thing["name"], thing["times"]) for thing in things if "times" in thing
     ]
@@ -177,7 +229,9 @@ def history_row(work: WorkSummary | None) -> tuple[object, ...]:
 
 
 def _slow(works: Iterable[tuple[str, WorkSummary | None]]) -> list[TextTable | Lines]:
-    return _lines([f"slow: {name}: {work['slow']}" for name, work in works if work and work["slow"]])
+    return _lines(
+        [f"slow: {name}: {work['slow']}" for name, work in works if work and work["slow"]]
+    )
 
 
 def took(work: WorkSummary | None) -> list[str]:
@@ -215,7 +269,9 @@ def size(number: float | None) -> str:
         return ""
     for unit in ("B", "kB", "MB", "GB"):
         if number < 1000:
-            return f"{number:.0f} {unit}" if unit == "B" or number >= 100 else f"{number:.1f} {unit}"
+            return (
+                f"{number:.0f} {unit}" if unit == "B" or number >= 100 else f"{number:.1f} {unit}"
+            )
         number /= 1000
     return f"{number:,.1f} TB"
 

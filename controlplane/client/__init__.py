@@ -1,4 +1,5 @@
-"""The Python SDK: one method per call of the REST API. Errors come as ApiError with the server's problem.
+"""The Python SDK: one method per call of the REST API. Errors come as ApiError with the server's
+problem.
 
 with Headgate("http://127.0.0.1:8420", token) as headgate:
     headgate.apply([{"name": "/data/flights.yaml", "text": text}])

@@ -38,11 +38,18 @@ class AccessCalls(HttpConnection):
         branches: Iterable[str] = (),
         namespace: str | None = None,
     ) -> NewTokenAnswer:
-        """Make a token; its text is under `token`, in this answer only. `scopes`: roles (docs/rights.md), or `driver`.
-        `namespace`: another one than ours. The others are patterns of names that it is narrowed to."""
-        within = {"dataflows": list(dataflows), "datasets": list(datasets), "branches": list(branches)}
+        """Make a token; its text is under `token`, in this answer only. `scopes`: roles
+        (docs/rights.md), or `driver`. `namespace`: another one than ours. The others are patterns
+        of names that it is narrowed to."""
+        within = {
+            "dataflows": list(dataflows),
+            "datasets": list(datasets),
+            "branches": list(branches),
+        }
         other = {} if namespace is None else {"namespace": namespace}
-        return self._call(rest.CREATE_TOKEN, name=name, scopes=list(scopes), ttl_s=ttl_s, within=within, **other)
+        return self._call(
+            rest.CREATE_TOKEN, name=name, scopes=list(scopes), ttl_s=ttl_s, within=within, **other
+        )
 
     def create_namespace(self, name: str) -> NamespaceEntry:
         """An empty namespace. For administrators of the installation, as all about namespaces."""
@@ -64,8 +71,8 @@ class AccessCalls(HttpConnection):
         return self._call(rest.TOKENS)["items"]
 
     def exchange(self, identity: str, namespace: str = "default") -> ExchangeAnswer:
-        """A short-lived token for the identity token (JWT) of a CI job, by a rule of trust of the namespace. Its own
-        token is not looked at."""
+        """A short-lived token for the identity token (JWT) of a CI job, by a rule of trust of the
+        namespace. Its own token is not looked at."""
         return self._call(rest.EXCHANGE, token=identity, namespace=namespace)
 
     def create_trust(
@@ -82,8 +89,15 @@ class AccessCalls(HttpConnection):
         datasets: Sequence[str] = (),
         branches: Sequence[str] = (),
     ) -> TrustEntry:
-        """A rule: identity tokens of this issuer whose claims fit open tokens (`exchange`) or sessions (`login`)."""
-        rule = {"name": name, "use": use, "issuer": issuer, "audience": audience, "scopes": [*scopes]}
+        """A rule: identity tokens of this issuer whose claims fit open tokens (`exchange`) or
+        sessions (`login`)."""
+        rule = {
+            "name": name,
+            "use": use,
+            "issuer": issuer,
+            "audience": audience,
+            "scopes": [*scopes],
+        }
         fitting = {claim: [*patterns] for claim, patterns in claims.items()}
         within = {"dataflows": [*dataflows], "datasets": [*datasets], "branches": [*branches]}
         return self._call(rest.CREATE_TRUST, claims=fitting, within=within, ttl_s=ttl_s, **rule)
@@ -106,7 +120,9 @@ class AccessCalls(HttpConnection):
         branches: Sequence[str] = (),
     ) -> RoleEntry:
         """A role, which tokens and rules of trust name."""
-        return self._call(rest.CREATE_ROLE, name=name, **_role_body(permissions, dataflows, datasets, branches))
+        return self._call(
+            rest.CREATE_ROLE, name=name, **_role_body(permissions, dataflows, datasets, branches)
+        )
 
     def change_role(
         self,
@@ -118,7 +134,9 @@ class AccessCalls(HttpConnection):
         branches: Sequence[str] = (),
     ) -> RoleEntry:
         """All that a role allows from now on, for all who have it."""
-        return self._call(rest.CHANGE_ROLE, role=name, **_role_body(permissions, dataflows, datasets, branches))
+        return self._call(
+            rest.CHANGE_ROLE, role=name, **_role_body(permissions, dataflows, datasets, branches)
+        )
 
     def roles(self) -> list[RoleEntry]:
         """All roles, those that are built in first."""
@@ -138,7 +156,8 @@ class AccessCalls(HttpConnection):
     def create_s3_key(
         self, name: str, read: Iterable[str] = ("main",), *, ttl_s: float | None = None
     ) -> NewS3KeyAnswer:
-        """Make an S3 key that reads these scopes (docs/s3.md); its secret is in this answer only."""
+        """Make an S3 key that reads these scopes (docs/s3.md); its secret is in this answer
+        only."""
         made = self._call(rest.CREATE_S3_KEY, name=name, read=list(read), ttl_s=ttl_s)
         return {**made, "endpoint": self.url}  # where the caller found the service
 
@@ -146,7 +165,8 @@ class AccessCalls(HttpConnection):
         return self._call(rest.S3_KEYS)["items"]
 
     def session_link(self) -> SessionLinkAnswer:
-        """A link that opens one session of the pages with this client's token, once, within five minutes."""
+        """A link that opens one session of the pages with this client's token, once, within five
+        minutes."""
         return self._call(rest.SESSION_LINK)
 
     def revoke_s3_key(self, key: str) -> None:
@@ -161,20 +181,39 @@ class AccessCalls(HttpConnection):
         since: str | None = None,
         until: str | None = None,
     ) -> AuditAnswer:
-        """Changes of a branch and of none, or of all with None, the last ones first. `since`, `until`: times with their
-        zones; entries before `until`."""
+        """Changes of a branch and of none, or of all with None, the last ones first. `since`,
+        `until`: times with their zones; entries before `until`."""
         everywhere = True if branch is None else None
-        return self._call(rest.AUDIT, limit=limit, branch=branch, since=since, until=until, all_branches=everywhere)
+        return self._call(
+            rest.AUDIT,
+            limit=limit,
+            branch=branch,
+            since=since,
+            until=until,
+            all_branches=everywhere,
+        )
 
     def audit_reads(
-        self, limit: int = 100, *, branch: str | None = None, since: str | None = None, until: str | None = None
+        self,
+        limit: int = 100,
+        *,
+        branch: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
     ) -> ReadsAnswer:
         """Who read rows of which dataset, as `audit`."""
         return self._call(rest.AUDIT_READS, limit=limit, branch=branch, since=since, until=until)
 
 
 def _role_body(
-    permissions: Sequence[str], dataflows: Sequence[str], datasets: Sequence[str], branches: Sequence[str]
+    permissions: Sequence[str],
+    dataflows: Sequence[str],
+    datasets: Sequence[str],
+    branches: Sequence[str],
 ) -> JsonObject:
-    within: JsonObject = {"dataflows": [*dataflows], "datasets": [*datasets], "branches": [*branches]}
+    within: JsonObject = {
+        "dataflows": [*dataflows],
+        "datasets": [*datasets],
+        "branches": [*branches],
+    }
     return {"permissions": [*permissions], "within": within}

@@ -40,11 +40,14 @@ class BranchCalls(HttpConnection):
         pinned: bool = False,
         publish: bool = False,
     ) -> BranchAnswer:
-        """`days` without an edit after which it ends; None keeps it. `redirect`: where write components write to.
-        `pinned`: it sees main as it is now. `publish`: datasets of its own also become Delta tables."""
+        """`days` without an edit after which it ends; None keeps it. `redirect`: where write
+        components write to. `pinned`: it sees main as it is now. `publish`: datasets of its own
+        also become Delta tables."""
         options = {"name": name, "source": source, "days": days, "protected": protected}
         targets = dict(redirect or {})
-        return self._call(rest.CREATE_BRANCH, redirect=targets, pinned=pinned, publish=publish, **options)
+        return self._call(
+            rest.CREATE_BRANCH, redirect=targets, pinned=pinned, publish=publish, **options
+        )
 
     def update_branch(self, name: str) -> BranchAnswer:
         """Have a pinned branch see main as it is now."""
@@ -66,8 +69,8 @@ class BranchCalls(HttpConnection):
         take: Mapping[str, str] = MappingProxyType({}),
         when_ready: bool = False,
     ) -> MergeAnswer:
-        """`take` settles conflicts: `dataflow.component` to `ours` or `theirs`. `when_ready`: only if nothing is left
-        to compute."""
+        """`take` settles conflicts: `dataflow.component` to `ours` or `theirs`. `when_ready`: only
+        if nothing is left to compute."""
         options = {"dry_run": dry_run, "take": dict(take), "when_ready": when_ready}
         return self._call(rest.MERGE_BRANCH, branch=name, into=into, **options)
 
@@ -82,7 +85,10 @@ class BranchCalls(HttpConnection):
         return {**difference, "next": None}
 
     def _difference(self, branch: str, other: str, after: str | None = None) -> BranchDifference:
-        return cast("BranchDifference", self._call(rest.DIFF_BRANCHES, branch=branch, other=other, after=after))
+        return cast(
+            "BranchDifference",
+            self._call(rest.DIFF_BRANCHES, branch=branch, other=other, after=after),
+        )
 
     def diff_dataset(
         self,
@@ -98,13 +104,23 @@ class BranchCalls(HttpConnection):
         after: str | None = None,
         limit: int = 100,
     ) -> DataDifference:
-        """How a dataset differs from generation or time `one` to `other`, by default the newest; or, with `onto`, from
-        a branch to that one. `rows_s`: how long to wait at most for rows to be compared; None compares none. `key`:
-        columns that identify a row. `after`: the `next` of the page before."""
+        """How a dataset differs from generation or time `one` to `other`, by default the newest;
+        or, with `onto`, from a branch to that one. `rows_s`: how long to wait at most for rows to
+        be compared; None compares none. `key`: columns that identify a row. `after`: the `next` of
+        the page before."""
         rows = {} if rows_s is None else {"rows": True, "timeout_s": rows_s}
-        query = {"dataset": name, "partition": partition, "key": list(key), "after": after, "limit": limit, **rows}
+        query = {
+            "dataset": name,
+            "partition": partition,
+            "key": list(key),
+            "after": after,
+            "limit": limit,
+            **rows,
+        }
         timeout_s = self._waiting(rows_s)
         if onto is None:
-            return self._call(rest.DIFF_DATASET, timeout_s, branch=branch, one=one, other=other, **query)
+            return self._call(
+                rest.DIFF_DATASET, timeout_s, branch=branch, one=one, other=other, **query
+            )
         difference = self._call(rest.DIFF_BRANCHES, timeout_s, branch=branch, other=onto, **query)
         return cast("DataDifference", difference)

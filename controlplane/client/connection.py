@@ -20,11 +20,13 @@ Answer = TypeVar("Answer")
 CONNECT_TIMEOUT_S = 10.0
 TIMEOUT_S = 120.0
 LONG_TIMEOUT_S = 6 * 3600.0
-NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts nothing; the system's take 40 ms to read
+# Trusts nothing; the system's take 40 ms to read
+NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class ApiError(Exception):
-    """The server refused. `problem` is its problem document: type, title, status, detail, request_id, errors."""
+    """The server refused. `problem` is its problem document: type, title, status, detail,
+    request_id, errors."""
 
     def __init__(self, status: int, problem: ProblemDocument) -> None:
         super().__init__(str(problem.get("detail") or problem.get("title") or f"status {status}"))
@@ -84,8 +86,8 @@ class HttpConnection:
         /,
         **arguments: object,
     ) -> Answer:
-        """The answer of a route. Arguments are names in its path, of its query, and of its body. `timeout_s`: how long
-        the answer may take; the usual time by default."""
+        """The answer of a route. Arguments are names in its path, of its query, and of its body.
+        `timeout_s`: how long the answer may take; the usual time by default."""
         request = self._request(route, timeout_s, headers, arguments)
         return cast("Answer", value_of(self._http.send(request)))
 
@@ -103,7 +105,8 @@ class HttpConnection:
         /,
         **arguments: object,
     ) -> Iterator[httpx2.Response]:
-        """The response of a route, whose body is still to come. `timeout_s`: how long each part of it may take."""
+        """The response of a route, whose body is still to come. `timeout_s`: how long each part of
+        it may take."""
         request = self._request(route, timeout_s, headers, arguments)
         with closing(self._http.send(request, stream=True)) as response:
             if response.status_code >= 400:
@@ -121,7 +124,9 @@ class HttpConnection:
         path, query, body = request_parts(route, arguments)
         seconds = self._waiting(None) if timeout_s is None else timeout_s
         timeout = httpx2.Timeout(seconds, connect=CONNECT_TIMEOUT_S)
-        return self._http.build_request(route.method, path, params=query, json=body, headers=headers, timeout=timeout)
+        return self._http.build_request(
+            route.method, path, params=query, json=body, headers=headers, timeout=timeout
+        )
 
     def _waiting(self, wait_s: float | None) -> float:
         """The timeout of a request that may wait `wait_s` for workers, in seconds."""
@@ -152,9 +157,16 @@ def _problem(body: JsonValue) -> ProblemDocument | None:
 
 def _unexpected(response: httpx2.Response) -> ProblemDocument:
     """The problem of an answer that is not from Headgate, such as a redirect to another address."""
-    where = f", with a way to {response.headers['location']}" if "location" in response.headers else ""
+    where = (
+        f", with a way to {response.headers['location']}" if "location" in response.headers else ""
+    )
     detail = f"{response.url.host} answered {response.status_code}{where}, and not as Headgate does"
-    return {"type": "urn:headgate:unexpected-answer", "status": response.status_code, "detail": detail, "errors": []}
+    return {
+        "type": "urn:headgate:unexpected-answer",
+        "status": response.status_code,
+        "detail": detail,
+        "errors": [],
+    }
 
 
 def _is_loopback(url: str) -> bool:

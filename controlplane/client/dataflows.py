@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 class Document(TypedDict):
-    """One blueprint to send: `name` is its absolute file name, `files` the texts that it names by relative path."""
+    """One blueprint to send: `name` is its absolute file name, `files` the texts that it names by
+    relative path."""
 
     name: str
     text: str
@@ -48,14 +49,22 @@ class DataflowCalls(HttpConnection):
         key: str | None = None,
         override: bool = False,
     ) -> ApplyAnswer:
-        """Store blueprints, all or none. `revision`: only if the dataflow is there now (0: not there yet). `refresh_s`:
-        in a dry run, how long to wait at most for workers to list the sources first. `analyse_s`: likewise, for both
-        together, where Spark is to give the columns of edited transforms. `override`: also in a protected branch, here
-        and below; that needs `admin`."""
-        query = {"dry_run": dry_run, "override": override or None, **refreshing(refresh_s), **_analysing(analyse_s)}
+        """Store blueprints, all or none. `revision`: only if the dataflow is there now (0: not
+        there yet). `refresh_s`: in a dry run, how long to wait at most for workers to list the
+        sources first. `analyse_s`: likewise, for both together, where Spark is to give the columns
+        of edited transforms. `override`: also in a protected branch, here and below; that needs
+        `admin`."""
+        query = {
+            "dry_run": dry_run,
+            "override": override or None,
+            **refreshing(refresh_s),
+            **_analysing(analyse_s),
+        }
         timeout_s = self._waiting(refresh_s if analyse_s is None else analyse_s)
         headers = match_of(revision) | _key(key)
-        return self._call(rest.APPLY, timeout_s, headers, branch=branch, blueprints=list(documents), **query)
+        return self._call(
+            rest.APPLY, timeout_s, headers, branch=branch, blueprints=list(documents), **query
+        )
 
     def validate(self, documents: Iterable[Document]) -> list[ProblemDetail]:
         """All problems of these blueprints."""
@@ -66,7 +75,8 @@ class DataflowCalls(HttpConnection):
         return self._call(rest.CONNECTIONS, blueprints=list(documents))
 
     def notify(self, target: str | None = None, *, branch: str = "main") -> NotifyAnswer:
-        """Send a test message to each channel of a dataflow and of the installation. Answers the outcome of each."""
+        """Send a test message to each channel of a dataflow and of the installation. Answers the
+        outcome of each."""
         return self._call(rest.NOTIFY, branch=branch, target=target)
 
     def dataflows(self, branch: str = "main") -> list[DataflowEntry]:
@@ -76,16 +86,28 @@ class DataflowCalls(HttpConnection):
         return self._call(rest.DATAFLOW, branch=branch, dataflow=name)
 
     def delete(
-        self, name: str, *, branch: str = "main", revision: int | None = None, override: bool = False
+        self,
+        name: str,
+        *,
+        branch: str = "main",
+        revision: int | None = None,
+        override: bool = False,
     ) -> DeleteAnswer:
         headers = match_of(revision)
-        return self._call(rest.DELETE_DATAFLOW, None, headers, branch=branch, dataflow=name, override=override or None)
+        return self._call(
+            rest.DELETE_DATAFLOW,
+            None,
+            headers,
+            branch=branch,
+            dataflow=name,
+            override=override or None,
+        )
 
     def plan(
         self, *, branch: str = "main", dataflows: Iterable[str] = (), refresh_s: float | None = None
     ) -> PlanAnswer:
-        """The whole plan: pages are put together. `refresh_s`: how long to wait at most for workers to list the
-        sources first; None has nothing listed."""
+        """The whole plan: pages are put together. `refresh_s`: how long to wait at most for workers
+        to list the sources first; None has nothing listed."""
         query = {"branch": branch, "dataflow": list(dataflows), "limit": 1000}
         page = self._call(rest.PLAN, self._waiting(refresh_s), **query, **refreshing(refresh_s))
         plan = page
@@ -106,14 +128,19 @@ class DataflowCalls(HttpConnection):
     ) -> ApplyAnswer:
         """Store the blueprints of a plan, if all that it rests on (`basis`) is still so."""
         body = {"blueprints": list(documents), "basis": basis}
-        return self._call(rest.CARRY_OUT, None, _key(key), branch=branch, override=override or None, **body)
+        return self._call(
+            rest.CARRY_OUT, None, _key(key), branch=branch, override=override or None, **body
+        )
 
     def begin_run(
         self, documents: Iterable[Document], *, branch: str = "main", accept_deletes: bool = False
     ) -> RunBegun:
-        """Store blueprints, and have all listed that they read. A service does the rest: look with `run_progress`."""
+        """Store blueprints, and have all listed that they read. A service does the rest: look with
+        `run_progress`."""
         blueprints = list(documents)
-        return self._call(rest.BEGIN_RUN, branch=branch, blueprints=blueprints, accept_deletes=accept_deletes)
+        return self._call(
+            rest.BEGIN_RUN, branch=branch, blueprints=blueprints, accept_deletes=accept_deletes
+        )
 
     def run_progress(
         self, dataflows: Iterable[str] = (), *, branch: str = "main", since: int | None = None

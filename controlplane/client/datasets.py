@@ -35,10 +35,12 @@ class DatasetCalls(HttpConnection):
         long: bool = False,
         refresh_s: float | None = None,
     ) -> StatusAnswer:
-        """`refresh_s`: how long to wait at most for workers to list the sources first; None has nothing listed. `long`:
-        also the time that the last commits took, and the work under way."""
+        """`refresh_s`: how long to wait at most for workers to list the sources first; None has
+        nothing listed. `long`: also the time that the last commits took, and the work under way."""
         timeout_s, query = self._waiting(refresh_s), refreshing(refresh_s)
-        return self._call(rest.STATUS, timeout_s, branch=branch, target=target, long=long or None, **query)
+        return self._call(
+            rest.STATUS, timeout_s, branch=branch, target=target, long=long or None, **query
+        )
 
     def dataset(self, name: str, *, branch: str = "main") -> DatasetAnswer:
         """Exports have `target`."""
@@ -48,7 +50,8 @@ class DatasetCalls(HttpConnection):
         """How a copy elsewhere stands."""
         return cast("TargetStatus", self._call(rest.DATASET, branch=branch, dataset=name))
 
-    # which state is meant: by an address (`shop.totals@12`) in place of the name, by `generation`, or by `at`, a time
+    # which state is meant: by an address (`shop.totals@12`) in place of the name, by `generation`,
+    # or by `at`, a time
     def partitions(
         self,
         name: str,
@@ -62,9 +65,15 @@ class DatasetCalls(HttpConnection):
         state: PartitionWork | None = None,
         changed_in: int | None = None,
     ) -> PartitionsAnswer:
-        """`prefix`: keys that begin so. `state`: those with work to do, or with a failed task. `changed_in`: those that
-        a generation added, changed or removed."""
-        keys = {"after": after, "limit": limit, "prefix": prefix, "state": state, "changed_in": changed_in}
+        """`prefix`: keys that begin so. `state`: those with work to do, or with a failed task.
+        `changed_in`: those that a generation added, changed or removed."""
+        keys = {
+            "after": after,
+            "limit": limit,
+            "prefix": prefix,
+            "state": state,
+            "changed_in": changed_in,
+        }
         return self._call(rest.PARTITIONS, branch=branch, **keys, **state_of(name, generation, at))
 
     def history(
@@ -82,15 +91,26 @@ class DatasetCalls(HttpConnection):
         return self._call(rest.HISTORY, branch=branch, before=before, limit=limit, **state)
 
     def generations(
-        self, dataflow: str, *, branch: str = "main", at: Time | None = None, consistent: bool = False
+        self,
+        dataflow: str,
+        *,
+        branch: str = "main",
+        at: Time | None = None,
+        consistent: bool = False,
     ) -> GenerationsAnswer:
-        """Which generation each dataset has, or had at a time. `consistent`: those made of the same sources."""
+        """Which generation each dataset has, or had at a time. `consistent`: those made of the same
+        sources."""
         name, moment = time_of(dataflow, at)
         query = {"at": None if moment is None else str(moment), "consistent": consistent or None}
         return self._call(rest.GENERATIONS, branch=branch, dataflow=name, **query)
 
     def checks(
-        self, name: str, *, branch: str = "main", generation: int | None = None, at: Time | None = None
+        self,
+        name: str,
+        *,
+        branch: str = "main",
+        generation: int | None = None,
+        at: Time | None = None,
     ) -> ChecksAnswer:
         return self._call(rest.CHECKS, branch=branch, **state_of(name, generation, at))
 
@@ -106,7 +126,9 @@ class DatasetCalls(HttpConnection):
     ) -> WhyAnswer:
         """The causes of a dataset or partition. `shows_all`: with inputs that did not change."""
         state = state_of(name, generation, at)
-        return self._call(rest.WHY, branch=branch, partition=partition, all=shows_all or None, **state)
+        return self._call(
+            rest.WHY, branch=branch, partition=partition, all=shows_all or None, **state
+        )
 
     def lineage(
         self,
@@ -121,8 +143,10 @@ class DatasetCalls(HttpConnection):
         branch: str = "main",
         limit: int | None = None,
     ) -> LineageAnswer:
-        """Where columns and partitions come from; `downstream`, what depends on them. `object`: the partitions that
-        rows of a source object of a read component are in."""
+        """Where columns and partitions come from; `downstream`, what depends on them. `object`: the
+        partitions that rows of a source object of a read component are in."""
         begin = {"column": column, "partition": partition, "object": object}
         state = state_of(name, generation, at)
-        return self._call(rest.LINEAGE, branch=branch, direction=direction, limit=limit, **begin, **state)
+        return self._call(
+            rest.LINEAGE, branch=branch, direction=direction, limit=limit, **begin, **state
+        )

@@ -37,14 +37,20 @@ class ExploreCalls(HttpConnection):
         branch: str = "main",
         limit: int | None = None,
     ) -> GraphAnswer:
-        """Datasets, how they read each other, and how each stands: of a dataflow, of the neighbourhood of `around`, or
-        of all. `collapse`: those of one dataflow or tag as one."""
-        shown = {"dataflow": dataflow, "around": around, "up": up, "down": down, "collapse": collapse}
+        """Datasets, how they read each other, and how each stands: of a dataflow, of the
+        neighbourhood of `around`, or of all. `collapse`: those of one dataflow or tag as one."""
+        shown = {
+            "dataflow": dataflow,
+            "around": around,
+            "up": up,
+            "down": down,
+            "collapse": collapse,
+        }
         return self._call(rest.GRAPH, branch=branch, limit=limit, **shown)
 
     def search(self, query: str, *, branch: str = "main", limit: int | None = None) -> SearchAnswer:
-        """Datasets with all of these words, the best first. `col:`, `tag:`, `owner:`, `state:` and `is:` say
-        where one is."""
+        """Datasets with all of these words, the best first. `col:`, `tag:`, `owner:`, `state:` and
+        `is:` say where one is."""
         return self._call(rest.SEARCH, q=query, branch=branch, limit=limit)
 
     def waves(
@@ -55,7 +61,8 @@ class ExploreCalls(HttpConnection):
         before: str | None = None,
         limit: int | None = None,
     ) -> WavesAnswer:
-        """Commits that one thing led to, the last ones first. `before`: the `next` of the page before."""
+        """Commits that one thing led to, the last ones first. `before`: the `next` of the page
+        before."""
         return self._call(rest.WAVES, branch=branch, dataflow=dataflow, before=before, limit=limit)
 
     def wave(self, id: str, *, branch: str = "main") -> WaveAnswer:
@@ -74,15 +81,21 @@ class ExploreCalls(HttpConnection):
         cells: int | None = None,
         branch: str = "main",
     ) -> RangesAnswer:
-        """Partitions as ranges of their keys. `against`: a generation or time to compare with. `after` and `last`: of a
-        range, to look into it."""
+        """Partitions as ranges of their keys. `against`: a generation or time to compare with.
+        `after` and `last`: of a range, to look into it."""
         other = str(moment_of(against)) if isinstance(against, datetime) else against
         bounds = {"from": after, "to": last}  # `from` is a word of Python's
         state = state_of(name, generation, at)
         return self._call(rest.RANGES, branch=branch, against=other, cells=cells, **bounds, **state)
 
     def partition(
-        self, name: str, key: str, *, branch: str = "main", generation: int | None = None, at: Time | None = None
+        self,
+        name: str,
+        key: str,
+        *,
+        branch: str = "main",
+        generation: int | None = None,
+        at: Time | None = None,
     ) -> PartitionAnswer:
         """One partition: files, attempt, inputs and readers."""
         return self._call(rest.PARTITION, branch=branch, key=key, **state_of(name, generation, at))
@@ -97,12 +110,15 @@ class ExploreCalls(HttpConnection):
         at: Time | None = None,
         branch: str = "main",
     ) -> ProfileAnswer:
-        """The profile of each column of one generation, or of one partition (docs/profiles.md). `is_partial`: a further
-        request gives the rest."""
+        """The profile of each column of one generation, or of one partition (docs/profiles.md).
+        `is_partial`: a further request gives the rest."""
         state = state_of(name, generation, at)
         return self._call(rest.PROFILE, branch=branch, partition=partition, column=column, **state)
 
-    def profile_history(self, name: str, *, column: str | None = None, branch: str = "main") -> ProfileHistoryAnswer:
-        """The profiles of each column in the last generations, oldest first, and where they moved."""
+    def profile_history(
+        self, name: str, *, column: str | None = None, branch: str = "main"
+    ) -> ProfileHistoryAnswer:
+        """The profiles of each column in the last generations, oldest first, and where they
+        moved."""
         dataset = named(name, None, None).name
         return self._call(rest.PROFILE_HISTORY, branch=branch, dataset=dataset, column=column)

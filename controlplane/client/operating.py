@@ -35,8 +35,13 @@ class OperateCalls(HttpConnection):
         schema: bool = False,
         wait_s: float = 0.0,
     ) -> RefreshAnswer:
-        """`wait_s`: how long to wait at most for the listings, whose changes are under `changes` then."""
-        body: dict[str, object] = {"target": target, "accept_deletes": accept_deletes, "force": force}
+        """`wait_s`: how long to wait at most for the listings, whose changes are under `changes`
+        then."""
+        body: dict[str, object] = {
+            "target": target,
+            "accept_deletes": accept_deletes,
+            "force": force,
+        }
         body |= {"schema": True} if schema else {}  # which an earlier service does not know
         body |= {"wait_s": wait_s} if wait_s else {}  # which an earlier service does not know
         return self._call(rest.REFRESH, self._waiting(wait_s), branch=branch, **body)
@@ -49,16 +54,23 @@ class OperateCalls(HttpConnection):
         tasks: Sequence[str] | None = None,
         partition: str | None = None,
     ) -> RetryAnswer:
-        """Try failed work again; with `tasks`, only what still wants one of these; with `partition`, only this one of
-        the dataset that `target` names, and nothing upstream of it."""
-        body: dict[str, object] = {"target": target} | ({} if tasks is None else {"tasks": list(tasks)})
+        """Try failed work again; with `tasks`, only what still wants one of these; with
+        `partition`, only this one of the dataset that `target` names, and nothing upstream of
+        it."""
+        body: dict[str, object] = {"target": target} | (
+            {} if tasks is None else {"tasks": list(tasks)}
+        )
         body |= {} if partition is None else {"partition": partition}
         return self._call(rest.RETRY, branch=branch, **body)
 
-    def pause(self, target: str | None = None, *, branch: str = "main") -> PauseAnswer | PauseAllAnswer:
+    def pause(
+        self, target: str | None = None, *, branch: str = "main"
+    ) -> PauseAnswer | PauseAllAnswer:
         return self._call(rest.PAUSE, branch=branch, target=target)
 
-    def resume(self, target: str | None = None, *, branch: str = "main") -> PauseAnswer | PauseAllAnswer:
+    def resume(
+        self, target: str | None = None, *, branch: str = "main"
+    ) -> PauseAnswer | PauseAllAnswer:
         return self._call(rest.RESUME, branch=branch, target=target)
 
     def rollback(
@@ -72,8 +84,15 @@ class OperateCalls(HttpConnection):
         branch: str = "main",
         override: bool = False,
     ) -> RollbackAnswer:
-        """Go back to a generation of a dataset, or to the state of a dataset or dataflow at a time, until `resume`."""
-        body = {"target": target, "generation": generation, "at": at, "reason": reason, "force": force}
+        """Go back to a generation of a dataset, or to the state of a dataset or dataflow at a time,
+        until `resume`."""
+        body = {
+            "target": target,
+            "generation": generation,
+            "at": at,
+            "reason": reason,
+            "force": force,
+        }
         return self._call(rest.ROLLBACK, branch=branch, override=override or None, **body)
 
     def revert(
@@ -88,11 +107,13 @@ class OperateCalls(HttpConnection):
     ) -> ApplyAnswer:
         """Store the text of revision `to` again. `revision`: only if the dataflow is there now."""
         revert = {"to": to, "dry_run": dry_run, "override": override or None}
-        return self._call(rest.REVERT, None, match_of(revision), branch=branch, dataflow=dataflow, **revert)
+        return self._call(
+            rest.REVERT, None, match_of(revision), branch=branch, dataflow=dataflow, **revert
+        )
 
     def gc(self, *, packs: bool = False) -> CollectAnswer:
-        """Collect what nothing refers to any more; how many rows of each kind went. With `packs`, all packs are given
-        up, too, and made again in time."""
+        """Collect what nothing refers to any more; how many rows of each kind went. With `packs`,
+        all packs are given up, too, and made again in time."""
         body = {"packs": True} if packs else {}
         return self._call(rest.GC, LONG_TIMEOUT_S, **body)
 
@@ -107,9 +128,10 @@ class OperateCalls(HttpConnection):
     ) -> FsckAnswer:
         """Check the database; faults are `findings`.
 
-        With `files`, files in the lake are looked for, too. `contents`: all rows are read, or those of one `dataset`,
-        and compared with the recorded contents. `repair`: lost or damaged files are made again, which `repaired`
-        reports. `types`: also columns that an earlier version misread.
+        With `files`, files in the lake are looked for, too. `contents`: all rows are read, or those
+        of one `dataset`, and compared with the recorded contents. `repair`: lost or damaged files
+        are made again, which `repaired` reports. `types`: also columns that an earlier version
+        misread.
         """
         body: dict[str, bool | str | None] = {"files": files, "repair": repair}
         if contents:

@@ -41,15 +41,17 @@ class QueryCalls(HttpConnection):
         id: str | None = None,
         engine: Literal["duckdb", "spark"] = "duckdb",
     ) -> QueryAnswer:
-        """Rows of a SELECT in the SQL of its engine over `dataflow.dataset`, also `@12`, at a time and in other
-        branches, at most `limit`. Pages are put together. `parameters`: for `$name`, or in order for `?`; Spark's are
-        `:name`. `at`: the time that is meant of tables that name none. `id`: 8 to 64 hexadecimal digits, to cancel it
-        by."""
+        """Rows of a SELECT in the SQL of its engine over `dataflow.dataset`, also `@12`, at a time
+        and in other branches, at most `limit`. Pages are put together. `parameters`: for `$name`,
+        or in order for `?`; Spark's are `:name`. `at`: the time that is meant of tables that name
+        none. `id`: 8 to 64 hexadecimal digits, to cancel it by."""
         body = _query(sql, parameters, limit, at=at, timeout_s=timeout_s, id=id, engine=engine)
         page = self._call(rest.QUERY, self._waiting(timeout_s), branch=branch, **body)
         rows = page
         while page["next"] is not None:
-            page = self._call(rest.QUERY_PAGE, branch=branch, query=rows["result"], after=page["next"])
+            page = self._call(
+                rest.QUERY_PAGE, branch=branch, query=rows["result"], after=page["next"]
+            )
             rows["rows"] += page["rows"]
             rows["cut"] += page["cut"]
         return {**rows, "next": None}
@@ -66,7 +68,8 @@ class QueryCalls(HttpConnection):
         id: str | None = None,
         engine: Literal["duckdb", "spark"] = "duckdb",
     ) -> Generator[bytes, None, None]:
-        """The same, all rows as parts of an Arrow stream, as they come. Closing it early ends the query."""
+        """The same, all rows as parts of an Arrow stream, as they come. Closing it early ends the
+        query."""
         body = _query(sql, parameters, limit, at=at, timeout_s=timeout_s, id=id, engine=engine)
         wait_s, headers = self._waiting(timeout_s), {"Accept": ARROW}
         with self._stream(rest.QUERY, wait_s, headers, branch=branch, **body) as response:
@@ -82,10 +85,17 @@ class QueryCalls(HttpConnection):
         compare: Literal["duckdb", "spark"] | None = None,
         timeout_s: float = QUERY_S,
     ) -> PromotionAnswer:
-        """A proposed blueprint with the query as the transform that makes `dataset`. Nothing is stored. `analyse`: with
-        the columns that Spark says it would have. `compare`: the engine whose rows of the query are compared with those
-        of Spark. Either waits for at most `timeout_s`."""
-        body = {"sql": sql, "dataset": dataset, "analyse": analyse, "compare": compare, "timeout_s": timeout_s}
+        """A proposed blueprint with the query as the transform that makes `dataset`. Nothing is
+        stored. `analyse`: with the columns that Spark says it would have. `compare`: the engine
+        whose rows of the query are compared with those of Spark. Either waits for at most
+        `timeout_s`."""
+        body = {
+            "sql": sql,
+            "dataset": dataset,
+            "analyse": analyse,
+            "compare": compare,
+            "timeout_s": timeout_s,
+        }
         return self._call(rest.PROMOTE, self._waiting(2 * timeout_s), branch=branch, **body)
 
     def query_of(self, dataset: str, *, branch: str = "main") -> OpenedAnswer:
@@ -97,10 +107,12 @@ class QueryCalls(HttpConnection):
         return self._call(rest.CANCEL_QUERY, branch=branch, query=id)
 
     def ask_test(self, question: Mapping[str, object], files: Mapping[str, bytes]) -> JsonObject:
-        """The answer of the service's Spark to a question of a test. `files`: the content of each file that the
-        question names, by its path."""
+        """The answer of the service's Spark to a question of a test. `files`: the content of each
+        file that the question names, by its path."""
         texts = {path: b64encode(content).decode() for path, content in files.items()}
-        return self._call(rest.ASK_TEST, self._waiting(TEST_S), question=question, files=texts)["answer"]
+        return self._call(rest.ASK_TEST, self._waiting(TEST_S), question=question, files=texts)[
+            "answer"
+        ]
 
     def open_spark_session(
         self,
@@ -110,11 +122,14 @@ class QueryCalls(HttpConnection):
         at: Time | None = None,
         ttl_s: float = 3_600.0,
     ) -> NewSparkSessionAnswer:
-        """A Spark Connect server of one's own, with datasets as views: `shop.orders`, `shop.orders@12`, `shop.*`, or
-        all of them. `at`: the time that is meant of names without a point. `ttl_s`: when it ends at the latest."""
+        """A Spark Connect server of one's own, with datasets as views: `shop.orders`,
+        `shop.orders@12`, `shop.*`, or all of them. `at`: the time that is meant of names without a
+        point. `ttl_s`: when it ends at the latest."""
         moment = at.isoformat() if isinstance(at, datetime) else at
         body = {"datasets": list(datasets), "at": moment, "ttl_s": ttl_s}
-        return self._call(rest.OPEN_SPARK_SESSION, self._waiting(SPARK_STARTS_S), branch=branch, **body)
+        return self._call(
+            rest.OPEN_SPARK_SESSION, self._waiting(SPARK_STARTS_S), branch=branch, **body
+        )
 
     def spark_sessions(self) -> list[SparkSessionEntry]:
         """One's own that are open; all of them for who administers."""
@@ -137,5 +152,11 @@ def _query(
 ) -> JsonObject:
     values = dict(parameters) if isinstance(parameters, Mapping) else list(parameters or ())
     moment = at.isoformat() if isinstance(at, datetime) else at
-    query: JsonObject = {"sql": sql, "parameters": values or None, "limit": limit, "at": moment, "engine": engine}
+    query: JsonObject = {
+        "sql": sql,
+        "parameters": values or None,
+        "limit": limit,
+        "at": moment,
+        "engine": engine,
+    }
     return {**query, "timeout_s": timeout_s, "id": id}

@@ -22,7 +22,8 @@ ChangeFormat: TypeAlias = Literal["ndjson", "csv", "arrow", "parquet"]
 
 @dataclass(frozen=True, slots=True)
 class ChangeStream:
-    """Changes as parts of a body, up to the generation `until`: what to ask for changes since the next time."""
+    """Changes as parts of a body, up to the generation `until`: what to ask for changes since the
+    next time."""
 
     until: int
     parts: Iterator[bytes]
@@ -47,10 +48,22 @@ class RecordCalls(HttpConnection):
         limit: int | None = None,
         compression: Compression | None = None,
     ) -> Iterator[Iterator[bytes]]:
-        """Records of one committed generation as parts of a body. `columns`: these, in this order; `where`: a condition
-        on rows, in SQL; `compression`: of Arrow and Parquet, within (docs/records.md)."""
-        rows = {"partition": partition, "columns": _list(columns), "where": where, "offset": offset, "limit": limit}
-        query = {"format": format, "compression": compression, **rows, **state_of(name, generation, at)}
+        """Records of one committed generation as parts of a body. `columns`: these, in this order;
+        `where`: a condition on rows, in SQL; `compression`: of Arrow and Parquet, within
+        (docs/records.md)."""
+        rows = {
+            "partition": partition,
+            "columns": _list(columns),
+            "where": where,
+            "offset": offset,
+            "limit": limit,
+        }
+        query = {
+            "format": format,
+            "compression": compression,
+            **rows,
+            **state_of(name, generation, at),
+        }
         with self._stream(rest.RECORDS, branch=branch, **query) as response:
             yield response.iter_bytes()
 
@@ -67,12 +80,14 @@ class RecordCalls(HttpConnection):
         where: str | None = None,
         compression: Compression | None = None,
     ) -> Iterator[ChangeStream]:
-        """Rows that were added and removed since a generation or time (0: from nothing), up to another one, by default
-        the newest. Its `until` is what to send as `since` next. `columns`: rows are compared by these, in this order;
-        `where`: a condition on rows, in SQL."""
+        """Rows that were added and removed since a generation or time (0: from nothing), up to
+        another one, by default the newest. Its `until` is what to send as `since` next. `columns`:
+        rows are compared by these, in this order; `where`: a condition on rows, in SQL."""
         points = {"since": _point(since), "until": None if until is None else _point(until)}
         query = {"columns": _list(columns), "where": where, "compression": compression, **points}
-        with self._stream(rest.CHANGES, branch=branch, dataset=name, format=format, **query) as response:
+        with self._stream(
+            rest.CHANGES, branch=branch, dataset=name, format=format, **query
+        ) as response:
             yield ChangeStream(int(response.headers["X-Generation"]), response.iter_bytes())
 
     def create_link(

@@ -18,9 +18,11 @@ Query: TypeAlias = Mapping[str, str | int | Sequence[str]]
 Time: TypeAlias = str | datetime  # with a zone
 
 
-def request_parts(route: Route[Any], arguments: Mapping[str, object]) -> tuple[str, Query, Mapping[str, object] | None]:
-    """Path, query and body of a request. None in a query is left out; in a body it is sent. POST and PUT always have a
-    body."""
+def request_parts(
+    route: Route[Any], arguments: Mapping[str, object]
+) -> tuple[str, Query, Mapping[str, object] | None]:
+    """Path, query and body of a request. None in a query is left out; in a body it is sent. POST
+    and PUT always have a body."""
     body = dict(arguments)
     path = PARAMETER.sub(lambda match: segment(str(body.pop(match[1]))), route.path)
     query = {name: body.pop(name) for name in route.query if name in body}
@@ -52,7 +54,8 @@ def match_of(revision: int | None) -> dict[str, str]:
 
 
 def state_of(name: str, generation: int | None, at: Time | None) -> dict[str, str | int]:
-    """Arguments of a route for a dataset that an address may name, and the state of it that is meant."""
+    """Arguments of a route for a dataset that an address may name, and the state of it that is
+    meant."""
     address = named(name, generation, at)
     match address.point:
         case Generation(number):

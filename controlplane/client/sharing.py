@@ -37,17 +37,28 @@ class SharingCalls(HttpConnection):
         self._call(rest.DELETE_SHARE, share=name)
 
     def add_to_share(
-        self, share: str, dataset: str, *, alias: str | None = None, branch: str = "main", history: bool = False
+        self,
+        share: str,
+        dataset: str,
+        *,
+        alias: str | None = None,
+        branch: str = "main",
+        history: bool = False,
     ) -> ShareEntry:
-        """Give a dataset. `alias`: `schema.table` for recipients; `history`: with its earlier generations."""
+        """Give a dataset. `alias`: `schema.table` for recipients; `history`: with its earlier
+        generations."""
         name = {"as": alias}
-        return self._call(rest.ADD_TO_SHARE, share=share, dataset=dataset, branch=branch, history=history, **name)
+        return self._call(
+            rest.ADD_TO_SHARE, share=share, dataset=dataset, branch=branch, history=history, **name
+        )
 
     def remove_from_share(self, share: str, table: str) -> ShareEntry:
         """Take a dataset out now, by the name that recipients know, `schema.table`."""
         return self._call(rest.REMOVE_FROM_SHARE, share=share, table=table)
 
-    def create_recipient(self, name: str, shares: Sequence[str], *, ttl_s: float | None = None) -> NewRecipientAnswer:
+    def create_recipient(
+        self, name: str, shares: Sequence[str], *, ttl_s: float | None = None
+    ) -> NewRecipientAnswer:
         """A recipient of shares, with its profile, which is shown once."""
         lifetime = {} if ttl_s is None else {"ttl_s": ttl_s}
         return self._call(rest.CREATE_RECIPIENT, name=name, shares=list(shares), **lifetime)
@@ -61,7 +72,8 @@ class SharingCalls(HttpConnection):
         self._call(rest.REVOKE_RECIPIENT, recipient=recipient)
 
     def create_feed(self, name: str, dataset: str, *, columns: str | None = None) -> FeedEntry:
-        """Offer a dataset of main that has data. `columns`: the contract as DDL; all that it has by default."""
+        """Offer a dataset of main that has data. `columns`: the contract as DDL; all that it has by
+        default."""
         return self._call(rest.CREATE_FEED, name=name, dataset=dataset, columns=columns)
 
     def feeds(self) -> list[FeedEntry]:
@@ -73,8 +85,8 @@ class SharingCalls(HttpConnection):
         return self._call(rest.FEED, feed=name)
 
     def change_feed(self, name: str, *, columns: str | None = None) -> FeedEntry:
-        """Promise more: further columns, or wider types. `columns`: the contract as DDL; all that the dataset has now
-        by default."""
+        """Promise more: further columns, or wider types. `columns`: the contract as DDL; all that
+        the dataset has now by default."""
         return self._call(rest.CHANGE_FEED, feed=name, columns=columns)
 
     def delete_feed(self, name: str) -> None:
@@ -82,11 +94,13 @@ class SharingCalls(HttpConnection):
         self._call(rest.DELETE_FEED, feed=name)
 
     def grant_feed(self, name: str, namespace: str, *, dataflows: str = "*") -> FeedEntry:
-        """Let dataflows of a namespace read a feed: one by its name, or those that a pattern fits."""
+        """Let dataflows of a namespace read a feed: one by its name, or those that a pattern
+        fits."""
         return self._call(rest.GRANT_FEED, feed=name, namespace=namespace, dataflows=dataflows)
 
     def revoke_feed(self, name: str, namespace: str, *, dataflows: str | None = None) -> FeedEntry:
-        """Take the grants of a namespace away, or the one with this pattern. Readers keep what they have."""
+        """Take the grants of a namespace away, or the one with this pattern. Readers keep what they
+        have."""
         return self._call(rest.REVOKE_FEED, feed=name, namespace=namespace, dataflows=dataflows)
 
     def offered_feeds(self) -> list[OfferedFeed]:

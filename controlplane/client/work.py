@@ -24,7 +24,9 @@ class WorkCalls(HttpConnection):
         answer = self._call(rest.TASKS, branch=branch, dataset=name, state="ended", limit=limit)
         return cast("AttemptsAnswer", answer)
 
-    def runs(self, target: str | None = None, *, branch: str = "main", limit: int = 20) -> PastRunsAnswer:
+    def runs(
+        self, target: str | None = None, *, branch: str = "main", limit: int = 20
+    ) -> PastRunsAnswer:
         """The last runs that reached the target, the last ones first."""
         return self._call(rest.PAST_RUNS, branch=branch, target=target, limit=limit)
 
@@ -35,16 +37,20 @@ class WorkCalls(HttpConnection):
     def events(
         self, after: int | None = None, *, branch: str = "main", follow: bool = True
     ) -> Iterator[EventRecord | None]:
-        """Events of a branch, and those of no branch, after an id (None: from now on), in order; None in between shows
-        that the connection lives."""
-        with self._stream(rest.EVENTS, QUIET_LIMIT_S, after=after, branch=branch, follow=follow) as response:
+        """Events of a branch, and those of no branch, after an id (None: from now on), in order;
+        None in between shows that the connection lives."""
+        with self._stream(
+            rest.EVENTS, QUIET_LIMIT_S, after=after, branch=branch, follow=follow
+        ) as response:
             for line in response.iter_lines():
                 if line.startswith("data: "):
                     yield json.loads(line.removeprefix("data: "))
                 elif line.startswith(":"):
                     yield None
 
-    def tasks(self, name: str, *, branch: str = "main", after: int = 0, limit: int = 100) -> TasksAnswer:
+    def tasks(
+        self, name: str, *, branch: str = "main", after: int = 0, limit: int = 100
+    ) -> TasksAnswer:
         answer = self._call(rest.TASKS, branch=branch, dataset=name, after=after, limit=limit)
         return cast("TasksAnswer", answer)
 

@@ -3,7 +3,8 @@
     seen now, not known     the condition begins
     known and seen          it lasts; each channel gets it once, when it has lasted long enough for it
     known, not seen         it is over: no channel was notified -> forgotten; else, after it stayed away for a while,
-                            `recovered` is sent and it is forgotten. One that comes back meanwhile is the same one
+                            `recovered` is sent and it is forgotten. One that comes back meanwhile
+                            is the same one
 
 So a condition that comes and goes is reported once.
 """
@@ -21,13 +22,14 @@ from dataplane.contract.jobs import AlertItem, AlertMessage
 
 AWAY_S = 60.0  # for which a condition stays away before `recovered` is sent
 GATHER_S = 5.0  # in which news for one channel about one dataflow become one message
+# Before a message that was not taken is sent again; the last one for ever
 DELAYS_S = (
     10.0,
     60.0,
     300.0,
     900.0,
     3600.0,
-)  # before a message that was not taken is sent again; the last one for ever
+)
 MOST_ITEMS = 1_000  # of one message
 LASTING: tuple[Condition, ...] = ("late", "old", "blocked")  # reported after a while only
 
@@ -38,7 +40,8 @@ Channels: TypeAlias = Mapping[str, Channel]  # by id
 
 @dataclass(slots=True)
 class News:
-    """The result of one evaluation: alerts to keep and to forget, and the news by channel and dataflow."""
+    """The result of one evaluation: alerts to keep and to forget, and the news by channel and
+    dataflow."""
 
     changed: list[Alert] = field(default_factory=list)
     forgotten: list[Alert] = field(default_factory=list)
@@ -50,23 +53,37 @@ class News:
 
 
 def channel_id(dataflow: str, channel: Channel) -> str:
-    """The id of a dataflow's channel; the installation's channels have no dataflow. An edit makes it another one."""
-    settings = {name: list(value) if isinstance(value, tuple) else value for name, value in channel.settings}
+    """The id of a dataflow's channel; the installation's channels have no dataflow. An edit makes
+    it another one."""
+    settings = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in channel.settings
+    }
     settings_digest = digest(
-        "channel/1", of=dataflow, to=channel.to, on=list(channel.on), after=int(channel.after_s), settings=settings
+        "channel/1",
+        of=dataflow,
+        to=channel.to,
+        on=list(channel.on),
+        after=int(channel.after_s),
+        settings=settings,
     )
     return settings_digest.hex()[:16]
 
 
 def look(
-    branch: str, present: Iterable[Alert], conditions: Seen, channels_of: Mapping[str, Channels], now: float
+    branch: str,
+    present: Iterable[Alert],
+    conditions: Seen,
+    channels_of: Mapping[str, Channels],
+    now: float,
 ) -> News:
     """What changed since the last look. `channels_of`: by dataflow."""
     news, alerts = News(), {alert.key: alert for alert in present}
     for (dataset, condition), text in conditions.items():
         before = alerts.pop((dataset, condition), None)
         alert = before or Alert(branch, dataset, condition, now, text)
-        after = _notified(replace(alert, ended=None), text, _channels(channels_of, dataset), now, news)
+        after = _notified(
+            replace(alert, ended=None), text, _channels(channels_of, dataset), now, news
+        )
         if after != before:
             news.changed.append(after)
     for alert in alerts.values():
@@ -102,7 +119,12 @@ def _away(alert: Alert, channels: Channels, now: float, news: News) -> None:
     elif now - alert.ended >= AWAY_S:
         for id in alert.notified:
             if id in channels and "recovered" in channels[id].on:
-                news.add(id, _item(alert, "recovered", f"it was {alert.occasion}: {alert.text}", alert.ended))
+                news.add(
+                    id,
+                    _item(
+                        alert, "recovered", f"it was {alert.occasion}: {alert.text}", alert.ended
+                    ),
+                )
         news.forgotten.append(alert)
 
 

@@ -16,7 +16,8 @@ class HeadgateError(Exception):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One thing that is wrong with a document. Lines and columns count from 1; 0 where there is no place."""
+    """One thing that is wrong with a document. Lines and columns count from 1; 0 where there is no
+    place."""
 
     file: str
     line: int
@@ -55,7 +56,8 @@ class InvalidBlueprint(HeadgateError):
 
 
 class Broken(HeadgateError):
-    """A part of the control plane ended that must not; the process ends, and another one is to be started."""
+    """A part of the control plane ended that must not; the process ends, and another one is to be
+    started."""
 
     code = "control-plane-broken"
 
@@ -85,14 +87,15 @@ class NotAdministered(HeadgateError):
 
 
 class BadAddress(HeadgateError):
-    """What stands behind the @ of an address is neither a generation nor a time. The message shows both forms."""
+    """What stands behind the @ of an address is neither a generation nor a time. The message shows
+    both forms."""
 
     code = "bad-address"
 
 
 class BadFeed(HeadgateError):
-    """A feed, its contract or a grant of it is not written as it has to be, or the dataset does not keep the contract.
-    The message shows the form."""
+    """A feed, its contract or a grant of it is not written as it has to be, or the dataset does not
+    keep the contract. The message shows the form."""
 
     code = "bad-feed"
 
@@ -104,14 +107,15 @@ class FeedInUse(HeadgateError):
 
 
 class BadScope(HeadgateError):
-    """What a token or an S3 key is to be narrowed to is not written as a pattern or scope. The message shows the
-    form."""
+    """What a token or an S3 key is to be narrowed to is not written as a pattern or scope. The
+    message shows the form."""
 
     code = "bad-scope"
 
 
 class BadTrust(HeadgateError):
-    """A rule of trust is not written as one, or would let in anybody. The message shows the form."""
+    """A rule of trust is not written as one, or would let in anybody. The message shows the
+    form."""
 
     code = "bad-trust"
 
@@ -169,8 +173,8 @@ class LinkEnded(HeadgateError):
 
 
 class GenerationGone(HeadgateError):
-    """A dataset had the requested generation, or may have had it, and keeps it no longer. The message has the oldest
-    kept."""
+    """A dataset had the requested generation, or may have had it, and keeps it no longer. The
+    message has the oldest kept."""
 
     code = "generation-gone"
 
@@ -182,13 +186,15 @@ class NotConsistent(HeadgateError):
 
 
 class NotCompared(HeadgateError):
-    """Rows could not be compared: a column is not there, or they take more time, memory or disk than there is."""
+    """Rows could not be compared: a column is not there, or they take more time, memory or disk
+    than there is."""
 
     code = "not-compared"
 
 
 class QueryRefused(HeadgateError):
-    """A query is not run, or failed by its own fault. The problem has its place in the text, where there is one."""
+    """A query is not run, or failed by its own fault. The problem has its place in the text, where
+    there is one."""
 
     code = "query-refused"
 
@@ -211,8 +217,8 @@ class QueryCancelled(HeadgateError):
 
 
 class QueriesBusy(HeadgateError):
-    """All processes that answer queries have work, or as many of them as one user may have, and so does the queue
-    before them."""
+    """All processes that answer queries have work, or as many of them as one user may have, and so
+    does the queue before them."""
 
     code = "queries-busy"
 
@@ -281,16 +287,25 @@ class NotReadable(HeadgateError):
     code = "not-readable"
 
     def __init__(self, dataset: str, generation: int, why: str) -> None:
-        super().__init__(f"generation {generation} of {dataset} cannot be read any more: {why}; choose another one")
+        super().__init__(
+            f"generation {generation} of {dataset} cannot be read any more: {why}; choose another one"
+        )
 
 
 class CutsDisagree(HeadgateError):
-    """Datasets were to be rolled back to a time at which they reflected different states of a source."""
+    """Datasets were to be rolled back to a time at which they reflected different states of a
+    source."""
 
     code = "cuts-disagree"
 
-    def __init__(self, target: str, first: str, second: str, *, source: str, agreed: str | None) -> None:
-        before = "" if agreed is None else f"--to {agreed} (the last time before at which they agreed), or "
+    def __init__(
+        self, target: str, first: str, second: str, *, source: str, agreed: str | None
+    ) -> None:
+        before = (
+            ""
+            if agreed is None
+            else f"--to {agreed} (the last time before at which they agreed), or "
+        )
         super().__init__(
             f"{first} and {second} reflected different states of {source} then, so nothing of {target} was rolled "
             f"back: {before}--force"
@@ -313,7 +328,9 @@ class BranchProtected(HeadgateError):
     code = "branch-protected"
 
     def __init__(self, branch: str) -> None:
-        super().__init__(f"branch {branch} is protected: make a branch of it, edit that, and merge it")
+        super().__init__(
+            f"branch {branch} is protected: make a branch of it, edit that, and merge it"
+        )
 
 
 class MainStays(HeadgateError):
@@ -337,11 +354,14 @@ class BranchFollows(HeadgateError):
     code = "branch-follows"
 
     def __init__(self, branch: str) -> None:
-        super().__init__(f"branch {branch} follows main, so it has what main has now: only a pinned one is updated")
+        super().__init__(
+            f"branch {branch} follows main, so it has what main has now: only a pinned one is updated"
+        )
 
 
 class BadRedirect(HeadgateError):
-    """A redirect in a branch names a place where the component cannot write, or names no write component."""
+    """A redirect in a branch names a place where the component cannot write, or names no write
+    component."""
 
     code = "bad-redirect"
 
@@ -370,8 +390,8 @@ class ConflictSide:
 
 @dataclass(frozen=True, slots=True)
 class FoundConflict:
-    """What both branches changed: a component, a Python file by its path, or a dataflow where `component` is empty. A
-    side is None where it has none."""
+    """What both branches changed: a component, a Python file by its path, or a dataflow where
+    `component` is empty. A side is None where it has none."""
 
     dataflow: str
     component: str
@@ -382,18 +402,21 @@ class FoundConflict:
 
 
 class MergeConflict(HeadgateError):
-    """Both branches changed the same component, or the text around the components. There is a problem for each of the
-    conflicts."""
+    """Both branches changed the same component, or the text around the components. There is a
+    problem for each of the conflicts."""
 
     code = "merge-conflict"
 
     def __init__(self, problems: Sequence[Problem], conflicts: Sequence[FoundConflict]) -> None:
-        super().__init__(f"{len(problems)} conflicts: {problems[0].message}" if problems else "conflicts")
+        super().__init__(
+            f"{len(problems)} conflicts: {problems[0].message}" if problems else "conflicts"
+        )
         self.problems, self.conflicts = tuple(problems), tuple(conflicts)
 
 
 class MergeNotReady(HeadgateError):
-    """A merge was to wait until it leaves nothing to compute. The problems name the datasets that are not there yet."""
+    """A merge was to wait until it leaves nothing to compute. The problems name the datasets that
+    are not there yet."""
 
     code = "merge-not-ready"
 
@@ -410,8 +433,8 @@ class NameTaken(HeadgateError):
 
 
 class RoleInUse(HeadgateError):
-    """A role with holders cannot be deleted, or changed to one that cannot stand beside others. The message names
-    them."""
+    """A role with holders cannot be deleted, or changed to one that cannot stand beside others. The
+    message names them."""
 
     code = "role-in-use"
 
@@ -441,7 +464,8 @@ class CorruptNode(HeadgateError):
 
 
 class MissingPackage(HeadgateError):
-    """The operation needs a package that is not installed; the text has the line that installs it."""
+    """The operation needs a package that is not installed; the text has the line that installs
+    it."""
 
     code = "missing-package"
 
@@ -450,7 +474,8 @@ class MissingPackage(HeadgateError):
 
 
 class BadHome(HeadgateError):
-    """Something in the home folder is not as Headgate left it, or cannot be used. The message names file and remedy."""
+    """Something in the home folder is not as Headgate left it, or cannot be used. The message names
+    file and remedy."""
 
     code = "bad-home"
 
@@ -468,13 +493,15 @@ class NoToken(HeadgateError):
 
 
 class CannotListen(HeadgateError):
-    """The service cannot listen on the configured address and port. The message names them, and what to do."""
+    """The service cannot listen on the configured address and port. The message names them, and
+    what to do."""
 
     code = "cannot-listen"
 
 
 class PoolUnavailable(HeadgateError):
-    """The content of a pool cannot be read, or changed, at present: draw no conclusion, and try again."""
+    """The content of a pool cannot be read, or changed, at present: draw no conclusion, and try
+    again."""
 
     code = "pool-unavailable"
 
@@ -484,9 +511,14 @@ DAMAGE_CURE = "run `headgate fsck`, and restore the database from a backup"
 
 def error_text(error: Exception) -> str:
     """An unexpected error, for people."""
-    return problem_text(error) if isinstance(error, CorruptNode) else f"{type(error).__name__}: {error}"
+    return (
+        problem_text(error)
+        if isinstance(error, CorruptNode)
+        else f"{type(error).__name__}: {error}"
+    )
 
 
 def problem_text(error: HeadgateError) -> str:
-    """An expected error, for people. The remedy for damage comes first, since callers cut the rest."""
+    """An expected error, for people. The remedy for damage comes first, since callers cut the
+    rest."""
     return f"{error.code}: {DAMAGE_CURE}; {error}" if isinstance(error, CorruptNode) else str(error)

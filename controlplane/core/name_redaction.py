@@ -1,7 +1,8 @@
 """Texts without the names that a narrowed token must not see. Pure.
 
-Operations leave hidden entries out of their lists. What remains are texts that mention a hidden name: each answer to a
-narrowed token passes here, whatever route made it, and has `(hidden)` in its place.
+Operations leave hidden entries out of their lists. What remains are texts that mention a hidden
+name: each answer to a narrowed token passes here, whatever route made it, and has `(hidden)` in its
+place.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.rights import Principal, may
 
 HIDDEN = "(hidden)"
-OWN: Final = frozenset({"text", "files", "schema", "columns", "row_changes", "diff", "text_diff", "examples"})
+OWN: Final = frozenset(
+    {"text", "files", "schema", "columns", "row_changes", "diff", "text_diff", "examples"}
+)
 """Fields with content of the thing that they stand in: rows, columns, texts."""
 
 KEYS: Final = frozenset({"objects", "partitions"})
@@ -48,8 +51,9 @@ _FOLDER = re.compile(r"(?P<flow>[a-z][a-z0-9_]*)/(?P<component>[a-z][a-z0-9_]*)/
 
 @dataclass(frozen=True, slots=True)
 class NameRedaction:
-    """The names hidden from one principal: `datasets` of dataflows that it sees in part; `dataflows` of which it sees
-    nothing; `branches`, but main, which is no secret since all are made of it."""
+    """The names hidden from one principal: `datasets` of dataflows that it sees in part;
+    `dataflows` of which it sees nothing; `branches`, but main, which is no secret since all are
+    made of it."""
 
     principal: Principal
     dataflows: frozenset[str] = frozenset()
@@ -57,11 +61,14 @@ class NameRedaction:
     branches: frozenset[str] = frozenset()
 
     def over(self, value: JsonValue, sent: str = "") -> JsonValue:
-        """The same value with the texts of `words`. Contents, closed words and keys of objects stay."""
+        """The same value with the texts of `words`. Contents, closed words and keys of objects
+        stay."""
         match value:
             case dict():
                 fields = value.items()
-                return {key: m if _stays(key, m, value) else self.over(m, sent) for key, m in fields}
+                return {
+                    key: m if _stays(key, m, value) else self.over(m, sent) for key, m in fields
+                }
             case list():
                 return [self.over(member, sent) for member in value]
             case str():
@@ -70,8 +77,8 @@ class NameRedaction:
                 return value
 
     def words(self, text: str, sent: str = "") -> str:
-        """With `(hidden)` in place of hidden names; but names in `sent` stay, since a gap would reveal that they
-        exist."""
+        """With `(hidden)` in place of hidden names; but names in `sent` stay, since a gap would
+        reveal that they exist."""
         text = _FOLDER.sub(self._folder, text)
         pattern = _pattern(self._names())
         if pattern is None:
@@ -88,8 +95,8 @@ class NameRedaction:
 
 
 def _stays(key: str, value: JsonValue, beside: JsonObject) -> bool:
-    """Whether a field has no text of ours. A match of a search is in any text. Paths lie in the lake, where adopted
-    rows are in the folder of another dataset."""
+    """Whether a field has no text of ours. A match of a search is in any text. Paths lie in the
+    lake, where adopted rows are in the folder of another dataset."""
     match value:
         case str():
             return key in CLOSED or (key in OWN and not (key == "text" and "field" in beside))

@@ -1,4 +1,5 @@
-"""Which partitions differ between two states, and which of their files have to be read for the difference.
+"""Which partitions differ between two states, and which of their files have to be read for the
+difference.
 
 Rows that are in another partition now have moved: their content says so, and nothing is read.
 """
@@ -12,7 +13,8 @@ from typing import Literal, TypeAlias
 
 from controlplane.core.tree import Entry, EntryChange
 
-MOST_MOVES = 200_000  # changes among which moves are looked for; beyond, these count as added and removed
+# Changes among which moves are looked for; beyond, these count as added and removed
+MOST_MOVES = 200_000
 Kind: TypeAlias = Literal["added", "removed", "changed", "moved"]
 
 
@@ -29,10 +31,16 @@ class PartitionChange:
     reads_after: bool
 
 
-def partition_changes(changes: Iterable[EntryChange], most_moves: int = MOST_MOVES) -> list[PartitionChange]:
-    """In order of keys. A partition whose rows only moved elsewhere is named there, as the `source`. One that was
-    rewritten with equal rows is no change."""
-    differing = [c for c in changes if c.before is None or c.after is None or c.before.content != c.after.content]
+def partition_changes(
+    changes: Iterable[EntryChange], most_moves: int = MOST_MOVES
+) -> list[PartitionChange]:
+    """In order of keys. A partition whose rows only moved elsewhere is named there, as the
+    `source`. One that was rewritten with equal rows is no change."""
+    differing = [
+        c
+        for c in changes
+        if c.before is None or c.after is None or c.before.content != c.after.content
+    ]
     sources = _sources(differing) if len(differing) <= most_moves else {}
     origins = frozenset(sources.values())
     return [
@@ -43,7 +51,8 @@ def partition_changes(changes: Iterable[EntryChange], most_moves: int = MOST_MOV
 
 
 def _sources(changes: Iterable[EntryChange]) -> dict[str, str]:
-    """By key, the key that had the same rows before, and no longer has them. Each is the source of one other."""
+    """By key, the key that had the same rows before, and no longer has them. Each is the source of
+    one other."""
     left: defaultdict[tuple[int, ...], deque[str]] = defaultdict(deque)
     for change in changes:
         if change.before is not None and change.before.content.rows:

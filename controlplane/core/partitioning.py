@@ -33,7 +33,10 @@ def template_fault(template: str) -> tuple[str, str] | None:
     if len(set(words)) < len(words):
         return "a placeholder is used twice", "give each its own name"
     if any("" in pieces[2:-1:2] for pieces in folders):
-        return "two placeholders or * touch: where the first ends is open", "put a text between them"
+        return (
+            "two placeholders or * touch: where the first ends is open",
+            "put a text between them",
+        )
     return None
 
 
@@ -44,7 +47,8 @@ _TIMES = ("timestamp", "timestamp_ntz")
 
 
 def named(schema: Schema, column: str, *, case_sensitive: bool) -> str | None:
-    """The column as the schema spells it: an exact match first, else the only one that differs in case alone."""
+    """The column as the schema spells it: an exact match first, else the only one that differs in
+    case alone."""
     names = [f["name"] for f in schema["fields"]]
     if column in names or case_sensitive:
         return column if column in names else None
@@ -52,7 +56,9 @@ def named(schema: Schema, column: str, *, case_sensitive: bool) -> str | None:
     return alike[0] if len(alike) == 1 else None
 
 
-def column_fault(schema: Schema, part: KeyColumn, column: str, *, case_sensitive: bool) -> str | None:
+def column_fault(
+    schema: Schema, part: KeyColumn, column: str, *, case_sensitive: bool
+) -> str | None:
     """Why `column` of rows with this schema cannot give this part of a key; None if it can.
 
     Floating numbers cannot: Spark groups 0.0 with -0.0, and texts of them differ.
@@ -75,7 +81,8 @@ def column_fault(schema: Schema, part: KeyColumn, column: str, *, case_sensitive
 def key_parts(
     key: Sequence[KeyColumn], columns: Sequence[str], schema: Schema, *, case_sensitive: bool
 ) -> list[KeyPart]:
-    """The parts of a key as tasks read them off rows of this schema, in which they are called `columns`."""
+    """The parts of a key as tasks read them off rows of this schema, in which they are called
+    `columns`."""
     return [
         {
             "name": part.column,

@@ -1,6 +1,8 @@
-"""Figures from profiles: shares, distinct values, extremes, histograms, and whether a column moved. Pure.
+"""Figures from profiles: shares, distinct values, extremes, histograms, and whether a column moved.
+Pure.
 
-Counts and extremes of whole files are exact. Distinct values are of all rows; all else is of a sample, and says so.
+Counts and extremes of whole files are exact. Distinct values are of all rows; all else is of a
+sample, and says so.
 """
 
 from __future__ import annotations
@@ -63,8 +65,11 @@ def _is_whole(profile: Profile) -> bool:
     return sample["below"] == WHOLE and sample["of"] == profile["rows"] == len(sample["marks"])
 
 
-def _sampled(profile: Profile, name: str, counts: ColumnCounts | None, shape: Shape) -> Sequence[Value] | None:
-    """None where nothing is known of its values: fragments have the column with several types, or there is no row."""
+def _sampled(
+    profile: Profile, name: str, counts: ColumnCounts | None, shape: Shape
+) -> Sequence[Value] | None:
+    """None where nothing is known of its values: fragments have the column with several types, or
+    there is no row."""
     if counts is not None and counts["shape"] != shape:
         return None
     return profile["sample"]["values"].get(name) or None
@@ -82,14 +87,20 @@ def _nulls(
 
 
 def _distinct(
-    profile: Profile, counts: ColumnCounts | None, sampled: Sequence[Value] | None, shape: Shape, rows: int
+    profile: Profile,
+    counts: ColumnCounts | None,
+    sampled: Sequence[Value] | None,
+    shape: Shape,
+    rows: int,
 ) -> tuple[int | None, Basis]:
     """Counts all rows where every part has a sketch; else the sample."""
     is_known = not profile.get("unprofiled", 0)
     if counts is not None and counts["shape"] == shape:
         sketch = counts.get("distinct")
         if sketch is not None:
-            return sketches.count(sketch), "exact" if is_known and sketches.is_exact(sketch) else "estimated"
+            return sketches.count(sketch), "exact" if is_known and sketches.is_exact(
+                sketch
+            ) else "estimated"
         if shape == "flag" and counts["bounds_of"] == rows > 0:
             return len(set(counts["bounds"])), "exact" if is_known else "estimated"
     if sampled is None:
@@ -98,7 +109,8 @@ def _distinct(
 
 
 def _of_sample(sampled: Sequence[Value], rows: int) -> int:
-    """As PostgreSQL's ANALYZE estimates it: Haas and Stokes, IBM Research Report RJ 10025, 1995, the estimator Duj1."""
+    """As PostgreSQL's ANALYZE estimates it: Haas and Stokes, IBM Research Report RJ 10025, 1995,
+    the estimator Duj1."""
     counts = Counter(_key(value) for value in sampled if value is not None)
     n, once = sum(counts.values()), sum(count == 1 for count in counts.values())
     if not n:
@@ -115,7 +127,12 @@ def _key(value: Value) -> object:
 
 
 def _values(
-    shape: Shape, counts: ColumnCounts | None, sampled: Sequence[Value], rows: int, *, is_whole: bool
+    shape: Shape,
+    counts: ColumnCounts | None,
+    sampled: Sequence[Value],
+    rows: int,
+    *,
+    is_whole: bool,
 ) -> ColumnValues:
     numbers = sorted(_numbers(shape, sampled))
     low, high, basis = _ends(shape, counts, sampled, rows, is_whole=is_whole)
@@ -126,13 +143,17 @@ def _values(
         "bounds": basis,
         "mean": mean,
         "deviation": deviation,
-        "quartiles": [_shown(shape, numbers[int(at * (len(numbers) - 1))]) for at in (0.25, 0.5, 0.75)]
+        "quartiles": [
+            _shown(shape, numbers[int(at * (len(numbers) - 1))]) for at in (0.25, 0.5, 0.75)
+        ]
         if numbers
         else [],
         "top": list(_top(shape, sampled, rows, is_whole=is_whole)),
         "histogram": _histogram(shape, numbers),
         "lengths": _lengths(shape, sampled),
-        "nan": sum(value == "NaN" for value in sampled) / len(sampled) if shape == "number" and sampled else 0.0,
+        "nan": sum(value == "NaN" for value in sampled) / len(sampled)
+        if shape == "number" and sampled
+        else 0.0,
     }
 
 
@@ -145,14 +166,23 @@ def _numbers(shape: Shape, sampled: Sequence[Value]) -> Iterator[float]:
 
 
 def _ends(
-    shape: Shape, counts: ColumnCounts | None, sampled: Sequence[Value], rows: int, *, is_whole: bool
+    shape: Shape,
+    counts: ColumnCounts | None,
+    sampled: Sequence[Value],
+    rows: int,
+    *,
+    is_whole: bool,
 ) -> tuple[ProfileValue, ProfileValue, Basis]:
     if shape in ("size", "other"):
         return None, None, "unknown"
     if counts is not None and counts["shape"] == shape and counts["bounds_of"] == rows > 0:
         ends = counts["bounds"] or [None, None]
         return _shown(shape, ends[0]), _shown(shape, ends[1]), "exact"
-    have = [value for value in sampled if value is not None and value not in ("NaN", "Infinity", "-Infinity")]
+    have = [
+        value
+        for value in sampled
+        if value is not None and value not in ("NaN", "Infinity", "-Infinity")
+    ]
     if not have:
         return None, None, "unknown"
     order = sorted(have, key=lambda value: _text(value) if shape == "text" else float(value))  # type: ignore[arg-type]
@@ -166,7 +196,9 @@ def _moments(numbers: Sequence[float]) -> tuple[float | None, float | None]:
     return mean, sqrt(sum((number - mean) ** 2 for number in numbers) / len(numbers))
 
 
-def _top(shape: Shape, sampled: Sequence[Value], rows: int, *, is_whole: bool) -> Iterator[TopValue]:
+def _top(
+    shape: Shape, sampled: Sequence[Value], rows: int, *, is_whole: bool
+) -> Iterator[TopValue]:
     """In a sample, a value that came a few times says nothing."""
     if shape in ("size", "other"):
         return
@@ -175,7 +207,11 @@ def _top(shape: Shape, sampled: Sequence[Value], rows: int, *, is_whole: bool) -
     for value, count in order[:TOP]:
         if count >= FREQUENT or is_whole:
             shown = _shown(shape, list(value) if isinstance(value, tuple) else value)  # type: ignore[arg-type]
-            yield {"value": shown, "share": count / len(sampled), "rows": round(rows * count / len(sampled))}
+            yield {
+                "value": shown,
+                "share": count / len(sampled),
+                "rows": round(rows * count / len(sampled)),
+            }
 
 
 def _histogram(shape: Shape, numbers: Sequence[float]) -> Histogram | None:
@@ -194,7 +230,11 @@ def _lengths(shape: Shape, sampled: Sequence[Value]) -> Lengths | None:
     if shape not in ("text", "size"):
         return None
     lengths = [_length(value) for value in sampled if value is not None]
-    return {"min": min(lengths), "mean": sum(lengths) / len(lengths), "max": max(lengths)} if lengths else None
+    return (
+        {"min": min(lengths), "mean": sum(lengths) / len(lengths), "max": max(lengths)}
+        if lengths
+        else None
+    )
 
 
 def _length(value: Value) -> int:

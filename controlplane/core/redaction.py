@@ -1,5 +1,5 @@
-"""Credentials in texts of others: passwords and tokens in URLs, tokens of ours, and secret values that this process
-received.
+"""Credentials in texts of others: passwords and tokens in URLs, tokens of ours, and secret values
+that this process received.
 
 The data plane redacts the credentials that it knows; the output of its JVMs is outside its reach.
 """
@@ -17,6 +17,7 @@ _CREDENTIALS = re.compile(
     r"|(?P<ours>\bhg_)(?:[a-z][a-z0-9-]{2,39}\.)?[A-Za-z0-9_-]{20,}",
     re.IGNORECASE,
 )
+# One of these is in all that is meant: looking for them takes far less time
 _SIGNS = (
     "://",
     "?",
@@ -24,7 +25,7 @@ _SIGNS = (
     ";",
     "hg_",
     "eyj",
-)  # one of these is in all that is meant: looking for them takes far less time
+)
 _secrets: set[str] = set()
 
 

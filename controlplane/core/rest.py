@@ -1,10 +1,12 @@
-"""The calls of the REST API as values: method, path, names of the query, and the type of the answer.
+"""The calls of the REST API as values: method, path, names of the query, and the type of the
+answer.
 
     STATUS: Route[StatusAnswer] = Route("GET", "/v1/branches/{branch}/status{?target,long}")
 
-The API serves them (`Routes` of the API), and the client calls them: both take a path, the query and the answer's type
-from here. Templates are those of RFC 6570: what follows `{?` are names of the query. All else that a caller hands over
-is the body, whose model is beside the function that serves the route.
+The API serves them (`Routes` of the API), and the client calls them: both take a path, the query
+and the answer's type from here. Templates are those of RFC 6570: what follows `{?` are names of the
+query. All else that a caller hands over is the body, whose model is beside the function that serves
+the route.
 """
 
 from __future__ import annotations
@@ -65,9 +67,22 @@ if TYPE_CHECKING:
     from controlplane.core.model.answers.queries import CancelAnswer, QueryAnswer
     from controlplane.core.model.answers.roles import RoleEntry, RolesAnswer
     from controlplane.core.model.answers.runs import RunBegun, RunProgress
-    from controlplane.core.model.answers.shares import NewRecipientAnswer, RecipientsAnswer, ShareEntry, SharesAnswer
-    from controlplane.core.model.answers.spark_sessions import NewSparkSessionAnswer, SparkSessionsAnswer
-    from controlplane.core.model.answers.status import DatasetAnswer, StatusAnswer, TargetStatus, WhyAnswer
+    from controlplane.core.model.answers.shares import (
+        NewRecipientAnswer,
+        RecipientsAnswer,
+        ShareEntry,
+        SharesAnswer,
+    )
+    from controlplane.core.model.answers.spark_sessions import (
+        NewSparkSessionAnswer,
+        SparkSessionsAnswer,
+    )
+    from controlplane.core.model.answers.status import (
+        DatasetAnswer,
+        StatusAnswer,
+        TargetStatus,
+        WhyAnswer,
+    )
     from controlplane.core.model.answers.trust import ExchangeAnswer, TrustAnswer, TrustEntry
     from controlplane.core.model.answers.upkeep import (
         CollectAnswer,
@@ -88,8 +103,8 @@ Method: TypeAlias = Literal["GET", "POST", "PUT", "DELETE"]
 
 @dataclass(frozen=True, slots=True)
 class Route(Generic[Answer]):
-    """A call whose answer is the JSON of an Answer; without a body for None, a stream or a text for `bytes` and `str`.
-    `status`: that of success."""
+    """A call whose answer is the JSON of an Answer; without a body for None, a stream or a text for
+    `bytes` and `str`. `status`: that of success."""
 
     method: Method
     template: str
@@ -111,13 +126,19 @@ LIVEZ: Route[HealthAnswer] = Route("GET", "/livez")
 READYZ: Route[HealthAnswer] = Route("GET", "/readyz")
 BLUEPRINT_SCHEMA: Route[JsonObject] = Route("GET", "/schema/blueprint-v1.json")
 
-APPLY: Route[ApplyAnswer] = Route("POST", "/v1/blueprints{?branch,dry_run,refresh,analyse,timeout_s,override}")
+APPLY: Route[ApplyAnswer] = Route(
+    "POST", "/v1/blueprints{?branch,dry_run,refresh,analyse,timeout_s,override}"
+)
 VALIDATE: Route[ValidateAnswer] = Route("POST", "/v1/validate")
 CONNECTIONS: Route[ConnectionsAnswer] = Route("POST", "/v1/connections")
 DATAFLOWS: Route[DataflowsAnswer] = Route("GET", "/v1/branches/{branch}/dataflows")
 DATAFLOW: Route[DataflowAnswer] = Route("GET", "/v1/branches/{branch}/dataflows/{dataflow}")
-DELETE_DATAFLOW: Route[DeleteAnswer] = Route("DELETE", "/v1/branches/{branch}/dataflows/{dataflow}{?override}")
-PLAN: Route[PlanAnswer] = Route("GET", "/v1/branches/{branch}/plan{?dataflow,refresh,looked,timeout_s,after,limit}")
+DELETE_DATAFLOW: Route[DeleteAnswer] = Route(
+    "DELETE", "/v1/branches/{branch}/dataflows/{dataflow}{?override}"
+)
+PLAN: Route[PlanAnswer] = Route(
+    "GET", "/v1/branches/{branch}/plan{?dataflow,refresh,looked,timeout_s,after,limit}"
+)
 CARRY_OUT: Route[ApplyAnswer] = Route("POST", "/v1/branches/{branch}/plan{?override}")
 
 BEGIN_RUN: Route[RunBegun] = Route("POST", "/v1/branches/{branch}/run{?override}")
@@ -139,9 +160,13 @@ DIFF_DATASET: Route[DataDifference] = Route(
 )
 
 ROLLBACK: Route[RollbackAnswer] = Route("POST", "/v1/branches/{branch}/rollback{?override}")
-REVERT: Route[ApplyAnswer] = Route("POST", "/v1/branches/{branch}/dataflows/{dataflow}/revert{?override}")
+REVERT: Route[ApplyAnswer] = Route(
+    "POST", "/v1/branches/{branch}/dataflows/{dataflow}/revert{?override}"
+)
 
-STATUS: Route[StatusAnswer] = Route("GET", "/v1/branches/{branch}/status{?target,refresh,long,timeout_s}")
+STATUS: Route[StatusAnswer] = Route(
+    "GET", "/v1/branches/{branch}/status{?target,refresh,long,timeout_s}"
+)
 DATASET: Route[DatasetAnswer | TargetStatus] = Route("GET", DATASET_PATH)
 PARTITIONS: Route[PartitionsAnswer] = Route(
     "GET", DATASET_PATH + "/partitions{?after,limit,prefix,state,changed_in,generation,at}"
@@ -151,7 +176,9 @@ GENERATIONS: Route[GenerationsAnswer] = Route(
     "GET", "/v1/branches/{branch}/dataflows/{dataflow}/generations{?at,consistent}"
 )
 CHECKS: Route[ChecksAnswer] = Route("GET", DATASET_PATH + "/checks{?generation,at}")
-TASKS: Route[TasksAnswer | AttemptsAnswer] = Route("GET", DATASET_PATH + "/tasks{?after,limit,state}")
+TASKS: Route[TasksAnswer | AttemptsAnswer] = Route(
+    "GET", DATASET_PATH + "/tasks{?after,limit,state}"
+)
 DATASET_LOG: Route[str] = Route("GET", DATASET_PATH + "/log{?tail}")
 WHY: Route[WhyAnswer] = Route("GET", DATASET_PATH + "/why{?partition,all,generation,at}")
 
@@ -159,15 +186,23 @@ LINEAGE: Route[LineageAnswer] = Route(
     "GET", DATASET_PATH + "/lineage{?column,partition,direction,object,limit,generation,at}"
 )
 
-GRAPH: Route[GraphAnswer] = Route("GET", "/v1/branches/{branch}/graph{?dataflow,around,up,down,collapse,limit}")
-RANGES: Route[RangesAnswer] = Route("GET", DATASET_PATH + "/ranges{?against,from,to,cells,generation,at}")
+GRAPH: Route[GraphAnswer] = Route(
+    "GET", "/v1/branches/{branch}/graph{?dataflow,around,up,down,collapse,limit}"
+)
+RANGES: Route[RangesAnswer] = Route(
+    "GET", DATASET_PATH + "/ranges{?against,from,to,cells,generation,at}"
+)
 PARTITION: Route[PartitionAnswer] = Route("GET", DATASET_PATH + "/partition{?key,generation,at}")
 WAVES: Route[WavesAnswer] = Route("GET", "/v1/branches/{branch}/waves{?dataflow,before,limit}")
 WAVE: Route[WaveAnswer] = Route("GET", "/v1/branches/{branch}/waves/{wave}")
 SEARCH: Route[SearchAnswer] = Route("GET", "/v1/search{?q,branch,limit}")
 
-PROFILE: Route[ProfileAnswer] = Route("GET", DATASET_PATH + "/profile{?partition,column,generation,at}")
-PROFILE_HISTORY: Route[ProfileHistoryAnswer] = Route("GET", DATASET_PATH + "/profile/history{?column}")
+PROFILE: Route[ProfileAnswer] = Route(
+    "GET", DATASET_PATH + "/profile{?partition,column,generation,at}"
+)
+PROFILE_HISTORY: Route[ProfileHistoryAnswer] = Route(
+    "GET", DATASET_PATH + "/profile/history{?column}"
+)
 
 PAST_RUNS: Route[PastRunsAnswer] = Route("GET", "/v1/branches/{branch}/runs{?target,limit}")
 PAST_RUN: Route[PastRunAnswer] = Route("GET", "/v1/branches/{branch}/runs/{run}")
@@ -188,13 +223,19 @@ GC: Route[CollectAnswer] = Route("POST", "/v1/gc")
 FSCK: Route[FsckAnswer] = Route("POST", "/v1/fsck")
 
 RECORDS: Route[bytes] = Route(
-    "GET", DATASET_PATH + "/records{?format,generation,at,partition,columns,where,offset,limit,compression}"
+    "GET",
+    DATASET_PATH
+    + "/records{?format,generation,at,partition,columns,where,offset,limit,compression}",
 )
 RECORDS_FILE: Route[bytes] = Route(
-    "GET", DATASET_PATH + "/records.{format}{?generation,at,partition,columns,where,offset,limit,compression}"
+    "GET",
+    DATASET_PATH
+    + "/records.{format}{?generation,at,partition,columns,where,offset,limit,compression}",
 )
 
-CHANGES: Route[bytes] = Route("GET", DATASET_PATH + "/changes.{format}{?since,until,compression,columns,where}")
+CHANGES: Route[bytes] = Route(
+    "GET", DATASET_PATH + "/changes.{format}{?since,until,compression,columns,where}"
+)
 
 QUERY: Route[QueryAnswer] = Route("POST", "/v1/branches/{branch}/query")
 QUERY_PAGE: Route[QueryAnswer] = Route("GET", "/v1/branches/{branch}/query/{query}{?after,limit}")
@@ -204,7 +245,9 @@ QUERY_OF: Route[OpenedAnswer] = Route("GET", DATASET_PATH + "/query")
 
 ASK_TEST: Route[ExampleAnswer] = Route("POST", "/v1/tests")
 
-OPEN_SPARK_SESSION: Route[NewSparkSessionAnswer] = Route("POST", "/v1/branches/{branch}/spark-sessions", 201)
+OPEN_SPARK_SESSION: Route[NewSparkSessionAnswer] = Route(
+    "POST", "/v1/branches/{branch}/spark-sessions", 201
+)
 SPARK_SESSIONS: Route[SparkSessionsAnswer] = Route("GET", "/v1/spark-sessions")
 END_SPARK_SESSION: Route[None] = Route("DELETE", "/v1/spark-sessions/{session}", 204)
 

@@ -11,8 +11,8 @@ from typing import Final, Literal, TypeAlias, get_args
 from controlplane.core.errors import BadScope
 
 Permission: TypeAlias = Literal["view", "data", "operate", "edit", "admin"]
-"""`view`: metadata. `data`: rows. `operate`: refresh, retry, pause. `edit`: blueprints and branches. `admin`: who may
-what, and the installation itself."""
+"""`view`: metadata. `data`: rows. `operate`: refresh, retry, pause. `edit`: blueprints and
+branches. `admin`: who may what, and the installation itself."""
 
 PERMISSIONS: Final[tuple[Permission, ...]] = get_args(Permission)
 
@@ -31,7 +31,8 @@ ROLE_NAME: Final = r"[a-z0-9][a-z0-9._-]{0,99}"
 
 @dataclass(frozen=True, slots=True)
 class TokenScope:
-    """Patterns of names, with `*` and `?`. A name has to fit one of its kind; a kind without patterns has all names."""
+    """Patterns of names, with `*` and `?`. A name has to fit one of its kind; a kind without
+    patterns has all names."""
 
     dataflows: tuple[str, ...] = ()
     datasets: tuple[str, ...] = ()  # of `dataflow.component`
@@ -80,10 +81,11 @@ def may(
     dataset: str | None = None,
     branch: str | None = None,
 ) -> bool:
-    """Whether it has the permission for the named dataflow, dataset and branch. A parameter that is None is not
-    checked.
+    """Whether it has the permission for the named dataflow, dataset and branch. A parameter that is
+    None is not checked.
 
-    `dataset`: as `dataflow.component`. `dataflow`: all of it, so datasets that are named one by one do not open it.
+    `dataset`: as `dataflow.component`. `dataflow`: all of it, so datasets that are named one by one
+    do not open it.
     """
     if permission not in principal.permissions:
         return False
@@ -101,7 +103,9 @@ def _has_dataset(within: TokenScope, dataset: str) -> bool:
 
 
 def _has_dataflow(within: TokenScope, dataflow: str) -> bool:
-    wholes = tuple(pattern.removesuffix(".*") for pattern in within.datasets if _is_of_wholes(pattern))
+    wholes = tuple(
+        pattern.removesuffix(".*") for pattern in within.datasets if _is_of_wholes(pattern)
+    )
     is_whole = not within.datasets or _fits_any(dataflow, wholes)
     return is_whole and _fits(dataflow, within.dataflows)
 
@@ -110,7 +114,11 @@ def may_see_part(principal: Principal, dataflow: str) -> bool:
     """Whether there may be a dataset in it that it sees."""
     within = principal.within
     flows = tuple(pattern.partition(".")[0] for pattern in within.datasets)
-    return _fits(dataflow, within.dataflows) and _fits(dataflow, flows) and "view" in principal.permissions
+    return (
+        _fits(dataflow, within.dataflows)
+        and _fits(dataflow, flows)
+        and "view" in principal.permissions
+    )
 
 
 def _is_of_wholes(pattern: str) -> bool:
@@ -138,8 +146,8 @@ def _allowed(role: str, named: Named) -> frozenset[Permission]:
 
 
 def implied(permissions: Iterable[Permission]) -> frozenset[Permission]:
-    """With those that they come to anyhow: a query of one's own reads any row, who administers may give himself any
-    permission, and nothing can be done with what cannot be seen."""
+    """With those that they come to anyhow: a query of one's own reads any row, who administers may
+    give himself any permission, and nothing can be done with what cannot be seen."""
     requested = frozenset(permissions)
     if "admin" in requested:
         return ROLES["admin"]
@@ -148,33 +156,48 @@ def implied(permissions: Iterable[Permission]) -> frozenset[Permission]:
 
 def is_role_name(text: str) -> bool:
     """Whether a namespace's own role may have this name."""
-    return text not in ROLES and text != "driver" and re.fullmatch(ROLE_NAME, text, re.ASCII) is not None
+    return (
+        text not in ROLES
+        and text != "driver"
+        and re.fullmatch(ROLE_NAME, text, re.ASCII) is not None
+    )
 
 
 def principal_of(roles: tuple[str, ...], within: TokenScope, named: Named) -> Principal:
-    """What these roles come to, within these names. A narrowed role that is not alone gives nothing."""
+    """What these roles come to, within these names. A narrowed role that is not alone gives
+    nothing."""
     narrowed = [named[role].within for role in roles if role in named and named[role].within]
     if narrowed and (len(roles) > 1 or within):
         return Principal(frozenset())
     return Principal(permissions_of(roles, named), narrowed[0] if narrowed else within)
 
 
-_FLOW, _DATASET = re.compile(r"[a-z0-9_*?]{1,200}"), re.compile(r"\*|[a-z0-9_*?]{1,200}\.[a-z0-9_*?]{1,200}")
+_FLOW, _DATASET = (
+    re.compile(r"[a-z0-9_*?]{1,200}"),
+    re.compile(r"\*|[a-z0-9_*?]{1,200}\.[a-z0-9_*?]{1,200}"),
+)
 _BRANCH = re.compile(r"[a-z0-9._*?-]{1,100}")
 
 
 def check(roles: Collection[str], within: TokenScope, named: Named = NO_ROLES) -> None:
-    """Raises BadScope for a malformed pattern or an unknown role, and for roles that cannot be narrowed.
+    """Raises BadScope for a malformed pattern or an unknown role, and for roles that cannot be
+    narrowed.
 
     `named`: roles of the namespace, by name.
     """
     for role in roles:
         if role not in ROLES and role != "driver" and role not in named:
-            raise BadScope(f"there is no role {role[:100]!r}; there are {', '.join([*ROLES, *sorted(named)])}")
+            raise BadScope(
+                f"there is no role {role[:100]!r}; there are {', '.join([*ROLES, *sorted(named)])}"
+            )
         if role in named and named[role].within and (len(roles) > 1 or within):
-            raise BadScope(f"the role {role} is narrowed itself, so it is given alone, and not narrowed again")
+            raise BadScope(
+                f"the role {role} is narrowed itself, so it is given alone, and not narrowed again"
+            )
     if within and ("driver" in roles or "admin" in permissions_of(roles, named)):
-        raise BadScope("the roles admin and driver are of the whole installation; take view, data, operate or edit")
+        raise BadScope(
+            "the roles admin and driver are of the whole installation; take view, data, operate or edit"
+        )
     check_patterns(within)
 
 
@@ -187,7 +210,9 @@ def check_role(role: NamedRole) -> None:
     if not role.permissions:
         raise BadScope(f"a role has one permission or more of {', '.join(PERMISSIONS)}")
     if role.within and "admin" in role.permissions:
-        raise BadScope("a role with the permission admin is of the whole namespace, and cannot be narrowed")
+        raise BadScope(
+            "a role with the permission admin is of the whole namespace, and cannot be narrowed"
+        )
     check_patterns(role.within)
 
 
@@ -197,5 +222,11 @@ def check_patterns(within: TokenScope) -> None:
     for kind, patterns, form in (*kinds, ("branch", within.branches, _BRANCH)):
         for pattern in patterns:
             if not form.fullmatch(pattern):
-                like = {"dataflow": "sales or sales_*", "dataset": "sales.orders or sales.*", "branch": "main or pr-*"}
-                raise BadScope(f"{pattern[:100]!r} is no pattern of a {kind}; write one such as {like[kind]}")
+                like = {
+                    "dataflow": "sales or sales_*",
+                    "dataset": "sales.orders or sales.*",
+                    "branch": "main or pr-*",
+                }
+                raise BadScope(
+                    f"{pattern[:100]!r} is no pattern of a {kind}; write one such as {like[kind]}"
+                )

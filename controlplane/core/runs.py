@@ -1,8 +1,9 @@
 """Runs: commits put together by what started them, not by time.
 
-A run begins with a commit that no other one led to: a changed source, new code, an operator's request. Commits that
-followed from it belong to it, also where a dataset commits twice. A commit that two runs led to makes one run of both,
-with two causes, unless a dataset is in both. Rows that were taken out of a dataset belong to its run.
+A run begins with a commit that no other one led to: a changed source, new code, an operator's
+request. Commits that followed from it belong to it, also where a dataset commits twice. A commit
+that two runs led to makes one run of both, with two causes, unless a dataset is in both. Rows that
+were taken out of a dataset belong to its run.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from controlplane.core.blueprint import QUARANTINE
 from controlplane.core.model.states import Cause, Consumed, State
 
 Output = tuple[str, bytes]  # a dataset, and a root that it has been committed with
-FOLLOWING: frozenset[Cause] = frozenset({"input", "schema", "removed"})  # of a transform: something upstream changed
+# Of a transform: something upstream changed
+FOLLOWING: frozenset[Cause] = frozenset({"input", "schema", "removed"})
 PENDING = b""  # the root of an output that is not committed yet
 
 
 @dataclass(frozen=True, slots=True)
 class RunCommit:
-    """A state of a dataset, as far as runs depend on it; or work on the next one, which has no root yet."""
+    """A state of a dataset, as far as runs depend on it; or work on the next one, which has no root
+    yet."""
 
     dataset: str
     seq: int
@@ -42,7 +45,11 @@ class RunCommit:
     @property
     def follows(self) -> bool:
         """Whether commits of its inputs led to it."""
-        return self.cause in FOLLOWING and not self.has_new_code and any(name for name, _ in self.inputs)
+        return (
+            self.cause in FOLLOWING
+            and not self.has_new_code
+            and any(name for name, _ in self.inputs)
+        )
 
     @property
     def code(self) -> tuple[str, int]:
@@ -52,8 +59,8 @@ class RunCommit:
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """Commits that belong together, in order. `revision` is the edit that started it, if one did. `started_by`: the
-    commits that no other one led to."""
+    """Commits that belong together, in order. `revision` is the edit that started it, if one did.
+    `started_by`: the commits that no other one led to."""
 
     number: int = 0
     commits: list[RunCommit] = field(default_factory=list)
@@ -75,10 +82,12 @@ class Run:
 
 
 def commit_of(state: State, before: State | None, request_times: Sequence[float] = ()) -> RunCommit:
-    """`before`: the state before it. None also where the state before is no longer kept. `request_times`: when
-    operators requested a computation again."""
+    """`before`: the state before it. None also where the state before is no longer kept.
+    `request_times`: when operators requested a computation again."""
     # Of a rollback, and after its hold, other code is no edit.
-    is_edited = state.cause not in ("rollback", "resume") and is_new_code(state.lineage, state.revision, before)
+    is_edited = state.cause not in ("rollback", "resume") and is_new_code(
+        state.lineage, state.revision, before
+    )
     return RunCommit(
         dataset=state.dataset,
         seq=state.seq,
@@ -95,7 +104,8 @@ def commit_of(state: State, before: State | None, request_times: Sequence[float]
 
 
 def is_new_code(lineage: bytes, revision: int, before: State | None) -> bool:
-    """Whether its dataflow was edited since the state before. Other code of another dataflow comes with its rows."""
+    """Whether its dataflow was edited since the state before. Other code of another dataflow comes
+    with its rows."""
     return before is not None and before.lineage != lineage and before.revision != revision
 
 
@@ -110,7 +120,8 @@ def _requested_at(state: State, request_times: Sequence[float]) -> float | None:
 
 
 def changed(inputs: Mapping[str, Consumed], before: State | None) -> tuple[Output, ...]:
-    """The inputs that are others than those of the state before, or have other rows; none where there is none."""
+    """The inputs that are others than those of the state before, or have other rows; none where
+    there is none."""
     if before is None:
         return ()
     earlier = set(_outputs(before.inputs))
@@ -121,18 +132,23 @@ def _outputs(inputs: Mapping[str, Consumed]) -> tuple[Output, ...]:
     return tuple(dict.fromkeys((consumed.dataset, consumed.root) for consumed in inputs.values()))
 
 
-def commits_of(states: Mapping[str, Sequence[State]], request_times: Sequence[float] = ()) -> list[RunCommit]:
+def commits_of(
+    states: Mapping[str, Sequence[State]], request_times: Sequence[float] = ()
+) -> list[RunCommit]:
     """Commits of states by dataset, newest first each."""
     commits: list[RunCommit] = []
     for theirs in states.values():
         older: list[State | None] = [*theirs[1:], None]
-        commits += [commit_of(state, before, request_times) for state, before in zip(theirs, older, strict=True)]
+        commits += [
+            commit_of(state, before, request_times)
+            for state, before in zip(theirs, older, strict=True)
+        ]
     return commits
 
 
 def runs(commits: Iterable[RunCommit], order: Mapping[str, int]) -> list[Run]:
-    """In the order in which they began, without those whose beginning is no longer kept. `order`: of datasets, inputs
-    first; it decides between commits of one time."""
+    """In the order in which they began, without those whose beginning is no longer kept. `order`:
+    of datasets, inputs first; it decides between commits of one time."""
     grouping = _Grouping()
     for commit in sorted(commits, key=lambda c: (c.at, order.get(c.dataset, -1), c.seq)):
         grouping.add(commit)
@@ -157,7 +173,8 @@ class _Grouping:
         self._by_output: dict[Output, Run] = {}
         self._by_code: dict[tuple[str, int], Run] = {}
         self._by_request: dict[float, Run] = {}
-        self._by_inputs: dict[tuple[str, tuple[Output, ...]], Run] = {}  # a maker, and what its tasks read
+        # A maker, and what its tasks read
+        self._by_inputs: dict[tuple[str, tuple[Output, ...]], Run] = {}
         self._count = 0
         self._past: dict[str, list[_Placed]] = {}  # of each dataset
 
@@ -177,12 +194,16 @@ class _Grouping:
         self._by_inputs[commit.maker, commit.inputs] = run
         root = PENDING if commit.root is None else commit.root
         self._by_output[commit.dataset, root] = run
-        self._past.setdefault(commit.dataset, []).append(_Placed(self._count, root, commit.inputs, run))
+        self._past.setdefault(commit.dataset, []).append(
+            _Placed(self._count, root, commit.inputs, run)
+        )
 
     def _leading_to(self, commit: RunCommit) -> list[Run]:
         """Runs that it may belong to, the newest first."""
         candidates = [self._by_output.get(output) for output in commit.changed]
-        candidates += [run for read in commit.changed for run in self._arrived_meanwhile(commit, read)]
+        candidates += [
+            run for read in commit.changed for run in self._arrived_meanwhile(commit, read)
+        ]
         if commit.has_new_code:
             candidates.append(self._by_code.get(commit.code))
         if commit.requested_at is not None:
@@ -202,8 +223,8 @@ class _Grouping:
             yield run
 
     def _arrived_meanwhile(self, commit: RunCommit, read: Output) -> Iterator[Run]:
-        """Commits of an input before the one that is read: nothing has read them, and they came while the dataset's
-        last commit was made."""
+        """Commits of an input before the one that is read: nothing has read them, and they came
+        while the dataset's last commit was made."""
         name, root = read
         own, past = self._last(commit.dataset), self._past.get(name, ())
         place = next((n for n in range(len(past) - 1, -1, -1) if past[n].root == root), 0)
@@ -216,7 +237,8 @@ class _Grouping:
             yield run
 
     def _made_again(self, commit: RunCommit) -> list[Run]:
-        """Where inputs were committed since, with the rows that they had before; else where the last of them was."""
+        """Where inputs were committed since, with the rows that they had before; else where the
+        last of them was."""
         own = self._last(commit.dataset)
         newest = [placed for name, _ in commit.inputs if (placed := self._last(name))]
         since = [placed for placed in newest if own is not None and placed.number > own.number]
@@ -228,8 +250,8 @@ class _Grouping:
         return commits[-1] if commits else None
 
     def _joined(self, leading: Sequence[Run], dataset: str) -> Run:
-        """The newest of these in which the dataset is not yet, or else the newest, with the others that have no dataset
-        in common with it; a new one where nothing led to it."""
+        """The newest of these in which the dataset is not yet, or else the newest, with the others
+        that have no dataset in common with it; a new one where nothing led to it."""
         if not leading:
             self.runs.append(Run(len(self.runs)))
             return self.runs[-1]

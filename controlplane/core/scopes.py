@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from controlplane.core.errors import BadScope
 
 ANY = "*"
-_SCOPE = re.compile(r"(?:\*|[A-Za-z0-9_][A-Za-z0-9._-]{0,99})(?:/(?:\*|[A-Za-z0-9_][A-Za-z0-9._-]{0,99})){0,2}")
+_SCOPE = re.compile(
+    r"(?:\*|[A-Za-z0-9_][A-Za-z0-9._-]{0,99})(?:/(?:\*|[A-Za-z0-9_][A-Za-z0-9._-]{0,99})){0,2}"
+)
 
 
 @dataclass(frozen=True, slots=True)

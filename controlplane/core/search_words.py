@@ -16,8 +16,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-Field: TypeAlias = Literal["name", "column", "description", "tag", "owner", "state", "is", "partition"]
-PREFIXES: Final[dict[str, Field]] = {"col": "column", "tag": "tag", "owner": "owner", "state": "state", "is": "is"}
+Field: TypeAlias = Literal[
+    "name", "column", "description", "tag", "owner", "state", "is", "partition"
+]
+PREFIXES: Final[dict[str, Field]] = {
+    "col": "column",
+    "tag": "tag",
+    "owner": "owner",
+    "state": "state",
+    "is": "is",
+}
 MOST_WORDS: Final = 10
 AROUND: Final = 40  # characters of a description before and after a match
 _WORD: Final = re.compile(r'(?:(\w+):)?(?:"([^"]*)"?|(\S+))')
@@ -27,7 +35,8 @@ _EXACT, _BEGINS, _NAME, _COLUMN, _TAG, _TEXT, _PARTITION = range(7)
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """`text` in lower case; `written` as it came, as keys of partitions are looked up. `field`: None for any."""
+    """`text` in lower case; `written` as it came, as keys of partitions are looked up. `field`:
+    None for any."""
 
     text: str
     written: str
@@ -91,7 +100,9 @@ def _matches(word: Word, facts: Facts) -> Iterator[Match]:
     if field is None and text in facts.name:
         yield Match("name", facts.name, _name_rank(text, facts.name))
     if field in (None, "column"):
-        yield from (Match("column", column, _COLUMN) for column in facts.columns if text in column.lower())
+        yield from (
+            Match("column", column, _COLUMN) for column in facts.columns if text in column.lower()
+        )
     if field in (None, "tag"):
         yield from (Match("tag", tag, _TAG) for tag in facts.tags if text in tag.lower())
     if field in (None, "owner") and text in facts.owner.lower():

@@ -26,7 +26,17 @@ _ADDRESS = re.compile(
 )
 _CLAIM = re.compile(r"[A-Za-z0-9_:./-]{1,200}")
 _AUDITED = (
-    *("sub", "email", "repository", "ref", "event_name", "workflow_ref", "environment", "run_id", "actor"),
+    *(
+        "sub",
+        "email",
+        "repository",
+        "ref",
+        "event_name",
+        "workflow_ref",
+        "environment",
+        "run_id",
+        "actor",
+    ),
     *("project_path", "ref_type", "pipeline_id", "job_id", "user_login"),
 )
 
@@ -34,13 +44,19 @@ _AUDITED = (
 def check(rule: TrustRule, named: Named = NO_ROLES) -> None:
     """`named`: roles of the namespace. Raises BadTrust, BadScope."""
     if not re.fullmatch(NAME, rule.name, re.ASCII):
-        raise BadTrust(f"{rule.name[:100]!r} is no name of a rule; write small letters, digits and ._- such as ci-main")
+        raise BadTrust(
+            f"{rule.name[:100]!r} is no name of a rule; write small letters, digits and ._- such as ci-main"
+        )
     require_issuer(rule.issuer)
     if (rule.use == "exchange") != bool(rule.audience):
-        raise BadTrust("a rule for programs names the audience of their tokens, and one for people (login) names none")
+        raise BadTrust(
+            "a rule for programs names the audience of their tokens, and one for people (login) names none"
+        )
     _check_claims(rule)
     if not rule.roles or not set(rule.roles) <= {*rights.ROLES, *named}:
-        raise BadTrust(f"a rule gives one role or more of {', '.join([*rights.ROLES, *sorted(named)])}")
+        raise BadTrust(
+            f"a rule gives one role or more of {', '.join([*rights.ROLES, *sorted(named)])}"
+        )
     rights.check(rule.roles, rule.within, named)
     longest = LONGEST_S[rule.use]
     if not 60 <= rule.ttl_s <= longest:
@@ -50,8 +66,8 @@ def check(rule: TrustRule, named: Named = NO_ROLES) -> None:
 
 
 def require_issuer(text: str) -> None:
-    """Raises BadTrust unless the text is an address that an issuer can have (OpenID Connect Discovery 1.0, section
-    3)."""
+    """Raises BadTrust unless the text is an address that an issuer can have (OpenID Connect
+    Discovery 1.0, section 3)."""
     if not is_issuer(text):
         like = "write its URL as its tokens have it, such as https://login.example.com"
         raise BadTrust(f"{text[:200]!r} is no issuer; {like}")
@@ -73,16 +89,26 @@ def host_of(issuer: str) -> str:
 
 def _check_claims(rule: TrustRule) -> None:
     if not 1 <= len(rule.claims) <= MOST_CLAIMS:
-        raise BadTrust(f"a rule pins one claim or more, such as repository=acme/flows; {MOST_CLAIMS} at most")
+        raise BadTrust(
+            f"a rule pins one claim or more, such as repository=acme/flows; {MOST_CLAIMS} at most"
+        )
     for name, patterns in rule.claims.items():
         if not _CLAIM.fullmatch(name):
-            raise BadTrust(f"{name[:100]!r} is no name of a claim; write one such as repository or groups")
+            raise BadTrust(
+                f"{name[:100]!r} is no name of a claim; write one such as repository or groups"
+            )
         is_good = all(0 < len(text) <= 500 and text.isprintable() for text in patterns)
         if not 1 <= len(patterns) <= MOST_PATTERNS or not is_good:
-            raise BadTrust(f"claim {name}: write a value, or a pattern with * and ?, such as refs/heads/*")
-    pinned = [name for name, patterns in rule.claims.items() if all(text.strip("*?") for text in patterns)]
+            raise BadTrust(
+                f"claim {name}: write a value, or a pattern with * and ?, such as refs/heads/*"
+            )
+    pinned = [
+        name for name, patterns in rule.claims.items() if all(text.strip("*?") for text in patterns)
+    ]
     if rule.use == "exchange" and not pinned:
-        raise BadTrust("patterns of * alone would let in whoever has a token of this issuer: pin a claim to a value")
+        raise BadTrust(
+            "patterns of * alone would let in whoever has a token of this issuer: pin a claim to a value"
+        )
 
 
 def fits(rule: TrustRule, claims: JsonObject) -> bool:
@@ -90,9 +116,11 @@ def fits(rule: TrustRule, claims: JsonObject) -> bool:
     return all(_has(claims, name, patterns) for name, patterns in rule.claims.items())
 
 
-def best(rules: Iterable[TrustRule], claims: JsonObject, named: Named = NO_ROLES) -> TrustRule | None:
-    """The best of the fitting rules: the one with most permissions, rather one that is not narrowed, then the first by
-    name."""
+def best(
+    rules: Iterable[TrustRule], claims: JsonObject, named: Named = NO_ROLES
+) -> TrustRule | None:
+    """The best of the fitting rules: the one with most permissions, rather one that is not
+    narrowed, then the first by name."""
 
     def order(rule: TrustRule) -> tuple[int, bool, str]:
         principal = rights.principal_of(rule.roles, rule.within, named)
@@ -104,7 +132,9 @@ def best(rules: Iterable[TrustRule], claims: JsonObject, named: Named = NO_ROLES
 def _has(claims: JsonObject, name: str, patterns: tuple[str, ...]) -> bool:
     if name == "email" and claims.get("email_verified") is not True:
         return False  # anybody may write any address into a profile
-    return any(_is_like(text, pattern) for text in _texts(_claim(claims, name)) for pattern in patterns)
+    return any(
+        _is_like(text, pattern) for text in _texts(_claim(claims, name)) for pattern in patterns
+    )
 
 
 def _claim(claims: JsonObject, name: str) -> JsonValue:
@@ -140,9 +170,11 @@ def _is_like(text: str, pattern: str) -> bool:
 
 
 def who(use: Use, issuer: str, claims: JsonObject) -> str:
-    """What the audit calls the holder. It has an @, so that it is none of our own actors. Raises BadIdentity.
+    """What the audit calls the holder. It has an @, so that it is none of our own actors. Raises
+    BadIdentity.
 
-    A person by the address that the issuer has verified, a job by its repository and ref; others by their subject.
+    A person by the address that the issuer has verified, a job by its repository and ref; others by
+    their subject.
     """
     name = f"{_text(claims, 'sub')}@{host_of(issuer)}"
     place = _text(claims, "repository") or _text(claims, "project_path")
@@ -151,15 +183,20 @@ def who(use: Use, issuer: str, claims: JsonObject) -> str:
     elif use == "exchange" and place:
         name = f"{place}@{_text(claims, 'ref')}"
     if not name.isprintable() or len(name) > LONGEST_NAME or not _text(claims, "sub"):
-        raise BadIdentity("the identity token has no subject, or one that cannot be written into the audit")
+        raise BadIdentity(
+            "the identity token has no subject, or one that cannot be written into the audit"
+        )
     return name
 
 
 def audited_claims(rule: TrustRule, claims: JsonObject) -> JsonObject:
-    """The claims that the audit keeps: those that the rule checked, and those that identify the person and the run."""
+    """The claims that the audit keeps: those that the rule checked, and those that identify the
+    person and the run."""
     names = dict.fromkeys((*_AUDITED, *rule.claims))
     by_name = {name: [text[:200] for text in _texts(_claim(claims, name))][:20] for name in names}
-    return {name: texts[0] if len(texts) == 1 else [*texts] for name, texts in by_name.items() if texts}
+    return {
+        name: texts[0] if len(texts) == 1 else [*texts] for name, texts in by_name.items() if texts
+    }
 
 
 def claims_in_words(claims: JsonObject) -> str:

@@ -1,7 +1,8 @@
 """Decoding what drivers and workers write: manifests, reports and lines of listings.
 
-A process that runs users' code wrote them, so everything in them is checked before it is used. Everything that later
-code relies on is checked here: types, ranges, depth, and that texts can be stored.
+A process that runs users' code wrote them, so everything in them is checked before it is used.
+Everything that later code relies on is checked here: types, ranges, depth, and that texts can be
+stored.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class Malformed(ValueError):
-    """A value is not what docs/protocol.md says. The message names the place and the expected value."""
+    """A value is not what docs/protocol.md says. The message names the place and the expected
+    value."""
 
 
 class Decoded(NamedTuple):
@@ -52,8 +54,8 @@ class Decoded(NamedTuple):
 
 
 def manifest(raw: bytes, attempt: str, kind: Kind, prefix: str, tasks: int) -> Decoded:
-    """The results of a `manifest.json` of an attempt with so many tasks. One that is no manifest of this attempt has a
-    problem and no results."""
+    """The results of a `manifest.json` of an attempt with so many tasks. One that is no manifest of
+    this attempt has a problem and no results."""
     if sum(map(raw.count, (b",", b"[", b"{"))) > MOST_VALUES:  # each stands before a value
         return Decoded([], [f"it has more than {MOST_VALUES} values"])
     try:
@@ -72,8 +74,8 @@ def manifest(raw: bytes, attempt: str, kind: Kind, prefix: str, tasks: int) -> D
 def results(values: Iterable[object], kind: Kind, prefix: str) -> Decoded:
     """Task results of an attempt of this kind, whose files lie below `prefix`.
 
-    A result that names its task and is malformed otherwise stands for a failure of that task, so that its owner learns
-    of it.
+    A result that names its task and is malformed otherwise stands for a failure of that task, so
+    that its owner learns of it.
     """
     decoded, task_keys = Decoded([], []), set[str]()
     for number, value in enumerate(values):
@@ -96,9 +98,16 @@ def results(values: Iterable[object], kind: Kind, prefix: str) -> Decoded:
 
 def _damaged(task_result: TaskResult, kind: Kind, problem: str) -> TaskResult:
     condition = "listing-damaged" if kind == "list" else "result-damaged"
-    message = _shortened(printable(f"what the task gave is not as docs/protocol.md says: {problem}"), LONGEST_MESSAGE)
+    message = _shortened(
+        printable(f"what the task gave is not as docs/protocol.md says: {problem}"), LONGEST_MESSAGE
+    )
     error = infrastructure_error(condition, message)
-    return {"task": task_result["task"], "epoch": task_result["epoch"], "state": "failed", "error": error}
+    return {
+        "task": task_result["task"],
+        "epoch": task_result["epoch"],
+        "state": "failed",
+        "error": error,
+    }
 
 
 def _require(holds: bool, place: str, what: str) -> None:
@@ -117,7 +126,11 @@ def _result(task_result: TaskResult, kind: Kind, prefix: str, place: str) -> Tas
                 _record({"result": _record({"schema": schema})})(task_result, place)
             return {**task_result, "error": readable(task_result["error"])}
         case "void":
-            _require(kind in ("parse", "infer", "footers"), place, "a result of work that reads no source objects")
+            _require(
+                kind in ("parse", "infer", "footers"),
+                place,
+                "a result of work that reads no source objects",
+            )
         case _:
             assert_never(task_result["state"])
     return task_result
@@ -143,10 +156,14 @@ def _done(task_result: TaskResult, kind: Kind, prefix: str, place: str) -> None:
 
 
 def measures(value: object) -> Measures:
-    """What a driver says that an attempt took. No decision depends on it, so malformed parts are left out."""
+    """What a driver says that an attempt took. No decision depends on it, so malformed parts are
+    left out."""
     if not isinstance(value, dict):
         return {}
-    return cast("Measures", {name: value[name] for name, is_fine in _MEASURES.items() if is_fine(value.get(name))})
+    return cast(
+        "Measures",
+        {name: value[name] for name, is_fine in _MEASURES.items() if is_fine(value.get(name))},
+    )
 
 
 def _is_duration(value: object) -> bool:
@@ -194,9 +211,13 @@ def listed_head(key: object, source: bytes, content: Content) -> None:
 
 
 def readable(fault: TaskError) -> TaskError:
-    """An error whose texts can be stored and shown: of bounded length, without NUL and lone surrogates. What the
-    control plane itself adds to errors is no driver's to say."""
-    texts = {name: printable(text) for name in ("condition", "sqlstate", "file") if (text := fault[name]) is not None}
+    """An error whose texts can be stored and shown: of bounded length, without NUL and lone
+    surrogates. What the control plane itself adds to errors is no driver's to say."""
+    texts = {
+        name: printable(text)
+        for name in ("condition", "sqlstate", "file")
+        if (text := fault[name]) is not None
+    }
     message = _shortened(printable(fault["message"]), LONGEST_MESSAGE)
     detail = _shortened(printable(fault["detail"]), LONGEST_DETAIL)
     own_fields = {name: fault[name] for name in _ERROR_FIELDS}  # type: ignore[literal-required]  # its own keys
@@ -216,7 +237,8 @@ def _shortened(text: str, longest: int) -> str:
 
 
 def plain(value: object, place: str, depth: int = 0) -> None:
-    """A JSON value that every store and every reader of JSON takes: bounded depth and numbers, encodable texts."""
+    """A JSON value that every store and every reader of JSON takes: bounded depth and numbers,
+    encodable texts."""
     if depth > DEEPEST:
         raise Malformed(f"{place}: more than {DEEPEST} levels of nesting")
     match value:
@@ -261,10 +283,14 @@ def _is_whole(value: object, below: int) -> bool:
 _TEXT: Final = _expected("a text", lambda v: isinstance(v, str))
 _FLAG: Final = _expected("true or false", lambda v: isinstance(v, bool))
 _COUNT: Final = _expected("a whole number from 0 to 2^48", lambda v: _is_whole(v, LARGEST_COUNT))
-_TASK: Final = _expected("64 hexadecimal digits", lambda v: isinstance(v, str) and bool(_DIGEST.fullmatch(v)))
+_TASK: Final = _expected(
+    "64 hexadecimal digits", lambda v: isinstance(v, str) and bool(_DIGEST.fullmatch(v))
+)
 _STATE: Final = _expected("done, failed or void", lambda v: v in ("done", "failed", "void"))
 _FAULT: Final = _expected("user or infrastructure", lambda v: v in ("user", "infrastructure"))
-_NAME: Final = _expected("a file's name", lambda v: isinstance(v, str) and bool(_FILE_NAME.fullmatch(v)))
+_NAME: Final = _expected(
+    "a file's name", lambda v: isinstance(v, str) and bool(_FILE_NAME.fullmatch(v))
+)
 _DIRECTION: Final = _expected("DIRECT or INDIRECT", lambda v: v in ("DIRECT", "INDIRECT"))
 _SUBTYPE: Final = _expected("a subtype of OpenLineage's", lambda v: v in (*DIRECT, *INDIRECT))
 _DICT: Final = _expected("an object", lambda v: isinstance(v, dict))
@@ -273,7 +299,9 @@ _DICT: Final = _expected("an object", lambda v: isinstance(v, dict))
 def _is_content(value: object) -> bool:
     if not isinstance(value, list) or len(value) != 3:
         return False
-    return _is_whole(value[0], LARGEST_COUNT) and all(_is_whole(part, 1 << 64) for part in value[1:])
+    return _is_whole(value[0], LARGEST_COUNT) and all(
+        _is_whole(part, 1 << 64) for part in value[1:]
+    )
 
 
 _CONTENT: Final = _expected("a content: the number of rows and two sums", _is_content)
@@ -307,7 +335,9 @@ def _mapping(item: Check) -> Check:
     return check
 
 
-def _record(required: Mapping[str, Check] | None = None, optional: Mapping[str, Check] | None = None) -> Check:
+def _record(
+    required: Mapping[str, Check] | None = None, optional: Mapping[str, Check] | None = None
+) -> Check:
     """An object with these fields; others are let through, as later versions may have them."""
 
     def check(value: object, place: str) -> None:
@@ -329,7 +359,11 @@ def _record(required: Mapping[str, Check] | None = None, optional: Mapping[str, 
 
 def schema(value: object, place: str) -> None:
     """Spark's JSON of a struct type, as `canonical_schema` takes it."""
-    if not isinstance(value, dict) or value.get("type") != "struct" or not isinstance(value.get("fields"), list):
+    if (
+        not isinstance(value, dict)
+        or value.get("type") != "struct"
+        or not isinstance(value.get("fields"), list)
+    ):
         raise Malformed(f"{place}: expected the JSON of a struct type")
     for at, field in enumerate(value["fields"]):
         _FIELD(field, f"{place}.fields[{at}]")
@@ -380,7 +414,9 @@ def _path_below(prefix: str) -> Check:
 
 
 def _file(prefix: str) -> Check:
-    return _record({"path": _path_below(prefix), "size": _COUNT, "rows": _COUNT, "stats": _nullable(_DICT)})
+    return _record(
+        {"path": _path_below(prefix), "size": _COUNT, "rows": _COUNT, "stats": _nullable(_DICT)}
+    )
 
 
 def _output(prefix: str) -> Check:
@@ -402,13 +438,17 @@ _OBJECT: Final = _record(
         "name": _TEXT,
         "uri": _TEXT,
         "size": _COUNT,
-        "modified_ms": _expected("a whole number", lambda v: isinstance(v, int) and not isinstance(v, bool)),
+        "modified_ms": _expected(
+            "a whole number", lambda v: isinstance(v, int) and not isinstance(v, bool)
+        ),
         "version": _TEXT,
         "columns": _nullable(_list(_TEXT)),
     },
     {"folders": _list(_FOLDER)},
 )
-_PARTITION: Final = _record({"key": _TEXT, "source": _TASK, "content": _CONTENT, "objects": _list(_OBJECT)})
+_PARTITION: Final = _record(
+    {"key": _TEXT, "source": _TASK, "content": _CONTENT, "objects": _list(_OBJECT)}
+)
 _LISTING: Final = _record(
     {
         "digest": _TASK,
@@ -432,7 +472,9 @@ _LINEAGE: Final = _record(
 
 _RESULTS: Final[Mapping[Kind, Check]] = {
     "list": _LISTING,
-    "footers": _record({"misread": _list(_record(dict.fromkeys(("file", "column", "have", "read"), _TEXT)))}),
+    "footers": _record(
+        {"misread": _list(_record(dict.fromkeys(("file", "column", "have", "read"), _TEXT)))}
+    ),
     "infer": _record({"schema": schema}),
     "analyse": _record({"schema": _nullable(schema)}, {"lineage": _LINEAGE}),
     "index": _record({"keys": _mapping(_CONTENT)}),

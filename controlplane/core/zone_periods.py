@@ -16,12 +16,16 @@ def local(at: float, name: str) -> datetime:
 
 
 def period(kind: str, at: float, name: str) -> str:
-    """The day, or the hour, of a zone that a time lies in; empty for a kind without periods. Equal only in one period:
-    of an hour that comes twice in autumn each has its own."""
+    """The day, or the hour, of a zone that a time lies in; empty for a kind without periods. Equal
+    only in one period: of an hour that comes twice in autumn each has its own."""
     match kind:
         case "daily":
             return local(at, name).date().isoformat()
         case "hourly":
-            return local(at, name).replace(minute=0, second=0, microsecond=0).isoformat(timespec="minutes")
+            return (
+                local(at, name)
+                .replace(minute=0, second=0, microsecond=0)
+                .isoformat(timespec="minutes")
+            )
         case _:
             return ""

@@ -17,5 +17,7 @@ class Backoff:
 
     def after(self, lived_s: float, now: float) -> None:
         self.deaths = self.deaths + 1 if lived_s < SHORT_LIFE_S else 0
-        pause_s = min(FIRST_PAUSE_S * 2.0 ** (self.deaths - 1), LONGEST_PAUSE_S) if self.deaths else 0.0
+        pause_s = (
+            min(FIRST_PAUSE_S * 2.0 ** (self.deaths - 1), LONGEST_PAUSE_S) if self.deaths else 0.0
+        )
         self.until = now + pause_s

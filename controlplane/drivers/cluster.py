@@ -1,7 +1,7 @@
 """The API of a cluster as plain JSON: a few calls, an error class for each kind of failure.
 
-The one user of the Kubernetes client, which finds addresses, certificates and tokens (and renews them); its thousands
-of models are not used.
+The one user of the Kubernetes client, which finds addresses, certificates and tokens (and renews
+them); its thousands of models are not used.
 """
 
 from __future__ import annotations
@@ -24,9 +24,16 @@ Json: TypeAlias = dict[str, Any]
 JOBS, PODS, SECRETS, EVENTS = "batch/v1/jobs", "v1/pods", "v1/secrets", "v1/events"
 JSON = "application/json"
 PAGE = 500
-# When to try again is decided above; but a kept connection may turn out to be closed at its next use.
+# When to try again is decided above; but a kept connection may turn out to be closed at its next
+# use.
 ONCE_MORE = Retry(
-    None, connect=0, read=1, status=0, other=0, allowed_methods=("GET",), respect_retry_after_header=False
+    None,
+    connect=0,
+    read=1,
+    status=0,
+    other=0,
+    allowed_methods=("GET",),
+    respect_retry_after_header=False,
 )
 CONNECT_S, ANSWER_S, WATCH_S = 5.0, 30.0, 240.0
 
@@ -43,8 +50,8 @@ class ApiRefused(HeadgateError):
 
 
 class Api:
-    """One namespace of a cluster. Raises PoolUnavailable where nothing can be known or done, ApiRefused where an object
-    to create is rejected."""
+    """One namespace of a cluster. Raises PoolUnavailable where nothing can be known or done,
+    ApiRefused where an object to create is rejected."""
 
     def __init__(self, namespace: str, configuration: Configuration) -> None:
         configuration.retries = ONCE_MORE
@@ -68,7 +75,12 @@ class Api:
         objects: list[Json] = []
         token = ""
         while True:
-            query = {"labelSelector": labels, "fieldSelector": fields, "limit": str(PAGE), "continue": token}
+            query = {
+                "labelSelector": labels,
+                "fieldSelector": fields,
+                "limit": str(PAGE),
+                "continue": token,
+            }
             try:
                 page = self._call("GET", self._path(resource, query))
             except ApiRefused as e:
@@ -93,7 +105,8 @@ class Api:
             raise
 
     def delete(self, resource: str, name: str, uid: str) -> None:
-        """With all that it owns, before it goes itself; gone already is fine, also if the name is another one's now."""
+        """With all that it owns, before it goes itself; gone already is fine, also if the name is
+        another one's now."""
         order = {"propagationPolicy": "Foreground", "preconditions": {"uid": uid}}
         try:
             self._call("DELETE", self._path(resource, name=name), order)
@@ -102,11 +115,18 @@ class Api:
                 raise PoolUnavailable(f"{name} cannot be ended: {e}") from e
 
     def log(self, pod: str, container: str, lines: int, limit_bytes: int) -> bytes:
-        """The last lines of a container's log. Refused if it has no output yet, or does not exist."""
+        """The last lines of a container's log. Refused if it has no output yet, or does not
+        exist."""
         while True:
-            query = {"container": container, "tailLines": str(lines), "limitBytes": str(limit_bytes)}
+            query = {
+                "container": container,
+                "tailLines": str(lines),
+                "limitBytes": str(limit_bytes),
+            }
             try:
-                text = self._read("GET", self._path(PODS, query, name=pod, part="log"), accept="*/*")
+                text = self._read(
+                    "GET", self._path(PODS, query, name=pod, part="log"), accept="*/*"
+                )
             except ApiRefused as e:
                 if e.status not in (400, 404):
                     raise PoolUnavailable(f"the log of pod {pod} cannot be read: {e}") from e
@@ -130,10 +150,23 @@ class Api:
     def close(self) -> None:
         self._client.close()
 
-    def _path(self, resource: str, query: Mapping[str, str] | None = None, *, name: str = "", part: str = "") -> str:
+    def _path(
+        self,
+        resource: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        name: str = "",
+        part: str = "",
+    ) -> str:
         group, _, kind = resource.rpartition("/")
         root = f"/apis/{group}" if "/" in group else f"/api/{group}"
-        place = [root, "namespaces", quote(self._namespace), kind, *map(quote, filter(None, (name, part)))]
+        place = [
+            root,
+            "namespaces",
+            quote(self._namespace),
+            kind,
+            *map(quote, filter(None, (name, part))),
+        ]
         parameters = {k: v for k, v in (query or {}).items() if v}
         return "/".join(place) + (f"?{urlencode(parameters)}" if parameters else "")
 
@@ -144,14 +177,18 @@ class Api:
             raise PoolUnavailable(f"the API server's answer cannot be read: {e}") from e
         return answer
 
-    def _read(self, method: str, path: str, body: Json | None = None, *, accept: str = JSON) -> bytes:
+    def _read(
+        self, method: str, path: str, body: Json | None = None, *, accept: str = JSON
+    ) -> bytes:
         answer = self._answer(method, path, body, ANSWER_S, accept)
         try:
             return bytes(answer.read())
         except (HTTPError, OSError) as e:
             raise PoolUnavailable(f"the API server's answer cannot be read: {e}") from e
 
-    def _answer(self, method: str, path: str, body: Json | None, answer_s: float, accept: str = JSON) -> Any:
+    def _answer(
+        self, method: str, path: str, body: Json | None, answer_s: float, accept: str = JSON
+    ) -> Any:
         headers = {"Accept": accept, "Content-Type": JSON}
         request = self._client.param_serialize(
             method, path, header_params=headers, body=body, auth_settings=["BearerToken"]
@@ -175,13 +212,17 @@ def _error(status: int, body: bytes) -> HeadgateError:
     reason = ""
     try:
         status_object = json.loads(body)
-        message, reason = str(status_object.get("message") or status), str(status_object.get("reason", ""))
+        message, reason = (
+            str(status_object.get("message") or status),
+            str(status_object.get("reason", "")),
+        )
     except (ValueError, AttributeError):
         message = body.decode(errors="replace")[:300] or str(status)
     words = f"the API server answers {status}: {message}"
     if status == 429 or status > 500:
         return PoolUnavailable(words)
-    return ApiRefused(status, words if status == 500 else message, reason)  # 500: as where a webhook does not answer
+    # 500: as where a webhook does not answer
+    return ApiRefused(status, words if status == 500 else message, reason)
 
 
 def _words(error: Exception) -> str:

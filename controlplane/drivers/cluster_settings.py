@@ -18,7 +18,9 @@ def read_pools(settings: Settings) -> Cluster:
     from controlplane.drivers import pools
 
     if settings.pools is None:
-        raise BadSetting("HEADGATE_POOL is 'kubernetes'; HEADGATE_POOLS must name a file that describes its pools")
+        raise BadSetting(
+            "HEADGATE_POOL is 'kubernetes'; HEADGATE_POOLS must name a file that describes its pools"
+        )
     try:
         return pools.read(settings.pools.read_text(encoding="utf-8"))
     except (OSError, pools.BadPools) as e:

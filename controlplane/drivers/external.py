@@ -36,7 +36,9 @@ class ExternalPool:
         return ()
 
     def log(self, driver: str, lines: int) -> str:  # noqa: ARG002  # as of every pool
-        raise LogGone(f"{driver} was started by somebody else (HEADGATE_POOL=none), who has its log")
+        raise LogGone(
+            f"{driver} was started by somebody else (HEADGATE_POOL=none), who has its log"
+        )
 
     def close(self) -> None:
         """Not ours to end."""

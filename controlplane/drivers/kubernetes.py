@@ -1,7 +1,9 @@
-"""The pool of Jobs in a cluster. The cluster holds all state: this process may end, and another one goes on.
+"""The pool of Jobs in a cluster. The cluster holds all state: this process may end, and another one
+goes on.
 
-Each pool has as many slots as it may have Jobs. A Job's name is its slot and a number, so that a launch into a slot
-that was just taken is refused: there are never more Jobs than slots, however many processes try.
+Each pool has as many slots as it may have Jobs. A Job's name is its slot and a number, so that a
+launch into a slot that was just taken is refused: there are never more Jobs than slots, however
+many processes try.
 """
 
 from __future__ import annotations
@@ -56,7 +58,11 @@ class Asks(Protocol):
 def warnings_of(api: Asks, job: str) -> list[dict[str, Any]]:
     """Events about a Job and its pods, whose names begin with its own. Raises PoolUnavailable."""
     events = api.list(EVENTS, fields="type!=Normal")
-    return [event for event in events if str(event.get("involvedObject", {}).get("name", "")).startswith(job)]
+    return [
+        event
+        for event in events
+        if str(event.get("involvedObject", {}).get("name", "")).startswith(job)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +100,8 @@ class SeenJob:
 
 
 class KubernetesPool:
-    """Safe to use from many threads. With `keep`, Jobs go on when it is closed, and the next one adopts them."""
+    """Safe to use from many threads. With `keep`, Jobs go on when it is closed, and the next one
+    adopts them."""
 
     name = "kubernetes"
 
@@ -108,11 +115,14 @@ class KubernetesPool:
         nudge: Callable[[], None] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`mint_token` gives the token of the driver with an id. `nudge` is called when something may have happened."""
+        """`mint_token` gives the token of the driver with an id. `nudge` is called when something
+        may have happened."""
         self._cluster, self._api, self._mint_token = cluster, api, mint_token
         self._monotonic, self.outlives, self.shares = monotonic, keep, cluster.shares
-        self._seen_jobs: dict[str, SeenJob] | None = None  # by uid of the Job; None: nothing is known yet
-        self._numbers: dict[tuple[str, int], int] = {}  # by pool and slot: the highest that a Job had
+        # By uid of the Job; None: nothing is known yet
+        self._seen_jobs: dict[str, SeenJob] | None = None
+        # By pool and slot: the highest that a Job had
+        self._numbers: dict[tuple[str, int], int] = {}
         self._supplied: set[str] = set()  # uids of Jobs whose pods have what they are to be given
         self._tokens: dict[str, str] = {}  # by uid of a Job: minted, and not known to be given
         self._end_reasons: dict[str, str] = {}  # by uid of a Job: why it was requested to end
@@ -160,7 +170,11 @@ class KubernetesPool:
             before = self._seen_jobs or {}
             now = [_recalling(job, before.get(job.uid)) for job in self._look()]
             self._seen_jobs = {job.uid: job for job in now}
-            vanished = [s for s in before.values() if s.uid not in self._seen_jobs and s.verdict.state != "ended"]
+            vanished = [
+                s
+                for s in before.values()
+                if s.uid not in self._seen_jobs and s.verdict.state != "ended"
+            ]
             for job in now:
                 self._note_end(job, before.get(job.uid))
             self._follow_all(now)
@@ -170,7 +184,11 @@ class KubernetesPool:
 
     def log(self, driver: str, lines: int) -> str:
         launched = self._api.list(PODS, f"{manifests.selector(self._cluster)},{manifests.KIND}")
-        own = [p["metadata"] for p in launched if p["metadata"].get("annotations", {}).get(manifests.DRIVER) == driver]
+        own = [
+            p["metadata"]
+            for p in launched
+            if p["metadata"].get("annotations", {}).get(manifests.DRIVER) == driver
+        ]
         if not own:
             rule = f"it is kept for {self._cluster.keep_s} s after an end by itself, not after one that was asked for"
             raise LogGone(f"the pod of {driver} is gone, and its log with it; {rule}")
@@ -216,24 +234,33 @@ class KubernetesPool:
         labels = manifests.selector(self._cluster)
         jobs = self._api.list(JOBS, labels)
         pods = _by_job(self._api.list(PODS, labels))
-        events = self._events([j for j in jobs if awaits_pod(j, pods.get(j["metadata"]["uid"], ()))])
-        now = [_job_seen(j, pods.get(j["metadata"]["uid"], ()), events.get(j["metadata"]["uid"], ())) for j in jobs]
+        events = self._events(
+            [j for j in jobs if awaits_pod(j, pods.get(j["metadata"]["uid"], ()))]
+        )
+        now = [
+            _job_seen(j, pods.get(j["metadata"]["uid"], ()), events.get(j["metadata"]["uid"], ()))
+            for j in jobs
+        ]
         for seen_job in now:
             self._remember(seen_job)
         return now
 
     def _remember(self, job: SeenJob) -> None:
-        """A name must not come again as long as a pod or Secret of the Job that had it may still be there."""
+        """A name must not come again as long as a pod or Secret of the Job that had it may still be
+        there."""
         key = self._cluster.pool(job.launch.kind, job.launch.size).name, job.launch.slot
         self._numbers[key] = max(job.launch.number, self._numbers.get(key, 0))
 
     def _events(self, jobs: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-        """Events of these Jobs and their pods, read only where nothing else explains their state."""
+        """Events of these Jobs and their pods, read only where nothing else explains their
+        state."""
         events_by_uid: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
         if not jobs:
             return events_by_uid
         uids = {j["metadata"]["name"]: j["metadata"]["uid"] for j in jobs}
-        for event in self._api.list(EVENTS, fields="type!=Normal") + self._api.list(EVENTS, fields="reason=Preempted"):
+        for event in self._api.list(EVENTS, fields="type!=Normal") + self._api.list(
+            EVENTS, fields="reason=Preempted"
+        ):
             about = event.get("involvedObject", {})
             name = str(about.get("name", ""))
             job = name if about.get("kind") == "Job" else name.rpartition("-")[0]
@@ -247,7 +274,8 @@ class KubernetesPool:
             self._backoff[pool.name].after(max(0.0, job.verdict.at - job.at), self._monotonic())
 
     def _follow_all(self, now: Iterable[SeenJob]) -> None:
-        """Failed actions are retried at the next poll; the observed state is reported regardless."""
+        """Failed actions are retried at the next poll; the observed state is reported
+        regardless."""
         try:
             for job in now:
                 self._follow(job)
@@ -255,7 +283,8 @@ class KubernetesPool:
             log.warning("Jobs cannot be looked after", reason=str(e))
 
     def _follow(self, job: SeenJob) -> None:
-        """Act on the state of a Job: supply its pod with its Secret, or end it if it waits in vain."""
+        """Act on the state of a Job: supply its pod with its Secret, or end it if it waits in
+        vain."""
         state = job.verdict.state
         if state == "waiting":
             self._give(job)
@@ -268,15 +297,25 @@ class KubernetesPool:
 
     def _vanished(self, job: SeenJob) -> Driver:
         is_requested = job.uid in self._end_reasons or job.verdict.state == "ending"
-        reason = self._end_reasons.get(job.uid, driver_ends.AS_REQUESTED) if is_requested else "its Job was deleted"
+        reason = (
+            self._end_reasons.get(job.uid, driver_ends.AS_REQUESTED)
+            if is_requested
+            else "its Job was deleted"
+        )
         return replace(
-            job.driver, ended=True, seen=time.time(), reason=reason, fault="" if is_requested else "disrupted"
+            job.driver,
+            ended=True,
+            seen=time.time(),
+            reason=reason,
+            fault="" if is_requested else "disrupted",
         )
 
     def _forget(self) -> None:
         present = set(self._seen_jobs or ())
         self._supplied &= present
-        self._end_reasons = {uid: reason for uid, reason in self._end_reasons.items() if uid in present}
+        self._end_reasons = {
+            uid: reason for uid, reason in self._end_reasons.items() if uid in present
+        }
         self._tokens = {uid: token for uid, token in self._tokens.items() if uid in present}
         self._since = {uid: since for uid, since in self._since.items() if uid in present}
 
@@ -309,13 +348,16 @@ class KubernetesPool:
         return made or {}
 
     def _give(self, job: SeenJob) -> None:
-        """Create the pod's Secret unless it exists. Repeating is harmless, also after a crash before this."""
+        """Create the pod's Secret unless it exists. Repeating is harmless, also after a crash
+        before this."""
         if job.uid in self._supplied:
             return
         if job.uid not in self._tokens:
             self._tokens[job.uid] = self._mint_token(job.launch.driver)
         token = self._tokens[job.uid]
-        secret = manifests.secret(self._cluster, job.launch, token, {"name": job.job, "uid": job.uid})
+        secret = manifests.secret(
+            self._cluster, job.launch, token, {"name": job.job, "uid": job.uid}
+        )
         pool = self._cluster.pool(job.launch.kind, job.launch.size)
         if self._created(pool, SECRETS, secret) is not None:
             self._supplied.add(job.uid)
@@ -324,7 +366,9 @@ class KubernetesPool:
     def _end(self, job: SeenJob, reason: str = driver_ends.AS_REQUESTED) -> None:
         self._api.delete(JOBS, job.job, job.uid)
         self._end_reasons.setdefault(job.uid, reason)
-        self._current_jobs()[job.uid] = replace(job, verdict=PodVerdict("ending", driver_ends.ENDING))
+        self._current_jobs()[job.uid] = replace(
+            job, verdict=PodVerdict("ending", driver_ends.ENDING)
+        )
 
     def _refuse(self, pool: Pool, reason: str) -> None:
         """Shown as a driver that does not come to be."""
@@ -341,7 +385,8 @@ class KubernetesPool:
             self._refused[pool.name] = replace(self._refused[pool.name], ended=True, reason=reason)
 
     def _held_up(self) -> list[Driver]:
-        """Launches that the cluster does not take; one that it took after all, or that is over, comes once more."""
+        """Launches that the cluster does not take; one that it took after all, or that is over,
+        comes once more."""
         drivers = list(self._refused.values())
         self._refused = {name: d for name, d in self._refused.items() if not d.ended}
         return drivers
@@ -356,7 +401,8 @@ class KubernetesPool:
                 """It is asked again."""
             except Exception as e:
                 log.exception("watching pods failed", error=str(e))
-            self._closed.wait(WATCH_PAUSE_S)  # also after one that ended in order, which may be at once, each time
+            # Also after one that ended in order, which may be at once, each time
+            self._closed.wait(WATCH_PAUSE_S)
 
 
 def _job_seen(
@@ -383,7 +429,9 @@ def _by_job(pods: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, An
     """By uid: of a name there may have been another one."""
     pods_by_uid: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for pod in pods:
-        pods_by_uid[pod["metadata"].get("labels", {}).get("batch.kubernetes.io/controller-uid", "")].append(pod)
+        pods_by_uid[
+            pod["metadata"].get("labels", {}).get("batch.kubernetes.io/controller-uid", "")
+        ].append(pod)
     return pods_by_uid
 
 

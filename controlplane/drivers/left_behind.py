@@ -1,4 +1,5 @@
-"""Child processes that an earlier service of the same home left, known by their number and the time they began.
+"""Child processes that an earlier service of the same home left, known by their number and the time
+they began.
 
 A number alone is given to another process once its own has ended.
 """
@@ -68,5 +69,7 @@ def began(pid: int) -> str | None:
             return f"{BOOT.read_text().strip()} {fields[BEGAN]}"
         except (OSError, IndexError):
             return None
-    process = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    process = subprocess.run(
+        ["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
     return process.stdout.strip() or None

@@ -1,4 +1,5 @@
-"""When each child last called, as the API of this process noted it. In memory: children call no other process."""
+"""When each child last called, as the API of this process noted it. In memory: children call no
+other process."""
 
 from __future__ import annotations
 
@@ -26,11 +27,13 @@ class Liveness:
         return driver in self._with_spark
 
     def note_unknown_call(self) -> None:
-        """Calls cannot be attributed, or were not received: until now, silence says nothing about any driver."""
+        """Calls cannot be attributed, or were not received: until now, silence says nothing about
+        any driver."""
         self._unknown_call_at = self._monotonic()
 
     def silence_s(self, driver: str, began: float, start_s: float) -> float:
-        """Seconds since its last call; for a driver that never called, the time beyond its allowance to start."""
+        """Seconds since its last call; for a driver that never called, the time beyond its
+        allowance to start."""
         now = self._monotonic()
         note_call = self._calls.get(driver, began + start_s)
         return now - max(note_call, self._unknown_call_at)

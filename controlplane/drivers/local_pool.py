@@ -1,7 +1,7 @@
 """The pool of child processes on this machine.
 
-Every child leads a process group, so that its JVM ends with it, and reads from a pipe that this process holds open, so
-that it ends with this process.
+Every child leads a process group, so that its JVM ends with it, and reads from a pipe that this
+process holds open, so that it ends with this process.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ from controlplane.ports.pool import LOG_BYTES
 from dataplane.contract.kinds import Process
 from dataplane.contract.secret_pipe import PIPE_VARIABLE, secret_pipe
 
-COMMAND = (sys.executable, "-P", "-m", "dataplane")  # -P: a folder that one happens to be in is no place to import from
+# -P: a folder that one happens to be in is no place to import from
+COMMAND = (sys.executable, "-P", "-m", "dataplane")
 LOG_TAIL_BYTES = 8192
 START_S = 300.0  # a child that never called may take so long to
 AWAY_S = 20.0  # this process itself was paused, or busy, if it has not looked for so long
@@ -50,14 +51,17 @@ NO_JVM = "JAVA_GATEWAY_EXITED"  # says PySpark, and leaves why to the JVM
 WRITTEN_BY_JVM = re.compile(
     r"^(Exception in thread|Error|Invalid|Unrecognized|Conflicting|.* insufficient mem).*", re.M
 )
-WORKER_TASKS = 200  # that wait or run are worth one more worker: it is memory, and processors' time of its own
+# That wait or run are worth one more worker: it is memory, and processors' time of its own
+WORKER_TASKS = 200
 WORKERS, DRIVERS = 4, 2  # on one machine, whatever the number of namespaces
-WORKER_REST_S = 60.0  # a worker that has loaded Arrow and has no work for so long makes room for a fresh one
+# A worker that has loaded Arrow and has no work for so long makes room for a fresh one
+WORKER_REST_S = 60.0
 log = logs.get("pool")
 
 
 def shares_of(driver_idle_s: float) -> tuple[PoolShare, ...]:
-    """The pools of one namespace. One session serves all sizes, and ends after `driver_idle_s` without work."""
+    """The pools of one namespace. One session serves all sizes, and ends after `driver_idle_s`
+    without work."""
     workers, drivers = (
         PoolLimits(1, 2, idle_s=300.0, tasks_each=WORKER_TASKS),
         PoolLimits(0, 1, driver_idle_s, tasks_each=1),
@@ -106,10 +110,10 @@ class LocalPool:
         own: Path | None = None,
         driver_idle_s: float = 300.0,
     ) -> None:
-        """`mint_token` gives the token of the driver with an id. `grace_s`: between the request to end and the kill. A
-        child whose last call is more than `silent_s` ago is killed; an idle one calls every 20 s. Children run as
-        `user`, if one is given, and store their files in the folder `own` instead of the home. A driver without work is
-        kept for `driver_idle_s`."""
+        """`mint_token` gives the token of the driver with an id. `grace_s`: between the request to
+        end and the kill. A child whose last call is more than `silent_s` ago is killed; an idle one
+        calls every 20 s. Children run as `user`, if one is given, and store their files in the
+        folder `own` instead of the home. A driver without work is kept for `driver_idle_s`."""
         self.shares = shares_of(driver_idle_s)
         self._liveness, self._silent_s, self._looked = liveness, silent_s, float("inf")
         self._url, self._home, self._mint_token = url, home, mint_token
@@ -119,9 +123,8 @@ class LocalPool:
         self._children: dict[str, ChildProcess] = {}
         self._backoff = defaultdict[tuple[str, str], Backoff](Backoff)  # by namespace and kind
         self._lock = threading.Lock()
-        self._spawner = ThreadPoolExecutor(
-            1, "spawner"
-        )  # a child may get its end signal when the thread that started it ends
+        # A child may get its end signal when the thread that started it ends
+        self._spawner = ThreadPoolExecutor(1, "spawner")
         self._closed = False
         self._records, self._has_swept = ChildRecords(home / "run"), False
 
@@ -150,7 +153,8 @@ class LocalPool:
                     self._start(cast("Process", kind), namespace)
 
     def _end_left_behind(self) -> None:
-        """Once, before the first child: the caller has adopted results that earlier children had finished."""
+        """Once, before the first child: the caller has adopted results that earlier children had
+        finished."""
         if not self._has_swept:
             self._has_swept = True
             for pid in self._records.end_all():
@@ -167,8 +171,8 @@ class LocalPool:
             return tuple(self._observe(child) for child in list(self._children.values()))
 
     def _kill_silent(self) -> None:
-        """Includes idle and stopping drivers. Requests that arrived during our pause are still queued, so silence
-        counts only after they are answered."""
+        """Includes idle and stopping drivers. Requests that arrived during our pause are still
+        queued, so silence counts only after they are answered."""
         if self._liveness is None:
             return
         now = self._monotonic()
@@ -176,7 +180,9 @@ class LocalPool:
             self._liveness.note_unknown_call()
         self._looked = now
         for child in self._children.values():
-            if self._liveness.silence_s(child.driver.id, child.began, START_S) > self._silent_s and _lives(child):
+            if self._liveness.silence_s(
+                child.driver.id, child.began, START_S
+            ) > self._silent_s and _lives(child):
                 _kill(child, driver_ends.SILENT)
 
     def log(self, driver: str, lines: int) -> str:
@@ -185,7 +191,9 @@ class LocalPool:
                 return last_lines(end_of(self._log(driver), LOG_BYTES), lines)
         except OSError:
             """As if there were none."""
-        raise LogGone(f"there is no log of {driver} in the home of this server; one that ran elsewhere left it there")
+        raise LogGone(
+            f"there is no log of {driver} in the home of this server; one that ran elsewhere left it there"
+        )
 
     def close(self) -> None:
         with self._lock:
@@ -204,9 +212,13 @@ class LocalPool:
         id = namespaces.id_in(namespace, f"{kind}-{uuid4().hex[:12]}")
         path = self._log(id)
         path.parent.mkdir(parents=True, exist_ok=True)
-        secret_values = secrets_of(self._full_environment, namespace) | {"HEADGATE_TOKEN": self._mint_token(id)}
+        secret_values = secrets_of(self._full_environment, namespace) | {
+            "HEADGATE_TOKEN": self._mint_token(id)
+        }
         environment = self._environment | self._addresses(namespace)
-        start = partial(_spawn, [*self._command, kind], environment, secret_values, path, self._user)
+        start = partial(
+            _spawn, [*self._command, kind], environment, secret_values, path, self._user
+        )
         process = self._spawner.submit(start).result()
         now = time.time()
         driver = Driver(id, self.name, kind, at=now, seen=now)
@@ -229,7 +241,11 @@ class LocalPool:
             addresses["HEADGATE_SECRETS"] = str(Path(folder) / "namespaces" / namespace)
         if self._user is None:
             return addresses
-        return addresses | {"HOME": str(self._own), "USER": self._user.name, "LOGNAME": self._user.name}
+        return addresses | {
+            "HOME": str(self._own),
+            "USER": self._user.name,
+            "LOGNAME": self._user.name,
+        }
 
     def _observe(self, child: ChildProcess) -> Driver:
         driver = child.driver
@@ -259,7 +275,8 @@ class LocalPool:
         return not self._liveness.has_spark(driver.id)
 
     def _bury(self, child: ChildProcess) -> int:
-        """Kill the rest of the group, then reap its leader: until then no other group can have its number."""
+        """Kill the rest of the group, then reap its leader: until then no other group can have its
+        number."""
         with suppress(ProcessLookupError):
             os.killpg(child.process.pid, signal.SIGKILL)
         status = child.process.wait()
@@ -270,7 +287,11 @@ class LocalPool:
 
 
 def _spawn(
-    command: list[str], environment: dict[str, str], secret_values: dict[str, str], log: Path, user: User | None
+    command: list[str],
+    environment: dict[str, str],
+    secret_values: dict[str, str],
+    log: Path,
+    user: User | None,
 ) -> subprocess.Popen[bytes]:
     with open(log, "ab", opener=_private) as out, secret_pipe(secret_values) as descriptor:
         return subprocess.Popen(
@@ -292,7 +313,8 @@ def _private(path: str, flags: int) -> int:
 
 
 def _kill(child: ChildProcess, reason: str) -> None:
-    """Its whole group, and at once: a process that is stopped or hangs heeds nothing else. `poll` reaps it."""
+    """Its whole group, and at once: a process that is stopped or hangs heeds nothing else. `poll`
+    reaps it."""
     child.killed = child.killed or reason
     with suppress(ProcessLookupError):
         os.killpg(child.process.pid, signal.SIGKILL)
@@ -333,7 +355,9 @@ def reason(status: int, child: ChildProcess) -> str:
 
 
 def _ending(status: int) -> str:
-    return f"killed by {signal.Signals(-status).name}" if status < 0 else f"exited with code {status}"
+    return (
+        f"killed by {signal.Signals(-status).name}" if status < 0 else f"exited with code {status}"
+    )
 
 
 def _tail(log: Path) -> str:
@@ -344,17 +368,24 @@ def _tail(log: Path) -> str:
 
 
 def inherited(environment: Mapping[str, str]) -> dict[str, str]:
-    """What children may see of our environment: nothing that opens the control plane or its database, and no secret."""
-    return {k: v for k, v in environment.items() if k.startswith(_SHARED) or not k.startswith(_PRIVATE)}
+    """What children may see of our environment: nothing that opens the control plane or its
+    database, and no secret."""
+    return {
+        k: v for k, v in environment.items() if k.startswith(_SHARED) or not k.startswith(_PRIVATE)
+    }
 
 
 def secrets_of(environment: Mapping[str, str], namespace: str = DEFAULT) -> dict[str, str]:
-    """Secrets of a namespace's sources, which are resolved in the data plane, and only there. They are passed apart
-    from the environment. Those of `team-a` are called HEADGATE_NAMESPACE__TEAM_A__SECRET_..., and come as
-    HEADGATE_SECRET_..."""
+    """Secrets of a namespace's sources, which are resolved in the data plane, and only there. They
+    are passed apart from the environment. Those of `team-a` are called
+    HEADGATE_NAMESPACE__TEAM_A__SECRET_..., and come as HEADGATE_SECRET_..."""
     word = namespace.upper().replace("-", "_")
     prefix = "HEADGATE_SECRET_" if namespace == DEFAULT else f"HEADGATE_NAMESPACE__{word}__SECRET_"
-    return {f"HEADGATE_SECRET_{k.removeprefix(prefix)}": v for k, v in environment.items() if k.startswith(prefix)}
+    return {
+        f"HEADGATE_SECRET_{k.removeprefix(prefix)}": v
+        for k, v in environment.items()
+        if k.startswith(prefix)
+    }
 
 
 _PRIVATE = ("HEADGATE_", "PG")

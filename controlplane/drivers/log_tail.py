@@ -7,7 +7,8 @@ from pathlib import Path
 
 
 def end_of(file: Path, limit_bytes: int) -> bytes:
-    """Its last bytes, of a longer file without the line that would be cut in two. OSError if it cannot be read."""
+    """Its last bytes, of a longer file without the line that would be cut in two. OSError if it
+    cannot be read."""
     with file.open("rb") as opened:
         size = opened.seek(0, os.SEEK_END)
         opened.seek(max(0, size - limit_bytes))

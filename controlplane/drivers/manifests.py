@@ -1,4 +1,5 @@
-"""Manifests for a cluster: pure functions of the pools' settings and of one launch, to plain JSON."""
+"""Manifests for a cluster: pure functions of the pools' settings and of one launch, to plain
+JSON."""
 
 from __future__ import annotations
 
@@ -31,12 +32,13 @@ HOME = "/var/lib/headgate"
 SECRETS = "/var/run/headgate-secrets"
 DRIVER_PORT, BLOCK_PORT = 7078, 7079
 CALLS = "/tmp/headgate-calls"  # touched by a driver or worker with each call that it makes
-CALLS_EVERY_S = 120  # an idle one calls every 10 or 20 s; one that waits for an answer, after 65 s at the latest
+# An idle one calls every 10 or 20 s; one that waits for an answer, after 65 s at the latest
+CALLS_EVERY_S = 120
 HEAP = 0.6  # of a driver's memory: the rest is Python's, and the JVM's beside its heap
 
-# Silence of an idle process holds no lease, so nothing but the kubelet ends it and gives its slot back. Calls
-# count, not their answers: a control plane that is away kills no process. A stopped process ignores SIGTERM as well,
-# hence the short grace.
+# Silence of an idle process holds no lease, so nothing but the kubelet ends it and gives its slot
+# back. Calls count, not their answers: a control plane that is away kills no process. A stopped
+# process ignores SIGTERM as well, hence the short grace.
 CALLED_LATELY = "import os, sys, time; sys.exit(time.time() - os.stat(sys.argv[1]).st_mtime > float(sys.argv[2]))"
 LIVENESS: Manifest = {
     "exec": {"command": ["python3", "-I", "-S", "-c", CALLED_LATELY, CALLS, str(CALLS_EVERY_S)]},
@@ -63,7 +65,8 @@ POD_SECURITY = {
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One driver or worker that is to be. The `number` counts launches in a slot, so that names come once only."""
+    """One driver or worker that is to be. The `number` counts launches in a slot, so that names
+    come once only."""
 
     driver: str
     kind: str
@@ -77,7 +80,8 @@ class Launch:
         return namespaces.of_id(self.driver)
 
     def name(self, cluster: Cluster, pool: Pool) -> str:
-        """Equal for all processes that see the same slot free: the second one to create it gets a conflict."""
+        """Equal for all processes that see the same slot free: the second one to create it gets a
+        conflict."""
         return f"{cluster.instance}-{pool.name}-{self.slot}-{self.number}"
 
 
@@ -103,8 +107,8 @@ def job(cluster: Cluster, launch: Launch) -> Manifest:
 
 
 def secret(cluster: Cluster, launch: Launch, token: str, owner: Mapping[str, str]) -> Manifest:
-    """The values that must not stand in a pod's manifest, deleted with the Job that owns them (`owner`: its name and
-    uid)."""
+    """The values that must not stand in a pod's manifest, deleted with the Job that owns them
+    (`owner`: its name and uid)."""
     cluster = cluster.within(launch.namespace)
     pool = cluster.pool(launch.kind, launch.size)
     texts = {"token": token}
@@ -114,7 +118,8 @@ def secret(cluster: Cluster, launch: Launch, token: str, owner: Mapping[str, str
 
 
 def executor(cluster: Cluster, executors: Executors) -> Manifest:
-    """The template of Spark's executor pods: nothing in it opens the cluster or the control plane."""
+    """The template of Spark's executor pods: nothing in it opens the cluster or the control
+    plane."""
     container = {
         "name": "executor",
         "image": cluster.image,
@@ -139,7 +144,9 @@ def executor(cluster: Cluster, executors: Executors) -> Manifest:
 def spark_conf(cluster: Cluster, pool: Pool) -> dict[str, str]:
     """`$(NAME)` is put in by the kubelet, from the variables before this one."""
     alone = {"spark.master": f"local[{max(1, int(cores(pool.cpu)))}]"}
-    return (_on_executors(cluster, pool.executors) if pool.executors else alone) | dict(cluster.conf)
+    return (_on_executors(cluster, pool.executors) if pool.executors else alone) | dict(
+        cluster.conf
+    )
 
 
 def _on_executors(cluster: Cluster, executors: Executors) -> dict[str, str]:
@@ -160,7 +167,8 @@ def _on_executors(cluster: Cluster, executors: Executors) -> dict[str, str]:
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
         "spark.executor.cores": str(executors.cpu),
         "spark.kubernetes.executor.request.cores": str(executors.cpu),
-        # A pod gets the memory and a tenth, at least 384 MiB, more; together they are what the settings say.
+        # A pod gets the memory and a tenth, at least 384 MiB, more; together they are what the
+        # settings say.
         "spark.executor.memory": f"{_without_overhead(executors.memory)}m",
         "spark.executor.memoryOverhead": f"{mebibytes(executors.memory) - _without_overhead(executors.memory)}m",
         "spark.dynamicAllocation.enabled": "true",
@@ -213,7 +221,11 @@ def _pod(cluster: Cluster, pool: Pool, name: str) -> Manifest:
 def _container(cluster: Cluster, pool: Pool) -> Manifest:
     mounted = mounts({"tmp": "/tmp", "home": HOME})
     mounted += mounts(
-        {"given": GIVEN, **{f"secret-{i}": f"{SECRETS}/{s}" for i, s in enumerate(cluster.secrets)}}, is_read_only=True
+        {
+            "given": GIVEN,
+            **{f"secret-{i}": f"{SECRETS}/{s}" for i, s in enumerate(cluster.secrets)},
+        },
+        is_read_only=True,
     )
     return {
         "name": CONTAINER,
@@ -234,8 +246,16 @@ def _container(cluster: Cluster, pool: Pool) -> Manifest:
 
 
 def _env(cluster: Cluster, pool: Pool) -> list[Manifest]:
-    paths = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "POD_IP": "status.podIP"}
-    values = {"HEADGATE_URL": cluster.url, "HEADGATE_TOKEN_FILE": f"{GIVEN}/token", "HEADGATE_HOME": HOME}
+    paths = {
+        "POD_NAME": "metadata.name",
+        "POD_NAMESPACE": "metadata.namespace",
+        "POD_IP": "status.podIP",
+    }
+    values = {
+        "HEADGATE_URL": cluster.url,
+        "HEADGATE_TOKEN_FILE": f"{GIVEN}/token",
+        "HEADGATE_HOME": HOME,
+    }
     values["HEADGATE_CALLS_FILE"] = CALLS
     if cluster.secrets:
         values["HEADGATE_SECRETS"] = SECRETS
@@ -243,17 +263,27 @@ def _env(cluster: Cluster, pool: Pool) -> list[Manifest]:
         values["HEADGATE_SIZES"] = ",".join(cluster.serves(pool.size))
         values["HEADGATE_DRIVER_MEMORY"] = f"{int(pool.memory_mib * HEAP)}m"
         values["HEADGATE_SPARK_CONF"] = json.dumps(spark_conf(cluster, pool), sort_keys=True)
-    own = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in paths.items()]
-    return own + [{"name": name, "value": value} for name, value in {**cluster.env, **values}.items()]
+    own = [
+        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+        for name, path in paths.items()
+    ]
+    return own + [
+        {"name": name, "value": value} for name, value in {**cluster.env, **values}.items()
+    ]
 
 
 def _given_variables(cluster: Cluster) -> Manifest:
-    return {"envFrom": [{"secretRef": {"name": name}} for name in cluster.env_secrets]} if cluster.env_secrets else {}
+    return (
+        {"envFrom": [{"secretRef": {"name": name}} for name in cluster.env_secrets]}
+        if cluster.env_secrets
+        else {}
+    )
 
 
 def mounts(paths: Mapping[str, str], *, is_read_only: bool = False) -> list[Manifest]:
     return [
-        {"name": name, "mountPath": path} | ({"readOnly": True} if is_read_only else {}) for name, path in paths.items()
+        {"name": name, "mountPath": path} | ({"readOnly": True} if is_read_only else {})
+        for name, path in paths.items()
     ]
 
 

@@ -1,7 +1,8 @@
-"""Folders of packages that drivers on this machine installed for transforms, and that are no longer needed.
+"""Folders of packages that drivers on this machine installed for transforms, and that are no longer
+needed.
 
-Drivers make them (`dataplane.transform.packages`). Beside a folder stand `NAME.sets`, a line for each set of
-requirements that it was used for, and `NAME.lock`, a lock that its users share.
+Drivers make them (`dataplane.transform.packages`). Beside a folder stand `NAME.sets`, a line for
+each set of requirements that it was used for, and `NAME.lock`, a lock that its users share.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ def own_of(home: Path, namespace: str) -> Path:
 
 
 def forget(home: Path, needed: Collection[str], now: float) -> int:
-    """Delete folders that were used for none of these sets, and for nothing for an hour; how many. One that is in use
-    stays. Killed in between, the next call goes on."""
+    """Delete folders that were used for none of these sets, and for nothing for an hour; how many.
+    One that is in use stays. Killed in between, the next call goes on."""
     top = home / "packages"
     for broken in (*top.glob("*.gone"), *top.glob("*.new")):
         with _alone(broken) as is_alone:

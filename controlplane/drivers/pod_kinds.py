@@ -1,7 +1,7 @@
 """The kinds of pods that a service starts, and the Job and the Secret that each of them has.
 
-A pod is that of a Job, which the cluster ends and forgets. What opens the control plane stands in a Secret: it has the
-name of the Job, and is gone with it.
+A pod is that of a Job, which the cluster ends and forgets. What opens the control plane stands in a
+Secret: it has the name of the Job, and is gone with it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,19 @@ INSTANCE = "app.kubernetes.io/instance"
 MANAGER = "app.kubernetes.io/managed-by"
 COMPONENT = "app.kubernetes.io/component"
 
-# A pod that the cluster takes away fails its Job with these words, also once the pod itself has gone.
-DISRUPTED = {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+# A pod that the cluster takes away fails its Job with these words, also once the pod itself has
+# gone.
+DISRUPTED = {
+    "action": "FailJob",
+    "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+}
 
 
 class PodKind(NamedTuple):
     """Pods that one part of the service starts and finds again.
 
-    `component`: their label, and the argument of `python -m dataplane`. `manager`: the label of the part, which looks
-    at no pods of others.
+    `component`: their label, and the argument of `python -m dataplane`. `manager`: the label of the
+    part, which looks at no pods of others.
     """
 
     component: str
@@ -57,7 +61,8 @@ def number_of(job: Mapping[str, Any]) -> int:
 
 
 class JobParts(NamedTuple):
-    """The parts in which Jobs differ. `deadline_s`: after which the cluster ends the pod; None: never."""
+    """The parts in which Jobs differ. `deadline_s`: after which the cluster ends the pod; None:
+    never."""
 
     name: str
     labels: Mapping[str, str]
@@ -70,7 +75,9 @@ class JobParts(NamedTuple):
 def job_manifest(cluster: Cluster, parts: JobParts) -> Manifest:
     """A Job with one pod. It is tried once: trying again is ours."""
     deadline = {} if parts.deadline_s is None else {"activeDeadlineSeconds": parts.deadline_s}
-    pod_annotations = {} if parts.pod_annotations is None else {"annotations": dict(parts.pod_annotations)}
+    pod_annotations = (
+        {} if parts.pod_annotations is None else {"annotations": dict(parts.pod_annotations)}
+    )
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -86,7 +93,10 @@ def job_manifest(cluster: Cluster, parts: JobParts) -> Manifest:
             "ttlSecondsAfterFinished": cluster.keep_s,
             "podReplacementPolicy": "Failed",
             "podFailurePolicy": {"rules": [DISRUPTED]},
-            "template": {"metadata": {"labels": dict(parts.labels), **pod_annotations}, "spec": parts.pod},
+            "template": {
+                "metadata": {"labels": dict(parts.labels), **pod_annotations},
+                "spec": parts.pod,
+            },
         },
     }
 

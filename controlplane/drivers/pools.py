@@ -16,10 +16,19 @@ from dataplane.contract.kinds import Process
 
 QUANTITY = re.compile(r"([1-9][0-9]{0,6})(Mi|Gi)")
 CPU = re.compile(r"([0-9]{1,6})m|([0-9]{1,3}(?:\.[0-9]{1,3})?)")
-LONGEST_INSTANCE = 16  # names of Spark's executor pods, which must not be longer than 63, begin with it
+# Names of Spark's executor pods, which must not be longer than 63, begin with it
+LONGEST_INSTANCE = 16
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
-LEAST = {"minimum": 0, "maximum": 0, "tasks_each": 1, "deadline_s": 1, "grace_s": 0, "keep_s": 0, "port": 1024}
+LEAST = {
+    "minimum": 0,
+    "maximum": 0,
+    "tasks_each": 1,
+    "deadline_s": 1,
+    "grace_s": 0,
+    "keep_s": 0,
+    "port": 1024,
+}
 TEXTS = frozenset({"namespace", "image", "url", "instance", "service_account", "priority_class"})
 
 T = TypeVar("T")
@@ -74,7 +83,8 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class QueriesPod:
-    """The one pod that answers queries by Spark. `env_secrets` are its own, instead of those of all pods."""
+    """The one pod that answers queries by Spark. `env_secrets` are its own, instead of those of all
+    pods."""
 
     cpu: str = "1"
     memory: str = "2Gi"
@@ -90,7 +100,8 @@ class QueriesPod:
 
 @dataclass(frozen=True, slots=True)
 class SessionsPod(QueriesPod):
-    """Pods of Spark sessions, one for each. `port`: where one is given its order; Spark itself serves no other pod."""
+    """Pods of Spark sessions, one for each. `port`: where one is given its order; Spark itself
+    serves no other pod."""
 
     idle_s: float = 1_800.0  # without a call of its client it ends
     port: int = 7071
@@ -102,7 +113,9 @@ def _driver(size: Size, cpu: str, memory: str) -> Pool:
 
 
 DEFAULTS = {
-    "worker": Pool("worker", "standard", "250m", "512Mi", PoolLimits(1, 1, idle_s=300.0, tasks_each=64)),
+    "worker": Pool(
+        "worker", "standard", "250m", "512Mi", PoolLimits(1, 1, idle_s=300.0, tasks_each=64)
+    ),
     "small": _driver("small", "1", "2Gi"),
     "standard": _driver("standard", "2", "4Gi"),
     "large": _driver("large", "4", "16Gi"),
@@ -111,9 +124,9 @@ DEFAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """All that pods of one installation have in common. `secrets` are Secrets whose values users' code may name,
-    `namespace_secrets` the same for other namespaces than `default`, `env_secrets` those whose values all pods have as
-    variables, such as credentials of the lake."""
+    """All that pods of one installation have in common. `secrets` are Secrets whose values users'
+    code may name, `namespace_secrets` the same for other namespaces than `default`, `env_secrets`
+    those whose values all pods have as variables, such as credentials of the lake."""
 
     namespace: str
     image: str
@@ -123,7 +136,8 @@ class Cluster:
     keep_s: int = 600  # how long a finished Job can be looked at
     secrets: tuple[str, ...] = ()
     env_secrets: tuple[str, ...] = ()
-    namespace_secrets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # `secrets` of other namespaces
+    # `secrets` of other namespaces
+    namespace_secrets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     conf: Mapping[str, str] = field(default_factory=dict)  # of Spark
     pools: Mapping[str, Pool] = field(default_factory=lambda: DEFAULTS)
@@ -141,14 +155,15 @@ class Cluster:
 
     @property
     def shares(self) -> tuple[PoolShare, ...]:
-        """Workers take every task of theirs: none needs much. A size without drivers may have some of earlier settings,
-        which are to end."""
+        """Workers take every task of theirs: none needs much. A size without drivers may have some
+        of earlier settings, which are to end."""
         drivers = (self.pools[size] for size in SIZES)
         mine = (PoolShare(p.kind, p.size, self.serves(p.size), p.limits) for p in drivers)
         return PoolShare("worker", "standard", SIZES, self.pools["worker"].limits), *mine
 
     def serves(self, size: Size) -> tuple[Size, ...]:
-        """Its own tasks, and those of sizes without drivers: the next larger pool takes them, else the largest."""
+        """Its own tasks, and those of sizes without drivers: the next larger pool takes them, else
+        the largest."""
         return tuple(s for s in SIZES if self._server(s) == size)
 
     def _server(self, size: Size) -> Size:
@@ -164,28 +179,52 @@ def read(text: str) -> Cluster:
         raise BadPools(f"this is no JSON: {e}") from e
     settings = _settings_of("", document, {f.name for f in fields(Cluster)} | {"places"})
     places = {
-        name: _place(f"places.{name}", body) for name, body in _mapping("places", settings.pop("places", {})).items()
+        name: _place(f"places.{name}", body)
+        for name, body in _mapping("places", settings.pop("places", {})).items()
     }
-    queries = _beside("queries", QueriesPod, settings.pop("queries"), places) if "queries" in settings else None
-    sessions = _beside("sessions", SessionsPod, settings.pop("sessions"), places) if "sessions" in settings else None
+    queries = (
+        _beside("queries", QueriesPod, settings.pop("queries"), places)
+        if "queries" in settings
+        else None
+    )
+    sessions = (
+        _beside("sessions", SessionsPod, settings.pop("sessions"), places)
+        if "sessions" in settings
+        else None
+    )
     pools = _mapping("pools", settings.pop("pools", {}))
     for name in pools:
         _one_of("pools", name, tuple(DEFAULTS))
-    made = {name: _pool(f"pools.{name}", default, pools.get(name, {}), places) for name, default in DEFAULTS.items()}
+    made = {
+        name: _pool(f"pools.{name}", default, pools.get(name, {}), places)
+        for name, default in DEFAULTS.items()
+    }
     for name in ("namespace", "image"):
         if not settings.get(name):
             raise BadPools(f"`{name}` is missing")
     lists = {name: _texts(name, settings.get(name, [])) for name in ("secrets", "env_secrets")}
-    named = {"env": _named_texts("env", settings.get("env", {})), "conf": _conf(settings.get("conf", {}))}
+    named = {
+        "env": _named_texts("env", settings.get("env", {})),
+        "conf": _conf(settings.get("conf", {})),
+    }
     beside = _mapping("namespace_secrets", settings.get("namespace_secrets", {}))
-    of_others = {name: _texts(f"namespace_secrets.{name}", secrets) for name, secrets in beside.items()}
-    parts = {"pools": made, "namespace_secrets": of_others, "queries": queries, "sessions": sessions}
+    of_others = {
+        name: _texts(f"namespace_secrets.{name}", secrets) for name, secrets in beside.items()
+    }
+    parts = {
+        "pools": made,
+        "namespace_secrets": of_others,
+        "queries": queries,
+        "sessions": sessions,
+    }
     cluster = _built("", Cluster, settings | lists | named | parts)
     for name, value in (("namespace", cluster.namespace), ("instance", cluster.instance)):
         if not NAME.fullmatch(value):
             raise BadPools(f"`{name}` is {value!r}; it can be of a-z, 0-9 and -")
     if len(cluster.instance) > LONGEST_INSTANCE:
-        raise BadPools(f"`instance` is {cluster.instance!r}; it can have {LONGEST_INSTANCE} characters")
+        raise BadPools(
+            f"`instance` is {cluster.instance!r}; it can have {LONGEST_INSTANCE} characters"
+        )
     return cluster
 
 
@@ -206,19 +245,25 @@ def mebibytes(quantity: str) -> int:
 
 def _pool(where: str, default: Pool, body: Any, places: Mapping[str, NodePlace]) -> Pool:
     limits = {f.name for f in fields(PoolLimits)}
-    settings = _settings_of(where, body, {"cpu", "memory", "deadline_s", "grace_s", "place", "executors"} | limits)
+    settings = _settings_of(
+        where, body, {"cpu", "memory", "deadline_s", "grace_s", "place", "executors"} | limits
+    )
     bounds = {name: settings.pop(name) for name in limits & settings.keys()}
     if "place" in settings:
         settings["place"] = places[_one_of(f"{where}.place", settings["place"], tuple(places))]
     if "executors" in settings:
         settings["executors"] = _executors(f"{where}.executors", settings["executors"], places)
     made = _built(where, lambda **values: replace(default, **values), settings)
-    pool = replace(made, limits=_built(where, lambda **values: replace(default.limits, **values), bounds))
+    pool = replace(
+        made, limits=_built(where, lambda **values: replace(default.limits, **values), bounds)
+    )
     mebibytes(pool.memory)
     cores(pool.cpu)
     pool = replace(pool, cpu=str(pool.cpu))
     if not 0 <= pool.limits.minimum <= pool.limits.maximum:
-        raise BadPools(f"`{where}`: minimum {pool.limits.minimum} and maximum {pool.limits.maximum} do not fit")
+        raise BadPools(
+            f"`{where}`: minimum {pool.limits.minimum} and maximum {pool.limits.maximum} do not fit"
+        )
     return pool
 
 
@@ -230,7 +275,9 @@ def _executors(where: str, body: Any, places: Mapping[str, NodePlace]) -> Execut
     mebibytes(made.memory)
     _whole_number(f"{where}.maximum", made.maximum, 1)
     if not cores(made.cpu).is_integer():
-        raise BadPools(f"`{where}.cpu` is {made.cpu!r}; it must be whole: an executor has so many tasks at a time")
+        raise BadPools(
+            f"`{where}.cpu` is {made.cpu!r}; it must be whole: an executor has so many tasks at a time"
+        )
     return replace(made, cpu=int(cores(made.cpu)))
 
 
@@ -251,9 +298,13 @@ def _place(where: str, body: Any) -> NodePlace:
     settings = _settings_of(where, body, {f.name for f in fields(NodePlace)})
     selector = _named_texts(f"{where}.selector", settings.get("selector", {}))
     tolerations = settings.get("tolerations", [])
-    if not isinstance(tolerations, list) or not all(isinstance(toleration, dict) for toleration in tolerations):
+    if not isinstance(tolerations, list) or not all(
+        isinstance(toleration, dict) for toleration in tolerations
+    ):
         raise BadPools(f"`{where}.tolerations` is {tolerations!r}; it must be a list of objects")
-    return _built(where, NodePlace, settings | {"selector": selector, "tolerations": tuple(tolerations)})
+    return _built(
+        where, NodePlace, settings | {"selector": selector, "tolerations": tuple(tolerations)}
+    )
 
 
 def _texts(where: str, value: Any) -> tuple[str, ...]:
@@ -269,7 +320,11 @@ def _named_texts(where: str, value: Any) -> dict[str, str]:
 def _conf(value: Any) -> dict[str, str]:
     """Spark's values may have their own types there."""
     settings = _mapping("conf", value)
-    plain = {name: json.dumps(setting) for name, setting in settings.items() if isinstance(setting, int | float)}
+    plain = {
+        name: json.dumps(setting)
+        for name, setting in settings.items()
+        if isinstance(setting, int | float)
+    }
     return _named_texts("conf", settings | plain)
 
 
@@ -294,7 +349,12 @@ def _one_of(where: str, value: Any, allowed: tuple[str, ...]) -> str:
 
 def _built(where: str, make: Callable[..., T], values: Mapping[str, Any]) -> T:
     """Numbers and texts where they belong, by their names: JSON may have anything anywhere."""
-    return make(**{name: _meant(f"{where}.{name}" if where else name, name, value) for name, value in values.items()})
+    return make(
+        **{
+            name: _meant(f"{where}.{name}" if where else name, name, value)
+            for name, value in values.items()
+        }
+    )
 
 
 def _meant(where: str, name: str, value: Any) -> Any:

@@ -1,4 +1,5 @@
-"""Pods that are neither drivers nor workers, as plain JSON: the common parts of query and session pods.
+"""Pods that are neither drivers nor workers, as plain JSON: the common parts of query and session
+pods.
 
 Their labels are not those of drivers and workers, which are no business of theirs.
 """
@@ -47,9 +48,12 @@ def _container(cluster: Cluster, settings: QueriesPod, lake: str, kind: PodKind)
     return {
         "name": CONTAINER,
         "image": cluster.image,
-        "command": ["tini", "--", "python3", "-P", "-m", "dataplane"],  # they end processes, whose own it takes up
+        # They end processes, whose own it takes up
+        "command": ["tini", "--", "python3", "-P", "-m", "dataplane"],
         "args": [kind.component],
-        "env": [{"name": name, "value": value} for name, value in _env(cluster, settings, lake).items()],
+        "env": [
+            {"name": name, "value": value} for name, value in _env(cluster, settings, lake).items()
+        ],
         "envFrom": [{"secretRef": {"name": name}} for name in secrets],
         "ports": [{"containerPort": settings.port}],
         "resources": {
@@ -58,7 +62,8 @@ def _container(cluster: Cluster, settings: QueriesPod, lake: str, kind: PodKind)
         },
         "securityContext": UNPRIVILEGED,
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": mounts({"tmp": "/tmp", "home": HOME}) + mounts({"given": GIVEN}, is_read_only=True),
+        "volumeMounts": mounts({"tmp": "/tmp", "home": HOME})
+        + mounts({"given": GIVEN}, is_read_only=True),
     }
 
 

@@ -18,7 +18,12 @@ class TrackedPool:
     """
 
     def __init__(self, pool: NamespacedPool) -> None:
-        self._pool, self.name, self.outlives, self.shares = pool, pool.name, pool.outlives, pool.shares
+        self._pool, self.name, self.outlives, self.shares = (
+            pool,
+            pool.name,
+            pool.outlives,
+            pool.shares,
+        )
         self._hand = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pool")
         self.drivers: set[str] = set()
 

@@ -70,8 +70,8 @@ class ProcessTransport(Protocol):
         """Write to its input. If it has ended, the next `read` raises."""
 
     def read(self, deadline: float) -> bytes:
-        """Some of its output. A process that says nothing until the deadline (`time.monotonic`) is ended. Raises
-        ChildEnded."""
+        """Some of its output. A process that says nothing until the deadline (`time.monotonic`) is
+        ended. Raises ChildEnded."""
 
     def kill(self) -> None:
         """At once."""
@@ -184,8 +184,9 @@ class PodProcess:
         connection.sendall(hello(token, self._nonce))
 
     def welcome(self, check: Callable[[], None]) -> int:
-        """Wait for our turn. Returns the number of questions that the process has had. `check` raises where no
-        caller waits. Raises ChildEnded where the pod refuses us or ends, or is none of ours."""
+        """Wait for our turn. Returns the number of questions that the process has had. `check`
+        raises where no caller waits. Raises ChildEnded where the pod refuses us or ends, or is none
+        of ours."""
         while True:
             check()
             with suppress(TimeoutError):

@@ -1,7 +1,8 @@
-"""Another user of this machine, as whom children run (HEADGATE_DRIVER_USER): its identity, and the paths that are
-opened to it.
+"""Another user of this machine, as whom children run (HEADGATE_DRIVER_USER): its identity, and the
+paths that are opened to it.
 
-It may read and write the lake and a folder of its own in the home, and passes through the home to both.
+It may read and write the lake and a folder of its own in the home, and passes through the home to
+both.
 """
 
 from __future__ import annotations
@@ -27,20 +28,31 @@ class User:
 
 
 def read(text: str) -> User:
-    """Parse `name` or `uid[:gid]`, where a group may be named too. Raises BadUser with the reason."""
+    """Parse `name` or `uid[:gid]`, where a group may be named too. Raises BadUser with the
+    reason."""
     name, _, group = text.partition(":")
     try:
         entry = pwd.getpwuid(int(name)) if name.isdecimal() else pwd.getpwnam(name)
     except (KeyError, OverflowError):
-        raise BadUser(f"{name!r} is no user that this machine knows, which Spark's JVM needs") from None
+        raise BadUser(
+            f"{name!r} is no user that this machine knows, which Spark's JVM needs"
+        ) from None
     try:
-        gid = int(group) if group.isdecimal() else grp.getgrnam(group).gr_gid if group else entry.pw_gid
+        gid = (
+            int(group)
+            if group.isdecimal()
+            else grp.getgrnam(group).gr_gid
+            if group
+            else entry.pw_gid
+        )
     except KeyError:
         raise BadUser(f"{group!r} is no group of this machine") from None
     if entry.pw_uid == 0 or gid == 0:
         raise BadUser(f"{text!r} is root, or of its group: name a user that may do less")
     if os.geteuid() not in (0, entry.pw_uid):
-        raise BadUser("only root can start drivers as another user: start headgate as root, or unset it")
+        raise BadUser(
+            "only root can start drivers as another user: start headgate as root, or unset it"
+        )
     if os.geteuid() == entry.pw_uid:
         raise BadUser(
             f"headgate itself runs as {entry.pw_name}, so its token would be open to drivers: start it as root"
@@ -49,8 +61,8 @@ def read(text: str) -> User:
 
 
 def open_to(user: User, home: Path, lake: str) -> Path:
-    """Give the user a folder of its own, which is returned, and the lake if that is a folder. Files that root adds to
-    the lake later are the group's as well."""
+    """Give the user a folder of its own, which is returned, and the lake if that is a folder. Files
+    that root adds to the lake later are the group's as well."""
     own = home / "driver"
     own.mkdir(mode=0o700, exist_ok=True)
     os.chown(own, user.uid, user.gid)

@@ -1,4 +1,5 @@
-"""What Jobs, pods and events of a cluster say of a driver, in words and as a kind of fault. Pure."""
+"""What Jobs, pods and events of a cluster say of a driver, in words and as a kind of fault.
+Pure."""
 
 from __future__ import annotations
 
@@ -22,13 +23,19 @@ DISRUPTIONS = {
     "TerminationByKubelet": "evicted: its node ran short of something, or shut down",
 }
 NOT_MADE = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox")
-NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
+NO_IMAGE = (
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class PodVerdict:
-    """`mends`: waiting may help by itself; else a new launch is needed after a change from outside. `disruption`: why
-    the cluster takes its pod away, which only a pod that still exists shows."""
+    """`mends`: waiting may help by itself; else a new launch is needed after a change from outside.
+    `disruption`: why the cluster takes its pod away, which only a pod that still exists shows."""
 
     state: State
     reason: str = ""
@@ -45,12 +52,15 @@ class PodVerdict:
 
 
 def judge(job: Found, pods: Sequence[Found], events: Iterable[Found]) -> PodVerdict:
-    """`pods` and `events` are those of this Job. The Job shows whether it is over, its pods show why."""
+    """`pods` and `events` are those of this Job. The Job shows whether it is over, its pods show
+    why."""
     conditions = _true(job)
     if (failed := conditions.get("Failed")) is not None:
         return _failed(job, failed, pods, events)
     if (complete := conditions.get("Complete")) is not None:
-        return PodVerdict("ended", driver_ends.BY_ITSELF, at=time_of(complete.get("lastTransitionTime")))
+        return PodVerdict(
+            "ended", driver_ends.BY_ITSELF, at=time_of(complete.get("lastTransitionTime"))
+        )
     if "deletionTimestamp" in job["metadata"]:
         return PodVerdict("ending", driver_ends.ENDING)
     alive = [p for p in pods if _phase(p) in ("Pending", "Running")]
@@ -69,7 +79,9 @@ def awaits_pod(job: Found, pods: Sequence[Found]) -> bool:
 # --- over ---------------------------------------------------------------------------------------
 
 
-def _failed(job: Found, condition: Found, pods: Sequence[Found], events: Iterable[Found]) -> PodVerdict:
+def _failed(
+    job: Found, condition: Found, pods: Sequence[Found], events: Iterable[Found]
+) -> PodVerdict:
     at = time_of(condition.get("lastTransitionTime"))
     if condition.get("reason") == "DeadlineExceeded":
         words = f"ran for longer than its deadline of {job['spec'].get('activeDeadlineSeconds')} s"
@@ -81,7 +93,10 @@ def _failed(job: Found, condition: Found, pods: Sequence[Found], events: Iterabl
         return PodVerdict("ended", *disruption, at=at)
     if condition.get("reason") == "PodFailurePolicy":
         return PodVerdict(
-            "ended", f"the cluster took its pod away: {_short(condition.get('message'))}", "disrupted", at
+            "ended",
+            f"the cluster took its pod away: {_short(condition.get('message'))}",
+            "disrupted",
+            at,
         )
     return PodVerdict("ended", "its pod was deleted", "disrupted", at)
 
@@ -90,7 +105,10 @@ def _of_pod(pod: Found) -> tuple[str, Fault] | None:
     status = pod.get("status", {})
     if status.get("reason") in ("Evicted", "Preempting", "NodeShutdown", "Terminated"):
         words = "evicted" if status["reason"] == "Evicted" else "its node shut down"
-        return f"{words}: {_short(status.get('message'))}", "evicted" if words == "evicted" else "disrupted"
+        return (
+            f"{words}: {_short(status.get('message'))}",
+            "evicted" if words == "evicted" else "disrupted",
+        )
     if disruption := _disruption(pod):
         return disruption, "disrupted"
     for container in status.get("containerStatuses", ()):
@@ -111,7 +129,10 @@ def _exit(pod: Found, ended: Found) -> tuple[str, Fault]:
     code, message = ended.get("exitCode", -1), str(ended.get("message") or "")
     if ended.get("reason") == "OOMKilled":
         limits = pod["spec"]["containers"][0].get("resources", {}).get("limits", {})
-        return f"ran out of memory: killed at its limit of {limits.get('memory', 'its node')}", "memory"
+        return (
+            f"ran out of memory: killed at its limit of {limits.get('memory', 'its node')}",
+            "memory",
+        )
     if "deletionTimestamp" in pod["metadata"]:
         return "its pod was deleted", "disrupted"
     if "OutOfMemoryError" in message or "MemoryError" in message:
@@ -122,7 +143,8 @@ def _exit(pod: Found, ended: Found) -> tuple[str, Fault]:
 
 
 def _disrupted_by_events(events: Iterable[Found]) -> tuple[str, Fault] | None:
-    """Pods that are gone may have left events: of a scheduler that preempted, of a kubelet that evicted."""
+    """Pods that are gone may have left events: of a scheduler that preempted, of a kubelet that
+    evicted."""
     words: dict[str, tuple[str, Fault]] = {
         "Preempted": (DISRUPTIONS["PreemptionByScheduler"], "disrupted"),
         "Evicted": ("evicted", "evicted"),
@@ -145,7 +167,9 @@ def _without_pod(events: Iterable[Found]) -> PodVerdict:
     message = str(max(refused, key=last_seen).get("message") or "")
     if "quota" in message:
         return PodVerdict("waiting", f"waits for room in a quota: {_short(message)}", "quota")
-    return PodVerdict("waiting", f"the cluster refuses its pod: {_short(message)}", "refused", mends=False)
+    return PodVerdict(
+        "waiting", f"the cluster refuses its pod: {_short(message)}", "refused", mends=False
+    )
 
 
 def _is_being_made(pod: Found) -> bool:
@@ -163,20 +187,35 @@ def _pending(pod: Found, events: Iterable[Found]) -> PodVerdict:
         waiting = container.get("state", {}).get("waiting") or {}
         if waiting.get("reason") in NO_IMAGE:
             words = (
-                f"image {container.get('image')} cannot be had: {_short(waiting.get('message') or waiting['reason'])}"
+                f"image {container.get('image')} cannot be had: "
+                f"{_short(waiting.get('message') or waiting['reason'])}"
             )
             return PodVerdict("waiting", words, "image", mends=False)
-        if waiting.get("reason") in ("CreateContainerConfigError", "CreateContainerError", "RunContainerError"):
-            return PodVerdict("waiting", f"cannot be started: {_short(waiting.get('message'))}", "refused", mends=False)
+        if waiting.get("reason") in (
+            "CreateContainerConfigError",
+            "CreateContainerError",
+            "RunContainerError",
+        ):
+            return PodVerdict(
+                "waiting",
+                f"cannot be started: {_short(waiting.get('message'))}",
+                "refused",
+                mends=False,
+            )
     placed: Found = next(
-        (c for c in pod.get("status", {}).get("conditions", ()) if c.get("type") == "PodScheduled"), {}
+        (c for c in pod.get("status", {}).get("conditions", ()) if c.get("type") == "PodScheduled"),
+        {},
     )
     if placed.get("status") == "False":
-        return PodVerdict("waiting", f"waits for a node: {_short(placed.get('message'))}", "unschedulable")
+        return PodVerdict(
+            "waiting", f"waits for a node: {_short(placed.get('message'))}", "unschedulable"
+        )
     failed = [e for e in events if e.get("reason") in NOT_MADE] if _is_being_made(pod) else []
     if failed:
         return PodVerdict(
-            "waiting", f"cannot be started: {_short(max(failed, key=last_seen).get('message'))}", "refused"
+            "waiting",
+            f"cannot be started: {_short(max(failed, key=last_seen).get('message'))}",
+            "refused",
         )
     return PodVerdict("waiting")
 
@@ -191,7 +230,9 @@ def time_of(text: str | None) -> float:
 
 def last_seen(event: Found) -> str:
     series = event.get("series") or {}
-    return str(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or "")
+    return str(
+        series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or ""
+    )
 
 
 def _true(pod: Found) -> dict[str, Found]:

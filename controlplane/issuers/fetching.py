@@ -29,12 +29,16 @@ def get(url: str) -> JsonObject:
 
 
 def post(url: str, form: Mapping[str, str], auth: tuple[str, str] | None) -> tuple[int, JsonObject]:
-    """The answer to a form, whatever its status. `auth`: name and password. Raises IssuerUnreachable."""
+    """The answer to a form, whatever its status. `auth`: name and password. Raises
+    IssuerUnreachable."""
     return _exchange("POST", url, form, auth)
 
 
 def _exchange(
-    method: str, url: str, form: Mapping[str, str] | None = None, auth: tuple[str, str] | None = None
+    method: str,
+    url: str,
+    form: Mapping[str, str] | None = None,
+    auth: tuple[str, str] | None = None,
 ) -> tuple[int, JsonObject]:
     if not is_address(url):
         raise IssuerUnreachable(f"{url[:200]!r}, an address of the issuer's, is not https")
@@ -54,7 +58,8 @@ def _exchange(
 
 @cache
 def _client(is_local: bool) -> httpx2.Client:
-    """Kept: reading the certificates that are trusted takes a tenth of a second. It follows no redirects."""
+    """Kept: reading the certificates that are trusted takes a tenth of a second. It follows no
+    redirects."""
     return httpx2.Client(timeout=TIMEOUT_S, trust_env=not is_local, follow_redirects=False)
 
 

@@ -20,7 +20,8 @@ NEEDED = ["iss", "aud", "exp", "iat", "sub"]
 
 
 def library() -> ModuleType:
-    """PyJWT, with what it needs for signatures. It is loaded when the first token comes. Raises MissingPackage."""
+    """PyJWT, with what it needs for signatures. It is loaded when the first token comes. Raises
+    MissingPackage."""
     try:
         import cryptography  # noqa: F401  # without it PyJWT knows shared secrets alone
         import jwt
@@ -42,7 +43,10 @@ class JwtIssuers:
         if not isinstance(issuer, str):
             raise BadIdentity("the identity token does not say who issued it")
         return UncheckedToken(
-            issuer, frozenset(text_audience for text_audience in audiences if isinstance(text_audience, str))
+            issuer,
+            frozenset(
+                text_audience for text_audience in audiences if isinstance(text_audience, str)
+            ),
         )
 
     def claims(self, text: str, issuer: str, audiences: Collection[str]) -> JsonObject:
@@ -66,14 +70,20 @@ class JwtIssuers:
                 leeway=LEEWAY_S,
                 options={"require": NEEDED, "enforce_minimum_key_length": True},
             )
-        except (jwt.PyJWTError, ValueError, TypeError, OverflowError) as e:  # times may be anything that JSON has
+        except (
+            jwt.PyJWTError,
+            ValueError,
+            TypeError,
+            OverflowError,
+        ) as e:  # times may be anything that JSON has
             raise BadIdentity(f"the identity token of {issuer} is refused: {e}") from e
         _require_numbers(decoded, issuer)
         return cast("JsonObject", decoded)
 
 
 def _require_numbers(claims: dict[str, Any], issuer: str) -> None:
-    """Times are numbers (RFC 7519, section 2); PyJWT also reads texts and truth values. Raises BadIdentity."""
+    """Times are numbers (RFC 7519, section 2); PyJWT also reads texts and truth values. Raises
+    BadIdentity."""
     for name in TIMES:
         value = claims.get(name, 0)
         if isinstance(value, bool) or not isinstance(value, int | float):

@@ -1,7 +1,8 @@
 """What issuers publish, and for how long it is kept: their metadata and their public keys.
 
-Metadata: OpenID Connect Discovery 1.0. Keys: RFC 7517. An unknown key id has the keys fetched again, because issuers
-change keys; but not more often than every half minute, because any client can make up a key id.
+Metadata: OpenID Connect Discovery 1.0. Keys: RFC 7517. An unknown key id has the keys fetched
+again, because issuers change keys; but not more often than every half minute, because any client
+can make up a key id.
 """
 
 from __future__ import annotations
@@ -28,13 +29,14 @@ KIND: Final = {
     **dict.fromkeys(("ES256", "ES384", "ES512"), "EC"),
     "EdDSA": "OKP",
 }
-"""The algorithms of signatures that are accepted, with the kind of their keys: no `none`, and no shared secrets."""
+"""The algorithms of signatures that are accepted, with the kind of their keys: no `none`, and no
+shared secrets."""
 
 
 @dataclass(slots=True)
 class Published:
-    """What one issuer publishes. Safe to use from many threads: one of them sends the request, the others wait for its
-    answer."""
+    """What one issuer publishes. Safe to use from many threads: one of them sends the request, the
+    others wait for its answer."""
 
     issuer: str
     fetch: Fetch = fetching.get
@@ -52,8 +54,8 @@ class Published:
             return self._metadata
 
     def key(self, id: str | None, algorithm: str) -> JsonObject | None:
-        """The public key (a JWK) with this id that fits the algorithm; None if the issuer has none. Raises
-        IssuerUnreachable."""
+        """The public key (a JWK) with this id that fits the algorithm; None if the issuer has none.
+        Raises IssuerUnreachable."""
         with self._lock:
             self._refresh_after(KEPT_S)
             public_key = self._find(id, algorithm)
@@ -86,25 +88,36 @@ class Published:
         metadata = self.fetch(f"{self.issuer.rstrip('/')}/.well-known/openid-configuration")
         if metadata.get("issuer") != self.issuer:
             name = str(metadata.get("issuer"))[:200]
-            raise IssuerUnreachable(f"{self.issuer} calls itself {name!r}; the issuer has to be written as it does")
+            raise IssuerUnreachable(
+                f"{self.issuer} calls itself {name!r}; the issuer has to be written as it does"
+            )
         keys = self.fetch(address_in(metadata, "jwks_uri")).get("keys")
         if not isinstance(keys, list):
             raise IssuerUnreachable(f"{self.issuer} publishes no keys")
-        self._metadata, self._keys = metadata, tuple(key for key in keys[:MOST_KEYS] if isinstance(key, dict))
+        self._metadata, self._keys = (
+            metadata,
+            tuple(key for key in keys[:MOST_KEYS] if isinstance(key, dict)),
+        )
 
 
 def address_in(metadata: JsonObject, name: str) -> str:
     """An address that an issuer publishes. Raises IssuerUnreachable."""
     address = metadata.get(name)
     if not isinstance(address, str) or not is_address(address):
-        raise IssuerUnreachable(f"the metadata of the issuer {metadata.get('issuer')} has no {name} with https")
+        raise IssuerUnreachable(
+            f"the metadata of the issuer {metadata.get('issuer')} has no {name} with https"
+        )
     return address
 
 
 def _fits(key: JsonObject, algorithm: str) -> bool:
     uses: tuple[JsonValue, ...] = (None, "sig")
     algorithms: tuple[JsonValue, ...] = (None, algorithm)
-    return key.get("kty") == KIND[algorithm] and key.get("use") in uses and key.get("alg") in algorithms
+    return (
+        key.get("kty") == KIND[algorithm]
+        and key.get("use") in uses
+        and key.get("alg") in algorithms
+    )
 
 
 @dataclass(slots=True)

@@ -57,9 +57,13 @@ class OidcSignOn:
         return f"{place}{'&' if '?' in place else '?'}{urlencode(parameters)}"
 
     def claims(self, signing: SignIn, code: str) -> JsonObject:
-        claims = self.issuers.claims(self._exchanged(signing, code), self.issuer, [self.settings.client])
+        claims = self.issuers.claims(
+            self._exchanged(signing, code), self.issuer, [self.settings.client]
+        )
         nonce, audience = claims.get("nonce"), claims.get("aud")
-        if not isinstance(nonce, str) or not hmac.compare_digest(nonce.encode(), signing.nonce.encode()):
+        if not isinstance(nonce, str) or not hmac.compare_digest(
+            nonce.encode(), signing.nonce.encode()
+        ):
             raise BadIdentity("the identity token belongs to another sign-in")
         is_for_others = isinstance(audience, list) and len(audience) > 1
         if (is_for_others or "azp" in claims) and claims.get("azp") != self.settings.client:
@@ -82,13 +86,16 @@ class OidcSignOn:
         elif _is_in_form(metadata):
             form |= {"client_id": client, "client_secret": secret}
         else:
-            auth = (quote(client, safe=""), quote(secret, safe=""))  # as RFC 6749, section 2.3.1, says
+            # As RFC 6749, section 2.3.1, says
+            auth = (quote(client, safe=""), quote(secret, safe=""))
         status, answer = fetching.post(address_in(metadata, "token_endpoint"), form, auth)
         id_token = answer.get("id_token")
         if status >= 500:
             raise IssuerUnreachable(f"{self.issuer} answers with status {status}")
         if status != 200 or not isinstance(id_token, str):
-            raise BadIdentity(f"{self.issuer} gives no identity token: {str(answer.get('error'))[:100]}")
+            raise BadIdentity(
+                f"{self.issuer} gives no identity token: {str(answer.get('error'))[:100]}"
+            )
         return id_token
 
 

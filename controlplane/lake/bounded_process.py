@@ -18,7 +18,8 @@ GRACE_S = 10  # after which a process whose parent is gone is ended by the kerne
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """Texts for errors: `what` is done, and the advice that takes `less`. `is_over`: no caller waits for it."""
+    """Texts for errors: `what` is done, and the advice that takes `less`. `is_over`: no caller
+    waits for it."""
 
     what: str
     less: str
@@ -40,13 +41,21 @@ class EndedProcess:
 
 
 def run(
-    command: Sequence[str], request: bytes, scratch: str, allowance: Allowance, out: IO[bytes] | None = None
+    command: Sequence[str],
+    request: bytes,
+    scratch: str,
+    allowance: Allowance,
+    out: IO[bytes] | None = None,
 ) -> EndedProcess:
-    """Wait for a process that is sent a request, and writes to `out`, if that is given. `scratch`: where all that it
-    writes is. Raises NotCompared where it takes more than is allowed."""
+    """Wait for a process that is sent a request, and writes to `out`, if that is given. `scratch`:
+    where all that it writes is. Raises NotCompared where it takes more than is allowed."""
     target = subprocess.PIPE if out is None else out
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=target, stderr=subprocess.PIPE, start_new_session=True
+        command,
+        stdin=subprocess.PIPE,
+        stdout=target,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
     ) as child:
         try:
             return _waited(child, request, scratch, allowance)
@@ -54,7 +63,9 @@ def run(
             child.kill()
 
 
-def _waited(child: subprocess.Popen[bytes], request: bytes, scratch: str, allowance: Allowance) -> EndedProcess:
+def _waited(
+    child: subprocess.Popen[bytes], request: bytes, scratch: str, allowance: Allowance
+) -> EndedProcess:
     unsent: bytes | None = request
     while True:
         with suppress(subprocess.TimeoutExpired):
@@ -65,10 +76,14 @@ def _waited(child: subprocess.Popen[bytes], request: bytes, scratch: str, allowa
             raise NotCompared("the service ends; ask again")
         if time.monotonic() > allowance.deadline:
             seconds = f"{allowance.timeout_s:g} s"
-            raise NotCompared(f"{allowance.what} took more than {seconds}; {allowance.less}, or allow more time")
+            raise NotCompared(
+                f"{allowance.what} took more than {seconds}; {allowance.less}, or allow more time"
+            )
         if _size(scratch) > allowance.disk_bytes:
             megabytes = allowance.disk_bytes >> 20
-            raise NotCompared(f"{allowance.what} takes more than {megabytes} MB of disk; {allowance.less}")
+            raise NotCompared(
+                f"{allowance.what} takes more than {megabytes} MB of disk; {allowance.less}"
+            )
 
 
 def _size(folder: str) -> int:

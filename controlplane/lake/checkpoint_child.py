@@ -1,4 +1,5 @@
-"""The process that makes a checkpoint: `-m controlplane.lake.checkpoint_child FOLDER`, which is empty.
+"""The process that makes a checkpoint: `-m controlplane.lake.checkpoint_child FOLDER`, which is
+empty.
 
 The only file of a log comes in, the Parquet file of its checkpoint goes out.
 """

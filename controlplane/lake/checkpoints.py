@@ -1,4 +1,5 @@
-"""Checkpoints of Delta logs, made by a process that ends with it, since deltalake takes more memory than this one."""
+"""Checkpoints of Delta logs, made by a process that ends with it, since deltalake takes more memory
+than this one."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ TIMEOUT_S = 120.0
 
 
 def make_checkpoint(log: bytes) -> bytes:
-    """The Parquet file of a checkpoint with the contents of a log's only file: equal bytes for an equal file.
+    """The Parquet file of a checkpoint with the contents of a log's only file: equal bytes for an
+    equal file.
 
     OSError if it cannot be made.
     """

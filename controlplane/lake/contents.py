@@ -1,4 +1,5 @@
-"""Whether fragments are as they were written, by a process of the data plane, so that Arrow never lives in this one."""
+"""Whether fragments are as they were written, by a process of the data plane, so that Arrow never
+lives in this one."""
 
 from __future__ import annotations
 
@@ -13,12 +14,13 @@ from controlplane.core.model.tasks import Fragment
 from dataplane.contract.schemas import Json
 
 COMMAND = (sys.executable, "-P", "-m", "dataplane.fragments.verify")
-CRASHES = (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS)  # of Arrow, on what it takes for lengths and offsets
+# Of Arrow, on what it takes for lengths and offsets
+CRASHES = (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS)
 
 
 def damages(lake_uri: str, fragments: Iterable[Fragment]) -> Iterator[tuple[Fragment, str, str]]:
-    """The damaged ones, each with the file and its damage. OSError if the lake cannot be read. Closing the iterator
-    early ends the process."""
+    """The damaged ones, each with the file and its damage. OSError if the lake cannot be read.
+    Closing the iterator early ends the process."""
     child: subprocess.Popen[bytes] | None = None
     try:
         for fragment in fragments:
@@ -30,7 +32,9 @@ def damages(lake_uri: str, fragments: Iterable[Fragment]) -> Iterator[tuple[Frag
                 continue
             code, child = _ended(child), None
             if code not in CRASHES:
-                raise OSError(f"the process that reads fragments ended with {code} at {fragment.id.hex()}: see the log")
+                raise OSError(
+                    f"the process that reads fragments ended with {code} at {fragment.id.hex()}: see the log"
+                )
             yield fragment, fragment.files[0]["path"], "its footer makes its reader crash"
     finally:
         if child:
@@ -39,7 +43,9 @@ def damages(lake_uri: str, fragments: Iterable[Fragment]) -> Iterator[tuple[Frag
 
 
 def _started(lake_uri: str) -> subprocess.Popen[bytes]:
-    child = subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    child = subprocess.Popen(
+        COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
     assert child.stdin
     child.stdin.write(json.dumps({"lake": lake_uri}).encode() + b"\n")
     return child

@@ -1,4 +1,5 @@
-"""The lake as the control plane's object store, over the files that both planes share (`dataplane.lakes`).
+"""The lake as the control plane's object store, over the files that both planes share
+(`dataplane.lakes`).
 
 Adds the errors of this plane and the check at the start.
 """
@@ -79,8 +80,8 @@ class LocalObjects(LakeObjects):
 
 
 def open_lake(uri: str) -> ObjectStore:
-    """The store behind a local path, a file: URI, in HDFS (extra `hdfs`), or another that obstore knows (extra `s3`).
-    LakeRefused if there can be none."""
+    """The store behind a local path, a file: URI, in HDFS (extra `hdfs`), or another that obstore
+    knows (extra `s3`). LakeRefused if there can be none."""
     if kind_of(uri) == "local":
         return LocalObjects(local_root(uri))
     return LakeObjects(_opened(uri))
@@ -113,7 +114,9 @@ def _opened(uri: str) -> LakeFiles:
 def _check_folder(root: Path) -> None:
     path = str(root.absolute())
     if "\\" in path or unquote(path) != path:
-        message = "no table can be written where a path holds a backslash or %20 (or any other escape)"
+        message = (
+            "no table can be written where a path holds a backslash or %20 (or any other escape)"
+        )
         raise LakeRefused(f"{path}: {message}: take another folder")
 
 
@@ -125,8 +128,12 @@ def _check_store(files: LakeFiles) -> None:
     except Refused as e:
         raise LakeRefused(f"{files.uri}: {e}") from e
     if is_overwritten:
-        message = "the object store overwrites what a conditional put (If-None-Match: *) must leave alone"
-        raise LakeRefused(f"{files.uri}: {message}, so commits to tables would be lost: take another server")
+        message = (
+            "the object store overwrites what a conditional put (If-None-Match: *) must leave alone"
+        )
+        raise LakeRefused(
+            f"{files.uri}: {message}, so commits to tables would be lost: take another server"
+        )
 
 
 @contextmanager

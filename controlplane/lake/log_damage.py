@@ -1,4 +1,5 @@
-"""Damage of the log of one of our tables that keeps readers from opening it, and the facts that it still gives.
+"""Damage of the log of one of our tables that keeps readers from opening it, and the facts that it
+still gives.
 
 Reads the log as the store holds it.
 """
@@ -20,8 +21,8 @@ _KINDS = ("protocol", "metaData", "add", "remove", "txn")
 
 @dataclass(slots=True)
 class DeltaLog:
-    """`newest`: the latest version. `files`: paths, with sizes, that are active as far as the log shows. `damage`: why
-    no reader can open the table; None if there is no such reason."""
+    """`newest`: the latest version. `files`: paths, with sizes, that are active as far as the log
+    shows. `damage`: why no reader can open the table; None if there is no such reason."""
 
     newest: int = -1
     damage: str | None = None

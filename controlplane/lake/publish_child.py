@@ -1,4 +1,5 @@
-"""The process that writes Delta logs, so that others need not load deltalake: `-m controlplane.lake.publish_child`.
+"""The process that writes Delta logs, so that others need not load deltalake: `-m
+controlplane.lake.publish_child`.
 
 Reads one JSON request a line, answers one JSON line, ends at the end of its input.
 """
@@ -18,7 +19,13 @@ from urllib.parse import unquote, urlsplit
 
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError
-from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction, create_table_with_add_actions
+from deltalake.transaction import (
+    AddAction,
+    CommitProperties,
+    RemoveAction,
+    Transaction,
+    create_table_with_add_actions,
+)
 
 from controlplane.core.errors import NotFound
 from controlplane.lake import log_damage
@@ -57,7 +64,8 @@ class CommitRefused(Exception):
 
 
 class TablePublication:
-    """One request at work on one table. `may_commit` is called after each read of it: False ends the work."""
+    """One request at work on one table. `may_commit` is called after each read of it: False ends
+    the work."""
 
     def __init__(self, request: Mapping[str, Any], may_commit: Callable[[], bool]) -> None:
         self._may_commit = may_commit
@@ -77,12 +85,14 @@ class TablePublication:
         self.files_by_key: dict[FileKey, WantedFile] = wanted_files(self.path, fragments, lake)
         self.commit = CommitProperties(
             custom_metadata={"generation": self.generation, "dataset": request["dataset"]},
-            max_commit_retries=0,  # the difference holds for the version that it was taken from, and no other
+            # The difference holds for the version that it was taken from, and no other
+            max_commit_retries=0,
             app_transactions=[Transaction(APP, self.generation)],
         )
 
     def run(self) -> int:
-        """Commit until the table is as wanted; a commit of another writer in between means another try."""
+        """Commit until the table is as wanted; a commit of another writer in between means another
+        try."""
         for _ in range(TRIES):
             try:
                 return self._once()
@@ -133,7 +143,9 @@ class TablePublication:
         failpoint("publish-after-log")
         return self._open().version()
 
-    def _make(self, location: str, adds: Iterable[Add], options: Mapping[str, str] | None = None) -> None:
+    def _make(
+        self, location: str, adds: Iterable[Add], options: Mapping[str, str] | None = None
+    ) -> None:
         create_table_with_add_actions(
             location,
             self.schema,
@@ -145,12 +157,14 @@ class TablePublication:
         )
 
     def _overwrite(self, table: DeltaTable, active: Mapping[str, int]) -> int:
-        """Write the entry that the library would write, but over the version that was read, and no other: the library
-        goes over whatever is newest by then."""
+        """Write the entry that the library would write, but over the version that was read, and no
+        other: the library goes over whatever is newest by then."""
         change = replacement(self.files_by_key, active)
         self._link(change.adds)
         version, table_id, logged = table.version() + 1, str(table.metadata().id), _logged(table)
-        entry, _ = self._again(table_id, change.adds, {logged[p]: active[p] for p in change.removes})
+        entry, _ = self._again(
+            table_id, change.adds, {logged[p]: active[p] for p in change.removes}
+        )
         self._ask()
         failpoint("publish-before-log")
         if not self.lake.put_if_absent(f"{self.path}/{LOG}/{commit_name(version)}", entry):
@@ -159,17 +173,25 @@ class TablePublication:
         return version
 
     def _again(
-        self, table_id: str | None, adds: Iterable[Add], removes: Mapping[str, int], *, with_checkpoint: bool = False
+        self,
+        table_id: str | None,
+        adds: Iterable[Add],
+        removes: Mapping[str, int],
+        *,
+        with_checkpoint: bool = False,
     ) -> tuple[bytes, bytes]:
-        """The entry of the log: that of a new table in a temporary folder, and the removed files. `with_checkpoint`:
-        with a checkpoint of it."""
+        """The entry of the log: that of a new table in a temporary folder, and the removed files.
+        `with_checkpoint`: with a checkpoint of it."""
         with TemporaryDirectory(prefix="headgate-") as folder:
             self._make(folder, adds)
             log = Path(folder) / LOG
             actions = [json.loads(line) for line in (log / commit_name(0)).read_text().splitlines()]
             for action in actions:
                 if "commitInfo" in action:
-                    action["commitInfo"] |= {"operation": "WRITE", "operationParameters": {"mode": "Overwrite"}}
+                    action["commitInfo"] |= {
+                        "operation": "WRITE",
+                        "operationParameters": {"mode": "Overwrite"},
+                    }
                 if "metaData" in action and table_id:
                     action["metaData"]["id"] = table_id
             actions += [{"remove": _remove(path, size)} for path, size in removes.items()]
@@ -181,13 +203,16 @@ class TablePublication:
             return entry, (log / checkpoint_name(0)).read_bytes()
 
     def _made_again(self, log: log_damage.DeltaLog) -> int:
-        """Give an unreadable table a next version that needs none of those before: an entry with all that the table
-        holds, and a checkpoint of it. The rest of the log stays, so that evidence is not lost. Files of the table that
-        the rest of the log names are removed in that entry, for readers that follow it.
+        """Give an unreadable table a next version that needs none of those before: an entry with
+        all that the table holds, and a checkpoint of it. The rest of the log stays, so that
+        evidence is not lost. Files of the table that the rest of the log names are removed in that
+        entry, for readers that follow it.
         """
         folder, version = f"{self.path}/{LOG}", log.newest + 1
         if version > LAST:
-            raise OSError(f"no version can follow {folder}/{commit_name(log.newest)}: remove that file")
+            raise OSError(
+                f"no version can follow {folder}/{commit_name(log.newest)}: remove that file"
+            )
         adds = difference(self.files_by_key, {}).adds
         self._link(adds)
         paths = {add.path for add in adds}
@@ -199,7 +224,8 @@ class TablePublication:
             raise CommitFailedError("somebody else has committed")
         failpoint("publish-after-log")
         self.lake.put_if_absent(f"{folder}/{checkpoint_name(version)}", checkpoint)
-        self.lake.delete_prefix(log_damage.hint(self.path))  # it may name a checkpoint that is not there
+        # It may name a checkpoint that is not there
+        self.lake.delete_prefix(log_damage.hint(self.path))
         self.notice = f"{folder}: {log.damage}: made anew as version {version}, with the same rows"
         return version
 
@@ -210,18 +236,27 @@ class TablePublication:
         """A commit of metadata alone: rows that are there already show NULL in the new columns."""
         count = len(table.schema().fields)
         self._ask()
-        table.alter.add_columns(self.schema.fields[count:], commit_properties=CommitProperties(max_commit_retries=0))
+        table.alter.add_columns(
+            self.schema.fields[count:], commit_properties=CommitProperties(max_commit_retries=0)
+        )
 
     def _swap(self, table: DeltaTable, change: TableDiff) -> int:
         if not change.adds and not change.removes:
             return table.version()
         self._link(change.adds)
-        sizes, is_change = _active(table), not (self.is_layout and _same_rows(table, change, self.ours))
-        actions: list[AddAction | RemoveAction] = [_add(a, is_change=is_change) for a in change.adds]
+        sizes, is_change = (
+            _active(table),
+            not (self.is_layout and _same_rows(table, change, self.ours)),
+        )
+        actions: list[AddAction | RemoveAction] = [
+            _add(a, is_change=is_change) for a in change.adds
+        ]
         actions += [RemoveAction(p, is_change, FAR, sizes[p], {}) for p in change.removes]
         self._ask()
         failpoint("publish-before-log")
-        table.create_write_transaction(actions, "append", table.schema(), commit_properties=self.commit)
+        table.create_write_transaction(
+            actions, "append", table.schema(), commit_properties=self.commit
+        )
         failpoint("publish-after-log")
         return table.version() + 1
 
@@ -259,9 +294,12 @@ def _schema(schema: Any) -> Schema:
 
 
 def _is_foreign(table: DeltaTable) -> bool:
-    """The table was remade from outside into one that holds none of our files, or that nothing may be removed from."""
+    """The table was remade from outside into one that holds none of our files, or that nothing may
+    be removed from."""
     metadata = table.metadata()
-    return bool(metadata.partition_columns) or metadata.configuration.get("delta.appendOnly") == "true"
+    return (
+        bool(metadata.partition_columns) or metadata.configuration.get("delta.appendOnly") == "true"
+    )
 
 
 def _active(table: DeltaTable) -> dict[str, int]:
@@ -282,18 +320,22 @@ def _remove(path: str, size: int) -> dict[str, Any]:
 
 
 def _same_rows(table: DeltaTable, change: TableDiff, ours: tuple[str, ...]) -> bool:
-    """Added and removed files have the same number of rows, all in files of ours: readers of changes may skip the
-    commit. Commits of others may have left other rows than ours."""
+    """Added and removed files have the same number of rows, all in files of ours: readers of
+    changes may skip the commit. Commits of others may have left other rows than ours."""
     if not all(path.startswith(ours) for path in change.removes):
         return False
     actions = table.get_add_actions()
     paths = map(_plain, actions.column("path").to_pylist())
     rows = dict(zip(paths, actions.column("num_records").to_pylist(), strict=True))
-    return sum(a.entry["rows"] for a in change.adds) == sum(rows[path] or 0 for path in change.removes)
+    return sum(a.entry["rows"] for a in change.adds) == sum(
+        rows[path] or 0 for path in change.removes
+    )
 
 
 def _add(add: Add, *, is_change: bool = True) -> AddAction:
-    return AddAction(add.path, add.entry["size"], {}, int(time() * 1000), is_change, _stats(add.entry))
+    return AddAction(
+        add.path, add.entry["size"], {}, int(time() * 1000), is_change, _stats(add.entry)
+    )
 
 
 def _stats(entry: FileEntry) -> str:

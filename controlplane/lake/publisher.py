@@ -24,9 +24,10 @@ class CannotPublish(HeadgateError):
 
 
 class DeltaPublisher:
-    """Publish one table at a time, for all callers. A child that dies is an OSError for its own request only.
-    `may_commit` is called between reading a table and committing to the version that was read, and raises where
-    another process may publish by now: a process after a long pause never overwrites a newer generation."""
+    """Publish one table at a time, for all callers. A child that dies is an OSError for its own
+    request only. `may_commit` is called between reading a table and committing to the version that
+    was read, and raises where another process may publish by now: a process after a long pause
+    never overwrites a newer generation."""
 
     def __init__(
         self,
@@ -43,7 +44,9 @@ class DeltaPublisher:
         self._child: subprocess.Popen[bytes] | None = None
         self._idle: threading.Timer | None = None
 
-    def publish(self, table: TableContent, on_notice: Callable[[str], None] = lambda _: None) -> int:
+    def publish(
+        self, table: TableContent, on_notice: Callable[[str], None] = lambda _: None
+    ) -> int:
         with self._lock:
             self._forget_idle()
             try:

@@ -1,7 +1,8 @@
 """Which files a published table must gain and lose: pure, over sets of paths.
 
-A table cannot hold one path twice, so every copy of a file beyond the first gets a link below the table's own root. So
-does every file that lies outside the table's folder, unless the table borrows files: then it names them where they are.
+A table cannot hold one path twice, so every copy of a file beyond the first gets a link below the
+table's own root. So does every file that lies outside the table's folder, unless the table borrows
+files: then it names them where they are.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _SAFE = re.compile(r"[0-9A-Za-z._=/-]+")
 
 
 class FileKey(NamedTuple):
-    """What a file is, wherever it is linked to: the fragment's id (32 hexadecimal digits) and the file's name."""
+    """What a file is, wherever it is linked to: the fragment's id (32 hexadecimal digits) and the
+    file's name."""
 
     fragment: str
     name: str
@@ -31,8 +33,8 @@ class FileKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WantedFile:
-    """A file of a fragment that the table is to hold `copies` times. `own` is its path if it lies in the table, or its
-    address if the table borrows it."""
+    """A file of a fragment that the table is to hold `copies` times. `own` is its path if it lies
+    in the table, or its address if the table borrows it."""
 
     entry: FileEntry
     copies: int
@@ -41,7 +43,8 @@ class WantedFile:
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """A path that becomes active. `source` is the path in the lake that must be linked there first, if any."""
+    """A path that becomes active. `source` is the path in the lake that must be linked there first,
+    if any."""
 
     path: str
     entry: FileEntry
@@ -61,12 +64,16 @@ class WantedFragment(NamedTuple):
     files: tuple[FileEntry, ...]
 
 
-def wanted_files(table: str, fragments: Iterable[WantedFragment], lake: str = "") -> dict[FileKey, WantedFile]:
-    """Every file that the table in the folder `table` is to hold. `lake`: the address of the lake, where the table
-    borrows files. ValueError for names that Delta would escape."""
+def wanted_files(
+    table: str, fragments: Iterable[WantedFragment], lake: str = ""
+) -> dict[FileKey, WantedFile]:
+    """Every file that the table in the folder `table` is to hold. `lake`: the address of the lake,
+    where the table borrows files. ValueError for names that Delta would escape."""
     copies = Counter(FileKey(f.id, basename(e["path"])) for f in fragments for e in f.files)
     entries = {FileKey(f.id, basename(e["path"])): e for f in fragments for e in f.files}
-    return {key: WantedFile(e, copies[key], _own(table, e["path"], lake)) for key, e in entries.items()}
+    return {
+        key: WantedFile(e, copies[key], _own(table, e["path"], lake)) for key, e in entries.items()
+    }
 
 
 def _own(table: str, path: str, lake: str) -> str | None:
@@ -78,7 +85,8 @@ def _own(table: str, path: str, lake: str) -> str | None:
 
 
 def difference(files: Mapping[FileKey, WantedFile], active: Mapping[str, int]) -> TableDiff:
-    """What turns the active paths (with their sizes) into the wanted files. No path is in both lists."""
+    """What turns the active paths (with their sizes) into the wanted files. No path is in both
+    lists."""
     paths_by_key = _kept_paths(files, active)
     used_paths = set(active)
     adds = [
@@ -93,17 +101,27 @@ def difference(files: Mapping[FileKey, WantedFile], active: Mapping[str, int]) -
 def replacement(files: Mapping[FileKey, WantedFile], active: Collection[str]) -> TableDiff:
     """All wanted files at paths that are not active now, in place of everything that is."""
     used_paths = set(active)
-    adds = [add for key, want in files.items() for add in _copies(key, want, want.copies, used_paths)]
+    adds = [
+        add for key, want in files.items() for add in _copies(key, want, want.copies, used_paths)
+    ]
     return TableDiff(tuple(adds), tuple(sorted(active)))
 
 
-def _kept_paths(files: Mapping[FileKey, WantedFile], active: Mapping[str, int]) -> dict[FileKey, list[str]]:
+def _kept_paths(
+    files: Mapping[FileKey, WantedFile], active: Mapping[str, int]
+) -> dict[FileKey, list[str]]:
     own = {want.own: key for key, want in files.items() if want.own}
     paths_by_key: dict[FileKey, list[str]] = {}
-    for path in sorted(active, key=lambda p: (p not in own, p)):  # rather the file itself than a link
+    # Rather the file itself than a link
+    for path in sorted(active, key=lambda p: (p not in own, p)):
         key = own.get(path) or _linked(path)
         want = files.get(key) if key else None
-        if key and want and want.entry["size"] == active[path] and len(paths_by_key.get(key, ())) < want.copies:
+        if (
+            key
+            and want
+            and want.entry["size"] == active[path]
+            and len(paths_by_key.get(key, ())) < want.copies
+        ):
             paths_by_key.setdefault(key, []).append(path)
     return paths_by_key
 
@@ -124,7 +142,10 @@ def _copies(key: FileKey, want: WantedFile, number: int, used_paths: set[str]) -
 def _places(key: FileKey, want: WantedFile) -> Iterator[str]:
     if want.own:
         yield want.own
-    yield from (f"{LINKS}/{key.fragment[:2]}/{key.fragment}-{k}/{key.name}" for k in count(1 if want.own else 0))
+    yield from (
+        f"{LINKS}/{key.fragment[:2]}/{key.fragment}-{k}/{key.name}"
+        for k in count(1 if want.own else 0)
+    )
 
 
 # --- schemas ------------------------------------------------------------------------------------

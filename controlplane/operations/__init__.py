@@ -1,1 +1,2 @@
-"""Use cases. Each is one transaction, committed before it returns; HTTP and terminals are added elsewhere."""
+"""Use cases. Each is one transaction, committed before it returns; HTTP and terminals are added
+elsewhere."""

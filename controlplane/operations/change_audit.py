@@ -18,7 +18,8 @@ def note_change(
     after: object = None,
     branch: str = NO_BRANCH,
 ) -> None:
-    """One row of the audit. `before` and `after`: JSON. `branch`: none where it concerns the whole namespace."""
+    """One row of the audit. `before` and `after`: JSON. `branch`: none where it concerns the whole
+    namespace."""
     change = AuditedChange(
         ctx.actor,
         ctx.request_id,

@@ -1,4 +1,5 @@
-"""The caller of an operation, and its store. Every operation that a user can call takes one of these."""
+"""The caller of an operation, and its store. Every operation that a user can call takes one of
+these."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class Context:
     wake_of: Callable[[str], None] = _no_namespace  # the same in another namespace
     lake: str = ""  # URI of the lake, for the addresses of tables
     planners: Planners = field(default_factory=Planners)
-    failing_units: FailingUnits = field(default_factory=FailingUnits)  # of the loop, where it runs in this process
+    # Of the loop, where it runs in this process
+    failing_units: FailingUnits = field(default_factory=FailingUnits)
     notify: tuple[Channel, ...] = ()  # channels of the installation
     principal: Principal = EVERYTHING  # what the actor may do
     exports: bool = False  # events of lineage are sent
@@ -66,5 +68,6 @@ class Context:
     def read_plan(
         self, branch: str, flows: Iterable[str] | None = None
     ) -> AbstractContextManager[tuple[Plan, StoreSnapshot]]:
-        """The plan of these dataflows and their upstream (all by default), and the facts that it rests on."""
+        """The plan of these dataflows and their upstream (all by default), and the facts that it
+        rests on."""
         return self.planners.of(self.store, self.namespace, branch).read_plan(flows)

@@ -1,6 +1,7 @@
 """Failures of the loop's work, unit by unit: an attempt, a dataset, a table, a listing, the pool.
 
-A unit that fails is reported with its name, left alone for a while that grows, and delays no other one.
+A unit that fails is reported with its name, left alone for a while that grows, and delays no other
+one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from controlplane.core.model.namespaces import DEFAULT
 FIRST_S = 1.0  # after the first failure; doubled with each
 LONGEST_S = 300.0
 STUCK_AFTER = 3  # failures in a row: of passes, or of one unit
-PASS_S = 900.0  # the longest that a pass may take: new logic over a hundred million partitions takes seconds
+# The longest that a pass may take: new logic over a hundred million partitions takes seconds
+PASS_S = 900.0
 LONGEST_MESSAGE = 300  # characters
 OF_EXPORT = "openlineage"  # the unit that sends events of lineage
 T = TypeVar("T")
@@ -28,7 +30,8 @@ log = logs.get("troubles")
 
 @dataclass(frozen=True, slots=True)
 class FailingUnit:
-    """One unit that failed so many times in a row, and when it is tried again, by the clock of its registry."""
+    """One unit that failed so many times in a row, and when it is tried again, by the clock of its
+    registry."""
 
     failures: int
     until: float
@@ -56,12 +59,16 @@ class FailingUnits:
     def keep_only(self, namespaces: Collection[str]) -> None:
         """Forget those of namespaces that are gone."""
         with self._lock:
-            self._others = {name: failing_units for name, failing_units in self._others.items() if name in namespaces}
+            self._others = {
+                name: failing_units
+                for name, failing_units in self._others.items()
+                if name in namespaces
+            }
 
     @property
     def stuck_everywhere(self) -> str:
-        """Why no pass succeeds in any namespace; empty while some do in one. A fault of one namespace keeps the process
-        from no other."""
+        """Why no pass succeeds in any namespace; empty while some do in one. A fault of one
+        namespace keeps the process from no other."""
         with self._lock:
             others = list(self._others.values())
         reasons = [failing_units.stuck for failing_units in (self, *others)]
@@ -70,7 +77,8 @@ class FailingUnits:
     # --- units
 
     def attempt(self, unit: str, work: Callable[[], T], otherwise: T) -> T:
-        """The result of `work`; `otherwise` where it fails, or failed a moment ago. Deposed is let through."""
+        """The result of `work`; `otherwise` where it fails, or failed a moment ago. Deposed is let
+        through."""
         if self.is_waiting(unit):
             return otherwise
         try:
@@ -118,7 +126,9 @@ class FailingUnits:
         oldest = self._clock() - 2 * LONGEST_S
         with self._lock:
             self._units = {
-                unit: failing_unit for unit, failing_unit in self._units.items() if failing_unit.until > oldest
+                unit: failing_unit
+                for unit, failing_unit in self._units.items()
+                if failing_unit.until > oldest
             }
             return dict(self._units)
 

@@ -12,18 +12,21 @@ from controlplane.ports.store import Tx
 
 
 def of(tx: Tx, entries: Iterable[Entry]) -> dict[bytes, Fragment]:
-    """By id. Raises CorruptNode where the database does not know one: its partition cannot be read."""
+    """By id. Raises CorruptNode where the database does not know one: its partition cannot be
+    read."""
     keys = {entry.fragment: entry.key for entry in entries}
     by_id = tx.traces.fragments(keys)
     for id, key in keys.items():
         if id not in by_id:
-            raise CorruptNode(f"partition {key!r} names fragment {id.hex()}, which is not known: run `headgate fsck`")
+            raise CorruptNode(
+                f"partition {key!r} names fragment {id.hex()}, which is not known: run `headgate fsck`"
+            )
     return by_id
 
 
 def paths(tx: Tx, root: bytes) -> list[str]:
-    """The paths of all files of a state, in order of keys, in time proportional to its partitions. Raises
-    CorruptNode."""
+    """The paths of all files of a state, in order of keys, in time proportional to its partitions.
+    Raises CorruptNode."""
     entries = list(tree.scan(tx.nodes, root))
     fragments = of(tx, entries)
     return [file["path"] for entry in entries for file in fragments[entry.fragment].files]

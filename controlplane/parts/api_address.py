@@ -11,7 +11,8 @@ from controlplane.core.errors import CannotListen
 def bind(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 is any free one. Raises CannotListen."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol by its name: asyncio sends small answers at once on such sockets only, else each waits for 40 ms.
+    # The protocol by its name: asyncio sends small answers at once on such sockets only, else each
+    # waits for 40 ms.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

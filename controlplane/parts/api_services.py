@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def build_services(
-    foundation: Foundation, pools: DriverPools, unready: Callable[[], str], is_alive: Callable[[], bool]
+    foundation: Foundation,
+    pools: DriverPools,
+    unready: Callable[[], str],
+    is_alive: Callable[[], bool],
 ) -> Services:
     """Queries have processes once there is one, which `foundation.ends` ends."""
     from controlplane.api.services import Services
@@ -28,7 +31,12 @@ def build_services(
     from controlplane.services.queries import register as row_queries
     from controlplane.services.sessions.register import sessions
 
-    settings, role, ends, stopping = foundation.settings, foundation.role, foundation.ends, foundation.stopping
+    settings, role, ends, stopping = (
+        foundation.settings,
+        foundation.role,
+        foundation.ends,
+        foundation.stopping,
+    )
     lake = open_lake(settings.lake)
     results = foundation.home.path / "queries"
     issuers = JwtIssuers()
@@ -50,7 +58,9 @@ def build_services(
         damages=partial(damages, lake.uri),
         compare=row_queries.comparison(lake.uri, stopping),
         render_changes=row_queries.changes(lake.uri, stopping),
-        queries=row_queries.queries(settings, results, foundation.s3_secret, ends, is_service=role.has_spark),
+        queries=row_queries.queries(
+            settings, results, foundation.s3_secret, ends, is_service=role.has_spark
+        ),
         spark_sessions=sessions(settings, foundation.store, ends, is_service=role.has_spark),
         examples=examples(settings, ends, is_service=role.leads),
         notify=foundation.notify,
@@ -67,8 +77,8 @@ def build_services(
 
 
 def _sign_on(foundation: Foundation, issuers: JwtIssuers) -> SignOn | None:
-    """Sign-on of people at the issuer of the settings. MissingPackage where a package that it needs is not
-    installed."""
+    """Sign-on of people at the issuer of the settings. MissingPackage where a package that it needs
+    is not installed."""
     settings = foundation.settings
     if settings.sign_on is None or not foundation.role.leads:
         return None

@@ -80,7 +80,9 @@ class DriverPools:
         from controlplane.operations.desired import tokens
 
         theirs = replace(self._foundation.context("pool"), namespace=namespaces.of_id(driver))
-        text, _ = tokens.create(theirs, f"of {driver}", ("driver",), subject=driver, ttl_s=DRIVER_TOKEN_S)
+        text, _ = tokens.create(
+            theirs, f"of {driver}", ("driver",), subject=driver, ttl_s=DRIVER_TOKEN_S
+        )
         return text
 
     @cached_property
@@ -90,12 +92,14 @@ class DriverPools:
         return Liveness()
 
     def log(self, driver: str, lines: int) -> str:
-        """The log of a driver. Any process can read it, by a pool of its own that starts, ends and follows nothing."""
+        """The log of a driver. Any process can read it, by a pool of its own that starts, ends and
+        follows nothing."""
         with closing(self.make(None)) as reading:
             return reading.log(driver, lines)
 
     def require_driver(self) -> str:
-        """Have one driver, which ends with this process. Why there is none, if it ended by itself."""
+        """Have one driver, which ends with this process. Why there is none, if it ended by
+        itself."""
         from controlplane.core.errors import PoolUnavailable
 
         try:

@@ -1,4 +1,5 @@
-"""The foundation of all parts: settings and role, home, store, the wakes, failures and counters of this process."""
+"""The foundation of all parts: settings and role, home, store, the wakes, failures and counters of
+this process."""
 
 from __future__ import annotations
 
@@ -72,11 +73,17 @@ class Foundation:
         try:
             channels = parse_channels(path.read_bytes(), file=str(path))
         except OSError as e:
-            raise BadSetting(f"HEADGATE_NOTIFY is {str(path)!r}, which cannot be read: {e.strerror}") from e
+            raise BadSetting(
+                f"HEADGATE_NOTIFY is {str(path)!r}, which cannot be read: {e.strerror}"
+            ) from e
         except InvalidBlueprint as e:
-            raise BadSetting("; ".join(f"{p.file}:{p.line}:{p.column}: {p.summary}" for p in e.problems)) from e
+            raise BadSetting(
+                "; ".join(f"{p.file}:{p.line}:{p.column}: {p.summary}" for p in e.problems)
+            ) from e
         if pool != "local" and any(channel.to == "command" for channel in channels):
-            raise BadSetting(f"{path} has a command, which only local workers run; HEADGATE_POOL is {pool!r}")
+            raise BadSetting(
+                f"{path} has a command, which only local workers run; HEADGATE_POOL is {pool!r}"
+            )
         return channels
 
     def context(self, actor: str) -> Context:
@@ -95,7 +102,8 @@ class Foundation:
         )
 
     def first_token(self) -> str:
-        """The home's own token; made at the first start, and again if it is lost or revoked, unless one was chosen."""
+        """The home's own token; made at the first start, and again if it is lost or revoked, unless
+        one was chosen."""
         from controlplane.operations.context import Context
         from controlplane.operations.desired import tokens
 
@@ -111,8 +119,8 @@ class Foundation:
         return text
 
     def s3_secret(self) -> bytes:
-        """The installation's, from which the secrets of S3 keys are made: the one that was chosen, or that of the first
-        token that was chosen, or the home's."""
+        """The installation's, from which the secrets of S3 keys are made: the one that was chosen,
+        or that of the first token that was chosen, or the home's."""
         from controlplane.operations.desired import s3_keys
 
         text, shared = self.settings.s3_secret, self.settings.admin_token

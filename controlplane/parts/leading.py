@@ -1,4 +1,5 @@
-"""The loop: over some dataflows until their work is done, or over all namespaces while this process leads."""
+"""The loop: over some dataflows until their work is done, or over all namespaces while this process
+leads."""
 
 from __future__ import annotations
 
@@ -42,7 +43,11 @@ class Leading:
         return publisher
 
     def settle(
-        self, flows: Iterable[str], branch: str, on_progress: Callable[[Progress], None], again: Callable[[], bool]
+        self,
+        flows: Iterable[str],
+        branch: str,
+        on_progress: Callable[[Progress], None],
+        again: Callable[[], bool],
     ) -> str:
         """As `Server.settle`."""
         foundation = self._foundation
@@ -69,10 +74,13 @@ class Leading:
             read_pools(self._settings)
         foundation = self._foundation
         name = f"{socket.gethostname()}/{foundation.home.instance()}"
-        return LeaderElection(foundation.store, name, self._settings.lease_s, self.lead, foundation.wake.notify_all)
+        return LeaderElection(
+            foundation.store, name, self._settings.lease_s, self.lead, foundation.wake.notify_all
+        )
 
     def lead(self, store: FencedStore, over: Ends) -> None:
-        """Drivers and the writer of tables belong to a term: the next one may be another process's."""
+        """Drivers and the writer of tables belong to a term: the next one may be another
+        process's."""
         from controlplane.reconciler.loops import Loops
         from controlplane.reconciler.shared_pool import FairShare, SharedPool
 
@@ -95,7 +103,9 @@ class Leading:
                     parts.callback(loop.close)
                     yield loop
 
-            Loops(store, serving, shared, fair, self._foundation.wake, self._foundation.failing_units).run(over)
+            Loops(
+                store, serving, shared, fair, self._foundation.wake, self._foundation.failing_units
+            ).run(over)
 
     def _reconciler(
         self,
@@ -118,7 +128,9 @@ class Leading:
         wake, failing_units = foundation.wake.of(namespace), foundation.failing_units.of(namespace)
         context = Context(store, namespace, actor="reconciler", wake=wake.notify)
         silent_s = max(0.0, self._settings.silent_s - LEASE_S)
-        fleet = Fleet(context, open_lake(self._settings.lake), pool, failing_units, silent_s, fair=fair)
+        fleet = Fleet(
+            context, open_lake(self._settings.lake), pool, failing_units, silent_s, fair=fair
+        )
         return Reconciler(
             store,
             fleet,

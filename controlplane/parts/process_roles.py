@@ -14,8 +14,9 @@ RoleName: TypeAlias = Literal["look", "show", "list", "run", "serve"]
 class ProcessRole:
     """What a process has beside the API.
 
-    `has_pool`: a pool for as long as the process lives. `is_announced`: other processes find it by its home.
-    `leads`: it has loop and pool while no other process has them. `kinds`: of tasks that are given out; None: all.
+    `has_pool`: a pool for as long as the process lives. `is_announced`: other processes find it by
+    its home. `leads`: it has loop and pool while no other process has them. `kinds`: of tasks that
+    are given out; None: all.
     """
 
     name: RoleName

@@ -14,7 +14,8 @@ from controlplane.core.rights import NamedRole
 
 
 class AccessTables(Protocol):
-    """Who may do what in one namespace. Browser sessions are kept until they are dropped, also when they are over."""
+    """Who may do what in one namespace. Browser sessions are kept until they are dropped, also when
+    they are over."""
 
     def browser_session(self, hashed: bytes) -> BrowserSession | None: ...
 

@@ -21,14 +21,15 @@ class Blueprints(Protocol):
         """One revision of a branch itself, live or not."""
 
     def put(self, revision: Revision, expected: int | None) -> None:
-        """Store revision `number` = newest + 1 (numbers go on after a deletion); StaleRevision unless the newest is
-        `expected` (0: none live; None: any), or `number` is another one."""
+        """Store revision `number` = newest + 1 (numbers go on after a deletion); StaleRevision
+        unless the newest is `expected` (0: none live; None: any), or `number` is another one."""
 
     def last_number(self, branch: str, dataflow: str) -> int:
         """The newest revision number ever given, deleted ones included; 0 if none."""
 
     def delete_dataflow(self, branch: str, dataflow: str) -> None:
-        """Its revisions, demands, problems and pauses end; states stay for who comes back. NotFound if not live."""
+        """Its revisions, demands, problems and pauses end; states stay for who comes back. NotFound
+        if not live."""
 
     def uids(self, branch: str, dataflow: str) -> dict[str, str]:
         """Component name -> uid, as of the newest revision that had it, deleted ones included."""
@@ -39,15 +40,19 @@ class Blueprints(Protocol):
     def set_paused(self, branch: str, target: str, paused: bool) -> None: ...
 
     def forces(self, branch: str) -> dict[str, int]:
-        """Datasets whose results an operator has forced to be computed again: a number that grows with each time."""
+        """Datasets whose results an operator has forced to be computed again: a number that grows
+        with each time."""
 
     def force(self, branch: str, datasets: Iterable[str]) -> int:
-        """Give these datasets a number that none in the namespace had before, in any branch; the number."""
+        """Give these datasets a number that none in the namespace had before, in any branch; the
+        number."""
 
     def bring_forces(self, branch: str, numbers: Mapping[str, int]) -> None:
         """Give each dataset its number, unless it has that one or a newer one."""
 
-    def mains_revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
+    def mains_revisions(
+        self, branch: str, dataflows: Iterable[str] | None = None
+    ) -> dict[str, Revision]:
         """What main has, as this branch sees it."""
 
     def mains_forces(self, branch: str) -> dict[str, int]:

@@ -19,8 +19,9 @@ class Drivers(Protocol):
         """Those that have not ended."""
 
     def ends(self, limit: int) -> tuple[Driver, ...]:
-        """Drivers that ended remarkably (core.model.driver_ends) and are still remembered, the last ones first."""
+        """Drivers that ended remarkably (core.model.driver_ends) and are still remembered, the last
+        ones first."""
 
     def drop(self, before: float, limit: int) -> int:
-        """Drivers that ended and were last seen before this time, tokens of theirs, and drivers' tokens that expired
-        before it."""
+        """Drivers that ended and were last seen before this time, tokens of theirs, and drivers'
+        tokens that expired before it."""

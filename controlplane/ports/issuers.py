@@ -21,13 +21,15 @@ class UncheckedToken:
 
 
 class Issuers(Protocol):
-    """Checks identity tokens (JWT, RFC 7519). Safe to use from many threads; a call may wait for the network."""
+    """Checks identity tokens (JWT, RFC 7519). Safe to use from many threads; a call may wait for
+    the network."""
 
     def named(self, text: str) -> UncheckedToken:
         """Raises BadIdentity for a text that is no JWT. Makes no network request."""
 
     def claims(self, text: str, issuer: str, audiences: Collection[str]) -> JsonObject:
-        """The claims of a token, once its signature, times, issuer and audience are right: one of `audiences`.
+        """The claims of a token, once its signature, times, issuer and audience are right: one of
+        `audiences`.
 
         Raises BadIdentity; IssuerUnreachable where the keys of the issuer are not to be had now.
         """
@@ -35,7 +37,8 @@ class Issuers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """One sign-in: the values that the issuer gets, and the one that it gets only at the end (`verifier`).
+    """One sign-in: the values that the issuer gets, and the one that it gets only at the end
+    (`verifier`).
 
     `back`: the address of ours to which it sends the browser.
     """
@@ -47,8 +50,8 @@ class SignIn:
 
 
 class SignOn(Protocol):
-    """Signing in of people at one issuer: authorization code with PKCE (RFC 6749, RFC 7636). May wait for the
-    network."""
+    """Signing in of people at one issuer: authorization code with PKCE (RFC 6749, RFC 7636). May
+    wait for the network."""
 
     @property
     def issuer(self) -> str: ...
@@ -61,4 +64,5 @@ class SignOn(Protocol):
         """Where the browser goes. Raises IssuerUnreachable."""
 
     def claims(self, signing: SignIn, code: str) -> JsonObject:
-        """The claims of the person who signed in. A code works once. Raises BadIdentity, IssuerUnreachable."""
+        """The claims of the person who signed in. A code works once. Raises BadIdentity,
+        IssuerUnreachable."""

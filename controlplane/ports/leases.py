@@ -17,16 +17,18 @@ class Leases(Protocol):
         """As it was last taken, renewed or ended; None if it never was."""
 
     def take(self, name: str, holder: str, lease_s: float) -> Lease:
-        """This holder's lease under a new epoch, if the former one is over or was this holder's (who then begins
-        again); otherwise the lease as another holder has it. A lease that ends after more than twice `lease_s` is over,
-        too: the clock has gone back since, and it would be held for as long."""
+        """This holder's lease under a new epoch, if the former one is over or was this holder's
+        (who then begins again); otherwise the lease as another holder has it. A lease that ends
+        after more than twice `lease_s` is over, too: the clock has gone back since, and it would be
+        held for as long."""
 
     def renew(self, name: str, epoch: int, lease_s: float) -> bool:
-        """False if it was taken since, by whomever. A lease that is over, but was not taken, is renewed."""
+        """False if it was taken since, by whomever. A lease that is over, but was not taken, is
+        renewed."""
 
     def end(self, name: str, epoch: int) -> None:
         """Its time is over now, unless it was taken since."""
 
     def require(self, name: str, epoch: int, *, of: str | None = None) -> None:
-        """Deposed if it was taken since. Until this transaction ends, no other one takes, renews or ends it. `of`: the
-        namespace whose lease it is, where that is not this transaction's."""
+        """Deposed if it was taken since. Until this transaction ends, no other one takes, renews or
+        ends it. `of`: the namespace whose lease it is, where that is not this transaction's."""

@@ -17,18 +17,25 @@ class Listings(Protocol):
     def get(self, ids: Iterable[bytes]) -> dict[bytes, Listing]: ...
 
     def put(self, listing: Listing) -> None:
-        """Insert or replace; but `requested` and `served` never go down, so that no request is lost."""
+        """Insert or replace; but `requested` and `served` never go down, so that no request is
+        lost."""
 
     def confirm(self, id: bytes, served: int) -> None:
-        """It was listed again, and is as it was: `at` becomes now. Plans do not depend on that: nothing is marked."""
+        """It was listed again, and is as it was: `at` becomes now. Plans do not depend on that:
+        nothing is marked."""
 
     def partitions(self, listing: bytes, keys: Iterable[str]) -> dict[str, SourcePartition]: ...
 
-    def partitions_of(self, keys: Mapping[bytes, Sequence[str]]) -> dict[bytes, dict[str, SourcePartition]]:
+    def partitions_of(
+        self, keys: Mapping[bytes, Sequence[str]]
+    ) -> dict[bytes, dict[str, SourcePartition]]:
         """Those of several listings, in one statement per 10,000 keys."""
 
-    def put_partitions(self, listing: bytes, changed: Iterable[SourcePartition], removed: Iterable[str]) -> None:
-        """Remove those that are gone, then insert or replace the changed ones. Both are read chunk by chunk."""
+    def put_partitions(
+        self, listing: bytes, changed: Iterable[SourcePartition], removed: Iterable[str]
+    ) -> None:
+        """Remove those that are gone, then insert or replace the changed ones. Both are read chunk
+        by chunk."""
 
     def of_plans(self) -> Sequence[StoredPlanListing]:
         """All listings that belong to plans."""

@@ -25,15 +25,15 @@ class PastAttempts(Protocol):
         ended: tuple[float, float] | None = None,
         limit: int = 1000,
     ) -> tuple[PastAttempt, ...]:
-        """Those of a branch that ended last come first; of these datasets, or of all. `ended`: after the first of the
-        two times, and not after the second."""
+        """Those of a branch that ended last come first; of these datasets, or of all. `ended`:
+        after the first of the two times, and not after the second."""
 
     def find(self, ids: Iterable[str]) -> dict[str, PastAttempt]:
         """By id, of whichever branch."""
 
     def costs(self, branch: str, datasets: Iterable[str]) -> Mapping[str, Cost]:
-        """What a task of these datasets cost, by the last attempts of the branch or of main; in one statement. A
-        dataset of which no attempt is known is left out."""
+        """What a task of these datasets cost, by the last attempts of the branch or of main; in one
+        statement. A dataset of which no attempt is known is left out."""
 
     def drop(self, before: float, limit: int) -> int:
         """Those that ended before this time; how many went."""

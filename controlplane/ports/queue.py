@@ -21,12 +21,16 @@ class Queue(Protocol):
 
     def put_job(self, digest: bytes, body: StoredJob) -> None: ...
 
-    def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task], *, after_s: float = 0.0) -> int:
-        """Insert missing tasks (a `done` one that is requested again is queued again) and this dataset's demand for all
-        of them; priority and size become the maximum (one that needs a larger driver gets the placement as well), and a
-        task that failed at a smaller size is queued again. So is a running write without any demand: something else may
-        have been written since it was claimed. What becomes queued stands in the order of claims as if queued `after_s`
-        later, and waits for nothing. Returns how many became queued that were not there, done, or such writes."""
+    def enqueue(
+        self, branch: str, dataset: str, tasks: Sequence[Task], *, after_s: float = 0.0
+    ) -> int:
+        """Insert missing tasks (a `done` one that is requested again is queued again) and this
+        dataset's demand for all of them; priority and size become the maximum (one that needs a
+        larger driver gets the placement as well), and a task that failed at a smaller size is
+        queued again. So is a running write without any demand: something else may have been written
+        since it was claimed. What becomes queued stands in the order of claims as if queued
+        `after_s` later, and waits for nothing. Returns how many became queued that were not there,
+        done, or such writes."""
 
     def demands(self, branch: str, dataset: str) -> dict[bytes, Task]:
         """The tasks that this dataset demands, in every state."""
@@ -38,8 +42,8 @@ class Queue(Protocol):
         """How many tasks each dataset of a branch demands, by their states; in one statement."""
 
     def drop_demands(self, branch: str, dataset: str, keep: Iterable[bytes] = ()) -> int:
-        """End this dataset's demands but those in `keep`; returns how many ended. Queued or failed tasks that are left
-        without a demand are deleted."""
+        """End this dataset's demands but those in `keep`; returns how many ended. Queued or failed
+        tasks that are left without a demand are deleted."""
 
     def demanding(self, task: bytes) -> tuple[tuple[str, str], ...]:
         """(branch, dataset) of all who demand a task."""
@@ -49,11 +53,14 @@ class Queue(Protocol):
 
     def tasks(self, keys: Iterable[bytes]) -> dict[bytes, Task]: ...
 
-    def backlog(self, sizes: Sequence[Size] = SIZES, placements: Collection[Placement] = PLACEMENTS) -> dict[Kind, int]:
+    def backlog(
+        self, sizes: Sequence[Size] = SIZES, placements: Collection[Placement] = PLACEMENTS
+    ) -> dict[Kind, int]:
         """Queued (and due) plus running tasks of these sizes and placements by kind."""
 
     def waiting_since(self, placements: Collection[Placement]) -> float | None:
-        """When the oldest queued task of these placements that is due became so; None if there is none."""
+        """When the oldest queued task of these placements that is due became so; None if there is
+        none."""
 
     def claim(
         self,
@@ -68,11 +75,13 @@ class Queue(Protocol):
         placements: Collection[Placement] = PLACEMENTS,
         without: Sequence[str] = (),
     ) -> Attempt | None:
-        """Take the due queued task of highest priority (oldest first) of these kinds, sizes and placements, and more of
-        the same job, dataset, size and placement, within the limits (at least one). Each becomes running with a raised
-        epoch and this attempt. `without`: of none of these dataflows. None: nothing to do.
+        """Take the due queued task of highest priority (oldest first) of these kinds, sizes and
+        placements, and more of the same job, dataset, size and placement, within the limits (at
+        least one). Each becomes running with a raised epoch and this attempt. `without`: of none of
+        these dataflows. None: nothing to do.
 
-        The prefix is `<namespace>/<flow>/<dataset>/_frags/<first two characters of the attempt>/<attempt>`."""
+        The prefix is `<namespace>/<flow>/<dataset>/_frags/<first two characters of the
+        attempt>/<attempt>`."""
 
     def attempts(self, ids: Iterable[str] | None = None) -> dict[str, Attempt]:
         """Live attempts (all, or those named)."""
@@ -81,20 +90,31 @@ class Queue(Protocol):
         """Renew leases of live attempts of this driver; returns the ids that are (still) live."""
 
     def finish(self, attempt: str, done: Sequence[bytes]) -> frozenset[bytes]:
-        """Running tasks that this attempt holds at its epochs become done; returns which. Others are left alone."""
+        """Running tasks that this attempt holds at its epochs become done; returns which. Others
+        are left alone."""
 
     def fail(self, attempt: str, task: bytes, error: TaskError) -> bool:
-        """A running task of this attempt becomes failed, with its error; False if the attempt no longer holds it."""
+        """A running task of this attempt becomes failed, with its error; False if the attempt no
+        longer holds it."""
 
     def release(
-        self, tasks: Sequence[bytes], *, attempt: str, not_before: float, error: TaskError | None, burn: bool
+        self,
+        tasks: Sequence[bytes],
+        *,
+        attempt: str,
+        not_before: float,
+        error: TaskError | None,
+        burn: bool,
     ) -> int:
-        """Running tasks that this attempt holds go back to queued (`burn`: counting one infrastructure failure), or are
-        deleted where they have no demand left. Returns how many it held."""
+        """Running tasks that this attempt holds go back to queued (`burn`: counting one
+        infrastructure failure), or are deleted where they have no demand left. Returns how many it
+        held."""
 
     def end_attempt(self, attempt: str) -> None:
         """The attempt's row goes; its tasks must have been finished, failed or released."""
 
-    def retry(self, branch: str, datasets: Iterable[str], tasks: Collection[bytes] | None = None) -> int:
-        """Failed tasks that these datasets demand become queued with a fresh budget; `tasks`: only those of them.
-        Returns how many."""
+    def retry(
+        self, branch: str, datasets: Iterable[str], tasks: Collection[bytes] | None = None
+    ) -> int:
+        """Failed tasks that these datasets demand become queued with a fresh budget; `tasks`: only
+        those of them. Returns how many."""

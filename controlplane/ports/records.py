@@ -22,9 +22,10 @@ class Rendering:
 
 @dataclass(frozen=True, slots=True)
 class WantedRows:
-    """Files as paths in the lake, the schema under which they are read, and the selection of their rows: these columns,
-    the rows whose condition is true, and of these `limit` behind the first `offset`. `cell_bytes`: of a value that is
-    only shown, after which it is cut; None where rows are whole."""
+    """Files as paths in the lake, the schema under which they are read, and the selection of their
+    rows: these columns, the rows whose condition is true, and of these `limit` behind the first
+    `offset`. `cell_bytes`: of a value that is only shown, after which it is cut; None where rows
+    are whole."""
 
     files: Sequence[str]
     schema: Schema
@@ -38,9 +39,9 @@ class WantedRows:
 
 @dataclass(frozen=True, slots=True)
 class RequestedChanges:
-    """Files of both sides as paths in the lake, and the schema under which both are read. These columns of the rows
-    whose condition is true are compared: a row that one side has more often than the other is reported once for each
-    excess, with `generation` beside it."""
+    """Files of both sides as paths in the lake, and the schema under which both are read. These
+    columns of the rows whose condition is true are compared: a row that one side has more often
+    than the other is reported once for each excess, with `generation` beside it."""
 
     before: Sequence[str]
     after: Sequence[str]
@@ -53,14 +54,14 @@ class RequestedChanges:
 
 class RenderRecords(Protocol):
     def __call__(self, selection: WantedRows) -> Iterator[bytes]:
-        """The body piece by piece; the next one is made on demand, and closing ends all. OSError, after some pieces
-        perhaps, where a file cannot be read."""
+        """The body piece by piece; the next one is made on demand, and closing ends all. OSError,
+        after some pieces perhaps, where a file cannot be read."""
 
 
 class RenderChanges(Protocol):
     def __call__(self, selection: RequestedChanges) -> Iterator[bytes]:
-        """As `RenderRecords`. Raises NotCompared before the first piece where telling takes more time, memory or disk
-        than there is, and where a file cannot be read."""
+        """As `RenderRecords`. Raises NotCompared before the first piece where telling takes more
+        time, memory or disk than there is, and where a file cannot be read."""
 
 
 def no_changes(selection: RequestedChanges) -> Iterator[bytes]:  # noqa: ARG001

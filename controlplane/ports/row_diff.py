@@ -13,8 +13,8 @@ from dataplane.contract.schemas import Schema
 
 @dataclass(frozen=True, slots=True)
 class ComparedFiles:
-    """Files of both sides as paths in the lake, the schema under which both are read, and the columns of a key, if
-    any."""
+    """Files of both sides as paths in the lake, the schema under which both are read, and the
+    columns of a key, if any."""
 
     before: Sequence[str]
     after: Sequence[str]
@@ -24,8 +24,8 @@ class ComparedFiles:
 
 class CompareRows(Protocol):
     def __call__(self, files: ComparedFiles, *, timeout_s: float) -> RowDifference:
-        """Waits for a turn and for the answer, both within the time. Raises NotCompared where that, the memory or the
-        disk is not enough, and where a file cannot be read."""
+        """Waits for a turn and for the answer, both within the time. Raises NotCompared where that,
+        the memory or the disk is not enough, and where a file cannot be read."""
 
 
 def no_comparison(files: ComparedFiles, *, timeout_s: float) -> RowDifference:  # noqa: ARG001

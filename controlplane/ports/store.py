@@ -1,4 +1,5 @@
-"""The metadata database: transactions, and what one can do. Each group of tables has a protocol, beside this one.
+"""The metadata database: transactions, and what one can do. Each group of tables has a protocol,
+beside this one.
 
 Contract under failure: a method either does all that it says or raises and changes nothing.
 """
@@ -31,14 +32,15 @@ from controlplane.ports.upkeep import Upkeep
 
 
 class Tx(Protocol):
-    """One transaction in one namespace: all changes are stored on a clean exit of `Store.begin`, none otherwise.
+    """One transaction in one namespace: all changes are stored on a clean exit of `Store.begin`,
+    none otherwise.
 
     Each attribute is a group of tables: `tx.queue.claim(...)`, `tx.links.put(link)`.
     """
 
     def now(self) -> float:
-        """Seconds since 1970 by the database's clock; the only clock that leases are compared with. One transaction has
-        one time."""
+        """Seconds since 1970 by the database's clock; the only clock that leases are compared with.
+        One transaction has one time."""
 
     @property
     def blueprints(self) -> Blueprints: ...
@@ -104,8 +106,9 @@ class Tx(Protocol):
 class Store(Protocol):
     """The metadata database. Safe to use from many threads, one transaction at a time in each.
 
-    OSError when it cannot be reached, has no room, or gave this transaction up in favour of another: nothing is kept
-    (after a connection lost in the commit itself: perhaps all), try again later.
+    OSError when it cannot be reached, has no room, or gave this transaction up in favour of
+    another: nothing is kept (after a connection lost in the commit itself: perhaps all), try again
+    later.
     """
 
     @property

@@ -21,7 +21,8 @@ class Traces(Protocol):
         """Hits only: traces all of whose fragments are stored, with the contents of these."""
 
     def put(self, traces: Sequence[Trace], fragments: Sequence[Fragment]) -> None:
-        """A trace or fragment that is there already (and stored) stays as it is; `seq` is assigned here."""
+        """A trace or fragment that is there already (and stored) stays as it is; `seq` is assigned
+        here."""
 
     def last(self) -> int:
         """The newest trace's seq; 0 if none."""
@@ -29,25 +30,28 @@ class Traces(Protocol):
     def fragments(self, ids: Iterable[bytes]) -> dict[bytes, Fragment]: ...
 
     def stored_files(self, ids: Iterable[bytes]) -> dict[bytes, tuple[StoredFile, ...]]:
-        """The files of each of these fragments, in their order: the part of a fragment that is needed for very many at
-        a time."""
+        """The files of each of these fragments, in their order: the part of a fragment that is
+        needed for very many at a time."""
 
     def put_profiles(self, bodies: Mapping[bytes, bytes]) -> None:
-        """Profiles of fragments, and of tree nodes all of whose fragments are known: both by digest, and
-        `contract.profiles.packed`. One that is there already stays as it is."""
+        """Profiles of fragments, and of tree nodes all of whose fragments are known: both by
+        digest, and `contract.profiles.packed`. One that is there already stays as it is."""
 
     def profiles(self, ids: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Missing ones are absent. Those of tree nodes go with their nodes (`Upkeep.drop_nodes`)."""
+        """Missing ones are absent. Those of tree nodes go with their nodes
+        (`Upkeep.drop_nodes`)."""
 
     def remembered(
         self, builds: Iterable[bytes], memos: Iterable[bytes]
     ) -> tuple[dict[bytes, tuple[bytes, Schema]], dict[bytes, Memo]]:
-        """(output root, schema) of whole datasets that were built under these keys, and memos, in one statement."""
+        """(output root, schema) of whole datasets that were built under these keys, and memos, in
+        one statement."""
 
     def put_build(self, key: bytes, root: bytes, schema: Schema) -> None: ...
 
     def memos(self, keys: Iterable[bytes]) -> dict[bytes, Memo]:
-        """Results of inference and analysis: `{"schema": ...}`; results of checks (`core.compile.compiled_checks`)."""
+        """Results of inference and analysis: `{"schema": ...}`; results of checks
+        (`core.compile.compiled_checks`)."""
 
     def put_memo(self, key: bytes, value: Memo) -> None: ...
 
@@ -57,13 +61,15 @@ class Traces(Protocol):
     def forget_memos(self, keys: Iterable[bytes]) -> None: ...
 
     def referenced_attempts(self, ids: Sequence[str]) -> frozenset[str]:
-        """Those of these attempts that are live, or of which a fragment that is not deleted or a leftover has files."""
+        """Those of these attempts that are live, or of which a fragment that is not deleted or a
+        leftover has files."""
 
     def stored(self, fragments: Iterable[bytes]) -> dict[bytes, Stored]:
         """What the rows of these fragments say, without their files."""
 
     def condemn(self, fragments: Sequence[bytes]) -> None:
-        """Stored ones are used for nothing new from now on. Their rows stay, and so do their files."""
+        """Stored ones are used for nothing new from now on. Their rows stay, and so do their
+        files."""
 
     def files(self) -> Iterator[Files]:
         """Files of all stored fragments, streamed in the order of their attempts."""

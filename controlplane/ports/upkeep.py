@@ -15,29 +15,35 @@ from controlplane.core.model.retention import HOLDERS, Expired, Pointer, Pointer
 class Upkeep(Protocol):
     """The part of a transaction that collects unreferenced rows, and checks the remaining ones.
 
-    Rows are dropped in bounded pieces: the methods return how many rows went, 0 once nothing is left.
+    Rows are dropped in bounded pieces: the methods return how many rows went, 0 once nothing is
+    left.
     """
 
     def collections(self) -> int:
-        """The number of collections of tree nodes that have started. In a writing transaction none begins from here to
-        its end. A writer of roots from an earlier snapshot compares the two numbers first: if they differ, nodes that
-        were reachable then may be gone, and it has to look again."""
+        """The number of collections of tree nodes that have started. In a writing transaction none
+        begins from here to its end. A writer of roots from an earlier snapshot compares the two
+        numbers first: if they differ, nodes that were reachable then may be gone, and it has to
+        look again."""
 
     def begin_collection(self) -> int:
-        """Count a collection, once all writers that read that number have ended; the new number. To be called first in
-        a transaction: a snapshot that is opened before its end sees all that those writers committed."""
+        """Count a collection, once all writers that read that number have ended; the new number. To
+        be called first in a transaction: a snapshot that is opened before its end sees all that
+        those writers committed."""
 
     def changes_since_collection(self) -> int:
-        """Roughly how many transactions superseded tree nodes since the last collection began: commits and marks."""
+        """Roughly how many transactions superseded tree nodes since the last collection began:
+        commits and marks."""
 
     def pointers(self, holders: Iterable[PointerKind] = HOLDERS) -> Iterator[Pointer]:
-        """Everything that holds on to a tree (all holders by default), streamed. Empty trees may be among it."""
+        """Everything that holds on to a tree (all holders by default), streamed. Empty trees may be
+        among it."""
 
     def node_digests(self, after: bytes, limit: int) -> tuple[bytes, ...]:
         """Digests of stored tree nodes, in order."""
 
     def drop_nodes(self, digests: Sequence[bytes], before: float) -> int:
-        """Delete those that were last put before this time; one that another transaction is putting now stays."""
+        """Delete those that were last put before this time; one that another transaction is putting
+        now stays."""
 
     def spans(self) -> Iterator[Span]:
         """The span of each dataset that has states, streamed."""

@@ -43,7 +43,8 @@ class Done:
 
 
 class Branching:
-    """The branches beside main. With `only`, just that one, of these dataflows; with no branch to look after, none."""
+    """The branches beside main. With `only`, just that one, of these dataflows; with no branch to
+    look after, none."""
 
     def __init__(
         self,
@@ -60,18 +61,26 @@ class Branching:
     ) -> None:
         self._clock = clock
         main.follows_branches = True
-        self._store, self._namespace, self._main, self._failing_units = store, namespace, main, failing_units
+        self._store, self._namespace, self._main, self._failing_units = (
+            store,
+            namespace,
+            main,
+            failing_units,
+        )
         self._window, self._since_trace, self._flows, self._only = window, since_trace, flows, only
         self._lines: dict[str, _BranchLine] = {}
 
     def settle(self) -> Done:
-        """A pass over each that is not over. What a branch's own datasets gave way to main for is main's again."""
+        """A pass over each that is not over. What a branch's own datasets gave way to main for is
+        main's again."""
         self._end_old()
         self._follow()
         done = Done()
         for name, line in self._lines.items():
             # One that fails is tried again later, and stops neither main nor another one.
-            settled = self._failing_units.attempt(f"branch:{name}", partial(self._settled, name, line), None)
+            settled = self._failing_units.attempt(
+                f"branch:{name}", partial(self._settled, name, line), None
+            )
             if settled is not None:
                 line.last = settled
                 done = Done(done.changed + settled.changed, done.under_way + settled.under_way)
@@ -94,7 +103,9 @@ class Branching:
             observed = line.planner.observed()
             if observed is not None:
                 paused = observed[1].paused
-                by_branch[name] = [node for node in line.view.sources() if not is_paused(node, paused)]
+                by_branch[name] = [
+                    node for node in line.view.sources() if not is_paused(node, paused)
+                ]
         return by_branch
 
     def published(self) -> list[State]:
@@ -108,7 +119,8 @@ class Branching:
         return published
 
     def decisions(self, branch: str) -> Sequence[Decision]:
-        """The decisions on all that a branch sees in scope, as of its last pass that did not fail."""
+        """The decisions on all that a branch sees in scope, as of its last pass that did not
+        fail."""
         line = self._lines.get(branch)
         if line is None or line.last is None:
             return (Decision(branch, "failed", reason="no pass over this branch has succeeded"),)
@@ -121,7 +133,9 @@ class Branching:
 
     def _end_old(self) -> None:
         """Branches whose time is over; the database's clock has the last word."""
-        ends = [branch.expires for branch in self._main.branches.values() if branch.expires is not None]
+        ends = [
+            branch.expires for branch in self._main.branches.values() if branch.expires is not None
+        ]
         if ends and min(ends) <= self._clock():
             dropped = branches.drop_expired(self._store, self._namespace)
             for name in dropped:

@@ -1,4 +1,5 @@
-"""A thread that sends events of lineage, apart from the loop: a slow or dead service delays no computation."""
+"""A thread that sends events of lineage, apart from the loop: a slow or dead service delays no
+computation."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ log = logs.get("openlineage")
 
 
 class Exporting:
-    """From `start` until `close`. A failed step is retried with growing delays, and is reported among the failing
-    units."""
+    """From `start` until `close`. A failed step is retried with growing delays, and is reported
+    among the failing units."""
 
     def __init__(self, export: Export, failing_units: FailingUnits) -> None:
         self._export, self._failing_units = export, failing_units
@@ -51,10 +52,14 @@ class Exporting:
         while not self._is_over():
             count, is_closing = self._wake.count, self._until is not None
             try:
-                is_more = self._failing_units.attempt(OF_EXPORT, lambda: self._export.step(self._is_over), False)
+                is_more = self._failing_units.attempt(
+                    OF_EXPORT, lambda: self._export.step(self._is_over), False
+                )
             except Deposed:
                 return  # the loop gets Deposed as well
-            except BaseException as e:  # the thread must not end unseen: nothing would be sent any more
+            except (
+                BaseException
+            ) as e:  # the thread must not end unseen: nothing would be sent any more
                 log.exception("the export failed", error=str(e))
                 is_more = False
             if is_more:

@@ -1,4 +1,5 @@
-"""The drivers and workers of one namespace: who is there, whose attempts are over, how many are worth having.
+"""The drivers and workers of one namespace: who is there, whose attempts are over, how many are
+worth having.
 
 One for all branches: a pool looked after by two would be scaled twice.
 """
@@ -67,7 +68,8 @@ class Fleet:
         *,
         fair: FairShare | None = None,
     ) -> None:
-        """`fair`: who shares the pool with other namespaces. Without one, the pool is this one's alone."""
+        """`fair`: who shares the pool with other namespaces. Without one, the pool is this one's
+        alone."""
         self.lake = lake
         self._monotonic = monotonic
         self.context, self.pool = context, pool
@@ -79,7 +81,8 @@ class Fleet:
         self._busy: frozenset[str] = frozenset()  # drivers that have attempts
         self._levels: dict[tuple[str, Size], Level] = {}  # by kind and size
         self._rescues: Counter[str] = Counter()  # by attempt: how often it could not be rescued
-        self._hears_since: float | None = None  # drivers could not be heard before, whatever their leases say
+        # Drivers could not be heard before, whatever their leases say
+        self._hears_since: float | None = None
         self._clock_offset: float | None = None  # of the database's clock, from a monotonic one
         self._is_first_look = True
         self._notices = StartNotices()
@@ -114,22 +117,28 @@ class Fleet:
             lost = self._lost(attempt, driver, noted.now)
             if lost is not None:
                 self._rescue(attempt, driver, lost)
-        if self._is_first_look and (left_behind or noted.attempts):  # the last process here did not end in order
-            self.failing_units.attempt("orphans", lambda: sweep(self._store, self._namespace, self.lake), None)
+        # The last process here did not end in order
+        if self._is_first_look and (left_behind or noted.attempts):
+            self.failing_units.attempt(
+                "orphans", lambda: sweep(self._store, self._namespace, self.lake), None
+            )
         self._is_first_look = False
 
     def scale(self) -> None:
-        """Scale the pool to as many workers and drivers as the waiting and running tasks are worth."""
+        """Scale the pool to as many workers and drivers as the waiting and running tasks are
+        worth."""
         with self._store.read(self._namespace) as tx:
             tasks = [
-                sum(tx.queue.backlog(share.serves, STARTED_FOR[share.kind]).values()) for share in self.pool.shares
+                sum(tx.queue.backlog(share.serves, STARTED_FOR[share.kind]).values())
+                for share in self.pool.shares
             ]
         for share, count in zip(self.pool.shares, tasks, strict=True):
             fit = partial(self._fit, share, count)
             self.failing_units.attempt(f"pool of {share.kind} {share.size}", fit, None)
 
     def close(self) -> None:
-        """Note that the drivers of this pool, closed before, ended with it; none where they outlive it."""
+        """Note that the drivers of this pool, closed before, ended with it; none where they outlive
+        it."""
         if self.pool.outlives:
             return
         with suppress(Deposed), self._store.begin(self._namespace) as tx:
@@ -140,7 +149,8 @@ class Fleet:
     # --- who is there -------------------------------------------------------------------------------
 
     def _noted(self) -> Noted:
-        """While the database is away, drivers cannot renew their leases: the clock of their silence restarts."""
+        """While the database is away, drivers cannot renew their leases: the clock of their silence
+        restarts."""
         try:
             with self._store.read(self._namespace) as tx:
                 attempts, drivers = tx.queue.attempts(), {d.id: d for d in tx.drivers.running()}
@@ -153,7 +163,8 @@ class Fleet:
         return noted
 
     def _is_clock_set(self, now: float) -> bool:
-        """The database's clock was set, or the machine slept, since the last look: no lease ran out by itself."""
+        """The database's clock was set, or the machine slept, since the last look: no lease ran out
+        by itself."""
         offset, before = now - self._monotonic(), self._clock_offset
         self._clock_offset = offset
         return before is not None and abs(offset - before) > claims.LEASE_S
@@ -177,7 +188,9 @@ class Fleet:
         moved = [driver for driver in present.values() if self._drivers.get(driver.id) != driver]
         if not moved and not left_behind:
             return
-        ended = {driver.id for driver in moved if driver.ended} | {driver.id for driver in left_behind}
+        ended = {driver.id for driver in moved if driver.ended} | {
+            driver.id for driver in left_behind
+        }
         with self._store.begin(self._namespace) as tx:
             for driver in moved:
                 tx.drivers.put(driver)
@@ -198,7 +211,8 @@ class Fleet:
         return driver.id in noted.drivers or not self._is_first_look
 
     def _ended_before(self, id: str) -> Driver | None:
-        """A driver that ended in an earlier pass: a claim that it waited for may have been answered since."""
+        """A driver that ended in an earlier pass: a claim that it waited for may have been answered
+        since."""
         driver = self._drivers.get(id)
         return driver if driver is not None and driver.ended else None
 
@@ -207,15 +221,16 @@ class Fleet:
     def _lost(self, attempt: Attempt, driver: Driver | None, now: float) -> Lost | None:
         """Why an unreported attempt is over; None if it may go on.
 
-        The end of a control plane is never a task's fault, nor is a lease that ran out while no control plane was
-        there.
+        The end of a control plane is never a task's fault, nor is a lease that ran out while no
+        control plane was there.
         """
         if driver is None and not self.pool.outlives:
             return Lost("its driver belonged to an earlier control plane", "disrupted")
         if driver is not None and driver.ended:
             return Lost(f"its driver ended: {driver.reason}", _fault(driver))
         called = now if self._hears_since is None else self._hears_since
-        is_ahead = attempt.lease_until > now + AHEAD * claims.LEASE_S  # of before the clock went back
+        # Of before the clock went back
+        is_ahead = attempt.lease_until > now + AHEAD * claims.LEASE_S
         lease_until = called if is_ahead else attempt.lease_until
         silent_from = max(lease_until, called + claims.LEASE_S)
         patience_s = 0.0 if driver is None else self._silent_s
@@ -224,17 +239,28 @@ class Fleet:
         return None
 
     def _rescue(self, attempt: Attempt, driver: Driver | None, lost: Lost) -> None:
-        """End an attempt, and adopt its finished results. One that cannot be adopted again and again is given up."""
+        """End an attempt, and adopt its finished results. One that cannot be adopted again and
+        again is given up."""
         unit = f"attempt {attempt.id} of {attempt.dataset}"
-        end = partial(rescue.adopt, self.context, attempt, self.lake, reason=lost.reason, fault=lost.fault)
+        end = partial(
+            rescue.adopt, self.context, attempt, self.lake, reason=lost.reason, fault=lost.fault
+        )
         if self._rescues[attempt.id] >= RESCUE_TRIES:
-            end = partial(rescue.abandon, self.context, attempt, reason=lost.reason, fault=lost.fault)
-        if self.failing_units.attempt(unit, partial(self._counted, attempt.id, end), None) is not None:
-            log.warning("attempt ended", attempt=attempt.id, dataset=attempt.dataset, reason=lost.reason)
+            end = partial(
+                rescue.abandon, self.context, attempt, reason=lost.reason, fault=lost.fault
+            )
+        if (
+            self.failing_units.attempt(unit, partial(self._counted, attempt.id, end), None)
+            is not None
+        ):
+            log.warning(
+                "attempt ended", attempt=attempt.id, dataset=attempt.dataset, reason=lost.reason
+            )
             self._replace(attempt, driver)
 
     def _counted(self, attempt: str, end: Callable[[], bool]) -> bool:
-        """Faults of the lake or the database end in time; what raises anything else would do so for ever."""
+        """Faults of the lake or the database end in time; what raises anything else would do so for
+        ever."""
         try:
             ended = end()
         except (Deposed, OSError):
@@ -246,13 +272,19 @@ class Fleet:
         return ended
 
     def _replace(self, attempt: Attempt, driver: Driver | None) -> None:
-        """A driver that is there and silent would keep its slot: the pool ends it, and starts another one."""
+        """A driver that is there and silent would keep its slot: the pool ends it, and starts
+        another one."""
         if driver is None or driver.ended:
             return
         try:
             self.pool.end(driver.id, driver_ends.SILENT)
         except PoolUnavailable as e:
-            log.warning("a silent driver cannot be ended", driver=driver.id, attempt=attempt.id, reason=str(e))
+            log.warning(
+                "a silent driver cannot be ended",
+                driver=driver.id,
+                attempt=attempt.id,
+                reason=str(e),
+            )
 
     # --- how many -----------------------------------------------------------------------------------
 
@@ -273,18 +305,26 @@ class Fleet:
             self._drain([id for id in running if id in self._busy], granted)
 
     def _drain(self, busy: list[str], granted: int) -> None:
-        """Drain the drivers beyond the granted number, for another namespace: they finish their work, and end."""
+        """Drain the drivers beyond the granted number, for another namespace: they finish their
+        work, and end."""
         beyond = {id for id in busy[granted:] if id not in self._draining}
         if not beyond:
             return
         with self._store.begin(self._namespace) as tx:
             tokens.drain_drivers(tx, beyond)
         self._draining |= beyond
-        log.info("drivers make room for other namespaces", namespace=self._namespace, drivers=len(beyond))
+        log.info(
+            "drivers make room for other namespaces", namespace=self._namespace, drivers=len(beyond)
+        )
 
 
 def _event_of(driver: Driver) -> Event:
-    body = {"driver": driver.id, "driver_kind": driver.kind, "size": driver.size, "reason": driver.reason}
+    body = {
+        "driver": driver.id,
+        "driver_kind": driver.kind,
+        "size": driver.size,
+        "reason": driver.reason,
+    }
     return Event("driver.ended", "", 1, body | {"fault": driver.fault}, branch=NO_BRANCH)
 
 

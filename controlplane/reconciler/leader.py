@@ -1,7 +1,8 @@
-"""Which of several equal processes runs the loop: the one that holds the lease, for as long as it holds it.
+"""Which of several equal processes runs the loop: the one that holds the lease, for as long as it
+holds it.
 
-Nothing rests on the lease: writes of a deposed leader are refused by its epoch, in the transaction that would have kept
-them.
+Nothing rests on the lease: writes of a deposed leader are refused by its epoch, in the transaction
+that would have kept them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class TermEnd:
 
 @dataclass(frozen=True, slots=True)
 class FencedStore:
-    """A store that commits nothing once another process has the lease: its transactions raise Deposed at their end."""
+    """A store that commits nothing once another process has the lease: its transactions raise
+    Deposed at their end."""
 
     inner: Store
     epoch: int
@@ -64,8 +66,8 @@ class FencedStore:
 
 @dataclass(frozen=True, slots=True)
 class LeaderElection:
-    """One process that would run the loop. `holder` is its name, unique while it lives; `work` runs the loop over the
-    store that it is given until the term is over."""
+    """One process that would run the loop. `holder` is its name, unique while it lives; `work` runs
+    the loop over the store that it is given until the term is over."""
 
     store: Store
     holder: str
@@ -75,7 +77,8 @@ class LeaderElection:
     namespace: str = "default"
 
     def run(self, stop: threading.Event) -> None:
-        """Wait for the lease, lead, and wait again, until `stop`. What fails is tried again, after others could."""
+        """Wait for the lease, lead, and wait again, until `stop`. What fails is tried again, after
+        others could."""
         while not stop.is_set():
             lease = self._take()
             if lease is None or not self._lead(lease, stop):
@@ -94,11 +97,13 @@ class LeaderElection:
         return lease if lease.holder == self.holder else None
 
     def _lead(self, lease: Lease, stop: threading.Event) -> bool:
-        """One term; False if it failed. The lease is renewed until all that belongs to it has ended, and is then
-        released."""
+        """One term; False if it failed. The lease is renewed until all that belongs to it has
+        ended, and is then released."""
         log.info("leads", holder=self.holder, epoch=lease.epoch)
         over, done = TermEnd(stop), threading.Event()
-        renewing = threading.Thread(target=self._renew, args=[lease, over, done], name="lease", daemon=True)
+        renewing = threading.Thread(
+            target=self._renew, args=[lease, over, done], name="lease", daemon=True
+        )
         renewing.start()
         try:
             self.work(FencedStore(self.store, lease.epoch, self.namespace), over)
@@ -113,8 +118,9 @@ class LeaderElection:
         return True
 
     def _renew(self, lease: Lease, over: TermEnd, done: threading.Event) -> None:
-        """Only an answer ends a term: while the database is away, no other process can take the lease either. An
-        unforeseen error ends it as well: a term must not go on without a renewed lease."""
+        """Only an answer ends a term: while the database is away, no other process can take the
+        lease either. An unforeseen error ends it as well: a term must not go on without a renewed
+        lease."""
         try:
             self._keep(lease, over, done)
         except BaseException as e:  # no other thread sees this one fail

@@ -1,7 +1,7 @@
 """When to do what: a pass looks after the fleet, lists, plans, settles; tables follow beside it.
 
-Level-triggered: a pass looks at the world as it is; losing a nudge only delays it. Decisions are made in core and
-carried out in operations.
+Level-triggered: a pass looks at the world as it is; losing a nudge only delays it. Decisions are
+made in core and carried out in operations.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ log = logs.get("reconciler")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a pass stands, for progress bars: tasks under way and how many of each state the datasets are in.
-    `spark_starting_s`: for how long Spark has been starting."""
+    """Where a pass stands, for progress bars: tasks under way and how many of each state the
+    datasets are in. `spark_starting_s`: for how long Spark has been starting."""
 
     under_way: int
     states: dict[str, Status]
@@ -57,9 +57,10 @@ class Progress:
 class TickOutcome:
     """The result of one pass. `decisions`: on all datasets in scope of the loop's branch.
 
-    `changed`: something that may allow more, so the next pass follows at once. Otherwise it follows after a nudge, and
-    after `again_after_s` at the latest. `under_way`: tasks. `is_listing`: listings were due or open when the pass
-    began; the results of those that ended meanwhile are not planned yet.
+    `changed`: something that may allow more, so the next pass follows at once. Otherwise it follows
+    after a nudge, and after `again_after_s` at the latest. `under_way`: tasks. `is_listing`:
+    listings were due or open when the pass began; the results of those that ended meanwhile are not
+    planned yet.
     """
 
     decisions: Sequence[Decision] = ()
@@ -79,8 +80,9 @@ class _ListingStep:
 
 
 class Reconciler:
-    """The loop over one namespace: main, and the branches beside it. With `flows`, only these dataflows of `branch` and
-    their upstream are touched, and nothing is listed without a request."""
+    """The loop over one namespace: main, and the branches beside it. With `flows`, only these
+    dataflows of `branch` and their upstream are touched, and nothing is listed without a
+    request."""
 
     def __init__(
         self,
@@ -103,13 +105,21 @@ class Reconciler:
         self.store, self.fleet, self.wake = store, fleet, wake
         self.namespace, self.branch, self.flows = namespace, branch, flows
         self._wake_of = wake_of
-        self._moved: dict[str, int] = {}  # what feeds offer, as of the last pass: the newest state of each dataset
+        # What feeds offer, as of the last pass: the newest state of each dataset
+        self._moved: dict[str, int] = {}
         self.on_progress = on_progress
         self._planned: Sequence[Decision] = ()  # decisions on main, as of the last pass
-        self._planner = Planner(store, namespace, MAIN, flows=flows if branch == MAIN else None, window=WINDOW)
+        self._planner = Planner(
+            store, namespace, MAIN, flows=flows if branch == MAIN else None, window=WINDOW
+        )
         since = self._newest_trace()
         self._settling = PlanExecutor(
-            store, self._planner, namespace, MAIN, since_trace=since, failing_units=self.failing_units
+            store,
+            self._planner,
+            namespace,
+            MAIN,
+            since_trace=since,
+            failing_units=self.failing_units,
         )
         self._branching = Branching(
             store,
@@ -124,8 +134,10 @@ class Reconciler:
         if branch != MAIN:  # work in main is limited to the inputs of the branch
             self._planner.plan()
             self._branching.look()
-        self._broken: set[str] = set()  # datasets that could not be planned, at the last plan from scratch
-        self._reported: Desired | None = None  # the one last checked for dataflows that do not compile
+        # Datasets that could not be planned, at the last plan from scratch
+        self._broken: set[str] = set()
+        # The one last checked for dataflows that do not compile
+        self._reported: Desired | None = None
         self._publishing = Publishing(store, namespace, publisher, fleet.lake, wake.notify)
         self._collecting = Collecting(store, namespace, fleet.lake, packages)
         self._watch = Watch(fleet.context, MAIN, self._planner, notify)
@@ -138,7 +150,8 @@ class Reconciler:
     # --- running ----------------------------------------------------------------------------------
 
     def run(self, stop: Ends) -> None:
-        """Serve until `stop`, or another process leads: faults are logged and the next pass tries again."""
+        """Serve until `stop`, or another process leads: faults are logged and the next pass tries
+        again."""
         outcome = TickOutcome()
         while not stop.is_set():
             count = self.wake.count
@@ -160,7 +173,8 @@ class Reconciler:
                 self.wake.wait(outcome.again_after_s, count)
 
     def settle(self, stop: Ends, again: Callable[[], bool] = lambda: False) -> Status:
-        """Pass until nothing is left, or nothing can go on, and collect if it is time; the worst state in scope.
+        """Pass until nothing is left, or nothing can go on, and collect if it is time; the worst
+        state in scope.
 
         `again` is called then: True says that it has found more to do.
         """
@@ -179,9 +193,12 @@ class Reconciler:
         return worst(outcome.decisions)
 
     def _plans_again(self, outcome: TickOutcome) -> bool:
-        """What others have computed may be adopted where a damaged node kept a dataset from being planned: nothing of
-        that dataset has changed, so it is not decided again by itself. True if a plan from scratch is due."""
-        broken = {d.dataset for d in outcome.decisions if d.error and d.error["condition"] == INTERNAL}
+        """What others have computed may be adopted where a damaged node kept a dataset from being
+        planned: nothing of that dataset has changed, so it is not decided again by itself. True if
+        a plan from scratch is due."""
+        broken = {
+            d.dataset for d in outcome.decisions if d.error and d.error["condition"] == INTERNAL
+        }
         if broken <= self._broken:
             return False
         self._broken = broken
@@ -196,7 +213,8 @@ class Reconciler:
         return self.failing_units.attempt("compaction", lambda: self._pack(outcome), False)
 
     def _pack(self, outcome: TickOutcome) -> bool:
-        """Where nothing else is to be done; True while packs are being made. No Spark is started for it by a run."""
+        """Where nothing else is to be done; True while packs are being made. No Spark is started
+        for it by a run."""
         may_start = self.flows is None or self.fleet.has_warm_drivers
         observed = self._planner.observed()
         if outcome.changed or outcome.under_way or not may_start or observed is None:
@@ -216,15 +234,19 @@ class Reconciler:
         return not self._listing_open() and not self._publishing.can_go_on()
 
     def _has_passing_failure(self, outcome: TickOutcome) -> bool:
-        """A dataset failed to be carried out, and not often enough to be shown as failed: it is tried again first."""
+        """A dataset failed to be carried out, and not often enough to be shown as failed: it is
+        tried again first."""
         if not (failing := self.failing_units.units):
             return False
         moving = [d.dataset for d in outcome.decisions if d.status in MOVING]
-        failures = [failing[unit].failures for name in moving for unit in units_of(name) if unit in failing]
+        failures = [
+            failing[unit].failures for name in moving for unit in units_of(name) if unit in failing
+        ]
         return any(count < STUCK_AFTER for count in failures)
 
     def close(self) -> None:
-        """Stop publishing, and note that the drivers of a pool that was closed before ended with it."""
+        """Stop publishing, and note that the drivers of a pool that was closed before ended with
+        it."""
         self._publishing.close()
         self.fleet.close()
 
@@ -272,7 +294,11 @@ class Reconciler:
         if nodes is not self._reported:
             self._reported = nodes
             for flow, reason in nodes.left_out.items():
-                log.error("a stored dataflow does not compile and is left out", dataflow=flow, reason=reason)
+                log.error(
+                    "a stored dataflow does not compile and is left out",
+                    dataflow=flow,
+                    reason=reason,
+                )
 
     def _report(self, decisions: Iterable[Decision], under_way: int) -> None:
         if self.on_progress is not None:
@@ -331,7 +357,9 @@ class Reconciler:
         periodic = self.flows is None
         held = self._in_hand(reads)
         free = [n for n in reads if n.listing not in held]
-        due = [n for n in free if listings.is_due(n, current.get(n.listing), now, periodic=periodic)]
+        due = [
+            n for n in free if listings.is_due(n, current.get(n.listing), now, periodic=periodic)
+        ]
         due_in_s = min(listings.due_in(n, current.get(n.listing), now) for n in reads)
         is_open = bool(due) or any(listings.is_open(current.get(n.listing)) for n in reads)
         queued = self._dispatch(due, by_branch) if due or waiting else 0
@@ -349,18 +377,27 @@ class Reconciler:
         return steps
 
     def _feeds(self) -> Mapping[str, Sequence[Source]]:
-        """Unpaused read components of feeds, by branch: main's, and those that branches override."""
+        """Unpaused read components of feeds, by branch: main's, and those that branches
+        override."""
         nodes, paused = self._wished()
         there = (nodes.nodes[dataset] for dataset in self._scope(nodes))
         mains = [n for n in there if n.feed is not None and not is_paused(n, paused)]
-        own = {b: [n for n in some if n.feed is not None] for b, some in self._branching.sources().items()}
+        own = {
+            b: [n for n in some if n.feed is not None]
+            for b, some in self._branching.sources().items()
+        }
         return {MAIN: mains, **own}
 
     def _notify_readers(self) -> None:
-        """Namespaces that may read feeds of this one look at them now, if any has moved since the last pass."""
+        """Namespaces that may read feeds of this one look at them now, if any has moved since the
+        last pass."""
         with self.store.read(self.namespace) as tx:
             readers = {grant.namespace for grant in tx.feeds.grants()} - {self.namespace}
-            moved = {name: state.seq for name, state in tx.states.newest(MAIN, _offered(tx)).items()} if readers else {}
+            moved = (
+                {name: state.seq for name, state in tx.states.newest(MAIN, _offered(tx)).items()}
+                if readers
+                else {}
+            )
         if moved == self._moved:
             return
         self._moved = moved
@@ -369,7 +406,9 @@ class Reconciler:
 
     def _read_in_branches(self) -> dict[str, list[Source]]:
         """Main's sources that are listed, and those that branches have of their own, by branch."""
-        own = {b: [n for n in some if n.feed is None] for b, some in self._branching.sources().items()}
+        own = {
+            b: [n for n in some if n.feed is None] for b, some in self._branching.sources().items()
+        }
         return {MAIN: self._sources(), **own}
 
     def _dispatch(self, due: Sequence[Source], by_branch: Mapping[str, Sequence[Source]]) -> int:
@@ -394,12 +433,16 @@ class Reconciler:
             return sum(listings.dispatch(tx, branch, reads) for branch, reads in by_branch.items())
 
     def _in_hand(self, reads: Iterable[Source]) -> set[bytes]:
-        """Growing listings whose present partitions a reader computes, as of the last pass, without a failure so far.
-        If they grew on meanwhile it would never be whole: a stream whose slices take longer than the time from look to
-        look would be published when it ends."""
+        """Growing listings whose present partitions a reader computes, as of the last pass, without
+        a failure so far. If they grew on meanwhile it would never be whole: a stream whose slices
+        take longer than the time from look to look would be published when it ends."""
         growing = {n.dataset: n.listing for n in reads if n.read.is_growing}
         planned = [d for d in self._planned if d.dataset in growing] if growing else []
-        return {growing[d.dataset] for d in planned if d.error is None and isinstance(d.step, Compute | Learn)}
+        return {
+            growing[d.dataset]
+            for d in planned
+            if d.error is None and isinstance(d.step, Compute | Learn)
+        }
 
     def _listing_open(self) -> bool:
         reads = [node for some in self._read_in_branches().values() for node in some]

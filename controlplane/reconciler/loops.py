@@ -1,4 +1,5 @@
-"""The loops of all namespaces, each in a thread of its own: a slow or broken namespace delays none of the others.
+"""The loops of all namespaces, each in a thread of its own: a slow or broken namespace delays none
+of the others.
 
 A namespace that was made is served without a restart, one that was deleted ends with its drivers.
 """
@@ -77,9 +78,12 @@ class Loops:
         self._pausing = threading.Event()
 
     def run(self, over: Ends) -> None:
-        """The loop of `default` in this thread, and those of others beside it, until all is over."""
+        """The loop of `default` in this thread, and those of others beside it, until all is
+        over."""
         term = Term(over)
-        follower = threading.Thread(target=self._follow, args=[term], name="namespaces", daemon=True)
+        follower = threading.Thread(
+            target=self._follow, args=[term], name="namespaces", daemon=True
+        )
         follower.start()
         try:
             with self._serving(DEFAULT) as loop:
@@ -112,12 +116,18 @@ class Loops:
         for name in sorted(there):
             served = self._served.get(name)
             is_served = served is not None and served.thread.is_alive()
-            if not is_served and not over.is_set() and not self._failing_units.of(name).is_waiting(BEGINNING):
+            if (
+                not is_served
+                and not over.is_set()
+                and not self._failing_units.of(name).is_waiting(BEGINNING)
+            ):
                 self._begin(name, over)
 
     def _begin(self, name: str, over: Ends) -> None:
         term = Term(over)
-        thread = threading.Thread(target=self._serve, args=[name, term], name=f"reconciler {name}", daemon=True)
+        thread = threading.Thread(
+            target=self._serve, args=[name, term], name=f"reconciler {name}", daemon=True
+        )
         self._served[name] = Served(term, thread)
         thread.start()
 
@@ -148,4 +158,6 @@ class Loops:
             for driver in self._pool.poll(name):
                 self._pool.pool.end(driver.id, driver_ends.AS_REQUESTED)
         except PoolUnavailable as e:
-            log.warning("drivers of a namespace that is gone cannot be ended", namespace=name, reason=str(e))
+            log.warning(
+                "drivers of a namespace that is gone cannot be ended", namespace=name, reason=str(e)
+            )

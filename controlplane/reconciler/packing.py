@@ -1,5 +1,5 @@
-"""Packing as a habit: while nothing else is to be done, now and then. `projections.compaction` decides which packs are
-due."""
+"""Packing as a habit: while nothing else is to be done, now and then. `projections.compaction`
+decides which packs are due."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class Packing:
     _marks: dict[str, tuple[int, bool]] = field(default_factory=dict)
 
     def step(self, states: Sequence[State], nodes: Mapping[str, Node], now_s: float) -> bool:
-        """To be called often while idle; `now_s` is any clock that goes on. True while packs are being made."""
+        """To be called often while idle; `now_s` is any clock that goes on. True while packs are
+        being made."""
         if self._open:
             self._open = compaction.still_open(self.store, self.namespace, self.branch, self._open)
             if not self._open:
@@ -38,7 +39,8 @@ class Packing:
         self._looked = now_s
         self.look_again()
         self._open = compaction.ask(self.store, self.namespace, self._due(states), nodes)
-        self._marks = {name: mark for name, mark in self._marks.items() if name not in self._open}  # there may be more
+        # There may be more
+        self._marks = {name: mark for name, mark in self._marks.items() if name not in self._open}
         return bool(self._open)
 
     def _due(self, states: Sequence[State]) -> list[State]:

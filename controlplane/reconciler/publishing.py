@@ -1,7 +1,8 @@
 """A thread that lets tables follow states, apart from the loop: a slow log delays no computation.
 
-Main's tables come first; then tables that no branch should have are removed; then those of branches follow. Does not
-belong here: what a table holds (`operations.projections`), how its log is written (`lake`).
+Main's tables come first; then tables that no branch should have are removed; then those of branches
+follow. Does not belong here: what a table holds (`operations.projections`), how its log is written
+(`lake`).
 """
 
 from __future__ import annotations
@@ -43,11 +44,17 @@ class Failing:
 
 
 class Publishing:
-    """Publish tables of main, and of branches that publish. The thread starts with the first table that is behind,
-    or is to be removed. `published` is called after a round that published or removed a table."""
+    """Publish tables of main, and of branches that publish. The thread starts with the first table
+    that is behind, or is to be removed. `published` is called after a round that published or
+    removed a table."""
 
     def __init__(
-        self, store: Store, namespace: str, publisher: Publisher, lake: ObjectStore, published: Callable[[], None]
+        self,
+        store: Store,
+        namespace: str,
+        publisher: Publisher,
+        lake: ObjectStore,
+        published: Callable[[], None],
     ) -> None:
         self._store, self._namespace = store, namespace
         self._publisher, self._lake, self._published = publisher, lake, published
@@ -56,15 +63,20 @@ class Publishing:
         self._thread: threading.Thread | None = None
         self._failing: dict[TableKey, Failing] = {}
         self._waiting: dict[TableKey, State] = {}  # not known to be followed yet
-        self._done: dict[TableKey, tuple[int, float]] = {}  # seq and time of the state that a table holds
-        self._of_branches: frozenset[TableKey] | None = None  # tables that branches were to have at the last nudge
+        # Seq and time of the state that a table holds
+        self._done: dict[TableKey, tuple[int, float]] = {}
+        # Tables that branches were to have at the last nudge
+        self._of_branches: frozenset[TableKey] | None = None
         self._may_be_left = False  # some table may have to go
         self.count = 0  # tables that are behind
 
     def nudge(self, states: Iterable[State]) -> None:
-        """`states`: the newest of each dataset in scope, those of main first; of branches, those that they publish."""
+        """`states`: the newest of each dataset in scope, those of main first; of branches, those
+        that they publish."""
         by_key = {_key(state): state for state in states}
-        self._waiting = {key: state for key, state in by_key.items() if self._done.get(key) != _which(state)}
+        self._waiting = {
+            key: state for key, state in by_key.items() if self._done.get(key) != _which(state)
+        }
         of_branches = frozenset(key for key in by_key if key[0] != MAIN)
         if of_branches != self._of_branches:  # true at first: an earlier process may have died
             self._of_branches, self._may_be_left = of_branches, True
@@ -99,7 +111,8 @@ class Publishing:
         return states
 
     def _left(self) -> tuple[Publication, ...]:
-        """Tables that have to go. The store is not read until the datasets of branches have changed."""
+        """Tables that have to go. The store is not read until the datasets of branches have
+        changed."""
         if not self._may_be_left:
             return ()
         self._may_be_left = False  # first: a nudge meanwhile is a reason to look again
@@ -123,7 +136,9 @@ class Publishing:
                 done = self._round()
             except Deposed:
                 return  # the loop gets Deposed as well
-            except BaseException as e:  # the thread must not end unseen: no table would follow any more
+            except (
+                BaseException
+            ) as e:  # the thread must not end unseen: no table would follow any more
                 log.exception("publishing failed", error=str(e))
                 done = 0
             if done:
@@ -153,7 +168,9 @@ class Publishing:
 
     def _followed(self, state: State) -> bool:
         if state.branch != MAIN:
-            return branch_tables.follow(self._store, self._namespace, state, self._publisher, self._lake)
+            return branch_tables.follow(
+                self._store, self._namespace, state, self._publisher, self._lake
+            )
         publish.publish(self._store, self._namespace, state, self._publisher)
         return True
 

@@ -1,7 +1,8 @@
-"""One pool for all namespaces: each sees and scales its own drivers, and all have a fair share of the room.
+"""One pool for all namespaces: each sees and scales its own drivers, and all have a fair share of
+the room.
 
-A namespace with ten thousand tasks takes the room that no other needs, and gives it back once another does. Where there
-are more namespaces that need a driver than drivers, they take turns.
+A namespace with ten thousand tasks takes the room that no other needs, and gives it back once
+another does. Where there are more namespaces that need a driver than drivers, they take turns.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ Of: TypeAlias = tuple[str, Size]
 
 @dataclass(frozen=True, slots=True)
 class DriverRequest:
-    """One namespace's demand for drivers of one kind and size: the number to keep, the number that has work, and the
-    number that runs."""
+    """One namespace's demand for drivers of one kind and size: the number to keep, the number that
+    has work, and the number that runs."""
 
     target: int
     needed: int
@@ -43,8 +44,8 @@ class FairShare:
         self._held = defaultdict[Of, dict[str, int]](dict)  # what runs, or may be started
 
     def granted(self, namespace: str, share: PoolShare, request: DriverRequest) -> int:
-        """How many drivers of this kind the namespace may have now. It gets no new one before there is room for it:
-        those that others are to give back are at work until they have ended."""
+        """How many drivers of this kind the namespace may have now. It gets no new one before there
+        is room for it: those that others are to give back are at work until they have ended."""
         with self._lock:
             of = (share.kind, share.size)
             requests, held = self._requests[of], self._held[of]
@@ -56,13 +57,21 @@ class FairShare:
         return granted
 
     def _shares(self, requests: Mapping[str, DriverRequest], room: int) -> dict[str, int]:
-        """Needed drivers come first; spare room goes to namespaces that would keep their drivers, those with the most
-        running ones first."""
+        """Needed drivers come first; spare room goes to namespaces that would keep their drivers,
+        those with the most running ones first."""
         names = sorted(requests)
         turn = int(self._monotonic() // TURN_S) % len(names)
-        needed = fair({n: min(w.needed, w.target) for n, w in requests.items()}, room, names[turn:] + names[:turn])
+        needed = fair(
+            {n: min(w.needed, w.target) for n, w in requests.items()},
+            room,
+            names[turn:] + names[:turn],
+        )
         surplus = {name: request.target - needed[name] for name, request in requests.items()}
-        spare = fair(surplus, room - sum(needed.values()), sorted(names, key=lambda name: -requests[name].running))
+        spare = fair(
+            surplus,
+            room - sum(needed.values()),
+            sorted(names, key=lambda name: -requests[name].running),
+        )
         return {name: needed[name] + spare[name] for name in names}
 
     def forget(self, namespace: str) -> None:
@@ -77,11 +86,14 @@ class FairShare:
 class SharedPool:
     """Hands each namespace its part of a pool. Safe to use from many threads."""
 
-    def __init__(self, pool: NamespacedPool, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, pool: NamespacedPool, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self.pool = pool
         self._monotonic, self._lock = monotonic, threading.Lock()
         self._there: tuple[Driver, ...] = ()
-        self._unreported = defaultdict[str, list[Driver]](list)  # by namespace: ends that another one's look saw
+        # By namespace: ends that another one's look saw
+        self._unreported = defaultdict[str, list[Driver]](list)
         self._seen_by, self._seen_at = "", float("-inf")
 
     def of(self, namespace: str) -> DriverPool:
@@ -110,9 +122,15 @@ class NamespacePool:
 
     def __init__(self, shared: SharedPool, namespace: str) -> None:
         self._shared, self._pool, self._namespace = shared, shared.pool, namespace
-        self.name, self.outlives, self.shares = shared.pool.name, shared.pool.outlives, shared.pool.shares
+        self.name, self.outlives, self.shares = (
+            shared.pool.name,
+            shared.pool.outlives,
+            shared.pool.shares,
+        )
 
-    def scale(self, kind: str, count: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
+    def scale(
+        self, kind: str, count: int, size: Size = "standard", busy: Collection[str] = ()
+    ) -> None:
         self._pool.scale(kind, count, size, busy, namespace=self._namespace)
 
     def end(self, driver: str, reason: str) -> None:

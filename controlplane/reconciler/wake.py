@@ -43,11 +43,13 @@ class WakeCounter:
 
     @property
     def count(self) -> int:
-        """Read it before looking for work, and hand it to `wait`, so that no nudge in between is lost."""
+        """Read it before looking for work, and hand it to `wait`, so that no nudge in between is
+        lost."""
         return self._count
 
     def wait(self, timeout_s: float, count: int | None = None) -> None:
-        """Return at a nudge that came after `seen` (after now, by default), or after `timeout_s`."""
+        """Return at a nudge that came after `seen` (after now, by default), or after
+        `timeout_s`."""
         with self._condition:
             before = self._count if count is None else count
             self._condition.wait_for(lambda: self._count != before, timeout_s)

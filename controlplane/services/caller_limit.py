@@ -23,7 +23,8 @@ class CallerLimit:
 
     @contextmanager
     def of(self, caller: str) -> Iterator[CapacityLimiter]:
-        """The limiter of a caller's requests, which read metadata one after the other. Raises TooManyAtOnce."""
+        """The limiter of a caller's requests, which read metadata one after the other. Raises
+        TooManyAtOnce."""
         if self._running[caller] >= self.most:
             raise TooManyAtOnce
         self._running[caller] += 1

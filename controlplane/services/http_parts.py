@@ -1,4 +1,5 @@
-"""The parts of the API that a service over HTTP is given: `controlplane.api.services.Services` has them."""
+"""The parts of the API that a service over HTTP is given: `controlplane.api.services.Services` has
+them."""
 
 from __future__ import annotations
 
@@ -30,9 +31,11 @@ class S3Threads(Protocol):
 
 
 class TokenWatching(Protocol):
-    def while_live(self, token: str, parts: AsyncIterable[Piece], principal: Principal, /) -> AsyncIterator[Piece]:
-        """The pieces of a stream, until its token has ended or has other rights than `principal`. Raises where the
-        stream is then cut."""
+    def while_live(
+        self, token: str, parts: AsyncIterable[Piece], principal: Principal, /
+    ) -> AsyncIterator[Piece]:
+        """The pieces of a stream, until its token has ended or has other rights than `principal`.
+        Raises where the stream is then cut."""
 
 
 class HttpParts(Protocol):

@@ -1,6 +1,8 @@
-"""The metadata database: SQLite or PostgreSQL by URL. Tables, statements and migrations, nothing else.
+"""The metadata database: SQLite or PostgreSQL by URL. Tables, statements and migrations, nothing
+else.
 
-Does not belong here: decisions. A start on a database that is up to date imports no Alembic, and no driver but its own.
+Does not belong here: decisions. A start on a database that is up to date imports no Alembic, and no
+driver but its own.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ def open_store(url: str, clock: Callable[[], float] = time.time) -> Store:
 
 
 def version(url: str) -> str | None:
-    """The migration that the database is at; None if it is empty. MissingPackage as `open_store`."""
+    """The migration that the database is at; None if it is empty. MissingPackage as
+    `open_store`."""
     from controlplane.store.migrate import read_version
 
     with _with_its_packages():
@@ -35,7 +38,8 @@ def version(url: str) -> str | None:
 
 
 def upgrade(url: str) -> None:
-    """Bring the database to HEAD, in one transaction. At HEAD already: one look, and nothing else."""
+    """Bring the database to HEAD, in one transaction. At HEAD already: one look, and nothing
+    else."""
     if version(url) != HEAD:
         from controlplane.store.migrate import run_migrations
 

@@ -1,4 +1,5 @@
-"""Bringing a database to the newest migration. Does not belong here: what the migrations do (`migrations/versions`)."""
+"""Bringing a database to the newest migration. Does not belong here: what the migrations do
+(`migrations/versions`)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,11 @@ class UnknownVersion(HeadgateError):
 @contextmanager
 def _writer(url: str) -> Iterator[Engine]:
     parsed = make_url(url)
-    engines = sqlite_engines(parsed) if parsed.get_backend_name() == "sqlite" else postgres_engines(parsed)
+    engines = (
+        sqlite_engines(parsed)
+        if parsed.get_backend_name() == "sqlite"
+        else postgres_engines(parsed)
+    )
     try:
         yield engines.writer
     finally:
@@ -39,7 +44,8 @@ def read_version(url: str) -> str | None:
 
 
 def run_migrations(url: str) -> None:
-    """All of them or none: in one transaction, one process at a time. UnknownVersion leaves the database as it is."""
+    """All of them or none: in one transaction, one process at a time. UnknownVersion leaves the
+    database as it is."""
     from alembic import command
     from alembic.config import Config
     from alembic.migration import MigrationContext

@@ -1,4 +1,5 @@
-"""What every store decides alike: batches of claims, folders of attempts, which of equal keys counts.
+"""What every store decides alike: batches of claims, folders of attempts, which of equal keys
+counts.
 
 Does not belong here: anything that needs a database.
 """
@@ -14,7 +15,8 @@ from controlplane.core.model.tasks import SIZES, Size
 from dataplane.contract.kinds import Kind, Placement, placement_of
 
 NODE_FRESH_S = 900.0  # that a tree node is put again is not noted so soon after the last time
-LONGEST_DELAY_S = 600.0  # that a task waits before it is tried: a later time is of before the clock went back
+# That a task waits before it is tried: a later time is of before the clock went back
+LONGEST_DELAY_S = 600.0
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -52,8 +54,8 @@ class KindText(NamedTuple):
 
     @property
     def text(self) -> str:
-        """`kind`, `kind/size` of another size than the standard one, `kind/size/placement` of another placement than
-        that of the kind."""
+        """`kind`, `kind/size` of another size than the standard one, `kind/size/placement` of
+        another placement than that of the kind."""
         if self.placement != placement_of(self.kind):
             return f"{self.kind}/{self.size}/{self.placement}"
         return self.kind if self.size == "standard" else f"{self.kind}/{self.size}"
@@ -62,11 +64,17 @@ class KindText(NamedTuple):
     def of(text: str) -> KindText:
         kind, size, placement = (*text.split("/"), "", "")[:3]
         of_kind = placement_of(cast("Kind", kind))
-        return KindText(cast("Kind", kind), cast("Size", size or "standard"), cast("Placement", placement or of_kind))
+        return KindText(
+            cast("Kind", kind),
+            cast("Size", size or "standard"),
+            cast("Placement", placement or of_kind),
+        )
 
 
 @lru_cache(maxsize=256)
-def kind_texts(kinds: tuple[Kind, ...], sizes: tuple[Size, ...], placements: frozenset[Placement]) -> tuple[str, ...]:
+def kind_texts(
+    kinds: tuple[Kind, ...], sizes: tuple[Size, ...], placements: frozenset[Placement]
+) -> tuple[str, ...]:
     """The stored texts of these kinds, sizes and placements."""
     return tuple(KindText(*parts).text for parts in product(kinds, sizes, sorted(placements)))
 

@@ -18,7 +18,16 @@ from starlette.routing import Route
 from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound
 from controlplane.core.model import access
 from controlplane.core.model.addresses import Generation
-from controlplane.operations.desired import branches, controls, feeds, merging, revert, rollback, s3_keys, tokens
+from controlplane.operations.desired import (
+    branches,
+    controls,
+    feeds,
+    merging,
+    revert,
+    rollback,
+    s3_keys,
+    tokens,
+)
 from controlplane.ui import gate
 from controlplane.ui.forms import fields_of, own_path
 from controlplane.ui.names import BRANCH, DATASET, FLOW, number_of
@@ -41,8 +50,8 @@ class BadForm(HeadgateError):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """`do`: None where a page of its own does it. `done`: the message afterwards. `undo`: the action that takes it
-    back, if there is one."""
+    """`do`: None where a page of its own does it. `done`: the message afterwards. `undo`: the
+    action that takes it back, if there is one."""
 
     permission: Permission
     do: Callable[[PageRequest, Fields], object] | None
@@ -66,7 +75,9 @@ def _compute_again(page_request: PageRequest, fields: Fields) -> object:
 
 
 def _accept_deletes(page_request: PageRequest, fields: Fields) -> object:
-    return controls.refresh(page_request.context, page_request.branch, _target(fields), accept_deletes=True)
+    return controls.refresh(
+        page_request.context, page_request.branch, _target(fields), accept_deletes=True
+    )
 
 
 def _retry(page_request: PageRequest, fields: Fields) -> object:
@@ -77,7 +88,9 @@ def _retry_partition(page_request: PageRequest, fields: Fields) -> object:
     name, key = fields.get("target", ""), fields.get("partition")
     if key is None or not DATASET.fullmatch(name):
         raise BadForm("this form names no partition of a dataset")
-    return controls.retry_partition(page_request.context, page_request.branch, name, key[:LONGEST_KEY])
+    return controls.retry_partition(
+        page_request.context, page_request.branch, name, key[:LONGEST_KEY]
+    )
 
 
 def _pause(page_request: PageRequest, fields: Fields) -> object:
@@ -101,7 +114,11 @@ def _roll_back(page_request: PageRequest, fields: Fields) -> object:
         raise BadForm("this form names no generation")
     reason = "".join(c for c in fields.get("reason", "") if c.isprintable())[:1000]
     return rollback.rollback(
-        page_request.context, page_request.branch, _target(fields), Generation(number), reason=reason
+        page_request.context,
+        page_request.branch,
+        _target(fields),
+        Generation(number),
+        reason=reason,
     )
 
 
@@ -110,7 +127,9 @@ def _branch(page_request: PageRequest, fields: Fields) -> object:
     _require_branches(page_request, source)
     if not may(page_request.token, "edit", branch=name):
         raise NotAllowed("this token is narrowed to branches of other names")
-    return branches.create(page_request.context, name, source=source, pinned=fields.get("pinned") == "yes")
+    return branches.create(
+        page_request.context, name, source=source, pinned=fields.get("pinned") == "yes"
+    )
 
 
 def _branch_named(name: str) -> str:
@@ -120,7 +139,8 @@ def _branch_named(name: str) -> str:
 
 
 def _require_branches(page_request: PageRequest, *names: str) -> None:
-    """A branch has all dataflows, so its copies are for who sees them. Raises NotAllowed, NotFound."""
+    """A branch has all dataflows, so its copies are for who sees them. Raises NotAllowed,
+    NotFound."""
     if not page_request.is_of_all_names:
         raise NotAllowed("this token is narrowed to some dataflows, and a branch has all of them")
     for name in names:
@@ -136,7 +156,9 @@ def _merge(page_request: PageRequest, fields: Fields) -> object:
 
 def _offer_feed(page_request: PageRequest, fields: Fields) -> object:
     name = fields.get("name", "").strip()[:200]
-    return feeds.create(page_request.context, name, _target(fields), fields.get("columns", "").strip() or None)
+    return feeds.create(
+        page_request.context, name, _target(fields), fields.get("columns", "").strip() or None
+    )
 
 
 def _change_feed(page_request: PageRequest, fields: Fields) -> object:
@@ -144,13 +166,19 @@ def _change_feed(page_request: PageRequest, fields: Fields) -> object:
 
 
 def _grant_feed(page_request: PageRequest, fields: Fields) -> object:
-    namespace, dataflows = fields.get("namespace", "").strip(), fields.get("dataflows", "").strip() or "*"
+    namespace, dataflows = (
+        fields.get("namespace", "").strip(),
+        fields.get("dataflows", "").strip() or "*",
+    )
     return feeds.grant(page_request.context, fields.get("target", ""), namespace, dataflows)
 
 
 def _revoke_feed(page_request: PageRequest, fields: Fields) -> object:
     return feeds.revoke(
-        page_request.context, fields.get("target", ""), fields.get("namespace", ""), fields.get("dataflows")
+        page_request.context,
+        fields.get("target", ""),
+        fields.get("namespace", ""),
+        fields.get("dataflows"),
     )
 
 
@@ -168,13 +196,19 @@ def _revoke_s3_key(page_request: PageRequest, fields: Fields) -> None:
 
 ACTIONS: Mapping[str, Action] = {
     "refresh": Action("operate", _refresh, "Its sources are looked at now."),
-    "compute-again": Action("operate", _compute_again, "It is computed again, whatever is known of it."),
+    "compute-again": Action(
+        "operate", _compute_again, "It is computed again, whatever is known of it."
+    ),
     "accept-deletes": Action("operate", _accept_deletes, "The loss of source objects is accepted."),
     "retry": Action("operate", _retry, "What failed is tried again."),
-    "retry-partition": Action("operate", _retry_partition, "What failed of this partition is tried again."),
+    "retry-partition": Action(
+        "operate", _retry_partition, "What failed of this partition is tried again."
+    ),
     "pause": Action("operate", _pause, "It is paused: nothing more of it is begun.", undo="resume"),
     "resume": Action("operate", _resume, "It goes on."),
-    "roll-back": Action("operate", _roll_back, "It has the earlier rows, and is held there.", undo="resume"),
+    "roll-back": Action(
+        "operate", _roll_back, "It has the earlier rows, and is held there.", undo="resume"
+    ),
     "pause-chosen": Action("operate", None, "All that was chosen is paused."),
     "resume-chosen": Action("operate", None, "All that was chosen goes on."),
     "retry-chosen": Action("operate", None, "What failed of all that was chosen is tried again."),
@@ -182,10 +216,16 @@ ACTIONS: Mapping[str, Action] = {
     "apply": Action("edit", None, "It is stored, and computed where something changed."),
     "revoke-token": Action("admin", _revoke_token, "The token is over, and so are its sessions."),
     "revoke-s3-key": Action("admin", _revoke_s3_key, "The key is over."),
-    "feed-offer": Action("admin", _offer_feed, "It is offered: grant it to those who are to read it."),
-    "feed-change": Action("admin", _change_feed, "The feed promises the columns that its dataset has."),
+    "feed-offer": Action(
+        "admin", _offer_feed, "It is offered: grant it to those who are to read it."
+    ),
+    "feed-change": Action(
+        "admin", _change_feed, "The feed promises the columns that its dataset has."
+    ),
     "feed-grant": Action("admin", _grant_feed, "They may read the feed."),
-    "feed-revoke": Action("admin", _revoke_feed, "The grant is over; who read it keeps what there is."),
+    "feed-revoke": Action(
+        "admin", _revoke_feed, "The grant is over; who read it keeps what there is."
+    ),
     "feed-delete": Action("admin", _delete_feed, "The feed is over."),
     "revert": Action("edit", _revert, "The earlier text is the newest revision now."),
     "branch": Action("edit", _branch, "The branch is there."),
@@ -218,7 +258,9 @@ def _ask(request: Request, fields: Fields) -> Response:
 def done(onward: str, name: str) -> Response:
     """Redirect to a page, which shows once that the action was done."""
     answer = RedirectResponse(onward, 303)
-    answer.set_cookie(NOTICE_COOKIE, name, max_age=NOTICE_S, path="/", httponly=True, samesite="lax")
+    answer.set_cookie(
+        NOTICE_COOKIE, name, max_age=NOTICE_S, path="/", httponly=True, samesite="lax"
+    )
     return answer
 
 
@@ -241,7 +283,10 @@ def once(page_request: PageRequest, name: str, fields: Fields, work: Callable[[]
     text = fields.get("once", "")
     if len(text) != 32 or not HEX.issuperset(text):
         raise BadForm("this form is not whole: load its page again")
-    key, body = f"page:{page_request.token.id}:{text}", digest("page-form/1", name=name, fields=dict(fields))
+    key, body = (
+        f"page:{page_request.token.id}:{text}",
+        digest("page-form/1", name=name, fields=dict(fields)),
+    )
     store, namespace = page_request.services.store, page_request.context.namespace
     with page_request.services.turn(key):
         with store.read(namespace) as tx:

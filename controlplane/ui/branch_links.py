@@ -1,7 +1,8 @@
 """Links and forms of a page that is about a branch: they stay in that branch.
 
-In one place, after the template, so that no link of any template can leave the branch by being forgotten. Values in
-templates are escaped, so a quotation mark in the text is always one of a template.
+In one place, after the template, so that no link of any template can leave the branch by being
+forgotten. Values in templates are escaped, so a quotation mark in the text is always one of a
+template.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from controlplane.core.model.branches import MAIN
 
 LINK = re.compile(r'((?:href|action|hx-get|hx-post)=")(/(?!static/|v1/|logout|login|/)[^"#]*)')
 FORM = re.compile(r"<form\b[^>]*>")
-CHOSEN = re.compile(r"[?&;]branch=")  # a link to a branch of its own, such as in the list of branches
+# A link to a branch of its own, such as in the list of branches
+CHOSEN = re.compile(r"[?&;]branch=")
 
 
 def within(html: str, branch: str) -> str:
@@ -31,6 +33,10 @@ def within(html: str, branch: str) -> str:
     def filled(match: re.Match[str]) -> str:
         """A browser drops the query of the address of a form that only looks."""
         form = match[0]
-        return form if 'method="post"' in form else f'{form}<input type="hidden" name="branch" value="{name}">'
+        return (
+            form
+            if 'method="post"' in form
+            else f'{form}<input type="hidden" name="branch" value="{name}">'
+        )
 
     return FORM.sub(filled, LINK.sub(linked, html))

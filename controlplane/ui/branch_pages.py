@@ -36,7 +36,9 @@ def _compared(page_request: PageRequest) -> ComparePage:
     )
 
 
-BRANCHES = Page("branches.html", _branches, nothing, lambda _: "headgate branch list", is_of_branch=False)
+BRANCHES = Page(
+    "branches.html", _branches, nothing, lambda _: "headgate branch list", is_of_branch=False
+)
 COMPARED = Page(
     "compared.html",
     _compared,

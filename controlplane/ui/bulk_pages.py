@@ -1,7 +1,7 @@
 """One action for several datasets or dataflows: its effect on each, and doing it.
 
-Looking at the effects changes nothing, so choosing is a form that is sent by GET; it works without scripts. Does not
-belong here: the effects (`inspect.foreseen`), the actions themselves (`actions`).
+Looking at the effects changes nothing, so choosing is a form that is sent by GET; it works without
+scripts. Does not belong here: the effects (`inspect.foreseen`), the actions themselves (`actions`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,16 @@ from controlplane.core.model.branches import MAIN
 from controlplane.operations.inspect import overview
 from controlplane.operations.inspect.foreseen import BulkAction, foreseen
 from controlplane.operations.inspect.hidden import visible, words
-from controlplane.ui.actions import ACTIONS, BadForm, Fields, chosen_name, done, once, proven, require_named
+from controlplane.ui.actions import (
+    ACTIONS,
+    BadForm,
+    Fields,
+    chosen_name,
+    done,
+    once,
+    proven,
+    require_named,
+)
 from controlplane.ui.forms import fields_of, own_path
 from controlplane.ui.names import DATASET, FLOW
 from controlplane.ui.page import Page, both
@@ -46,8 +55,8 @@ SHOWN_COMMANDS: Final = 5
 
 
 class BulkPage(TypedDict):
-    """`foreseen`: None where nothing was chosen. `gone`: names that nothing has. `refused`: by name, why it was not
-    done; empty before anything is done."""
+    """`foreseen`: None where nothing was chosen. `gone`: names that nothing has. `refused`: by
+    name, why it was not done; empty before anything is done."""
 
     foreseen: ForeseenEffect | None
     gone: list[str]
@@ -65,7 +74,9 @@ def _names(chosen: Iterable[str]) -> list[str]:
     """Each once. Raises BadForm."""
     names = list(dict.fromkeys(chosen))
     if len(names) > MOST:
-        raise BadForm(f"{len(names)} names are too many for one form: choose at most {MOST}, or their dataflows")
+        raise BadForm(
+            f"{len(names)} names are too many for one form: choose at most {MOST}, or their dataflows"
+        )
     if not all(FLOW.fullmatch(name) or DATASET.fullmatch(name) for name in names):
         raise NotFound("there is no dataflow or dataset of such a name")
     return names
@@ -80,13 +91,18 @@ def _value(page_request: PageRequest) -> BulkPage:
 
 
 def _foreseen(page_request: PageRequest, action: BulkAction, names: list[str]) -> BulkPage:
-    """The effects on each target. A target that is gone by now is listed as such, and hides no other."""
+    """The effects on each target. A target that is gone by now is listed as such, and hides no
+    other."""
     there = [name for name in names if page_request.may("view", name)]
     try:
-        shown = foreseen(page_request.context, page_request.branch, action, there) if there else None
+        shown = (
+            foreseen(page_request.context, page_request.branch, action, there) if there else None
+        )
     except NotFound:
         there = [name for name in there if _is_there(page_request, action, name)]
-        shown = foreseen(page_request.context, page_request.branch, action, there) if there else None
+        shown = (
+            foreseen(page_request.context, page_request.branch, action, there) if there else None
+        )
     missing = [name for name in names if name not in there]
     return {"foreseen": visible(page_request.context, shown), "gone": missing, "refused": {}}
 
@@ -110,7 +126,8 @@ def _shown(page_request: PageRequest, page: BulkPage) -> Mapping[str, Any]:
 
 
 def _command(page_request: PageRequest) -> str:
-    """One for each name, each with the branch: without it, a command would concern main. A failure ends them."""
+    """One for each name, each with the branch: without it, a command would concern main. A failure
+    ends them."""
     action, names = page_request.query("do"), page_request.request.query_params.getlist("on")
     command = COMMANDS.get(BULK_ACTIONS.get(action, "pause"), "")
     branch = "" if page_request.branch == MAIN else f" --branch {page_request.branch}"
@@ -120,7 +137,9 @@ def _command(page_request: PageRequest) -> str:
         if FLOW.fullmatch(name) or DATASET.fullmatch(name)
     ]
     rest = len(names) - len(shown)
-    return " && ".join(shown or [f"{command} NAME{branch}"]) + (f"  # and {rest} more" if rest else "")
+    return " && ".join(shown or [f"{command} NAME{branch}"]) + (
+        f"  # and {rest} more" if rest else ""
+    )
 
 
 BULK = Page("bulk.html", _value, _shown, _command, is_of_branch=False)

@@ -17,7 +17,8 @@ from controlplane.ui.names import number_of
 from controlplane.ui.page import Page, both
 from controlplane.ui.page_request import PageRequest
 
-IN_PLAIN_SIGHT = frozenset({"name", "description", "state", "is", "tag", "owner"})  # these have columns of their own
+# These have columns of their own
+IN_PLAIN_SIGHT = frozenset({"name", "description", "state", "is", "tag", "owner"})
 LABELS: Mapping[FacetName, str] = {
     "state": "State",
     "is": "Freshness",
@@ -35,7 +36,11 @@ def _chosen(page_request: PageRequest) -> dict[FacetName, str]:
 def _catalogue(page_request: PageRequest) -> Catalogue:
     skip = number_of(page_request.query("skip")) or 0
     answer = catalogue(
-        page_request.context, page_request.branch, page_request.query("q"), _chosen(page_request), skip=skip
+        page_request.context,
+        page_request.branch,
+        page_request.query("q"),
+        _chosen(page_request),
+        skip=skip,
     )
     sent = page_request.request.url.query
     return {
@@ -45,7 +50,10 @@ def _catalogue(page_request: PageRequest) -> Catalogue:
             {
                 **facet,
                 "values": [
-                    {**facet_value, "value": words(page_request.context, facet_value["value"], sent)}
+                    {
+                        **facet_value,
+                        "value": words(page_request.context, facet_value["value"], sent),
+                    }
                     for facet_value in facet["values"]
                 ],
             }
@@ -57,7 +65,9 @@ def _catalogue(page_request: PageRequest) -> Catalogue:
 def _shown(page_request: PageRequest, page: Catalogue) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
     def address(name: str | None = None, value: str | int = "") -> str:
         """The address of this page with another value of a facet, or another page number."""
-        chosen: dict[str, str] = {str(facet): chosen_value for facet, chosen_value in page["chosen"].items()}
+        chosen: dict[str, str] = {
+            str(facet): chosen_value for facet, chosen_value in page["chosen"].items()
+        }
         fields = {"q": page["query"], **chosen, **({} if name is None else {name: str(value)})}
         query = urlencode({name: value for name, value in fields.items() if value})
         return f"/datasets?{query}" if query else "/datasets"
@@ -66,14 +76,26 @@ def _shown(page_request: PageRequest, page: Catalogue) -> Mapping[str, Any]:  # 
         "address": address,
         "labels": LABELS,
         "plain": IN_PLAIN_SIGHT,
-        "words": [word.text for word in search_words.words_of(page["query"]) if word.field not in ("state", "is")],
+        "words": [
+            word.text
+            for word in search_words.words_of(page["query"])
+            if word.field not in ("state", "is")
+        ],
     }
 
 
 def _command(page_request: PageRequest) -> str:
     words = [page_request.query("q")] if page_request.query("q") else []
-    words += [f"{name}:{value}" for name, value in _chosen(page_request).items() if name in search_words.PREFIXES]
-    return f"headgate search {' '.join(map(shlex.quote, words))}".rstrip() if words else "headgate status"
+    words += [
+        f"{name}:{value}"
+        for name, value in _chosen(page_request).items()
+        if name in search_words.PREFIXES
+    ]
+    return (
+        f"headgate search {' '.join(map(shlex.quote, words))}".rstrip()
+        if words
+        else "headgate status"
+    )
 
 
 DATASETS = Page("datasets.html", _catalogue, _shown, _command)

@@ -1,5 +1,5 @@
-"""Pictures as numbers for templates: the graph, and cells of partitions. SVG attributes and classes only, so that
-the content security policy needs no exception for styles."""
+"""Pictures as numbers for templates: the graph, and cells of partitions. SVG attributes and classes
+only, so that the content security policy needs no exception for styles."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from datetime import date, timedelta
 from controlplane.ui.graph_layout import Placed, Sizes, Spot, place
 
 BOXES = 300  # more are not drawn: a page of them takes seconds to paint
+# Pixels of a name's letter; beside it, with a state's mark and without
 LETTER, BESIDE_NAME = (
     8.2,
     {True: 44, False: 20},
-)  # pixels of a name's letter; beside it, with a state's mark and without
+)
 RICH = Sizes(column=222, row=84, lane=24, margin=16, width=176, height=62)
 PLAIN = Sizes(column=166, row=54, lane=24, margin=16, width=134, height=38)
-MODE_ORDER = ("all", "by", "previous", "each", "copy")  # the most telling lines are drawn last, on top
+# The most telling lines are drawn last, on top
+MODE_ORDER = ("all", "by", "previous", "each", "copy")
 BAR_MARGIN = 12
 BADGE_MARGIN, BADGE_LETTER = 8, 6.2  # pixels
 TIP = 7  # pixels that an arrow's tip takes
@@ -34,7 +36,8 @@ class PartitionShares:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """The texts of a node. `sub`: its second line. `badge`: over its corner; `faint`: of no concern now."""
+    """The texts of a node. `sub`: its second line. `badge`: over its corner; `faint`: of no concern
+    now."""
 
     name: str
     kind: str
@@ -94,10 +97,16 @@ class Drawing:
     sizes: Sizes
 
 
-def graph(boxes: Sequence[Box], links: Iterable[GraphLink], chosen: str | None = None, sizes: Sizes = RICH) -> Drawing:
+def graph(
+    boxes: Sequence[Box], links: Iterable[GraphLink], chosen: str | None = None, sizes: Sizes = RICH
+) -> Drawing:
     """Links whose ends are not both among the boxes are left out."""
     by_name = {box.name: box for box in boxes}
-    shown = [link for link in links if link.source in by_name and link.target in by_name and link.source != link.target]
+    shown = [
+        link
+        for link in links
+        if link.source in by_name and link.target in by_name and link.source != link.target
+    ]
     placed = place(list(by_name), [(link.source, link.target) for link in shown], sizes)
     in_order = sorted(boxes, key=lambda box: placed.at[box.name])
     drawn = [_link(link, placed, chosen, by_name) for link in sorted(shown, key=_layer)]
@@ -120,7 +129,12 @@ def _box(box: Box, at: Spot, chosen: str | None, sizes: Sizes) -> DrawnBox:
     fits = int((sizes.width - BESIDE_NAME[sizes == RICH]) / LETTER)
     fitting = short if len(short) <= fits else f"{short[: fits - 1]}…"
     return DrawnBox(
-        box, round(x, 1), round(y, 1), short=fitting, bar=_bar(box.share, sizes), is_chosen=box.name == chosen
+        box,
+        round(x, 1),
+        round(y, 1),
+        short=fitting,
+        bar=_bar(box.share, sizes),
+        is_chosen=box.name == chosen,
     )
 
 
@@ -134,12 +148,16 @@ def _bar(share: PartitionShares, sizes: Sizes) -> tuple[tuple[str, float, float]
     return tuple(parts)
 
 
-def _link(link: GraphLink, placed: Placed, chosen: str | None, boxes: Mapping[str, Box]) -> DrawnLink:
+def _link(
+    link: GraphLink, placed: Placed, chosen: str | None, boxes: Mapping[str, Box]
+) -> DrawnLink:
     points = placed.routes[link.source, link.target]
     x, y = points[-1]
     is_faint = boxes[link.source].faint or boxes[link.target].faint
     is_lit = link.is_lit or chosen in (link.source, link.target)
-    return DrawnLink(link, path(points), f"M{x:.1f} {y:.1f}l-8 -4.5v9z", is_lit=is_lit, is_faint=is_faint)
+    return DrawnLink(
+        link, path(points), f"M{x:.1f} {y:.1f}l-8 -4.5v9z", is_lit=is_lit, is_faint=is_faint
+    )
 
 
 def path(points: Sequence[Spot]) -> str:
@@ -261,7 +279,9 @@ def _days(all_cells: Sequence[Cell]) -> dict[date, int]:
 def _steps(all_cells: Sequence[Cell]) -> list[int]:
     """By rank, so that one huge partition does not hide how the others differ."""
     ranked = sorted(cell.rows for cell in all_cells)
-    cuts = [ranked[min(int(len(ranked) * part), len(ranked) - 1)] for part in STEPS] if ranked else []
+    cuts = (
+        [ranked[min(int(len(ranked) * part), len(ranked) - 1)] for part in STEPS] if ranked else []
+    )
     if len(set(ranked)) == 1:
         return [3 if cell.rows else 0 for cell in all_cells]
     return [1 + sum(cell.rows > cut for cut in cuts) if cell.rows else 0 for cell in all_cells]
@@ -272,7 +292,9 @@ def _calendar(days: Mapping[date, int], all_cells: Sequence[Cell], steps: Sequen
     first, last = min(days), max(days)
     monday, step = first - timedelta(days=first.weekday()), DAY_CELL + GAP
     drawn: list[DrawnCell] = []
-    labels = [(0, TOP + row * step + 11, text) for row, text in ((0, "Mon"), (2, "Wed"), (4, "Fri"))]
+    labels = [
+        (0, TOP + row * step + 11, text) for row, text in ((0, "Mon"), (2, "Wed"), (4, "Fri"))
+    ]
     months: set[tuple[int, int]] = set()
     for day, i in sorted(days.items()):
         week, row = divmod((day - monday).days, 7)
@@ -282,4 +304,6 @@ def _calendar(days: Mapping[date, int], all_cells: Sequence[Cell], steps: Sequen
             text = f"{day:%b %Y}" if day.month == 1 else f"{day:%b}"
             labels.append((LEFT + week * step, 11, text))
     weeks = (last - monday).days // 7 + 1
-    return CellMap(tuple(drawn), tuple(labels), LEFT + weeks * step, TOP + 7 * step, DAY_CELL, is_calendar=True)
+    return CellMap(
+        tuple(drawn), tuple(labels), LEFT + weeks * step, TOP + 7 * step, DAY_CELL, is_calendar=True
+    )

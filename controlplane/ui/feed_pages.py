@@ -21,9 +21,9 @@ from controlplane.ui.session_rights import may
 
 
 class FeedsPage(TypedDict):
-    """`feeds`: those that this namespace offers; None where the token may not see them. `offered`: those that its
-    dataflows may read, its own ones among them; none to who sees some dataflows only. `reading`: datasets of the branch
-    that follow one."""
+    """`feeds`: those that this namespace offers; None where the token may not see them. `offered`:
+    those that its dataflows may read, its own ones among them; none to who sees some dataflows
+    only. `reading`: datasets of the branch that follow one."""
 
     feeds: list[FeedEntry] | None
     offered: list[OfferedFeed]
@@ -35,12 +35,15 @@ def _feeds(page_request: PageRequest) -> FeedsPage:
     return {
         "feeds": feeds.listing(page_request.context) if sees_all else None,
         "offered": feeds.offered(page_request.context) if page_request.is_of_all_names else [],
-        "reading": visible(page_request.context, feed_reading.reading(page_request.context, page_request.branch)),
+        "reading": visible(
+            page_request.context, feed_reading.reading(page_request.context, page_request.branch)
+        ),
     }
 
 
 def _shown(page_request: PageRequest, page: FeedsPage) -> Mapping[str, Any]:
-    """`read_by`: datasets here, by the feed that they follow. `blueprints`: what stands in a blueprint, by feed."""
+    """`read_by`: datasets here, by the feed that they follow. `blueprints`: what stands in a
+    blueprint, by feed."""
     read_by: dict[tuple[str, str], list[str]] = {}
     for feed in page["reading"]:
         read_by.setdefault((feed["namespace"], feed["feed"]), []).append(feed["dataset"])

@@ -1,8 +1,9 @@
 """Who a browser's request is from, and whether the browser's user meant it.
 
-A cookie names a session. Every request that is more than a look needs two proofs beside it: that a page of our own sent
-it (by headers that scripts cannot set), and a text that only pages of this session know. The Host has to be one of ours
-for a cookie to count, so that a foreign name that resolves to our address opens nothing.
+A cookie names a session. Every request that is more than a look needs two proofs beside it: that a
+page of our own sent it (by headers that scripts cannot set), and a text that only pages of this
+session know. The Host has to be one of ours for a cookie to count, so that a foreign name that
+resolves to our address opens nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class WrongHost(HeadgateError):
 
 
 def host_of(headers: Headers) -> str:
-    """The name that the client calls us by, without a port; empty if it is none, or names a user or a path beside."""
+    """The name that the client calls us by, without a port; empty if it is none, or names a user or
+    a path beside."""
     host = headers.get("host", "")
     if NO_HOST.search(host):
         return ""
@@ -55,10 +57,13 @@ def host_of(headers: Headers) -> str:
 
 
 def require_host(headers: Headers, hosts: Collection[str]) -> None:
-    """Raises WrongHost. An address is never bent, loopback's names mean this machine, and `hosts` are ours."""
+    """Raises WrongHost. An address is never bent, loopback's names mean this machine, and `hosts`
+    are ours."""
     name = host_of(headers)
     if not (_is_address(name) or _is_local_name(name) or name in hosts):
-        raise WrongHost("this name is not one of the service's: the operator adds it to HEADGATE_HOSTS")
+        raise WrongHost(
+            "this name is not one of the service's: the operator adds it to HEADGATE_HOSTS"
+        )
 
 
 def is_loopback(name: str) -> bool:
@@ -90,8 +95,8 @@ def session_text(headers: Headers, hosts: Collection[str]) -> str | None:
 def session_token(
     store: Store, hosts: Collection[str], method: str, headers: Headers, proof: str | None = None
 ) -> Token | None:
-    """The token of the session that a request's cookie names; None without one. `given`: the proof that a form brought,
-    where it is not in a header. Raises NotProven, WrongHost."""
+    """The token of the session that a request's cookie names; None without one. `given`: the proof
+    that a form brought, where it is not in a header. Raises NotProven, WrongHost."""
     text = session_text(headers, hosts)
     if text is None:
         return None
@@ -101,7 +106,8 @@ def session_token(
 
 
 def proof_of(text: str) -> str:
-    """The text that pages of a session send with every change. It reveals nothing of the session's own text."""
+    """The text that pages of a session send with every change. It reveals nothing of the session's
+    own text."""
     return sha256(_TAG + text.encode("utf-8", "replace")).hexdigest()
 
 
@@ -109,16 +115,23 @@ def require_proof(headers: Headers, text: str, proof: str) -> None:
     """Raises NotProven."""
     require_same_origin(headers)
     if not hmac.compare_digest(proof_of(text).encode(), proof.encode("utf-8", "replace")):
-        raise NotProven("this page is older than the session: load it again, and repeat what you did")
+        raise NotProven(
+            "this page is older than the session: load it again, and repeat what you did"
+        )
 
 
 def require_same_origin(headers: Headers) -> None:
-    """Check the browser's own headers: the site that the request comes from, or else its origin. Raises NotProven."""
+    """Check the browser's own headers: the site that the request comes from, or else its origin.
+    Raises NotProven."""
     site = headers.get("sec-fetch-site")
     origin = headers.get("origin", "")
-    is_ours = site == "same-origin" if site is not None else _is_own(origin, headers.get("host", ""))
+    is_ours = (
+        site == "same-origin" if site is not None else _is_own(origin, headers.get("host", ""))
+    )
     if not is_ours:
-        raise NotProven("this came from a page of another site, or from a program without a Bearer token")
+        raise NotProven(
+            "this came from a page of another site, or from a program without a Bearer token"
+        )
 
 
 def _is_own(origin: str, host: str) -> bool:

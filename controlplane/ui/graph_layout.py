@@ -1,9 +1,10 @@
-"""Places a directed graph without cycles in columns, left to right: a pure function of names and edges.
+"""Places a directed graph without cycles in columns, left to right: a pure function of names and
+edges.
 
-Columns by longest path; long edges get a waypoint in each column that they cross; order within a column by
-barycentres, of which the order with the fewest crossings is kept; heights by isotonic regression (pool adjacent
-violators), which is the least movement from where neighbours pull that keeps the order and the gaps. Same graph, same
-picture: nothing is random.
+Columns by longest path; long edges get a waypoint in each column that they cross; order within a
+column by barycentres, of which the order with the fewest crossings is kept; heights by isotonic
+regression (pool adjacent violators), which is the least movement from where neighbours pull that
+keeps the order and the gaps. Same graph, same picture: nothing is random.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ Spot: TypeAlias = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """An entry of a column: a node, or (`column` >= 0) the waypoint there of all edges that leave the node."""
+    """An entry of a column: a node, or (`column` >= 0) the waypoint there of all edges that leave
+    the node."""
 
     node: str
     column: int = -1
@@ -38,7 +40,8 @@ Columns: TypeAlias = list[list[Point]]
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """In pixels: from column to column and row to row, the room of a waypoint, the margin, and a node's box."""
+    """In pixels: from column to column and row to row, the room of a waypoint, the margin, and a
+    node's box."""
 
     column: float = 250
     row: float = 76
@@ -50,7 +53,8 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Centres of nodes, and the waypoints of edges between the nodes' sides; in pixels, from the upper left."""
+    """Centres of nodes, and the waypoints of edges between the nodes' sides; in pixels, from the
+    upper left."""
 
     at: Mapping[str, Spot]
     routes: Mapping[Edge, tuple[Spot, ...]]
@@ -60,8 +64,9 @@ class Placed:
 
 
 def place(nodes: Sequence[str], edges: Iterable[Edge], sizes: Sizes = Sizes()) -> Placed:
-    """Every node and each different edge once; edges of a node to itself are left out. Parts that no edge joins stand
-    side by side. Every end of an edge must be a node, and there must be no cycle."""
+    """Every node and each different edge once; edges of a node to itself are left out. Parts that
+    no edge joins stand side by side. Every end of an edge must be a node, and there must be no
+    cycle."""
     distinct = sorted({(a, b) for a, b in edges if a != b})
     parts = _connected(nodes, distinct)
     if len(parts) <= 1:
@@ -74,7 +79,9 @@ def place(nodes: Sequence[str], edges: Iterable[Edge], sizes: Sizes = Sizes()) -
     return _packed(placed, sizes)
 
 
-def _connected_placed(nodes: Sequence[str], edges: Sequence[Edge], sizes: Sizes, margin: float) -> Placed:
+def _connected_placed(
+    nodes: Sequence[str], edges: Sequence[Edge], sizes: Sizes, margin: float
+) -> Placed:
     above: dict[str, list[str]] = defaultdict(list)
     below: dict[str, list[str]] = defaultdict(list)
     for a, b in edges:
@@ -85,11 +92,19 @@ def _connected_placed(nodes: Sequence[str], edges: Sequence[Edge], sizes: Sizes,
     ordered, crossings = _ordered(columns, up, down)
     y = _heights(ordered, up, down, sizes)
     low = min(y.values(), default=0.0) - sizes.row / 2
-    at = {name: (margin + rank[name] * sizes.column + sizes.width / 2, margin + y[Point(name)] - low) for name in nodes}
-    routes = {(a, b): _route(at[a], at[b], chains[a, b], y=y, low=low, sizes=sizes, margin=margin) for a, b in edges}
+    at = {
+        name: (margin + rank[name] * sizes.column + sizes.width / 2, margin + y[Point(name)] - low)
+        for name in nodes
+    }
+    routes = {
+        (a, b): _route(at[a], at[b], chains[a, b], y=y, low=low, sizes=sizes, margin=margin)
+        for a, b in edges
+    }
     last = max(rank.values(), default=0)
     tall = max(y.values(), default=0.0) - low + sizes.row / 2
-    return Placed(at, routes, 2 * margin + last * sizes.column + sizes.width, 2 * margin + tall, crossings)
+    return Placed(
+        at, routes, 2 * margin + last * sizes.column + sizes.width, 2 * margin + tall, crossings
+    )
 
 
 def _route(
@@ -101,7 +116,8 @@ def _route(
     sizes: Sizes,
     margin: float,
 ) -> tuple[Spot, ...]:
-    """Out of the right side of a node, straight through each column that is crossed, into the left side of another."""
+    """Out of the right side of a node, straight through each column that is crossed, into the left
+    side of another."""
     points = [(start[0] + sizes.width / 2, start[1])]
     for point in chain:
         left, height = margin + point.column * sizes.column, margin + y[point] - low
@@ -127,7 +143,8 @@ def _connected(nodes: Sequence[str], edges: Iterable[Edge]) -> list[list[str]]:
 
 
 def _packed(parts: Sequence[Placed], sizes: Sizes) -> Placed:
-    """Side by side on shelves as wide as the widest, or as makes the whole about twice as wide as high."""
+    """Side by side on shelves as wide as the widest, or as makes the whole about twice as wide as
+    high."""
     gap, margin = sizes.column - sizes.width, sizes.margin
     area = sum(part.width * part.height for part in parts)
     wide = max(max(part.width for part in parts), (2 * area) ** 0.5)
@@ -139,14 +156,19 @@ def _packed(parts: Sequence[Placed], sizes: Sizes) -> Placed:
             x, y, deep = 0.0, y + deep + sizes.row / 4, 0.0
         dx, dy = x + margin, y + margin
         at |= {name: (a + dx, b + dy) for name, (a, b) in part.at.items()}
-        routes |= {edge: tuple((a + dx, b + dy) for a, b in points) for edge, points in part.routes.items()}
+        routes |= {
+            edge: tuple((a + dx, b + dy) for a, b in points) for edge, points in part.routes.items()
+        }
         x, deep, right = x + part.width + gap, max(deep, part.height), max(right, x + part.width)
     crossings = sum(part.crossings for part in parts)
     return Placed(at, routes, right + 2 * margin, y + deep + 2 * margin, crossings)
 
 
-def _ranks(nodes: Sequence[str], above: Mapping[str, list[str]], below: Mapping[str, list[str]]) -> dict[str, int]:
-    """Longest path from the sources; then a node that reads nothing moves to just before its first reader."""
+def _ranks(
+    nodes: Sequence[str], above: Mapping[str, list[str]], below: Mapping[str, list[str]]
+) -> dict[str, int]:
+    """Longest path from the sources; then a node that reads nothing moves to just before its first
+    reader."""
     order: list[str] = []
     waits = {name: len(above.get(name, ())) for name in nodes}
     ready = [name for name in nodes if not waits[name]]
@@ -168,7 +190,8 @@ def _ranks(nodes: Sequence[str], above: Mapping[str, list[str]], below: Mapping[
 def _columns(
     nodes: Sequence[str], edges: Sequence[Edge], rank: Mapping[str, int]
 ) -> tuple[dict[Edge, list[Point]], Columns, Near, Near]:
-    """Waypoints of each edge, the initial points of each column, and the neighbours of each point before and after."""
+    """Waypoints of each edge, the initial points of each column, and the neighbours of each point
+    before and after."""
     columns: Columns = [[] for _ in range(max(rank.values(), default=0) + 1)]
     for name in sorted(nodes):
         columns[rank[name]].append(Point(name))
@@ -180,7 +203,8 @@ def _columns(
         chain: list[Point] = []
         before = Point(a)
         for column in range(rank[a] + 1, rank[b]):
-            point = Point(a, column)  # edges that leave one node share their way: one bundle, fewer lines
+            # Edges that leave one node share their way: one bundle, fewer lines
+            point = Point(a, column)
             if point not in points:
                 points.add(point)
                 columns[column].append(point)
@@ -196,16 +220,24 @@ def _columns(
 
 
 def _ordered(columns: Columns, up: Near, down: Near) -> tuple[Columns, int]:
-    """Sweeps there and back by barycentres; the best order of all, and how often lines cross in it."""
+    """Sweeps there and back by barycentres; the best order of all, and how often lines cross in
+    it."""
     position = {point: i for column in columns for i, point in enumerate(column)}
-    best, fewest, stale = [list(column) for column in columns], _crossings(columns, down, position), 0
+    best, fewest, stale = (
+        [list(column) for column in columns],
+        _crossings(columns, down, position),
+        0,
+    )
     for sweep in range(SWEEPS):
         if not fewest or stale > STALE_SWEEPS:
             break
         is_forwards = sweep % 2 == 0
         near = up if is_forwards else down
         for column in columns[1:] if is_forwards else reversed(columns[:-1]):
-            weight = {point: _middle([position[p] for p in near.get(point, ())], position[point]) for point in column}
+            weight = {
+                point: _middle([position[p] for p in near.get(point, ())], position[point])
+                for point in column
+            }
             column.sort(key=weight.__getitem__)
             position.update({point: i for i, point in enumerate(column)})
         crossings = _crossings(columns, down, position)
@@ -221,7 +253,8 @@ def _middle(near: Sequence[float], own: float) -> float:
 
 
 def _crossings(columns: Columns, down: Near, position: Mapping[Point, int]) -> int:
-    """Pairs of lines that cross between two columns: inversions, counted in a binary indexed tree."""
+    """Pairs of lines that cross between two columns: inversions, counted in a binary indexed
+    tree."""
     total = 0
     for column in columns[:-1]:
         targets = [sorted(position[p] for p in down.get(point, ())) for point in column]
@@ -251,7 +284,8 @@ def _add(counts: list[int], i: int) -> None:
 
 
 def _heights(columns: Columns, up: Near, down: Near, sizes: Sizes) -> dict[Point, float]:
-    """Each column in turn takes the heights that its neighbours pull to, as near as order and gaps allow."""
+    """Each column in turn takes the heights that its neighbours pull to, as near as order and gaps
+    allow."""
     offsets = [_offsets(column, sizes) for column in columns]
     tallest = max((steps[-1] for steps in offsets if steps), default=0.0)
     y = {
@@ -285,8 +319,11 @@ def _room(point: Point, sizes: Sizes) -> float:
     return sizes.lane if point.is_waypoint else sizes.row
 
 
-def _pulls(first: Near, second: Near, y: Mapping[Point, float], *, both: bool) -> Callable[[Point], list[float]]:
-    """Heights of a point's neighbours on the side that the sweep comes from; on both where it has none there."""
+def _pulls(
+    first: Near, second: Near, y: Mapping[Point, float], *, both: bool
+) -> Callable[[Point], list[float]]:
+    """Heights of a point's neighbours on the side that the sweep comes from; on both where it has
+    none there."""
 
     def of(point: Point) -> list[float]:
         near = first.get(point, ())
@@ -297,9 +334,13 @@ def _pulls(first: Near, second: Near, y: Mapping[Point, float], *, both: bool) -
 
 
 def _wished(
-    column: Sequence[Point], steps: Sequence[float], y: Mapping[Point, float], pulls: Callable[[Point], list[float]]
+    column: Sequence[Point],
+    steps: Sequence[float],
+    y: Mapping[Point, float],
+    pulls: Callable[[Point], list[float]],
 ) -> list[tuple[float, float]]:
-    """Where each would start its column, and how much that counts: waypoints more, so that long lines are straight."""
+    """Where each would start its column, and how much that counts: waypoints more, so that long
+    lines are straight."""
     return [
         (_middle(pulls(point), y[point]) - step, 4.0 if point.is_waypoint else 1.0)
         for point, step in zip(column, steps, strict=True)

@@ -1,7 +1,7 @@
 """Signing in and out: a token in a form, or a link that works once, becomes a session in a cookie.
 
-A link is followed by a button and not by opening it: what opens addresses by itself would use it up, and looks change
-nothing.
+A link is followed by a button and not by opening it: what opens addresses by itself would use it
+up, and looks change nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from controlplane.ui.tries import Tries
 
 NOT_SAFE = "signing in needs https, or this machine itself: put TLS in front of the service, or forward a port to it"
 WRONG = "this is no live token, or one that may not look, as a driver's"
-LINK_OVER = "this link was used before, or is older than five minutes: `headgate open` makes another"
+LINK_OVER = (
+    "this link was used before, or is older than five minutes: `headgate open` makes another"
+)
 
 
 def _services(request: Request) -> PageServices:
@@ -39,9 +41,15 @@ def sign_in_page(request: Request) -> Response:
 
 
 def form(
-    request: Request, onward: str, fault: str = "", status: int = 200, *, namespace: str | None = None
+    request: Request,
+    onward: str,
+    fault: str = "",
+    status: int = 200,
+    *,
+    namespace: str | None = None,
 ) -> Response:
-    """`namespace`: to which people sign in by an issuer, where the request does not say it. A token names its own."""
+    """`namespace`: to which people sign in by an issuer, where the request does not say it. A token
+    names its own."""
     services: PageServices = request.app.state.services
     place = namespace_of(request) if namespace is None else namespace
     parameters = {"next": onward} | ({} if place == DEFAULT else {"namespace": place})
@@ -57,8 +65,8 @@ def form(
 
 
 def namespace_of(request: Request) -> str:
-    """The namespace to sign in to: that of the address, or else that of the browser's last session. The answer does not
-    show whether it exists."""
+    """The namespace to sign in to: that of the address, or else that of the browser's last session.
+    The answer does not show whether it exists."""
     name = request.query_params.get("namespace", "").strip()
     if name:
         return named(name)
@@ -84,7 +92,9 @@ def _sign_in(request: Request, fields: dict[str, str]) -> Response:
     if not _is_safe(request):
         return form(request, onward, NOT_SAFE, 403)
     if wait_s := tries.wait_s(address):
-        answer = form(request, onward, f"too many wrong tokens: try again in {wait_s:.0f} seconds", 429)
+        answer = form(
+            request, onward, f"too many wrong tokens: try again in {wait_s:.0f} seconds", 429
+        )
         answer.headers["Retry-After"] = f"{max(1, round(wait_s))}"
         return answer
     token = tokens.authenticate(services.store, fields.get("token", "").strip())
@@ -95,17 +105,23 @@ def _sign_in(request: Request, fields: dict[str, str]) -> Response:
 
 
 def _is_safe(request: Request) -> bool:
-    """Whether the cookie cannot be read in transit. Behind a proxy the browser's `Origin` gives the scheme."""
-    is_encrypted = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
+    """Whether the cookie cannot be read in transit. Behind a proxy the browser's `Origin` gives the
+    scheme."""
+    is_encrypted = request.url.scheme == "https" or request.headers.get("origin", "").startswith(
+        "https://"
+    )
     return is_encrypted or gate.is_loopback(gate.host_of(request.headers))
 
 
 def _is_plain(request: Request) -> bool:
-    return request.url.scheme != "https" and not request.headers.get("origin", "").startswith("https://")
+    return request.url.scheme != "https" and not request.headers.get("origin", "").startswith(
+        "https://"
+    )
 
 
 def start_session(services: PageServices, token: Token, onward: str, *, is_plain: bool) -> Response:
-    """Goes on with a session. `is_plain`: the browser is there over http, which only loopback may use."""
+    """Goes on with a session. `is_plain`: the browser is there over http, which only loopback may
+    use."""
     answer = RedirectResponse(onward, 303)
     answer.set_cookie(
         gate.COOKIE if is_plain else gate.SECURE_COOKIE,
@@ -126,7 +142,8 @@ async def sign_out(request: Request) -> Response:
 
 def _sign_out(request: Request, fields: dict[str, str]) -> Response:
     services = _services(request)
-    gate.require_same_origin(request.headers)  # also where a cookie was kept back: the answer takes it away
+    # Also where a cookie was kept back: the answer takes it away
+    gate.require_same_origin(request.headers)
     if (text := gate.session_text(request.headers, services.hosts)) is not None:
         gate.require_proof(request.headers, text, fields.get(gate.PROOF_FIELD, ""))
         browser_sessions.end(services.store, text)
@@ -141,7 +158,11 @@ def link_page(request: Request) -> Response:
     token = browser_sessions.token_of_link(services.store, key)
     if token is None:
         return form(request, "/", LINK_OVER, 410)
-    shown = {"key": key, "name": token.name, "onward": own_path(request.query_params.get("next", "/"))}
+    shown = {
+        "key": key,
+        "name": token.name,
+        "onward": own_path(request.query_params.get("next", "/")),
+    }
     return page_rendering.page(request, "open.html", shown)
 
 
@@ -158,7 +179,9 @@ def _follow_link(request: Request, fields: dict[str, str]) -> Response:
     token = browser_sessions.follow(services.store, fields.get("key", ""))
     if token is None or not sees_pages(token):
         return form(request, "/", LINK_OVER, 410)
-    return start_session(services, token, own_path(fields.get("next", "/")), is_plain=_is_plain(request))
+    return start_session(
+        services, token, own_path(fields.get("next", "/")), is_plain=_is_plain(request)
+    )
 
 
 ROUTES = [

@@ -1,5 +1,5 @@
-"""The past of a dataflow: its last waves, and the datasets that one of them reached, left alone and broke. Changes
-nothing."""
+"""The past of a dataflow: its last waves, and the datasets that one of them reached, left alone and
+broke. Changes nothing."""
 
 from __future__ import annotations
 
@@ -19,12 +19,16 @@ from controlplane.operations.inspect.hidden import visible
 WAVES: Final = 7  # on the line of a dataflow
 LOOKED_THROUGH: Final = 200  # waves, for the one of a time
 STUCK: Final[frozenset[State]] = frozenset({"failed", "blocked", "building"})
-ARRIVED: Final[Mapping[ChangeKind, str]] = {"added": "arrived", "changed": "changed", "removed": "went"}
+ARRIVED: Final[Mapping[ChangeKind, str]] = {
+    "added": "arrived",
+    "changed": "changed",
+    "removed": "went",
+}
 
 
 def chosen(ctx: Context, branch: str, flow: str, id: str, at: str) -> WaveAnswer | None:
-    """The wave of this id, or else the last one that had started at a time; None where neither is given. Raises
-    NotFound, BadAddress."""
+    """The wave of this id, or else the last one that had started at a time; None where neither is
+    given. Raises NotFound, BadAddress."""
     if not id and at:
         id = _started_by(ctx, branch, flow, at)
     if not id:
@@ -38,17 +42,21 @@ def chosen(ctx: Context, branch: str, flow: str, id: str, at: str) -> WaveAnswer
 def _started_by(ctx: Context, branch: str, flow: str, at: str) -> str:
     point = point_of(at, at)
     if isinstance(point, Moment):
-        for wave in visible(ctx, past.waves(ctx, branch, flow, before=None, limit=LOOKED_THROUGH))["items"]:
+        for wave in visible(ctx, past.waves(ctx, branch, flow, before=None, limit=LOOKED_THROUGH))[
+            "items"
+        ]:
             began = point_of(wave["at"], wave["at"])
             if isinstance(began, Moment) and began.milliseconds <= point.milliseconds:
                 return wave["id"]
     raise NotFound(f"no wave of {flow} is known that had begun at {at}")
 
 
-def stuck(wave: WaveAnswer, edges: Iterable[ComponentEdge], now: Mapping[str, tuple[State, int]]) -> list[str]:
-    """Datasets and copies downstream of this wave's commits that are failed, blocked or building. Commits that a later
-    wave has replaced do not count. `now`: the state and the generation of each dataset and copy. `edges`: inputs
-    first."""
+def stuck(
+    wave: WaveAnswer, edges: Iterable[ComponentEdge], now: Mapping[str, tuple[State, int]]
+) -> list[str]:
+    """Datasets and copies downstream of this wave's commits that are failed, blocked or building.
+    Commits that a later wave has replaced do not count. `now`: the state and the generation of each
+    dataset and copy. `edges`: inputs first."""
     newest = {
         step["dataset"]
         for step in wave["steps"]

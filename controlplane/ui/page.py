@@ -30,8 +30,9 @@ CURL = 'curl -H "Authorization: Bearer $HEADGATE_TOKEN"'
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[V]):
-    """`shown`: values that only the template needs, made of the value. `command`: the command that shows the same;
-    `shown` may have other `commands`. `is_of_branch`: another branch has another page, and so does the command."""
+    """`shown`: values that only the template needs, made of the value. `command`: the command that
+    shows the same; `shown` may have other `commands`. `is_of_branch`: another branch has another
+    page, and so does the command."""
 
     template: str
     value: Callable[[PageRequest], V]
@@ -44,13 +45,16 @@ class Page(Generic[V]):
         """As JSON where the path or the Accept header says so."""
         page_request = page_request_of(request)
         page_request.require(self.permission)
-        after = overview.newest_event(page_request.context)  # before the value: what comes in between is shown twice
+        # Before the value: what comes in between is shown twice
+        after = overview.newest_event(page_request.context)
         value = self.value(page_request)
         if wants_json(request):
             return JSONResponse(value)
         return self.show(page_request, value, after)
 
-    def show(self, page_request: PageRequest, value: V, after: int, *, status: int = 200) -> Response:
+    def show(
+        self, page_request: PageRequest, value: V, after: int, *, status: int = 200
+    ) -> Response:
         """As HTML. `after`: the newest event that the value knows of."""
         request, part = page_request.request, page_request.query("part")
         path, mark, query = own_address(request).partition("?")
@@ -89,7 +93,12 @@ def _rendered(
 ) -> Response:
     try:
         return page_rendering.page(
-            page_request.request, template, shown, status=status, part=part, branch=page_request.branch
+            page_request.request,
+            template,
+            shown,
+            status=status,
+            part=part,
+            branch=page_request.branch,
         )
     except KeyError:
         if part:
@@ -116,7 +125,8 @@ def named(page_request: PageRequest, kind: str, pattern: re.Pattern[str]) -> str
 
 
 def no_such(kind: str) -> NotFound:
-    """One error for an invalid name, a missing thing and a hidden one, so that it reveals no hidden name."""
+    """One error for an invalid name, a missing thing and a hidden one, so that it reveals no hidden
+    name."""
     return NotFound(f"there is no {kind} of this name")
 
 
@@ -150,7 +160,8 @@ def nothing(page_request: PageRequest, page: object) -> Mapping[str, Any]:  # no
 
 
 def both(path: str, page: Page[Any]) -> list[Route]:
-    """The routes of a page and of its twin. A twin's comes first: a name of a dataset has a dot, too."""
+    """The routes of a page and of its twin. A twin's comes first: a name of a dataset has a dot,
+    too."""
 
     def twin(request: Request) -> Response:
         request.state.is_twin = True

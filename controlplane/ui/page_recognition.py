@@ -1,4 +1,5 @@
-"""Which requests are for pages. Apart from the pages themselves, which are loaded when the first one is opened."""
+"""Which requests are for pages. Apart from the pages themselves, which are loaded when the first
+one is opened."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 FOLDERS = "flows|datasets|branches|activity|attempts|checks|sources|feeds|settings|plan|query|bulk|actions|help|static"
-PAGES = re.compile(rf"/(index\.json)?|/({FOLDERS})(\.json|/.*)?|/(login(/start|/callback)?|logout|open|favicon\.ico)")
+PAGES = re.compile(
+    rf"/(index\.json)?|/({FOLDERS})(\.json|/.*)?|/(login(/start|/callback)?|logout|open|favicon\.ico)"
+)
 PROGRAMS = re.compile(r"/(v1|schema)/.*|/(metrics|livez|readyz|openapi\.json)")
 
 
@@ -17,5 +20,7 @@ def is_for_pages(scope: Scope) -> bool:
     path = scope["path"]
     if PAGES.fullmatch(path):
         return True
-    is_of_a_person = scope["method"] == "GET" and "text/html" in Headers(scope=scope).get("accept", "")
+    is_of_a_person = scope["method"] == "GET" and "text/html" in Headers(scope=scope).get(
+        "accept", ""
+    )
     return is_of_a_person and not PROGRAMS.fullmatch(path)

@@ -40,11 +40,16 @@ CAUSES: Mapping[str | None, str] = {
     "rollback": "rolled back",
     "resume": "resumed after a rollback",
 }
-KINDS: Mapping[str, str] = {"sql": "SQL", "python": "PY", "read": "READ", "write": "WRITE", "quarantine": "KEPT OUT"}
+KINDS: Mapping[str, str] = {
+    "sql": "SQL",
+    "python": "PY",
+    "read": "READ",
+    "write": "WRITE",
+    "quarantine": "KEPT OUT",
+}
 FRAME = "base.html"  # has fragments that every page has
-_INSTANT = re.compile(
-    r"\b(\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ)"
-)  # as sentences have it (`explain.cause_sentences.instant`)
+# As sentences have it (`explain.cause_sentences.instant`)
+_INSTANT = re.compile(r"\b(\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ)")
 _TICKS = re.compile(r"`([^`\n]+)`")
 PART = "part_"  # begins the names of blocks that are fragments
 
@@ -58,13 +63,19 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    env.filters.update(human=draw.human, compact=_compact, count=_count, words=_words, sentence=_sentence)
+    env.filters.update(
+        human=draw.human, compact=_compact, count=_count, words=_words, sentence=_sentence
+    )
     env.filters.update(short=_short, marked=_marked, instant=_instant)
     env.filters.update(ticked=ticked, prose=_prose, code_parts=code_parts)
     env.filters.update(lit=lit, standing=_standing, span=in_words, duration=duration)
     env.filters.update(cell_address=pictures.address_of, cell_words=pictures.words_of)
-    env.filters.update(headline=moments.headline, outcome=moments.outcome, capital=_capital, plain_key=plain_key)
-    env.globals.update(static=static_files.url, causes=CAUSES, kinds=KINDS, release=version("headgate"))
+    env.filters.update(
+        headline=moments.headline, outcome=moments.outcome, capital=_capital, plain_key=plain_key
+    )
+    env.globals.update(
+        static=static_files.url, causes=CAUSES, kinds=KINDS, release=version("headgate")
+    )
     return env
 
 
@@ -94,7 +105,8 @@ def _standing(page: HomePage) -> str:
     phrases = [NOTHING] if page["standstill"] else []
     if problems:
         phrases.append(
-            _counted(problems, "problem") + (f", blocking {_counted(blocked, 'dataset')}" if blocked else "")
+            _counted(problems, "problem")
+            + (f", blocking {_counted(blocked, 'dataset')}" if blocked else "")
         )
     elif blocked:
         phrases.append(f"{_counted(blocked, 'dataset')} blocked")
@@ -114,14 +126,17 @@ def _capital(text: str) -> str:
 
 
 def code_parts(text: str) -> list[tuple[str, bool]]:
-    """The text in parts, and whether each is code: what stands between two back-ticks in one line."""
+    """The text in parts, and whether each is code: what stands between two back-ticks in one
+    line."""
     return [(part, number % 2 == 1) for number, part in enumerate(_TICKS.split(text)) if part]
 
 
 def ticked(text: str) -> Markup:
-    """The text with code between back-ticks as code, and instants as such, which a browser shows in its time zone."""
+    """The text with code between back-ticks as code, and instants as such, which a browser shows in
+    its time zone."""
     return Markup("").join(
-        Markup("<code>{}</code>").format(part) if is_code else _timed(part) for part, is_code in code_parts(text)
+        Markup("<code>{}</code>").format(part) if is_code else _timed(part)
+        for part, is_code in code_parts(text)
     )
 
 
@@ -143,7 +158,8 @@ def _prose(text: str) -> Markup:
 
 
 def lit(text: str, words: Sequence[str]) -> list[tuple[str, bool]]:
-    """The text in parts, and whether each is one of the words, without regard to case. Letters stay as they are."""
+    """The text in parts, and whether each is one of the words, without regard to case. Letters stay
+    as they are."""
     if not words:
         return [(text, False)]
     longest_first = sorted(set(words), key=len, reverse=True)
@@ -180,7 +196,8 @@ def page(
     part: str = "",
     branch: str = MAIN,
 ) -> HTMLResponse:
-    """A page, or one fragment of it. Its links stay in the branch. KeyError for a fragment that it does not have."""
+    """A page, or one fragment of it. Its links stay in the branch. KeyError for a fragment that it
+    does not have."""
     theme = request.cookies.get("theme", "")
     values = {"theme": theme if theme in THEMES else "", "request": request, **shown}
     compiled = environment().get_template(template)

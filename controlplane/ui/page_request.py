@@ -85,8 +85,8 @@ class PageServices(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """`proof`: for forms of this session; empty where a Bearer token came instead of a cookie. `branch`: the page's
-    branch, by `?branch=`; `branches`: all branches, main first."""
+    """`proof`: for forms of this session; empty where a Bearer token came instead of a cookie.
+    `branch`: the page's branch, by `?branch=`; `branches`: all branches, main first."""
 
     request: Request
     services: PageServices
@@ -125,7 +125,11 @@ class PageRequest:
         """Why this session may not ask for what needs the permission; empty if it may."""
         if permission not in READ_PERMISSIONS and self.services.is_shown_only:
             return "this home is only shown: a service on it (headgate serve) takes wishes"
-        return "" if may(self.token, permission) else f"this token does not have the permission {permission}"
+        return (
+            ""
+            if may(self.token, permission)
+            else f"this token does not have the permission {permission}"
+        )
 
     @property
     def standstill(self) -> Standstill | None:
@@ -152,17 +156,22 @@ READ_PERMISSIONS: frozenset[Permission] = frozenset({"view", "data"})
 
 
 def page_request_of(request: Request, proof_sent: str | None = None) -> PageRequest:
-    """`given`: the proof that a form brought. Raises SignedOut, WrongHost, NotProven, NotAllowed."""
+    """`given`: the proof that a form brought. Raises SignedOut, WrongHost, NotProven,
+    NotAllowed."""
     services: PageServices = request.app.state.services
     gate.require_host(request.headers, services.hosts)
     kind, _, text = request.headers.get("authorization", "").partition(" ")
     proof = ""
     if kind:
-        token = tokens.authenticate(services.store, text.strip()) if kind.lower() == "bearer" else None
+        token = (
+            tokens.authenticate(services.store, text.strip()) if kind.lower() == "bearer" else None
+        )
     else:
         session = gate.session_text(request.headers, services.hosts)
         proof = gate.proof_of(session) if session else ""
-        token = gate.session_token(services.store, services.hosts, request.method, request.headers, proof_sent)
+        token = gate.session_token(
+            services.store, services.hosts, request.method, request.headers, proof_sent
+        )
     if token is None:
         raise SignedOut("sign in with a token, or send one: Authorization: Bearer hg_...")
     if not sees_pages(token):
@@ -173,6 +182,10 @@ def page_request_of(request: Request, proof_sent: str | None = None) -> PageRequ
     branch = request.query_params.get("branch", MAIN if MAIN in names else next(iter(names), MAIN))
     if branch not in names:
         raise branches.no_branch(branch)
-    context = hidden.names_redacted(context, [branch, *str(request.path_params.get("name", "")).split(BETWEEN)])
+    context = hidden.names_redacted(
+        context, [branch, *str(request.path_params.get("name", "")).split(BETWEEN)]
+    )
     request.state.reader = context  # by whose rights an error is redacted
-    return PageRequest(request, services, token, context, proof, branch=branch, branches=tuple(names))
+    return PageRequest(
+        request, services, token, context, proof, branch=branch, branches=tuple(names)
+    )

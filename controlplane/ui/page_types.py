@@ -1,4 +1,5 @@
-"""The content of pages, as types: each is the JSON of a page's twin. Parts of it are answers of the API as they are."""
+"""The content of pages, as types: each is the JSON of a page's twin. Parts of it are answers of the
+API as they are."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ from controlplane.core.model.json_values import JsonValue
 
 
 class OpenProblem(TypedDict):
-    """A thing that needs a user: a dataset, a copy, or a dataflow that does not compile. `freshness`: of a dataset that
-    is overdue."""
+    """A thing that needs a user: a dataset, a copy, or a dataflow that does not compile.
+    `freshness`: of a dataset that is overdue."""
 
     name: str
     state: State
@@ -50,8 +51,8 @@ class Computation(TypedDict):
 
 
 class FlowSummary(TypedDict):
-    """A dataflow in a line. `states`: how many datasets and copies stand so; `overdue`: how many datasets have data
-    that is older than `freshness` allows."""
+    """A dataflow in a line. `states`: how many datasets and copies stand so; `overdue`: how many
+    datasets have data that is older than `freshness` allows."""
 
     name: str
     revision: int
@@ -86,8 +87,9 @@ class FlowsPage(TypedDict):
 
 
 class FlowPage(TypedDict):
-    """A dataflow. `components` has what of other dataflows it reads, too; `beyond` says how that stands. `waves`: the
-    last ones. `moment`: the one that is looked at; `stuck`: what failed, or is not there yet, of what follows it."""
+    """A dataflow. `components` has what of other dataflows it reads, too; `beyond` says how that
+    stands. `waves`: the last ones. `moment`: the one that is looked at; `stuck`: what failed, or is
+    not there yet, of what follows it."""
 
     summary: FlowSummary
     text: DataflowText
@@ -107,11 +109,13 @@ class RecordsShown(TypedDict):
 
 
 class DatasetPage(TypedDict):
-    """A dataset or a copy. Fields that a copy does not have are None, and so are rows where the token may not see them.
+    """A dataset or a copy. Fields that a copy does not have are None, and so are rows where the
+    token may not see them.
 
-    `ranges` stand in the place of `partitions` where these are many, or a range is looked into. `changed`: the changes
-    of the chosen generation, with the first changed partitions; None where none is chosen. `failed`: the first
-    partitions with a task that failed; None where the dataset did not fail.
+    `ranges` stand in the place of `partitions` where these are many, or a range is looked into.
+    `changed`: the changes of the chosen generation, with the first changed partitions; None where
+    none is chosen. `failed`: the first partitions with a task that failed; None where the dataset
+    did not fail.
     """
 
     dataset: DatasetAnswer | TargetStatus
@@ -129,8 +133,8 @@ class DatasetPage(TypedDict):
 
 
 class BlueprintPage(TypedDict):
-    """The text of a dataflow, as of the chosen revision. `newest`: its number now. `difference`: lines of a diff from
-    the revision before. `problem`: why the newest text does not compile."""
+    """The text of a dataflow, as of the chosen revision. `newest`: its number now. `difference`:
+    lines of a diff from the revision before. `problem`: why the newest text does not compile."""
 
     dataflow: DataflowAnswer
     newest: int

@@ -34,11 +34,18 @@ def _home(page_request: PageRequest) -> HomePage:
 
 
 def _flows(page_request: PageRequest) -> FlowsPage:
-    return views.flows(page_request.context, page_request.branch, page_request.query("q"), page_request.query("state"))
+    return views.flows(
+        page_request.context,
+        page_request.branch,
+        page_request.query("q"),
+        page_request.query("state"),
+    )
 
 
 def _flow_value(page_request: PageRequest) -> FlowPage:
-    past = views.PastPlace(page_request.query("wave"), page_request.query("at"), page_request.query("before"))
+    past = views.PastPlace(
+        page_request.query("wave"), page_request.query("at"), page_request.query("before")
+    )
     return views.flow(page_request.context, page_request.branch, part_of_flow(page_request), past)
 
 
@@ -60,7 +67,8 @@ def _flow_shown(page_request: PageRequest, page: FlowPage) -> Mapping[str, Any]:
         "on": on,
         "g": pictures.of_flow(page, chosen or None),
         "worst": views.WORST_FIRST,
-        "chooses": f"/flows/{page['summary']['name']}?" + (f"wave={quote(wave['id'])}&on=" if wave else "on="),
+        "chooses": f"/flows/{page['summary']['name']}?"
+        + (f"wave={quote(wave['id'])}&on=" if wave else "on="),
     }
 
 
@@ -83,7 +91,9 @@ def _within(page_request: PageRequest) -> KeysWithin:
     """Keys may be longer than what anybody would type."""
     parameters = page_request.request.query_params
     after, last = parameters.get("from"), parameters.get("to")
-    return KeysWithin(None if after is None else after[:LONGEST_KEY], None if last is None else last[:LONGEST_KEY])
+    return KeysWithin(
+        None if after is None else after[:LONGEST_KEY], None if last is None else last[:LONGEST_KEY]
+    )
 
 
 def _dataset_shown(page_request: PageRequest, page: DatasetPage) -> Mapping[str, Any]:
@@ -119,7 +129,10 @@ def _first_with(page: DatasetPage) -> Mapping[str, int]:
 
 def _blueprint(page_request: PageRequest) -> BlueprintPage:
     return views.blueprint(
-        page_request.context, page_request.branch, flow_of(page_request), number_of(page_request.query("rev"))
+        page_request.context,
+        page_request.branch,
+        flow_of(page_request),
+        number_of(page_request.query("rev")),
     )
 
 
@@ -133,7 +146,11 @@ def _states(page_request: PageRequest, page: object) -> Mapping[str, Any]:  # no
 
 def _flow_command(page_request: PageRequest) -> str:
     wave = page_request.query("wave")
-    return f"headgate waves {shlex.quote(wave)}" if wave else f"headgate status {part_of_flow(page_request)}"
+    return (
+        f"headgate waves {shlex.quote(wave)}"
+        if wave
+        else f"headgate status {part_of_flow(page_request)}"
+    )
 
 
 def _dataset_command(page_request: PageRequest) -> str:
@@ -148,7 +165,12 @@ def _dataset_command(page_request: PageRequest) -> str:
 HOME = Page("home.html", _home, _states, lambda _: "headgate status")
 FLOWS = Page("flows.html", _flows, _states, lambda _: "headgate status")
 FLOW_PAGE = Page("flow.html", _flow_value, _flow_shown, _flow_command)
-BLUEPRINT = Page("blueprint.html", _blueprint, nothing, lambda page_request: f"headgate status {flow_of(page_request)}")
+BLUEPRINT = Page(
+    "blueprint.html",
+    _blueprint,
+    nothing,
+    lambda page_request: f"headgate status {flow_of(page_request)}",
+)
 DATASET_PAGE = Page("dataset.html", _dataset_value, _dataset_shown, _dataset_command)
 HELP = Page("keys.html", _keys, _states, lambda _: "headgate --help", is_of_branch=False)
 

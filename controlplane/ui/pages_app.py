@@ -52,7 +52,14 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-PAGE_CODES = {"corrupt-node", "forbidden", "generation-gone", "not-found", "unauthenticated", "unavailable"}
+PAGE_CODES = {
+    "corrupt-node",
+    "forbidden",
+    "generation-gone",
+    "not-found",
+    "unauthenticated",
+    "unavailable",
+}
 REFUSED = 422  # a form, for any other reason
 QUERY_THREADS = 12  # of queries that run or wait for their turn: pages do not wait for them
 TITLES = {
@@ -118,7 +125,9 @@ def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HeadgateError)
     if isinstance(error, SignedOut) and request.method == "GET" and not _is_for_a_program(request):
         here = own_address(request)
-        return RedirectResponse(f"/login?next={quote(here, safe='')}" if here != "/" else "/login", 303)
+        return RedirectResponse(
+            f"/login?next={quote(here, safe='')}" if here != "/" else "/login", 303
+        )
     status = STATUS[error.code] if error.code in PAGE_CODES else REFUSED
     return _problem(request, status, error.code, problem_text(error))
 
@@ -136,13 +145,17 @@ def _not_routed(request: Request, error: Exception) -> Response:
 
 
 def _outage(request: Request, error: Exception) -> Response:
-    log.warning("page failed", path=request.url.path, request_id=_request_id(request), reason=str(error))
+    log.warning(
+        "page failed", path=request.url.path, request_id=_request_id(request), reason=str(error)
+    )
     words = "the database or the lake does not answer; the log has the reason under this request id"
     return _problem(request, 503, "unavailable", words)
 
 
 def _fault(request: Request, _: Exception) -> Response:
-    return _problem(request, 500, "internal", "something broke; the log has it under this request id")
+    return _problem(
+        request, 500, "internal", "something broke; the log has it under this request id"
+    )
 
 
 def _request_id(request: Request) -> str:
@@ -159,7 +172,11 @@ def _redacted(request: Request, text: str) -> str:
     """In words that its reader may see, as far as it is known who that is."""
     reader: Context | None = getattr(request.state, "reader", None)
     sent = getattr(request.state, "form", "")
-    return text if reader is None else hidden.words(reader, text, f"{request.url.path} {request.url.query} {sent}")
+    return (
+        text
+        if reader is None
+        else hidden.words(reader, text, f"{request.url.path} {request.url.query} {sent}")
+    )
 
 
 def _problem(request: Request, status: int, code: str, detail: str) -> Response:

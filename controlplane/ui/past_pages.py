@@ -1,4 +1,5 @@
-"""Pages of one dataset's parts and past: a partition, how two generations differ, going back to an earlier one."""
+"""Pages of one dataset's parts and past: a partition, how two generations differ, going back to an
+earlier one."""
 
 from __future__ import annotations
 
@@ -15,7 +16,16 @@ from controlplane.core.model.addresses import Generation
 from controlplane.core.model.answers import DataDifference, GenerationEntry, SparkSchema, WhyAnswer
 from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.model.tasks import TaskState
-from controlplane.operations.inspect import audit, causes, components, data_diff, datasets, hidden, records, tasks
+from controlplane.operations.inspect import (
+    audit,
+    causes,
+    components,
+    data_diff,
+    datasets,
+    hidden,
+    records,
+    tasks,
+)
 from controlplane.operations.inspect.hidden import visible
 from controlplane.operations.inspect.records import RecordsRequest
 from controlplane.ports.records import Rendering, WantedRows
@@ -32,9 +42,9 @@ COMPARED_S = 30.0
 
 
 class PartitionPage(TypedDict):
-    """A partition of the newest generation. `tasks`: how many it has, by their states. `rows`, `schema`: None
-    where it is not committed yet. `files`: where its rows lie, relative to the lake. `records`: None where the
-    token may not see rows, and where there are none."""
+    """A partition of the newest generation. `tasks`: how many it has, by their states. `rows`,
+    `schema`: None where it is not committed yet. `files`: where its rows lie, relative to the lake.
+    `records`: None where the token may not see rows, and where there are none."""
 
     dataset: str
     partition: str
@@ -48,7 +58,8 @@ class PartitionPage(TypedDict):
 
 
 class DataComparePage(TypedDict):
-    """`difference`: None where there are no two generations. `refused`: why rows were not compared."""
+    """`difference`: None where there are no two generations. `refused`: why rows were not
+    compared."""
 
     dataset: str
     generations: list[GenerationEntry]
@@ -73,7 +84,9 @@ def _partition(page_request: PageRequest) -> PartitionPage:
     name, key = dataset_of(page_request), _key(page_request)
     counts = tasks.counts_of(page_request.context, page_request.branch, name, key)
     committed = _committed(page_request, name, key, or_none=bool(counts))
-    why = visible(page_request.context, causes.why(page_request.context, page_request.branch, name, key))
+    why = visible(
+        page_request.context, causes.why(page_request.context, page_request.branch, name, key)
+    )
     page: PartitionPage = {
         "dataset": name,
         "partition": key,
@@ -88,13 +101,19 @@ def _partition(page_request: PageRequest) -> PartitionPage:
     if committed is not None:
         page["generation"], page["rows"] = committed.generation, committed.rows
         page["schema"] = cast("SparkSchema", committed.selection.schema)
-        page["files"] = [hidden.words(page_request.context, path) for path in committed.selection.files]
+        page["files"] = [
+            hidden.words(page_request.context, path) for path in committed.selection.files
+        ]
         if may(page_request.token, "data"):
-            page["records"] = _records(page_request, name, key, committed.generation, committed.selection)
+            page["records"] = _records(
+                page_request, name, key, committed.generation, committed.selection
+            )
     return page
 
 
-def _committed(page_request: PageRequest, name: str, key: str, *, or_none: bool) -> records.RowSelection | None:
+def _committed(
+    page_request: PageRequest, name: str, key: str, *, or_none: bool
+) -> records.RowSelection | None:
     """Raises NotFound for a partition that is not committed, unless there may be none."""
     try:
         committed = records.records(
@@ -108,7 +127,9 @@ def _committed(page_request: PageRequest, name: str, key: str, *, or_none: bool)
     return committed
 
 
-def _records(page_request: PageRequest, name: str, key: str, generation: int, rows: WantedRows) -> RecordsShown:
+def _records(
+    page_request: PageRequest, name: str, key: str, generation: int, rows: WantedRows
+) -> RecordsShown:
     what: JsonObject = {"generation": generation, "partition": key, "limit": RECORDS}
     audit.note_read(page_request.context, "page", page_request.branch, name, what)
     try:
@@ -126,15 +147,24 @@ def _compared(page_request: PageRequest) -> DataComparePage:
     """Compares the last two generations by default."""
     name = dataset_of(page_request)
     generations = _generations(page_request, name)
-    page: DataComparePage = {"dataset": name, "generations": generations, "difference": None, "refused": None}
+    page: DataComparePage = {
+        "dataset": name,
+        "generations": generations,
+        "difference": None,
+        "refused": None,
+    }
     numbers = [entry["generation"] for entry in generations]
     other = number_of(page_request.query("b")) or next(iter(numbers), None)
-    base = number_of(page_request.query("a")) or next((n for n in numbers if other is not None and n < other), None)
+    base = number_of(page_request.query("a")) or next(
+        (n for n in numbers if other is not None and n < other), None
+    )
     if base is None or other is None:
         return page
     with_rows = page_request.query("rows") == "yes" and may(page_request.token, "data")
     try:
-        page["difference"] = _difference(page_request, name, base, other, COMPARED_S if with_rows else None)
+        page["difference"] = _difference(
+            page_request, name, base, other, COMPARED_S if with_rows else None
+        )
     except NotCompared as error:
         page["refused"] = str(error)
         page["difference"] = _difference(page_request, name, base, other, None)
@@ -143,14 +173,26 @@ def _compared(page_request: PageRequest) -> DataComparePage:
 
 def _generations(page_request: PageRequest, name: str) -> list[GenerationEntry]:
     """The last ones first."""
-    answer = datasets.history(page_request.context, page_request.branch, name, before=None, limit=GENERATIONS)
+    answer = datasets.history(
+        page_request.context, page_request.branch, name, before=None, limit=GENERATIONS
+    )
     return visible(page_request.context, answer)["items"]
 
 
-def _difference(page_request: PageRequest, name: str, base: int, other: int, timeout_s: float | None) -> DataDifference:
+def _difference(
+    page_request: PageRequest, name: str, base: int, other: int, timeout_s: float | None
+) -> DataDifference:
     if timeout_s is not None:
-        audit.note_read(page_request.context, "rows-diff", page_request.branch, name, {"one": base, "other": other})
-    diff_request = data_diff.DiffRequest(after=page_request.query("after") or None, timeout_s=timeout_s)
+        audit.note_read(
+            page_request.context,
+            "rows-diff",
+            page_request.branch,
+            name,
+            {"one": base, "other": other},
+        )
+    diff_request = data_diff.DiffRequest(
+        after=page_request.query("after") or None, timeout_s=timeout_s
+    )
     return data_diff.of_points(
         page_request.context,
         page_request.services.compare,
@@ -163,7 +205,10 @@ def _difference(page_request: PageRequest, name: str, base: int, other: int, tim
 
 
 def _rows_requested(page_request: PageRequest, page: DataComparePage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
-    return {"may_rows": may(page_request.token, "data"), "with_rows": page_request.query("rows") == "yes"}
+    return {
+        "may_rows": may(page_request.token, "data"),
+        "with_rows": page_request.query("rows") == "yes",
+    }
 
 
 def _rollback(page_request: PageRequest) -> RollbackPage:
@@ -171,9 +216,15 @@ def _rollback(page_request: PageRequest) -> RollbackPage:
     generations = _generations(page_request, name)
     to = next((entry for entry in generations if entry["generation"] == number), None)
     if to is None:
-        raise NotFound(f"no such generation of {name} is kept, or it is too long ago to be chosen here")
+        raise NotFound(
+            f"no such generation of {name} is kept, or it is too long ago to be chosen here"
+        )
     near = components.of_branch(page_request.context, page_request.branch).around(name)
-    readers = [edge["target"] for edge in near["edges"] if edge["source"] == name and edge["target"] != name]
+    readers = [
+        edge["target"]
+        for edge in near["edges"]
+        if edge["source"] == name and edge["target"] != name
+    ]
     return {"dataset": name, "now": generations[0]["generation"], "to": to, "readers": readers}
 
 
@@ -182,8 +233,14 @@ def _why_command(page_request: PageRequest) -> str:
 
 
 def _diff_command(page_request: PageRequest) -> str:
-    name, base, other = dataset_of(page_request), number_of(page_request.query("a")), number_of(page_request.query("b"))
-    return f"headgate diff {name}{f'@{base}' if base else ''}" + (f" {name}@{other}" if other else "")
+    name, base, other = (
+        dataset_of(page_request),
+        number_of(page_request.query("a")),
+        number_of(page_request.query("b")),
+    )
+    return f"headgate diff {name}{f'@{base}' if base else ''}" + (
+        f" {name}@{other}" if other else ""
+    )
 
 
 def _rollback_command(page_request: PageRequest) -> str:

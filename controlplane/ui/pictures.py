@@ -24,8 +24,8 @@ TO_DO = draw.PartitionShares(0, 1, 0)
 
 
 def of_flow(page: FlowPage, chosen: str | None) -> draw.Drawing | None:
-    """All of it; of more than 300 boxes what lies around the chosen one; None where none is chosen, or that is too
-    much, too."""
+    """All of it; of more than 300 boxes what lies around the chosen one; None where none is chosen,
+    or that is too much, too."""
     moment = _Moment.of(page)
     links = [replace(link, is_lit=moment.is_lit(link)) for link in _links(page["components"])]
     boxes = [moment.shown(box) for box in _boxes_of_flow(page)]
@@ -39,7 +39,8 @@ def of_flow(page: FlowPage, chosen: str | None) -> draw.Drawing | None:
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """The reach of one wave in a picture: badges, and faint nodes outside of it. `exported`: exports that it wrote."""
+    """The reach of one wave in a picture: badges, and faint nodes outside of it. `exported`:
+    exports that it wrote."""
 
     steps: Mapping[str, WaveCommit]
     stuck: Mapping[str, State]
@@ -54,12 +55,16 @@ class _Moment:
             thing["name"]: thing["state"] for thing in (*status["datasets"], *status["targets"])
         }
         exported = frozenset(wave["exports"] if wave else ())
-        return cls(steps, {name: states[name] for name in page["stuck"]}, exported, is_now=wave is None)
+        return cls(
+            steps, {name: states[name] for name in page["stuck"]}, exported, is_now=wave is None
+        )
 
     def is_lit(self, link: draw.GraphLink) -> bool:
         step = self.steps.get(link.source)
         is_moved = (step is not None and not step["stopped"]) or link.source in self.stuck
-        return is_moved and (link.target in self.steps or link.target in self.stuck or link.target in self.exported)
+        return is_moved and (
+            link.target in self.steps or link.target in self.stuck or link.target in self.exported
+        )
 
     def shown(self, box: draw.Box) -> draw.Box:
         if self.is_now:
@@ -69,7 +74,13 @@ class _Moment:
             return replace(box, badge=self.stuck[box.name])
         if step is not None:
             badge = "equal" if step["stopped"] else f"gen {step['generation']}"
-            return replace(box, state="up_to_date", share=draw.PartitionShares(), sub=_sub_of(step), badge=badge)
+            return replace(
+                box,
+                state="up_to_date",
+                share=draw.PartitionShares(),
+                sub=_sub_of(step),
+                badge=badge,
+            )
         is_export = box.name in self.exported
         return replace(box, badge="written") if is_export else replace(box, badge="", faint=True)
 
@@ -87,14 +98,18 @@ def _sub_of(step: WaveCommit) -> str:
 
 
 def _links(answer: ComponentsAnswer) -> list[draw.GraphLink]:
-    return [draw.GraphLink(e["source"], e["target"], e["mode"], e["reason"]) for e in answer["edges"]]
+    return [
+        draw.GraphLink(e["source"], e["target"], e["mode"], e["reason"]) for e in answer["edges"]
+    ]
 
 
 def _boxes_of_flow(page: FlowPage) -> list[draw.Box]:
     status = page["status"]
     subs = {d["name"]: _sub(d["partitions"], d["rows"]) for d in status["datasets"]}
     subs |= {t["name"]: f"copy of generation {t['synced_generation']}" for t in status["targets"]}
-    states: dict[str, State] = {t["name"]: t["state"] for t in (*status["datasets"], *status["targets"])}
+    states: dict[str, State] = {
+        t["name"]: t["state"] for t in (*status["datasets"], *status["targets"])
+    }
     states |= page["beyond"]
     late = {d["name"] for d in status["datasets"] if overdue(d)}
     return [
@@ -139,7 +154,8 @@ NEIGHBOURS = 24
 
 
 def address_of(cell: draw.Cell, chosen: str = "") -> str:
-    """Behind the address of its dataset: of the partition, or of a look into the range. `chosen`: of a generation."""
+    """Behind the address of its dataset: of the partition, or of a look into the range. `chosen`:
+    of a generation."""
     if cell.count == 1:
         return f"/partition?key={quote(cell.last, safe='')}"
     after = f"from={quote(cell.first, safe='')}&" if cell.first else ""
@@ -161,7 +177,11 @@ def of_partitions(page: DatasetPage) -> draw.CellMap:
     page_of_keys = page["partitions"]
     if page_of_keys is None or not is_dataset(page["dataset"]):
         return draw.CellMap()
-    changed = {change["partition"] for change in page["changed"]["partitions"]} if page["changed"] else set[str]()
+    changed = (
+        {change["partition"] for change in page["changed"]["partitions"]}
+        if page["changed"]
+        else set[str]()
+    )
     return draw.cells(
         [
             draw.Cell(i["partition"], i["partition"], 1, i["rows"], i["partition"] in changed)

@@ -1,4 +1,5 @@
-"""The page of plans: work due now, the effects of a draft, and Apply, which stores only the plan as shown."""
+"""The page of plans: work due now, the effects of a draft, and Apply, which stores only the plan as
+shown."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ LONGEST_SHOWN = 4_000  # characters of a command
 
 
 class PlanPage(TypedDict):
-    """`text`: the draft, or the stored text of the `flow`; empty for a new dataflow. `plan`: its first items; None
-    where the draft has `problems`, or was `refused`."""
+    """`text`: the draft, or the stored text of the `flow`; empty for a new dataflow. `plan`: its
+    first items; None where the draft has `problems`, or was `refused`."""
 
     dataflows: list[str]
     flow: str
@@ -51,7 +52,9 @@ class PlanPage(TypedDict):
 
 def _plan(page_request: PageRequest) -> PlanPage:
     page = _empty(page_request, _flow_named(page_request.query("flow")))
-    answer = overview.plan(page_request.context, page_request.branch, [page["flow"]] if page["flow"] else None)
+    answer = overview.plan(
+        page_request.context, page_request.branch, [page["flow"]] if page["flow"] else None
+    )
     page["plan"] = _cut(visible(page_request.context, answer))
     return page
 
@@ -67,11 +70,17 @@ def _empty(page_request: PageRequest, flow: str) -> PlanPage:
     if flow and not page_request.may("view", flow):
         raise no_such("dataflow")
     dataflow = (
-        visible(page_request.context, blueprints.dataflow(page_request.context, page_request.branch, flow))
+        visible(
+            page_request.context,
+            blueprints.dataflow(page_request.context, page_request.branch, flow),
+        )
         if flow
         else None
     )
-    every = (entry_of_flow["name"] for entry_of_flow in blueprints.dataflows(page_request.context, page_request.branch))
+    every = (
+        entry_of_flow["name"]
+        for entry_of_flow in blueprints.dataflows(page_request.context, page_request.branch)
+    )
     return {
         "dataflows": [name for name in every if page_request.may("view", name)],
         "flow": flow,
@@ -85,12 +94,16 @@ def _empty(page_request: PageRequest, flow: str) -> PlanPage:
 
 
 def _cut(plan: PlanAnswer) -> PlanAnswer:
-    return {**plan, "items": plan["items"][:ITEMS], "next": str(ITEMS) if len(plan["items"]) > ITEMS else None}
+    return {
+        **plan,
+        "items": plan["items"][:ITEMS],
+        "next": str(ITEMS) if len(plan["items"]) > ITEMS else None,
+    }
 
 
 def _shown(page_request: PageRequest, page: PlanPage) -> Mapping[str, Any]:
-    """The commands for the same plan. That of a draft sends the draft; a GET of this address is about the stored
-    text."""
+    """The commands for the same plan. That of a draft sends the draft; a GET of this address is
+    about the stored text."""
     if not page["is_draft"]:
         return {"basis": ""}
     basis = page["plan"].get("basis") if page["plan"] else None
@@ -108,7 +121,9 @@ def _shown(page_request: PageRequest, page: PlanPage) -> Mapping[str, Any]:
 
 def _sent(page: PlanPage) -> str:
     """The body of the same by REST; a long text has to be a file."""
-    sent = json.dumps({"blueprints": [{"name": page["file"], "text": page["text"]}]}, ensure_ascii=False)
+    sent = json.dumps(
+        {"blueprints": [{"name": page["file"], "text": page["text"]}]}, ensure_ascii=False
+    )
     return sent if len(sent) <= LONGEST_SHOWN else "@blueprint.json"
 
 
@@ -143,7 +158,10 @@ def _draft(request: Request, fields: Fields) -> Response:
 
 def _problems(page_request: PageRequest, source: blueprints.SentBlueprint) -> list[ProblemDetail]:
     faults = blueprints.problems(page_request.context, page_request.branch, [source])
-    return [hidden.problem(page_request.context, json_views.problem(fault), source.text) for fault in faults]
+    return [
+        hidden.problem(page_request.context, json_views.problem(fault), source.text)
+        for fault in faults
+    ]
 
 
 def _redacted(page_request: PageRequest, page: PlanPage, text: str) -> str:
@@ -153,23 +171,34 @@ def _redacted(page_request: PageRequest, page: PlanPage, text: str) -> str:
 def _source(page_request: PageRequest, page: PlanPage) -> blueprints.SentBlueprint:
     """With the files that the stored text names: only the text is edited here."""
     files = (
-        blueprints.dataflow(page_request.context, page_request.branch, page["flow"])["files"] if page["flow"] else {}
+        blueprints.dataflow(page_request.context, page_request.branch, page["flow"])["files"]
+        if page["flow"]
+        else {}
     )
     return blueprints.SentBlueprint(page["file"], page["text"], files)
 
 
-def _planned(page_request: PageRequest, page: PlanPage, source: blueprints.SentBlueprint) -> PlanPage:
+def _planned(
+    page_request: PageRequest, page: PlanPage, source: blueprints.SentBlueprint
+) -> PlanPage:
     try:
-        applied = blueprints.apply(page_request.context, page_request.branch, [source], dry_run=True)
+        applied = blueprints.apply(
+            page_request.context, page_request.branch, [source], dry_run=True
+        )
     except InvalidBlueprint as error:
-        problems = [hidden.problem(page_request.context, json_views.problem(p), page["text"]) for p in error.problems]
+        problems = [
+            hidden.problem(page_request.context, json_views.problem(p), page["text"])
+            for p in error.problems
+        ]
         return {**page, "problems": problems}
     except HeadgateError as error:
         return {**page, "refused": page["refused"] or _redacted(page_request, page, str(error))}
     return {**page, "plan": _cut(visible(page_request.context, applied["plan"]))}
 
 
-def _applied(page_request: PageRequest, fields: Fields, source: blueprints.SentBlueprint) -> Response:
+def _applied(
+    page_request: PageRequest, fields: Fields, source: blueprints.SentBlueprint
+) -> Response:
     """Apply the plan. Raises PlanMoved, and the errors of the operation."""
     try:
         basis = BASIS.validate_json(fields.get("basis", ""))
@@ -182,7 +211,10 @@ def _applied(page_request: PageRequest, fields: Fields, source: blueprints.SentB
         lambda: blueprints.carry_out(page_request.context, page_request.branch, [source], basis),
     )
     return done(
-        page_request.at(f"/flows/{next(iter(basis['revisions']))}" if basis["revisions"] else "/flows"), "apply"
+        page_request.at(
+            f"/flows/{next(iter(basis['revisions']))}" if basis["revisions"] else "/flows"
+        ),
+        "apply",
     )
 
 

@@ -58,10 +58,14 @@ def _profile(page_request: PageRequest) -> ProfilePage:
     if with_values:
         audit.note_read(page_request.context, "profile", page_request.branch, name, {"page": True})
     try:
-        latest = dataset_profiles.profile(page_request.context, page_request.branch, name, with_values=with_values)
+        latest = dataset_profiles.profile(
+            page_request.context, page_request.branch, name, with_values=with_values
+        )
     except NotFound:
         return {"dataset": name, "profile": None, "history": None}
-    over = dataset_profiles.history(page_request.context, page_request.branch, name, with_values=with_values)
+    over = dataset_profiles.history(
+        page_request.context, page_request.branch, name, with_values=with_values
+    )
     return {"dataset": name, "profile": latest, "history": over}
 
 
@@ -72,7 +76,9 @@ def _shown(page_request: PageRequest, page: ProfilePage) -> Mapping[str, Any]:  
 def drawn(page: ProfilePage) -> Mapping[str, Any]:
     """Histograms and lines of the columns, by name."""
     columns = page["profile"]["columns"] if page["profile"] else []
-    bars = {c["name"]: histogram(c["values"]["histogram"]) if "values" in c else [] for c in columns}
+    bars = {
+        c["name"]: histogram(c["values"]["histogram"]) if "values" in c else [] for c in columns
+    }
     over = page["history"]["columns"] if page["history"] else []
     return {
         "bars": bars,
@@ -95,10 +101,15 @@ def histogram(bins: Histogram | None) -> list[Bar]:
 
 
 def spark(column: ColumnHistory) -> Spark | None:
-    """A line of means where they are present, else of shares of NULL. None for a single generation."""
+    """A line of means where they are present, else of shares of NULL. None for a single
+    generation."""
     points = column["points"]
     means = [point["mean"] for point in points]
-    values = means if any(mean is not None for mean in means) else [point["null_share"] for point in points]
+    values = (
+        means
+        if any(mean is not None for mean in means)
+        else [point["null_share"] for point in points]
+    )
     if len(points) < 2 or all(value is None for value in values):
         return None
     dots = list(_dots(points, values))
@@ -118,6 +129,11 @@ def _dots(points: Sequence[ProfilePoint], values: Sequence[float | None]) -> lis
     return dots
 
 
-PROFILE = Page("profile.html", _profile, _shown, lambda page_request: f"headgate profile {dataset_of(page_request)}")
+PROFILE = Page(
+    "profile.html",
+    _profile,
+    _shown,
+    lambda page_request: f"headgate profile {dataset_of(page_request)}",
+)
 
 ROUTES: list[Route] = [*both("/datasets/{name}/profile", PROFILE)]

@@ -1,4 +1,5 @@
-"""A result of a query as a file, in a form that other programs read: rows as they are shown, or with their types."""
+"""A result of a query as a file, in a form that other programs read: rows as they are shown, or
+with their types."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The page of queries: SQL over committed rows, more rows of its result, and a query as a proposed transform.
+"""The page of queries: SQL over committed rows, more rows of its result, and a query as a proposed
+transform.
 
-A query comes in a form and never in an address, so that no text of one lies in a log; the browser keeps it behind the
-`#` of the address, which is not sent.
+A query comes in a form and never in an address, so that no text of one lies in a log; the browser
+keeps it behind the `#` of the address, which is not sent.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ ROWS, MOST_ROWS = 1_000, 100_000  # of a result: by default, and at most on this
 SHOWN = PageBounds(100, page_bytes=1 << 20, cell_bytes=10_000)
 TIMEOUT_S = 60.0
 FORM_BYTES = 500_000  # of the longest query, percent-encoded
-INTEGERS = frozenset(f"{u}{size}INT" for u in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE"))
+INTEGERS = frozenset(
+    f"{u}{size}INT" for u in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")
+)
 NUMBERS = INTEGERS | {"INTEGER", "UINTEGER", "FLOAT", "DOUBLE", "DECIMAL"}
 HEX = frozenset("0123456789abcdef")
 
@@ -58,11 +61,14 @@ def _query(page_request: PageRequest) -> QueryPage:
     elif DATASET.fullmatch(opened):
         try:
             opened_query = visible(
-                page_request.context, promotion.opened(page_request.context, page_request.branch, opened)
+                page_request.context,
+                promotion.opened(page_request.context, page_request.branch, opened),
             )
             page["sql"] = opened_query["sql"]
             page["engine"] = "spark" if page["has_spark"] else "duckdb"
-            page["parameters"] = "\n".join(f"{name}={json.dumps(v)}" for name, v in opened_query["parameters"].items())
+            page["parameters"] = "\n".join(
+                f"{name}={json.dumps(v)}" for name, v in opened_query["parameters"].items()
+            )
         except NotFound:
             raise
         except HeadgateError as error:
@@ -101,7 +107,10 @@ def _shown(page_request: PageRequest, page: QueryPage) -> Mapping[str, Any]:
         "numbers": NUMBERS,
         "commands": [
             ("Shell", f"headgate query {shlex.quote(sql)}{options}"),
-            ("curl", f"{CURL} -H 'Content-Type: application/json' -d {shlex.quote(call)} {address}"),
+            (
+                "curl",
+                f"{CURL} -H 'Content-Type: application/json' -d {shlex.quote(call)} {address}",
+            ),
         ],
     }
 
@@ -148,7 +157,11 @@ def _ask(request: Request, fields: Fields, cancel: Cancel) -> Response:
     page_request = proven(request, fields, "view" if is_promoted else "data")
     page = _filled(page_request, fields)
     try:
-        page = _promoted(page_request, page) if is_promoted else _answered(page_request, fields, page, cancel)
+        page = (
+            _promoted(page_request, page)
+            if is_promoted
+            else _answered(page_request, fields, page, cancel)
+        )
     except HeadgateError as error:
         page = _refused(page_request, page, error)
     if wants_json(request):
@@ -160,7 +173,10 @@ def _filled(page_request: PageRequest, fields: Fields) -> QueryPage:
     """As it was typed."""
     page = _empty(page_request, fields.get("sql", "").replace("\r\n", "\n")[: SQL_MOST + 1])
     page["engine"] = "spark" if fields.get("engine") == "spark" else "duckdb"
-    page["parameters"], page["at"] = fields.get("parameters", ""), fields.get("at", "").strip()[:100]
+    page["parameters"], page["at"] = (
+        fields.get("parameters", ""),
+        fields.get("at", "").strip()[:100],
+    )
     page["limit"] = min(number_of(fields.get("limit", "")) or ROWS, MOST_ROWS)
     page["after"] = number_of(fields.get("after", "")) or 0
     page["dataset"] = fields.get("dataset", "").strip()[:500]
@@ -171,18 +187,25 @@ def _refused(page_request: PageRequest, page: QueryPage, error: HeadgateError) -
     """The first problem with a place, or words."""
     problems, sent = getattr(error, "problems", ()), f"{page['sql']} {page['dataset']}"
     if problems:
-        return {**page, "problem": hidden.problem(page_request.context, json_views.problem(problems[0]), sent)}
+        return {
+            **page,
+            "problem": hidden.problem(page_request.context, json_views.problem(problems[0]), sent),
+        }
     return {**page, "refused": words(page_request.context, str(error), sent)}
 
 
 def _promoted(page_request: PageRequest, page: QueryPage) -> QueryPage:
     if not DATASET.fullmatch(page["dataset"]):
         raise BadForm("name the dataset that it is to make with its dataflow, such as shop.busy")
-    promoted = promotion.promote(page_request.context, page_request.branch, page["sql"], page["dataset"])
+    promoted = promotion.promote(
+        page_request.context, page_request.branch, page["sql"], page["dataset"]
+    )
     return {**page, "promotion": promoted}  # of a dataflow that is seen whole
 
 
-def _answered(page_request: PageRequest, fields: Fields, page: QueryPage, cancel: Cancel) -> QueryPage:
+def _answered(
+    page_request: PageRequest, fields: Fields, page: QueryPage, cancel: Cancel
+) -> QueryPage:
     """Rows of a result that is there already where the form names one, else those of the query."""
     if not page["sql"].strip():
         raise BadForm("there is no query yet: write one, such as SELECT 1")
@@ -202,9 +225,19 @@ def _answered(page_request: PageRequest, fields: Fields, page: QueryPage, cancel
         engine=page["engine"],
     )
     page_of_rows = queries.answer(
-        page_request.context, all_queries, page_request.branch, query_request, cancel=cancel, bounds=SHOWN
+        page_request.context,
+        all_queries,
+        page_request.branch,
+        query_request,
+        cancel=cancel,
+        bounds=SHOWN,
     )
-    return {**page, "after": 0, "answer": page_of_rows.answer(), "seconds": round(time.monotonic() - started, 3)}
+    return {
+        **page,
+        "after": 0,
+        "answer": page_of_rows.answer(),
+        "seconds": round(time.monotonic() - started, 3),
+    }
 
 
 def _id(fields: Fields) -> str | None:
@@ -233,7 +266,9 @@ def _moment(text: str) -> Moment | None:
         return None
     point = addresses.point_of(text)
     if not isinstance(point, Moment):
-        raise BadForm("as of a time, such as 2026-11-24T07:00Z; a generation goes with its table: FROM shop.orders@2")
+        raise BadForm(
+            "as of a time, such as 2026-11-24T07:00Z; a generation goes with its table: FROM shop.orders@2"
+        )
     return point
 
 
@@ -255,10 +290,14 @@ def download(request: Request) -> Response:
     kind = query_downloads.KINDS.get(request.path_params["kind"])
     if kind is None:
         raise NotFound(f"a result is had as {', '.join(query_downloads.KINDS)}")
-    pieces = kind.pieces(page_request.context, page_request.services.queries, page_request.query("result"))
+    pieces = kind.pieces(
+        page_request.context, page_request.services.queries, page_request.query("result")
+    )
     pieces = chain([next(pieces)], pieces)  # an unreadable result raises before there is a file
     name = f'attachment; filename="query.{kind.ending}"'
-    return StreamingResponse(pieces, media_type=kind.media_type, headers={"Content-Disposition": name})
+    return StreamingResponse(
+        pieces, media_type=kind.media_type, headers={"Content-Disposition": name}
+    )
 
 
 ROUTES: list[Route] = [

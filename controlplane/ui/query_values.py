@@ -13,10 +13,11 @@ from controlplane.services.queries.queries import EngineName
 class QueryPage(TypedDict):
     """A query and, where it was run, its result.
 
-    `engine`: whose SQL it is. `has_spark`: whether Spark is offered beside DuckDB. `parameters`: lines of `NAME=VALUE`.
-    `at`: the time that is meant of tables that name none; empty for now. `after`: how many rows of the result stand
-    before those of `answer`. `problem`: why it was not run, with its place in the text; `refused`: without a place.
-    `promotion`: the dataset that it would make.
+    `engine`: whose SQL it is. `has_spark`: whether Spark is offered beside DuckDB. `parameters`:
+    lines of `NAME=VALUE`. `at`: the time that is meant of tables that name none; empty for now.
+    `after`: how many rows of the result stand before those of `answer`. `problem`: why it was not
+    run, with its place in the text; `refused`: without a place. `promotion`: the dataset that it
+    would make.
     """
 
     sql: str

@@ -1,4 +1,5 @@
-"""Partitions of a dataset as ranges, where they are too many to list: the request, and its answer."""
+"""Partitions of a dataset as ranges, where they are too many to list: the request, and its
+answer."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ class KeysWithin:
 def read_ranges(
     ctx: Context, branch: str, name: str, within: KeysWithin, chosen: int | None, before: int | None
 ) -> RangesAnswer:
-    """The ranges of a generation, compared with one before it, where one is `chosen`; else of the newest. Raises
-    NotFound, GenerationGone."""
+    """The ranges of a generation, compared with one before it, where one is `chosen`; else of the
+    newest. Raises NotFound, GenerationGone."""
     point = Generation(chosen) if chosen is not None and before is not None else None
     against = Generation(before) if point is not None and before is not None else None
 
@@ -60,6 +61,12 @@ def read_ranges(
 
 def cells_of(answer: RangesAnswer) -> list[draw.Cell]:
     return [
-        draw.Cell(piece["after"] or "", piece["last"], piece["partitions"], piece["rows"], bool(piece["differs"]))
+        draw.Cell(
+            piece["after"] or "",
+            piece["last"],
+            piece["partitions"],
+            piece["rows"],
+            bool(piece["differs"]),
+        )
         for piece in answer["items"]
     ]

@@ -42,7 +42,10 @@ def _scopes(page_request: PageRequest) -> list[str]:
 
 
 def _with_scopes(page_request: PageRequest, page: TokensPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
-    return {"scopes": _scopes(page_request), "made": page_request.request.scope.get("headgate.made")}
+    return {
+        "scopes": _scopes(page_request),
+        "made": page_request.request.scope.get("headgate.made"),
+    }
 
 
 def _care(page_request: PageRequest) -> CarePage:
@@ -58,9 +61,21 @@ def _with_found(page_request: PageRequest, page: CarePage) -> Mapping[str, Any]:
 
 
 TOKENS = Page(
-    "tokens.html", _tokens, _with_scopes, lambda _: "headgate token list", permission="admin", is_of_branch=False
+    "tokens.html",
+    _tokens,
+    _with_scopes,
+    lambda _: "headgate token list",
+    permission="admin",
+    is_of_branch=False,
 )
-CARE_PAGE = Page("care.html", _care, _with_found, lambda _: "headgate fsck", permission="admin", is_of_branch=False)
+CARE_PAGE = Page(
+    "care.html",
+    _care,
+    _with_found,
+    lambda _: "headgate fsck",
+    permission="admin",
+    is_of_branch=False,
+)
 
 
 async def make_token(request: Request) -> Response:
@@ -69,7 +84,11 @@ async def make_token(request: Request) -> Response:
 
 def _make_token(request: Request, fields: Fields) -> Response:
     page_request = proven(request, fields, "admin")
-    name, scope, days = fields.get("name", "").strip(), fields.get("scope", ""), fields.get("days", "")
+    name, scope, days = (
+        fields.get("name", "").strip(),
+        fields.get("scope", ""),
+        fields.get("days", ""),
+    )
     if not (0 < len(name) <= 100 and name.isprintable()) or scope not in _scopes(page_request):
         raise BadForm("a token has a name of up to 100 printable characters, and a role")
     if days and not (days.isascii() and days.isdigit() and 0 < int(days[:9]) <= MOST_DAYS):
@@ -77,11 +96,15 @@ def _make_token(request: Request, fields: Fields) -> Response:
 
     def make() -> None:
         ttl_s = int(days) * DAY_S if days else None
-        text, token = tokens.create(page_request.context, name, (scope,), ttl_s=ttl_s, is_unique=True)
+        text, token = tokens.create(
+            page_request.context, name, (scope,), ttl_s=ttl_s, is_unique=True
+        )
         request.scope["headgate.made"] = {"name": token.name, "text": text}
 
     once(page_request, "token", fields, make)
-    return TOKENS.show(page_request, _tokens(page_request), overview.newest_event(page_request.context))
+    return TOKENS.show(
+        page_request, _tokens(page_request), overview.newest_event(page_request.context)
+    )
 
 
 async def care(request: Request) -> Response:
@@ -92,16 +115,22 @@ def _take_care(request: Request, fields: Fields) -> Response:
     page_request = proven(request, fields, "admin")
     match fields.get("do"):
         case "check":
-            request.scope["headgate.checked"] = _check(page_request, with_files=fields.get("files") == "yes")
+            request.scope["headgate.checked"] = _check(
+                page_request, with_files=fields.get("files") == "yes"
+            )
         case "collect":
             request.scope["headgate.gc"] = _collect(page_request)
         case _:
             raise BadForm("this form asks for nothing that there is")
-    return CARE_PAGE.show(page_request, _care(page_request), overview.newest_event(page_request.context))
+    return CARE_PAGE.show(
+        page_request, _care(page_request), overview.newest_event(page_request.context)
+    )
 
 
 def _check(page_request: PageRequest, *, with_files: bool) -> FsckAnswer:
-    return upkeep_requests.check_now(page_request.context, page_request.services.lake if with_files else None)
+    return upkeep_requests.check_now(
+        page_request.context, page_request.services.lake if with_files else None
+    )
 
 
 def _collect(page_request: PageRequest) -> CollectAnswer:

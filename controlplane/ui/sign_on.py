@@ -1,9 +1,9 @@
 """Signing in at an issuer (OpenID Connect): there and back, and a session like any other.
 
-The browser keeps one random text in a cookie in between, with the namespace and where to go on. State, nonce and PKCE
-verifier follow from text and namespace, so nothing is stored for a browser that does not return, and a site that has
-sent a browser here does not know them. The answer does not show whether the namespace exists: one without a fitting
-rule refuses everyone, too.
+The browser keeps one random text in a cookie in between, with the namespace and where to go on.
+State, nonce and PKCE verifier follow from text and namespace, so nothing is stored for a browser
+that does not return, and a site that has sent a browser here does not know them. The answer does
+not show whether the namespace exists: one without a fitting rule refuses everyone, too.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def _services_and_sign_on(request: Request) -> tuple[PageServices, SignOn]:
 
 
 def _origin(request: Request) -> str:
-    """Where the browser has us. Sessions need TLS, so it is https wherever this is not the machine itself."""
+    """Where the browser has us. Sessions need TLS, so it is https wherever this is not the machine
+    itself."""
     is_local = gate.is_loopback(gate.host_of(request.headers))
     return f"{request.url.scheme if is_local else 'https'}://{request.headers['host']}"
 
@@ -85,7 +86,9 @@ async def start(request: Request) -> Response:
     onward = own_path(request.query_params.get("next", "/"))
     attempt = SignInAttempt(secrets.token_urlsafe(32), login.namespace_of(request), onward)
     try:
-        address = await to_thread.run_sync(sign_on.address, _signing(request, attempt), limiter=_limiter(request))
+        address = await to_thread.run_sync(
+            sign_on.address, _signing(request, attempt), limiter=_limiter(request)
+        )
     except IssuerUnreachable as e:
         return await to_thread.run_sync(_refused, request, attempt, e)
     answer = RedirectResponse(address, 303)
@@ -112,7 +115,9 @@ async def callback(request: Request) -> Response:
     def refused(fault: str, status: int) -> Response:
         return login.form(request, attempt.onward, fault, status, namespace=attempt.namespace)
 
-    is_ours = hmac.compare_digest(signing.state.encode(), parameters.get("state", "").encode("utf-8", "replace"))
+    is_ours = hmac.compare_digest(
+        signing.state.encode(), parameters.get("state", "").encode("utf-8", "replace")
+    )
     if not attempt.secret or not is_ours:
         answer = await to_thread.run_sync(refused, OTHER, 400)
     elif parameters.get("iss", sign_on.issuer) != sign_on.issuer:  # RFC 9207
@@ -134,14 +139,20 @@ async def callback(request: Request) -> Response:
 
 
 def _attempt_of(request: Request) -> SignInAttempt:
-    plain = request.cookies.get(COOKIE, "") if gate.is_loopback(gate.host_of(request.headers)) else ""
+    plain = (
+        request.cookies.get(COOKIE, "") if gate.is_loopback(gate.host_of(request.headers)) else ""
+    )
     secret, _, rest = (request.cookies.get(SECURE_COOKIE, "") or plain).partition(".")
     namespace, _, onward = rest.partition(".")
     return SignInAttempt(secret, login.named(namespace), own_path(unquote(onward) or "/"))
 
 
 def _started(
-    request: Request, services: PageServices, signing: SignIn, claims: JsonObject, attempt: SignInAttempt
+    request: Request,
+    services: PageServices,
+    signing: SignIn,
+    claims: JsonObject,
+    attempt: SignInAttempt,
 ) -> Response:
     """Open a session. One answer of the issuer opens one session, also when it is sent again."""
     if not browser_sessions.use_up(services.store, signing.state, AWAY_S):
@@ -150,16 +161,23 @@ def _started(
     request_id = str(request.scope.get("headgate.request_id", ""))
     context = Context(services.store, namespace=attempt.namespace, request_id=request_id)
     token = trust.login(
-        context, services.sign_on.issuer, claims, lambda candidate: "" if sees_pages(candidate) else BLIND
+        context,
+        services.sign_on.issuer,
+        claims,
+        lambda candidate: "" if sees_pages(candidate) else BLIND,
     )
-    return login.start_session(services, token, attempt.onward, is_plain=_origin(request).startswith("http:"))
+    return login.start_session(
+        services, token, attempt.onward, is_plain=_origin(request).startswith("http:")
+    )
 
 
 def _refused(request: Request, attempt: SignInAttempt, error: HeadgateError) -> Response:
     """With the reason, which is the person's own or the issuer's."""
     status = {"unauthenticated": 401, "forbidden": 403, "unavailable": 503}.get(error.code, 422)
     log.warning("sign-in refused", code=error.code, reason=redacted(str(error)))
-    return login.form(request, attempt.onward, redacted(str(error)), status, namespace=attempt.namespace)
+    return login.form(
+        request, attempt.onward, redacted(str(error)), status, namespace=attempt.namespace
+    )
 
 
 def _limiter(request: Request) -> CapacityLimiter:

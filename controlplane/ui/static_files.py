@@ -1,4 +1,5 @@
-"""Files of the pages: read once, named by their hash, so that browsers keep them for a year and never too long."""
+"""Files of the pages: read once, named by their hash, so that browsers keep them for a year and
+never too long."""
 
 from __future__ import annotations
 
@@ -38,7 +39,12 @@ def all_files() -> dict[str, StaticFile]:
 
 def _read(path: Path) -> StaticFile:
     content = path.read_bytes()
-    return StaticFile(content, gzip.compress(content, mtime=0), sha256(content).hexdigest()[:16], TYPES[path.suffix])
+    return StaticFile(
+        content,
+        gzip.compress(content, mtime=0),
+        sha256(content).hexdigest()[:16],
+        TYPES[path.suffix],
+    )
 
 
 def url(name: str) -> str:
@@ -47,9 +53,11 @@ def url(name: str) -> str:
 
 
 def serve(request: Request) -> Response:
-    """Without a session: the files hold nothing private. An address without the right version is not kept.
+    """Without a session: the files hold nothing private. An address without the right version is
+    not kept.
 
-    Pages themselves are not zipped: as they repeat parts of an address, their length would reveal their secrets.
+    Pages themselves are not zipped: as they repeat parts of an address, their length would reveal
+    their secrets.
     """
     file = all_files().get(request.path_params["name"])
     if file is None:
@@ -60,5 +68,7 @@ def serve(request: Request) -> Response:
         return Response(status_code=304, headers=headers)
     headers["Vary"] = "Accept-Encoding"
     if "gzip" in request.headers.get("accept-encoding", ""):
-        return Response(file.zipped, media_type=file.media_type, headers={**headers, "Content-Encoding": "gzip"})
+        return Response(
+            file.zipped, media_type=file.media_type, headers={**headers, "Content-Encoding": "gzip"}
+        )
     return Response(file.content, media_type=file.media_type, headers=headers)

@@ -16,7 +16,8 @@ ADDRESSES = 1_000  # with a count of their own; the rest shares the limit of all
 
 @dataclass(slots=True)
 class Tries:
-    """Failed tries of the last minute, of this process. A token has 256 random bits: this only bounds the load."""
+    """Failed tries of the last minute, of this process. A token has 256 random bits: this only
+    bounds the load."""
 
     clock: Callable[[], float] = time.monotonic
     _by_address: dict[str, deque[float]] = field(default_factory=dict)
@@ -39,7 +40,8 @@ class Tries:
                 self._by_address.setdefault(address, deque()).append(now)
 
     def _left(self, times: deque[float], most: int) -> float:
-        """Seconds until another try is allowed, 0 if it is now; drops times older than the window."""
+        """Seconds until another try is allowed, 0 if it is now; drops times older than the
+        window."""
         now = self.clock()
         while times and times[0] <= now - WINDOW_S:
             times.popleft()
@@ -47,5 +49,7 @@ class Tries:
 
     def _forget(self) -> None:
         since = self.clock() - WINDOW_S
-        for address in [a for a, times in self._by_address.items() if not times or times[-1] <= since]:
+        for address in [
+            a for a, times in self._by_address.items() if not times or times[-1] <= since
+        ]:
             del self._by_address[address]

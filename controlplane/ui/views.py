@@ -117,9 +117,13 @@ def _needs(status: StatusAnswer) -> list[OpenProblem]:
         for thing in (*flow["datasets"], *flow["targets"]):
             age = overdue(thing)
             if thing["state"] in NEEDS:
-                needs.append(_need(thing["name"], thing["state"], thing["reason"] or "", thing["error"], age))
+                needs.append(
+                    _need(thing["name"], thing["state"], thing["reason"] or "", thing["error"], age)
+                )
             elif age is not None:
-                needs.append(_need(thing["name"], thing["state"], age["reason"] or "", freshness=age))
+                needs.append(
+                    _need(thing["name"], thing["state"], age["reason"] or "", freshness=age)
+                )
     return sorted(needs, key=lambda need: (WORST_FIRST.index(need["state"]), need["name"]))
 
 
@@ -130,7 +134,13 @@ def _need(
     error: ErrorReport | None = None,
     freshness: DatasetFreshness | None = None,
 ) -> OpenProblem:
-    return {"name": name, "state": state, "sentence": sentence, "error": error, "freshness": freshness}
+    return {
+        "name": name,
+        "state": state,
+        "sentence": sentence,
+        "error": error,
+        "freshness": freshness,
+    }
 
 
 def overdue(thing: Mapping[str, object]) -> DatasetFreshness | None:
@@ -147,7 +157,13 @@ def work_now(status: StatusAnswer) -> list[Computation]:
             times = thing.get("times")
             running = times["running"] if times else None
             if running is not None:
-                work.append({"name": thing["name"], "attempts": running["attempts"], "since": running["since"]})
+                work.append(
+                    {
+                        "name": thing["name"],
+                        "attempts": running["attempts"],
+                        "since": running["since"],
+                    }
+                )
             elif thing["state"] == "building":
                 work.append({"name": thing["name"], "attempts": None, "since": None})
     return work
@@ -187,7 +203,8 @@ def flows(ctx: Context, branch: str, query: str, state: str) -> FlowsPage:
 
 @dataclass(frozen=True, slots=True)
 class PastPlace:
-    """A place in the past of a dataflow: a wave by its id, or that of a time; waves before a wave."""
+    """A place in the past of a dataflow: a wave by its id, or that of a time; waves before a
+    wave."""
 
     wave: str = ""
     at: str = ""
@@ -203,7 +220,11 @@ def flow(ctx: Context, branch: str, name: str, past_request: PastPlace) -> FlowP
     whole_branch = components.of_branch(ctx, branch)
     text, parts = visible(ctx, whole_branch.text_of(name)), visible(ctx, whole_branch.of_flow(name))
     states = _states(overall)
-    beyond = {named["name"]: states[named["name"]] for named in parts["items"] if not _is_of(named["name"], name)}
+    beyond = {
+        named["name"]: states[named["name"]]
+        for named in parts["items"]
+        if not _is_of(named["name"], name)
+    }
     moment = moments.chosen(ctx, branch, name, past_request.wave, past_request.at)
     return {
         "summary": _summary(status, text),
@@ -211,7 +232,10 @@ def flow(ctx: Context, branch: str, name: str, past_request: PastPlace) -> FlowP
         "status": status,
         "beyond": beyond,
         "components": parts,
-        "waves": visible(ctx, waves.waves(ctx, branch, name, before=past_request.before or None, limit=moments.WAVES)),
+        "waves": visible(
+            ctx,
+            waves.waves(ctx, branch, name, before=past_request.before or None, limit=moments.WAVES),
+        ),
         "moment": moment,
         "stuck": moments.stuck(moment, parts["edges"], _generations(status)) if moment else [],
     }
@@ -219,10 +243,15 @@ def flow(ctx: Context, branch: str, name: str, past_request: PastPlace) -> FlowP
 
 def _generations(status: DataflowStatus) -> dict[str, tuple[State, int]]:
     """How each dataset and copy stands, and which generation it has."""
-    generations = {named["name"]: (named["state"], named["generation"]) for named in status["datasets"]}
+    generations = {
+        named["name"]: (named["state"], named["generation"]) for named in status["datasets"]
+    }
     return {
         **generations,
-        **{named["name"]: (named["state"], named["synced_generation"] or 0) for named in status["targets"]},
+        **{
+            named["name"]: (named["state"], named["synced_generation"] or 0)
+            for named in status["targets"]
+        },
     }
 
 
@@ -233,7 +262,9 @@ def _is_of(dataset: str, flow: str) -> bool:
 def _states(status: StatusAnswer) -> dict[str, State]:
     """The state of every dataset and copy, by name."""
     return {
-        thing["name"]: thing["state"] for flow in status["dataflows"] for thing in (*flow["datasets"], *flow["targets"])
+        thing["name"]: thing["state"]
+        for flow in status["dataflows"]
+        for thing in (*flow["datasets"], *flow["targets"])
     }
 
 
@@ -247,7 +278,8 @@ def dataset(
     within: KeysWithin,
     with_records: bool,
 ) -> DatasetPage:
-    """`chosen`: the generation whose changes are listed. `within`: the range of partitions. Raises NotFound."""
+    """`chosen`: the generation whose changes are listed. `within`: the range of partitions. Raises
+    NotFound."""
     answer = visible(ctx, datasets.dataset(ctx, branch, name))
     parts = components.of_branch(ctx, branch)
     why, states = visible(ctx, causes.why(ctx, branch, name)), overview.states(ctx, branch)
@@ -256,7 +288,11 @@ def dataset(
         "dataset": answer,
         "why": why,
         "near": near,
-        "states": {named["name"]: states[named["name"]] for named in near["items"] if named["name"] in states},
+        "states": {
+            named["name"]: states[named["name"]]
+            for named in near["items"]
+            if named["name"] in states
+        },
         "code": parts.code_of(name),
         "history": None,
         "partitions": None,
@@ -267,10 +303,14 @@ def dataset(
         "failed": None,
     }
     if answer["state"] == "failed":
-        page["failed"] = partitions.with_work(ctx, branch, name, "failed", partitions.KeyPage(limit=FAILED))
+        page["failed"] = partitions.with_work(
+            ctx, branch, name, "failed", partitions.KeyPage(limit=FAILED)
+        )
     if not is_dataset(answer):
         return page
-    history = datasets.history(ctx, branch, name, before=None, limit=GENERATIONS, most_reads=HISTORY_READS)
+    history = datasets.history(
+        ctx, branch, name, before=None, limit=GENERATIONS, most_reads=HISTORY_READS
+    )
     page["history"] = visible(ctx, history)
     page["checks"] = visible(ctx, datasets.checks(ctx, branch, name))
     if answer["generation"]:
@@ -281,12 +321,25 @@ def dataset(
 
 
 def _add_partitions(
-    ctx: Context, branch: str, page: DatasetPage, answer: DatasetAnswer, chosen: int | None, within: KeysWithin
+    ctx: Context,
+    branch: str,
+    page: DatasetPage,
+    answer: DatasetAnswer,
+    chosen: int | None,
+    within: KeysWithin,
 ) -> None:
-    """Add the partitions; if there are many, ranges that are read off the upper nodes of their tree."""
+    """Add the partitions; if there are many, ranges that are read off the upper nodes of their
+    tree."""
     name = answer["name"]
     numbers = [entry["generation"] for entry in page["history"]["items"]] if page["history"] else []
-    before = next((number for number in numbers if chosen in numbers and chosen is not None and number < chosen), None)
+    before = next(
+        (
+            number
+            for number in numbers
+            if chosen in numbers and chosen is not None and number < chosen
+        ),
+        None,
+    )
     if answer["partitions"] > ranges.CELLS or not within.is_all:
         page["ranges"] = ranges.read_ranges(ctx, branch, name, within, chosen, before)
         return
@@ -294,14 +347,22 @@ def _add_partitions(
     page["partitions"] = datasets.partitions(ctx, branch, name, after=None, limit=ranges.CELLS)
 
 
-def _changed(ctx: Context, branch: str, name: str, chosen: int | None, before: int | None) -> DataDifference | None:
+def _changed(
+    ctx: Context, branch: str, name: str, chosen: int | None, before: int | None
+) -> DataDifference | None:
     """Since the generation before it; None where that is not known, as of the first one."""
     if chosen is None or before is None:
         return None
     diff_request = data_diff.DiffRequest(limit=CHANGED)
     first, last = Generation(before), Generation(chosen)
     return data_diff.of_points(
-        ctx, no_comparison, branch, dataset=name, first_point=first, other=last, request=diff_request
+        ctx,
+        no_comparison,
+        branch,
+        dataset=name,
+        first_point=first,
+        other=last,
+        request=diff_request,
     )
 
 
@@ -315,7 +376,9 @@ def _records(ctx: Context, branch: str, name: str, render: RenderRecords) -> Rec
         first_rows = records.first(ctx, branch, name, RECORDS)
         if not first_rows.selection.files:
             return {"items": [], "problem": None}
-        audit.note_read(ctx, "page", branch, name, {"generation": first_rows.generation, "limit": RECORDS})
+        audit.note_read(
+            ctx, "page", branch, name, {"generation": first_rows.generation, "limit": RECORDS}
+        )
         text = b"".join(render(first_rows.selection))
         return {"items": cast("list[dict[str, JsonValue]]", json.loads(text)), "problem": None}
     except (OSError, NotFound, CorruptNode, ValueError):

@@ -33,24 +33,31 @@ def _activity(page_request: PageRequest) -> ActivityPage:
 def _run(page_request: PageRequest) -> PastRunAnswer:
     id = named(page_request, "run", RUN)
     try:
-        return visible(page_request.context, past_runs.past_run(page_request.context, page_request.branch, id))
+        return visible(
+            page_request.context, past_runs.past_run(page_request.context, page_request.branch, id)
+        )
     except NotFound:
         raise past_runs.no_run(page_request.branch, id) from None
 
 
 def _attempt(page_request: PageRequest) -> AttemptPage:
     id = named(page_request, "attempt", ATTEMPT)
-    return work_views.attempt(page_request.context, id, page_request.services.log, with_log=_may_see_logs(page_request))
+    return work_views.attempt(
+        page_request.context, id, page_request.services.log, with_log=_may_see_logs(page_request)
+    )
 
 
 def _may_see_logs(page_request: PageRequest) -> bool:
-    """A driver's log concerns all that it worked on, so a token within dataflows does not see it."""
+    """A driver's log concerns all that it worked on, so a token within dataflows does not see
+    it."""
     return may(page_request.token, "data") and not page_request.token.principal.within
 
 
 def _checks(page_request: PageRequest) -> ChecksPage:
     state = page_request.query("state")
-    return work_views.checks(page_request.context, page_request.branch, state if state in STATES else "")
+    return work_views.checks(
+        page_request.context, page_request.branch, state if state in STATES else ""
+    )
 
 
 def _check_states(page_request: PageRequest, page: ChecksPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
@@ -58,13 +65,24 @@ def _check_states(page_request: PageRequest, page: ChecksPage) -> Mapping[str, A
 
 
 def _sources(page_request: PageRequest) -> SourcesPage:
-    return work_views.sources(page_request.context, page_request.branch, page_request.query("after"))
+    return work_views.sources(
+        page_request.context, page_request.branch, page_request.query("after")
+    )
 
 
 ACTIVITY = Page("activity.html", _activity, nothing, lambda _: "headgate runs")
-RUN_PAGE = Page("run.html", _run, nothing, lambda page_request: f"headgate runs {named(page_request, 'run', RUN)}")
+RUN_PAGE = Page(
+    "run.html",
+    _run,
+    nothing,
+    lambda page_request: f"headgate runs {named(page_request, 'run', RUN)}",
+)
 ATTEMPT_PAGE = Page(
-    "attempt.html", _attempt, nothing, lambda page: f"headgate logs {named(page, 'x', ATTEMPT)}", is_of_branch=False
+    "attempt.html",
+    _attempt,
+    nothing,
+    lambda page: f"headgate logs {named(page, 'x', ATTEMPT)}",
+    is_of_branch=False,
 )
 CHECKS = Page("checks.html", _checks, _check_states, lambda _: "headgate status")
 SOURCES = Page("sources.html", _sources, nothing, lambda _: "headgate plan")

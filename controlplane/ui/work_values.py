@@ -1,4 +1,5 @@
-"""The content of the pages of work, branches and care, as types: each is the JSON of a page's twin."""
+"""The content of the pages of work, branches and care, as types: each is the JSON of a page's
+twin."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ class ActivityPage(TypedDict):
 
 
 class AttemptPage(TypedDict):
-    """`log`: the last lines of its driver, which are about other attempts of its own as well; `problem`: why there are
-    none to be seen."""
+    """`log`: the last lines of its driver, which are about other attempts of its own as well;
+    `problem`: why there are none to be seen."""
 
     attempt: AttemptAnswer
     log: str
@@ -45,8 +46,8 @@ class AttemptPage(TypedDict):
 
 
 class ChecksPage(TypedDict):
-    """Expectations by dataset, and how old the data is where `freshness` is declared. `failing` and `warning` count
-    expectations, and `overdue` datasets, of all of them, before any filter."""
+    """Expectations by dataset, and how old the data is where `freshness` is declared. `failing` and
+    `warning` count expectations, and `overdue` datasets, of all of them, before any filter."""
 
     state: str
     items: list[ChecksAnswer]
@@ -78,7 +79,8 @@ class BranchesPage(TypedDict):
 
 
 class ComparePage(TypedDict):
-    """How two branches differ, and the merge of the second into the first. `refused`: why that cannot be merged."""
+    """How two branches differ, and the merge of the second into the first. `refused`: why that
+    cannot be merged."""
 
     difference: BranchDifference
     merge: MergeAnswer | None

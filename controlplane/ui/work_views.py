@@ -1,5 +1,5 @@
-"""The content of the pages of work, sources, expectations and branches: values put together from operations. Changes
-nothing."""
+"""The content of the pages of work, sources, expectations and branches: values put together from
+operations. Changes nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from controlplane.core.model.answers import ChecksAnswer
 from controlplane.core.model.branches import MAIN
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, merging
-from controlplane.operations.inspect import audit, branch_diff, data_age, datasets, overview, past_runs, tasks
+from controlplane.operations.inspect import (
+    audit,
+    branch_diff,
+    data_age,
+    datasets,
+    overview,
+    past_runs,
+    tasks,
+)
 from controlplane.operations.inspect.hidden import visible, words
 from controlplane.ui.views import work_now
 from controlplane.ui.work_values import (
@@ -59,15 +67,23 @@ def checks(ctx: Context, branch: str, state: str) -> ChecksPage:
     """`state`: of expectations that are to be shown; empty for all."""
     every = visible(ctx, datasets.all_checks(ctx, branch))
     ages = visible(ctx, data_age.listing(ctx, branch))
-    results = [checked["state"] for answer in every for checked in (*answer["rejected"], *answer["items"])]
+    results = [
+        checked["state"] for answer in every for checked in (*answer["rejected"], *answer["items"])
+    ]
     return {
         "state": state,
-        "items": [answer for answer in (_of_state(answer, state) for answer in every) if _is_filled(answer)],
+        "items": [
+            answer
+            for answer in (_of_state(answer, state) for answer in every)
+            if _is_filled(answer)
+        ],
         "total": len(results),
         "failing": results.count("failed"),
         "warning": results.count("warning"),
         "overdue": sum(checked["late"] for checked in ages),
-        "freshness": [checked for checked in ages if state in ("", "overdue" if checked["late"] else "ok")],
+        "freshness": [
+            checked for checked in ages if state in ("", "overdue" if checked["late"] else "ok")
+        ],
     }
 
 
@@ -75,7 +91,8 @@ def _of_state(answer: ChecksAnswer, state: str) -> ChecksAnswer:
     if not state:
         return answer
     items, rejected = (
-        [checked for checked in some if checked["state"] == state] for some in (answer["items"], answer["rejected"])
+        [checked for checked in some if checked["state"] == state]
+        for some in (answer["items"], answer["rejected"])
     )
     return {**answer, "items": items, "rejected": rejected}
 
@@ -85,9 +102,12 @@ def _is_filled(answer: ChecksAnswer) -> bool:
 
 
 def sources(ctx: Context, branch: str, after: str) -> SourcesPage:
-    """A page of sources in order of names, each with the changes that its dataset does not have yet."""
+    """A page of sources in order of names, each with the changes that its dataset does not have
+    yet."""
     things = {
-        d["name"]: d for flow in visible(ctx, overview.status(ctx, branch))["dataflows"] for d in flow["datasets"]
+        d["name"]: d
+        for flow in visible(ctx, overview.status(ctx, branch))["dataflows"]
+        for d in flow["datasets"]
     }
     items: list[SourceEntry] = []
     planned = visible(ctx, overview.plan(ctx, branch)["sources"])
@@ -95,12 +115,16 @@ def sources(ctx: Context, branch: str, after: str) -> SourcesPage:
         (source_change for source_change in planned if source_change["dataset"] in things),
         key=lambda source_change: source_change["dataset"],
     )
-    page = [source_change for source_change in every if source_change["dataset"] > after][: SOURCES + 1]
+    page = [source_change for source_change in every if source_change["dataset"] > after][
+        : SOURCES + 1
+    ]
     for source in page[:SOURCES]:
         thing = things[source["dataset"]]
         is_lost = thing["state"] == "waiting" and "--accept-deletes" in (thing["reason"] or "")
         waits = (thing["reason"] or "").partition(";")[0] if is_lost else None
-        items.append({**source, "state": thing["state"], "waits": waits, "listing": thing.get("listing")})
+        items.append(
+            {**source, "state": thing["state"], "waits": waits, "listing": thing.get("listing")}
+        )
     following = items[-1]["dataset"] if len(page) > SOURCES else None
     return {"items": items, "total": len(every), "next": following}
 
@@ -111,7 +135,9 @@ def all_branches(ctx: Context, names: Collection[str]) -> BranchesPage:
     return {"items": visible(ctx, [branch for branch in every if branch["name"] in names])}
 
 
-def compared(ctx: Context, base: str, other: str, after: str | None, *, may_merge: bool) -> ComparePage:
+def compared(
+    ctx: Context, base: str, other: str, after: str | None, *, may_merge: bool
+) -> ComparePage:
     """`may_merge`: the page offers a merge. Raises NotFound."""
     for name in (base, other):
         branches.branch_named(ctx, name)

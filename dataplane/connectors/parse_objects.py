@@ -1,4 +1,5 @@
-"""The work of drivers for connectors whose objects Spark reads as rows: many objects in one Spark job."""
+"""The work of drivers for connectors whose objects Spark reads as rows: many objects in one Spark
+job."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def work_on(open_source: OpenSource) -> SourceWork:
 
 
 @contextmanager
-def _reading_of(open_source: OpenSource, attempt: SparkAttempt[SourceClaim]) -> Iterator[SourceReader]:
+def _reading_of(
+    open_source: OpenSource, attempt: SparkAttempt[SourceClaim]
+) -> Iterator[SourceReader]:
     attempt.enter()
     job = attempt.claim["job"]
     try:
@@ -70,7 +73,8 @@ def _parsed(open_source: OpenSource, attempt: SparkAttempt[ParseClaim]) -> list[
 
 
 def _parsed_from(attempt: SparkAttempt[ParseClaim], source: SourceReader) -> list[TaskResult]:
-    """Parse each task's objects. A task whose objects changed after their listing is void: it gives no fragment."""
+    """Parse each task's objects. A task whose objects changed after their listing is void: it gives
+    no fragment."""
     outcomes, void = _outcomes_of(attempt, source)
     measured = measured_outcomes(attempt, outcomes)
     results = []
@@ -99,7 +103,8 @@ def _with_types(
 def _outcomes_of(
     attempt: SparkAttempt[ParseClaim], source: SourceReader
 ) -> tuple[dict[str, Written | TaskError], frozenset[str]]:
-    """A fragment or an error for each task, by label; and the tasks of which an object differs from its listing."""
+    """A fragment or an error for each task, by label; and the tasks of which an object differs from
+    its listing."""
     tasks = attempt.claim["tasks"]
     void = _void(source, tasks)
     outcomes: dict[str, Written | TaskError] = {}
@@ -110,7 +115,9 @@ def _outcomes_of(
 
 def _void(source: SourceReader, tasks: Sequence[ParseTask]) -> frozenset[str]:
     changed = source.changed([listed for task in tasks for listed in task["objects"]])
-    return frozenset(t["task"] for t in tasks if any(listed["name"] in changed for listed in t["objects"]))
+    return frozenset(
+        t["task"] for t in tasks if any(listed["name"] in changed for listed in t["objects"])
+    )
 
 
 def _together(
@@ -138,7 +145,11 @@ def _together(
 def _explain(source: SourceReader, error: BaseException) -> TaskError:
     files = source.files if isinstance(source, OfUsersCode) else {}
     error_record = explain(error, ErrorSource(files=files, reads="sources"))
-    return {**error_record, "kind": "infrastructure"} if source.may_pass(error_record) else error_record
+    return (
+        {**error_record, "kind": "infrastructure"}
+        if source.may_pass(error_record)
+        else error_record
+    )
 
 
 def _typed(rows: DataFrame, columns: Schema) -> Iterator[Column]:

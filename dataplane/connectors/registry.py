@@ -1,7 +1,8 @@
-"""Which module lists, reads and writes for which connector: the one place where they are registered.
+"""Which module lists, reads and writes for which connector: the one place where they are
+registered.
 
-A connector is up to four functions, each in a module of its own. Those that need Spark are imported on use: a worker
-loads none.
+A connector is up to four functions, each in a module of its own. Those that need Spark are imported
+on use: a worker loads none.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 
 class ListingContext(NamedTuple):
-    """What a listing needs besides its job: the versions of files that are known, the file for a result that is too
-    large for a report, and the URI of the lake, whose files are never listed."""
+    """What a listing needs besides its job: the versions of files that are known, the file for a
+    result that is too large for a report, and the URI of the lake, whose files are never listed."""
 
     versions: Versions
     place: Callable[[], Path]
@@ -38,20 +39,24 @@ class ListingContext(NamedTuple):
 # Lists a place, in a worker: whole or TaskFailure.
 Lister: TypeAlias = Callable[[ListJob, ListingContext], ListingResult]
 
-# All partitions of a place in order of their keys. A job with `known` (the last key, and the objects behind it)
-# asks only for what comes after; keys then ascend from there.
+# All partitions of a place in order of their keys. A job with `known` (the last key, and the
+# objects behind it) asks only for what comes after; keys then ascend from there.
 Partitions: TypeAlias = Callable[[ListJob], Iterator[ListedPartition]]
 
-# Opens a target for the tasks of one claim, in a worker; what it yields does one task, all or nothing, and may be
-# asked to do it again. TaskFailure where the target is another writer's.
-Writer: TypeAlias = Callable[[WriteJob, Lake], AbstractContextManager[Callable[[WriteTask], WriteAnswer]]]
+# Opens a target for the tasks of one claim, in a worker; what it yields does one task, all or
+# nothing, and may be asked to do it again. TaskFailure where the target is another writer's.
+Writer: TypeAlias = Callable[
+    [WriteJob, Lake], AbstractContextManager[Callable[[WriteTask], WriteAnswer]]
+]
 
 
-# Tries a place without changing it; TaskFailure gives the reason. `writes` in the job: whether to write.
+# Tries a place without changing it; TaskFailure gives the reason. `writes` in the job: whether to
+# write.
 Checker: TypeAlias = Callable[[ConnectJob], None]
 
 T = TypeVar("T")
-EXTRAS = {"jdbc": "postgresql", "kafka": "kafka"}  # by connector, what its packages are installed by
+# By connector, what its packages are installed by
+EXTRAS = {"jdbc": "postgresql", "kafka": "kafka"}
 
 
 def _with_its_packages(find: Callable[[str], T]) -> Callable[[str], T]:
@@ -65,7 +70,8 @@ def _with_its_packages(find: Callable[[str], T]) -> Callable[[str], T]:
             if connector not in EXTRAS:
                 raise
             message = (
-                f"the connector {connector} needs the package {e.name}: pip install 'headgate[{EXTRAS[connector]}]'"
+                f"the connector {connector} needs the package {e.name}: pip install "
+                f"'headgate[{EXTRAS[connector]}]'"
             )
             raise TaskFailure("missing-package", message, "infrastructure") from e
 

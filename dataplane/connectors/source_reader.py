@@ -30,14 +30,15 @@ class SourceReader(Protocol):
         """The columns of all of these, with the types that they have now."""
 
     def rows(self, objects: Sequence[tuple[str, SourceObject]]) -> DataFrame:
-        """The rows of all of these, each with the label that stands before its object, in the column `LABEL`. Where bad
-        records are dropped, a column `CORRUPT` gives a row's fault."""
+        """The rows of all of these, each with the label that stands before its object, in the
+        column `LABEL`. Where bad records are dropped, a column `CORRUPT` gives a row's fault."""
 
     def changed(self, objects: Sequence[SourceObject]) -> frozenset[str]:
-        """Names of those that differ from their listing, as far as rows were, or are still to be, read from them.
+        """Names of those that differ from their listing, as far as rows were, or are still to be,
+        read from them.
 
-        Called before `rows`, where each reported object saves work, and again when all have been read, where all
-        changed objects must be reported.
+        Called before `rows`, where each reported object saves work, and again when all have been
+        read, where all changed objects must be reported.
         """
 
     def may_pass(self, error: TaskError) -> bool:

@@ -1,6 +1,7 @@
 """Values of rows between what YAML and JSON can say and what Spark takes, by type.
 
-Both planes use it: one checks values before anything runs, the other makes rows of the values, and renders rows.
+Both planes use it: one checks values before anything runs, the other makes rows of the values, and
+renders rows.
 """
 
 from __future__ import annotations
@@ -114,7 +115,11 @@ def _decimal(kind: str, value: Json) -> Decimal:
         number = Decimal(str(value))
     except InvalidOperation:
         raise _wrong(kind, value) from None
-    if not number.is_finite() or number != round(number, scale) or abs(number) >= Decimal(10) ** (precision - scale):
+    if (
+        not number.is_finite()
+        or number != round(number, scale)
+        or abs(number) >= Decimal(10) ** (precision - scale)
+    ):
         raise BadCell(f"{_shown(value)} does not fit into {type_name(kind)}")
     return round(number, scale)
 
@@ -165,7 +170,8 @@ def _key(kind: Type, text: str) -> Json:
 
 
 def typed_row(schema: Schema, values: Mapping[str, Json], zone: tzinfo) -> tuple[Json, ...]:
-    """A row in the order of the schema; a field without a value is NULL. Raises BadCell, with the column."""
+    """A row in the order of the schema; a field without a value is NULL. Raises BadCell, with the
+    column."""
     names = column_names(schema)
     for name in values:
         if name not in names:
@@ -183,7 +189,8 @@ def typed_row(schema: Schema, values: Mapping[str, Json], zone: tzinfo) -> tuple
 
 
 def plain(kind: Type, value: Json, zone: tzinfo) -> Json:
-    """A value of Spark's rows as JSON and YAML say it: times as texts in `zone`, decimals as texts."""
+    """A value of Spark's rows as JSON and YAML say it: times as texts in `zone`, decimals as
+    texts."""
     if value is None:
         return None
     if not isinstance(kind, str):
@@ -219,10 +226,16 @@ def _plain_nested(kind: Type, value: Json, zone: tzinfo) -> Json:
         case "array":
             return [plain(kind["elementType"], item, zone) for item in value]
         case "map":
-            pairs = ((plain(kind["keyType"], k, zone), plain(kind["valueType"], v, zone)) for k, v in value.items())
+            pairs = (
+                (plain(kind["keyType"], k, zone), plain(kind["valueType"], v, zone))
+                for k, v in value.items()
+            )
             return {str(key): item for key, item in pairs}
         case "struct":
-            return {f["name"]: plain(f["type"], v, zone) for f, v in zip(kind["fields"], value, strict=True)}
+            return {
+                f["name"]: plain(f["type"], v, zone)
+                for f, v in zip(kind["fields"], value, strict=True)
+            }
         case _:
             return str(value)
 

@@ -47,8 +47,10 @@ class ObjectsTask(TaskSpec):
 
 class ParseTask(ObjectsTask):
     columns: Schema  # the objects' own columns, in dataset order
-    lacking: NotRequired[Schema]  # columns that rows are dropped by, and that the objects do not have
-    inferred: NotRequired[list[str]]  # numbers, inferred from texts: a text that they do not hold is an error
+    # Columns that rows are dropped by, and that the objects do not have
+    lacking: NotRequired[Schema]
+    # numbers, inferred from texts: a text that they do not hold is an error
+    inferred: NotRequired[list[str]]
 
 
 class FilesTask(TaskSpec):
@@ -58,7 +60,8 @@ class FilesTask(TaskSpec):
 
 
 class FollowingTask(TypedDict):
-    """A task after one of a fold: its key follows from what comes out before it. `ids`: what it reads besides."""
+    """A task after one of a fold: its key follows from what comes out before it. `ids`: what it
+    reads besides."""
 
     partition: str
     slots: dict[str, list[str]]
@@ -67,14 +70,16 @@ class FollowingTask(TypedDict):
 
 
 def next_key(job: Logic, ids: Mapping[str, str], before: Content) -> bytes:
-    """The key of a task of a fold, once it is known what came out before it. `ids`: what it reads besides."""
+    """The key of a task of a fold, once it is known what came out before it. `ids`: what it reads
+    besides."""
     fold, returns = job["fold"], job["returns"]
     slots = {name: bytes.fromhex(id) for name, id in {**fold["shared"], **ids}.items()}
     return task_key(bytes.fromhex(fold["logic"]), slots | {fold["name"]: slot_id(before, returns)})
 
 
 class TransformTask(FilesTask):
-    was: NotRequired[list[int] | None]  # of a fold: a content that ends the run, for the next task read it before
+    # Of a fold: a content that ends the run, for the next task read it before
+    was: NotRequired[list[int] | None]
     then: NotRequired[list[FollowingTask]]
 
 
@@ -185,7 +190,9 @@ class PackClaim(_Claim):
 
 
 WorkerClaim: TypeAlias = ListClaim | FootersClaim | ConnectClaim | NotifyClaim | WriteClaim
-DriverClaim: TypeAlias = InferClaim | ParseClaim | AnalyseClaim | TransformClaim | IndexClaim | CheckClaim | PackClaim
+DriverClaim: TypeAlias = (
+    InferClaim | ParseClaim | AnalyseClaim | TransformClaim | IndexClaim | CheckClaim | PackClaim
+)
 Claim: TypeAlias = WorkerClaim | DriverClaim
 SourceClaim: TypeAlias = InferClaim | ParseClaim  # of tasks that read source objects
 LogicClaim: TypeAlias = AnalyseClaim | TransformClaim  # of tasks that run users' code

@@ -1,4 +1,5 @@
-"""The protocol of a process that runs tests of blueprints: a question is a line of JSON, and so is an answer."""
+"""The protocol of a process that runs tests of blueprints: a question is a line of JSON, and so is
+an answer."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class Analyse(TypedDict):
 
 
 class ExampleQuestion(TypedDict):
-    """One task of a transform. An input has `rows` (columns to values, in the order of the table) or a file.
+    """One task of a transform. An input has `rows` (columns to values, in the order of the table)
+    or a file.
 
     `check`: only rows that fail this condition are answered.
     """
@@ -57,7 +59,8 @@ class SchemaFound(TypedDict):
 
 
 class RowsFound(TypedDict):
-    """At most as many rows as were requested, as `cells.plain` says values; `count`: of all rows of the result."""
+    """At most as many rows as were requested, as `cells.plain` says values; `count`: of all rows of
+    the result."""
 
     schema: Schema
     rows: list[list[Json]]

@@ -17,8 +17,10 @@ def braces_fault(glob: str) -> str | None:
 
 
 def _alternatives(glob: str) -> int:
-    """How many paths the braces of a glob stand for. Nothing is expanded; a brace that is not closed counts for one."""
-    counts, sums = [1], [0]  # of the sequence that is being read, and of the alternatives before it, by depth
+    """How many paths the braces of a glob stand for. Nothing is expanded; a brace that is not
+    closed counts for one."""
+    # Of the sequence that is being read, and of the alternatives before it, by depth
+    counts, sums = [1], [0]
     at = 0
     while at < len(glob):
         match glob[at]:
@@ -38,9 +40,11 @@ def _alternatives(glob: str) -> int:
 
 
 def fixed_folder(path_glob: str) -> str:
-    """The folders before the first glob character, with the last `/`; all but the file name where there is none.
+    """The folders before the first glob character, with the last `/`; all but the file name where
+    there is none.
 
-    A path that the glob finds is `fixed_folder(glob) + name`: `data/*.csv` gives `data/`, `*.csv` the empty text.
+    A path that the glob finds is `fixed_folder(glob) + name`: `data/*.csv` gives `data/`, `*.csv`
+    the empty text.
     """
     at = min((i for i in map(path_glob.find, GLOB_CHARACTERS) if i >= 0), default=len(path_glob))
     return path_glob[: path_glob.rfind("/", 0, at) + 1]

@@ -1,4 +1,5 @@
-"""Hosts that no address of a user may name: link-local ones, where clouds serve a machine's own credentials."""
+"""Hosts that no address of a user may name: link-local ones, where clouds serve a machine's own
+credentials."""
 
 from __future__ import annotations
 
@@ -10,13 +11,17 @@ from typing import Final
 REFUSED: Final = "is link-local, where clouds serve a machine's own credentials"
 
 _NUMBER: Final = re.compile(r"0[xX][0-9A-Fa-f]{1,8}|0[0-7]{0,11}|[1-9][0-9]{0,9}", re.ASCII)
-_HOST: Final = re.compile(r"[a-z]+://(?:[^/?#]*@)?(?:\[(?P<inner>[^\]]*)\]|(?P<plain>[^/?#:]*))", re.IGNORECASE)
+_HOST: Final = re.compile(
+    r"[a-z]+://(?:[^/?#]*@)?(?:\[(?P<inner>[^\]]*)\]|(?P<plain>[^/?#:]*))", re.IGNORECASE
+)
 
 
 def is_link_local(host: str) -> bool:
-    """Whether a host is an address of 169.254.0.0/16 or fe80::/10, in any form that the resolver takes: also as one
-    number, in octal, in hexadecimal, or within an IPv6 address. A name is none."""
-    address = _address(unicodedata.normalize("NFKC", host).replace("\u3002", "."))  # as in names of hosts
+    """Whether a host is an address of 169.254.0.0/16 or fe80::/10, in any form that the resolver
+    takes: also as one number, in octal, in hexadecimal, or within an IPv6 address. A name is
+    none."""
+    # As in names of hosts
+    address = _address(unicodedata.normalize("NFKC", host).replace("\u3002", "."))
     if isinstance(address, IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour or _translated(address)
         return address.is_link_local or (inner is not None and inner.is_link_local)
@@ -38,7 +43,8 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def _of_numbers(parts: list[str]) -> IPv4Address | None:
-    """As `inet_aton` reads one to four numbers: each is a byte but the last, which fills the rest."""
+    """As `inet_aton` reads one to four numbers: each is a byte but the last, which fills the
+    rest."""
     if len(parts) > 4 or not all(_NUMBER.fullmatch(part) for part in parts):
         return None
     numbers = [_number(part) for part in parts]

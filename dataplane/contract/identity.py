@@ -12,17 +12,22 @@ MASK = (1 << 64) - 1
 
 
 class Content(NamedTuple):
-    """Fingerprint of a multiset of rows: row count and the sums, mod 2^64, of two 64-bit row hashes."""
+    """Fingerprint of a multiset of rows: row count and the sums, mod 2^64, of two 64-bit row
+    hashes."""
 
     rows: int
     sum1: int
     sum2: int
 
     def plus(self, other: Content) -> Content:
-        return Content(self.rows + other.rows, (self.sum1 + other.sum1) & MASK, (self.sum2 + other.sum2) & MASK)
+        return Content(
+            self.rows + other.rows, (self.sum1 + other.sum1) & MASK, (self.sum2 + other.sum2) & MASK
+        )
 
     def minus(self, other: Content) -> Content:
-        return Content(self.rows - other.rows, (self.sum1 - other.sum1) & MASK, (self.sum2 - other.sum2) & MASK)
+        return Content(
+            self.rows - other.rows, (self.sum1 - other.sum1) & MASK, (self.sum2 - other.sum2) & MASK
+        )
 
 
 EMPTY = Content(0, 0, 0)
@@ -37,7 +42,8 @@ def fragment_id(schema: Schema | Encoded, content: Content) -> bytes:
 
 
 def pack_id(schema: Schema, content: Content) -> bytes:
-    """The rows of several fragments of one schema as one: never the id of a fragment that anything is made of."""
+    """The rows of several fragments of one schema as one: never the id of a fragment that anything
+    is made of."""
     return digest("pack/1", schema=encoded(schema), content=tuple(content))
 
 

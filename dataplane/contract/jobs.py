@@ -1,7 +1,8 @@
-"""Jobs: what the tasks of one claim share, a variant for each kind of task. `docs/protocol.md` says what they mean.
+"""Jobs: what the tasks of one claim share, a variant for each kind of task. `docs/protocol.md` says
+what they mean.
 
-A job is hashed as it is encoded (`controlplane.core.compile.ids.job_id`): a new field must be optional, and absent
-where it says nothing.
+A job is hashed as it is encoded (`controlplane.core.compile.ids.job_id`): a new field must be
+optional, and absent where it says nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ Mode: TypeAlias = Literal["each", "by", "all", "previous"]
 OnBadRecord: TypeAlias = Literal["fail", "drop"]
 Options: TypeAlias = Mapping[str, str]
 
-# The keys of a connector's settings are its own. `Any`: the language has checked the types, each connector knows them.
+# The keys of a connector's settings are its own. `Any`: the language has checked the types, each
+# connector knows them.
 ConnectorSettings: TypeAlias = Mapping[str, Any]
 Parameters: TypeAlias = Mapping[str, object]  # of a user's code: plain values
 
@@ -68,7 +70,8 @@ ChannelKind: TypeAlias = Literal["webhook", "slack", "email", "command"]
 
 
 class AlertItem(TypedDict):
-    """One condition to report: a dataset, its occasion, since when (ISO 8601), and more in words."""
+    """One condition to report: a dataset, its occasion, since when (ISO 8601), and more in
+    words."""
 
     dataset: str
     occasion: str  # failed | late | blocked | accept-deletes | recovered | test
@@ -88,7 +91,8 @@ class AlertMessage(TypedDict):
 
 
 class NotifyJob(TypedDict):
-    """Where to send a message. `settings` are those of the kind of channel; secrets by reference."""
+    """Where to send a message. `settings` are those of the kind of channel; secrets by
+    reference."""
 
     to: ChannelKind
     place: str
@@ -104,9 +108,11 @@ class WriteJob(TypedDict):
     schema: Schema
     connector: NotRequired[str]  # none: files
     settings: NotRequired[ConnectorSettings]
-    keyed: NotRequired[list[str]]  # columns that partition keys are made of, if they are plain values
+    # Columns that partition keys are made of, if they are plain values
+    keyed: NotRequired[list[str]]
     by_columns: NotRequired[bool]  # of files: partition keys are plain values of columns
-    goes_on: NotRequired[bool]  # in a claim: the target has been in sync before, or holds some of its first copy
+    # In a claim: the target has been in sync before, or holds some of its first copy
+    goes_on: NotRequired[bool]
 
 
 # --- work of drivers: sources -------------------------------------------------------------------
@@ -150,7 +156,8 @@ class InferJob(SourceJob):
 
 
 class FootersJob(SourceJob):
-    """The job of tasks that ask whether a version without the table of types read source objects as they are."""
+    """The job of tasks that ask whether a version without the table of types read source objects as
+    they are."""
 
 
 class ParseJob(SourceJob, FragmentJob):
@@ -158,7 +165,8 @@ class ParseJob(SourceJob, FragmentJob):
     on_bad_record: OnBadRecord
 
 
-ConnectorJob: TypeAlias = ListJob | ConnectJob | WriteJob | SourceJob  # tells how a place is reached
+# Tells how a place is reached
+ConnectorJob: TypeAlias = ListJob | ConnectJob | WriteJob | SourceJob
 FILES = "files"  # the connector of jobs that name none
 
 

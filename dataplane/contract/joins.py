@@ -1,10 +1,12 @@
 """The join of types: the least type that holds the values of two.
 
-Inferred schemas are folds of it over the files that were seen, so it is associative, commutative and idempotent: the
-order of files does not count, and neither does how they were split into listings. NOTHING (no value) is its least type.
+Inferred schemas are folds of it over the files that were seen, so it is associative, commutative
+and idempotent: the order of files does not count, and neither does how they were split into
+listings. NOTHING (no value) is its least type.
 
-Formats with types of their own are joined exactly: INT and BIGINT are BIGINT, BIGINT and DOUBLE are a CONFLICT. In
-formats of text (CSV, JSON) values are read again under the joined type; where no other type holds them, it is STRING.
+Formats with types of their own are joined exactly: INT and BIGINT are BIGINT, BIGINT and DOUBLE are
+a CONFLICT. In formats of text (CSV, JSON) values are read again under the joined type; where no
+other type holds them, it is STRING.
 """
 
 from __future__ import annotations
@@ -13,13 +15,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from dataplane.contract.schemas import MapType, StructType, Type, column_names, field_of, field_types, struct_of
+from dataplane.contract.schemas import (
+    MapType,
+    StructType,
+    Type,
+    column_names,
+    field_of,
+    field_types,
+    struct_of,
+)
 from dataplane.contract.types import NOTHING, decimal_digits
 
 STRING: Final = "string"
 CONFLICT: Final = "conflict"  # in place of a type; the greatest one
 TEXTS: Final = ("csv", "json")  # formats in which values stand as text
-INTEGERS: Final = {"byte": 3, "short": 5, "integer": 10, "long": 20}  # with the digits that a decimal has for them
+# With the digits that a decimal has for them
+INTEGERS: Final = {"byte": 3, "short": 5, "integer": 10, "long": 20}
 FLOATS: Final = ("float", "double")
 DIGITS: Final = 38  # of a decimal, at most
 TIMES: Final = ("date", "timestamp_ntz", "timestamp")  # in text each holds the ones before it
@@ -47,14 +58,20 @@ def join(left: Type, right: Type, *, is_text: bool) -> Type:
     if left["type"] == "struct" and right["type"] == "struct":
         return _join_structs(left, right, is_text=is_text)
     if left["type"] == "array" and right["type"] == "array":
-        return {**left, "elementType": join(left["elementType"], right["elementType"], is_text=is_text)}
+        return {
+            **left,
+            "elementType": join(left["elementType"], right["elementType"], is_text=is_text),
+        }
     if left["type"] == "map" and right["type"] == "map":
         return _join_maps(left, right, is_text=is_text)
     return _top(is_text)
 
 
-def grow(name: str, have: Type, other: Type, *, is_text: bool) -> tuple[Type, tuple[TypeConflict, ...]]:
-    """The join of a column's type with another one. A part that conflicts stays as it was, and is named."""
+def grow(
+    name: str, have: Type, other: Type, *, is_text: bool
+) -> tuple[Type, tuple[TypeConflict, ...]]:
+    """The join of a column's type with another one. A part that conflicts stays as it was, and is
+    named."""
     joined = join(have, other, is_text=is_text)
     conflicts = tuple(_conflicts(name, have, other, joined))
     return (_without_conflicts(have, joined) if conflicts else joined), conflicts
@@ -74,7 +91,9 @@ def _in_name_order(kind: Type) -> Type:
         return struct_of(field_of(name, _in_name_order(inner)) for name, inner in fields)
     if kind["type"] == "array":
         return {**kind, "elementType": _in_name_order(kind["elementType"])}
-    return {**kind, "valueType": _in_name_order(kind["valueType"])} if kind["type"] == "map" else kind
+    return (
+        {**kind, "valueType": _in_name_order(kind["valueType"])} if kind["type"] == "map" else kind
+    )
 
 
 def has_numbers(kind: Type) -> bool:
@@ -90,7 +109,9 @@ def without_nothing(kind: Type) -> Type:
         return kind
     if kind["type"] == "struct":
         fields = {name: without_nothing(inner) for name, inner in field_types(kind).items()}
-        left = struct_of(field_of(name, inner) for name, inner in fields.items() if inner != NOTHING)
+        left = struct_of(
+            field_of(name, inner) for name, inner in fields.items() if inner != NOTHING
+        )
         return left if left["fields"] or not fields else NOTHING
     if kind["type"] == "array":
         inner = without_nothing(kind["elementType"])
@@ -109,15 +130,17 @@ def _top(is_text: bool) -> str:
 
 
 def _join_structs(left: StructType, right: StructType, *, is_text: bool) -> Type:
-    """The fields of both. Where the fields are not the same in the same order, they are in the order of their names:
-    no other order is the same for every order of joins."""
+    """The fields of both. Where the fields are not the same in the same order, they are in the
+    order of their names: no other order is the same for every order of joins."""
     fields = _joined_fields(field_types(left), field_types(right), is_text=is_text)
     is_same = column_names(left) == column_names(right)
     names = fields if is_same else sorted(fields)
     return struct_of(field_of(name, fields[name]) for name in names)
 
 
-def _joined_fields(left: Mapping[str, Type], right: Mapping[str, Type], *, is_text: bool) -> dict[str, Type]:
+def _joined_fields(
+    left: Mapping[str, Type], right: Mapping[str, Type], *, is_text: bool
+) -> dict[str, Type]:
     both = {n: join(left[n], right[n], is_text=is_text) for n in left if n in right}
     return {**left, **right, **both}
 
@@ -188,7 +211,10 @@ def _without_conflicts(have: Type, joined: Type) -> Type:
     if isinstance(joined, str) or isinstance(have, str) or joined["type"] != have["type"]:
         return joined
     old = _parts(have)
-    parts = {n: _without_conflicts(old[n], kind) if n in old else kind for n, kind in _parts(joined).items()}
+    parts = {
+        n: _without_conflicts(old[n], kind) if n in old else kind
+        for n, kind in _parts(joined).items()
+    }
     if joined["type"] == "struct":
         return struct_of(field_of(name, kind) for name, kind in parts.items())
     if joined["type"] == "array":

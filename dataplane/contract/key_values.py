@@ -1,7 +1,7 @@
 """The text of a value in a partition's key, for values in Python.
 
-`dataplane.fragments.spark.spark_key_columns` has the same rule as SQL text, for the rows that Spark reads.
-tests/spark/test_by.py compares both.
+`dataplane.fragments.spark.spark_key_columns` has the same rule as SQL text, for the rows that Spark
+reads. tests/spark/test_by.py compares both.
 
 Example: the time 2013-07-04 23:30 by the granule `day` is `2013-07-04`.
 """

@@ -25,24 +25,27 @@ def encode_key(key: str) -> str:
 
 
 def plain_key(key: str) -> str:
-    """A partition key as people read it: `place=North America` for `place=North%20America`. A key whose plain text
-    would not be visible keeps its escapes."""
+    """A partition key as people read it: `place=North America` for `place=North%20America`. A key
+    whose plain text would not be visible keeps its escapes."""
     text = unquote(key, errors="replace")
     return text if text.isprintable() and "\N{REPLACEMENT CHARACTER}" not in text else key
 
 
 def stored_key(text: str) -> str:
-    """The key of columns whose plain text this is, with special characters encoded. A value that holds `/` is taken for
-    two."""
+    """The key of columns whose plain text this is, with special characters encoded. A value that
+    holds `/` is taken for two."""
     parts = (segment.partition("=") for segment in text.split("/"))
-    return "/".join(encode_segment(name) + equals + encode_segment(value) for name, equals, value in parts)
+    return "/".join(
+        encode_segment(name) + equals + encode_segment(value) for name, equals, value in parts
+    )
 
 
 class KeyPart(TypedDict):
-    """One part of an output key as a task reads it off rows: `name` stands in the key, `column` in the rows.
+    """One part of an output key as a task reads it off rows: `name` stands in the key, `column` in
+    the rows.
 
-    `granule` is hour, day, week, month, quarter, year, or empty for the value itself; `buckets` > 0 asks for a hash
-    bucket of it.
+    `granule` is hour, day, week, month, quarter, year, or empty for the value itself; `buckets` > 0
+    asks for a hash bucket of it.
     """
 
     name: str
@@ -52,10 +55,12 @@ class KeyPart(TypedDict):
 
 
 def column_key(names: Sequence[str], texts: Sequence[str | None]) -> str:
-    """The partition key of rows that have these texts in the key's columns: `name=text` joined by `/`, NULL the bare
-    name. Injective for equal names."""
+    """The partition key of rows that have these texts in the key's columns: `name=text` joined by
+    `/`, NULL the bare name. Injective for equal names."""
     parts = zip(map(encode_segment, names), texts, strict=True)
-    return "/".join(name if text is None else f"{name}={encode_segment(text)}" for name, text in parts)
+    return "/".join(
+        name if text is None else f"{name}={encode_segment(text)}" for name, text in parts
+    )
 
 
 def column_texts(key: str) -> list[str | None]:
@@ -65,15 +70,18 @@ def column_texts(key: str) -> list[str | None]:
 
 
 def pair_key(key: str, partition: str) -> str:
-    """Name of the rows with an output key in one partition of an input. No key of columns holds a space."""
+    """Name of the rows with an output key in one partition of an input. No key of columns holds a
+    space."""
     return f"{key} {partition}"
 
 
 def key_of(name: str, template: str | None) -> str | None:
-    """Partition key of a source object whose path below the fixed folder is `name`; None if it does not match.
+    """Partition key of a source object whose path below the fixed folder is `name`; None if it does
+    not match.
 
-    Without a template the key is the name. A template is matched folder by folder, and the key is the placeholders'
-    texts joined by `/`. Everything but [A-Za-z0-9._-] is percent-encoded in each of them.
+    Without a template the key is the name. A template is matched folder by folder, and the key is
+    the placeholders' texts joined by `/`. Everything but [A-Za-z0-9._-] is percent-encoded in each
+    of them.
     """
     folders = name.split("/")
     texts = folders if template is None else _match_folders(folders, template.split("/"))
@@ -83,8 +91,9 @@ def key_of(name: str, template: str | None) -> str | None:
 def template_pieces(pattern: str) -> list[str]:
     """One folder of a template: literal texts at even places, `{word}` and `*` at odd ones.
 
-    `{word}` stands for one or more characters, up to the first place where the text after it follows; `*` for any
-    number, which stay out of the key: so several files share one. `{month}-*.csv` is `"" {month} - * .csv`.
+    `{word}` stands for one or more characters, up to the first place where the text after it
+    follows; `*` for any number, which stay out of the key: so several files share one.
+    `{month}-*.csv` is `"" {month} - * .csv`.
     """
     return re.split(r"(\{[^{}]*\}|\*)", pattern)
 
@@ -102,7 +111,8 @@ def _match_folders(folders: Sequence[str], patterns: Sequence[str]) -> list[str]
 
 
 def _match_folder(text: str, pieces: Sequence[str]) -> list[str] | None:
-    """The placeholders' texts. The leftmost match always suffices, so no template makes this slow."""
+    """The placeholders' texts. The leftmost match always suffices, so no template makes this
+    slow."""
     first, wildcards, literals = pieces[0], pieces[1::2], pieces[2::2]
     if not wildcards:
         return [] if text == first else None

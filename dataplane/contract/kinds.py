@@ -6,7 +6,18 @@ from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 Kind: TypeAlias = Literal[
-    "list", "footers", "infer", "analyse", "parse", "index", "transform", "pack", "check", "write", "connect", "notify"
+    "list",
+    "footers",
+    "infer",
+    "analyse",
+    "parse",
+    "index",
+    "transform",
+    "pack",
+    "check",
+    "write",
+    "connect",
+    "notify",
 ]
 
 
@@ -14,8 +25,12 @@ Placement: TypeAlias = Literal["worker", "driver", "either"]  # the processes th
 PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
 Process: TypeAlias = Literal["worker", "driver"]
 
-# The tasks that each kind of process is started for. No JVM is started for a task that a worker may run.
-STARTED_FOR: Mapping[Process, tuple[Placement, ...]] = {"worker": ("worker", "either"), "driver": ("driver",)}
+# The tasks that each kind of process is started for. No JVM is started for a task that a worker may
+# run.
+STARTED_FOR: Mapping[Process, tuple[Placement, ...]] = {
+    "worker": ("worker", "either"),
+    "driver": ("driver",),
+}
 
 
 class KindTraits(NamedTuple):
@@ -31,7 +46,8 @@ class KindTraits(NamedTuple):
     remembered_as: Literal["trace", "memo", "listing", "target", "pack"]
 
 
-# The one table of kinds. A new kind has a row here, and mypy names each `match` that does not know it.
+# The one table of kinds. A new kind has a row here, and mypy names each `match` that does not know
+# it.
 KINDS: Mapping[Kind, KindTraits] = {
     "list": KindTraits("worker", has_manifest=False, remembered_as="listing"),
     "footers": KindTraits("worker", has_manifest=False, remembered_as="memo"),
@@ -50,19 +66,20 @@ KINDS: Mapping[Kind, KindTraits] = {
 BY_CONNECTOR: Mapping[tuple[Kind, str], Placement] = {}
 WORKER_KINDS = frozenset(kind for kind, traits in KINDS.items() if traits.placement == "worker")
 DRIVER_KINDS = frozenset(kind for kind, traits in KINDS.items() if traits.placement == "driver")
-PROBE_KINDS: frozenset[Kind] = frozenset(
-    {"list", "footers", "connect", "analyse"}
-)  # work that makes nothing, and changes no place
+# Work that makes nothing, and changes no place
+PROBE_KINDS: frozenset[Kind] = frozenset({"list", "footers", "connect", "analyse"})
 
 
 def placement_of(kind: Kind, connector: str = "") -> Placement:
-    """The processes that may run a task of this kind; `connector`: of its source or target, if it has one."""
+    """The processes that may run a task of this kind; `connector`: of its source or target, if it
+    has one."""
     return BY_CONNECTOR.get((kind, connector), KINDS[kind].placement)
 
 
 def placements_for(kinds: Iterable[Kind]) -> frozenset[Placement]:
     """The placements of tasks that a process takes which claims these kinds.
 
-    Example: one that claims `list` and `write` is a worker, and takes tasks for workers and for either.
+    Example: one that claims `list` and `write` is a worker, and takes tasks for workers and for
+    either.
     """
     return frozenset({"either", *(KINDS[kind].placement for kind in kinds)})

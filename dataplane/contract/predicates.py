@@ -8,7 +8,9 @@ from typing import Literal, TypeAlias, get_args
 
 from dataplane.contract.schemas import Json
 
-Kind: TypeAlias = Literal["long", "decimal", "double", "string", "boolean", "date", "timestamp", "timestamp_ntz"]
+Kind: TypeAlias = Literal[
+    "long", "decimal", "double", "string", "boolean", "date", "timestamp", "timestamp_ntz"
+]
 Name: TypeAlias = Literal[
     "and", "or", "not",
     "eq", "ne", "lt", "le", "gt", "ge", "same",
@@ -27,7 +29,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class PredicateValue:
-    """`text`: a number as SQL writes it, true or false, a date or time as ISO 8601 has it (instants in UTC, with Z)."""
+    """`text`: a number as SQL writes it, true or false, a date or time as ISO 8601 has it (instants
+    in UTC, with Z)."""
 
     kind: Kind
     text: str
@@ -35,7 +38,8 @@ class PredicateValue:
 
 @dataclass(frozen=True, slots=True)
 class PredicateCall:
-    """NULL is neither true nor false, as in SQL; `same` is `<=>`. All arguments of `in` but the first are values."""
+    """NULL is neither true nor false, as in SQL; `same` is `<=>`. All arguments of `in` but the
+    first are values."""
 
     name: Name
     arguments: tuple[Condition, ...]

@@ -1,9 +1,9 @@
 """Profiles: what the rows of fragments look like, column by column, in a form that merges.
 
-A profile has two parts. Counts and bounds are sums and extremes over whole files. The sample is rows that were drawn by
-marks: each row has a random number below 2^32, and those below a threshold are kept. So the sample of a union is made
-of the samples of its parts (threshold sampling: Duffield, Lund, Thorup, J. ACM 54, 2007, with equal weights), in any
-order and grouping.
+A profile has two parts. Counts and bounds are sums and extremes over whole files. The sample is
+rows that were drawn by marks: each row has a random number below 2^32, and those below a threshold
+are kept. So the sample of a union is made of the samples of its parts (threshold sampling:
+Duffield, Lund, Thorup, J. ACM 54, 2007, with equal weights), in any order and grouping.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict, cast
 from dataplane.contract import sketches
 
 Mode: TypeAlias = Literal["off", "basic", "full"]
-Shape: TypeAlias = Literal["number", "decimal", "text", "flag", "date", "time", "size", "other", "mixed"]
-# Of its shape: numbers; decimals as texts; days and microseconds since 1970; how long bytes, lists and maps are.
-# A text that is cut is a list of what is left and its length. NaN and infinities are texts.
+Shape: TypeAlias = Literal[
+    "number", "decimal", "text", "flag", "date", "time", "size", "other", "mixed"
+]
+# Of its shape: numbers; decimals as texts; days and microseconds since 1970; how long bytes, lists
+# and maps are. A text that is cut is a list of what is left and its length. NaN and infinities are
+# texts.
 Value: TypeAlias = int | float | str | bool | list[Any] | None
 
 WHOLE = 1 << 32  # the threshold of a sample that has all rows
@@ -34,7 +37,8 @@ MOST_COLUMNS = 256
 LARGEST_BYTES = 16 << 20  # of a profile as JSON
 LARGEST_STORED = 4 << 20  # of a packed one
 REPORTED = 3_000_000  # characters of all profiles of an attempt, whose report may have 5 MB
-_ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode  # made once: a fifth of the time
+# Made once: a fifth of the time
+_ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _INTEGERS = ("byte", "short", "integer", "long", "float", "double")
 _SHAPES: Mapping[str, Shape] = {
     "string": "text",
@@ -50,8 +54,9 @@ _SHAPES: Mapping[str, Shape] = {
 
 
 class ColumnCounts(TypedDict):
-    """`nulls` in `nulls_of` rows. `bounds`: the least and the greatest value of `bounds_of` rows, or empty where these
-    have none. `distinct`: a sketch of all values of the column (`contract.sketches`), where one was made."""
+    """`nulls` in `nulls_of` rows. `bounds`: the least and the greatest value of `bounds_of` rows,
+    or empty where these have none. `distinct`: a sketch of all values of the column
+    (`contract.sketches`), where one was made."""
 
     shape: Shape
     nulls: int
@@ -62,7 +67,8 @@ class ColumnCounts(TypedDict):
 
 
 class Sample(TypedDict):
-    """Rows out of `of` rows: those whose marks are `below`. All lists are in the order of the marks."""
+    """Rows out of `of` rows: those whose marks are `below`. All lists are in the order of the
+    marks."""
 
     of: int
     below: int
@@ -136,7 +142,11 @@ def _column(parts: Sequence[ColumnCounts | int]) -> ColumnCounts:
     if sketch is not None:
         counts["distinct"] = sketch
     bounds = _bounds(shape, [end for part in have for end in part["bounds"]])
-    return {**counts, "bounds": bounds, "bounds_of": sum(part["bounds_of"] for part in have) + lacking}
+    return {
+        **counts,
+        "bounds": bounds,
+        "bounds_of": sum(part["bounds_of"] for part in have) + lacking,
+    }
 
 
 def _distinct(parts: Sequence[ColumnCounts]) -> str | None:
@@ -170,7 +180,12 @@ def merged_sample(parts: Sequence[Sample]) -> Sample:
     below = min((part["below"] for part in parts), default=WHOLE)
     names = sorted({name for part in parts for name in part["values"]})
     most = max(1, min(KEPT_ROWS, KEPT_VALUES // max(1, len(names))))
-    rows = [(mark, p, i) for p, part in enumerate(parts) for i, mark in enumerate(part["marks"]) if mark < below]
+    rows = [
+        (mark, p, i)
+        for p, part in enumerate(parts)
+        for i, mark in enumerate(part["marks"])
+        if mark < below
+    ]
     rows.sort()
     if len(rows) > most:
         below = rows[most][0]
@@ -187,11 +202,14 @@ def merged_sample(parts: Sequence[Sample]) -> Sample:
 
 
 def fitting(every: Sequence[Profile], most: int = REPORTED) -> list[Profile]:
-    """The same profiles, as far as one report can carry them: sketches of the columns with the most values are left
-    out, and samples are thinned alike."""
+    """The same profiles, as far as one report can carry them: sketches of the columns with the most
+    values are left out, and samples are thinned alike."""
     half = most // 2
     left_out = _dearest(every, half)
-    values = sum(len(profile["sample"]["marks"]) * (len(profile["sample"]["values"]) + 1) for profile in every)
+    values = sum(
+        len(profile["sample"]["marks"]) * (len(profile["sample"]["values"]) + 1)
+        for profile in every
+    )
     is_small = values * USUAL_VALUE <= half  # to encode all would take as long as to pack it
     size = 0 if is_small else sum(len(_ENCODE(profile["sample"])) for profile in every)
     share = min(1.0, half / size) if size else 1.0
@@ -215,7 +233,8 @@ def _dearest(every: Sequence[Profile], most: int) -> frozenset[str]:
 
 def _lighter(profile: Profile, without: frozenset[str], share: float) -> Profile:
     columns = {
-        name: _without_sketch(column) if name in without else column for name, column in profile["columns"].items()
+        name: _without_sketch(column) if name in without else column
+        for name, column in profile["columns"].items()
     }
     sample = profile["sample"]
     if share < 1.0:
@@ -234,15 +253,16 @@ def _without_sketch(column: ColumnCounts) -> ColumnCounts:
 
 
 def packed(profile: Profile) -> bytes:
-    """As it is stored. Level 1: the others take longer than all the rest of a profile. With 32 KiB of memory and not
-    256, which would take four times as long to be cleared as a small profile takes to be packed."""
+    """As it is stored. Level 1: the others take longer than all the rest of a profile. With 32 KiB
+    of memory and not 256, which would take four times as long to be cleared as a small profile
+    takes to be packed."""
     packer = zlib.compressobj(1, zlib.DEFLATED, wbits=12, memLevel=5)
     return packer.compress(_ENCODE(profile).encode()) + packer.flush()
 
 
 def unpacked(body: bytes, rows: int) -> Profile:
-    """The profile of a fragment, or of a tree node, with so many rows. An invalid body, as a driver may have sent it,
-    counts as a missing one."""
+    """The profile of a fragment, or of a tree node, with so many rows. An invalid body, as a driver
+    may have sent it, counts as a missing one."""
     try:
         inflated = zlib.decompressobj()
         text = inflated.decompress(body, LARGEST_BYTES)
@@ -250,14 +270,27 @@ def unpacked(body: bytes, rows: int) -> Profile:
         _check(profile)
         if profile["rows"] == rows:
             return profile
-    except (zlib.error, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
+    except (
+        zlib.error,
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ):
         pass
     return unknown(rows)
 
 
 def _check(profile: Profile) -> None:
     """ValueError, TypeError or KeyError for what merging would not find."""
-    numbers = [profile["rows"], profile.get("unprofiled", 0), profile["sample"]["of"], profile["sample"]["below"]]
+    numbers = [
+        profile["rows"],
+        profile.get("unprofiled", 0),
+        profile["sample"]["of"],
+        profile["sample"]["below"],
+    ]
     for name, column in profile["columns"].items():
         numbers += [column["nulls"], column["nulls_of"], column["bounds_of"]]
         if "distinct" in column:
@@ -292,12 +325,21 @@ def _is_number(value: object) -> bool:
 def _is_text(value: object) -> bool:
     """Half a surrogate pair cannot be encoded: no answer could contain it."""
     if isinstance(value, list):
-        return len(value) == 2 and isinstance(value[0], str) and _is_text(value[0]) and _is_count(value[1])
+        return (
+            len(value) == 2
+            and isinstance(value[0], str)
+            and _is_text(value[0])
+            and _is_count(value[1])
+        )
     return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
 def _is_decimal(value: object) -> bool:
-    return isinstance(value, str) and len(value) <= LONGEST and re.fullmatch(r"-?[0-9]+([.][0-9]+)?", value) is not None
+    return (
+        isinstance(value, str)
+        and len(value) <= LONGEST
+        and re.fullmatch(r"-?[0-9]+([.][0-9]+)?", value) is not None
+    )
 
 
 ACCEPTED: Mapping[Shape, Callable[[object], bool]] = {
@@ -319,7 +361,8 @@ def as_text(profile: Profile) -> str:
 
 
 def of_text(text: str) -> bytes | None:
-    """The bytes to store for a reported profile; None for a text that is no profile, or too long."""
+    """The bytes to store for a reported profile; None for a text that is no profile, or too
+    long."""
     try:
         body = base64.b64decode(text, validate=True)
     except ValueError:

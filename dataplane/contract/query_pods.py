@@ -1,10 +1,12 @@
-"""How a pod that answers queries is spoken to, over TCP: what a local process is by its pipes, in frames.
+"""How a pod that answers queries is spoken to, over TCP: what a local process is by its pipes, in
+frames.
 
-The caller's first line proves that it has the token, and the welcome that the pod has it: an address may have become
-another's. The token itself is never sent. Then frames go both ways: a letter, the length of what follows in four bytes,
-and what follows. `I` has bytes for the process's input, `O` some of its output. `K` and `X` have a number in decimal
-digits, `W` one and the proof. A connection that ends without `K` ends the process at once, and so does a caller that
-is silent for too long: it says an empty `I` now and then.
+The caller's first line proves that it has the token, and the welcome that the pod has it: an
+address may have become another's. The token itself is never sent. Then frames go both ways: a
+letter, the length of what follows in four bytes, and what follows. `I` has bytes for the process's
+input, `O` some of its output. `K` and `X` have a number in decimal digits, `W` one and the proof. A
+connection that ends without `K` ends the process at once, and so does a caller that is silent for
+too long: it says an empty `I` now and then.
 """
 
 from __future__ import annotations
@@ -16,20 +18,25 @@ from hashlib import sha256
 
 from dataplane.contract.query_protocol import HEAD
 
-WELCOME = b"W"  # from the pod, once it is the caller's turn: how many questions the process was asked before
+# From the pod, once it is the caller's turn: how many questions the process was asked before
+WELCOME = b"W"
 INPUT = b"I"
 OUTPUT = b"O"
-KEEP = b"K"  # the caller's last one: it has all that it wants, and the process was asked so many questions
+# The caller's last one: it has all that it wants, and the process was asked so many questions
+KEEP = b"K"
 EXIT = b"X"  # the pod's last one: the process ended with this status, negative for a signal
 HELLO_MOST = 200  # bytes of the first line
 CALLER, POD = b"caller", b"pod"
 PIECE_MOST = 1 << 20  # bytes of a frame
-BEAT_S, SILENT_S = 5.0, 30.0  # a caller says something that often; the pod gives up one that does not
-IDLE_S, AGAIN_S, TIMES = 15, 5, 3  # a peer is looked after by the kernel where nothing is sent, and given up soon
+# A caller says something that often; the pod gives up one that does not
+BEAT_S, SILENT_S = 5.0, 30.0
+# A peer is looked after by the kernel where nothing is sent, and given up soon
+IDLE_S, AGAIN_S, TIMES = 15, 5, 3
 
 
 def proof(token: str, of: bytes, nonce: bytes) -> bytes:
-    """That one of the two has the token, for this connection: `nonce` is a word that its caller made up."""
+    """That one of the two has the token, for this connection: `nonce` is a word that its caller
+    made up."""
     return hmac.new(token.encode(), of + b"\n" + nonce, sha256).hexdigest().encode()
 
 
@@ -63,8 +70,8 @@ def welcomed(token: str, nonce: bytes, body: bytes) -> int | None:
 
 
 def tend(connection: socket.socket) -> None:
-    """Small frames go at once, and a peer that has vanished ends a connection on which nothing is sent within half a
-    minute. One that is there may take as long as it likes to read."""
+    """Small frames go at once, and a peer that has vanished ends a connection on which nothing is
+    sent within half a minute. One that is there may take as long as it likes to read."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if sys.platform == "linux":

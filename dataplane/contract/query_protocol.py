@@ -1,7 +1,8 @@
 """The protocol of a process that answers SQL: a question is a line of JSON.
 
-An answer is a row of frames: a letter, the length of what follows in four bytes, and what follows. `A` frames are
-pieces of an Arrow stream, of a page's rows, or of a body of records; the last frame is a `J`, with a JSON object.
+An answer is a row of frames: a letter, the length of what follows in four bytes, and what follows.
+`A` frames are pieces of an Arrow stream, of a page's rows, or of a body of records; the last frame
+is a `J`, with a JSON object.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ SQL_MOST = 100_000  # characters of a query
 FRAME_MOST = 16 << 20  # bytes of one frame
 PAGE_BYTES = 8 << 20  # rows of a page as JSON; also the most that one row may take
 CELL_BYTES = 1 << 20  # of one value on a page: beyond that it is cut
-GRACE_S = 1.0  # after its deadline a query is interrupted; this much later the kernel ends the process
+# After its deadline a query is interrupted; this much later the kernel ends the process
+GRACE_S = 1.0
 
 
 class ProcessBounds(TypedDict):
-    """The first line: which lake, what a process may take, and after how long without a question it ends."""
+    """The first line: which lake, what a process may take, and after how long without a question it
+    ends."""
 
     lake: str
     scratch: str
@@ -31,8 +34,9 @@ class ProcessBounds(TypedDict):
 
 
 class TableReference(TypedDict):
-    """A table that a query names: parts as DuckDB reads them, so a point stands behind the last one (`delays@2`).
-    `branch` is empty where none is named. `at` counts characters of the query's text from 0."""
+    """A table that a query names: parts as DuckDB reads them, so a point stands behind the last one
+    (`delays@2`). `branch` is empty where none is named. `at` counts characters of the query's text
+    from 0."""
 
     branch: str
     dataflow: str
@@ -61,7 +65,8 @@ class Inspect(TypedDict):
 
 
 class RunQuestion(TypedDict):
-    """Rows as an Arrow stream. `limit`: rows at most. `parameters`: an object by name, or an array by position."""
+    """Rows as an Arrow stream. `limit`: rows at most. `parameters`: an object by name, or an array
+    by position."""
 
     ask: Literal["run"]
     sql: str
@@ -72,7 +77,8 @@ class RunQuestion(TypedDict):
 
 
 class SparkTable(TypedDict):
-    """The files of a view, as paths in the lake, and their schema. `name` is what the user calls it."""
+    """The files of a view, as paths in the lake, and their schema. `name` is what the user calls
+    it."""
 
     view: str
     name: str
@@ -81,7 +87,8 @@ class SparkTable(TypedDict):
 
 
 class SparkRun(TypedDict):
-    """As `RunQuestion`, for Spark: the text names views. `settings`: of the session, as those of a transform's job."""
+    """As `RunQuestion`, for Spark: the text names views. `settings`: of the session, as those of a
+    transform's job."""
 
     ask: Literal["spark"]
     sql: str
@@ -93,15 +100,17 @@ class SparkRun(TypedDict):
 
 
 class StopQuestion(TypedDict):
-    """No question, and not answered: the question of this number, counted from 1, is to end soon."""
+    """No question, and not answered: the question of this number, counted from 1, is to end
+    soon."""
 
     ask: Literal["stop"]
     question: int
 
 
 class PageQuestion(TypedDict):
-    """Rows of an Arrow stream that lies in a file of this machine: pieces of a JSON array. It ends with the row before
-    the one that would take it beyond `page_bytes`; values beyond `cell_bytes` are cut."""
+    """Rows of an Arrow stream that lies in a file of this machine: pieces of a JSON array. It ends
+    with the row before the one that would take it beyond `page_bytes`; values beyond `cell_bytes`
+    are cut."""
 
     ask: Literal["page"]
     path: str
@@ -115,8 +124,8 @@ FileForm: TypeAlias = Literal["csv", "json", "parquet"]
 
 
 class AsFile(TypedDict):
-    """An Arrow stream that lies in a file of this machine, as a file of another form there. `generations`: of the
-    query's tables, for forms that have a place for them."""
+    """An Arrow stream that lies in a file of this machine, as a file of another form there.
+    `generations`: of the query's tables, for forms that have a place for them."""
 
     ask: Literal["file"]
     path: str
@@ -135,7 +144,8 @@ class Compare(TypedDict):
 
 
 class ReadRecords(TypedDict):
-    """Committed rows as pieces of a body. `request`: as `dataplane.fragments.file_records` reads it."""
+    """Committed rows as pieces of a body. `request`: as `dataplane.fragments.file_records` reads
+    it."""
 
     ask: Literal["records"]
     request: Json
@@ -147,7 +157,8 @@ QueryQuestion: TypeAlias = (
 
 
 class Inspected(TypedDict):
-    """`is_repeatable`: the same query over the same rows gives the same, as it names neither clock nor chance."""
+    """`is_repeatable`: the same query over the same rows gives the same, as it names neither clock
+    nor chance."""
 
     references: list[TableReference]
     is_repeatable: bool
@@ -161,8 +172,8 @@ class QueryColumn(TypedDict):
 
 
 class CutCell(TypedDict):
-    """A value that is cut on its page. `row`: its number in the result; `column`: its place in `columns`; both from 0.
-    `size_bytes`: of the whole value, of its JSON where it is no text."""
+    """A value that is cut on its page. `row`: its number in the result; `column`: its place in
+    `columns`; both from 0. `size_bytes`: of the whole value, of its JSON where it is no text."""
 
     row: int
     column: int
@@ -185,7 +196,8 @@ class Ran(TypedDict):
 
 
 class Compared(TypedDict):
-    """`rows` of each. Rows that only one has, as many as requested, and how many such rows each has."""
+    """`rows` of each. Rows that only one has, as many as requested, and how many such rows each
+    has."""
 
     rows: list[int]
     only: list[int]
@@ -193,9 +205,9 @@ class Compared(TypedDict):
 
 
 class Refusal(TypedDict):
-    """Why there is no answer. `refused` is of the query's text, at a character of it where that is known; `unknown` a
-    table that nobody gave; `limit` a bound that it met; `lake` a file that cannot be read; `stopped` on request;
-    `none`: there is no engine to run it."""
+    """Why there is no answer. `refused` is of the query's text, at a character of it where that is
+    known; `unknown` a table that nobody gave; `limit` a bound that it met; `lake` a file that
+    cannot be read; `stopped` on request; `none`: there is no engine to run it."""
 
     kind: Literal["refused", "unknown", "limit", "lake", "stopped", "none"]
     message: str

@@ -11,16 +11,19 @@ from dataplane.contract.source_objects import ListingResult
 from dataplane.contract.transform_lineage import ColumnLineage
 
 LABEL = "_fragment"  # the folder level, and column, that separates the fragments of one attempt
-TARGET_GONE = "target-gone"  # a write found nothing where the copy has been: all of it is to be written again
+# A write found nothing where the copy has been: all of it is to be written again
+TARGET_GONE = "target-gone"
 MANIFEST = "manifest.json"
 REASON = "_reason"  # the column of quarantined rows that names what they failed
-QUARANTINED = "quarantine"  # the output of a task, beside the one without a name, that holds rows taken out
+# The output of a task, beside the one without a name, that holds rows taken out
+QUARANTINED = "quarantine"
 EXPECTATION = "expect: "  # with a name: the `file` of an error in an expectation
 DEALT = "/"  # begins the name of an output that is one of many partitions
 
 
 class FileEntry(TypedDict):
-    """One Parquet file of a fragment. `path` is relative to the lake; `stats` are Delta's per-file statistics."""
+    """One Parquet file of a fragment. `path` is relative to the lake; `stats` are Delta's per-file
+    statistics."""
 
     path: str
     size: int
@@ -52,7 +55,8 @@ class FollowingResult(Output):
 
 
 class SchemaAnswer(TypedDict):
-    """The schema that infer and analyse find; for a failed parse task, the types of its objects. None: unknown."""
+    """The schema that infer and analyse find; for a failed parse task, the types of its objects.
+    None: unknown."""
 
     schema: Schema | None
     lineage: NotRequired[ColumnLineage]  # of analyse
@@ -113,25 +117,30 @@ TaskAnswer: TypeAlias = (
 
 
 class TaskResult(TypedDict):
-    """What one task of an attempt came to. `done` results of parse, index and transform are in the manifest, too."""
+    """What one task of an attempt came to. `done` results of parse, index and transform are in the
+    manifest, too."""
 
     task: str  # task key, hex
     epoch: int
-    state: Literal["done", "failed", "void"]  # void: a source object changed under the reader; list again
+    # void: a source object changed under the reader; list again
+    state: Literal["done", "failed", "void"]
     files: NotRequired[list[FileEntry]]
     content: NotRequired[list[int]]
     schema: NotRequired[Schema]
     profile: NotRequired[str]
     quarantine: NotRequired[Output]  # rows that were taken out, where the job asks for them
     then: NotRequired[list[FollowingResult]]  # of a fold: in order
-    outputs: NotRequired[dict[str, Output]]  # of a task that splits its rows by key; `files` are all of them
-    result: NotRequired[TaskAnswer]  # of list, footers, infer, analyse, index, check, connect, notify and write
+    # Of a task that splits its rows by key; `files` are all of them
+    outputs: NotRequired[dict[str, Output]]
+    # Of list, footers, infer, analyse, index, check, connect, notify and write
+    result: NotRequired[TaskAnswer]
     error: NotRequired[TaskError]
     metrics: NotRequired[Metrics]
 
 
 class TaskError(TypedDict):
-    """An error in words. `line` and `column` count from 1 in the user's own text (`file` names which)."""
+    """An error in words. `line` and `column` count from 1 in the user's own text (`file` names
+    which)."""
 
     kind: Literal["user", "infrastructure"]
     condition: str | None
@@ -188,8 +197,9 @@ def partition_result(result: TaskResult | Output) -> tuple[Schema, Content, list
 
 
 def output_results(result: TaskResult) -> Mapping[str, TaskResult | Output]:
-    """The outputs of a `done` result by their names in a trace: DEALT and the key of each partition that its rows were
-    dealt out to, else the result itself, without a name; and the quarantined rows."""
+    """The outputs of a `done` result by their names in a trace: DEALT and the key of each partition
+    that its rows were dealt out to, else the result itself, without a name; and the quarantined
+    rows."""
     dealt, taken_out = result.get("outputs"), result.get("quarantine")
     results: dict[str, TaskResult | Output] = {"": result}
     if dealt is not None:

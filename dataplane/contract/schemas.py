@@ -99,7 +99,9 @@ def fields_within(kind: Json) -> Sequence[Json]:
     """The fields of structs in a type; values of a map have no path of their own."""
     while isinstance(kind, Mapping) and kind["type"] == "array":
         kind = kind["elementType"]
-    fields: Sequence[Json] = kind["fields"] if isinstance(kind, Mapping) and kind["type"] == "struct" else ()
+    fields: Sequence[Json] = (
+        kind["fields"] if isinstance(kind, Mapping) and kind["type"] == "struct" else ()
+    )
     return fields
 
 
@@ -110,13 +112,15 @@ def select_columns(schema: Schema, names: Iterable[str]) -> Schema:
 
 
 def in_order(schema: Schema, names: Iterable[str]) -> Schema:
-    """The columns with these names, in the order of the names. KeyError for one that is not there."""
+    """The columns with these names, in the order of the names. KeyError for one that is not
+    there."""
     types = field_types(schema)
     return struct_of(field_of(name, types[name]) for name in names)
 
 
 def encoded(schema: Schema | Encoded) -> Encoded:
-    """The common prefix of many ids of one schema; a schema that was encoded before comes back as it is."""
+    """The common prefix of many ids of one schema; a schema that was encoded before comes back as
+    it is."""
     if isinstance(schema, Encoded):
         return schema
     return _encoded(json.dumps(schema))

@@ -1,7 +1,7 @@
 """Secrets for a child process of either plane, as a JSON object of variables behind a descriptor.
 
-The kernel shows the environment of a process to all processes of its user, and a file with a name can be opened by
-them: secrets are in neither.
+The kernel shows the environment of a process to all processes of its user, and a file with a name
+can be opened by them: secrets are in neither.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""Sketches of the distinct values of a column, which merge: hashes while they are few, bitmaps of them above.
+"""Sketches of the distinct values of a column, which merge: hashes while they are few, bitmaps of
+them above.
 
-Each value has a hash of 32 bits. Up to FEW hashes are kept as they are, and their number is that of the values. Above
-that, bitmaps keep where hashes fall. The first bitmap is of all values, each next one of a RATE-th of the values of the
-one before, by other bits of the hash, so the first that is not too full gives the number (Whang, Vander-Zanden and
-Taylor, 1990; Estan, Varghese and Fisk, Bitmap algorithms for counting active flows, 2003). The standard error is at
-most 1.4 %. Standard library only, since both planes merge.
+Each value has a hash of 32 bits. Up to FEW hashes are kept as they are, and their number is that of
+the values. Above that, bitmaps keep where hashes fall. The first bitmap is of all values, each next
+one of a RATE-th of the values of the one before, by other bits of the hash, so the first that is
+not too full gives the number (Whang, Vander-Zanden and Taylor, 1990; Estan, Varghese and Fisk,
+Bitmap algorithms for counting active flows, 2003). The standard error is at most 1.4 %. Standard
+library only, since both planes merge.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ def of_sorted(body: bytes) -> str:
 
 
 def of_bitmaps(body: bytes) -> str:
-    """The sketch with the bitmaps of all levels, one behind the other. ValueError for another number of bytes."""
+    """The sketch with the bitmaps of all levels, one behind the other. ValueError for another
+    number of bytes."""
     if len(body) != BITMAPS_BYTES:
         raise ValueError("no bitmaps")
     return _text(BITMAPS, body)
@@ -121,7 +124,8 @@ def _bitmaps(hashes: Iterable[int]) -> bytes:
 
 
 def _estimate(body: bytes) -> float:
-    """Linear counting, by the first bitmap with places enough that are empty; at least by the last one."""
+    """Linear counting, by the first bitmap with places enough that are empty; at least by the last
+    one."""
     for level in range(LEVELS):
         bitmap = body[level * BITMAP_BYTES : (level + 1) * BITMAP_BYTES]
         empty = PLACES - int.from_bytes(bitmap, "little").bit_count()

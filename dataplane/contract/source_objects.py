@@ -17,7 +17,8 @@ NESTED = "\x1f"  # joins the names on the way to a nested field, among an object
 def source_id(objects: Sequence[SourceObject], *, named: bool) -> bytes:
     """Identity of the source objects behind one partition.
 
-    `named`: the names belong to it, because they enter the rows or the versions do not identify bytes.
+    `named`: the names belong to it, because they enter the rows or the versions do not identify
+    bytes.
     """
     if named:
         return digest("source/1", objects=sorted((o["name"], o["version"]) for o in objects))
@@ -25,10 +26,11 @@ def source_id(objects: Sequence[SourceObject], *, named: bool) -> bytes:
 
 
 def source_of(objects: Sequence[SourceObject], metadata: Sequence[str]) -> bytes:
-    """Source id of one partition's objects: names and times belong to it only if they enter the rows.
+    """Source id of one partition's objects: names and times belong to it only if they enter the
+    rows.
 
-    Where a version does not identify bytes (an etag), the full location belongs to it. Values of folders that are
-    columns belong to it.
+    Where a version does not identify bytes (an etag), the full location belongs to it. Values of
+    folders that are columns belong to it.
     """
     objects = [_with_folders(o) for o in objects]
     if "modified" in metadata:
@@ -51,21 +53,25 @@ def is_of_bytes(source: SourceObject) -> bool:
 
 
 class SourceObject(TypedDict):
-    """One thing that a read connector lists. `version` starts with its kind: `sha256:` of the bytes, wherever they lie,
-    or `etag:`, which means something together with `uri` only. It moves if and only if the data may have changed."""
+    """One thing that a read connector lists. `version` starts with its kind: `sha256:` of the
+    bytes, wherever they lie, or `etag:`, which means something together with `uri` only. It moves
+    if and only if the data may have changed."""
 
     name: str
     uri: str
     size: int
     modified_ms: int
     version: str
-    columns: list[str] | None  # own columns in file order, fields of structs by NESTED paths; None: unknown
-    folders: NotRequired[KeyFolders]  # columns that its folders give; absent where these give none, or are not read
+    # Own columns in file order, fields of structs by NESTED paths; None: unknown
+    columns: list[str] | None
+    # Columns that its folders give; absent where these give none, or are not read
+    folders: NotRequired[KeyFolders]
     detail: NotRequired[Json]  # what its connector alone has to know to read it
 
 
 def columns_of(source: SourceObject) -> list[str] | None:
-    """The columns of an object's rows: its own, then the keys of its folders that are none of these."""
+    """The columns of an object's rows: its own, then the keys of its folders that are none of
+    these."""
     own = source["columns"]
     if own is None or "folders" not in source:
         return own
@@ -78,8 +84,11 @@ def is_folder_column(source: SourceObject, key: str) -> bool:
 
 
 def folder_columns(objects: Iterable[SourceObject]) -> frozenset[str]:
-    """The columns that folders alone give some of these objects. Their values are texts in any format."""
-    return frozenset(key for o in objects for key, _ in o.get("folders", ()) if is_folder_column(o, key))
+    """The columns that folders alone give some of these objects. Their values are texts in any
+    format."""
+    return frozenset(
+        key for o in objects for key, _ in o.get("folders", ()) if is_folder_column(o, key)
+    )
 
 
 class ListedPartition(TypedDict):
@@ -92,27 +101,33 @@ class ListedPartition(TypedDict):
 
 
 class ListingResult(TypedDict):
-    """What a `list` task found: partitions in order of their keys, inline or as lines of a gzip file."""
+    """What a `list` task found: partitions in order of their keys, inline or as lines of a gzip
+    file."""
 
     digest: str  # SHA-256 (hex) over the lines of all partitions
     objects: int
     bytes: int
-    columns: list[list[str] | None]  # distinct own columns of objects, in the order in which they first come
+    # Distinct own columns of objects, in the order in which they first come
+    columns: list[list[str] | None]
     all_columns: bool  # there are no more of them
     partitions: NotRequired[list[ListedPartition]]
     file: NotRequired[str]  # its name below the attempt's prefix
-    after: NotRequired[str | None]  # these only add to a listing with this last key (None: without any)
+    # These only add to a listing with this last key (None: without any)
+    after: NotRequired[str | None]
 
 
 def listing_line(partition: ListedPartition) -> bytes:
-    """One partition as a line of a listing, the same for equal values. The objects come last: few readers want them."""
+    """One partition as a line of a listing, the same for equal values. The objects come last: few
+    readers want them."""
     ordered = {name: partition[name] for name in ("key", "source", "content", "objects")}
     return _encode(ordered).encode() + b"\n"
 
 
 def listing_head(line: bytes) -> tuple[str, bytes, Content]:
-    """Key, source id and content of a line, without reading the objects in it. ValueError if it is no such line."""
-    head, mark, _ = line.partition(_OBJECTS)  # no text in JSON holds a quotation mark without a backslash before it
+    """Key, source id and content of a line, without reading the objects in it. ValueError if it is
+    no such line."""
+    # No text in JSON holds a quotation mark without a backslash before it
+    head, mark, _ = line.partition(_OBJECTS)
     if not mark:
         raise ValueError("a line of a listing without objects")
     key, source, content = _decode(f"{head.decode()}}}").values()

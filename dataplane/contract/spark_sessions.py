@@ -1,4 +1,5 @@
-"""The protocol of a process that is one user's Spark Connect server: an order in a line, and its result."""
+"""The protocol of a process that is one user's Spark Connect server: an order in a line, and its
+result."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ from dataplane.contract.query_protocol import SparkTable
 
 
 class ServerOrder(TypedDict):
-    """The first and only line. `user` and `session`: of the client that is let in, by `token`; `tables`: of the views
-    that it finds. The process ends after `ttl_s`, after `idle_s` without a call of its client, or with its standard
-    input."""
+    """The first and only line. `user` and `session`: of the client that is let in, by `token`;
+    `tables`: of the views that it finds. The process ends after `ttl_s`, after `idle_s` without a
+    call of its client, or with its standard input."""
 
     lake: str
     scratch: str
@@ -35,7 +36,8 @@ class PodOrder(TypedDict):
 
 
 class ServerAnswer(TypedDict):
-    """`port`: of this machine, on which it serves; None where it does not, and the process ends. `error`: why."""
+    """`port`: of this machine, on which it serves; None where it does not, and the process ends.
+    `error`: why."""
 
     port: int | None
     error: str

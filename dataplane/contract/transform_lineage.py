@@ -1,7 +1,8 @@
-"""Column lineage of one transform, in the form of OpenLineage's column-lineage facet, and how it is put together.
+"""Column lineage of one transform, in the form of OpenLineage's column-lineage facet, and how it is
+put together.
 
-An input is named as the transform's code names it: equal code over equal schemas has one lineage, whatever datasets it
-reads.
+An input is named as the transform's code names it: equal code over equal schemas has one lineage,
+whatever datasets it reads.
 """
 
 from __future__ import annotations
@@ -15,10 +16,19 @@ Indirect: TypeAlias = Literal["FILTER", "JOIN", "GROUP_BY", "SORT", "WINDOW", "C
 Subtype: TypeAlias = Direct | Indirect
 Origin: TypeAlias = tuple[str, str]  # an input, and a column of it
 
-DIRECT: Final[tuple[Subtype, ...]] = ("IDENTITY", "TRANSFORMATION", "AGGREGATION")  # the weaker first
-INDIRECT: Final[tuple[Subtype, ...]] = ("CONDITIONAL", "FILTER", "GROUP_BY", "JOIN", "SORT", "WINDOW")
+# The weaker first
+DIRECT: Final[tuple[Subtype, ...]] = ("IDENTITY", "TRANSFORMATION", "AGGREGATION")
+INDIRECT: Final[tuple[Subtype, ...]] = (
+    "CONDITIONAL",
+    "FILTER",
+    "GROUP_BY",
+    "JOIN",
+    "SORT",
+    "WINDOW",
+)
 EVERY: Final = "*"  # in place of a column: all of the input's
-MOST_ORIGINS: Final = 5_000  # of all columns of a result, one by one: plans read the memos that hold them
+# Of all columns of a result, one by one: plans read the memos that hold them
+MOST_ORIGINS: Final = 5_000
 
 
 class Transformation(TypedDict):
@@ -39,8 +49,8 @@ class OutputField(TypedDict):
 
 
 class ColumnLineage(TypedDict):
-    """`dataset`: columns that decide which rows there are, or in which order. `over_reported`: where more is reported
-    to be read than is, and why; empty where the lineage is exact."""
+    """`dataset`: columns that decide which rows there are, or in which order. `over_reported`:
+    where more is reported to be read than is, and why; empty where the lineage is exact."""
 
     fields: dict[str, OutputField]
     dataset: list[InputField]
@@ -49,7 +59,8 @@ class ColumnLineage(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a value is made of. `members`: of a struct that is made from parts, each part by itself."""
+    """What a value is made of. `members`: of a struct that is made from parts, each part by
+    itself."""
 
     origins: Mapping[Origin, frozenset[Subtype]] = field(default_factory=dict)
     members: Mapping[str, Value] = field(default_factory=dict)
@@ -58,14 +69,20 @@ class Value:
         """The same after one more step."""
         if step == "IDENTITY":
             return self
-        return Value({o: frozenset(after(step, subtype) for subtype in steps) for o, steps in self.origins.items()})
+        return Value(
+            {
+                o: frozenset(after(step, subtype) for subtype in steps)
+                for o, steps in self.origins.items()
+            }
+        )
 
 
 NOTHING: Final = Value()
 
 
 def after(step: Subtype, before: Subtype) -> Subtype:
-    """One step upon another: an indirect one stays so, and of two direct ones the stronger counts."""
+    """One step upon another: an indirect one stays so, and of two direct ones the stronger
+    counts."""
     if step in INDIRECT:
         return step
     if before in INDIRECT:
@@ -109,7 +126,9 @@ class Tracing:
             columns = {name: _by_input(value) for name, value in columns.items()}
         decides = Value({origin: frozenset(steps) for origin, steps in self.decides.items()})
         return {
-            "fields": {name: {"inputFields": input_fields(value)} for name, value in columns.items()},
+            "fields": {
+                name: {"inputFields": input_fields(value)} for name, value in columns.items()
+            },
             "dataset": input_fields(decides),
             "over_reported": sorted(self.over_reported),
         }
@@ -125,7 +144,11 @@ def _by_input(value: Value) -> Value:
 def input_fields(value: Value) -> list[InputField]:
     """In order of their names."""
     return [
-        {"name": name, "field": column, "transformations": [transformation(step) for step in sorted(steps)]}
+        {
+            "name": name,
+            "field": column,
+            "transformations": [transformation(step) for step in sorted(steps)],
+        }
         for (name, column), steps in sorted(value.origins.items())
     ]
 
@@ -135,7 +158,8 @@ def transformation(step: Subtype) -> Transformation:
 
 
 def all_of_all(columns: Iterable[str], inputs: Iterable[str], why: str) -> ColumnLineage:
-    """The lineage of an unreadable query: each column of the result comes from all columns of all inputs."""
+    """The lineage of an unreadable query: each column of the result comes from all columns of all
+    inputs."""
     tracing = Tracing(over_reported={why})
     everything = all_columns(inputs)
     return tracing.lineage(dict.fromkeys(columns, everything))

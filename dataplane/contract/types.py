@@ -1,10 +1,11 @@
-"""One table of types: for the type that a file has and the type of the dataset's column, whether each value of the file
-is a value of the dataset's type.
+"""One table of types: for the type that a file has and the type of the dataset's column, whether
+each value of the file is a value of the dataset's type.
 
-A file's type is written as a dataset's (`contract.schemas`), with more names for what no dataset's type is: unsigned
-integers, timestamps of nanoseconds, times of day, columns without any value (`FILE_ONLY`). Readers of footers give
-these names, one function a format (connectors.files.footers). Formats whose values stand as text have no types of their
-own: inference says which they have.
+A file's type is written as a dataset's (`contract.schemas`), with more names for what no dataset's
+type is: unsigned integers, timestamps of nanoseconds, times of day, columns without any value
+(`FILE_ONLY`). Readers of footers give these names, one function a format
+(connectors.files.footers). Formats whose values stand as text have no types of their own: inference
+says which they have.
 """
 
 from __future__ import annotations
@@ -14,20 +15,45 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from dataplane.contract.schemas import Field, StructType, Type, array_of, field_of, field_types, map_of, struct_of
+from dataplane.contract.schemas import (
+    Field,
+    StructType,
+    Type,
+    array_of,
+    field_of,
+    field_types,
+    map_of,
+    struct_of,
+)
 
 FileType: TypeAlias = Type
 Fit: TypeAlias = Literal["same", "widened", "refused"]
 
 NOTHING = "void"  # of a column in which no row has a value
-NANOS = {"timestamp(9)": "timestamp", "timestamp_ntz(9)": "timestamp_ntz"}  # read where no value is finer than micros
+# Read where no value is finer than micros
+NANOS = {"timestamp(9)": "timestamp", "timestamp_ntz(9)": "timestamp_ntz"}
 UNSIGNED = {"uint8": "short", "uint16": "integer", "uint32": "long", "uint64": "decimal(20,0)"}
 TIME = "time"
 HALF = "float16"
 FILE_ONLY = (*NANOS, *UNSIGNED, TIME, HALF, NOTHING)
 
-_PLAIN = ("boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "date")
-_HELD = {**{name: name for name in (*_PLAIN, "timestamp", "timestamp_ntz", "variant", NOTHING)}, **NANOS, **UNSIGNED}
+_PLAIN = (
+    "boolean",
+    "byte",
+    "short",
+    "integer",
+    "long",
+    "float",
+    "double",
+    "string",
+    "binary",
+    "date",
+)
+_HELD = {
+    **{name: name for name in (*_PLAIN, "timestamp", "timestamp_ntz", "variant", NOTHING)},
+    **NANOS,
+    **UNSIGNED,
+}
 _WIDER: Mapping[str, tuple[str, ...]] = {
     "byte": ("short", "integer", "long", "float", "double"),
     "short": ("integer", "long", "float", "double"),
@@ -35,8 +61,10 @@ _WIDER: Mapping[str, tuple[str, ...]] = {
     "float": ("double",),
     "date": ("timestamp_ntz",),
 }
-_NEEDED = {"byte": 3, "short": 5, "integer": 10, "long": 19}  # digits of a decimal that holds all of them
-_OFFERED = {"byte": 2, "short": 4, "integer": 9, "long": 18}  # digits of a whole decimal that they hold
+# Digits of a decimal that holds all of them
+_NEEDED = {"byte": 3, "short": 5, "integer": 10, "long": 19}
+# Digits of a whole decimal that they hold
+_OFFERED = {"byte": 2, "short": 4, "integer": 9, "long": 18}
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 INTEGER_BITS: Mapping[str, int] = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 _MOST_DIGITS = 38
@@ -55,10 +83,11 @@ def is_in_range(number: int, kind: str) -> bool:
 
 
 def fit(file: FileType, dataset: Type) -> Fit:
-    """Whether values of a file's type are values of the dataset's: of the same type, exactly widened, or perhaps not.
+    """Whether values of a file's type are values of the dataset's: of the same type, exactly
+    widened, or perhaps not.
 
-    Fields that one of two structs lacks do not count. Keys of maps are not widened: they could become equal.
-    Nanoseconds are decided by the values, while they are read.
+    Fields that one of two structs lacks do not count. Keys of maps are not widened: they could
+    become equal. Nanoseconds are decided by the values, while they are read.
     """
     if file == dataset and held(file) is not None:
         return "same"
@@ -66,7 +95,11 @@ def fit(file: FileType, dataset: Type) -> Fit:
         return "widened" if _is_widened(file, dataset) else "refused"
     if file["type"] != dataset["type"] or file["type"] == "udt":
         return "refused"
-    if file["type"] == "map" and dataset["type"] == "map" and held(file["keyType"]) != dataset["keyType"]:
+    if (
+        file["type"] == "map"
+        and dataset["type"] == "map"
+        and held(file["keyType"]) != dataset["keyType"]
+    ):
         return "refused"
     return _worst(fit(part, other) for _, part, other in _parts(file, dataset))
 
@@ -112,10 +145,14 @@ class TypeRefusal:
 
 
 def refusal(name: str, file: FileType, dataset: Type) -> TypeRefusal | None:
-    """The innermost place of a column at which a file's type does not fit the dataset's; None where it fits."""
+    """The innermost place of a column at which a file's type does not fit the dataset's; None where
+    it fits."""
     if fit(file, dataset) != "refused":
         return None
-    within = (refusal(f"{name}.{part}", part_type, other) for part, part_type, other in _parts(file, dataset))
+    within = (
+        refusal(f"{name}.{part}", part_type, other)
+        for part, part_type, other in _parts(file, dataset)
+    )
     return next(filter(None, within), TypeRefusal(name, file, dataset))
 
 
@@ -124,7 +161,11 @@ def _parts(file: FileType, dataset: Type) -> Iterator[tuple[str, FileType, Type]
         return
     if file["type"] == "struct" and dataset["type"] == "struct":
         types = field_types(file)
-        yield from ((f["name"], types[f["name"]], f["type"]) for f in dataset["fields"] if f["name"] in types)
+        yield from (
+            (f["name"], types[f["name"]], f["type"])
+            for f in dataset["fields"]
+            if f["name"] in types
+        )
     if file["type"] == "array" and dataset["type"] == "array":
         yield "element", file["elementType"], dataset["elementType"]
     if file["type"] == "map" and dataset["type"] == "map":
@@ -132,8 +173,9 @@ def _parts(file: FileType, dataset: Type) -> Iterator[tuple[str, FileType, Type]
 
 
 def was_read_exactly(file: FileType, dataset: Type) -> bool:
-    """Whether Spark itself gives the values of a file that it reads under the dataset's type, as it did for all files
-    before there was this table. False where that was not tried for each reader of Spark's."""
+    """Whether Spark itself gives the values of a file that it reads under the dataset's type, as it
+    did for all files before there was this table. False where that was not tried for each reader of
+    Spark's."""
     if fit(file, dataset) == "refused":
         return False
     if isinstance(file, str) or isinstance(dataset, str):
@@ -154,8 +196,9 @@ _WIDER_IN_SPARK: Mapping[str, tuple[str, ...]] = {
 
 
 def held(file: FileType) -> Type | None:
-    """The least type of a dataset for the values of a file's type: what an inferred column has, and what Spark reads
-    it as. `void` stays, in nested types too; None where no type of a dataset holds a part of it."""
+    """The least type of a dataset for the values of a file's type: what an inferred column has, and
+    what Spark reads it as. `void` stays, in nested types too; None where no type of a dataset holds
+    a part of it."""
     if isinstance(file, str):
         return _HELD.get(file) or _held_decimal(file)
     if file["type"] == "struct":

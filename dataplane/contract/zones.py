@@ -16,7 +16,8 @@ class UnknownZone(ValueError):
 
 @lru_cache(maxsize=256)
 def zone(name: str) -> tzinfo:
-    """The time zone of a name such as `Europe/Berlin`, or of an offset such as `+05:30`. Raises UnknownZone."""
+    """The time zone of a name such as `Europe/Berlin`, or of an offset such as `+05:30`. Raises
+    UnknownZone."""
     if name in ("UTC", "Z"):
         return UTC
     try:

@@ -1,1 +1,2 @@
-"""Rows in the Parquet files of the lake: measuring, reading and comparing them. What needs Spark is in `spark`."""
+"""Rows in the Parquet files of the lake: measuring, reading and comparing them. What needs Spark is
+in `spark`."""

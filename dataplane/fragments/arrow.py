@@ -74,18 +74,20 @@ def _plain_type(kind: Json) -> pa.DataType:
 
 
 def batches(files: Iterable[Any], schema: pa.Schema, skip: int = 0) -> Iterator[pa.RecordBatch]:
-    """All rows of Parquet files (paths, or what pyarrow reads from), in order, under one schema; columns that a file
-    lacks are NULL, and others of it are not read.
+    """All rows of Parquet files (paths, or what pyarrow reads from), in order, under one schema;
+    columns that a file lacks are NULL, and others of it are not read.
 
-    The first `skip` rows are left out, whole files of them unread. TaskFailure for a file that is not there, or that is
-    not as it was written.
+    The first `skip` rows are left out, whole files of them unread. TaskFailure for a file that is
+    not there, or that is not as it was written.
     """
     from pyarrow.parquet import ParquetFile
 
     for source in files:
         with (
             _explaining_damage(_name_of(source)),
-            ParquetFile(source, coerce_int96_timestamp_unit="us", page_checksum_verification=True) as file,
+            ParquetFile(
+                source, coerce_int96_timestamp_unit="us", page_checksum_verification=True
+            ) as file,
         ):
             rows = _rows_of(file)
             if skip >= rows:
@@ -102,19 +104,22 @@ def batches(files: Iterable[Any], schema: pa.Schema, skip: int = 0) -> Iterator[
 
 
 def _read_columns(file: Any, schema: pa.Schema) -> list[str]:
-    """The columns to read. If the schema has none of the file's, one is read: without any column a reader gives no
-    rows."""
+    """The columns to read. If the schema has none of the file's, one is read: without any column a
+    reader gives no rows."""
     have = file.schema_arrow.names
     names = set(schema.names)
     return [name for name in have if name in names] or have[:1]
 
 
 def raw_batches(source: Any, name: str = "") -> Iterator[pa.RecordBatch]:
-    """All rows of one Parquet file as they are stored. TaskFailure, which may call the file by another `name`, where it
-    is not as it was written."""
+    """All rows of one Parquet file as they are stored. TaskFailure, which may call the file by
+    another `name`, where it is not as it was written."""
     from pyarrow.parquet import ParquetFile
 
-    with _explaining_damage(name or _name_of(source)), ParquetFile(source, page_checksum_verification=True) as file:
+    with (
+        _explaining_damage(name or _name_of(source)),
+        ParquetFile(source, page_checksum_verification=True) as file,
+    ):
         rows = _rows_of(file)
         for batch in file.iter_batches(BATCH_ROWS):
             rows -= batch.num_rows
@@ -133,8 +138,8 @@ _SPARKS = b"org.apache.spark.sql.parquet.row.metadata"
 
 
 def _rows_of(file: Any) -> int:
-    """The number of rows, where the footer agrees with itself: it has no checksum, but states rows and columns
-    twice."""
+    """The number of rows, where the footer agrees with itself: it has no checksum, but states rows
+    and columns twice."""
     footer = file.metadata
     rows: int = footer.num_rows
     if sum(footer.row_group(i).num_rows for i in range(footer.num_row_groups)) != rows:
@@ -147,19 +152,28 @@ def _rows_of(file: Any) -> int:
 
 def _has_columns(own_schema: pa.Schema, schema: Schema) -> bool:
     """Whether a file has these columns, all in all; of nested ones only the names are looked at."""
-    if [(f.name, f.nullable) for f in own_schema] != [(f["name"], f["nullable"]) for f in schema["fields"]]:
+    if [(f.name, f.nullable) for f in own_schema] != [
+        (f["name"], f["nullable"]) for f in schema["fields"]
+    ]:
         return False
     plain = [(i, f["type"]) for i, f in enumerate(schema["fields"]) if isinstance(f["type"], str)]
-    return all(kind == "variant" or own_schema.field(i).type == arrow_type(kind) for i, kind in plain)
+    return all(
+        kind == "variant" or own_schema.field(i).type == arrow_type(kind) for i, kind in plain
+    )
 
 
 def _name_of(source: Any) -> str:
-    return source if isinstance(source, str) else str(getattr(getattr(source, "raw", None), "path", "a file"))
+    return (
+        source
+        if isinstance(source, str)
+        else str(getattr(getattr(source, "raw", None), "path", "a file"))
+    )
 
 
 @contextmanager
 def _explaining_damage(name: str) -> Iterator[None]:
-    """Errors of Arrow's as TaskFailure. A store that fails names the file first, and its error goes on as it is."""
+    """Errors of Arrow's as TaskFailure. A store that fails names the file first, and its error goes
+    on as it is."""
     import pyarrow as pa
 
     try:
@@ -186,7 +200,9 @@ def _under(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
     def column(field: pa.Field) -> pa.Array:
         at = batch.schema.get_field_index(field.name)
-        return batch.column(at).cast(field.type) if at >= 0 else pa.nulls(batch.num_rows, field.type)
+        return (
+            batch.column(at).cast(field.type) if at >= 0 else pa.nulls(batch.num_rows, field.type)
+        )
 
     return pa.record_batch([column(f) for f in schema], schema=schema)
 
@@ -195,7 +211,8 @@ def _under(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def plain_rows(batch: pa.RecordBatch, schema: Schema) -> Iterator[dict[str, Json]]:
-    """Rows as JSON can hold them: decimals, times (ISO 8601; instants with Z) and binary values (base64) are text."""
+    """Rows as JSON can hold them: decimals, times (ISO 8601; instants with Z) and binary values
+    (base64) are text."""
     names = batch.schema.names
     columns = [plain_column(batch.column(i), f["type"]) for i, f in enumerate(schema["fields"])]
     for values in zip(*columns, strict=True):
@@ -225,11 +242,17 @@ def _flat(column: pa.Array, kind: Json) -> pa.Array:
 
     if kind in ("timestamp", "timestamp_ntz"):
         return _times(column, kind)
-    if kind in _AS_IS or kind in ("float", "double", "date", "void") or _is_short_decimal(column.type):
+    if (
+        kind in _AS_IS
+        or kind in ("float", "double", "date", "void")
+        or _is_short_decimal(column.type)
+    ):
         return column
     convert = plain_value(kind)
     texts = (None if v is None else convert(v) for v in column.to_pylist())
-    return pa.array([t if t is None or isinstance(t, str) else dumps(t) for t in texts], pa.string())
+    return pa.array(
+        [t if t is None or isinstance(t, str) else dumps(t) for t in texts], pa.string()
+    )
 
 
 def _is_short_decimal(kind: pa.DataType) -> bool:
@@ -247,7 +270,9 @@ def _times(column: pa.Array, kind: str) -> pa.Array:
     if kind == "date":
         return column.cast(pa.string())
     local = column.cast(pa.timestamp("us"))
-    return compute.strftime(local, format="%Y-%m-%dT%H:%M:%S" + ("Z" if kind == "timestamp" else ""))
+    return compute.strftime(
+        local, format="%Y-%m-%dT%H:%M:%S" + ("Z" if kind == "timestamp" else "")
+    )
 
 
 _AS_IS = ("string", "boolean", "byte", "short", "integer", "long")

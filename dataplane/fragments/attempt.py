@@ -1,4 +1,5 @@
-"""One claim while it is worked on: where it may write, how it is stopped, and how one bad task is found among many."""
+"""One claim while it is worked on: where it may write, how it is stopped, and how one bad task is
+found among many."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Attempt(Generic[C_co]):
-    """`scratch` is a temporary folder of this attempt alone; `threads` run things for it that start no Spark job."""
+    """`scratch` is a temporary folder of this attempt alone; `threads` run things for it that start
+    no Spark job."""
 
     claim: C_co
     lake: Lake
@@ -87,7 +89,8 @@ def isolate(
     explain: Explain,
     hints: int = HINTS,
 ) -> dict[str, T | TaskError]:
-    """Outcomes by label of `work` over all tasks at once, or over fewer until only the bad ones fail.
+    """Outcomes by label of `work` over all tasks at once, or over fewer until only the bad ones
+    fail.
 
     Tasks that an error names are tried apart first; where that does not help, halves are.
     """
@@ -102,7 +105,9 @@ def isolate(
     parts = [[t for t in tasks if (task_label(t) in named) == suspect] for suspect in (True, False)]
     if not all(parts):
         parts = [list(tasks[: len(tasks) // 2]), list(tasks[len(tasks) // 2 :])]
-    return {k: v for part in parts for k, v in isolate(attempt, part, work, explain, hints - 1).items()}
+    return {
+        k: v for part in parts for k, v in isolate(attempt, part, work, explain, hints - 1).items()
+    }
 
 
 def _error_of(error: BaseException, explain: Explain) -> TaskError:

@@ -1,7 +1,8 @@
 """Content of rows as SQL: two 64-bit hashes of a row, summed, that differ wherever two rows differ.
 
-`xxhash64` alone skips NULLs, takes -0.0 for 0.0, confuses nested arrays and refuses maps: so bits say which columns are
-NULL or a negative zero, and nested values are hashed as JSON, with maps as sorted lists of entries.
+`xxhash64` alone skips NULLs, takes -0.0 for 0.0, confuses nested arrays and refuses maps: so bits
+say which columns are NULL or a negative zero, and nested values are hashed as JSON, with maps as
+sorted lists of entries.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ _SIMPLE = frozenset(
 )
 BITS = 60  # of a bigint
 HALVES = ", ".join(f"sum(h{i} & 4294967295L), sum(shiftrightunsigned(h{i}, 32))" for i in (0, 1))
-SPREADING = 0x9E3779B1  # odd, and near 2^32 by the golden ratio: multiples of it are spread evenly (Knuth, 6.4)
-# Of variants, which fragments of earlier releases hold, the bytes of files are read: neither the hash nor JSON tells
-# their types apart.
+# odd, and near 2^32 by the golden ratio: multiples of it are spread evenly (Knuth, 6.4)
+SPREADING = 0x9E3779B1
+# Of variants, which fragments of earlier releases hold, the bytes of files are read: neither the
+# hash nor JSON tells their types apart.
 _VARIANT_FIELDS: list[Json] = [
     {"name": n, "type": "binary", "nullable": True, "metadata": {}} for n in ("value", "metadata")
 ]
@@ -34,8 +36,8 @@ _JSON_OPTIONS = """map('ignoreNullFields', 'false', 'timeZone', 'UTC',
 
 
 def unsupported(kind: Type) -> str | None:
-    """The first type in `kind` that no fragment may hold, such as intervals, and variants, which no table can have that
-    other engines read; None if all is well."""
+    """The first type in `kind` that no fragment may hold, such as intervals, and variants, which no
+    table can have that other engines read; None if all is well."""
     if isinstance(kind, str):
         return None if kind in _SIMPLE or kind.startswith("decimal(") else kind
     return next(filter(None, map(unsupported, _children(kind))), None)
@@ -59,7 +61,11 @@ def physical(kind: Json) -> Json:
         return {"type": "struct", "fields": _VARIANT_FIELDS}
     if not isinstance(kind, Mapping):
         return kind
-    fields = {"fields": [{**f, "type": physical(f["type"])} for f in kind["fields"]]} if "fields" in kind else {}
+    fields = (
+        {"fields": [{**f, "type": physical(f["type"])} for f in kind["fields"]]}
+        if "fields" in kind
+        else {}
+    )
     inner = {k: physical(kind[k]) for k in ("elementType", "keyType", "valueType") if k in kind}
     return {**kind, **fields, **inner}
 
@@ -72,15 +78,23 @@ def quoted(name: str) -> str:
 def row_hash(schema: Schema, seed: int) -> str:
     """SQL text of the 64-bit hash of a row of `physical(schema)`.
 
-    The columns are part of it: partitions of a dataset may lack different ones, which its readers see as NULL.
+    The columns are part of it: partitions of a dataset may lack different ones, which its readers
+    see as NULL.
     """
     fields = schema["fields"]
-    parts = [f"{seed}L", f"{columns_id(schema)}L", *_null_bits(fields), *_zero_bits(fields), *map(_hashable, fields)]
+    parts = [
+        f"{seed}L",
+        f"{columns_id(schema)}L",
+        *_null_bits(fields),
+        *_zero_bits(fields),
+        *map(_hashable, fields),
+    ]
     return f"xxhash64({', '.join(parts)})"
 
 
 def columns_id(schema: Schema) -> int:
-    """A number that identifies the columns: half as wide as it could be, since the smallest long has no literal."""
+    """A number that identifies the columns: half as wide as it could be, since the smallest long
+    has no literal."""
     return int.from_bytes(schema_id(schema)[:8]) >> 1
 
 
@@ -108,7 +122,8 @@ def _hashable(field: Json) -> str:
 
 
 def _without_maps(value: str, kind: Type, depth: int) -> str:
-    """SQL text of `value` with each map in it as an array of its entries, sorted; anything else unchanged."""
+    """SQL text of `value` with each map in it as an array of its entries, sorted; anything else
+    unchanged."""
     if isinstance(kind, str) or not _has_map(kind):
         return value
     item = f"x{depth}"
@@ -120,28 +135,35 @@ def _without_maps(value: str, kind: Type, depth: int) -> str:
         case "array":
             return f"transform({value}, {item} -> {_without_maps(item, kind['elementType'], depth + 1)})"
         case _:
-            inner = [_without_maps(f"{value}.{quoted(f['name'])}", f["type"], depth) for f in kind["fields"]]
+            inner = [
+                _without_maps(f"{value}.{quoted(f['name'])}", f["type"], depth)
+                for f in kind["fields"]
+            ]
             fields = [f"'f{i}', {text}" for i, text in enumerate(inner)]
             return f"IF({value} IS NULL, NULL, named_struct({', '.join(fields)}))"
 
 
 def _has_map(kind: Type) -> bool:
-    return not isinstance(kind, str) and (kind["type"] == "map" or any(map(_has_map, _children(kind))))
+    return not isinstance(kind, str) and (
+        kind["type"] == "map" or any(map(_has_map, _children(kind)))
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """A random number for each row, and the text `row` of those that are drawn by it; NULL of others. `name` and
-    `hashed` are names that no column has: of the number, and of a hash of it."""
+    """A random number for each row, and the text `row` of those that are drawn by it; NULL of
+    others. `name` and `hashed` are names that no column has: of the number, and of a hash of it."""
 
     name: str
     hashed: str
     row: str
 
 
-def profile_query(schema: Schema, view: str, marks: Marks, columns: Iterable[str], aggregates: Iterable[str]) -> str:
-    """SQL text: per label, what `content_query` gives, an array of the rows that are drawn, and `aggregates` of the
-    named expressions `columns`."""
+def profile_query(
+    schema: Schema, view: str, marks: Marks, columns: Iterable[str], aggregates: Iterable[str]
+) -> str:
+    """SQL text: per label, what `content_query` gives, an array of the rows that are drawn, and
+    `aggregates` of the named expressions `columns`."""
     hashed = (f"{marks.hashed} AS h0", f"{row_hash(schema, 1)} AS h1", f"{marks.row} AS drawn")
     selected = ", ".join((LABEL, *hashed, *columns))
     rows = f"SELECT {selected} FROM {_marked(marks, row_hash(schema, 0), view)}"
@@ -150,8 +172,8 @@ def profile_query(schema: Schema, view: str, marks: Marks, columns: Iterable[str
 
 
 def content_query(schema: Schema, view: str, texts: Sequence[str] = ()) -> str:
-    """SQL text: per label, and per values of the expressions `texts`, these, the row count and the halves of both sums.
-    Halves cannot overflow below 2^31 rows."""
+    """SQL text: per label, and per values of the expressions `texts`, these, the row count and the
+    halves of both sums. Halves cannot overflow below 2^31 rows."""
     named = "".join(f"{text} AS k{i}, " for i, text in enumerate(texts))
     rows = f"SELECT {LABEL}, {named}{row_hash(schema, 0)} AS h0, {row_hash(schema, 1)} AS h1 FROM {view}"
     groups = ", ".join((LABEL, *(f"k{i}" for i in range(len(texts)))))
@@ -159,8 +181,9 @@ def content_query(schema: Schema, view: str, texts: Sequence[str] = ()) -> str:
 
 
 def _marked(marks: Marks, first: str, view: str) -> str:
-    """The number is the low half of the row's hash, against a multiple of the row's place: equal rows have different
-    ones, well spread. A call of `rand` for each row would take a tenth of the pass."""
+    """The number is the low half of the row's hash, against a multiple of the row's place: equal
+    rows have different ones, well spread. A call of `rand` for each row would take a tenth of the
+    pass."""
     place = f"(monotonically_increasing_id() & {(1 << 30) - 1}L) * {SPREADING}L"
     number = f"({marks.hashed} ^ {place}) & {(1 << 32) - 1}L"
     return f"(SELECT *, {number} AS {marks.name} FROM (SELECT *, {first} AS {marks.hashed} FROM {view}))"

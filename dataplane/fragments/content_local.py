@@ -1,7 +1,9 @@
-"""Contents of few rows without a job of Spark: the hashes of `content`, computed where the rows were read.
+"""Contents of few rows without a job of Spark: the hashes of `content`, computed where the rows
+were read.
 
-They are Spark's own `xxhash64`, one after the other over a row's columns, each seeded with the one before it: here over
-whole columns at a time (XXH64, https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md).
+They are Spark's own `xxhash64`, one after the other over a row's columns, each seeded with the one
+before it: here over whole columns at a time (XXH64,
+https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md).
 """
 
 from __future__ import annotations
@@ -27,9 +29,26 @@ Values: TypeAlias = npt.NDArray[Any]
 P1, P2, P3, P4, P5 = map(np.uint64, PRIMES)
 WIDEST = 32 << 20  # bytes of a column of texts, each as wide as the longest
 _KINDS = frozenset(
-    ("byte", "short", "integer", "long", *FLOATS, "boolean", "date", "timestamp", "timestamp_ntz", "string", "binary")
+    (
+        "byte",
+        "short",
+        "integer",
+        "long",
+        *FLOATS,
+        "boolean",
+        "date",
+        "timestamp",
+        "timestamp_ntz",
+        "string",
+        "binary",
+    )
 )
-_NUMBERS = {"boolean": pa.int8(), "date": pa.int32(), "timestamp": pa.int64(), "timestamp_ntz": pa.int64()}
+_NUMBERS = {
+    "boolean": pa.int8(),
+    "date": pa.int32(),
+    "timestamp": pa.int64(),
+    "timestamp_ntz": pa.int64(),
+}
 _LONG_DIGITS = 18  # of decimals that Spark hashes as a long
 
 
@@ -39,11 +58,16 @@ def is_simple(schema: Schema) -> bool:
 
 
 def content(schema: Schema, rows: pa.Table) -> Content | None:
-    """Content of rows that were read from files of this schema. None if only Spark can compute it."""
+    """Content of rows that were read from files of this schema. None if only Spark can compute
+    it."""
     fields = schema["fields"]
-    if [(c.name, c.type) for c in rows.schema] != [(f["name"], _arrow_type(f["type"])) for f in fields]:
+    if [(c.name, c.type) for c in rows.schema] != [
+        (f["name"], _arrow_type(f["type"])) for f in fields
+    ]:
         return None
-    columns = [_column(str(f["type"]), rows.column(i).combine_chunks()) for i, f in enumerate(fields)]
+    columns = [
+        _column(str(f["type"]), rows.column(i).combine_chunks()) for i, f in enumerate(fields)
+    ]
     texts = [c.values for c in columns if isinstance(c.values, _TextArray)]
     if any(rows.num_rows * text.width > WIDEST for text in texts):
         return None
@@ -73,13 +97,18 @@ def _front(schema: Schema, columns: Sequence[_Column]) -> Iterator[Words]:
     yield np.arange(2, dtype=np.uint64)[:, None]
     yield np.full(1, columns_id(schema), np.uint64)
     yield from _bits([c.is_null for c in columns])
-    yield from _bits([_is_negative_zero(c.values) & ~c.is_null for c in columns if c.kind in FLOATS])
+    yield from _bits(
+        [_is_negative_zero(c.values) & ~c.is_null for c in columns if c.kind in FLOATS]
+    )
 
 
 def _bits(conditions: Sequence[Values]) -> Iterator[Words]:
     for start in range(0, len(conditions), BITS):
         chunk = conditions[start : start + BITS]
-        yield sum((c.astype(np.uint64) << np.uint64(i) for i, c in enumerate(chunk)), np.zeros(1, np.uint64))
+        yield sum(
+            (c.astype(np.uint64) << np.uint64(i) for i, c in enumerate(chunk)),
+            np.zeros(1, np.uint64),
+        )
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -87,7 +116,8 @@ def _bits(conditions: Sequence[Values]) -> Iterator[Words]:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """`values`: numbers as Spark hashes them, of 32 or 64 bits each, or texts; anything where they are NULL."""
+    """`values`: numbers as Spark hashes them, of 32 or 64 bits each, or texts; anything where they
+    are NULL."""
 
     kind: str
     is_null: Values
@@ -108,7 +138,9 @@ def _column(kind: str, values: pa.Array) -> _Column:
         return _Column(kind, is_null, _texts(values))
     if decimal_digits(kind):  # the low half of 16 bytes holds all of so few digits
         halves = np.frombuffer(values.buffers()[1] or b"", np.int64)
-        return _Column(kind, is_null, halves[2 * values.offset : 2 * (values.offset + len(values)) : 2].copy())
+        return _Column(
+            kind, is_null, halves[2 * values.offset : 2 * (values.offset + len(values)) : 2].copy()
+        )
     values = values.cast(_NUMBERS.get(kind, values.type))
     return _Column(kind, is_null, values.fill_null(0).to_numpy(zero_copy_only=False))
 
@@ -119,7 +151,11 @@ def _is_negative_zero(values: Any) -> Values:
 
 def _bits_of_floats(values: Values) -> Values:
     """There is one NaN, and one zero."""
-    plain = np.where(np.isnan(values), values.dtype.type("nan"), np.where(values == 0, values.dtype.type(0), values))
+    plain = np.where(
+        np.isnan(values),
+        values.dtype.type("nan"),
+        np.where(values == 0, values.dtype.type(0), values),
+    )
     return plain.view(np.int64 if values.itemsize == 8 else np.int32)
 
 
@@ -159,7 +195,9 @@ def _texts(values: pa.Array) -> _TextArray:
     if not len(values):
         return _TextArray(np.zeros(0, np.int64), np.zeros(0, np.uint8))
     _, offsets, data = values.buffers()
-    ends = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
+    ends = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(
+        np.int64
+    )
     return _TextArray(np.diff(ends), np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]])
 
 
@@ -184,7 +222,10 @@ def _of_stripes(words: Words, lengths: Values, seeds: Words) -> Words:
             np.where(is_whole, _rotated(lane + word * P2, 31) * P1, lane)
             for lane, word in zip(lanes, stripe, strict=True)
         ]
-    states = sum((_rotated(lane, by) for lane, by in zip(lanes[1:], (7, 12, 18), strict=True)), _rotated(lanes[0], 1))
+    states = sum(
+        (_rotated(lane, by) for lane, by in zip(lanes[1:], (7, 12, 18), strict=True)),
+        _rotated(lanes[0], 1),
+    )
     for lane in lanes:
         states = (states ^ _round(lane)) * P1 + P4
     return np.where(lengths >= 32, states, seeds + P5)

@@ -18,8 +18,8 @@ class FittedRow:
 
 
 def fitted(row: list[Json], cell_bytes: int) -> FittedRow:
-    """The row with every value beyond `cell_bytes` cut to its beginning. A value that is no text is then the beginning
-    of its JSON."""
+    """The row with every value beyond `cell_bytes` cut to its beginning. A value that is no text is
+    then the beginning of its JSON."""
     text = encoded(row)
     if len(text) <= cell_bytes:
         return FittedRow(text)
@@ -47,4 +47,6 @@ def beginning(value: Json, most_bytes: int) -> str:
 
 def encoded(value: Json | Iterable[Json]) -> bytes:
     """A value as JSON; a value without a JSON form becomes text."""
-    return json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+    return json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":")).encode(
+        errors="replace"
+    )

@@ -1,4 +1,5 @@
-"""Dictionaries of Parquet files: all distinct values of a column chunk, on one page before the chunk's rows.
+"""Dictionaries of Parquet files: all distinct values of a column chunk, on one page before the
+chunk's rows.
 
 They give distinct values without reading the rows.
 """
@@ -35,8 +36,8 @@ class Dictionary:
 
 
 def dictionary_of(chunk: Any) -> Dictionary | None:
-    """The dictionary that a column chunk's metadata describes. None where some of its values are not in a dictionary,
-    or it cannot be read."""
+    """The dictionary that a column chunk's metadata describes. None where some of its values are
+    not in a dictionary, or it cannot be read."""
     physical = chunk.physical_type
     is_read = chunk.compression in _CODECS and (physical in _NUMBERS or physical == "BYTE_ARRAY")
     if not is_read or not chunk.has_dictionary_page or "PLAIN" in chunk.encodings:
@@ -46,7 +47,8 @@ def dictionary_of(chunk: Any) -> Dictionary | None:
 
 
 def hashes_of(file: Any, dictionary: Dictionary, kind: str) -> Words:
-    """Spark's `xxhash64` of the values of a column of type `kind`. ValueError or OSError for a damaged page."""
+    """Spark's `xxhash64` of the values of a column of type `kind`. ValueError or OSError for a
+    damaged page."""
     file.seek(dictionary.offset)
     page = file.read(dictionary.size)
     header, start = _header(page, 0)

@@ -1,4 +1,5 @@
-"""Sketches of the distinct values of a fragment's columns, from all of its rows: in Spark's query, or from tables.
+"""Sketches of the distinct values of a fragment's columns, from all of its rows: in Spark's query,
+or from tables.
 
 Both ways hash a value by Spark's `xxhash64`, and take its low 32 bits, so their sketches merge.
 """
@@ -30,7 +31,9 @@ _PLACE = np.uint64(sketches.PLACES - 1)
 
 def sketched_columns(schema: Schema) -> list[Json]:
     """Those of plain types, as far as there are not too many."""
-    return [f for f in schema["fields"][:MOST_COLUMNS] if shape_of(f["type"]) not in ("size", "other")]
+    return [
+        f for f in schema["fields"][:MOST_COLUMNS] if shape_of(f["type"]) not in ("size", "other")
+    ]
 
 
 # --- by Spark -----------------------------------------------------------------------------------
@@ -38,10 +41,11 @@ def sketched_columns(schema: Schema) -> list[Json]:
 
 @dataclass(frozen=True, slots=True)
 class DistinctCounting:
-    """How distinct values are counted beside one query: of the columns `stored` by dictionaries of files, of the
-    columns `listed` by sets of hashes, of the columns `mapped` by bitmaps.
+    """How distinct values are counted beside one query: of the columns `stored` by dictionaries of
+    files, of the columns `listed` by sets of hashes, of the columns `mapped` by bitmaps.
 
-    Spark's aggregates of sketches, and its sets, cost more for a value than all the rest of the pass.
+    Spark's aggregates of sketches, and its sets, cost more for a value than all the rest of the
+    pass.
     """
 
     stored: Mapping[str, str]  # their types
@@ -49,7 +53,9 @@ class DistinctCounting:
     mapped: tuple[str, ...]
 
     @staticmethod
-    def of(schema: Schema, files: Sequence[Dictionaries], rows: int, fragments: int) -> DistinctCounting:
+    def of(
+        schema: Schema, files: Sequence[Dictionaries], rows: int, fragments: int
+    ) -> DistinctCounting:
         """Where a report cannot carry the bitmaps of all columns, the last ones have no sketch."""
         kinds = {f["name"]: f["type"] for f in sketched_columns(schema)}
         pages = 0
@@ -69,7 +75,10 @@ class DistinctCounting:
         """Hashes of the values of a file, by column."""
         return {
             name: np.concatenate(
-                [np.zeros(0, np.uint64), *(hashes_of(file, of, kind) for of in dictionaries[name] or ())]
+                [
+                    np.zeros(0, np.uint64),
+                    *(hashes_of(file, of, kind) for of in dictionaries[name] or ()),
+                ]
             )
             for name, kind in self.stored.items()
         }
@@ -91,7 +100,10 @@ class DistinctCounting:
     def sketches(self, values: Sequence[Any]) -> dict[str, str]:
         """Sketches by column, from the aggregates' values for a fragment."""
         count = len(self.listed)
-        by_name = {name: sketch_of([np.array(of, np.uint64)]) for name, of in zip(self.listed, values, strict=False)}
+        by_name = {
+            name: sketch_of([np.array(of, np.uint64)])
+            for name, of in zip(self.listed, values, strict=False)
+        }
         for i, name in enumerate(self.mapped):
             start = count + i * sketches.LEVELS
             body = b"".join(map(bytes, values[start : start + sketches.LEVELS]))
@@ -103,7 +115,8 @@ class DistinctCounting:
 
 
 def of_tables(schema: Schema, tables: Sequence[pa.Table]) -> list[dict[str, str]]:
-    """Sketches by name, one mapping for each table, of the columns that `content_local` can hash."""
+    """Sketches by name, one mapping for each table, of the columns that `content_local` can
+    hash."""
     by_table: list[dict[str, str]] = [{} for _ in tables]
     for field in sketched_columns(schema):
         name = field["name"]
@@ -114,10 +127,13 @@ def of_tables(schema: Schema, tables: Sequence[pa.Table]) -> list[dict[str, str]
 
 
 def _hashed(kind: str, parts: Sequence[pa.Array]) -> list[Words]:
-    """Hashes of each part. All parts are hashed at once, as a call for each takes longer than all the rest, unless one
-    holds long texts."""
+    """Hashes of each part. All parts are hashed at once, as a call for each takes longer than all
+    the rest, unless one holds long texts."""
     values = pa.concat_arrays(parts)
-    if pa.types.is_string(values.type) and (pc.max(pc.binary_length(values)).as_py() or 0) * len(values) > WIDEST:
+    if (
+        pa.types.is_string(values.type)
+        and (pc.max(pc.binary_length(values)).as_py() or 0) * len(values) > WIDEST
+    ):
         return [hashes(kind, part) & _HASH for part in parts]
     ends = np.cumsum([len(part) for part in parts])
     return np.split(hashes(kind, values) & _HASH, ends[:-1])

@@ -1,5 +1,5 @@
-"""`python -m dataplane.fragments.file_changes`: rows that two sets of files have unequally often, with what became of
-them and a generation beside them.
+"""`python -m dataplane.fragments.file_changes`: rows that two sets of files have unequally often,
+with what became of them and a generation beside them.
 
 Reads one JSON `FileChangesRequest` from stdin, writes the rows to stdout, and ends.
 Where one side has no files nothing is held; else rows are grouped by
@@ -33,14 +33,16 @@ ADDED, REMOVED = "insert", "delete"
 
 
 class FileChangesRequest(TypedDict):
-    """Files of both sides as paths in the lake, the schema under which both are read, and bounds."""
+    """Files of both sides as paths in the lake, the schema under which both are read, and
+    bounds."""
 
     lake: str
     before: list[str]
     after: list[str]
     schema: Schema
     columns: list[str]  # of it, in this order: what is compared, and told
-    where: Json  # a condition that is true of both sides' rows (`contract.predicates.as_json`); None: all
+    # A condition that is true of both sides' rows (`contract.predicates.as_json`); None: all
+    where: Json
     generation: int
     format: str
     compression: str | None
@@ -65,7 +67,9 @@ def _read(request: FileChangesRequest, files: Iterable[Any]) -> Iterator[pa.Reco
 
 
 def with_change(schema: Schema) -> Schema:
-    return struct_of([*schema["fields"], field_of(CHANGE_TYPE, "string"), field_of(GENERATION, "long")])
+    return struct_of(
+        [*schema["fields"], field_of(CHANGE_TYPE, "string"), field_of(GENERATION, "long")]
+    )
 
 
 def _of_one_side(request: FileChangesRequest) -> Iterator[pa.RecordBatch]:
@@ -146,7 +150,9 @@ def main() -> int:
     except TaskFailure as e:
         return _refused(e.message)
     except duckdb.OutOfMemoryException:
-        return _refused(f"telling these changes takes more than {request['memory_bytes'] >> 20} MB of memory")
+        return _refused(
+            f"telling these changes takes more than {request['memory_bytes'] >> 20} MB of memory"
+        )
     return 0
 
 
@@ -157,4 +163,5 @@ def _refused(reason: str) -> int:
 
 
 if __name__ == "__main__":
-    os._exit(main())  # threads of a database that gave up may still read, and would abort an orderly end
+    # Threads of a database that gave up may still read, and would abort an orderly end
+    os._exit(main())

@@ -1,8 +1,10 @@
-"""Folders of links through which Spark reads files: names of ours, with the label of a fragment in the path.
+"""Folders of links through which Spark reads files: names of ours, with the label of a fragment in
+the path.
 
-Spark takes glob characters, hidden names, colons and percent signs of a path for more than text, and the only column
-that separates rows of different files without a join is a partition folder. So no name that a user chose reaches it:
-`<folder>/_fragment=<label>/<number>.<suffix>` is a symbolic link to the file.
+Spark takes glob characters, hidden names, colons and percent signs of a path for more than text,
+and the only column that separates rows of different files without a join is a partition folder. So
+no name that a user chose reaches it: `<folder>/_fragment=<label>/<number>.<suffix>` is a symbolic
+link to the file.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ def with_label(schema: Schema) -> Schema:
 
 
 class LinkedFiles:
-    """One folder, read by Spark as one table. With labels every row has the text column `_fragment`."""
+    """One folder, read by Spark as one table. With labels every row has the text column
+    `_fragment`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class FileRecordsRequest(TypedDict):
-    """Files as paths in the lake, and the requested rows: columns in this order, those of which the condition is true
-    (`contract.predicates.as_json`), and of these a part."""
+    """Files as paths in the lake, and the requested rows: columns in this order, those of which the
+    condition is true (`contract.predicates.as_json`), and of these a part."""
 
     paths: list[str]
     schema: Schema
@@ -46,7 +46,8 @@ def write(lake: Lake, request: FileRecordsRequest, out: BinaryIO) -> None:
 
 
 def rows_of(lake: Lake, request: FileRecordsRequest) -> Iterator[pa.RecordBatch]:
-    """A batch at a time is held; files are opened one after the other, and none behind the last row that is wanted."""
+    """A batch at a time is held; files are opened one after the other, and none behind the last row
+    that is wanted."""
     files = (lake.open(path) for path in request["paths"])
     columns = request["columns"]
     rows: Iterator[pa.RecordBatch]
@@ -54,7 +55,9 @@ def rows_of(lake: Lake, request: FileRecordsRequest) -> Iterator[pa.RecordBatch]
         schema = arrow_schema(select_columns(request["schema"], columns))
         rows = (batch.select(columns) for batch in batches(files, schema, request["offset"]))
     else:
-        rows = _skipped(chosen(files, request["schema"], columns, request["where"]), request["offset"])
+        rows = _skipped(
+            chosen(files, request["schema"], columns, request["where"]), request["offset"]
+        )
     return limited(rows, request["limit"])
 
 

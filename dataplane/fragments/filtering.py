@@ -1,4 +1,5 @@
-"""Rows that satisfy a condition, by Arrow's own functions: no text is parsed here, and no engine is used.
+"""Rows that satisfy a condition, by Arrow's own functions: no text is parsed here, and no engine is
+used.
 
 NULL is neither true nor false, as in SQL. NaN equals nothing, and times are taken apart in UTC.
 """
@@ -11,7 +12,14 @@ from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from dataplane.contract.predicates import Column, Condition, PredicateCall, PredicateValue, columns_of, of_json
+from dataplane.contract.predicates import (
+    Column,
+    Condition,
+    PredicateCall,
+    PredicateValue,
+    columns_of,
+    of_json,
+)
 from dataplane.contract.schemas import Json, Schema, select_columns
 from dataplane.fragments.arrow import arrow_schema, batches
 
@@ -21,9 +29,12 @@ if TYPE_CHECKING:
 _EVERY_DIGIT = 38
 
 
-def chosen(files: Iterable[Any], schema: Schema, columns: Sequence[str], where: Json) -> Iterator[pa.RecordBatch]:
-    """Rows of Parquet files, in order: these columns in this order, of rows of which the condition is true
-    (`contract.predicates.as_json`; None: all). Other columns than those and the condition's are not read."""
+def chosen(
+    files: Iterable[Any], schema: Schema, columns: Sequence[str], where: Json
+) -> Iterator[pa.RecordBatch]:
+    """Rows of Parquet files, in order: these columns in this order, of rows of which the condition
+    is true (`contract.predicates.as_json`; None: all). Other columns than those and the condition's
+    are not read."""
     condition = None if where is None else of_json(where)
     tested = () if condition is None else columns_of(condition)
     read = arrow_schema(select_columns(schema, [*columns, *tested]))
@@ -34,7 +45,8 @@ def chosen(files: Iterable[Any], schema: Schema, columns: Sequence[str], where: 
 
 
 def satisfying(batch: pa.RecordBatch, condition: Condition) -> pa.RecordBatch:
-    """The rows of a batch of which the condition is true. KeyError for a column that is not there."""
+    """The rows of a batch of which the condition is true. KeyError for a column that is not
+    there."""
     return batch.filter(_computed(batch, condition))
 
 
@@ -45,7 +57,9 @@ def _computed(batch: pa.RecordBatch, condition: Condition) -> Any:
         case PredicateValue():
             return scalar(condition)
         case PredicateCall("in", (tested, *values)):
-            return _among(_computed(batch, tested), [v for v in values if isinstance(v, PredicateValue)])
+            return _among(
+                _computed(batch, tested), [v for v in values if isinstance(v, PredicateValue)]
+            )
         case PredicateCall("like" | "ilike" as name, (tested, PredicateValue(_, pattern))):
             return _like(_computed(batch, tested), pattern, ignore_case=name == "ilike")
         case PredicateCall(name, arguments):
@@ -141,7 +155,8 @@ def scalar(value: PredicateValue) -> Any:
         "timestamp": pa.timestamp("us", "UTC"),
         "timestamp_ntz": pa.timestamp("us"),
     }
-    return pa.scalar(plain(value), kinds.get(value.kind))  # a decimal has the digits that it is written with
+    # A decimal has the digits that it is written with
+    return pa.scalar(plain(value), kinds.get(value.kind))
 
 
 def plain(value: PredicateValue) -> Any:

@@ -1,7 +1,7 @@
 """Fragments measured as their files are: sizes, contents, profiles.
 
-Few rows of simple types are hashed in memory, by Arrow. All others are hashed by a function of the caller's: with
-Spark, or not at all.
+Few rows of simple types are hashed in memory, by Arrow. All others are hashed by a function of the
+caller's: with Spark, or not at all.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ from dataplane.fragments.statistics import profiled_entry
 from dataplane.fragments.written import MeasuredFragment, Written, by_schema
 
 SMALL_BYTES = 4 << 20  # of files, up to which a second task costs more than it saves
-FEW_VALUES = 250_000  # up to which a job of Spark takes longer to begin than they take without (some 0.2 s)
+# Up to which a job of Spark takes longer to begin than they take without (some 0.2 s)
+FEW_VALUES = 250_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,11 @@ class MeasuredRows:
 
 NO_ROWS = MeasuredRows(EMPTY)
 
-# The contents, samples and sketches of files of one schema, by label; the last argument: with samples and sketches.
-HashRows: TypeAlias = Callable[[Schema, Mapping[str, Sequence[MeasuredFile]], bool], dict[str, MeasuredRows]]
+# The contents, samples and sketches of files of one schema, by label; the last argument: with
+# samples and sketches.
+HashRows: TypeAlias = Callable[
+    [Schema, Mapping[str, Sequence[MeasuredFile]], bool], dict[str, MeasuredRows]
+]
 
 
 def is_small(entries: Iterable[FileEntry]) -> bool:
@@ -72,8 +76,8 @@ def measure(
 ) -> dict[str, MeasuredFragment]:
     """Files, contents and profiles by label, from one pass per schema over the files as written.
 
-    `hash_rows` reads the rows that are not hashed in memory. Raises if the rows read back differ from those written;
-    files without rows are deleted.
+    `hash_rows` reads the rows that are not hashed in memory. Raises if the rows read back differ
+    from those written; files without rows are deleted.
     """
     mode = _profile_mode(attempt.claim)
     entries = _entries(attempt, written, with_counts=mode != "off")
@@ -82,7 +86,8 @@ def measure(
         files = {label: entries[label] for label in labels if entries[label]}
         rows |= _rows(attempt, schema, files, hash_rows, with_sample=mode == "full")
     fragments = {
-        label: _fragment(label, w, entries[label], rows.get(label, NO_ROWS), mode) for label, w in written.items()
+        label: _fragment(label, w, entries[label], rows.get(label, NO_ROWS), mode)
+        for label, w in written.items()
     }
     return fragments if mode == "off" else _reportable(fragments)
 
@@ -106,14 +111,18 @@ def _fragment(
 ) -> MeasuredFragment:
     rows = sum(file.entry["rows"] for file in files)
     if rows != read.content.rows:
-        raise OSError(f"{rows} rows in the footers of fragment {label}, {read.content.rows} were read")
+        raise OSError(
+            f"{rows} rows in the footers of fragment {label}, {read.content.rows} were read"
+        )
     profile = None if mode == "off" else _profile(files, read)
     entries = tuple(file.entry for file in files)
     return MeasuredFragment(written.schema, entries, read.content, written.metrics, profile=profile)
 
 
 def _profile(files: Sequence[MeasuredFile], read: MeasuredRows) -> Profile:
-    parts: list[Profile] = [{**nothing(), "rows": file.entry["rows"], "columns": file.columns} for file in files]
+    parts: list[Profile] = [
+        {**nothing(), "rows": file.entry["rows"], "columns": file.columns} for file in files
+    ]
     counted = parts[0] if len(parts) == 1 else merged(parts)
     columns = dict(counted["columns"])
     for name, sketch in read.distinct.items():
@@ -125,11 +134,19 @@ def _profile(files: Sequence[MeasuredFile], read: MeasuredRows) -> Profile:
 def _entries(
     attempt: Attempt[DriverClaim], written: Mapping[str, Written], *, with_counts: bool
 ) -> dict[str, list[MeasuredFile]]:
-    files = [(label, path, size) for label, outcome in written.items() for path, size in sorted(outcome.files.items())]
+    files = [
+        (label, path, size)
+        for label, outcome in written.items()
+        for path, size in sorted(outcome.files.items())
+    ]
 
     def look(file: tuple[str, str, int]) -> MeasuredFile:
         label, path, size = file
-        return MeasuredFile(*profiled_entry(attempt.lake, path, size, written[label].schema, with_counts=with_counts))
+        return MeasuredFile(
+            *profiled_entry(
+                attempt.lake, path, size, written[label].schema, with_counts=with_counts
+            )
+        )
 
     files_by_label: dict[str, list[MeasuredFile]] = {label: [] for label in written}
     empty: list[str] = []
@@ -162,9 +179,14 @@ def _rows(
 
 
 def _of_few_rows(
-    attempt: Attempt[DriverClaim], schema: Schema, files: Mapping[str, Sequence[MeasuredFile]], *, with_sample: bool
+    attempt: Attempt[DriverClaim],
+    schema: Schema,
+    files: Mapping[str, Sequence[MeasuredFile]],
+    *,
+    with_sample: bool,
 ) -> dict[str, MeasuredRows] | None:
-    """The contents, samples and sketches of files read into memory; None if only Spark can hash one of them."""
+    """The contents, samples and sketches of files read into memory; None if only Spark can hash one
+    of them."""
 
     def look(entry: FileEntry) -> tuple[pa.Table, Content | None]:
         table = _table(attempt, entry)
@@ -177,10 +199,13 @@ def _of_few_rows(
     if len(contents) < len(every):
         return None
     tables = [table for table, _ in tables_and_contents]
-    samples = samples_of_tables(schema, tables, every[0]["path"]) if with_sample else repeat(no_sample())
+    samples = (
+        samples_of_tables(schema, tables, every[0]["path"]) if with_sample else repeat(no_sample())
+    )
     sketches = of_tables(schema, tables) if with_sample else repeat({})
     rows = dict.fromkeys(files, NO_ROWS)
-    for label, own, sample, sketch in zip(labels, contents, samples, sketches, strict=False):  # some have no end
+    # Some have no end
+    for label, own, sample, sketch in zip(labels, contents, samples, sketches, strict=False):
         before = rows[label]
         if before.content.rows:
             sample = merged_sample([before.sample, sample])

@@ -1,8 +1,10 @@
-"""`python -m dataplane.fragments.row_diff`: compares the rows of two sets of committed files, as multisets.
+"""`python -m dataplane.fragments.row_diff`: compares the rows of two sets of committed files, as
+multisets.
 
-Reads one JSON request from stdin, writes one JSON answer to stdout, and ends; the kernel ends it at its deadline, and
-its parent ends it beyond its room on the disk. Rows are grouped by their values, not by a hash, in DuckDB, which spills
-to `scratch` when memory is short. No text of a user's gets into SQL: columns have numbers there.
+Reads one JSON request from stdin, writes one JSON answer to stdout, and ends; the kernel ends it at
+its deadline, and its parent ends it beyond its room on the disk. Rows are grouped by their values,
+not by a hash, in DuckDB, which spills to `scratch` when memory is short. No text of a user's gets
+into SQL: columns have numbers there.
 """
 
 from __future__ import annotations
@@ -25,13 +27,15 @@ if TYPE_CHECKING:
 
 Read: TypeAlias = "Callable[[Iterable[Any]], Iterator[pa.RecordBatch]]"
 THREADS = 2
-LONGEST, SHORTEST = 1_000, 20  # characters of one value of a sample: at most, and however many columns there are
+# Characters of one value of a sample: at most, and however many columns there are
+LONGEST, SHORTEST = 1_000, 20
 MOST_CHARACTERS = 8_000_000  # of all samples
 REFUSED = 3  # the exit code where stdout has a reason that a user can read
 
 
 class RowDiffRequest(TypedDict):
-    """Files of both sides as paths in the lake, the columns that both have, and bounds. `key` may be empty."""
+    """Files of both sides as paths in the lake, the columns that both have, and bounds. `key` may
+    be empty."""
 
     lake: str
     before: list[str]
@@ -45,7 +49,8 @@ class RowDiffRequest(TypedDict):
 
 
 def compare(request: RowDiffRequest) -> Json:
-    """`{added, removed, equal, samples: {added, removed}, by_key}`; `DistinctRows` and `KeyedRows` count them."""
+    """`{added, removed, equal, samples: {added, removed}, by_key}`; `DistinctRows` and `KeyedRows`
+    count them."""
     with open_database(request) as database:
         rows = DistinctRows(database, request)
         rows.load()
@@ -55,7 +60,8 @@ def compare(request: RowDiffRequest) -> Json:
 
 
 def open_database(request: RowDiffRequest) -> duckdb.DuckDBPyConnection:
-    """A database that can read and write only the tables registered in it, and its own scratch folder."""
+    """A database that can read and write only the tables registered in it, and its own scratch
+    folder."""
     import duckdb
 
     database = duckdb.connect(
@@ -75,14 +81,18 @@ def open_database(request: RowDiffRequest) -> duckdb.DuckDBPyConnection:
 
 
 class DistinctRows:
-    """Distinct rows of both sides in table `g`: columns `c0`, `c1`, ..., and how often each side has them, `b` and `a`.
+    """Distinct rows of both sides in table `g`: columns `c0`, `c1`, ..., and how often each side
+    has them, `b` and `a`.
 
-    Without a key only those that the sides have unequally often are kept. NaN equals NaN, 0.0 equals -0.0, and maps are
-    equal whatever the order of their entries.
+    Without a key only those that the sides have unequally often are kept. NaN equals NaN, 0.0
+    equals -0.0, and maps are equal whatever the order of their entries.
     """
 
-    def __init__(self, database: duckdb.DuckDBPyConnection, request: RowDiffRequest, read: Read | None = None) -> None:
-        """`read`: batches of the request's columns out of files, where not every row of these is compared."""
+    def __init__(
+        self, database: duckdb.DuckDBPyConnection, request: RowDiffRequest, read: Read | None = None
+    ) -> None:
+        """`read`: batches of the request's columns out of files, where not every row of these is
+        compared."""
         self.database, self.request, self.schema = database, request, request["schema"]
         self._read = read or _all_rows(request["schema"])
         self.names = column_names(self.schema)
@@ -118,12 +128,17 @@ class DistinctRows:
         return [int(n or 0) for n in self.database.execute(query).fetchall()[0]]
 
     def samples(self, count: str) -> list[Json]:
-        """The first rows of one side, in order of the key, then of all columns; as often as `more` says."""
+        """The first rows of one side, in order of the key, then of all columns; as often as `more`
+        says."""
         query = f"SELECT {', '.join(self.columns)}, {count} FROM g WHERE {count} > 0 ORDER BY {self._order()}"
         table = self.database.execute(f"{query} LIMIT {self.request['samples']}").to_arrow_table()
         times = table.column(len(self.columns)).to_pylist()
         most = self.request["samples"]
-        shown = [row for row, n in zip(self.plain(table), times, strict=True) for _ in range(min(n, most))]
+        shown = [
+            row
+            for row, n in zip(self.plain(table), times, strict=True)
+            for _ in range(min(n, most))
+        ]
         return shown[:most]
 
     def _order(self) -> str:
@@ -138,7 +153,10 @@ class DistinctRows:
         import pyarrow as pa
 
         target = arrow_schema(self.schema)
-        columns = [table.column(first + i).combine_chunks().cast(field.type) for i, field in enumerate(target)]
+        columns = [
+            table.column(first + i).combine_chunks().cast(field.type)
+            for i, field in enumerate(target)
+        ]
         rows = plain_rows(pa.record_batch(columns, schema=target), self.schema)
         longest = longest_value(len(self.names), self.request["samples"])
         return [{name: _shortened(value, longest) for name, value in row.items()} for row in rows]
@@ -158,20 +176,31 @@ class KeyedRows:
     def compared(self) -> Json:
         rows = self.rows
         keys = ", ".join(self.keys)
-        rows.database.execute(f"CREATE TEMP TABLE k AS SELECT {keys}, sum(b) AS b, sum(a) AS a FROM g GROUP BY {keys}")
+        rows.database.execute(
+            f"CREATE TEMP TABLE k AS SELECT {keys}, sum(b) AS b, sum(a) AS a FROM g GROUP BY {keys}"
+        )
         ambiguous, added, removed, matched = rows.sums(
             "SELECT count(*) FILTER (b > 1 OR a > 1), count(*) FILTER (b = 0 AND a = 1),"
             " count(*) FILTER (b = 1 AND a = 0), count(*) FILTER (b = 1 AND a = 1) FROM k"
         )
         self._pair()
-        changed, *numbers = rows.sums(f"SELECT count(*){''.join(map(self._differing, self.values))} FROM p")
+        changed, *numbers = rows.sums(
+            f"SELECT count(*){''.join(map(self._differing, self.values))} FROM p"
+        )
         names = [rows.names[rows.columns.index(c)] for c in self.values]
         columns = {name: n for name, n in zip(names, numbers, strict=True) if n}
-        counts = {"matched": matched, "changed": changed, "added": added, "removed": removed, "ambiguous": ambiguous}
+        counts = {
+            "matched": matched,
+            "changed": changed,
+            "added": added,
+            "removed": removed,
+            "ambiguous": ambiguous,
+        }
         return {**counts, "columns": columns, "samples": list(self._samples())}
 
     def _pair(self) -> None:
-        """Rows that have the same key, and differ: columns of before are `xc0`, `xc1`, ..., of after `yc0`, ..."""
+        """Rows that have the same key, and differ: columns of before are `xc0`, `xc1`, ..., of
+        after `yc0`, ..."""
         before = ", ".join(f"x.{c} AS x{c}" for c in self.rows.columns)
         after = ", ".join(f"y.{c} AS y{c}" for c in self.rows.columns)
         same = " AND ".join(f"x.{c} IS NOT DISTINCT FROM y.{c}" for c in self.keys)
@@ -192,12 +221,18 @@ class KeyedRows:
         differs = ", ".join(f"x{c} IS DISTINCT FROM y{c}" for c in rows.columns)
         query = f"SELECT *, {differs} FROM p ORDER BY {order} LIMIT {rows.request['samples']}"
         table = rows.database.execute(query).to_arrow_table()
-        flags = (table.column(2 * len(rows.columns) + i).to_pylist() for i in range(len(rows.columns)))
+        flags = (
+            table.column(2 * len(rows.columns) + i).to_pylist() for i in range(len(rows.columns))
+        )
         before, after = rows.plain(table), rows.plain(table, len(rows.columns))
         for old, new, *differing in zip(before, after, *flags, strict=True):
             names = [name for name, is_other in zip(rows.names, differing, strict=True) if is_other]
             key = {name: old[name] for name in rows.request["key"]}
-            yield {"key": key, "before": {n: old[n] for n in names}, "after": {n: new[n] for n in names}}
+            yield {
+                "key": key,
+                "before": {n: old[n] for n in names},
+                "after": {n: new[n] for n in names},
+            }
 
 
 def _all_rows(schema: Schema) -> Read:
@@ -205,8 +240,8 @@ def _all_rows(schema: Schema) -> Read:
 
 
 class _Source:
-    """Rows of both sides as one stream with `is_after` beside them. It keeps its exception, since the reader of a
-    stream reports a text only."""
+    """Rows of both sides as one stream with `is_after` beside them. It keeps its exception, since
+    the reader of a stream reports a text only."""
 
     def __init__(self, lake: Lake, request: RowDiffRequest, read: Read) -> None:
         import pyarrow as pa
@@ -215,7 +250,9 @@ class _Source:
         kinds = [_comparable_type(kind) for kind in arrow_schema(request["schema"]).types]
         fields = [(f"c{i}", kind) for i, kind in enumerate(kinds)]
         self.schema = pa.schema([*fields, ("is_after", pa.bool_())])
-        self._with_maps = [i for i, f in enumerate(request["schema"]["fields"]) if _has_map(f["type"])]
+        self._with_maps = [
+            i for i, f in enumerate(request["schema"]["fields"]) if _has_map(f["type"])
+        ]
         self.read = [0, 0]
         self.failure: Exception | None = None
 
@@ -235,8 +272,12 @@ class _Source:
         columns = list(batch.columns)
         for i in self._with_maps:
             kind = self._request["schema"]["fields"][i]["type"]
-            columns[i] = pa.array([_in_order(v, kind) for v in columns[i].to_pylist()], columns[i].type)
-        typed = [column.cast(field.type) for column, field in zip(columns, self.schema, strict=False)]
+            columns[i] = pa.array(
+                [_in_order(v, kind) for v in columns[i].to_pylist()], columns[i].type
+            )
+        typed = [
+            column.cast(field.type) for column, field in zip(columns, self.schema, strict=False)
+        ]
         return pa.record_batch([*typed, pa.repeat(is_after, batch.num_rows)], schema=self.schema)
 
 
@@ -272,20 +313,24 @@ def _in_order(value: Any, kind: Json) -> Any:
 
 
 def longest_value(columns: int, samples: int) -> int:
-    """Characters of a value, so that the rows of all four samples have a bound together, however many columns there
-    are."""
+    """Characters of a value, so that the rows of all four samples have a bound together, however
+    many columns there are."""
     return max(SHORTEST, min(LONGEST, MOST_CHARACTERS // max(1, 4 * columns * samples)))
 
 
 def _shortened(value: Json, longest: int) -> Json:
     """A value that is no longer than people read; of a nested one the beginning of its text."""
-    text = value if isinstance(value, str) else dumps(value) if isinstance(value, dict | list) else ""
+    text = (
+        value if isinstance(value, str) else dumps(value) if isinstance(value, dict | list) else ""
+    )
     return f"{text[:longest]}…" if len(text) > longest else value
 
 
 def uncomparable(schema: Schema) -> list[str]:
     """Columns whose type Arrow does not have, or that have no values."""
-    return [f["name"] for f in schema["fields"] if f["type"] == "void" or not _has_arrow_type(f["type"])]
+    return [
+        f["name"] for f in schema["fields"] if f["type"] == "void" or not _has_arrow_type(f["type"])
+    ]
 
 
 def _has_arrow_type(kind: Json) -> bool:
@@ -305,7 +350,9 @@ def answer(request: RowDiffRequest) -> Json:
     keys = [name for name in request["key"] if name in left_out]
     if keys or not names:
         raise TaskFailure("not-compared", f"no values to compare in {', '.join(keys or left_out)}")
-    narrowed = cast("RowDiffRequest", {**request, "schema": select_columns(request["schema"], names)})
+    narrowed = cast(
+        "RowDiffRequest", {**request, "schema": select_columns(request["schema"], names)}
+    )
     return {**compare(narrowed), "left_out": left_out}
 
 
@@ -319,7 +366,9 @@ def main() -> int:
     except TaskFailure as e:
         answered, code = {"reason": e.message, "kind": e.kind}, REFUSED
     except duckdb.OutOfMemoryException:
-        reason = f"comparing these rows takes more than {request['memory_bytes'] >> 20} MB of memory"
+        reason = (
+            f"comparing these rows takes more than {request['memory_bytes'] >> 20} MB of memory"
+        )
         answered, code = {"reason": reason, "kind": "user"}, REFUSED
     sys.stdout.write(json.dumps(answered))
     sys.stdout.flush()
@@ -327,4 +376,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    os._exit(main())  # threads of a database that gave up may still read, and would abort an orderly end
+    # Threads of a database that gave up may still read, and would abort an orderly end
+    os._exit(main())

@@ -1,4 +1,5 @@
-"""Rows in the forms in which they are sent: JSON, lines of JSON, CSV, Arrow and Parquet, written as they come.
+"""Rows in the forms in which they are sent: JSON, lines of JSON, CSV, Arrow and Parquet, written as
+they come.
 
 No form holds more than a batch, Parquet no more than a row group.
 """
@@ -24,7 +25,12 @@ GROUP_BYTES = 64 << 20
 
 
 def render(
-    rows: Iterable[pa.RecordBatch], schema: Schema, out: BinaryIO, *, format: str, compression: str | None = None
+    rows: Iterable[pa.RecordBatch],
+    schema: Schema,
+    out: BinaryIO,
+    *,
+    format: str,
+    compression: str | None = None,
 ) -> None:
     """`compression`: of all bytes (`gzip`, `zstd`) where the form is text, else within it."""
     match format:
@@ -51,7 +57,9 @@ def _compressed(out: BinaryIO, compression: str | None) -> Iterator[Any]:
         return
     import pyarrow as pa
 
-    with pa.CompressedOutputStream(pa.PythonFile(CountedStream(out), mode="w"), compression) as target:
+    with pa.CompressedOutputStream(
+        pa.PythonFile(CountedStream(out), mode="w"), compression
+    ) as target:
         yield target
 
 
@@ -70,7 +78,8 @@ class _Gzip:
 
 
 class CountedStream:
-    """A stream that knows how much was written, as Arrow asks for, though it may be a pipe. It closes nothing."""
+    """A stream that knows how much was written, as Arrow asks for, though it may be a pipe. It
+    closes nothing."""
 
     def __init__(self, out: BinaryIO) -> None:
         self._out, self._size = out, 0
@@ -91,10 +100,14 @@ class CountedStream:
         self.closed = True
 
 
-def render_shown(rows: Iterable[pa.RecordBatch], schema: Schema, out: BinaryIO, cell_bytes: int) -> None:
+def render_shown(
+    rows: Iterable[pa.RecordBatch], schema: Schema, out: BinaryIO, cell_bytes: int
+) -> None:
     """JSON for people: a value beyond `cell_bytes` is cut, and ends with `…`."""
     plain = (row for batch in rows for row in plain_rows(batch, schema))
-    _objects(({name: shown(value, cell_bytes) for name, value in row.items()} for row in plain), out)
+    _objects(
+        ({name: shown(value, cell_bytes) for name, value in row.items()} for row in plain), out
+    )
 
 
 def _json(rows: Iterable[pa.RecordBatch], schema: Schema, out: Any) -> None:
@@ -134,7 +147,9 @@ def _rendered(batch: pa.RecordBatch, options: object) -> bytes:
     return text.getvalue()
 
 
-def _arrow(rows: Iterable[pa.RecordBatch], schema: Schema, out: BinaryIO, compression: str | None) -> None:
+def _arrow(
+    rows: Iterable[pa.RecordBatch], schema: Schema, out: BinaryIO, compression: str | None
+) -> None:
     import pyarrow as pa
 
     options = pa.ipc.IpcWriteOptions(compression=None if compression == "none" else compression)
@@ -143,16 +158,22 @@ def _arrow(rows: Iterable[pa.RecordBatch], schema: Schema, out: BinaryIO, compre
             writer.write_batch(batch)
 
 
-def _parquet(rows: Iterable[pa.RecordBatch], schema: Schema, out: BinaryIO, compression: str | None) -> None:
+def _parquet(
+    rows: Iterable[pa.RecordBatch], schema: Schema, out: BinaryIO, compression: str | None
+) -> None:
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
     arrow_columns = arrow_schema(schema)
     with ParquetWriter(
-        pa.PythonFile(CountedStream(out), mode="w"), arrow_columns, compression=compression or "zstd"
+        pa.PythonFile(CountedStream(out), mode="w"),
+        arrow_columns,
+        compression=compression or "zstd",
     ) as writer:
         for group in row_groups(rows):
-            writer.write_table(pa.Table.from_batches(group, arrow_columns), row_group_size=GROUP_ROWS)
+            writer.write_table(
+                pa.Table.from_batches(group, arrow_columns), row_group_size=GROUP_ROWS
+            )
 
 
 def row_groups(rows: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:

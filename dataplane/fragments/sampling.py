@@ -1,4 +1,5 @@
-"""Samples of fragments' rows, drawn in the pass that computes contents: in Spark's query, or from a table in memory.
+"""Samples of fragments' rows, drawn in the pass that computes contents: in Spark's query, or from a
+table in memory.
 
 No further job and no further read: the query that sums hashes collects the rows that are drawn.
 """
@@ -36,7 +37,8 @@ from dataplane.fragments.content import Marks, quoted
 # What fits in a twentieth of the pass (docs/performance.md).
 SHARE = 1 / 1600  # of the rows of a query
 DRAWN_ROWS = KEPT_ROWS * 4 // 3  # of a query: a round threshold leaves out a quarter at most
-MOST_SHARE = 1 / 16  # of the rows of a query or of a table: samples are kept in the metadata database
+# Of the rows of a query or of a table: samples are kept in the metadata database
+MOST_SHARE = 1 / 16
 MOST_VALUES = KEPT_VALUES * 4 // 3
 FRAGMENT_ROWS = KEPT_ROWS
 DIGITS = 3
@@ -56,8 +58,9 @@ def sampled_columns(schema: Schema) -> Sequence[Json]:
 class RowSampling:
     """How one query draws rows: by `marks` of the query, below which they are drawn, as JSON.
 
-    Numbers in a query are part of the code that Spark makes of it, and new code costs as much as hashing 200,000 rows.
-    So thresholds are round, and nothing else in the query differs between files.
+    Numbers in a query are part of the code that Spark makes of it, and new code costs as much as
+    hashing 200,000 rows. So thresholds are round, and nothing else in the query differs between
+    files.
     """
 
     schema: Schema
@@ -70,24 +73,38 @@ class RowSampling:
         below = threshold(rows, len(schema["fields"]), fragments)
         mark, hashed = _free_names(schema)
         # Types as they are: casts to texts would take three times as long.
-        fields = [f"'m', {mark}", *(text for i, f in enumerate(sampled_columns(schema)) for text in _fields(i, f))]
+        fields = [
+            f"'m', {mark}",
+            *(text for i, f in enumerate(sampled_columns(schema)) for text in _fields(i, f)),
+        ]
         row = f"to_json(named_struct({', '.join(fields)}), map('ignoreNullFields', 'false'))"
-        return RowSampling(schema, below, Marks(mark, hashed, f"IF({mark} < {below}L, {row}, NULL)"))
+        return RowSampling(
+            schema, below, Marks(mark, hashed, f"IF({mark} < {below}L, {row}, NULL)")
+        )
 
     def sample(self, rows: int, drawn: Iterable[str]) -> Sample:
         """The sample of a fragment with so many rows, from the rows that the query drew from it."""
-        rows_drawn = sorted((json.loads(row, parse_float=str) for row in drawn), key=itemgetter("m"))
+        rows_drawn = sorted(
+            (json.loads(row, parse_float=str) for row in drawn), key=itemgetter("m")
+        )
         below = self.below
         if len(rows_drawn) > FRAGMENT_ROWS:
             below = rows_drawn[FRAGMENT_ROWS]["m"]
-            rows_drawn = [drawn_row for drawn_row in rows_drawn[:FRAGMENT_ROWS] if drawn_row["m"] < below]
+            rows_drawn = [
+                drawn_row for drawn_row in rows_drawn[:FRAGMENT_ROWS] if drawn_row["m"] < below
+            ]
         values: dict[str, list[Value]] = {}
         for i, field in enumerate(sampled_columns(self.schema)):
             shape, key = shape_of(field["type"]), f"c{i}"
             values[field["name"]] = [
                 None if row[key] is None else _parsed(shape, row[key], row, i) for row in rows_drawn
             ]
-        return {"of": rows, "below": below, "marks": [row["m"] for row in rows_drawn], "values": values}
+        return {
+            "of": rows,
+            "below": below,
+            "marks": [row["m"] for row in rows_drawn],
+            "values": values,
+        }
 
 
 def _free_names(schema: Schema) -> tuple[str, str]:
@@ -100,7 +117,11 @@ def _free_names(schema: Schema) -> tuple[str, str]:
 
 def threshold(rows: int, columns: int, fragments: int) -> int:
     """Below which a mark has to be, of a query over so many rows: three binary digits and zeros."""
-    drawn = min(max(DRAWN_ROWS, rows * SHARE), MOST_VALUES / max(1, columns), FRAGMENT_ROWS * fragments * 4 / 3)
+    drawn = min(
+        max(DRAWN_ROWS, rows * SHARE),
+        MOST_VALUES / max(1, columns),
+        FRAGMENT_ROWS * fragments * 4 / 3,
+    )
     sample_rows = max(FEW_VALUES / max(1, columns), min(drawn, rows * MOST_SHARE))
     below = min(WHOLE, max(1, int(sample_rows / max(1, rows) * WHOLE)))
     zeros = max(0, below.bit_length() - DIGITS)
@@ -157,17 +178,23 @@ def _cut(text: str, length: int) -> Value:
 
 
 def samples_of_tables(schema: Schema, tables: Sequence[pa.Table], name: str) -> list[Sample]:
-    """Samples of the rows of some files, one for each. `name` of one of them is the seed of the draw. A file with bytes
-    that are no text, or a value that Python has not, gets an empty sample: a profile fails no task."""
+    """Samples of the rows of some files, one for each. `name` of one of them is the seed of the
+    draw. A file with bytes that are no text, or a value that Python has not, gets an empty sample:
+    a profile fails no task."""
     chance = random.Random(name)  # nothing is kept secret by it
     try:
         return _drawn(schema, tables, chance)
     except (ValueError, ArithmeticError, pa.ArrowException):
-        return [no_sample()] if len(tables) == 1 else [samples_of_tables(schema, [table], name)[0] for table in tables]
+        return (
+            [no_sample()]
+            if len(tables) == 1
+            else [samples_of_tables(schema, [table], name)[0] for table in tables]
+        )
 
 
 def _drawn(schema: Schema, tables: Sequence[pa.Table], chance: random.Random) -> list[Sample]:
-    """The samples of all files at once: calls for each column of each file would take longer than all the rest."""
+    """The samples of all files at once: calls for each column of each file would take longer than
+    all the rest."""
     samples: list[Sample] = []
     places: list[int] = []
     start = 0
@@ -179,7 +206,9 @@ def _drawn(schema: Schema, tables: Sequence[pa.Table], chance: random.Random) ->
         start += rows
     drawn = pa.concat_tables(tables).take(pa.array(places, pa.int64()))
     fields = sampled_columns(schema)
-    columns = [(f["name"], _values(shape_of(f["type"]), drawn.column(i))) for i, f in enumerate(fields)]
+    columns = [
+        (f["name"], _values(shape_of(f["type"]), drawn.column(i))) for i, f in enumerate(fields)
+    ]
     start = 0
     for sample in samples:
         end = start + len(sample["marks"])
@@ -189,17 +218,20 @@ def _drawn(schema: Schema, tables: Sequence[pa.Table], chance: random.Random) ->
 
 
 def _marked(rows: int, columns: int, chance: random.Random) -> tuple[Sample, list[int]]:
-    """A sample without its values, and the places of its rows: in an order by chance, as marks are sorted."""
+    """A sample without its values, and the places of its rows: in an order by chance, as marks are
+    sorted."""
     few = TABLE_VALUES // columns + 1
     count = min(max(few, int(rows * MOST_SHARE)), FRAGMENT_ROWS, rows)
     below = WHOLE if count == rows else max(1, int(count / rows * WHOLE))
     marks = sorted(int(chance.random() * below) for _ in range(count))
-    return {"of": rows, "below": below, "marks": marks, "values": {}}, chance.sample(range(rows), count)
+    return {"of": rows, "below": below, "marks": marks, "values": {}}, chance.sample(
+        range(rows), count
+    )
 
 
 def _values(shape: Shape, column: pa.ChunkedArray) -> list[Value]:
-    """The values of a column, by calls on the whole column where possible: a call for each value takes longer than all
-    the rest."""
+    """The values of a column, by calls on the whole column where possible: a call for each value
+    takes longer than all the rest."""
     if shape == "time":
         return column.cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
     if shape == "date":
@@ -208,9 +240,14 @@ def _values(shape: Shape, column: pa.ChunkedArray) -> list[Value]:
         return pc.binary_length(column).to_pylist()  # type: ignore[no-any-return]
     cells = column.to_pylist()
     if pa.types.is_float32(column.type):
-        cells = [None if cell is None else float(str(np.float32(cell))) for cell in cells]  # as Spark writes it
+        # As Spark writes it
+        cells = [None if cell is None else float(str(np.float32(cell))) for cell in cells]
     if pa.types.is_floating(column.type):
-        return cells if _are_finite(cells) else [None if cell is None else _float(cell) for cell in cells]
+        return (
+            cells
+            if _are_finite(cells)
+            else [None if cell is None else _float(cell) for cell in cells]
+        )
     if shape == "decimal":
         return [None if cell is None else format(cell, "f") for cell in cells]
     if shape == "text" and any(len(cell) > LONGEST for cell in cells if cell is not None):

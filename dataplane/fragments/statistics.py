@@ -1,7 +1,8 @@
-"""The statistics of a Parquet file's footer, in Delta's form. Readers skip files by them, so a wrong one loses rows.
+"""The statistics of a Parquet file's footer, in Delta's form. Readers skip files by them, so a
+wrong one loses rows.
 
-Left out wherever they are not exact or readers differ: floats (NaN), long texts, nested columns, dates that a reader's
-calendar may lack, decimals that JSON numbers cannot hold.
+Left out wherever they are not exact or readers differ: floats (NaN), long texts, nested columns,
+dates that a reader's calendar may lack, decimals that JSON numbers cannot hold.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class LeafColumn:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A column's statistics in each row group of a file. `ends`: the least and the greatest value, where exact.
-    `dictionaries`: of all of its values, None where some are in no dictionary."""
+    """A column's statistics in each row group of a file. `ends`: the least and the greatest value,
+    where exact. `dictionaries`: of all of its values, None where some are in no dictionary."""
 
     column: LeafColumn
     nulls: int
@@ -57,20 +58,30 @@ def file_entry(lake: Lake, path: str, size: int, schema: Schema) -> FileEntry:
 
 def entry_of(path: str, size: int, footer: Any, schema: Schema) -> FileEntry:
     leaves = list(read_leaves(footer, schema, INDEXED))
-    return {"path": path, "size": size, "rows": footer.num_rows, "stats": stats(footer.num_rows, leaves)}
+    return {
+        "path": path,
+        "size": size,
+        "rows": footer.num_rows,
+        "stats": stats(footer.num_rows, leaves),
+    }
 
 
 def profiled_entry(
     lake: Lake, path: str, size: int, schema: Schema, *, with_counts: bool
 ) -> tuple[FileEntry, dict[str, ColumnCounts], dict[str, tuple[Dictionary, ...] | None]]:
-    """As `file_entry`, and the parts of a profile from the same read of the footer: by column, counts, and
-    dictionaries."""
+    """As `file_entry`, and the parts of a profile from the same read of the footer: by column,
+    counts, and dictionaries."""
     footer = read_footer(lake, path, size)
     if not with_counts:
         return entry_of(path, size, footer, schema), {}, {}
     leaves = list(read_leaves(footer, schema, MOST_COLUMNS))
     indexed = [leaf for leaf in leaves if leaf.column.index < INDEXED]
-    entry: FileEntry = {"path": path, "size": size, "rows": footer.num_rows, "stats": stats(footer.num_rows, indexed)}
+    entry: FileEntry = {
+        "path": path,
+        "size": size,
+        "rows": footer.num_rows,
+        "stats": stats(footer.num_rows, indexed),
+    }
     columns = {leaf.column.name: counts(leaf) for leaf in leaves}
     return entry, columns, {leaf.column.name: leaf.dictionaries for leaf in leaves}
 
@@ -156,14 +167,20 @@ def read_leaves(footer: Any, schema: Schema, most: int) -> Iterator[Leaf]:
 
 def _dictionaries(chunks: Sequence[Any]) -> tuple[Dictionary, ...] | None:
     dictionaries = [dictionary_of(chunk) for chunk in chunks if chunk.statistics.num_values]
-    return None if None in dictionaries else tuple(dictionary for dictionary in dictionaries if dictionary is not None)
+    return (
+        None
+        if None in dictionaries
+        else tuple(dictionary for dictionary in dictionaries if dictionary is not None)
+    )
 
 
 def _ends(kind: str, valued: Sequence[Any]) -> tuple[Any, Any] | None:
     if not valued or kind == "binary" or not all(s.has_min_max for s in valued):
         return None
     try:
-        return min(_plain(kind, s, "min") for s in valued), max(_plain(kind, s, "max") for s in valued)
+        return min(_plain(kind, s, "min") for s in valued), max(
+            _plain(kind, s, "max") for s in valued
+        )
     except (ValueError, OverflowError, NotImplementedError, TypeError):
         return None
 
@@ -180,11 +197,16 @@ def _leaves(kind: Json) -> int:
     if not isinstance(kind, Mapping):
         return 2 if kind == "variant" else 1
     inner = [f["type"] for f in kind.get("fields", ())]
-    return sum(map(_leaves, inner + [kind[k] for k in ("elementType", "keyType", "valueType") if k in kind]))
+    return sum(
+        map(
+            _leaves, inner + [kind[k] for k in ("elementType", "keyType", "valueType") if k in kind]
+        )
+    )
 
 
 def _bounds(leaf: Leaf) -> tuple[Json, Json] | None:
-    """The least and the greatest value as JSON; None where there is no exact one that all readers know."""
+    """The least and the greatest value as JSON; None where there is no exact one that all readers
+    know."""
     kind = leaf.column.kind
     if leaf.ends is None or kind in ("float", "double"):
         return None
@@ -195,9 +217,11 @@ def _bounds(leaf: Leaf) -> tuple[Json, Json] | None:
 
 
 def _plain(kind: str, chunk_statistics: Any, end: str) -> Any:
-    """Dates and timestamps as the numbers that files hold: days and microseconds since 1970. ValueError for NaN: beside
-    it, the greatest number is not recorded."""
-    value = getattr(chunk_statistics, f"{end}_raw" if kind in ("date", "timestamp", "timestamp_ntz") else end)
+    """Dates and timestamps as the numbers that files hold: days and microseconds since 1970.
+    ValueError for NaN: beside it, the greatest number is not recorded."""
+    value = getattr(
+        chunk_statistics, f"{end}_raw" if kind in ("date", "timestamp", "timestamp_ntz") else end
+    )
     if value != value:
         raise ValueError("NaN")
     return value
@@ -223,4 +247,8 @@ def _json(kind: str, value: Any, *, upper: bool) -> Json:
 def _timestamp(micros: int, *, upper: bool) -> str:
     """Milliseconds, as Delta writes them, rounded away from the values between the bounds."""
     millis = -(-micros // 1000) if upper else micros // 1000
-    return (_EPOCH + timedelta(milliseconds=millis)).replace(tzinfo=None).isoformat(timespec="milliseconds")
+    return (
+        (_EPOCH + timedelta(milliseconds=millis))
+        .replace(tzinfo=None)
+        .isoformat(timespec="milliseconds")
+    )

@@ -22,11 +22,18 @@ def task_result(task: TaskSpec, outcome: TaskOutcome) -> TaskResult:
     if not isinstance(outcome, MeasuredFragment):
         return cast("TaskResult", {**base, "state": "failed", "error": outcome})
     second = {QUARANTINED: output_of(outcome.taken_out)} if outcome.taken_out else {}
-    return cast("TaskResult", {**base, "state": "done", **output_of(outcome), **second, "metrics": outcome.metrics})
+    return cast(
+        "TaskResult",
+        {**base, "state": "done", **output_of(outcome), **second, "metrics": outcome.metrics},
+    )
 
 
 def output_of(fragment: MeasuredFragment) -> Output:
-    output: Output = {"files": list(fragment.files), "content": list(fragment.content), "schema": fragment.schema}
+    output: Output = {
+        "files": list(fragment.files),
+        "content": list(fragment.content),
+        "schema": fragment.schema,
+    }
     return output if fragment.profile is None else {**output, "profile": as_text(fragment.profile)}
 
 

@@ -1,7 +1,9 @@
-"""`python -m dataplane.fragments.verify`: whether fragments are as they were written, without a JVM.
+"""`python -m dataplane.fragments.verify`: whether fragments are as they were written, without a
+JVM.
 
-Reads one JSON request a line from stdin, the first one `{lake}`, others `{schema, content, files}`, and answers each
-with a line: `null`, or `[path, fault]`. Ends at the end of its input. Memory holds a batch of rows.
+Reads one JSON request a line from stdin, the first one `{lake}`, others `{schema, content, files}`,
+and answers each with a line: `null`, or `[path, fault]`. Ends at the end of its input. Memory holds
+a batch of rows.
 """
 
 from __future__ import annotations
@@ -22,9 +24,10 @@ if TYPE_CHECKING:
 
 
 def damage(lake: Lake, request: Json) -> tuple[str, str] | None:
-    """The first file of a fragment that cannot be read as it was written. Sums of contents are compared where all
-    columns are of types whose hashes are known here (`hashes.is_simple`), else rows and the checksums of pages. A file
-    that is not there is no damage. OSError where the store fails."""
+    """The first file of a fragment that cannot be read as it was written. Sums of contents are
+    compared where all columns are of types whose hashes are known here (`hashes.is_simple`), else
+    rows and the checksums of pages. A file that is not there is no damage. OSError where the store
+    fails."""
     schema, expected = request["schema"], Content(*request["content"])
     total: Content | None = EMPTY
     rows, path = 0, ""
@@ -47,7 +50,8 @@ def damage(lake: Lake, request: Json) -> tuple[str, str] | None:
 
 
 def _content(schema: Schema, batch: pa.RecordBatch) -> Content | None:
-    """The content of a batch, in smaller parts where texts are long; None if only Spark can compute it."""
+    """The content of a batch, in smaller parts where texts are long; None if only Spark can compute
+    it."""
     import pyarrow as pa
 
     from dataplane.fragments.content_local import content, is_simple

@@ -14,7 +14,8 @@ from dataplane.contract.schemas import Schema
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A task's fragment as it was stored: its files, with their sizes, if it has any row. Canonical schema."""
+    """A task's fragment as it was stored: its files, with their sizes, if it has any row. Canonical
+    schema."""
 
     schema: Schema
     files: Mapping[str, int] = field(default_factory=dict)

@@ -1,4 +1,5 @@
-"""A lake in HDFS, by hdfs-native: the addresses of a nameservice are found where Hadoop's own clients find them.
+"""A lake in HDFS, by hdfs-native: the addresses of a nameservice are found where Hadoop's own
+clients find them.
 
 A file is written under another name and renamed, which fails where there is one already.
 """
@@ -23,7 +24,8 @@ from dataplane.lakes.range_file import BUFFER_BYTES, RangeFile
 if TYPE_CHECKING:
     from hdfs_native import FileReader, FileStatus
 
-SETTINGS = {"dfs.client.failover.max.attempts": "8"}  # a minute, with growing pauses; three by default
+# A minute, with growing pauses; three by default
+SETTINGS = {"dfs.client.failover.max.attempts": "8"}
 REFUSED = "AccessControlException"
 NO_FOLDER = "is not a directory"  # the answer for a path below a file
 
@@ -61,7 +63,9 @@ class HdfsFiles:
         """The file, to be read in ranges. `size` is taken for its size."""
         with _faults(path):
             file = self._client.read(self._at(path))
-        return io.BufferedReader(HdfsFile(file, path, file.size if size is None else size), BUFFER_BYTES)
+        return io.BufferedReader(
+            HdfsFile(file, path, file.size if size is None else size), BUFFER_BYTES
+        )
 
     def size(self, path: str) -> int:
         """Bytes. NotInLake if there is none."""
@@ -79,7 +83,9 @@ class HdfsFiles:
     def sizes(self, prefix: str) -> dict[str, int]:
         files = [file for file in self._listed(prefix) if not file.isdir]
         paths = ((file.path.removeprefix(f"{self._root}/"), file.length) for file in files)
-        return {path: size for path, size in paths if not path.rpartition("/")[2].startswith(TEMPORARY)}
+        return {
+            path: size for path, size in paths if not path.rpartition("/")[2].startswith(TEMPORARY)
+        }
 
     def link(self, source: str, target: str) -> None:
         """A copy. A target of another size is FileExistsError."""
@@ -88,10 +94,14 @@ class HdfsFiles:
             raise FileExistsError(target)
 
     def move_folders(self, source: str, target: str, start: str) -> list[str]:
-        """Move each folder directly below `source` whose name begins with `start` below `target`, in place of one of
-        the same name there. Returns the names, in order."""
+        """Move each folder directly below `source` whose name begins with `start` below `target`,
+        in place of one of the same name there. Returns the names, in order."""
         with _faults(source):
-            folder_names = [f.path.rpartition("/")[2] for f in self._client.list_status(self._at(source)) if f.isdir]
+            folder_names = [
+                f.path.rpartition("/")[2]
+                for f in self._client.list_status(self._at(source))
+                if f.isdir
+            ]
             names = sorted(name for name in folder_names if name.startswith(start))
             for name in names:
                 place = self._at(f"{target}/{name}")
@@ -114,7 +124,9 @@ class HdfsFiles:
     def folders(self, prefix: str) -> Iterator[str]:
         with _faults(prefix):
             try:
-                folder_paths = [f.path for f in self._client.list_status(self._folder(prefix)) if f.isdir]
+                folder_paths = [
+                    f.path for f in self._client.list_status(self._folder(prefix)) if f.isdir
+                ]
             except FileNotFoundError:
                 folder_paths = []
         return iter(sorted(path.rpartition("/")[2] for path in folder_paths))
@@ -128,7 +140,8 @@ class HdfsFiles:
             except FileNotFoundError as e:
                 if not self._is_there(top):
                     return []
-                raise OSError(str(e)) from e  # a folder below it went meanwhile: others may be missing from the list
+                # A folder below it went meanwhile: others may be missing from the list
+                raise OSError(str(e)) from e
 
     def _put_first(self, path: str, pieces: Iterator[bytes]) -> bool:
         """False if there is one already."""
@@ -146,7 +159,9 @@ class HdfsFiles:
         temporary = f"{target.rpartition('/')[0]}/{TEMPORARY}{uuid4().hex}"
         with _faults(path):
             try:
-                with self._client.create(temporary, WriteOptions(overwrite=False, create_parent=True)) as file:
+                with self._client.create(
+                    temporary, WriteOptions(overwrite=False, create_parent=True)
+                ) as file:
                     for piece in pieces:
                         file.write(piece)
                 self._client.rename(temporary, target, overwrite=overwrite)
@@ -182,8 +197,8 @@ class HdfsFile(RangeFile):
 
 
 def connect(uri: str) -> Client:
-    """A client with the settings of HADOOP_CONF_DIR and the user of HADOOP_USER_NAME, or of a Kerberos ticket. Refused
-    if they do not explain the name in the URI."""
+    """A client with the settings of HADOOP_CONF_DIR and the user of HADOOP_USER_NAME, or of a
+    Kerberos ticket. Refused if they do not explain the name in the URI."""
     try:
         return Client(f"hdfs://{urlsplit(uri).netloc}", SETTINGS)
     except RuntimeError as e:
@@ -207,6 +222,7 @@ def _faults(path: str) -> Iterator[None]:
 
 
 def _words(error: Exception) -> str:
-    r"""`RPCError("<class>", "<words>\n\tat ...")` without class and stack, or the first line of what else it is."""
+    r"""`RPCError("<class>", "<words>\n\tat ...")` without class and stack, or the first line of
+    what else it is."""
     text = str(error).partition("\\n")[0].partition("\n")[0]
     return text.rpartition('", "')[2].removesuffix('")').replace('\\"', '"')[:300]

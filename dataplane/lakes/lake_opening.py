@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def open_lake(uri: str) -> LakeFiles:
-    """The files behind a URI. Raises MissingPackage, or Refused where the URI leads nowhere; makes no call to a
-    store."""
+    """The files behind a URI. Raises MissingPackage, or Refused where the URI leads nowhere; makes
+    no call to a store."""
     match kind_of(uri):
         case "local":
             return LocalFiles(local_root(uri))

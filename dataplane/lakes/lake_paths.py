@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-TEMPORARY = ".tmp-"  # starts the names of files that are not whole yet; control plane and Spark overlook them
+# Starts the names of files that are not whole yet; control plane and Spark overlook them
+TEMPORARY = ".tmp-"
 
 
 def safe(path: str) -> str:
-    """The path itself, if it stays below the root whatever it is joined to; ValueError otherwise."""
-    if not path or path.startswith("/") or "\0" in path or any(part in ("", ".", "..") for part in path.split("/")):
+    """The path itself, if it stays below the root whatever it is joined to; ValueError
+    otherwise."""
+    if (
+        not path
+        or path.startswith("/")
+        or "\0" in path
+        or any(part in ("", ".", "..") for part in path.split("/"))
+    ):
         raise ValueError(f"not a path in the lake: {path!r}")
     return path

@@ -20,14 +20,16 @@ class MissingPackage(Exception):
     """A lake needs a package that is not installed."""
 
     def __init__(self, uri: str, package: str | None, extra: str) -> None:
-        super().__init__(f"a lake at {uri} needs the package {package}: pip install 'headgate[{extra}]'")
+        super().__init__(
+            f"a lake at {uri} needs the package {package}: pip install 'headgate[{extra}]'"
+        )
 
 
 class LakeFiles(Protocol):
     """Files by text paths relative to the root of the lake. Readers see whole files only.
 
-    Safe to use from many threads. A path that leaves the lake is a ValueError. A fault of the storage is an OSError,
-    and may be tried again unless it is Refused.
+    Safe to use from many threads. A path that leaves the lake is a ValueError. A fault of the
+    storage is an OSError, and may be tried again unless it is Refused.
     """
 
     @property
@@ -37,23 +39,28 @@ class LakeFiles(Protocol):
         """NotInLake if there is none."""
 
     def stream(self, path: str) -> Iterator[bytes]:
-        """The bytes of a file piece by piece. NotInLake if there is none, before the first piece."""
+        """The bytes of a file piece by piece. NotInLake if there is none, before the first
+        piece."""
 
     def stream_range(self, path: str, start: int, end: int) -> Iterator[bytes]:
-        """Bytes `start` to `end`, which is not among them, piece by piece; fewer where the file ends before.
-        NotInLake if there is none, before the first piece."""
+        """Bytes `start` to `end`, which is not among them, piece by piece; fewer where the file
+        ends before. NotInLake if there is none, before the first piece."""
 
     def put_if_absent(self, path: str, body: bytes) -> bool:
-        """False, and nothing is changed, if there is another one already. Atomic among any number of writers.
+        """False, and nothing is changed, if there is another one already. Atomic among any number
+        of writers.
 
-        A file with the same bytes counts as put: the answer to a put may be lost, and the put repeated.
+        A file with the same bytes counts as put: the answer to a put may be lost, and the put
+        repeated.
         """
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """Path -> bytes of every file below a prefix (empty: the whole lake); none is an empty mapping."""
+        """Path -> bytes of every file below a prefix (empty: the whole lake); none is an empty
+        mapping."""
 
     def link(self, source: str, target: str) -> None:
-        """Make the same bytes available under a second path. NotInLake if there is no source. May be repeated."""
+        """Make the same bytes available under a second path. NotInLake if there is no source. May
+        be repeated."""
 
     def delete(self, paths: Iterable[str]) -> None:
         """Remove files; those that are not there are fine."""

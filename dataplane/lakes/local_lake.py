@@ -16,7 +16,8 @@ from dataplane.lakes.lake_protocol import PIECE_BYTES, NotInLake
 
 
 class LocalFiles:
-    """Files below `root`. A file appears by a hard link, so that a reader never sees a part of one."""
+    """Files below `root`. A file appears by a hard link, so that a reader never sees a part of
+    one."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
@@ -61,7 +62,8 @@ class LocalFiles:
         return dict(_walk(top, f"{prefix}/" if prefix else "")) if top.is_dir() else {}
 
     def link(self, source: str, target: str) -> None:
-        """Hard link, or a copy where the file system has none. A target of another size is FileExistsError."""
+        """Hard link, or a copy where the file system has none. A target of another size is
+        FileExistsError."""
         old, new = self._at(source), self._at(target)
         if not old.is_file():
             raise NotInLake(f"no file {old}")
@@ -75,10 +77,12 @@ class LocalFiles:
             self.put_if_absent(target, old.read_bytes())
 
     def move_folders(self, source: str, target: str, start: str) -> list[str]:
-        """Move each folder directly below `source` whose name begins with `start` below `target`, in place of one of
-        the same name there. Returns the names, in order."""
+        """Move each folder directly below `source` whose name begins with `start` below `target`,
+        in place of one of the same name there. Returns the names, in order."""
         with os.scandir(self._at(source)) as entries:
-            names = sorted(entry.name for entry in entries if entry.is_dir() and entry.name.startswith(start))
+            names = sorted(
+                entry.name for entry in entries if entry.is_dir() and entry.name.startswith(start)
+            )
         for name in names:
             place = self._at(f"{target}/{name}")
             shutil.rmtree(place, ignore_errors=True)
@@ -102,7 +106,11 @@ class LocalFiles:
 
     def folders(self, prefix: str) -> Iterator[str]:
         top = self._folder(prefix)
-        return iter(sorted(e.name for e in os.scandir(top) if e.is_dir())) if top.is_dir() else iter(())
+        return (
+            iter(sorted(e.name for e in os.scandir(top) if e.is_dir()))
+            if top.is_dir()
+            else iter(())
+        )
 
     def _at(self, path: str) -> Path:
         return self.root / safe(path)
@@ -112,7 +120,8 @@ class LocalFiles:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """A regular file, to be read. Others of its name count as missing: opening a FIFO would wait for a writer."""
+    """A regular file, to be read. Others of its name count as missing: opening a FIFO would wait
+    for a writer."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except (FileNotFoundError, NotADirectoryError) as e:

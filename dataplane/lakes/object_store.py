@@ -1,4 +1,5 @@
-"""A lake in an object store: S3, and by the same code Google Cloud Storage, Azure or memory, through obstore.
+"""A lake in an object store: S3, and by the same code Google Cloud Storage, Azure or memory,
+through obstore.
 
 Conditional puts are the server's own.
 """
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 
 Translation: TypeAlias = Callable[[str], AbstractContextManager[None]]
 
-MISSING = ("", "BlobNotFound", "NoSuchKey", "NotFound")  # other codes of a 404 are about something else
+# Other codes of a 404 are about something else
+MISSING = ("", "BlobNotFound", "NoSuchKey", "NotFound")
 NO_BUCKET = ("ContainerNotFound", "NoSuchBucket")
 REFUSING = (
     "AccessDenied",
@@ -120,21 +122,29 @@ class ObjectStoreFiles:
 
     def delete_folder(self, prefix: str) -> None:
         sizes = self.sizes(safe(prefix))
-        empty = [path for path, size in sizes.items() if not size] if self._uri.startswith("gs:") else []
+        empty = (
+            [path for path, size in sizes.items() if not size]
+            if self._uri.startswith("gs:")
+            else []
+        )
         with faults(prefix):
             self._delete([path for path in sizes if path not in empty])
             for path in empty:
                 self._delete_empty(path)
             if not sizes or self._uri.startswith("abfs"):
-                self._delete([prefix])  # a file, or the object that Hadoop puts to stand for a folder
+                # A file, or the object that Hadoop puts to stand for a folder
+                self._delete([prefix])
 
     def folders(self, prefix: str) -> Iterator[str]:
         with faults(prefix):
-            listed = obstore.list_with_delimiter(self._backend, prefix=safe(prefix) if prefix else None)
+            listed = obstore.list_with_delimiter(
+                self._backend, prefix=safe(prefix) if prefix else None
+            )
             return iter(sorted(p.rstrip("/").rpartition("/")[2] for p in listed["common_prefixes"]))
 
     def _delete(self, paths: Sequence[str]) -> None:
-        """Where one of them is not there, as after an answer that was lost, some stores leave others."""
+        """Where one of them is not there, as after an answer that was lost, some stores leave
+        others."""
         try:
             obstore.delete(self._backend, paths)
         except FileNotFoundError:
@@ -143,8 +153,8 @@ class ObjectStoreFiles:
                     obstore.delete(self._backend, path)
 
     def _delete_empty(self, path: str) -> None:
-        """An empty object, or the one that Hadoop puts to stand for a folder: a listing leaves out the slash at the
-        end of its name."""
+        """An empty object, or the one that Hadoop puts to stand for a folder: a listing leaves out
+        the slash at the end of its name."""
         try:
             obstore.delete(self._backend, path)
         except FileNotFoundError:
@@ -153,26 +163,30 @@ class ObjectStoreFiles:
 
 
 def connect(uri: str, environ: Mapping[str, str] = os.environ) -> Backend:
-    """The store behind a URI. Region, endpoint and credentials are in the environment, by the usual names. Requests are
-    repeated for up to a minute, with growing pauses: on 5xx, cut connections, no answer."""
+    """The store behind a URI. Region, endpoint and credentials are in the environment, by the usual
+    names. Requests are repeated for up to a minute, with growing pauses: on 5xx, cut connections,
+    no answer."""
     options: ClientConfig = {"allow_http": not uri.startswith("s3") or is_plain_http(environ)}
     return from_url(uri, client_options=options, retry_config=RETRY)
 
 
 def _google_folder(uri: str, environ: Mapping[str, str]) -> Backend:
-    """A store whose empty path is the object `uri/` on Google Cloud Storage. obstore gives no name a slash at its end,
-    but puts one after that of a bucket: so the last part stands for a bucket, and all before it is part of the server.
+    """A store whose empty path is the object `uri/` on Google Cloud Storage. obstore gives no name
+    a slash at its end, but puts one after that of a bucket: so the last part stands for a bucket,
+    and all before it is part of the server.
     """
     above, _, last = uri.removeprefix("gs://").rpartition("/")
     server = (environ.get("GOOGLE_BASE_URL") or GOOGLE).rstrip("/")
     options: ClientConfig = {"allow_http": True}
-    return GCSStore(last, base_url=f"{server}/{quote(above)}", client_options=options, retry_config=RETRY)
+    return GCSStore(
+        last, base_url=f"{server}/{quote(above)}", client_options=options, retry_config=RETRY
+    )
 
 
 @contextmanager
 def faults(path: str) -> Iterator[None]:
-    """Errors in words, as NotInLake, Refused or another OSError. No part of a request, which may hold a key's name, is
-    in them."""
+    """Errors in words, as NotInLake, Refused or another OSError. No part of a request, which may
+    hold a key's name, is in them."""
     try:
         yield
     except (FileNotFoundError, BaseError) as e:
@@ -183,14 +197,18 @@ def faults(path: str) -> Iterator[None]:
         is_missing = isinstance(e, FileNotFoundError | NotFoundError)
         if is_missing and code in MISSING:
             raise NotInLake(f"{path}: {words}") from None
-        if is_missing or code in REFUSING or isinstance(e, PermissionDeniedError | UnauthenticatedError):
+        if (
+            is_missing
+            or code in REFUSING
+            or isinstance(e, PermissionDeniedError | UnauthenticatedError)
+        ):
             raise Refused(f"the object store refuses the credentials ({words})") from None
         raise OSError(f"{path}: {words}") from None
 
 
 def in_words(text: str) -> tuple[str, str]:
-    """The code that a server gives an error (empty: it gave none), and the error in words: the server's, else the first
-    line of the client's."""
+    """The code that a server gives an error (empty: it gave none), and the error in words: the
+    server's, else the first line of the client's."""
     code, message = (re.search(f"<{name}>([^<]*)</{name}>", text) for name in ("Code", "Message"))
     if code is None:
         return "", text.strip().partition("\n")[0][:300]
@@ -198,11 +216,16 @@ def in_words(text: str) -> tuple[str, str]:
 
 
 class ObjectFile(RangeFile):
-    """An object as a file; with `version` only as long as that is its etag. `translation` makes errors of the store
-    into those that readers see."""
+    """An object as a file; with `version` only as long as that is its etag. `translation` makes
+    errors of the store into those that readers see."""
 
     def __init__(
-        self, store: Backend, path: str, size: int, version: str | None = None, translation: Translation = faults
+        self,
+        store: Backend,
+        path: str,
+        size: int,
+        version: str | None = None,
+        translation: Translation = faults,
     ) -> None:
         super().__init__(size)
         self.path = path

@@ -21,7 +21,10 @@ class ListingBounds:
     """Counts what one listing looks at. TaskFailure once it is too much."""
 
     def __init__(
-        self, timeout_s: float = DEFAULT_S, most: int = MOST_ENTRIES, monotonic: Callable[[], float] = time.monotonic
+        self,
+        timeout_s: float = DEFAULT_S,
+        most: int = MOST_ENTRIES,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._timeout_s, self._most, self._monotonic = timeout_s, most, monotonic
         self._ends = monotonic() + timeout_s
@@ -29,8 +32,8 @@ class ListingBounds:
 
     @staticmethod
     def of(environ: Mapping[str, str]) -> ListingBounds:
-        """The bounds from environment variables. The control plane reports an operator's invalid value when it
-        starts."""
+        """The bounds from environment variables. The control plane reports an operator's invalid
+        value when it starts."""
         text = environ.get(TIMEOUT, "")
         return ListingBounds(float(text) if text.isascii() and text.isdigit() else DEFAULT_S)
 
@@ -40,7 +43,10 @@ class ListingBounds:
         self.entries += entries
         if self.entries > self._most:
             message = f"more than {self._most} files and folders would have to be looked at"
-            raise TaskFailure("listing-too-large", f"{message}: begin the path with as much as is known, without **")
+            raise TaskFailure(
+                "listing-too-large",
+                f"{message}: begin the path with as much as is known, without **",
+            )
         if self.entries // _EACH != before // _EACH:
             self.check_time()
 

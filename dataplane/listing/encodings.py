@@ -24,7 +24,8 @@ def is_wide(encoding: str) -> bool:
 
 
 def codec_of(encoding: str, head: bytes) -> str:
-    """The codec of a file that begins with these bytes. It passes over a mark, which counts more than the name."""
+    """The codec of a file that begins with these bytes. It passes over a mark, which counts more
+    than the name."""
     name = encoding.lower()
     if name in _UTF_8:
         return "utf-8-sig"
@@ -35,7 +36,8 @@ def codec_of(encoding: str, head: bytes) -> str:
 
 
 def is_swapped(encoding: str, chunk: bytes) -> bool:
-    """Whether text without a declared byte order or a mark has line breaks in little-endian order alone."""
+    """Whether text without a declared byte order or a mark has line breaks in little-endian order
+    alone."""
     codec, other = codec_of(encoding, chunk), f"{encoding.lower()}-le"
     if encoding.lower() not in _MARKS or not codec.endswith("-be"):
         return False

@@ -16,11 +16,14 @@ Record: TypeAlias = tuple[str, ...]
 
 
 def sorted_unique(records: Iterable[Record], held: int = HELD) -> Generator[Record, None, None]:
-    """The distinct records by the code points of their texts, which is the order of their UTF-8 bytes."""
+    """The distinct records by the code points of their texts, which is the order of their UTF-8
+    bytes."""
     source = iter(records)
     with ExitStack() as files:
         runs = [sorted(islice(source, held))]
-        spilled = [_spilled(run, files.enter_context(TemporaryFile("w+"))) for run in _runs(source, held)]
+        spilled = [
+            _spilled(run, files.enter_context(TemporaryFile("w+"))) for run in _runs(source, held)
+        ]
         for record, _ in groupby(merge(*runs, *spilled)):
             yield record
 

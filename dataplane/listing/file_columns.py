@@ -1,4 +1,5 @@
-"""The own columns of one source file, as Spark would name them, with the fields of structs among them, without Spark.
+"""The own columns of one source file, as Spark would name them, with the fields of structs among
+them, without Spark.
 
 None wherever Spark might see it otherwise: then Spark reads the file.
 """
@@ -36,8 +37,11 @@ _Fields: TypeAlias = "dict[str, _Fields]"  # with the fields within each
 _BROKEN = (ValueError, LookupError, RecursionError, EOFError, OSError, zlib.error, csv.Error)
 
 
-def own_columns(file: BinaryIO, name: str, kind: str, options: Mapping[str, Json]) -> list[str] | None:
-    """Column names in file order. `file` was read whole before, so that an OSError here means broken contents."""
+def own_columns(
+    file: BinaryIO, name: str, kind: str, options: Mapping[str, Json]
+) -> list[str] | None:
+    """Column names in file order. `file` was read whole before, so that an OSError here means
+    broken contents."""
     settings = _texts(options)
     try:
         match kind:
@@ -115,7 +119,8 @@ def _names_of(columns: Mapping[str, Mapping[str, None]]) -> list[str] | None:
 
 @contextmanager
 def _lines(file: BinaryIO, name: str, encoding: str) -> Iterator[IO[str] | None]:
-    """The text of a file, uncompressed by its name as Hadoop does; None for a compression that we do not support."""
+    """The text of a file, uncompressed by its name as Hadoop does; None for a compression that we
+    do not support."""
     if name.endswith(_UNTOLD):
         yield None
         return
@@ -159,7 +164,8 @@ class CsvDialect:
             comment=settings.get("comment", ""),
             null=settings.get("nullvalue", ""),
             header=settings.get("header", "false").lower() == "true",
-            trim="true" in (settings.get("ignoreleadingwhitespace"), settings.get("ignoretrailingwhitespace")),
+            trim="true"
+            in (settings.get("ignoreleadingwhitespace"), settings.get("ignoretrailingwhitespace")),
         )
 
 
@@ -181,7 +187,8 @@ def _csv(file: BinaryIO, name: str, settings: Mapping[str, str]) -> list[str] | 
 
 
 def _check_width(columns: int, name: str) -> None:
-    """Refuse a wide file before Spark analyses it: so many columns would cost a driver its memory."""
+    """Refuse a wide file before Spark analyses it: so many columns would cost a driver its
+    memory."""
     if columns > MOST_COLUMNS:
         message = f"{name} has more than {MOST_COLUMNS} columns: keys that differ from row to row belong in a column"
         raise TaskFailure("too-many-columns", message, file=name)
@@ -218,8 +225,8 @@ def _cells(line: str, dialect: CsvDialect) -> list[str] | None:
 
 
 def _named(cells: Sequence[str], dialect: CsvDialect) -> list[str] | None:
-    """Spark's names: `_c<i>` for a column without one, the index appended to a repeated one. None if Spark has to
-    decide."""
+    """Spark's names: `_c<i>` for a column without one, the index appended to a repeated one. None
+    if Spark has to decide."""
     if not dialect.header:
         return [f"_c{i}" for i in range(len(cells))]
     names = [cell.strip(" \t") if dialect.trim else cell for cell in cells]
@@ -228,7 +235,10 @@ def _named(cells: Sequence[str], dialect: CsvDialect) -> list[str] | None:
         return None  # differ by case only: it depends on a setting of the session
     if any(NESTED in n for n in names):
         return None
-    return [f"_c{i}" if n in ("", dialect.null) else f"{n}{i}" if times[n] > 1 else n for i, n in enumerate(names)]
+    return [
+        f"_c{i}" if n in ("", dialect.null) else f"{n}{i}" if times[n] > 1 else n
+        for i, n in enumerate(names)
+    ]
 
 
 # --- JSON lines ---------------------------------------------------------------------------------
@@ -254,11 +264,14 @@ def _keys(text: IO[str], name: str) -> list[str] | None:
                 return None
             shape.add(record)
             _check_width(len(shape.fields), name)
-    return _names_of({name: dict.fromkeys(_paths(fields, name)) for name, fields in shape.fields.items()})
+    return _names_of(
+        {name: dict.fromkeys(_paths(fields, name)) for name, fields in shape.fields.items()}
+    )
 
 
 class _Shape:
-    """The fields of records, and of objects in them, in order of first appearance; a few too many at most."""
+    """The fields of records, and of objects in them, in order of first appearance; a few too many
+    at most."""
 
     __slots__ = ("count", "fields")
 

@@ -1,12 +1,13 @@
-r"""Finding files by glob, by the rules that Spark and Hadoop have: `*`, `?`, `[a-z]`, `[^a]`, `{a,b}`, `\` before
-any of them; and `**` as a folder of a glob stands for any number of folders.
+r"""Finding files by glob, by the rules that Spark and Hadoop have: `*`, `?`, `[a-z]`, `[^a]`,
+`{a,b}`, `\` before any of them; and `**` as a folder of a glob stands for any number of folders.
 
-A name that starts with `_` or `.` is hidden: no glob finds it, only its full name does. A folder that is found stands
-for the visible files directly in it. Links are followed, but not by `**`, and not to a folder that they lie in. A link
-that leads nowhere is an error, wherever in a path it stands: what lies behind it is not known.
+A name that starts with `_` or `.` is hidden: no glob finds it, only its full name does. A folder
+that is found stands for the visible files directly in it. Links are followed, but not by `**`, and
+not to a folder that they lie in. A link that leads nowhere is an error, wherever in a path it
+stands: what lies behind it is not known.
 
-All alternatives of a glob are looked for together, so that a folder is read once, however many parts of the glob could
-match there. A name is matched without going back.
+All alternatives of a glob are looked for together, so that a folder is read once, however many
+parts of the glob could match there. A name is matched without going back.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _SPECIAL = re.compile(r"[*?\[{\\]")
 
 
 class BadGlob(ValueError):
-    """A bracket that is not closed, a range that is backwards, or more alternatives than anybody means."""
+    """A bracket that is not closed, a range that is backwards, or more alternatives than anybody
+    means."""
 
 
 def base_folder(pattern: str) -> str:
@@ -32,11 +34,12 @@ def base_folder(pattern: str) -> str:
 
 
 def find(pattern: str, folder: str, count: Callable[[], None] = lambda: None) -> Iterator[str]:
-    """Paths of all files that `pattern` (which starts with the existing folder `folder`) finds, in no order.
+    """Paths of all files that `pattern` (which starts with the existing folder `folder`) finds, in
+    no order.
 
-    No path comes twice. OSError if anything cannot be looked at; FileNotFoundError if the folder, or a file without
-    a glob, is missing. Folders are read while the paths are taken; `count` is called for each entry that is looked at,
-    and may raise.
+    No path comes twice. OSError if anything cannot be looked at; FileNotFoundError if the folder,
+    or a file without a glob, is missing. Folders are read while the paths are taken; `count` is
+    called for each entry that is looked at, and may raise.
     """
     if not stat.S_ISDIR(os.stat(folder).st_mode):
         raise NotADirectoryError(f"not a folder: {folder}")
@@ -48,8 +51,8 @@ def find(pattern: str, folder: str, count: Callable[[], None] = lambda: None) ->
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a glob finds a file by its name, where there are no folders but in names: as `find` does, of which
-    `pattern` is the part below the folder."""
+    """Whether a glob finds a file by its name, where there are no folders but in names: as `find`
+    does, of which `pattern` is the part below the folder."""
     first = _steps(pattern)
 
     def is_found(name: str) -> bool:
@@ -72,7 +75,8 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 @dataclass(frozen=True, eq=False)
 class GlobStep:
-    """A place in a glob: the next name to match, or the end. Equal places of one glob are one object."""
+    """A place in a glob: the next name to match, or the end. Equal places of one glob are one
+    object."""
 
     literal: str = ""  # the name that is wanted, if it is one
     matches: Callable[[str], object] | None = None  # whether a name is wanted, else
@@ -88,7 +92,8 @@ _END = GlobStep()
 
 
 def _steps(pattern: str) -> frozenset[GlobStep]:
-    """Where a glob begins, one place for each of its alternatives. Those that end alike share their ends."""
+    """Where a glob begins, one place for each of its alternatives. Those that end alike share their
+    ends."""
     steps: dict[tuple[str, int], GlobStep] = {}
     return frozenset(_chain(text, steps) for text in braces(pattern))
 
@@ -121,7 +126,8 @@ def _here(steps: Iterable[GlobStep]) -> set[GlobStep]:
 
 
 def _below(steps: Iterable[GlobStep], name: str, *, is_folder: bool) -> frozenset[GlobStep]:
-    """The places that a file or folder of this name stands for, in a folder that stands for `steps`."""
+    """The places that a file or folder of this name stands for, in a folder that stands for
+    `steps`."""
     reached: set[GlobStep] = set()
     is_visible = not _is_hidden(name)
     for step in _here(steps):
@@ -130,7 +136,9 @@ def _below(steps: Iterable[GlobStep], name: str, *, is_folder: bool) -> frozense
         if step.is_any:
             if is_folder and is_visible:
                 reached.add(step)
-        elif step.literal == name or (step.matches is not None and is_visible and step.matches(name)):
+        elif step.literal == name or (
+            step.matches is not None and is_visible and step.matches(name)
+        ):
             reached.add(step.after)
     return frozenset(reached)
 
@@ -165,21 +173,28 @@ class _FolderWalk:
                 self.count()
                 names.discard(entry.name)
                 yield from self._entry(entry, here)
-        for name in names:  # which may be hidden, and where nothing else is wanted, need no look at the folder
+        # Which may be hidden, and where nothing else is wanted, need no look at the folder
+        for name in names:
             below = f"{path}/{name}"
-            after = frozenset(step.after for step in here if step.literal == name and step.after is not None)
+            after = frozenset(
+                step.after for step in here if step.literal == name and step.after is not None
+            )
             mode = _mode(below)
             if mode is not None:
                 yield from self._matching(below, after, is_folder=stat.S_ISDIR(mode))
 
     def _entry(self, entry: os.DirEntry[str], here: set[GlobStep]) -> Iterator[str]:
-        """A visible entry of a folder. A link to nothing raises OSError where the pattern matches its name."""
+        """A visible entry of a folder. A link to nothing raises OSError where the pattern matches
+        its name."""
         named = frozenset(
             step.after
             for step in here
             if step.after is not None
             and not step.is_any
-            and (step.literal == entry.name or (step.matches is not None and step.matches(entry.name)))
+            and (
+                step.literal == entry.name
+                or (step.matches is not None and step.matches(entry.name))
+            )
         )
         through = frozenset(step for step in here if step.is_any)
         if named:
@@ -243,8 +258,8 @@ def _visible(folder: str) -> Iterator[os.DirEntry[str]]:
 
 
 def braces(text: str) -> list[str]:
-    """All texts that `{a,b}` stands for; braces may be nested, and alternatives may hold slashes. BadGlob for too
-    many of them, before any is made."""
+    """All texts that `{a,b}` stands for; braces may be nested, and alternatives may hold slashes.
+    BadGlob for too many of them, before any is made."""
     if fault := braces_fault(text):
         raise BadGlob(fault)
     return _expanded(text)
@@ -257,7 +272,9 @@ def _expanded(text: str) -> list[str]:
     closed, cuts = _closing(text, opened)
     parts = [text[a + 1 : b] for a, b in zip([opened, *cuts], [*cuts, closed], strict=True)]
     heads, log_tail = text[:opened], _expanded(text[closed + 1 :])
-    return [heads + middle + tail for part in parts for middle in _expanded(part) for tail in log_tail]
+    return [
+        heads + middle + tail for part in parts for middle in _expanded(part) for tail in log_tail
+    ]
 
 
 def _first(text: str, searched: str) -> int:
@@ -289,10 +306,11 @@ def _closing(text: str, opened: int) -> tuple[int, list[int]]:
 
 
 def translate(segment: str) -> str:
-    """One folder or file name of a glob, without braces, as a regular expression that never goes back.
+    """One folder or file name of a glob, without braces, as a regular expression that never goes
+    back.
 
-    Between two `*` the first place where the text fits is as good as any later one, so that each is an atomic group
-    (as in CPython's `fnmatch`).
+    Between two `*` the first place where the text fits is as good as any later one, so that each is
+    an atomic group (as in CPython's `fnmatch`).
     """
     chunks = _chunks(segment)
     first, *others = chunks

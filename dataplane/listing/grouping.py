@@ -1,7 +1,8 @@
 """Many small files as few partitions: by folder, or one after the other until they come to a limit.
 
-Groups are stable: where one ends is for the name and size of the file there to say, whatever else there is. So one file
-more, or less, changes its own group, or splits it, or joins it with the next; all others stay.
+Groups are stable: where one ends is for the name and size of the file there to say, whatever else
+there is. So one file more, or less, changes its own group, or splits it, or joins it with the next;
+all others stay.
 """
 
 from __future__ import annotations
@@ -20,17 +21,25 @@ TOP = "."  # the key of files that are in no folder
 
 
 def key_for(job: ListJob) -> Callable[[str], str | None]:
-    """A function from a file's name below the fixed folder to its partition key; None where it has none."""
+    """A function from a file's name below the fixed folder to its partition key; None where it has
+    none."""
     if _settings(job).get("group.by") == "folder":
         return _folder
     template = job.get("partition")
     return lambda name: key_of(name, template)
 
 
-def grouped(sources: Iterator[tuple[str, SourceObject]], job: ListJob) -> Iterator[tuple[str, SourceObject]]:
-    """Files with keys, in their order, under the keys of their groups: of each the key of its first file."""
+def grouped(
+    sources: Iterator[tuple[str, SourceObject]], job: ListJob
+) -> Iterator[tuple[str, SourceObject]]:
+    """Files with keys, in their order, under the keys of their groups: of each the key of its first
+    file."""
     settings = _settings(job)
-    return _by_size(sources, settings["group.bytes"]) if settings.get("group.by") == "size" else sources
+    return (
+        _by_size(sources, settings["group.bytes"])
+        if settings.get("group.by") == "size"
+        else sources
+    )
 
 
 def _settings(job: ListJob) -> Mapping[str, Json]:
@@ -42,7 +51,9 @@ def _folder(name: str) -> str:
     return "/".join(map(encode_segment, folder.split("/"))) if folder else TOP
 
 
-def _by_size(sources: Iterable[tuple[str, SourceObject]], limit: int) -> Iterator[tuple[str, SourceObject]]:
+def _by_size(
+    sources: Iterable[tuple[str, SourceObject]], limit: int
+) -> Iterator[tuple[str, SourceObject]]:
     first, weight = "", 0
     for key, source in sources:
         if weight == 0:

@@ -1,4 +1,5 @@
-"""Folders `key=value` of listed files, where a dataset reads them as columns. All its files have the same keys."""
+"""Folders `key=value` of listed files, where a dataset reads them as columns. All its files have
+the same keys."""
 
 from __future__ import annotations
 
@@ -16,10 +17,13 @@ from dataplane.task_failures import TaskFailure
 Keys: TypeAlias = tuple[str, ...]
 
 
-def with_folders(sources: Iterator[tuple[str, SourceObject]], job: ListJob) -> Iterator[tuple[str, SourceObject]]:
-    """Files with the columns that their folders give. TaskFailure for the first file whose keys are not those of the
-    files before it. A file outside of such folders has none, except in CSV without a header: there columns have places,
-    so a column of the file could not be distinguished from one of its folders."""
+def with_folders(
+    sources: Iterator[tuple[str, SourceObject]], job: ListJob
+) -> Iterator[tuple[str, SourceObject]]:
+    """Files with the columns that their folders give. TaskFailure for the first file whose keys are
+    not those of the files before it. A file outside of such folders has none, except in CSV without
+    a header: there columns have places, so a column of the file could not be distinguished from one
+    of its folders."""
     if not (job.get("settings") or {}).get(SETTING):
         yield from sources
         return
@@ -42,7 +46,11 @@ class _Agreement:
         if twice := next((key for key, count in Counter(keys).items() if count > 1), None):
             raise _refused(f"{name} is in two folders of the key {twice!r}")
         self.first[keys] = name
-        others = [other for other in self.first if other != keys and (self.is_positional or (other and keys))]
+        others = [
+            other
+            for other in self.first
+            if other != keys and (self.is_positional or (other and keys))
+        ]
         if others:
             raise _refused(
                 f"{name} is in folders of {_in_words(keys)}, and {self.first[others[0]]} of {_in_words(others[0])}"
@@ -55,4 +63,6 @@ def _in_words(keys: Keys) -> str:
 
 def _refused(message: str) -> TaskFailure:
     hint = "move the file, narrow `path`, or write `hive_partitioning: false`"
-    return TaskFailure("folder-keys-differ", f"{message}; all files of a dataset need the same keys: {hint}")
+    return TaskFailure(
+        "folder-keys-differ", f"{message}; all files of a dataset need the same keys: {hint}"
+    )

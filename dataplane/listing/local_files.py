@@ -36,24 +36,34 @@ def fingerprinted(
 ) -> AbstractContextManager[LocationFingerprint]:
     """The names and stamps of all files at a location, then the listing."""
     fingerprint = _stamps_fingerprint(job, cache, places, bounds)
-    return nullcontext(LocationFingerprint(fingerprint, lambda: _partitions(job, cache, places, bounds)))
+    return nullcontext(
+        LocationFingerprint(fingerprint, lambda: _partitions(job, cache, places, bounds))
+    )
 
 
-def _stamps_fingerprint(job: ListJob, cache: Versions, places: Places, bounds: ListingBounds) -> str:
+def _stamps_fingerprint(
+    job: ListJob, cache: Versions, places: Places, bounds: ListingBounds
+) -> str:
     """A digest over names and stamps of all matching files.
 
-    It may be remembered, as a file may, if all have been at rest for a while. It is empty otherwise, and where a path
-    is unreadable, which the listing will report.
+    It may be remembered, as a file may, if all have been at rest for a while. It is empty
+    otherwise, and where a path is unreadable, which the listing will report.
     """
     if not cache.remembers:
         return ""
-    pattern, began_ns, newest_ns, stamps_digest = local_path(job["location"]), cache.now_ns(), 0, sha256()
+    pattern, began_ns, newest_ns, stamps_digest = (
+        local_path(job["location"]),
+        cache.now_ns(),
+        0,
+        sha256(),
+    )
     try:
         for path in _matching_paths(pattern, places, bounds):
             name, status = os.fsencode(path), os.stat(path)
             times = status.st_mtime_ns, status.st_ctime_ns
             stamps_digest.update(
-                b"%b\0%d %d %d %d %d\n" % (name, status.st_size, *times, status.st_ino, status.st_mode)
+                b"%b\0%d %d %d %d %d\n"
+                % (name, status.st_size, *times, status.st_ino, status.st_mode)
             )
             newest_ns = max(newest_ns, *times)
     except (BadGlob, OSError):
@@ -69,17 +79,23 @@ def _matching_paths(pattern: str, places: Places, bounds: ListingBounds) -> Iter
     return places.of_files(find(pattern, folder, bounds.count))
 
 
-def _partitions(job: ListJob, cache: Versions, places: Places, bounds: ListingBounds) -> Iterator[ListedPartition]:
-    """The partitions at the job's location, in order of keys. TaskFailure for a file that cannot be read, or has no
-    key."""
+def _partitions(
+    job: ListJob, cache: Versions, places: Places, bounds: ListingBounds
+) -> Iterator[ListedPartition]:
+    """The partitions at the job's location, in order of keys. TaskFailure for a file that cannot be
+    read, or has no key."""
     pattern = local_path(job["location"])
     folder = base_folder(pattern)
     reading = FileReading(job["format"], job["options"])
     try:
         key_of = keys_for(job)
-        names = (_telling(path).removeprefix(folder) for path in _matching_paths(pattern, places, bounds))
+        names = (
+            _telling(path).removeprefix(folder) for path in _matching_paths(pattern, places, bounds)
+        )
         keyed = ((key, name) for name in names if (key := key_of(name)))
-        yield from listed_partitions(_observed(sorted_unique(keyed), folder, reading, cache, bounds), job)
+        yield from listed_partitions(
+            _observed(sorted_unique(keyed), folder, reading, cache, bounds), job
+        )
     except BadGlob as e:
         raise TaskFailure("bad-glob", f"{job['location']}: {e}") from e
     except OSError as e:
@@ -87,10 +103,13 @@ def _partitions(job: ListJob, cache: Versions, places: Places, bounds: ListingBo
 
 
 def local_path(location: str) -> str:
-    """The absolute path (with glob) behind a location; TaskFailure for storage that is not supported yet."""
+    """The absolute path (with glob) behind a location; TaskFailure for storage that is not
+    supported yet."""
     path = re.sub(r"^file:(?://(?=/))?", "", location)
     if _SCHEME.match(path):
-        raise TaskFailure("not-supported", f"only local paths and file: URIs can be listed yet, not {location}")
+        raise TaskFailure(
+            "not-supported", f"only local paths and file: URIs can be listed yet, not {location}"
+        )
     if not path.startswith("/"):
         raise TaskFailure("relative-path", f"not an absolute path: {location}")
     return re.sub(r"/{2,}", "/", path)
@@ -115,14 +134,20 @@ def check(job: ConnectJob, places: Places) -> None:
 
 
 def _observed(
-    records: Iterator[Record], folder: str, reading: FileReading, cache: Versions, bounds: ListingBounds
+    records: Iterator[Record],
+    folder: str,
+    reading: FileReading,
+    cache: Versions,
+    bounds: ListingBounds,
 ) -> Iterator[tuple[str, SourceObject]]:
     """Keys with the files behind them, as they are now."""
     with ThreadPoolExecutor(THREADS) as threads:
         while some := list(islice(records, AT_A_TIME)):
             bounds.check_time()
             observed = observe([folder + name for _, name in some], reading, cache, threads)
-            yield from ((key, _object(folder + name, name, observed[folder + name])) for key, name in some)
+            yield from (
+                (key, _object(folder + name, name, observed[folder + name])) for key, name in some
+            )
 
 
 def observe(
@@ -134,7 +159,9 @@ def observe(
     began_ns = cache.now_ns()
     fresh = [path for path in stamps if path not in observed]
     shares = [fresh[i : i + SHARE] for i in range(0, len(fresh), SHARE)]
-    for read in threads.map(lambda share: [(path, examine(path, reading)) for path in share], shares):
+    for read in threads.map(
+        lambda share: [(path, examine(path, reading)) for path in share], shares
+    ):
         observed |= read
     cache.keep(reading, [(path, observed[path], began_ns) for path in fresh])
     return observed
@@ -155,7 +182,9 @@ def _telling(path: str) -> str:
     try:
         path.encode()
     except UnicodeEncodeError as e:
-        raise TaskFailure("bad-file-name", f"a file's name is not UTF-8: {os.fsencode(path)!r}") from e
+        raise TaskFailure(
+            "bad-file-name", f"a file's name is not UTF-8: {os.fsencode(path)!r}"
+        ) from e
     return path
 
 

@@ -1,7 +1,8 @@
 """Listing files in an object store: as a stream, in pages of the server, with its own versions.
 
-Nothing is a folder there: what lies below the fixed folder of a glob is listed, and names are matched as those of local
-files are. A listing that breaks off in the middle is a failure, never a shorter listing.
+Nothing is a folder there: what lies below the fixed folder of a glob is listed, and names are
+matched as those of local files are. A listing that breaks off in the middle is a failure, never a
+shorter listing.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ THREADS = 16  # they wait for the server
 
 @dataclass(frozen=True, slots=True)
 class StorePlace:
-    """The prefix to list. Names are relative to `folder` (with its last slash, or empty); only objects under `below`
-    are requested; `is_exact` where the path has no glob."""
+    """The prefix to list. Names are relative to `folder` (with its last slash, or empty); only
+    objects under `below` are requested; `is_exact` where the path has no glob."""
 
     root: str
     path: str
@@ -74,7 +75,11 @@ class StorePlace:
 
     @property
     def is_exact(self) -> bool:
-        return not any(c in self.path for c in GLOB_CHARACTERS) and not self.path.endswith("/") and bool(self.path)
+        return (
+            not any(c in self.path for c in GLOB_CHARACTERS)
+            and not self.path.endswith("/")
+            and bool(self.path)
+        )
 
     @property
     def below(self) -> str:
@@ -85,23 +90,31 @@ class StorePlace:
 def fingerprinted(
     job: ListJob, cache: Versions, places: Places, bounds: ListingBounds
 ) -> Iterator[LocationFingerprint]:
-    """All metadata that the server gives of a location, then the listing. Memory holds a few pages of the server, the
-    buffer of the sort, and some thousand objects."""
+    """All metadata that the server gives of a location, then the listing. Memory holds a few pages
+    of the server, the buffer of the sort, and some thousand objects."""
     place = StorePlace.of(job, job["location"])
     places.check_object(place.root, place.below)
     if place.is_exact and (meta := head(place.store, place.root, place.path)):
-        yield LocationFingerprint("", lambda: _partitions([_stored_object(meta)], place, job, cache, places))
+        yield LocationFingerprint(
+            "", lambda: _partitions([_stored_object(meta)], place, job, cache, places)
+        )
         return
     with Pages() as pages:
         for page in _pages(place):
             bounds.count(len(page))
             bounds.check_time()
             pages.add(page)
-        yield LocationFingerprint(pages.text, lambda: _partitions(pages.objects(), place, job, cache, places))
+        yield LocationFingerprint(
+            pages.text, lambda: _partitions(pages.objects(), place, job, cache, places)
+        )
 
 
 def _partitions(
-    objects: Iterable[StoredObject], place: StorePlace, job: ListJob, cache: Versions, places: Places
+    objects: Iterable[StoredObject],
+    place: StorePlace,
+    job: ListJob,
+    cache: Versions,
+    places: Places,
 ) -> Iterator[ListedPartition]:
     reading = FileReading(job["format"], job["options"])
     try:
@@ -112,20 +125,26 @@ def _partitions(
 
 
 def check(job: ConnectJob, places: Places) -> None:
-    """Check that a place can be listed, and, to read from it, that its first object can be read. TaskFailure gives the
-    reason."""
+    """Check that a place can be listed, and, to read from it, that its first object can be read.
+    TaskFailure gives the reason."""
     place = StorePlace.of(job, job["place"])
     if job["writes"]:
         places.check_target(f"{place.root}/{place.path}")
     else:
         places.check_object(place.root, place.below)
     meta = head(place.store, place.root, place.path) if place.is_exact else None
-    first = _stored_object(meta) if meta else next(chain.from_iterable(map(stored_objects, _pages(place))), None)
+    first = (
+        _stored_object(meta)
+        if meta
+        else next(chain.from_iterable(map(stored_objects, _pages(place))), None)
+    )
     if job["writes"]:
         return
     if first:
         version = version_by(first.etag, first.size, first.modified_ms, place.access)
-        open_object(place.store, _source(first.path, uri_of(place.root, first.path), first.size, 0, version)).read(1)
+        open_object(
+            place.store, _source(first.path, uri_of(place.root, first.path), first.size, 0, version)
+        ).read(1)
     elif place.is_exact:
         raise _nothing(place)
 
@@ -133,13 +152,24 @@ def check(job: ConnectJob, places: Places) -> None:
 # --- which there are ------------------------------------------------------------------------------
 
 
-def _records(objects: Iterable[StoredObject], place: StorePlace, job: ListJob, places: Places) -> Iterator[Record]:
+def _records(
+    objects: Iterable[StoredObject], place: StorePlace, job: ListJob, places: Places
+) -> Iterator[Record]:
     """Key, name, size, time and version of all objects that match."""
-    is_found, key_of, folder = matcher(place.path.removeprefix(place.folder)), keys_for(job), place.folder
+    is_found, key_of, folder = (
+        matcher(place.path.removeprefix(place.folder)),
+        keys_for(job),
+        place.folder,
+    )
     count = 0
     for stored in objects:
         name = stored.path.removeprefix(folder)
-        if stored.path.startswith(folder) and is_found(name) and (key := key_of(name)) and _is_object(place, stored):
+        if (
+            stored.path.startswith(folder)
+            and is_found(name)
+            and (key := key_of(name))
+            and _is_object(place, stored)
+        ):
             count += 1
             places.check_object(place.root, stored.path)
             version = version_by(stored.etag, stored.size, stored.modified_ms, place.access)
@@ -154,7 +184,9 @@ def _pages(place: StorePlace) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     with telling(uri_of(place.root, place.below)):
-        for page in obstore.list(store, prefix=place.below or None, chunk_size=PAGE, return_arrow=True):
+        for page in obstore.list(
+            store, prefix=place.below or None, chunk_size=PAGE, return_arrow=True
+        ):
             yield pa.record_batch(page)
 
 
@@ -163,7 +195,8 @@ def _stored_object(meta: Mapping[str, Any]) -> StoredObject:
 
 
 def _is_object(place: StorePlace, stored: StoredObject) -> bool:
-    """Not what some tools put to stand for an empty folder, whose name ends in a slash that is not listed."""
+    """Not what some tools put to stand for an empty folder, whose name ends in a slash that is not
+    listed."""
     return stored.size > 0 or head(place.store, place.root, stored.path) is not None
 
 
@@ -193,7 +226,14 @@ def _of_record(place: StorePlace, record: Record) -> SourceObject:
 
 
 def _source(name: str, uri: str, size: int, modified: int, version: str) -> SourceObject:
-    return {"name": name, "uri": uri, "size": size, "modified_ms": modified, "version": version, "columns": None}
+    return {
+        "name": name,
+        "uri": uri,
+        "size": size,
+        "modified_ms": modified,
+        "version": version,
+        "columns": None,
+    }
 
 
 def _columns(
@@ -203,14 +243,16 @@ def _columns(
     cache: Versions,
     threads: ThreadPoolExecutor,
 ) -> dict[str, list[str] | None]:
-    """By URI: remembered under the version, or read. An object that changes meanwhile gets None; its reader will detect
-    the change."""
+    """By URI: remembered under the version, or read. An object that changes meanwhile gets None;
+    its reader will detect the change."""
     by_uri = {o["uri"]: o for o in objects}
     cached = cache.unchanged(reading, {uri: _stamp(o) for uri, o in by_uri.items()})
     began_ns, fresh = cache.now_ns(), [o for uri, o in by_uri.items() if uri not in cached]
     read = {
         o["uri"]: observed
-        for o, observed in zip(fresh, threads.map(lambda o: _observe(o, place, reading), fresh), strict=True)
+        for o, observed in zip(
+            fresh, threads.map(lambda o: _observe(o, place, reading), fresh), strict=True
+        )
         if observed
     }
     cache.keep(reading, [(uri, observed, began_ns) for uri, observed in read.items()])
@@ -219,11 +261,13 @@ def _columns(
 
 
 def _stamp(source: SourceObject) -> Stamp:
-    """An etag distinguishes objects that look alike otherwise; a time does so where an object has been at rest for a
-    while."""
+    """An etag distinguishes objects that look alike otherwise; a time does so where an object has
+    been at rest for a while."""
     is_timed = source["version"].startswith("modified:")
     version_number = int.from_bytes(sha256(source["version"].encode()).digest()[:7], "big")
-    return Stamp(source["size"], source["modified_ms"] * 1_000_000 if is_timed else 0, 0, version_number)
+    return Stamp(
+        source["size"], source["modified_ms"] * 1_000_000 if is_timed else 0, 0, version_number
+    )
 
 
 def _observe(source: SourceObject, place: StorePlace, reading: FileReading) -> Seen | None:

@@ -1,6 +1,7 @@
 """Object metadata from an object store, page by page as Arrow tables, and a digest over all of it.
 
-An object becomes a Python value only when it is read. Pages beyond the first few wait in a temporary file.
+An object becomes a Python value only when it is read. Pages beyond the first few wait in a
+temporary file.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class Pages:
 
     @property
     def text(self) -> str:
-        """The digest of the listed objects; empty where only a time shows a change: two may fall into one tick."""
+        """The digest of the listed objects; empty where only a time shows a change: two may fall
+        into one tick."""
         return "" if self._is_timed else self._digest.hexdigest()
 
     def objects(self) -> Iterator[StoredObject]:

@@ -9,7 +9,8 @@ from dataplane.task_failures import TaskFailure
 
 
 def full_matcher(text: str) -> Callable[[str], bool]:
-    """Whether the whole of a name matches. A name that is not UTF-8 never does. TaskFailure for a bad expression."""
+    """Whether the whole of a name matches. A name that is not UTF-8 never does. TaskFailure for a
+    bad expression."""
     import re2
 
     options = re2.Options()

@@ -1,4 +1,5 @@
-"""The lines of one listing on their way to the control plane: inline while they are few, else in a file of the lake."""
+"""The lines of one listing on their way to the control plane: inline while they are few, else in a
+file of the lake."""
 
 from __future__ import annotations
 
@@ -11,7 +12,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dataplane.contract.jobs import ListJob
-from dataplane.contract.source_objects import ListedPartition, ListingResult, columns_of, listing_line
+from dataplane.contract.source_objects import (
+    ListedPartition,
+    ListingResult,
+    columns_of,
+    listing_line,
+)
 
 INLINE_BYTES = 400_000  # of lines that a report carries itself
 BLOCK_BYTES = 1 << 18
@@ -20,7 +26,8 @@ MOST_COLUMNS_BYTES = 200_000
 
 
 class ListingColumns:
-    """The distinct own columns of objects, in the order in which they first come, as long as they are not too many."""
+    """The distinct own columns of objects, in the order in which they first come, as long as they
+    are not too many."""
 
     def __init__(self) -> None:
         self._column_lists: dict[tuple[str, ...] | None, None] = {}
@@ -42,12 +49,15 @@ class ListingColumns:
 
 
 class ListingWriter:
-    """Takes partitions in order of their keys. The file, if there is one, appears whole when `result` is called.
+    """Takes partitions in order of their keys. The file, if there is one, appears whole when
+    `result` is called.
 
     Without a place for a file the result holds all partitions itself.
     """
 
-    def __init__(self, place: Callable[[], Path] | None, most_inline_bytes: int = INLINE_BYTES) -> None:
+    def __init__(
+        self, place: Callable[[], Path] | None, most_inline_bytes: int = INLINE_BYTES
+    ) -> None:
         self._place, self._most_inline_bytes = place, most_inline_bytes
         self._digest, self._columns = sha256(), ListingColumns()
         self._objects = self._bytes = 0
@@ -97,7 +107,8 @@ class ListingWriter:
 def written_listing(
     partitions: Iterable[ListedPartition], job: ListJob, place: Callable[[], Path] | None
 ) -> ListingResult:
-    """The listing of these partitions. Where the job has a listing as `known`, the new one is added to it."""
+    """The listing of these partitions. Where the job has a listing as `known`, the new one is added
+    to it."""
     with closing(ListingWriter(place)) as writer:
         for partition in partitions:
             writer.add(partition)

@@ -1,8 +1,8 @@
-"""Facts about source files, and whole locations, from an earlier listing: a cache that is never trusted about fresh
-files.
+"""Facts about source files, and whole locations, from an earlier listing: a cache that is never
+trusted about fresh files.
 
-A file system's clock is coarse: a file may change twice within one tick and look the same. So an entry is kept only if
-the file had been at rest for a while when it was read.
+A file system's clock is coarse: a file may change twice within one tick and look the same. So an
+entry is kept only if the file had been at rest for a while when it was read.
 """
 
 from __future__ import annotations
@@ -60,14 +60,20 @@ class FileReading:
 
     @property
     def id(self) -> str:
-        tag = "own-columns/2" if is_wide(self.options) else "own-columns/1"  # of which marks were taken for text once
-        return digest(tag, format=self.format, options=json.dumps(self.options, sort_keys=True)).hex()
+        # Of which marks were taken for text once
+        tag = "own-columns/2" if is_wide(self.options) else "own-columns/1"
+        return digest(
+            tag, format=self.format, options=json.dumps(self.options, sort_keys=True)
+        ).hex()
 
 
 class Versions:
-    """Files seen before, in a small SQLite database, or nowhere. One that fails is as good as an empty one."""
+    """Files seen before, in a small SQLite database, or nowhere. One that fails is as good as an
+    empty one."""
 
-    def __init__(self, database: Path | None = None, clock_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self, database: Path | None = None, clock_ns: Callable[[], int] = time.time_ns
+    ) -> None:
         self._database = database
         self._clock_ns = clock_ns
 
@@ -90,7 +96,8 @@ class Versions:
         return self._clock_ns()
 
     def keep(self, reading: FileReading, observed: Iterable[tuple[str, Seen, int]]) -> None:
-        """Remember files with the time at which reading them began, if they had been at rest by then."""
+        """Remember files with the time at which reading them began, if they had been at rest by
+        then."""
         rows = [
             (
                 reading.id,
@@ -119,7 +126,8 @@ class Versions:
                 self._database.unlink()
 
     def listing(self, way: str, fingerprint: str) -> Json:
-        """The stored listing of a location whose fingerprint is unchanged; None if there is none."""
+        """The stored listing of a location whose fingerprint is unchanged; None if there is
+        none."""
         if self._database is None or not self._database.exists():
             return None
         try:
@@ -143,7 +151,10 @@ class Versions:
                 for path, size, mtime_ns, ctime_ns, inode, version, columns in connection.execute(
                     query, (reading, *some)
                 ):
-                    yield path, Seen(Stamp(size, mtime_ns, ctime_ns, inode), version, json.loads(columns))
+                    yield (
+                        path,
+                        Seen(Stamp(size, mtime_ns, ctime_ns, inode), version, json.loads(columns)),
+                    )
 
     def _store(self, table: str, insert: str, rows: Sequence[tuple[str | int, ...]]) -> None:
         assert self._database
@@ -155,7 +166,8 @@ class Versions:
     @staticmethod
     def _connect(database: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(database, timeout=10)
-        connection.execute("PRAGMA synchronous = OFF")  # losing it in a power cut costs reading files again
+        # Losing it in a power cut costs reading files again
+        connection.execute("PRAGMA synchronous = OFF")
         return connection
 
 
@@ -205,4 +217,6 @@ def examine(path: str, reading: FileReading) -> Seen:
             columns = own_columns(file, path, reading.format, reading.options)
         if look(path) == before:
             return Seen(before, f"sha256:{version}", columns)
-    raise TaskFailure("source-changing", f"keeps changing while it is read: {path}", "infrastructure")
+    raise TaskFailure(
+        "source-changing", f"keeps changing while it is read: {path}", "infrastructure"
+    )

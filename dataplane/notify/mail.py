@@ -28,21 +28,31 @@ class MailServer:
     password: str = ""
 
 
-def send(server: MailServer, *, sender: str, receivers: Sequence[str], message: AlertMessage) -> None:
+def send(
+    server: MailServer, *, sender: str, receivers: Sequence[str], message: AlertMessage
+) -> None:
     """TaskFailure unless the server takes it for all receivers."""
     mail = _mail(sender, receivers, message)
     try:
         with _opened(server) as client:
             refused = client.send_message(mail)
     except (smtplib.SMTPException, OSError) as e:
-        raise TaskFailure("notify-refused", f"the mail server {server.url}: {type(e).__name__}: {e}") from e
+        raise TaskFailure(
+            "notify-refused", f"the mail server {server.url}: {type(e).__name__}: {e}"
+        ) from e
     if refused:
-        raise TaskFailure("notify-refused", f"the mail server {server.url} refused {', '.join(sorted(refused))}")
+        raise TaskFailure(
+            "notify-refused", f"the mail server {server.url} refused {', '.join(sorted(refused))}"
+        )
 
 
 def _mail(sender: str, receivers: Sequence[str], message: AlertMessage) -> EmailMessage:
     mail = EmailMessage()
-    mail["From"], mail["To"], mail["Subject"] = sender, ", ".join(receivers), f"[Headgate] {message['summary']}"
+    mail["From"], mail["To"], mail["Subject"] = (
+        sender,
+        ", ".join(receivers),
+        f"[Headgate] {message['summary']}",
+    )
     mail["Message-ID"] = f"<{message['id']}@headgate>"
     mail.set_content("\n".join(message_lines.lines(message)) + "\n")
     return mail
@@ -62,7 +72,9 @@ def _opened(server: MailServer) -> Iterator[smtplib.SMTP]:
         is_safe = place.scheme == "smtps" or _starts_tls(client, context)
         if server.user:
             if not is_safe:
-                raise TaskFailure("notify-refused", f"{server.url} offers no TLS: no password is sent to it")
+                raise TaskFailure(
+                    "notify-refused", f"{server.url} offers no TLS: no password is sent to it"
+                )
             client.login(server.user, server.password)
         yield client
 

@@ -33,12 +33,18 @@ def _webhook(settings: Settings, message: AlertMessage) -> None:
 
 def _slack(settings: Settings, message: AlertMessage) -> None:
     text = "\n".join([f"*{message['summary']}*", *message_lines.lines(message)])
-    web.post(text_in(settings, "url"), json.dumps({"text": text}).encode(), {"Headgate-Id": message["id"]})
+    web.post(
+        text_in(settings, "url"),
+        json.dumps({"text": text}).encode(),
+        {"Headgate-Id": message["id"]},
+    )
 
 
 def _email(settings: Settings, message: AlertMessage) -> None:
     mail.send(
-        mail.MailServer(text_in(settings, "server"), text_in(settings, "user"), text_in(settings, "password")),
+        mail.MailServer(
+            text_in(settings, "server"), text_in(settings, "user"), text_in(settings, "password")
+        ),
         sender=text_in(settings, "from"),
         receivers=texts_in(settings, "address"),
         message=message,
@@ -50,15 +56,23 @@ def _command(settings: Settings, message: AlertMessage) -> None:
     command = texts_in(settings, "command")
     try:
         done = subprocess.run(
-            command, input=json.dumps(message).encode(), capture_output=True, timeout=COMMAND_S, check=False
+            command,
+            input=json.dumps(message).encode(),
+            capture_output=True,
+            timeout=COMMAND_S,
+            check=False,
         )
     except OSError as e:
         raise TaskFailure("notify-refused", f"{command[0]} cannot be run: {e.strerror}") from e
     except subprocess.TimeoutExpired as e:
-        raise TaskFailure("notify-refused", f"{command[0]} ran for more than {COMMAND_S:.0f} seconds") from e
+        raise TaskFailure(
+            "notify-refused", f"{command[0]} ran for more than {COMMAND_S:.0f} seconds"
+        ) from e
     if done.returncode:
         error_text = done.stderr.decode(errors="replace").strip()[-500:]
-        raise TaskFailure("notify-refused", f"{command[0]} ended with {done.returncode}: {error_text}")
+        raise TaskFailure(
+            "notify-refused", f"{command[0]} ended with {done.returncode}: {error_text}"
+        )
 
 
 def text_in(settings: Settings, name: str) -> str:

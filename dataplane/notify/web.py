@@ -1,7 +1,7 @@
 """Messages to web services, signed so that a receiver can verify who sent them, and when.
 
-The signature is HMAC-SHA256 over the time, a dot and the body. A receiver compares it, and refuses times that are more
-than some minutes away: so an old message cannot be sent again.
+The signature is HMAC-SHA256 over the time, a dot and the body. A receiver compares it, and refuses
+times that are more than some minutes away: so an old message cannot be sent again.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ ANSWER_CHARACTERS = 200  # characters of an answer
 
 
 def check_host(host: str) -> None:
-    """TaskFailure where an address that the name has is link-local. A name without an address fails when it is
-    opened."""
+    """TaskFailure where an address that the name has is link-local. A name without an address fails
+    when it is opened."""
     try:
-        addresses = [str(address[0]) for *_, address in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
+        addresses = [
+            str(address[0])
+            for *_, address in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        ]
     except (OSError, UnicodeError):
         addresses = []
     if any(map(is_link_local, [host, *addresses])):
@@ -47,15 +50,20 @@ def signed(body: bytes, secret: str, at: int) -> dict[str, str]:
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str]) -> None:
-    """TaskFailure unless the service answers 2xx, or where its name leads to a link-local address. No redirect is
-    followed."""
+    """TaskFailure unless the service answers 2xx, or where its name leads to a link-local address.
+    No redirect is followed."""
     check_host(_host(url))
     sent = {"Content-Type": "application/json; charset=utf-8", "User-Agent": "headgate", **headers}
     try:
-        answer = httpx2.post(url, content=body, headers=sent, timeout=ANSWER_S, follow_redirects=False)
+        answer = httpx2.post(
+            url, content=body, headers=sent, timeout=ANSWER_S, follow_redirects=False
+        )
     except (httpx2.HTTPError, httpx2.InvalidURL) as e:
-        raise TaskFailure("notify-unreachable", f"the service does not answer: {type(e).__name__}: {e}") from e
+        raise TaskFailure(
+            "notify-unreachable", f"the service does not answer: {type(e).__name__}: {e}"
+        ) from e
     if not 200 <= answer.status_code < 300:
         raise TaskFailure(
-            "notify-refused", f"the service answered {answer.status_code}: {answer.text[:ANSWER_CHARACTERS]}"
+            "notify-refused",
+            f"the service answered {answer.status_code}: {answer.text[:ANSWER_CHARACTERS]}",
         )

@@ -1,4 +1,5 @@
-"""`python -m dataplane.query`: answers SQL over committed files until its standard input ends, which ends it at once.
+"""`python -m dataplane.query`: answers SQL over committed files until its standard input ends,
+which ends it at once.
 
 The first line has its bounds, each other one a question.
 """
@@ -18,7 +19,8 @@ from pathlib import Path
 
 from dataplane.contract.query_protocol import ProcessBounds
 
-SPARE_BYTES = 2 << 30  # beside what DuckDB counts: Arrow reserves more than 1 GB and uses little of it
+# Beside what DuckDB counts: Arrow reserves more than 1 GB and uses little of it
+SPARE_BYTES = 2 << 30
 
 
 def main() -> None:
@@ -26,7 +28,9 @@ def main() -> None:
     bounds: ProcessBounds = json.loads(source.readline())
     _bound(bounds)
     questions = queue.SimpleQueue[bytes]()
-    threading.Thread(target=_read, args=(questions, bounds["scratch"]), name="questions", daemon=True).start()
+    threading.Thread(
+        target=_read, args=(questions, bounds["scratch"]), name="questions", daemon=True
+    ).start()
 
     import duckdb  # noqa: F401  # imports take most of a start: they are done before the first question
     import pyarrow.dataset  # noqa: F401
@@ -47,7 +51,8 @@ def _bound(bounds: ProcessBounds) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (bounds["disk_bytes"], bounds["disk_bytes"]))
     memory = bounds["memory_bytes"] + SPARE_BYTES
     if sys.platform == "linux":
-        with suppress(OSError):  # where memory is short, a query is killed before the service that runs it
+        # Where memory is short, a query is killed before the service that runs it
+        with suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000")
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
 

@@ -1,8 +1,10 @@
-"""One database for one query: views over the files of its tables, and nothing else that it could reach.
+"""One database for one query: views over the files of its tables, and nothing else that it could
+reach.
 
-DuckDB opens no file of a user: rows come from Arrow, which gets the files. So no path is allowed, neither for reading
-nor for `COPY`, but the folder that DuckDB spills to, which it always allows itself. That folder is made for one query
-under an unguessable name, and is empty when the query begins.
+DuckDB opens no file of a user: rows come from Arrow, which gets the files. So no path is allowed,
+neither for reading nor for `COPY`, but the folder that DuckDB spills to, which it always allows
+itself. That folder is made for one query under an unguessable name, and is empty when the query
+begins.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ OWN = "memory"  # DuckDB's name of the database that references without a branch
 
 
 @contextmanager
-def database_of(lake: Lake, tables: Iterable[QueryTable], bounds: ProcessBounds) -> Iterator[duckdb.DuckDBPyConnection]:
+def database_of(
+    lake: Lake, tables: Iterable[QueryTable], bounds: ProcessBounds
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """A locked database with one view for each table."""
     with _spill_folder(Path(bounds["scratch"])) as folder, _connected(bounds, folder) as database:
         database.execute("SET TimeZone = 'UTC'")
@@ -88,7 +92,9 @@ def _add(database: duckdb.DuckDBPyConnection, lake: Lake, number: int, table: Qu
         database.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {catalog}")
     schema = f"{catalog}.{_quoted(reference['dataflow'])}"
     database.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-    database.execute(f"CREATE VIEW {schema}.{_quoted(reference['table'])} AS SELECT * FROM temp.main.{rows}")
+    database.execute(
+        f"CREATE VIEW {schema}.{_quoted(reference['table'])} AS SELECT * FROM temp.main.{rows}"
+    )
 
 
 def _quoted(name: str) -> str:
@@ -96,13 +102,15 @@ def _quoted(name: str) -> str:
 
 
 def dataset(lake: Lake, files: Iterable[str], schema: Schema) -> Any:
-    """The rows of these files under one schema; columns that a file lacks are NULL. Columns whose type Arrow does not
-    have are left out."""
+    """The rows of these files under one schema; columns that a file lacks are NULL. Columns whose
+    type Arrow does not have are left out."""
     from pyarrow import dataset as arrow_dataset
 
     parquet = arrow_dataset.ParquetFileFormat(
         coerce_int96_timestamp_unit="us",
-        default_fragment_scan_options=arrow_dataset.ParquetFragmentScanOptions(page_checksum_verification=True),
+        default_fragment_scan_options=arrow_dataset.ParquetFragmentScanOptions(
+            page_checksum_verification=True
+        ),
     )
     filesystem, readable = _filesystem(lake), _readable(schema)
     places = [lake.place(path) for path in files] if isinstance(lake, LocalLake) else list(files)

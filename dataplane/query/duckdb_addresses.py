@@ -1,4 +1,5 @@
-"""Addresses in a query's text: `flights.delays@2` becomes `flights."delays@2"`, which DuckDB reads as one name.
+"""Addresses in a query's text: `flights.delays@2` becomes `flights."delays@2"`, which DuckDB reads
+as one name.
 
 Nothing else of the text is touched. Strings, quoted names and comments are left alone.
 """
@@ -30,7 +31,8 @@ _COMMENT = re.compile(r"/\*|\*/")
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """Text for the engine, and where its characters were: at `places[i]` of it, `shifts[i]` more stand before."""
+    """Text for the engine, and where its characters were: at `places[i]` of it, `shifts[i]` more
+    stand before."""
 
     text: str
     places: tuple[int, ...]
@@ -73,8 +75,8 @@ def catalog_of(branch: str) -> str:
 
 
 def with_catalogs(text: Quoted, names: Iterable[int]) -> Quoted:
-    """Names of branches that DuckDB keeps for itself become those of `catalog_of`. `names`: where tables with a branch
-    are named, in bytes."""
+    """Names of branches that DuckDB keeps for itself become those of `catalog_of`. `names`: where
+    tables with a branch are named, in bytes."""
     parts, places, shifts = list[str](), list[int](), list[int]()
     written = length = 0
     for at in sorted({len(text.text.encode()[:place].decode(errors="ignore")) for place in names}):

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from dataplane.contract.query_protocol import PAGE_BYTES, CutCell, PageFound, PageQuestion, QueryColumn
+from dataplane.contract.query_protocol import (
+    PAGE_BYTES,
+    CutCell,
+    PageFound,
+    PageQuestion,
+    QueryColumn,
+)
 from dataplane.contract.schemas import Json
 from dataplane.fragments.cutting import beginning, encoded, fitted, size_bytes
 from dataplane.query.query_results import stored
@@ -28,8 +34,8 @@ class Out(Protocol):
 
 
 def write(question: PageQuestion, out: Out) -> PageFound:
-    """Rows to `out` as one JSON array. Raises QueryRefused for a row that no page has room for, and OSError where the
-    result is gone."""
+    """Rows to `out` as one JSON array. Raises QueryRefused for a row that no page has room for, and
+    OSError where the result is gone."""
     with stored(question["path"]) as result:
         left = question["page_bytes"] - _columns_bytes(result.columns)
         pieces, count, cut = _Pieces(out), 0, list[CutCell]()
@@ -71,14 +77,21 @@ class _Pieces:
         self._out.write(self._piece + b"]")
 
 
-def _too_large(values: list[Json], columns: Sequence[QueryColumn], row: int, size: int) -> StatementRefused:
+def _too_large(
+    values: list[Json], columns: Sequence[QueryColumn], row: int, size: int
+) -> StatementRefused:
     """`row`: its number from 0."""
     sizes = sorted(zip(map(size_bytes, values), columns, strict=True), key=lambda of: -of[0])
-    shown = [f"{column['name'][:KEY_CHARACTERS]} ({size:,} bytes)" for size, column in sizes[:LARGEST_COLUMNS]]
+    shown = [
+        f"{column['name'][:KEY_CHARACTERS]} ({size:,} bytes)"
+        for size, column in sizes[:LARGEST_COLUMNS]
+    ]
     first, name = columns[0]["name"][:KEY_CHARACTERS], sizes[0][1]["name"][:KEY_CHARACTERS]
     key = f"{first}: {beginning(values[0], KEY_CHARACTERS)}"
     words = ", ".join(shown)
-    return _refused(TOO_LARGE.format(row=row + 1, key=key, size=size, most=PAGE_BYTES, columns=words, name=name))
+    return _refused(
+        TOO_LARGE.format(row=row + 1, key=key, size=size, most=PAGE_BYTES, columns=words, name=name)
+    )
 
 
 def _refused(message: str) -> StatementRefused:

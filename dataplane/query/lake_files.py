@@ -1,4 +1,5 @@
-"""Files of a lake that is not in a folder, as Arrow's datasets open them. They are only read, and never listed."""
+"""Files of a lake that is not in a folder, as Arrow's datasets open them. They are only read, and
+never listed."""
 
 from __future__ import annotations
 
@@ -33,4 +34,6 @@ class LakeHandler(FileSystemHandler):  # type: ignore[misc]  # pyarrow has no ty
         raise NotImplementedError("files of the lake are only read")
 
     get_file_info_selector = create_dir = delete_dir = delete_dir_contents = _refuse
-    delete_root_dir_contents = delete_file = move = copy_file = open_output_stream = open_append_stream = _refuse
+    delete_root_dir_contents = delete_file = move = copy_file = open_output_stream = (
+        open_append_stream
+    ) = _refuse

@@ -1,7 +1,7 @@
 """A stored result of a query as a Parquet file.
 
-Parquet has no form for a few types of Arrow, which become text, and its readers find columns by name, so that names
-are made to differ.
+Parquet has no form for a few types of Arrow, which become text, and its readers find columns by
+name, so that names are made to differ.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def write(stream_path: str, to: str) -> None:
-    """The rows of the Arrow stream in the first file, to the second one. OSError if the stream is not there. Holds no
-    more than a row group."""
+    """The rows of the Arrow stream in the first file, to the second one. OSError if the stream is
+    not there. Holds no more than a row group."""
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
@@ -35,7 +35,9 @@ def _schema(schema: pa.Schema) -> pa.Schema:
     import pyarrow as pa
 
     names = _apart(schema.names)
-    return pa.schema([_field(field).with_name(name) for field, name in zip(schema, names, strict=True)])
+    return pa.schema(
+        [_field(field).with_name(name) for field, name in zip(schema, names, strict=True)]
+    )
 
 
 def _field(field: pa.Field) -> pa.Field:
@@ -57,8 +59,8 @@ def _has_form(field: pa.Field) -> bool:
 
 
 def _apart(names: Sequence[str]) -> list[str]:
-    """`k`, `k`, `K` as `k`, `k_1`, `K_2`, as DuckDB names them in a table: names that differ by case alone are
-    equal."""
+    """`k`, `k`, `K` as `k`, `k_1`, `K_2`, as DuckDB names them in a table: names that differ by
+    case alone are equal."""
     lower_names, names_apart = {name.lower() for name in names}, list[str]()
     used = set[str]()
     for name in names:
@@ -84,4 +86,8 @@ def _under(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def _texts(column: pa.Array) -> Iterator[str | None]:
     """The JSON of each value, as text."""
     for value in plain_column(column, kind_of(column.type)):
-        yield value if value is None or isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+        yield (
+            value
+            if value is None or isinstance(value, str)
+            else json.dumps(value, default=str, ensure_ascii=False)
+        )

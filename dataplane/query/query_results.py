@@ -1,4 +1,5 @@
-"""Rows of a query: as an Arrow stream while it runs, and the rows of a stored stream as JSON values.
+"""Rows of a query: as an Arrow stream while it runs, and the rows of a stored stream as JSON
+values.
 
 JSON values are those of records: decimals, times and binary values are text.
 """
@@ -24,8 +25,8 @@ CHUNK_ROWS, CHUNK_BYTES = 1_000, 1 << 20  # that are values of Python's at a tim
 
 
 def write(database: duckdb.DuckDBPyConnection, out: BinaryIO, limit: int | None) -> Ran:
-    """Write the result's rows as Arrow, as fast as `out` takes them. Beyond the limit, only their existence is
-    computed."""
+    """Write the result's rows as Arrow, as fast as `out` takes them. Beyond the limit, only their
+    existence is computed."""
     import pyarrow as pa
 
     types = [str(column[1]) for column in database.description or ()]
@@ -37,7 +38,9 @@ def write(database: duckdb.DuckDBPyConnection, out: BinaryIO, limit: int | None)
             left = batch.num_rows if limit is None else min(batch.num_rows, limit - written)
             has_more = left < batch.num_rows
             if left:
-                stream.write_batch(pa.RecordBatch.from_arrays(batch.slice(0, left).columns, schema=schema))
+                stream.write_batch(
+                    pa.RecordBatch.from_arrays(batch.slice(0, left).columns, schema=schema)
+                )
             written += left
             if has_more:
                 break
@@ -47,7 +50,9 @@ def write(database: duckdb.DuckDBPyConnection, out: BinaryIO, limit: int | None)
 def _typed(schema: pa.Schema, types: Sequence[str]) -> pa.Schema:
     import pyarrow as pa
 
-    return pa.schema([f.with_metadata({SQL_TYPE: t.encode()}) for f, t in zip(schema, types, strict=True)])
+    return pa.schema(
+        [f.with_metadata({SQL_TYPE: t.encode()}) for f, t in zip(schema, types, strict=True)]
+    )
 
 
 class StoredResult:
@@ -58,7 +63,8 @@ class StoredResult:
         self.columns = [_column(field) for field in stream.schema]
 
     def rows(self, offset: int, limit: int | None = None) -> Iterator[list[Json]]:
-        """At most `limit` rows behind the first `offset`. A megabyte of them is held, or one row."""
+        """At most `limit` rows behind the first `offset`. A megabyte of them is held, or one
+        row."""
         for batch in _some(self._stream, offset, limit):
             for chunk in _chunks(batch):
                 types = [column["type"] for column in self.columns]
@@ -113,13 +119,21 @@ def _some(stream: pa.RecordBatchReader, offset: int, limit: int | None) -> Itera
 
 
 def kind_of(kind: pa.DataType) -> Json:
-    """The Spark type whose JSON values are used for an Arrow type; "other" where Python's value is shown."""
+    """The Spark type whose JSON values are used for an Arrow type; "other" where Python's value is
+    shown."""
     from pyarrow import types
 
     if types.is_struct(kind):
-        return {"type": "struct", "fields": [{"name": f.name, "type": kind_of(f.type)} for f in kind]}
+        return {
+            "type": "struct",
+            "fields": [{"name": f.name, "type": kind_of(f.type)} for f in kind],
+        }
     if types.is_map(kind):
-        return {"type": "map", "keyType": kind_of(kind.key_type), "valueType": kind_of(kind.item_type)}
+        return {
+            "type": "map",
+            "keyType": kind_of(kind.key_type),
+            "valueType": kind_of(kind.item_type),
+        }
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return {"type": "array", "elementType": kind_of(kind.value_type)}
     if types.is_timestamp(kind):

@@ -1,6 +1,8 @@
-"""Answers questions of `dataplane.contract.query_protocol` one after the other, each query in a database of its own.
+"""Answers questions of `dataplane.contract.query_protocol` one after the other, each query in a
+database of its own.
 
-A query that outlives its deadline is interrupted; if that does not end it, the kernel ends this process.
+A query that outlives its deadline is interrupted; if that does not end it, the kernel ends this
+process.
 """
 
 from __future__ import annotations
@@ -125,18 +127,23 @@ class QueryWorker:
 
     def _records(self, question: ReadRecords) -> Json:
         """Raises QueryRefused where a file cannot be read; some pieces may have gone before."""
-        out = BufferedWriter(cast("RawIOBase", Pieces(self._out)), BUFFER_BYTES)  # as much of one as it needs
+        # As much of one as it needs
+        out = BufferedWriter(cast("RawIOBase", Pieces(self._out)), BUFFER_BYTES)
         try:
             file_records.write(self._lake, question["request"], out)
             out.flush()
         except Exception as e:
             out.detach()
-            raise StatementRefused({"kind": "lake", "message": f"{type(e).__name__}: {e}", "at": None}) from e
+            raise StatementRefused(
+                {"kind": "lake", "message": f"{type(e).__name__}: {e}", "at": None}
+            ) from e
         return {}
 
-    def _users_error(self, error: Exception, statement: Statement, question: RunQuestion) -> Exception:
-        """The refusal that a user gets for an engine error. An error that is not the user's is returned as it is, and
-        ends this process."""
+    def _users_error(
+        self, error: Exception, statement: Statement, question: RunQuestion
+    ) -> Exception:
+        """The refusal that a user gets for an engine error. An error that is not the user's is
+        returned as it is, and ends this process."""
         import duckdb
 
         match error:
@@ -208,7 +215,8 @@ def _deadline(opened: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[Non
     timer = threading.Timer(seconds, opened.interrupt)
     timer.daemon = True
     timer.start()
-    signal.setitimer(signal.ITIMER_REAL, seconds + GRACE_S)  # there is no handler: the kernel ends this process
+    # There is no handler: the kernel ends this process
+    signal.setitimer(signal.ITIMER_REAL, seconds + GRACE_S)
     try:
         yield
     finally:
@@ -237,4 +245,6 @@ def _refused(text: str, statement: Statement) -> StatementRefused:
 
 
 def _is_of_files(text: str) -> bool:
-    return any(word in text for word in ("arrow_scan", "get_next", "Failed to open local file", "Parquet"))
+    return any(
+        word in text for word in ("arrow_scan", "get_next", "Failed to open local file", "Parquet")
+    )

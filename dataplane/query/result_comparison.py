@@ -1,7 +1,9 @@
-"""Whether two results of queries have the same rows: of two engines, say, which write some values in other ways.
+"""Whether two results of queries have the same rows: of two engines, say, which write some values
+in other ways.
 
-Columns are compared by their places, as engines name those without a name differently. Whole numbers are compared as
-such, other numbers by their first nine digits: engines add them up in another order, and divide decimals otherwise.
+Columns are compared by their places, as engines name those without a name differently. Whole
+numbers are compared as such, other numbers by their first nine digits: engines add them up in
+another order, and divide decimals otherwise.
 """
 
 from __future__ import annotations
@@ -24,14 +26,17 @@ SHOWN_BYTES, SHOWN_ROW_BYTES = 1_000, 1 << 20  # of a value, and of a row, of a 
 
 
 def compared(left: str, right: str, samples: int) -> Compared:
-    """The rows of two Arrow streams in files, of at most MOST_ROWS rows. OSError if one is not there."""
+    """The rows of two Arrow streams in files, of at most MOST_ROWS rows. OSError if one is not
+    there."""
     kinds = _kinds(left, right)
     first, second = (_counted(path, kinds) for path in (left, right))
     only = (first - second, second - first)
     return {
         "rows": [first.total(), second.total()],
         "only": [some.total() for some in only],
-        "samples": [[_shown(row) for row in sorted(some.elements(), key=repr)[:samples]] for some in only],
+        "samples": [
+            [_shown(row) for row in sorted(some.elements(), key=repr)[:samples]] for some in only
+        ],
     }
 
 

@@ -18,13 +18,20 @@ from dataplane.query.duckdb_addresses import Quoted, quoted, with_catalogs
 if TYPE_CHECKING:
     import duckdb
 
-TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree"})
-REFUSED_FUNCTIONS = frozenset({"current_setting", "getenv", "write_log", "set_config", "which_secret"})
-SHOWN = frozenset({"DESCRIBE", "SUMMARY"})  # of a table or query; other words show what is in the database
+TABLE_FUNCTIONS = frozenset(
+    {"range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree"}
+)
+REFUSED_FUNCTIONS = frozenset(
+    {"current_setting", "getenv", "write_log", "set_config", "which_secret"}
+)
+# Of a table or query; other words show what is in the database
+SHOWN = frozenset({"DESCRIBE", "SUMMARY"})
 MESSAGE_MOST = 4_000  # characters
 NOWHERE = 2**63  # DuckDB's place where there is none
 ONE_SELECT = "a query is one SELECT: nothing else is run here"
-PIVOT = "PIVOT is read in brackets, with the values: FROM (PIVOT ... ON x IN ('a', 'b') USING sum(y))"
+PIVOT = (
+    "PIVOT is read in brackets, with the values: FROM (PIVOT ... ON x IN ('a', 'b') USING sum(y))"
+)
 
 
 class StatementRefused(Exception):
@@ -54,7 +61,8 @@ class Statement:
 
 
 class Parser:
-    """Reads queries. Its database is locked and has no tables, and no text of a user's runs in it."""
+    """Reads queries. Its database is locked and has no tables, and no text of a user's runs in
+    it."""
 
     def __init__(self) -> None:
         import duckdb
@@ -65,7 +73,8 @@ class Parser:
         self._volatile = _volatile(self._database)
 
     def inspect(self, sql: str) -> Statement:
-        """Raises QueryRefused for anything but one SELECT over named tables and functions that read nothing."""
+        """Raises QueryRefused for anything but one SELECT over named tables and functions that read
+        nothing."""
         if len(sql) > SQL_MOST:
             raise refused(f"a query has at most {SQL_MOST:,} characters")
         if "\0" in sql:
@@ -80,7 +89,10 @@ class Parser:
                 references.append(reference)
                 branches += [node["query_location"]] if reference["branch"] else []
             is_repeatable = is_repeatable and not _varies(node, self._volatile)
-        return Statement(with_catalogs(text, branches), {"references": references, "is_repeatable": is_repeatable})
+        return Statement(
+            with_catalogs(text, branches),
+            {"references": references, "is_repeatable": is_repeatable},
+        )
 
 
 def _parsed(database: duckdb.DuckDBPyConnection, text: Quoted) -> Json:
@@ -105,8 +117,8 @@ NO_NAMES: Names = frozenset()
 
 
 def _nodes(tree: Json) -> Iterator[tuple[Json, Names]]:
-    """All objects in a parsed statement, each with the names of WITH that DuckDB resolves there. Without recursion: a
-    user wrote how deep it is."""
+    """All objects in a parsed statement, each with the names of WITH that DuckDB resolves there.
+    Without recursion: a user wrote how deep it is."""
     left: list[tuple[Json, Names]] = [(tree, NO_NAMES)]
     while left:
         node, names = left.pop()
@@ -118,8 +130,9 @@ def _nodes(tree: Json) -> Iterator[tuple[Json, Names]]:
 
 
 def _children(node: Json, names: Names) -> Iterator[tuple[Json, Names]]:
-    """A name of WITH holds in the entries after it and in the query, and a recursive one in its own recursive part.
-    Anywhere else DuckDB looks the name up in its catalogue, and then among files."""
+    """A name of WITH holds in the entries after it and in the query, and a recursive one in its own
+    recursive part. Anywhere else DuckDB looks the name up in its catalogue, and then among
+    files."""
     for entry in (node.get("cte_map") or {}).get("map", []):
         yield entry["value"], names
         names |= {_folded(entry["key"])}
@@ -153,7 +166,9 @@ def _check_table_function(function: Json, at: int | None) -> None:
     name = function.get("function_name", "")
     if name.lower() not in TABLE_FUNCTIONS:
         allowed = ", ".join(sorted(TABLE_FUNCTIONS))
-        raise refused(f"{name or 'this'} is no function to read from here; these are: {allowed}", at)
+        raise refused(
+            f"{name or 'this'} is no function to read from here; these are: {allowed}", at
+        )
 
 
 def _reference(node: Json, text: Quoted, names: Names) -> TableReference | None:
@@ -166,7 +181,9 @@ def _reference(node: Json, text: Quoted, names: Names) -> TableReference | None:
         return {"branch": node["catalog_name"], "dataflow": schema, "table": table, "at": at or 0}
     if _folded(table) in names:
         return None
-    message = f"there is no table {table}: a table is named by dataflow and dataset, as in flights.delays"
+    message = (
+        f"there is no table {table}: a table is named by dataflow and dataset, as in flights.delays"
+    )
     raise StatementRefused({"kind": "unknown", "message": message, "at": at})
 
 
@@ -177,7 +194,9 @@ def _place(node: Json, text: Quoted) -> int | None:
 
 def _volatile(database: duckdb.DuckDBPyConnection) -> frozenset[str]:
     """Functions that give the time, or another value at each call."""
-    rows = database.execute("SELECT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'").fetchall()
+    rows = database.execute(
+        "SELECT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
+    ).fetchall()
     return frozenset(row[0] for row in rows)
 
 
@@ -190,4 +209,6 @@ def _varies(node: Json, volatile: frozenset[str]) -> bool:
     return node.get("class") == "FUNCTION" and node["function_name"].lower() in volatile
 
 
-_CLOCKS = frozenset({"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"})
+_CLOCKS = frozenset(
+    {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
+)

@@ -17,18 +17,24 @@ Written: TypeAlias = Iterator[str]
 
 
 def write(question: AsFile) -> None:
-    """A line is held. Raises OSError if the stream is not there, and QueryRefused for a file that is too large."""
-    lines: Callable[[StoredResult, Mapping[str, int]], Written] = _csv if question["form"] == "csv" else _json
+    """A line is held. Raises OSError if the stream is not there, and QueryRefused for a file that
+    is too large."""
+    lines: Callable[[StoredResult, Mapping[str, int]], Written] = (
+        _csv if question["form"] == "csv" else _json
+    )
     left = MOST_BYTES
     with stored(question["path"]) as result, open(question["to"], "wb") as file:
         for line in lines(result, question["generations"]):
             left -= file.write(line.encode(errors="replace"))
             if left < 0:
-                raise StatementRefused({"kind": "limit", "message": TOO_LARGE.format(most=MOST_BYTES), "at": None})
+                raise StatementRefused(
+                    {"kind": "limit", "message": TOO_LARGE.format(most=MOST_BYTES), "at": None}
+                )
 
 
 def _csv(result: StoredResult, generations: Mapping[str, int]) -> Written:  # noqa: ARG001  # CSV has no place for them
-    """RFC 4180, as `records.csv`: null is empty, text is in quotation marks, nested values are JSON."""
+    """RFC 4180, as `records.csv`: null is empty, text is in quotation marks, nested values are
+    JSON."""
     yield _line([column["name"] for column in result.columns])
     yield from map(_line, result.rows(0))
 

@@ -1,4 +1,5 @@
-"""The pulling side of docs/protocol.md over HTTP: claim, heartbeat, report; patient while the control plane is away."""
+"""The pulling side of docs/protocol.md over HTTP: claim, heartbeat, report; patient while the
+control plane is away."""
 
 from __future__ import annotations
 
@@ -21,12 +22,14 @@ from dataplane.secrets import token as token_of_pipe
 
 WAIT_S = 20.0  # how long the control plane may hold a claim that finds nothing
 ANSWER_S = 60.0
-NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts nothing; the system's take 40 ms to read
+# Trusts nothing; the system's take 40 ms to read
+NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0
 
 
 class Ended(Exception):
-    """The control plane does not, or no longer, take this process for one of its own, or the client was closed."""
+    """The control plane does not, or no longer, take this process for one of its own, or the client
+    was closed."""
 
 
 class AttemptFenced(Exception):
@@ -34,7 +37,8 @@ class AttemptFenced(Exception):
 
 
 class CallRefused(Exception):
-    """The control plane found a request wrong: a mistake of ours that a repetition does not mend."""
+    """The control plane found a request wrong: a mistake of ours that a repetition does not
+    mend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +51,22 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """Task keys (hex) whose results were taken, and those whose tasks belong to another driver by now."""
+    """Task keys (hex) whose results were taken, and those whose tasks belong to another driver by
+    now."""
 
     accepted: tuple[str, ...]
     fenced: tuple[str, ...]
 
 
 class Client:
-    """Safe to use from several threads. Every call is repeated until it is answered or the client is closed."""
+    """Safe to use from several threads. Every call is repeated until it is answered or the client
+    is closed."""
 
-    def __init__(self, url: str, token: str, sizes: Sequence[str] = (), calls: Path | None = None) -> None:
-        """`sizes` of the tasks to claim; all by default. `calls` is a file that is touched with each call."""
+    def __init__(
+        self, url: str, token: str, sizes: Sequence[str] = (), calls: Path | None = None
+    ) -> None:
+        """`sizes` of the tasks to claim; all by default. `calls` is a file that is touched with
+        each call."""
         self._sizes = {"sizes": list(sizes)} if sizes else {}
         self._calls = calls
         self._closed = threading.Event()
@@ -71,17 +80,22 @@ class Client:
 
     @classmethod
     def from_environment(cls) -> Client:
-        """By HEADGATE_URL, the token of the driver's descriptor or of HEADGATE_TOKEN_FILE, and, if they are set,
-        HEADGATE_SIZES (separated by commas) and HEADGATE_CALLS_FILE."""
-        token = token_of_pipe() or Path(os.environ["HEADGATE_TOKEN_FILE"]).read_text(encoding="utf-8").strip()
+        """By HEADGATE_URL, the token of the driver's descriptor or of HEADGATE_TOKEN_FILE, and, if
+        they are set, HEADGATE_SIZES (separated by commas) and HEADGATE_CALLS_FILE."""
+        token = (
+            token_of_pipe()
+            or Path(os.environ["HEADGATE_TOKEN_FILE"]).read_text(encoding="utf-8").strip()
+        )
         remember(token)
         sizes = [size for size in os.environ.get("HEADGATE_SIZES", "").split(",") if size]
         calls = os.environ.get("HEADGATE_CALLS_FILE")
         return cls(os.environ["HEADGATE_URL"], token, sizes, Path(calls) if calls else None)
 
-    def claim(self, kinds: Iterable[Kind], wait_s: float = WAIT_S, without: Collection[str] = ()) -> Claim | None:
-        """The next attempt of one of these kinds, and of none of the dataflows `without`; None if there was none within
-        `wait_s`. Raises Ended."""
+    def claim(
+        self, kinds: Iterable[Kind], wait_s: float = WAIT_S, without: Collection[str] = ()
+    ) -> Claim | None:
+        """The next attempt of one of these kinds, and of none of the dataflows `without`; None if
+        there was none within `wait_s`. Raises Ended."""
         body = {"contract": CONTRACT, "kinds": sorted(kinds), "wait_s": wait_s, **self._sizes}
         answer = self._post("claim", body | ({"without": sorted(without)} if without else {}))
         claim: Claim | None = None if answer.status_code == 204 else answer.json()
@@ -93,9 +107,16 @@ class Client:
         body = self._post("heartbeat", message).json()
         return Heartbeat(tuple(body["fenced"]), bool(body["drain"]))
 
-    def report(self, attempt: str, results: Sequence[TaskResult], measures: Measures | None = None) -> Reported:
-        """Hand in results; repeating it is harmless. Raises Fenced if the whole attempt is, Ended, Refused."""
-        message = {"attempt": attempt, "results": without_secrets(results), "measures": measures or {}}
+    def report(
+        self, attempt: str, results: Sequence[TaskResult], measures: Measures | None = None
+    ) -> Reported:
+        """Hand in results; repeating it is harmless. Raises Fenced if the whole attempt is, Ended,
+        Refused."""
+        message = {
+            "attempt": attempt,
+            "results": without_secrets(results),
+            "measures": measures or {},
+        }
         body = self._post("report", message).json()
         return Reported(tuple(body["accepted"]), tuple(body["fenced"]))
 
@@ -118,9 +139,11 @@ class Client:
         raise Ended("closed")
 
     def _note_call(self) -> None:
-        """A process that no longer calls is seen by the age of this file (a liveness probe), answered or not."""
+        """A process that no longer calls is seen by the age of this file (a liveness probe),
+        answered or not."""
         if self._calls is not None:
-            with contextlib.suppress(OSError):  # a full disk must not keep results from being reported
+            # A full disk must not keep results from being reported
+            with contextlib.suppress(OSError):
                 self._calls.touch()
 
 

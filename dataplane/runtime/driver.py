@@ -1,4 +1,5 @@
-"""A driver process: one warm Spark session, a few threads that claim, execute and report, and one that keeps leases."""
+"""A driver process: one warm Spark session, a few threads that claim, execute and report, and one
+that keeps leases."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ log = logging.getLogger("headgate.driver")
 
 
 def run(client: Client) -> int:
-    """Work until the order to end; the exit status. Nothing of ours is left running or lying about."""
+    """Work until the order to end; the exit status. Nothing of ours is left running or lying
+    about."""
     sweep()
     scratch, _lock = open_scratch()
     with ExitStack() as until_the_end:
@@ -62,7 +64,9 @@ def _start(scratch: Path, until_the_end: ExitStack) -> SparkSession:
 class DriverLoop:
     """Claims may be waited for, and come, while Spark starts."""
 
-    def __init__(self, client: Client, start_spark: Callable[[], SparkSession], scratch: Path) -> None:
+    def __init__(
+        self, client: Client, start_spark: Callable[[], SparkSession], scratch: Path
+    ) -> None:
         self._client, self._start_spark, self._scratch = client, start_spark, scratch
         self._spark: Future[SparkSession] = Future()
         self._executors: dict[str, Executor] = {}
@@ -86,13 +90,15 @@ class DriverLoop:
         is_gone = self._has_spark() and not is_alive(self._spark.result())
         self._stop_spark()
         if is_gone:  # the last line: the process that started this one shows it
-            with self._changed:  # without Spark, what still runs ends at once, and says so before it is taken out
+            # Without Spark, what still runs ends at once, and says so before it is taken out
+            with self._changed:
                 self._changed.wait_for(lambda: not self._running, LAST_WORDS_S)
             log.error("event=spark-gone reason=%s", json.dumps(how_ended()))
         return self._status
 
     def drain(self) -> None:
-        """Finish what runs, take nothing new, end. May be called by a signal handler, so it takes no lock."""
+        """Finish what runs, take nothing new, end. May be called by a signal handler, so it takes
+        no lock."""
         self._draining = True
 
     def _guarded(self, target: Callable[[], None]) -> None:
@@ -158,7 +164,10 @@ class DriverLoop:
         last = time.monotonic()
         while not self._over.is_set():
             with self._changed:
-                while not self._is_beat_due and (left := last + self._interval() - time.monotonic()) > 0:
+                while (
+                    not self._is_beat_due
+                    and (left := last + self._interval() - time.monotonic()) > 0
+                ):
                     if self._over.is_set():
                         return
                     self._changed.wait(left)
@@ -202,7 +211,15 @@ class DriverLoop:
         try:
             states = self._execute(claim)
             seconds = time.monotonic() - began
-            log.info(_LINE, attempt, claim["dataset"], claim["kind"], len(claim["tasks"]), json.dumps(states), seconds)
+            log.info(
+                _LINE,
+                attempt,
+                claim["dataset"],
+                claim["kind"],
+                len(claim["tasks"]),
+                json.dumps(states),
+                seconds,
+            )
         except Cancelled:
             log.info("event=stopped attempt=%s", attempt)
         finally:
@@ -235,7 +252,9 @@ class DriverLoop:
         try:
             return {**measures, **counts(spark, claim["attempt"]), **self._places(spark)}
         except Exception as e:  # noqa: BLE001  # results are reported whatever becomes of counts
-            log.info("event=not-counted attempt=%s reason=%s", claim["attempt"], json.dumps(str(e)[:200]))
+            log.info(
+                "event=not-counted attempt=%s reason=%s", claim["attempt"], json.dumps(str(e)[:200])
+            )
             return measures
 
     def _places(self, spark: SparkSession) -> Measures:

@@ -16,7 +16,13 @@ from typing import TextIO, cast
 from pyspark.sql import SparkSession
 
 from dataplane.contract.claims import AnalyseClaim, Claim
-from dataplane.contract.example_protocol import Answer, ExampleQuestion, FileOfRows, Question, SchemaFound
+from dataplane.contract.example_protocol import (
+    Answer,
+    ExampleQuestion,
+    FileOfRows,
+    Question,
+    SchemaFound,
+)
 from dataplane.contract.results import SchemaAnswer, TaskResult
 from dataplane.contract.schemas import Json, Schema, column_names, select_columns
 from dataplane.fragments.attempt import Failed
@@ -79,7 +85,9 @@ class ExampleAnswers:
             match question["ask"]:
                 case "infer":
                     file = question["file"]
-                    return _schema_answer(self._claimed("infer", file["source"], {"objects": [_object(file)]}))
+                    return _schema_answer(
+                        self._claimed("infer", file["source"], {"objects": [_object(file)]})
+                    )
                 case "analyse":
                     return _schema_answer(self._claimed("analyse", question["job"], {}))
                 case "run":
@@ -153,6 +161,8 @@ def _own_columns(columns: list[str] | None, schema: Schema, file: FileOfRows) ->
     if columns is None:
         return schema
     source = file["source"]
-    has_names = source["format"] != "csv" or source["options"].get("header", "false").lower() == "true"
+    has_names = (
+        source["format"] != "csv" or source["options"].get("header", "false").lower() == "true"
+    )
     names = column_names(schema)
     return select_columns(schema, columns if has_names else names[: len(columns)])

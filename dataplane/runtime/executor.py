@@ -70,7 +70,8 @@ class Executor:
     def __init__(self, spark: SparkSession, lake: Lake, scratch: Path | None = None) -> None:
         self._spark, self.lake = spark, lake
         self._scratch = scratch or Path(tempfile.mkdtemp(prefix="headgate-executor-"))
-        self._jobs = ThreadPoolExecutor(PARALLEL, "job")  # kept: a new Python thread is a new JVM thread
+        # kept: a new Python thread is a new JVM thread
+        self._jobs = ThreadPoolExecutor(PARALLEL, "job")
         self._threads = ThreadPoolExecutor(PARALLEL, "look")
         self._running: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
@@ -104,7 +105,9 @@ class Executor:
             return self._with_attempt(claim, _checked)
         raise _not_mine(claim)
 
-    def _with_attempt(self, claim: C, work: Callable[[SparkAttempt[C]], list[TaskResult]]) -> list[TaskResult]:
+    def _with_attempt(
+        self, claim: C, work: Callable[[SparkAttempt[C]], list[TaskResult]]
+    ) -> list[TaskResult]:
         with self.attempt(claim) as attempt:
             return work(attempt)
 
@@ -138,7 +141,8 @@ class Executor:
                     self._surroundings.restore()
 
     def _clear(self) -> None:
-        """Removes from the JVM all that ran; if the JVM has ended, there is nothing, and the results are reported."""
+        """Removes from the JVM all that ran; if the JVM has ended, there is nothing, and the
+        results are reported."""
         try:
             reset_catalogue(self._spark)
             self._settings.restore(self._spark)
@@ -155,7 +159,9 @@ class Executor:
         elif (job["batch_sql"] or job.get("together")) and len(tasks) > 1:
             outcomes = sql_batches(attempt)
         else:
-            outcomes = self._singly(attempt, tasks, partial(sql_one, attempt), partial(explain_sql, attempt))
+            outcomes = self._singly(
+                attempt, tasks, partial(sql_one, attempt), partial(explain_sql, attempt)
+            )
         if "key" in job and is_by_key(job):
             outcomes = _kept_keys(attempt, outcomes)
         measured = measured_outcomes(attempt, outcomes)
@@ -163,7 +169,9 @@ class Executor:
 
     def _pack(self, attempt: SparkAttempt[PackClaim]) -> list[TaskResult]:
         tasks = attempt.claim["tasks"]
-        measured = measured_outcomes(attempt, self._singly(attempt, tasks, partial(pack_one, attempt), explain))
+        measured = measured_outcomes(
+            attempt, self._singly(attempt, tasks, partial(pack_one, attempt), explain)
+        )
         return [task_result(t, proven(t, measured[task_label(t)])) for t in tasks]
 
     def _run(self, attempt: SparkAttempt[TransformClaim], task: TransformTask) -> TaskResult:
@@ -172,7 +180,10 @@ class Executor:
         work = partial(sql_one if is_sql else python_one, attempt)
         explain_error: Explain = partial(explain_sql, attempt) if is_sql else explain
         steps = run(
-            attempt, task, lambda t: _run_one(attempt, t, work, explain_error), partial(measured_outcomes, attempt)
+            attempt,
+            task,
+            lambda t: _run_one(attempt, t, work, explain_error),
+            partial(measured_outcomes, attempt),
         )
         head, *then = [task_result(spec, outcome) for spec, outcome in steps]
         return with_run(attempt.claim["job"], head, task, then)
@@ -200,7 +211,8 @@ def _not_mine(claim: WorkerClaim) -> ValueError:
 
 
 def _refused(claim: Claim) -> dict[str, TaskResult]:
-    """Results of tasks with source objects that may not be read: a listing may be older than an allow list."""
+    """Results of tasks with source objects that may not be read: a listing may be older than an
+    allow list."""
     if claim["kind"] not in ("parse", "infer"):
         return {}
     places, refused = Places.of(os.environ, claim["lake"]), dict[str, TaskResult]()
@@ -233,7 +245,10 @@ def _with_reader(
 
 
 def _run_one(
-    attempt: SparkAttempt[DriverClaim], task: Task, work: Callable[[Task], Stored | TaskError], explain_error: Explain
+    attempt: SparkAttempt[DriverClaim],
+    task: Task,
+    work: Callable[[Task], Stored | TaskError],
+    explain_error: Explain,
 ) -> Stored | TaskError:
     """One task as a job of its own."""
     try:
@@ -249,7 +264,9 @@ def _run_one(
 
 
 def _stored(
-    task: TaskSpec, outcome: Stored | TaskError, measured: Mapping[str, MeasuredFragment | TaskError]
+    task: TaskSpec,
+    outcome: Stored | TaskError,
+    measured: Mapping[str, MeasuredFragment | TaskError],
 ) -> TaskResult:
     if not isinstance(outcome, Partitioned):
         return task_result(task, measured[task_label(task)])
@@ -260,9 +277,22 @@ def _stored(
             return task_result(task, fragment)
         outputs[key] = output_of(fragment)
     files = [file for output in outputs.values() for file in output["files"]]
-    content = reduce(Content.plus, (Content(*output["content"]) for output in outputs.values()), EMPTY)
-    base: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done", "schema": outcome.schema}
-    return {**base, "content": list(content), "files": files, "outputs": outputs, "metrics": outcome.metrics}
+    content = reduce(
+        Content.plus, (Content(*output["content"]) for output in outputs.values()), EMPTY
+    )
+    base: TaskResult = {
+        "task": task["task"],
+        "epoch": task["epoch"],
+        "state": "done",
+        "schema": outcome.schema,
+    }
+    return {
+        **base,
+        "content": list(content),
+        "files": files,
+        "outputs": outputs,
+        "metrics": outcome.metrics,
+    }
 
 
 def _kept_keys(attempt: SparkAttempt[TransformClaim], outcomes: Outcomes) -> Outcomes:
@@ -292,7 +322,9 @@ def _index_result(task: TaskSpec, outcome: KeyContents | TaskError) -> TaskResul
 def _analysed(attempt: SparkAttempt[AnalyseClaim]) -> list[TaskResult]:
     tasks = attempt.claim["tasks"]
     if attempt.claim["job"]["language"] == "sql":
-        return answer_each(attempt, tasks, lambda _: analyse_sql(attempt), partial(explain_sql, attempt))
+        return answer_each(
+            attempt, tasks, lambda _: analyse_sql(attempt), partial(explain_sql, attempt)
+        )
     return answer_each(attempt, tasks, lambda _: analyse_python(attempt), explain)
 
 
@@ -302,5 +334,9 @@ def _checked(attempt: SparkAttempt[CheckClaim]) -> list[TaskResult]:
 
 
 def _answered(task: TaskSpec, answer: CheckAnswer | TaskError) -> TaskResult:
-    outcome = {"state": "failed", "error": answer} if "condition" in answer else {"state": "done", "result": answer}
+    outcome = (
+        {"state": "failed", "error": answer}
+        if "condition" in answer
+        else {"state": "done", "result": answer}
+    )
     return cast("TaskResult", {"task": task["task"], "epoch": task["epoch"], **outcome})

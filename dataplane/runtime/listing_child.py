@@ -1,8 +1,10 @@
-"""A user's own listing code, run in a process of its own: `python -m dataplane.runtime.listing_child`.
+"""A user's own listing code, run in a process of its own: `python -m
+dataplane.runtime.listing_child`.
 
-If the code ends its process, fills its memory, changes its folder or waits for ever, no other dataflow's listing is
-affected, and it does not get the token of the control plane. The child reads a claim from its standard input and writes
-the results to its standard output, which the code does not see: its own output goes to the worker's log.
+If the code ends its process, fills its memory, changes its folder or waits for ever, no other
+dataflow's listing is affected, and it does not get the token of the control plane. The child reads
+a claim from its standard input and writes the results to its standard output, which the code does
+not see: its own output goes to the worker's log.
 """
 
 from __future__ import annotations
@@ -47,8 +49,11 @@ def is_users_code(claim: Claim) -> bool:
 
 
 def perform(claim: Claim, orders: Fencing, *, longest_s: float = LONGEST_S) -> list[TaskResult]:
-    """The results of a claim's tasks, whatever becomes of the process that does them; none once it is fenced."""
-    environment = {k: v for k, v in os.environ.items() if k not in OPENS} | {"HEADGATE_PARENT_PIPE": "1"}
+    """The results of a claim's tasks, whatever becomes of the process that does them; none once it
+    is fenced."""
+    environment = {k: v for k, v in os.environ.items() if k not in OPENS} | {
+        "HEADGATE_PARENT_PIPE": "1"
+    }
     with secret_pipe(named_by(claim["job"])) as descriptor:
         process = subprocess.Popen(
             COMMAND,
@@ -70,7 +75,10 @@ def perform(claim: Claim, orders: Fencing, *, longest_s: float = LONGEST_S) -> l
         return _results(output, process)
     except TaskFailure as e:
         error = error_of(e)
-        return [{"task": t["task"], "epoch": t["epoch"], "state": "failed", "error": error} for t in claim["tasks"]]
+        return [
+            {"task": t["task"], "epoch": t["epoch"], "state": "failed", "error": error}
+            for t in claim["tasks"]
+        ]
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # with what the code started
@@ -93,7 +101,9 @@ def _read_output(pipe: IO[bytes], orders: Fencing, end: float) -> bytes | None:
             return bytes(output)
         output += some
         if len(output) > RESULT_BYTES:
-            raise TaskFailure("listing-too-large", f"what the code told takes more than {RESULT_BYTES >> 20} MiB")
+            raise TaskFailure(
+                "listing-too-large", f"what the code told takes more than {RESULT_BYTES >> 20} MiB"
+            )
     return None
 
 
@@ -103,7 +113,9 @@ def _results(output: bytes, process: subprocess.Popen[bytes]) -> list[TaskResult
     except ValueError:
         status = process.wait()
         how = f"by {signal.Signals(-status).name}" if status < 0 else f"with code {status}"
-        raise TaskFailure("listing-died", f"the code ended its process {how}, and told nothing") from None
+        raise TaskFailure(
+            "listing-died", f"the code ended its process {how}, and told nothing"
+        ) from None
     return results
 
 

@@ -1,4 +1,5 @@
-"""The file of an attempt's results, from which they can be adopted when no process is left to report them."""
+"""The file of an attempt's results, from which they can be adopted when no process is left to
+report them."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from dataplane.storage.lake import Lake
 
 
 def write_manifest(lake: Lake, claim: Claim, results: Sequence[TaskResult]) -> bool:
-    """Put `<prefix>/manifest.json` unless there is one; False if there is. It appears whole or not at all."""
+    """Put `<prefix>/manifest.json` unless there is one; False if there is. It appears whole or not
+    at all."""
     manifest: Manifest = {
         "contract": CONTRACT,
         "attempt": claim["attempt"],

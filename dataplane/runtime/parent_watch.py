@@ -15,10 +15,11 @@ GRACE_S = 1.0  # for an answer that is being written while the parent closes our
 
 
 def hold(environ: Mapping[str, str] = os.environ) -> None:
-    """With HEADGATE_PARENT_PIPE=1 our standard input is a pipe of the parent's: its end is ours, at once.
+    """With HEADGATE_PARENT_PIPE=1 our standard input is a pipe of the parent's: its end is ours, at
+    once.
 
-    On Linux the kernel also kills us when the *thread* that started us ends; a parent starts us from one that stays.
-    Spark's JVM ends with our process group (`process_group`).
+    On Linux the kernel also kills us when the *thread* that started us ends; a parent starts us
+    from one that stays. Spark's JVM ends with our process group (`process_group`).
     """
     if environ.get("HEADGATE_PARENT_PIPE") != "1":
         return
@@ -36,8 +37,8 @@ def _until_end_of_input() -> None:
 def questions(lines: Iterable[str]) -> Iterator[str]:
     """The parent's questions, a line each, until it closes our input.
 
-    Where it closes before a question is answered, the parent is gone: our process group is killed, with Spark's JVM and
-    the user's code. The parent sends one question at a time.
+    Where it closes before a question is answered, the parent is gone: our process group is killed,
+    with Spark's JVM and the user's code. The parent sends one question at a time.
     """
     waiting: SimpleQueue[str | None] = SimpleQueue()
     is_idle = threading.Event()

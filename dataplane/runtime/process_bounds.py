@@ -13,8 +13,9 @@ from dataplane.runtime import process_group
 
 
 def bound(scratch: str, disk_bytes: int) -> None:
-    """Send the output of this process and its JVM to a file and bound each file that they write. Where memory is short
-    they end before the service that called them. The JVM ends with this process; its memory is Spark's setting."""
+    """Send the output of this process and its JVM to a file and bound each file that they write.
+    Where memory is short they end before the service that called them. The JVM ends with this
+    process; its memory is Spark's setting."""
     process_group.end_with_leader()
     log = os.open(Path(scratch) / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(log, 1)

@@ -14,8 +14,9 @@ _held = list[int]()
 def end_with_leader() -> None:
     """Have the kernel end this group once this process, its leader, has ended, whatever ends it.
 
-    A JVM that starts does not look at its input for many seconds, and this process may be killed. So a shell of the
-    same group waits for the end of a pipe that only this process holds. A process that leads no group has none.
+    A JVM that starts does not look at its input for many seconds, and this process may be killed.
+    So a shell of the same group waits for the end of a pipe that only this process holds. A process
+    that leads no group has none.
     """
     if os.getpgrp() != os.getpid():
         return

@@ -1,7 +1,8 @@
-"""A worker: claims work that needs no JVM, does it, reports it. Starts fast; loads Arrow only where a task needs it.
+"""A worker: claims work that needs no JVM, does it, reports it. Starts fast; loads Arrow only where
+a task needs it.
 
-Listings and tries of connections are done side by side: most of their time is waiting. Writes are done one after the
-other, by a thread of their own, as not every target bears two at a time.
+Listings and tries of connections are done side by side: most of their time is waiting. Writes are
+done one after the other, by a thread of their own, as not every target bears two at a time.
 """
 
 from __future__ import annotations
@@ -39,16 +40,20 @@ AGAIN_S = 2.0  # the wait of a claim that leaves out a dataflow: its slots may b
 class Pulls(Protocol):
     """The methods of `dataplane.runtime.client.Client` that a worker needs."""
 
-    def claim(self, kinds: Iterable[Kind], wait_s: float, without: Collection[str] = ()) -> Claim | None: ...
+    def claim(
+        self, kinds: Iterable[Kind], wait_s: float, without: Collection[str] = ()
+    ) -> Claim | None: ...
 
     def heartbeat(self, attempts: Iterable[str]) -> Heartbeat: ...
 
-    def report(self, attempt: str, results: Sequence[TaskResult], measures: Measures | None = None) -> Reported: ...
+    def report(
+        self, attempt: str, results: Sequence[TaskResult], measures: Measures | None = None
+    ) -> Reported: ...
 
 
 def run(client: Pulls, slots: int = 0) -> None:
-    """Work until the order to drain, or until the control plane does not know this worker any more. Work under way is
-    finished first. `slots`: looks at a time."""
+    """Work until the order to drain, or until the control plane does not know this worker any more.
+    Work under way is finished first. `slots`: looks at a time."""
     cache = Versions(cache_file(os.environ.get("HEADGATE_HOME")))
     work = WorkerState(client, cache, Slots(slots or _slots()), rest_of())
     with closing(work.beats):
@@ -61,14 +66,18 @@ def run(client: Pulls, slots: int = 0) -> None:
 def _slots() -> int:
     text = os.environ.get("HEADGATE_WORKER_SLOTS") or str(SLOTS)
     if not text.isdecimal() or not 1 <= int(text) <= 256:
-        raise SystemExit(f"HEADGATE_WORKER_SLOTS is a number of listings at a time from 1 to 256, not {text[:40]!r}")
+        raise SystemExit(
+            f"HEADGATE_WORKER_SLOTS is a number of listings at a time from 1 to 256, not {text[:40]!r}"
+        )
     return int(text)
 
 
 class WorkerState:
     """The state that the threads of one worker share."""
 
-    def __init__(self, client: Pulls, cache: Versions, slots: Slots, rest: Rest | None = None) -> None:
+    def __init__(
+        self, client: Pulls, cache: Versions, slots: Slots, rest: Rest | None = None
+    ) -> None:
         self.client, self.cache, self.slots, self.beats = client, cache, slots, Beats(client)
         self.rest = rest or Rest()
 
@@ -87,12 +96,15 @@ class WorkerState:
             self.beats.is_over = True  # a worker that does not write is none
 
     def look(self) -> None:
-        """Listings and tries, as many at a time as there are slots, until the end. Only one claim waits at a time."""
+        """Listings and tries, as many at a time as there are slots, until the end. Only one claim
+        waits at a time."""
         try:
             while not self.beats.is_over:
                 self.slots.wait_for_one()
                 without = self.slots.full()
-                claim = self.client.claim(WAITS, AGAIN_S if without else self.rest.wait_s(WAIT_S), without)
+                claim = self.client.claim(
+                    WAITS, AGAIN_S if without else self.rest.wait_s(WAIT_S), without
+                )
                 if claim is not None:
                     self.slots.start(claim["dataset"].partition(".")[0], partial(self.do, claim))
         except Ended:

@@ -1,7 +1,8 @@
 """When a worker that has grown makes room for a fresh one.
 
-A write target may load Arrow, which takes three times the memory of a worker that only lists, and a process cannot give
-it back. A pool that starts another worker at once says so by HEADGATE_WORKER_REST_S.
+A write target may load Arrow, which takes three times the memory of a worker that only lists, and a
+process cannot give it back. A pool that starts another worker at once says so by
+HEADGATE_WORKER_REST_S.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ PATIENCE_S = 2.0  # of a claim, once the worker has grown: so late it notices th
 
 
 class Rest:
-    """Since when nothing was done that needs Arrow. `idle_s`: after so long a worker that has grown is to end, once
-    nothing is under way; never by default."""
+    """Since when nothing was done that needs Arrow. `idle_s`: after so long a worker that has grown
+    is to end, once nothing is under way; never by default."""
 
     def __init__(
         self,

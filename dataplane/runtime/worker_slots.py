@@ -1,7 +1,9 @@
-"""Which dataflows may have one more of a worker's slots: one whose listings hang leaves room for the others.
+"""Which dataflows may have one more of a worker's slots: one whose listings hang leaves room for
+the others.
 
-A dataflow may go on taking slots while it has fewer than are free. So a single one gets half of them, the next one half
-of the rest, and so on: of 16 slots four dataflows can hang without taking the last one.
+A dataflow may go on taking slots while it has fewer than are free. So a single one gets half of
+them, the next one half of the rest, and so on: of 16 slots four dataflows can hang without taking
+the last one.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ log = logging.getLogger(__name__)
 
 
 class Slots:
-    """A thread for each thing that is done; they end with the process. Things are started by one thread."""
+    """A thread for each thing that is done; they end with the process. Things are started by one
+    thread."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -36,7 +39,9 @@ class Slots:
     def start(self, flow: str, work: Callable[[], None]) -> None:
         with self._changed:
             self._used[flow] += 1
-        threading.Thread(target=self._do, args=(flow, work), name=f"slot of {flow}", daemon=True).start()
+        threading.Thread(
+            target=self._do, args=(flow, work), name=f"slot of {flow}", daemon=True
+        ).start()
 
     def join(self) -> None:
         """Until nothing is under way."""

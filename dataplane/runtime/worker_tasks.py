@@ -1,4 +1,5 @@
-"""The tasks of a worker, done in this process: listings, footers, tries of connections, messages and writes."""
+"""The tasks of a worker, done in this process: listings, footers, tries of connections, messages
+and writes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,14 @@ from dataplane.contract.claims import (
 )
 from dataplane.contract.identity import label_of
 from dataplane.contract.jobs import connector_of
-from dataplane.contract.results import ChannelAnswer, ConnectAnswer, FootersAnswer, TaskAnswer, TaskError, TaskResult
+from dataplane.contract.results import (
+    ChannelAnswer,
+    ConnectAnswer,
+    FootersAnswer,
+    TaskAnswer,
+    TaskError,
+    TaskResult,
+)
 from dataplane.contract.source_objects import ListingResult
 from dataplane.fragments.task_results import VOID, task_result
 from dataplane.listing.version_cache import Versions
@@ -62,7 +70,9 @@ def _not_mine(claim: DriverClaim) -> ValueError:
     return ValueError(f"not the work of a worker: {claim['kind']}")
 
 
-def _each(tasks: Sequence[Task], work: Callable[[Task], TaskAnswer], orders: Orders) -> list[TaskResult]:
+def _each(
+    tasks: Sequence[Task], work: Callable[[Task], TaskAnswer], orders: Orders
+) -> list[TaskResult]:
     return [result_of(task, work) for task in tasks if not orders.fenced]
 
 
@@ -82,8 +92,10 @@ def _listed(claim: ListClaim, cache: Versions, task: TaskSpec) -> ListingResult:
 
 
 def _look_at_footers(claim: FootersClaim, task: ParseTask) -> TaskResult:
-    """Columns of a task's files that an earlier version may have misread; void if the files have changed."""
-    from dataplane.connectors.files.earlier_fragments import are_others  # Arrow is loaded for it, and for no listing
+    """Columns of a task's files that an earlier version may have misread; void if the files have
+    changed."""
+    # Arrow is loaded for it, and for no listing
+    from dataplane.connectors.files.earlier_fragments import are_others
 
     result = result_of(task, partial(_misread, claim))
     try:
@@ -108,7 +120,8 @@ def _tried(claim: ConnectClaim, task: TaskSpec) -> ConnectAnswer:  # noqa: ARG00
 
 
 def _sent(claim: NotifyClaim, task: TaskSpec) -> ChannelAnswer:  # noqa: ARG001  # there is one task, and no spec
-    """Why the channel did not take a message, if it did not: an answer, and the control plane asks again later."""
+    """Why the channel did not take a message, if it did not: an answer, and the control plane asks
+    again later."""
     return {"error": _error_of(lambda: send(claim["job"]))}
 
 

@@ -25,8 +25,8 @@ _PROVIDING = threading.Lock()
 def provide(spark: SparkSession, connector: str) -> None:
     """Let new sessions use a connector; nothing to do for one that needs no jars.
 
-    Jars that an operator has put on the class path are used. NoJars where they cannot be fetched; where the folder of
-    HEADGATE_JARS lacks them, the connector itself raises.
+    Jars that an operator has put on the class path are used. NoJars where they cannot be fetched;
+    where the folder of HEADGATE_JARS lacks them, the connector itself raises.
     """
     needed = NEEDED.get(connector)
     if needed is None:
@@ -45,7 +45,8 @@ def _has(spark: SparkSession, name: str) -> bool:
 
 
 def _loader(spark: SparkSession) -> JavaObject:
-    """The class loader of `spark.jars`: all threads of this JVM see jars added to it, and so do its executors."""
+    """The class loader of `spark.jars`: all threads of this JVM see jars added to it, and so do its
+    executors."""
     assert spark._jvm is not None
     return spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
 
@@ -71,4 +72,7 @@ def _extend(spark: SparkSession) -> None:
     extension = jvm.java.lang.Class.forName(DELTA[EXTENSIONS], True, _loader(spark))
     extension.getConstructor(nothing[0]).newInstance(nothing[1]).apply(root.extensions())
     for name, value in DELTA.items():
-        conf.set(name, ",".join(filter(None, [conf.get(name, ""), value])) if name == EXTENSIONS else value)
+        conf.set(
+            name,
+            ",".join(filter(None, [conf.get(name, ""), value])) if name == EXTENSIONS else value,
+        )

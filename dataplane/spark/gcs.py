@@ -1,7 +1,8 @@
 """How Spark finds its way to Google Cloud Storage: settings of Hadoop's connector.
 
-Google's client finds credentials where obstore and deltalake do: in the file that GOOGLE_APPLICATION_CREDENTIALS names,
-else at the machine's metadata server. So nothing of them is a setting.
+Google's client finds credentials where obstore and deltalake do: in the file that
+GOOGLE_APPLICATION_CREDENTIALS names, else at the machine's metadata server. So nothing of them is a
+setting.
 """
 
 from __future__ import annotations

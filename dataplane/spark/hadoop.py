@@ -1,4 +1,5 @@
-"""The stores that Spark reaches by a file system of Hadoop's that PySpark lacks: which jars and settings each needs."""
+"""The stores that Spark reaches by a file system of Hadoop's that PySpark lacks: which jars and
+settings each needs."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """`of_lake` are properties of Hadoop's for a JVM whose lake is there, `of_source` those for a reader."""
+    """`of_lake` are properties of Hadoop's for a JVM whose lake is there, `of_source` those for a
+    reader."""
 
     pom: Path
     file_system: str
@@ -52,12 +54,17 @@ def _spark(name: str) -> str:
 
 def together(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
     """Settings of which `given` wins; class paths are joined."""
-    paths = {k: f"{theirs[k]}{os.pathsep}{ours[k]}" for k in ours.keys() & theirs.keys() if k.endswith("ClassPath")}
+    paths = {
+        k: f"{theirs[k]}{os.pathsep}{ours[k]}"
+        for k in ours.keys() & theirs.keys()
+        if k.endswith("ClassPath")
+    }
     return {**ours, **theirs, **paths}
 
 
 def provide(spark: SparkSession, way: Way) -> None:
-    """Let a Spark that runs already find a file system, if it does not. NoJars where the jars cannot be fetched."""
+    """Let a Spark that runs already find a file system, if it does not. NoJars where the jars
+    cannot be fetched."""
     with _PROVIDING:
         conf, jvm = spark.sparkContext._jsc.hadoopConfiguration(), spark._jvm
         assert jvm is not None

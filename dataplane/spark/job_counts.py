@@ -1,7 +1,8 @@
-"""Spark's own counts for an attempt: how many jobs and stages ran in its group; and where Spark's UI shows more.
+"""Spark's own counts for an attempt: how many jobs and stages ran in its group; and where Spark's
+UI shows more.
 
-Spark keeps the last hundred jobs (`spark.ui.retainedJobs`), so of an attempt with more of them, these are counted. An
-attempt takes two calls, however many jobs it had.
+Spark keeps the last hundred jobs (`spark.ui.retainedJobs`), so of an attempt with more of them,
+these are counted. An attempt takes two calls, however many jobs it had.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from pyspark.sql import SparkSession
 from dataplane.contract.results import Measures
 
 JOBS = "org.apache.spark.status.JobDataWrapper"  # what the status store has of a job
-WRITER = "org.apache.spark.status.api.v1.JacksonMessageWriter"  # of the REST API, which writes these as JSON
+# Of the REST API, which writes these as JSON
+WRITER = "org.apache.spark.status.api.v1.JacksonMessageWriter"
 
 
 def places(spark: SparkSession) -> Measures:
@@ -29,12 +31,17 @@ def places(spark: SparkSession) -> Measures:
 
 
 def counts(spark: SparkSession, group: str) -> Measures:
-    """How many jobs a group had, and how many of their stages ran: stages that were skipped do not count."""
+    """How many jobs a group had, and how many of their stages ran: stages that were skipped do not
+    count."""
     ids = _jobs(spark, group)
     if not ids:
         return {"spark_jobs": 0, "spark_stages": 0}
     described = [job["info"] for job in _described(spark, ids)]
-    ran = [job["numCompletedStages"] + job["numFailedStages"] for job in described if job["jobId"] in ids]
+    ran = [
+        job["numCompletedStages"] + job["numFailedStages"]
+        for job in described
+        if job["jobId"] in ids
+    ]
     return {"spark_jobs": len(ids), "spark_stages": sum(ran)}
 
 
@@ -50,7 +57,9 @@ def _described(spark: SparkSession, ids: frozenset[int]) -> Sequence[dict[str, d
     """From the first of these jobs to the last, with those of other groups in between."""
     jvm = spark._jvm
     assert jvm is not None
-    jobs = spark.sparkContext._jsc.sc().statusStore().store().view(jvm.java.lang.Class.forName(JOBS))
+    jobs = (
+        spark.sparkContext._jsc.sc().statusStore().store().view(jvm.java.lang.Class.forName(JOBS))
+    )
     writer = getattr(jvm, WRITER)()
     stages: list[dict[str, dict[str, int]]] = json.loads(
         writer.mapper().writeValueAsString(jobs.first(min(ids)).last(max(ids)))

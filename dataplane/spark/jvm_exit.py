@@ -21,7 +21,8 @@ def has_ended() -> bool:
 
 
 def how_ended() -> str | None:
-    """How Spark has ended, in words; None where that is unknown. Its JVM is given some time for its end."""
+    """How Spark has ended, in words; None where that is unknown. Its JVM is given some time for its
+    end."""
     process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
     if process is None:
         return None
@@ -33,4 +34,8 @@ def how_ended() -> str | None:
 def _in_words(code: int) -> str:
     if code == OUT_OF_MEMORY:
         return "Spark's JVM ran out of memory (OutOfMemoryError)"
-    return f"Spark's JVM was killed by signal {-code}" if code < 0 else f"Spark's JVM ended with code {code}"
+    return (
+        f"Spark's JVM was killed by signal {-code}"
+        if code < 0
+        else f"Spark's JVM ended with code {code}"
+    )

@@ -1,9 +1,9 @@
 """Hadoop's file system of local files, without a process for each file.
 
-Without Hadoop's native library, which PySpark does not bring, that file system starts `chmod` for each file and each
-folder that it makes: seven processes for each file of a partitioned write. 500 files of 1,000 rows took 10.5 s with
-them and 3.5 s without (two cores, OpenJDK 17). So the one method that does it is ours; Janino, the compiler of Spark's
-own generated code, compiles it.
+Without Hadoop's native library, which PySpark does not bring, that file system starts `chmod` for
+each file and each folder that it makes: seven processes for each file of a partitioned write. 500
+files of 1,000 rows took 10.5 s with them and 3.5 s without (two cores, OpenJDK 17). So the one
+method that does it is ours; Janino, the compiler of Spark's own generated code, compiles it.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ public class {_NAME} extends LocalFileSystem {{
 
 
 def install(spark: SparkSession) -> None:
-    """Let everything in this JVM use it: it writes no `.crc` files, and ignores stale ones of others. Hadoop keeps one
-    object for each file system and gives it to all callers."""
+    """Let everything in this JVM use it: it writes no `.crc` files, and ignores stale ones of
+    others. Hadoop keeps one object for each file system and gives it to all callers."""
     jvm = spark._jvm
     assert jvm is not None
     file_system, where = jvm.org.apache.hadoop.fs.FileSystem, jvm.java.net.URI("file:///")
@@ -56,7 +56,9 @@ def _configuration(spark: SparkSession) -> JavaObject:
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
     compiler.cook(_JAVA)
-    configuration = jvm.org.apache.hadoop.conf.Configuration(spark.sparkContext._jsc.hadoopConfiguration())
+    configuration = jvm.org.apache.hadoop.conf.Configuration(
+        spark.sparkContext._jsc.hadoopConfiguration()
+    )
     configuration.setClassLoader(compiler.getClassLoader())
     configuration.set("fs.file.impl", _NAME)
     return configuration

@@ -1,9 +1,10 @@
-"""The wall between users' SQL and everything beyond its task's inputs: files, tables, scripts, classes of the JVM.
+"""The wall between users' SQL and everything beyond its task's inputs: files, tables, scripts,
+classes of the JVM.
 
-Spark's own plans are looked at, so another parser's reading of a text does not matter. First the parsed plan, of which
-nothing has been looked up yet: it must be a query, over views that were given, with functions that read nothing else.
-Then the analysed plan, before anything runs: its relations must be those of the views. Anything unknown here is
-refused.
+Spark's own plans are looked at, so another parser's reading of a text does not matter. First the
+parsed plan, of which nothing has been looked up yet: it must be a query, over views that were
+given, with functions that read nothing else. Then the analysed plan, before anything runs: its
+relations must be those of the views. Anything unknown here is refused.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ _TABLE_FUNCTION: Final = f"{_ANALYSIS}UnresolvedTableValuedFunction"
 _CALL: Final = f"{_ANALYSIS}UnresolvedFunction"
 _CALLS: Final = (_CALL, f"{_ANALYSIS}UnresolvedGenerator")
 _LITERAL: Final = f"{_EXPRESSIONS}Literal"
-_QUERIES: Final = _classes(_EXPRESSIONS, "Exists InSubquery LateralSubquery ListQuery ScalarSubquery")
+_QUERIES: Final = _classes(
+    _EXPRESSIONS, "Exists InSubquery LateralSubquery ListQuery ScalarSubquery"
+)
 
 # Nodes that only compute with the rows of those below them, or make rows of constants.
 _COMPUTING: Final = (
@@ -66,7 +69,8 @@ _COMPUTING: Final = (
 )
 _PARSED: Final = _COMPUTING | {_RELATION, _TABLE_FUNCTION}
 _GIVEN: Final = _classes(
-    "org.apache.spark.sql.execution.", "LogicalRDD datasources.LogicalRelation datasources.LogicalRelationWithTable"
+    "org.apache.spark.sql.execution.",
+    "LogicalRDD datasources.LogicalRelation datasources.LogicalRelationWithTable",
 )
 _ANALYSED: Final = _COMPUTING | _GIVEN
 _HIDING: Final = _classes(_ANALYSIS, "ExpressionWithUnresolvedIdentifier") | _classes(
@@ -82,13 +86,17 @@ _OUTSIDE: Final = (
         """,
     )
     | _classes("org.apache.spark.sql.execution.aggregate.", "ScalaAggregator ScalaUDAF")
-    | _classes("org.apache.spark.sql.hive.", "HiveGenericUDF HiveGenericUDTF HiveSimpleUDF HiveUDAFFunction")
+    | _classes(
+        "org.apache.spark.sql.hive.",
+        "HiveGenericUDF HiveGenericUDTF HiveSimpleUDF HiveUDAFFunction",
+    )
     | _classes(_ANALYSIS, "SQLFunctionExpression SQLScalarFunction")
 )
 
 
 def check_parsed(session: SparkSession, plan: JavaObject, views: Iterable[str]) -> None:
-    """Raises TaskFailure for a parsed plan that is no query over these views. Nothing is looked up."""
+    """Raises TaskFailure for a parsed plan that is no query over these views. Nothing is looked
+    up."""
     nodes = nodes_of(session, _substituted(session, plan))
     if (strange := nodes.first_beside(_PARSED)) is not None:
         raise _refused(strange, f"no query holds a {_short(strange)}")
@@ -98,7 +106,9 @@ def check_parsed(session: SparkSession, plan: JavaObject, views: Iterable[str]) 
     for function in nodes.of(_TABLE_FUNCTION):
         name = ".".join(items(function.name())).lower()
         if name not in SQL_TABLE_FUNCTIONS:
-            raise _refused(function, f"{name}() reads from outside of the dataflow, or is not known not to")
+            raise _refused(
+                function, f"{name}() reads from outside of the dataflow, or is not known not to"
+            )
     _check_calls(expressions_of(session, nodes))
 
 
@@ -113,8 +123,8 @@ def check_condition(session: SparkSession, text: str) -> None:
 
 
 def check_analysed(rows: DataFrame, views: Iterable[DataFrame]) -> None:
-    """Raises TaskFailure where the plan has a relation that is in none of the views, or calls a function that no SQL
-    may."""
+    """Raises TaskFailure where the plan has a relation that is in none of the views, or calls a
+    function that no SQL may."""
     session = rows.sparkSession
     nodes = nodes_of(session, _analysed(rows))
     if (strange := nodes.first_beside(_ANALYSED)) is not None:
@@ -122,7 +132,11 @@ def check_analysed(rows: DataFrame, views: Iterable[DataFrame]) -> None:
     _check_resolved(expressions_of(session, nodes))
     relations = nodes.of(*_GIVEN)
     of_views = (
-        [relation_of_view.canonicalized() for view in views for relation_of_view in _relations(view)]
+        [
+            relation_of_view.canonicalized()
+            for view in views
+            for relation_of_view in _relations(view)
+        ]
         if relations
         else []
     )
@@ -133,7 +147,8 @@ def check_analysed(rows: DataFrame, views: Iterable[DataFrame]) -> None:
 
 
 def check_filter(rows: DataFrame) -> None:
-    """Raises TaskFailure where the condition that was put over rows last calls a function that no SQL may."""
+    """Raises TaskFailure where the condition that was put over rows last calls a function that no
+    SQL may."""
     _check_resolved(parts_of(rows.sparkSession, _analysed(rows).condition()))
 
 
@@ -146,7 +161,8 @@ def _analysed(rows: DataFrame) -> JavaObject:
 
 
 def _substituted(session: SparkSession, plan: JavaObject) -> JavaObject:
-    """The plan with common table expressions and windows in place of their names, as Spark begins its analysis."""
+    """The plan with common table expressions and windows in place of their names, as Spark begins
+    its analysis."""
     jvm = session._jvm
     assert jvm is not None
     with active(session):
@@ -162,10 +178,14 @@ def _check_name(relation: JavaObject, view_names: Set[str]) -> None:
     name = ".".join(parts)
     if len(parts) == 1 and parts[0].lower() in view_names:
         if relation.isStreaming() or not relation.options().isEmpty():
-            raise _refused(relation, f"{name} is read as it is: not as a stream, and without options")
+            raise _refused(
+                relation, f"{name} is read as it is: not as a stream, and without options"
+            )
         return
     if len(parts) == 1 and parts[0].isidentifier():
-        raise TaskFailure("TABLE_OR_VIEW_NOT_FOUND", f"{name} is no input of the task", offset=_offset(relation))
+        raise TaskFailure(
+            "TABLE_OR_VIEW_NOT_FOUND", f"{name} is no input of the task", offset=_offset(relation)
+        )
     raise _refused(relation, f"{name} is no input of the task, and a query reads nothing else")
 
 
@@ -180,20 +200,26 @@ def _check_calls(expressions: Nodes) -> None:
 
 
 def _check_options(call: JavaObject, name: str) -> None:
-    """After its first argument, such a call has constants only: an option, or a text, can name a file."""
+    """After its first argument, such a call has constants only: an option, or a text, can name a
+    file."""
     texts = 0
     for argument in items(call.arguments())[1:]:
         if kind_of(argument) == _LITERAL:
             texts += argument.dataType().typeName() == "string"
         elif not _is_schema(argument) and not _is_plain_map(argument):
-            raise _refused(call, f"{name}() takes its schema and options as constants here: map('name', 'value')")
+            raise _refused(
+                call,
+                f"{name}() takes its schema and options as constants here: map('name', 'value')",
+            )
     if texts > 1 and name in SQL_DESCRIBED:
         raise _refused(call, f"{name}() would read a file of descriptors")
 
 
 def _is_schema(argument: JavaObject) -> bool:
     """A call that is looked at by itself."""
-    return kind_of(argument) == _CALL and str(argument.prettyName()).lower().startswith("schema_of_")
+    return kind_of(argument) == _CALL and str(argument.prettyName()).lower().startswith(
+        "schema_of_"
+    )
 
 
 def _is_plain_map(argument: JavaObject) -> bool:

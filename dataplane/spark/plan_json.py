@@ -1,4 +1,5 @@
-"""A plan of Spark's as one JSON text of the JVM's, parsed: one question for all of it, where each node would be dozens.
+"""A plan of Spark's as one JSON text of the JVM's, parsed: one question for all of it, where each
+node would be dozens.
 
 Spark writes the nodes of a tree in order, each before those below it (`TreeNode.toJSON`).
 """
@@ -42,7 +43,8 @@ class PlanNode:
         return [list(_trees(trees_of_list)) for trees_of_list in self.fields.get(name) or ()]
 
     def inner(self, name: str) -> PlanNode:
-        """The tree in a field that has one; where the tree is a child too, its number stands there."""
+        """The tree in a field that has one; where the tree is a child too, its number stands
+        there."""
         value = self.fields.get(name)
         trees = [self.children[value]] if isinstance(value, int) else list(_trees(value))
         if len(trees) != 1:

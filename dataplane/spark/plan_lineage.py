@@ -1,4 +1,5 @@
-"""Column lineage of a DataFrame, read off its analysed plan: an attribute is known by the number that Spark gave it.
+"""Column lineage of a DataFrame, read off its analysed plan: an attribute is known by the number
+that Spark gave it.
 
 Each node is looked at after those below it, so that a number has its meaning at that place:
 
@@ -19,14 +20,26 @@ from typing import Final
 from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 
-from dataplane.contract.transform_lineage import NOTHING, ColumnLineage, Indirect, Tracing, Value, all_columns, merged
+from dataplane.contract.transform_lineage import (
+    NOTHING,
+    ColumnLineage,
+    Indirect,
+    Tracing,
+    Value,
+    all_columns,
+    merged,
+)
 from dataplane.spark.plan_json import PlanNode, UnreadablePlan, plan_of
 from dataplane.spark.plan_trees import nodes_of
 
 _RDD: Final = "org.apache.spark.sql.execution.LogicalRDD"
 _CONSTANT: Final = frozenset({"LocalRelation", "OneRowRelation", "Range"})
 _LEFT_ALONE: Final = ("LeftSemi", "LeftAnti")
-_NAMED: Final = {"Project": "projectList", "Aggregate": "aggregateExpressions", "Window": "windowExpressions"}
+_NAMED: Final = {
+    "Project": "projectList",
+    "Aggregate": "aggregateExpressions",
+    "Window": "windowExpressions",
+}
 _DECIDING: Final[Mapping[str, tuple[tuple[str, Indirect], ...]]] = {
     "Aggregate": (("groupingExpressions", "GROUP_BY"),),
     "AsOfJoin": (("asOfCondition", "JOIN"), ("condition", "JOIN")),
@@ -54,7 +67,8 @@ class _NodeOutput:
 
 
 def column_lineage(rows: DataFrame, inputs: Mapping[str, DataFrame]) -> ColumnLineage | None:
-    """The column lineage of these rows over these inputs, by their names; None for a plan that cannot be read.
+    """The column lineage of these rows over these inputs, by their names; None for a plan that
+    cannot be read.
 
     Nothing is run. An analysis does not fail for its lineage, whatever form a plan has.
     """
@@ -73,8 +87,8 @@ def column_lineage(rows: DataFrame, inputs: Mapping[str, DataFrame]) -> ColumnLi
 
 
 def _leaves(rows: DataFrame, inputs: Mapping[str, DataFrame]) -> dict[int, str]:
-    """The inputs at the leaves of the plan, by the first attribute of each: Spark renumbers them where an input is read
-    twice, and keeps the RDD."""
+    """The inputs at the leaves of the plan, by the first attribute of each: Spark renumbers them
+    where an input is read twice, and keeps the RDD."""
     of_rdd: dict[int, str] = {}
     for name, frame in inputs.items():
         for leaf in _rdds(frame):
@@ -96,12 +110,14 @@ class _PlanWalk:
     inputs: tuple[str, ...]
     leaves: Mapping[int, str]
     tracing: Tracing = field(default_factory=Tracing)
-    _common: dict[int, _NodeOutput] = field(default_factory=dict)  # of WITH, and of recursive queries under way
+    # Of WITH, and of recursive queries under way
+    _common: dict[int, _NodeOutput] = field(default_factory=dict)
 
     # --- plans ------------------------------------------------------------------------------------
 
     def rows(self, node: PlanNode, outer: Mapping[int, Value]) -> _NodeOutput:
-        """`outer`: the attributes of the surrounding query that a query within an expression sees."""
+        """`outer`: the attributes of the surrounding query that a query within an expression
+        sees."""
         match node.kind:
             case "WithCTE":
                 return self._with(node, outer)
@@ -114,10 +130,14 @@ class _PlanWalk:
             return self._leaf(node)
         visible = {**outer, **_all_values(below)}
         for name, step in _DECIDING.get(node.kind, ()):
-            self.tracing.note(step, (self.value(expression, visible) for expression in node.trees(name)))
+            self.tracing.note(
+                step, (self.value(expression, visible) for expression in node.trees(name))
+            )
         return self._above(node, below, visible)
 
-    def _above(self, node: PlanNode, below: Sequence[_NodeOutput], visible: Mapping[int, Value]) -> _NodeOutput:
+    def _above(
+        self, node: PlanNode, below: Sequence[_NodeOutput], visible: Mapping[int, Value]
+    ) -> _NodeOutput:
         first = below[0]
         match node.kind:
             case "Project" | "Aggregate":
@@ -131,7 +151,10 @@ class _PlanWalk:
             case "Union":
                 return _side_by_side(below)
             case "Except" | "Intersect":
-                self.tracing.note("FILTER", (child_rows.values[id] for child_rows in below for id in child_rows.ids))
+                self.tracing.note(
+                    "FILTER",
+                    (child_rows.values[id] for child_rows in below for id in child_rows.ids),
+                )
                 return first if node.kind == "Except" else _side_by_side(below)
             case "Distinct":
                 self.tracing.note("GROUP_BY", (first.values[id] for id in first.ids))
@@ -162,7 +185,8 @@ class _PlanWalk:
         loop_rows = self.rows(anchor, outer)
         numbers = [int(attribute["id"]) for attribute in node.fields["outputAttrIds"]]
         loop_rows = _NodeOutput(
-            tuple(numbers), {new: loop_rows.values[id] for new, id in zip(numbers, loop_rows.ids, strict=True)}
+            tuple(numbers),
+            {new: loop_rows.values[id] for new, id in zip(numbers, loop_rows.ids, strict=True)},
         )
         for _ in range(_ROUNDS):
             self._common[number] = loop_rows
@@ -178,11 +202,18 @@ class _PlanWalk:
             return _NodeOutput(tuple(c.id for c in columns), {c.id: NOTHING for c in columns})
         name = self.leaves.get(columns[0].id) if columns else None
         if name is not None:
-            own = {c.id: Value({(name, str(c.fields["name"])): frozenset({"IDENTITY"})}) for c in columns}
+            own = {
+                c.id: Value({(name, str(c.fields["name"])): frozenset({"IDENTITY"})})
+                for c in columns
+            }
             return _NodeOutput(tuple(own), own)
         if columns and self.inputs:
-            self.tracing.over_reported.add("rows that the code made itself (of an RDD, or a list) may be of any input")
-        return _NodeOutput(tuple(c.id for c in columns), {c.id: all_columns(self.inputs) for c in columns})
+            self.tracing.over_reported.add(
+                "rows that the code made itself (of an RDD, or a list) may be of any input"
+            )
+        return _NodeOutput(
+            tuple(c.id for c in columns), {c.id: all_columns(self.inputs) for c in columns}
+        )
 
     def _named(self, expressions: Sequence[PlanNode], visible: Mapping[int, Value]) -> _NodeOutput:
         return _NodeOutput(
@@ -190,7 +221,9 @@ class _PlanWalk:
             {expression.id: self.value(expression, visible) for expression in expressions},
         )
 
-    def _generated(self, node: PlanNode, below: _NodeOutput, visible: Mapping[int, Value]) -> _NodeOutput:
+    def _generated(
+        self, node: PlanNode, below: _NodeOutput, visible: Mapping[int, Value]
+    ) -> _NodeOutput:
         made = self.value(node.inner("generator"), visible).through("TRANSFORMATION")
         dropped = {below.ids[int(at)] for at in node.fields.get("unrequiredChildIndex") or ()}
         remaining = tuple(id for id in below.ids if id not in dropped)
@@ -206,7 +239,9 @@ class _PlanWalk:
         }
         return _NodeOutput(tuple(values), values)
 
-    def _join(self, node: PlanNode, below: Sequence[_NodeOutput], visible: Mapping[int, Value]) -> _NodeOutput:
+    def _join(
+        self, node: PlanNode, below: Sequence[_NodeOutput], visible: Mapping[int, Value]
+    ) -> _NodeOutput:
         sides = list(below)
         if node.kind == "LateralJoin":
             sides.append(self.rows(node.inner("right").inner("plan"), visible))
@@ -221,11 +256,13 @@ class _PlanWalk:
         values_below = _all_values(below)
         made = [c for c in columns if c.id not in values_below]
         if made:
-            message = f"{node.kind}: each column that it gives is said to come of all that it is given"
+            message = (
+                f"{node.kind}: each column that it gives is said to come of all that it is given"
+            )
             self.tracing.over_reported.add(message)
-        merged_value = merged(child_rows.values[id] for child_rows in below for id in child_rows.ids).through(
-            "TRANSFORMATION"
-        )
+        merged_value = merged(
+            child_rows.values[id] for child_rows in below for id in child_rows.ids
+        ).through("TRANSFORMATION")
         values = {c.id: values_below.get(c.id, merged_value) for c in columns}
         return _NodeOutput(tuple(values), values)
 
@@ -247,7 +284,12 @@ class _PlanWalk:
                 return self._conditional(node, visible)
             case "AggregateExpression":
                 function, *conditions = (self.value(child, visible) for child in node.children)
-                return merged([function.through("AGGREGATION"), *(c.through("CONDITIONAL") for c in conditions)])
+                return merged(
+                    [
+                        function.through("AGGREGATION"),
+                        *(c.through("CONDITIONAL") for c in conditions),
+                    ]
+                )
             case "WindowExpression":
                 function, spec = (self.value(child, visible) for child in node.children)
                 if node.children[0].kind in _OF_ORDER:  # they hold the order once more
@@ -260,7 +302,9 @@ class _PlanWalk:
                 subquery = self.rows(node.inner("plan"), visible)
                 return merged(subquery.values[id] for id in subquery.ids).through("TRANSFORMATION")
             case _:
-                return merged(self.value(child, visible) for child in node.children).through("TRANSFORMATION")
+                return merged(self.value(child, visible) for child in node.children).through(
+                    "TRANSFORMATION"
+                )
 
     def _struct(self, node: PlanNode, visible: Mapping[int, Value]) -> Value:
         parts = [self.value(child, visible) for child in node.children[1::2]]
@@ -278,7 +322,10 @@ class _PlanWalk:
         conditions = values[:1] if node.kind == "If" else values[:pairs:2]
         results = values[1:] if node.kind == "If" else [*values[1:pairs:2], *values[pairs:]]
         return merged(
-            [*(c.through("CONDITIONAL") for c in conditions), *(r.through("TRANSFORMATION") for r in results)]
+            [
+                *(c.through("CONDITIONAL") for c in conditions),
+                *(r.through("TRANSFORMATION") for r in results),
+            ]
         )
 
 
@@ -291,10 +338,13 @@ def _joined(sides: Sequence[_NodeOutput]) -> _NodeOutput:
 
 
 def _side_by_side(sides: Sequence[_NodeOutput]) -> _NodeOutput:
-    """Rows of several, one after another: a column is known by the number that it has in the first."""
+    """Rows of several, one after another: a column is known by the number that it has in the
+    first."""
     first = sides[0]
     values = {
-        id: merged(side.values[side.ids[at]] for side in sides) if len(sides) > 1 else first.values[id]
+        id: merged(side.values[side.ids[at]] for side in sides)
+        if len(sides) > 1
+        else first.values[id]
         for at, id in enumerate(first.ids)
     }
     return _NodeOutput(first.ids, values)

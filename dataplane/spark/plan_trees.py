@@ -1,4 +1,5 @@
-"""The nodes of a plan of Spark's, by a few calls of the JVM for a whole plan rather than one for each node.
+"""The nodes of a plan of Spark's, by a few calls of the JVM for a whole plan rather than one for
+each node.
 
 Functions of the JVM's own go through the trees there, made from handles of methods.
 """
@@ -14,7 +15,8 @@ from pyspark.sql import SparkSession
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Nodes of a plan, or expressions, as a sequence of Scala's, and the names of their classes in that order."""
+    """Nodes of a plan, or expressions, as a sequence of Scala's, and the names of their classes in
+    that order."""
 
     all: JavaObject
     kinds: tuple[str, ...]
@@ -23,7 +25,9 @@ class Nodes:
         return [self.all.apply(at) for at, kind in enumerate(self.kinds) if kind in kinds]
 
     def first_beside(self, allowed: frozenset[str]) -> JavaObject | None:
-        return next((self.all.apply(at) for at, kind in enumerate(self.kinds) if kind not in allowed), None)
+        return next(
+            (self.all.apply(at) for at, kind in enumerate(self.kinds) if kind not in allowed), None
+        )
 
 
 def nodes_of(session: SparkSession, plan: JavaObject) -> Nodes:
@@ -65,7 +69,8 @@ def _nodes(all: JavaObject, made: _Functions) -> Nodes:
     return Nodes(all, tuple(str(all.map(made.kind).mkString(" ")).split()))
 
 
-_MADE: WeakKeyDictionary[object, _Functions] = WeakKeyDictionary()  # by gateway: a process may see several JVMs
+# By gateway: a process may see several JVMs
+_MADE: WeakKeyDictionary[object, _Functions] = WeakKeyDictionary()
 
 
 def _functions(session: SparkSession) -> _Functions:
@@ -76,7 +81,10 @@ def _functions(session: SparkSession) -> _Functions:
 
 
 def _made(session: SparkSession) -> _Functions:
-    gateway, load = session.sparkContext._gateway, session._jsparkSession.getClass().getClassLoader().loadClass
+    gateway, load = (
+        session.sparkContext._gateway,
+        session._jsparkSession.getClass().getClassLoader().loadClass,
+    )
     assert gateway is not None
     java, scala = gateway.jvm.java, gateway.jvm.scala.jdk.javaapi.FunctionConverters
     handles, types = java.lang.invoke.MethodHandles, java.lang.invoke.MethodType
@@ -87,12 +95,19 @@ def _made(session: SparkSession) -> _Functions:
         made = java.lang.invoke.MethodHandleProxies.asInterfaceInstance(function, handle)
         return scala.asScalaFromFunction(made)
 
-    tree, plan = (load(f"org.apache.spark.sql.catalyst.{name}") for name in ("trees.TreeNode", "plans.QueryPlan"))
+    tree, plan = (
+        load(f"org.apache.spark.sql.catalyst.{name}")
+        for name in ("trees.TreeNode", "plans.QueryPlan")
+    )
     itself = gateway.new_array(gateway.jvm.java.lang.Object, 1)
     itself[0] = scala.asScalaFromFunction(java.util.function.Function.identity())
     mapped = lookup.findVirtual(tree, "map", types.methodType(sequence, load("scala.Function1")))
-    of_object = lookup.findVirtual(load("java.lang.Object"), "getClass", types.methodType(load("java.lang.Class")))
-    named = lookup.findVirtual(load("java.lang.Class"), "getName", types.methodType(load("java.lang.String")))
+    of_object = lookup.findVirtual(
+        load("java.lang.Object"), "getClass", types.methodType(load("java.lang.Class"))
+    )
+    named = lookup.findVirtual(
+        load("java.lang.Class"), "getName", types.methodType(load("java.lang.String"))
+    )
     return _Functions(
         kind=of_scala(handles.filterReturnValue(of_object, named)),
         parts=of_scala(handles.insertArguments(mapped, 1, itself)),

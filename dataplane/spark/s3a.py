@@ -1,7 +1,7 @@
 """How Spark finds its way to S3: settings of Hadoop's S3A, from the usual environment variables.
 
-Credentials of the lake are no settings: the JVM finds them where the rest of this process does, in the environment, so
-that no event log or page of Spark shows them.
+Credentials of the lake are no settings: the JVM finds them where the rest of this process does, in
+the environment, so that no event log or page of Spark shows them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ _S3A = "fs.s3a."
 _FIXED = {
     "fs.s3.impl": FILE_SYSTEM,
     f"{_S3A}aws.credentials.provider": "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
-    # Files are uploaded where they belong and appear when the job commits: nothing is renamed, which S3 cannot.
+    # Files are uploaded where they belong and appear when the job commits: nothing is renamed,
+    # which S3 cannot.
     f"{_S3A}committer.name": "magic",
     "mapreduce.outputcommitter.factory.scheme.s3a": "org.apache.hadoop.fs.s3a.commit.S3ACommitterFactory",
     "spark.sql.parquet.output.committer.class": "org.apache.spark.internal.io.cloud.BindingParquetOutputCommitter",
-    # The other kind of stream, the default, gives up where an answer is cut; this one goes on from there.
+    # The other kind of stream, the default, gives up where an answer is cut; this one goes on from
+    # there.
     f"{_S3A}input.stream.type": "classic",
-    # Paths are fresh, so nothing is looked for before it is made; and no empty objects stand for folders.
+    # Paths are fresh, so nothing is looked for before it is made; and no empty objects stand for
+    # folders.
     f"{_S3A}performance.flags": "create,delete,mkdir",
 }
 

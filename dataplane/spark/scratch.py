@@ -1,4 +1,5 @@
-"""Temporary folders of driver processes, which may be killed at any time: a later driver removes those left behind."""
+"""Temporary folders of driver processes, which may be killed at any time: a later driver removes
+those left behind."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ PREFIX = "headgate-driver-"
 
 
 def open_scratch(parent: Path | None = None) -> tuple[Path, int]:
-    """A new folder, and the descriptor of a lock that marks it as used for as long as this process lives."""
+    """A new folder, and the descriptor of a lock that marks it as used for as long as this process
+    lives."""
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
     lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)

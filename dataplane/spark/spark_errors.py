@@ -1,4 +1,5 @@
-"""Errors of Spark and of users' code as records: condition, SQL state and message first, at the user's own line."""
+"""Errors of Spark and of users' code as records: condition, SQL state and message first, at the
+user's own line."""
 
 from __future__ import annotations
 
@@ -15,11 +16,19 @@ from pyspark.errors.exceptions.captured import CapturedException
 from dataplane.contract.results import TaskError
 from dataplane.spark.jvm_exit import has_ended, how_ended
 from dataplane.spark.sql_positions import Edit, offset_of, original_offset, place_of
-from dataplane.task_failures import DAMAGED, DAMAGED_MADE_AGAIN, GONE, MADE_AGAIN, TaskFailure, of_worker
+from dataplane.task_failures import (
+    DAMAGED,
+    DAMAGED_MADE_AGAIN,
+    GONE,
+    MADE_AGAIN,
+    TaskFailure,
+    of_worker,
+)
 
 Place: TypeAlias = tuple[str | None, int, int | None]  # file, line, column
 
-# Words around the error that matters: something failed, while a file was read, a row written, a function called.
+# Words around the error that matters: something failed, while a file was read, a row written, a
+# function called.
 _WRAPPERS = ("FAILED_READ_FILE.NO_HINT", "TASK_WRITE_FAILED", "FAILED_EXECUTE_UDF", "_LEGACY_ERROR")
 _NOT_THERE = ("PATH_NOT_FOUND", "FAILED_READ_FILE.FILE_NOT_EXIST")
 _UNREADABLE = ("FAILED_READ_FILE.", "CANNOT_READ_FILE_FOOTER")
@@ -67,8 +76,8 @@ _FRAME = re.compile(r'^\s*(?:File "([^"\n]+)", line |([^"\n]+):)(\d+)', re.MULTI
 class ErrorSource:
     """The text of a user, and the mapping of places in the executed text back to it.
 
-    `files` gives the user's name of a code file for the name it was compiled under, `views` the input's name for that
-    of its view; `renamed` puts files' own paths in place of links.
+    `files` gives the user's name of a code file for the name it was compiled under, `views` the
+    input's name for that of its view; `renamed` puts files' own paths in place of links.
     """
 
     sql: str | None = None  # the text that ran
@@ -106,7 +115,13 @@ def explain(error: BaseException, source: ErrorSource = ErrorSource()) -> TaskEr
 def _record_of(error: BaseException, causes: Sequence[Cause], source: ErrorSource) -> TaskError:
     if failure := next(filter(None, (of_worker(c.message) for c in causes)), None):
         return _record(
-            failure.kind, failure.condition, None, message=failure.message, place=None, error=error, source=source
+            failure.kind,
+            failure.condition,
+            None,
+            message=failure.message,
+            place=None,
+            error=error,
+            source=source,
         )
     if causes:
         return _of_spark(error, causes, source)
@@ -114,9 +129,18 @@ def _record_of(error: BaseException, causes: Sequence[Cause], source: ErrorSourc
 
 
 def _ended(error: BaseException, source: ErrorSource) -> TaskError:
-    """The error of a request to a Spark that has ended, whatever its text: another task may have ended it."""
+    """The error of a request to a Spark that has ended, whatever its text: another task may have
+    ended it."""
     message = how_ended() or f"Spark is gone: {type(error).__name__}"
-    return _record("infrastructure", "SPARK_GONE", None, message=message, place=None, error=error, source=source)
+    return _record(
+        "infrastructure",
+        "SPARK_GONE",
+        None,
+        message=message,
+        place=None,
+        error=error,
+        source=source,
+    )
 
 
 def _record(
@@ -154,8 +178,13 @@ def _renamed(text: str, source: ErrorSource) -> str:
 
 
 def _causes(error: BaseException) -> Iterator[Cause]:
-    """The chain of JVM throwables behind a Python exception, outermost first; empty if it is not the JVM's."""
-    java = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
+    """The chain of JVM throwables behind a Python exception, outermost first; empty if it is not
+    the JVM's."""
+    java = (
+        error.java_exception
+        if isinstance(error, Py4JJavaError)
+        else getattr(error, "_origin", None)
+    )
     if java is None and isinstance(error, CapturedException):
         yield Cause("", str(error), error.getCondition(), error.getSqlState(), None)
     while java is not None:
@@ -176,7 +205,13 @@ def _cause(java: Any) -> Cause:
     offset, fragment = places[0] if places else (None, "")
     calls = "\n".join(str(c.callSite()) for c in contexts if str(c.contextType()) == "DATAFRAME")
     return Cause(
-        kind, message, java.getCondition(), sqlstate=java.getSqlState(), offset=offset, calls=calls, fragment=fragment
+        kind,
+        message,
+        java.getCondition(),
+        sqlstate=java.getSqlState(),
+        offset=offset,
+        calls=calls,
+        fragment=fragment,
     )
 
 
@@ -185,15 +220,29 @@ def _is_sql(context: Any) -> bool:
 
 
 def _of_spark(error: BaseException, causes: Sequence[Cause], source: ErrorSource) -> TaskError:
-    cause = next((c for c in causes if c.condition and not c.condition.startswith(_WRAPPERS)), causes[0])
-    kind: Literal["user", "infrastructure"] = "infrastructure" if _is_broken(causes, source) else "user"
+    cause = next(
+        (c for c in causes if c.condition and not c.condition.startswith(_WRAPPERS)), causes[0]
+    )
+    kind: Literal["user", "infrastructure"] = (
+        "infrastructure" if _is_broken(causes, source) else "user"
+    )
     place = _sql_place(cause, source)
-    for trace in (cause.message, "".join(traceback.format_exception(error)), cause.calls) if source.files else ():
+    for trace in (
+        (cause.message, "".join(traceback.format_exception(error)), cause.calls)
+        if source.files
+        else ()
+    ):
         place = place or _python_place(trace, source)
     message = _message(cause, causes, source)
     if source.reads == "lake" and any((c.condition or "").startswith(_NOT_THERE) for c in causes):
         return _record(
-            kind, GONE, cause.sqlstate, message=f"{message}: {MADE_AGAIN}", place=place, error=error, source=source
+            kind,
+            GONE,
+            cause.sqlstate,
+            message=f"{message}: {MADE_AGAIN}",
+            place=place,
+            error=error,
+            source=source,
         )
     if source.reads == "lake" and (file := _damaged(causes)):
         return _record(
@@ -205,16 +254,28 @@ def _of_spark(error: BaseException, causes: Sequence[Cause], source: ErrorSource
             error=error,
             source=source,
         )
-    return _record(kind, cause.condition, cause.sqlstate, message=message, place=place, error=error, source=source)
+    return _record(
+        kind,
+        cause.condition,
+        cause.sqlstate,
+        message=message,
+        place=place,
+        error=error,
+        source=source,
+    )
 
 
 def _is_broken(causes: Sequence[Cause], source: ErrorSource) -> bool:
     conditions = [c.condition or "" for c in causes]
-    if any(c.startswith("PYTHON_EXCEPTION") for c in conditions) and not any(_runs_out(c) for c in causes):
+    if any(c.startswith("PYTHON_EXCEPTION") for c in conditions) and not any(
+        _runs_out(c) for c in causes
+    ):
         return False
     if any(_runs_out(c) or (c.condition or "").startswith("INTERNAL_ERROR") for c in causes):
         return True
-    return source.reads == "lake" and any(c.startswith(("FAILED_READ_FILE", "PATH_NOT_FOUND")) for c in conditions)
+    return source.reads == "lake" and any(
+        c.startswith(("FAILED_READ_FILE", "PATH_NOT_FOUND")) for c in conditions
+    )
 
 
 def _damaged(causes: Sequence[Cause]) -> str:
@@ -226,7 +287,8 @@ def _damaged(causes: Sequence[Cause]) -> str:
 
 
 def _runs_out(cause: Cause) -> bool:
-    """Words count only where Spark gives no condition: a message with one may quote the user's data."""
+    """Words count only where Spark gives no condition: a message with one may quote the user's
+    data."""
     words = cause.condition is None and any(word in cause.message for word in _BROKEN_WORDS)
     is_known = cause.kind in _BROKEN_MACHINE or cause.kind.startswith(_BROKEN_STORE)
     return words or is_known or cause.condition == "SPARK_JOB_CANCELLED"
@@ -239,14 +301,18 @@ def _message(cause: Cause, causes: Sequence[Cause], source: ErrorSource) -> str:
     if source.reads == "lake":
         return text
     first = _first_line(text)
-    read = next((_words(c.message) for c in causes if (c.condition or "").startswith("FAILED_READ_FILE")), "")
+    read = next(
+        (_words(c.message) for c in causes if (c.condition or "").startswith("FAILED_READ_FILE")),
+        "",
+    )
     root = next(filter(None, (_first_line(_words(c.message)) for c in reversed(causes))), "")
     parts = [_file_of(read), first, root if root not in first else ""]
     return ": ".join(filter(None, parts))
 
 
 def _first_line(text: str) -> str:
-    """The first line of a message about a source, in our words; empty for a class of the JVM alone."""
+    """The first line of a message about a source, in our words; empty for a class of the JVM
+    alone."""
     line = text.partition("\n")[0]
     for pattern, words in _REPLACED:
         line = pattern.sub(words, line, count=1)
@@ -254,7 +320,8 @@ def _first_line(text: str) -> str:
 
 
 def _words(message: str) -> str:
-    """A message without its condition in front, and without SQL state, query text and plans behind."""
+    """A message without its condition in front, and without SQL state, query text and plans
+    behind."""
     message = message.lstrip()  # the parser's begins with a line break
     text = _CONDITION.sub("", message, count=1) if message.startswith("[") else message
     return re.split(r"\s*SQLSTATE: |\n== SQL|\n\tat ", text, maxsplit=1)[0].strip()
@@ -271,7 +338,8 @@ def _sql_place(cause: Cause, source: ErrorSource) -> Place | None:
     offset = cause.offset
     if offset is None and (position := _PARSER_PLACE.search(cause.message)):
         offset = offset_of(source.sql, int(position[1]), int(position[2]))
-    if offset is None or not source.sql.startswith(cause.fragment, offset):  # the last: it is in another text
+    # The last: it is in another text
+    if offset is None or not source.sql.startswith(cause.fragment, offset):
         return None
     return _users_place(offset, source)
 
@@ -294,28 +362,50 @@ def _of_python(error: BaseException, source: ErrorSource) -> TaskError:
         if error.offset is not None:
             place = _users_place(error.offset, source)
         return _record(
-            error.kind, error.condition, None, message=error.message, place=place, error=error, source=source
+            error.kind,
+            error.condition,
+            None,
+            message=error.message,
+            place=place,
+            error=error,
+            source=source,
         )
     if isinstance(error, PySparkException):
         words = _words(str(error))
         return _record(
-            "user", error.getCondition(), error.getSqlState(), message=words, place=place, error=error, source=source
+            "user",
+            error.getCondition(),
+            error.getSqlState(),
+            message=words,
+            place=place,
+            error=error,
+            source=source,
         )
     if isinstance(error, SyntaxError) and (name := source.files.get(error.filename or "")):
         place = (name, error.lineno or 1, error.offset)
-    is_users = place is not None and not isinstance(error, MemoryError | Py4JError | Py4JNetworkError)
+    is_users = place is not None and not isinstance(
+        error, MemoryError | Py4JError | Py4JNetworkError
+    )
     message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     kind: Literal["user", "infrastructure"] = "user" if is_users else "infrastructure"
-    return _record(kind, type(error).__name__, None, message=message, place=place, error=error, source=source)
+    return _record(
+        kind, type(error).__name__, None, message=message, place=place, error=error, source=source
+    )
 
 
 def _python_place(trace: str, source: ErrorSource) -> Place | None:
     """The innermost line of the user's own code in a trace."""
-    frames = [(source.files[a or b], int(n), None) for a, b, n in _FRAME.findall(trace) if (a or b) in source.files]
+    frames = [
+        (source.files[a or b], int(n), None)
+        for a, b, n in _FRAME.findall(trace)
+        if (a or b) in source.files
+    ]
     return frames[-1] if frames else None
 
 
 def _last_line(message: str) -> str:
     """The error itself out of the text of a Python traceback."""
     lines = [line for line in re.split(r"\s*SQLSTATE: ", message)[0].splitlines() if line.strip()]
-    return next((line.strip() for line in reversed(lines) if not line.startswith((" ", "\t"))), message)
+    return next(
+        (line.strip() for line in reversed(lines) if not line.startswith((" ", "\t"))), message
+    )

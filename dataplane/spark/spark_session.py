@@ -21,7 +21,8 @@ from dataplane.spark import class_archive, local_filesystem
 from dataplane.spark.java import NoSpark, provide_java
 from dataplane.spark.spark_errors import explain
 
-# How files are written. Set again before each write, because user code may have changed the session.
+# How files are written. Set again before each write, because user code may have changed the
+# session.
 WRITING = {
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -41,29 +42,39 @@ READING = {
     "spark.sql.json.filterPushdown.enabled": "false",
     "spark.sql.csv.parser.columnPruning.enabled": "false",  # else ragged rows pass unseen
 }
-# Whatever an operator's settings say: rows of a file that is broken, or is not there, are never just missing.
-# Nor are they other ones, where a byte of a page has changed.
+# Whatever an operator's settings say: rows of a file that is broken, or is not there, are never
+# just missing. Nor are they other ones, where a byte of a page has changed.
 WHOLE = {
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "parquet.page.verify-checksum.enabled": "true",
 }
-# Pages have checksums, statistics of them have none: a changed byte of a statistic would hide rows from a filter.
-UNPRUNED = {f"spark.hadoop.parquet.filter.{what}.enabled": "false" for what in ("stats", "columnindex", "dictionary")}
-# Under which users' SQL runs. No text names a file, and none is replaced by a setting or the environment.
+# Pages have checksums, statistics of them have none: a changed byte of a statistic would hide rows
+# from a filter.
+UNPRUNED = {
+    f"spark.hadoop.parquet.filter.{what}.enabled": "false"
+    for what in ("stats", "columnindex", "dictionary")
+}
+# Under which users' SQL runs. No text names a file, and none is replaced by a setting or the
+# environment.
 CLOSED = {"spark.sql.runSQLOnFiles": "false", "spark.sql.variable.substitute": "false"}
 LISTING = {
-    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # labels are text, whatever they look like
-    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",  # listing links is no work for a Spark job
+    # Labels are text, whatever they look like
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    # Listing links is no work for a Spark job
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
 }
 JVM_END_S = 10.0
 CONF = "HEADGATE_SPARK_CONF"
 MORE = "HEADGATE_JVM"  # further options of our JVMs, which win over these
-# Room for the code of all queries that are kept (`codegen.cache`), whatever compiles it: without room a JVM ends.
+# Room for the code of all queries that are kept (`codegen.cache`), whatever compiles it: without
+# room a JVM ends.
 JVM = "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=240m -Xshare:auto -Duser.timezone=UTC"
-# XML within data names files and servers to read (`<!DOCTYPE a SYSTEM "...">`), and `xpath()` would follow.
+# XML within data names files and servers to read (`<!DOCTYPE a SYSTEM "...">`), and `xpath()` would
+# follow.
 XML = "-Djavax.xml.accessExternalDTD="
-QUICK = "-XX:TieredStopAtLevel=1"  # one compiler: less is done for short work, and heavy work takes twice as long
+# One compiler: less is done for short work, and heavy work takes twice as long
+QUICK = "-XX:TieredStopAtLevel=1"
 
 
 class BadConf(NoSpark):
@@ -73,13 +84,21 @@ class BadConf(NoSpark):
 
 
 def start(scratch: Path, extra: Mapping[str, str] | None = None) -> SparkSession:
-    """A local session that leaves no file outside `scratch`; `extra` confs win over ours. NoSpark where none starts."""
+    """A local session that leaves no file outside `scratch`; `extra` confs win over ours. NoSpark
+    where none starts."""
     provide_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):  # an error is raised or logged, never both
+    # An error is raised or logged, never both
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    conf = {**_defaults(scratch, class_archive.options(extra or {})), **LISTING, **WRITING, **(extra or {})}
-    if conf["spark.master"].startswith("local"):  # else Spark asks for the address of the host's name: it may have none
+    conf = {
+        **_defaults(scratch, class_archive.options(extra or {})),
+        **LISTING,
+        **WRITING,
+        **(extra or {}),
+    }
+    # Else Spark asks for the address of the host's name: it may have none
+    if conf["spark.master"].startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName("headgate")
     for key, value in conf.items():
@@ -89,9 +108,12 @@ def start(scratch: Path, extra: Mapping[str, str] | None = None) -> SparkSession
         SparkSession.Builder = _OwnBuilder  # type: ignore[misc]  # whose instances `SparkSession.builder` gives
         SparkSession.getActiveSession = staticmethod(_active)  # type: ignore[method-assign]  # for all threads one
         local_filesystem.install(spark)
-        is_debugging_enabled()  # read once in a process; without an active session, users' lines would be missing
+        # Read once in a process; without an active session, users' lines would be missing
+        is_debugging_enabled()
     except IllegalArgumentException as e:
-        raise BadConf(f"Spark does not start with a setting of {CONF}: {explain(e)['message']}") from e
+        raise BadConf(
+            f"Spark does not start with a setting of {CONF}: {explain(e)['message']}"
+        ) from e
     return spark
 
 
@@ -102,31 +124,41 @@ _ACTIVE = SparkSession.getActiveSession
 
 
 def _active() -> SparkSession | None:
-    """The session of the task in this thread, where Spark remembers the session of the last caller."""
+    """The session of the task in this thread, where Spark remembers the session of the last
+    caller."""
     own: SparkSession | None = getattr(_OWN, "session", None)
     return _ACTIVE() if own is None else own
 
 
 class _OwnBuilder(SparkSession.Builder):
-    """Gives users' code the session of its task, where Spark would give the driver's own to all of them."""
+    """Gives users' code the session of its task, where Spark would give the driver's own to all of
+    them."""
 
     def getOrCreate(self) -> SparkSession:  # noqa: N802  # a name of Spark's
         own: SparkSession | None = getattr(_OWN, "session", None)
         if own is None:
             return super().getOrCreate()
-        own._get_j_spark_session_module(own._jvm).applyModifiableSettings(own._jsparkSession, self._options)
+        own._get_j_spark_session_module(own._jvm).applyModifiableSettings(
+            own._jsparkSession, self._options
+        )
         return own
 
 
 def conf_from_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """HEADGATE_DRIVER_MEMORY, and HEADGATE_SPARK_CONF: a JSON object of Spark confs. BadConf if it is none."""
-    memory, text = {"spark.driver.memory": environ.get("HEADGATE_DRIVER_MEMORY", "2g")}, environ.get(CONF) or "{}"
+    """HEADGATE_DRIVER_MEMORY, and HEADGATE_SPARK_CONF: a JSON object of Spark confs. BadConf if it
+    is none."""
+    memory, text = (
+        {"spark.driver.memory": environ.get("HEADGATE_DRIVER_MEMORY", "2g")},
+        environ.get(CONF) or "{}",
+    )
     try:
         chosen = json.loads(text)
     except ValueError:
         chosen = None
     if not isinstance(chosen, dict):
-        raise BadConf(f'{CONF} is no JSON object such as {{"spark.sql.shuffle.partitions": "64"}}: {text[:200]}')
+        raise BadConf(
+            f'{CONF} is no JSON object such as {{"spark.sql.shuffle.partitions": "64"}}: {text[:200]}'
+        )
     return memory | {str(k): str(v) for k, v in chosen.items()}
 
 
@@ -146,7 +178,8 @@ def _defaults(scratch: Path, options: str) -> dict[str, str]:
         "spark.log.level": "WARN",
         # Where executors are processes of their own.
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
-        "spark.executor.defaultJavaOptions": XML,  # which stay where an operator has options of their own
+        # Which stay where an operator has options of their own
+        "spark.executor.defaultJavaOptions": XML,
         "spark.executor.syncLogLevel.enabled": "true",
         "spark.scheduler.mode": "FAIR",
         "spark.ui.enabled": "false",
@@ -160,25 +193,30 @@ def _defaults(scratch: Path, options: str) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "true",
         # Spark 4.2.0 lets a Python function over a file scan wait for ever (SPARK-58241).
         "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
-        # Spark keeps 100 compiled pieces of code, as many as some ten queries have: a driver serves more than that.
+        # Spark keeps 100 compiled pieces of code, as many as some ten queries have: a driver serves
+        # more than that.
         "spark.sql.codegen.cache.maxEntries": "1000",
         "spark.sql.shuffle.partitions": str(max(4, min(200, 2 * (os.cpu_count() or 2)))),
-        "spark.sql.files.openCostInBytes": str(128 * 1024),  # hundreds of small files become a few tasks
+        # Hundreds of small files become a few tasks
+        "spark.sql.files.openCostInBytes": str(128 * 1024),
         "spark.sql.files.maxPartitionBytes": str(64 * 1024 * 1024),
         **UNPRUNED,
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-        # Moves files once. A job's folder is dropped whole when it fails, so half a commit is never seen.
+        # Moves files once. A job's folder is dropped whole when it fails, so half a commit is never
+        # seen.
         "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
     }
 
 
 def reading_session(spark: SparkSession, timezone: str = "UTC") -> SparkSession:
-    """A session for reads and writes of our own: exact names, ANSI, every column of a text row parsed."""
+    """A session for reads and writes of our own: exact names, ANSI, every column of a text row
+    parsed."""
     return _configured(spark, {**READING, "spark.sql.session.timeZone": timezone})
 
 
 def task_session(spark: SparkSession, settings: Mapping[str, Json]) -> SparkSession:
-    """A session for a user's code, with the settings of `job.spark`; nothing of another task is in it."""
+    """A session for a user's code, with the settings of `job.spark`; nothing of another task is in
+    it."""
     return _configured(spark, settings_of(settings))
 
 
@@ -225,8 +263,8 @@ def _configured(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
 
 @contextmanager
 def under(session: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
-    """Put these settings on a session for a while: expressions made meanwhile use them. Then the session's own come
-    back."""
+    """Put these settings on a session for a while: expressions made meanwhile use them. Then the
+    session's own come back."""
     before = {name: session.conf.get(name) for name in conf}
     try:
         for name, value in conf.items():
@@ -238,7 +276,8 @@ def under(session: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
 
 
 def claim_thread(spark: SparkSession, group: str) -> None:
-    """Put this thread's jobs into a group that can be cancelled, and forget what earlier work left on the thread."""
+    """Put this thread's jobs into a group that can be cancelled, and forget what earlier work left
+    on the thread."""
     context, jvm = spark.sparkContext, spark._jvm
     assert jvm is not None
     _OWN.session = None
@@ -248,8 +287,8 @@ def claim_thread(spark: SparkSession, group: str) -> None:
 
 
 def activate(session: SparkSession) -> None:
-    """Make a session this thread's own: who builds one gets it, and only then do expressions remember the line that
-    made them, at some cost."""
+    """Make a session this thread's own: who builds one gets it, and only then do expressions
+    remember the line that made them, at some cost."""
     _OWN.session = session
     session._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
 
@@ -268,7 +307,8 @@ def is_alive(spark: SparkSession) -> bool:
 
 
 def stop(spark: SparkSession, within_s: float = JVM_END_S) -> None:
-    """End Spark and its JVM, whatever state they are in, and wait until the JVM has gone. After `within_s` it must."""
+    """End Spark and its JVM, whatever state they are in, and wait until the JVM has gone. After
+    `within_s` it must."""
     jvm = getattr(spark.sparkContext._gateway, "proc", None)
     with suppress(Exception):
         spark.stop()

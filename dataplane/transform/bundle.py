@@ -1,8 +1,8 @@
 """A user's Python modules as modules of one task: imported under names of our own, gone afterwards.
 
-Two tasks may run two versions of one module side by side, so the names that users import are resolved by each
-module's own `__import__`, and `sys.modules` holds them under names that no other task has. Functions in them travel to
-Python workers by value.
+Two tasks may run two versions of one module side by side, so the names that users import are
+resolved by each module's own `__import__`, and `sys.modules` holds them under names that no other
+task has. Functions in them travel to Python workers by value.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _NUMBERS = count()
 
 
 class Bundle:
-    """`modules`: texts by path. They are found by their path from `main`'s folder, and by their whole path."""
+    """`modules`: texts by path. They are found by their path from `main`'s folder, and by their
+    whole path."""
 
     def __init__(self, modules: Mapping[str, str], main: str) -> None:
         self._texts, self._main = dict(modules), main
@@ -50,7 +51,8 @@ class Bundle:
         return f"<{self._root}>/{path}"
 
     def _module(self, path: str) -> ModuleType:
-        """The module of a file, run once. A cycle sees the names defined so far, as everywhere in Python."""
+        """The module of a file, run once. A cycle sees the names defined so far, as everywhere in
+        Python."""
         if path in self._loaded:
             return self._loaded[path]
         dotted = _dotted(path)
@@ -64,7 +66,12 @@ class Bundle:
         self._loaded[path] = sys.modules[module.__name__] = module
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # pyspark's own copy
         text = self._texts[path]
-        linecache.cache[self._compiled(path)] = (len(text), None, text.splitlines(keepends=True), path)
+        linecache.cache[self._compiled(path)] = (
+            len(text),
+            None,
+            text.splitlines(keepends=True),
+            path,
+        )
         exec(self._code(path), module.__dict__)  # noqa: S102  # running users' code is what a driver is for
         return module
 
@@ -74,7 +81,8 @@ class Bundle:
         try:
             return compile(self._texts[path], name, "exec", dont_inherit=True)
         except SyntaxError as error:
-            error.filename = error.filename or name  # Python says no name of a text with a null byte
+            # Python says no name of a text with a null byte
+            error.filename = error.filename or name
             raise
 
     def _import(
@@ -85,7 +93,9 @@ class Bundle:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> Any:
-        full = _absolute(name, str((globals or {}).get("__package__") or ""), level) if level else name
+        full = (
+            _absolute(name, str((globals or {}).get("__package__") or ""), level) if level else name
+        )
         if full not in self._paths and level == 0:
             return builtins.__import__(name, globals, locals, fromlist or (), level)
         if full not in self._paths:

@@ -1,8 +1,10 @@
-"""Which packages the Python code of a driver sees: those that its transform requires, and no other transform's.
+"""Which packages the Python code of a driver sees: those that its transform requires, and no other
+transform's.
 
-A process has one set of modules, so tasks that require the same share it, and others wait until they are done. The
-modules that a set has loaded are put aside and come back with it. Spark's Python workers get the packages by their
-environment variables, by which Spark keeps workers apart; executors that may be elsewhere are sent an archive.
+A process has one set of modules, so tasks that require the same share it, and others wait until
+they are done. The modules that a set has loaded are put aside and come back with it. Spark's Python
+workers get the packages by their environment variables, by which Spark keeps workers apart;
+executors that may be elsewhere are sent an archive.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ PATH = "PYTHONPATH"
 
 @dataclass(slots=True)
 class _Gate:
-    """The packages that are visible now: those in `folder` (None: only the driver's own), to `inside` tasks. First
-    come, first served: no task overtakes a waiting one."""
+    """The packages that are visible now: those in `folder` (None: only the driver's own), to
+    `inside` tasks. First come, first served: no task overtakes a waiting one."""
 
     changed: threading.Condition = field(default_factory=threading.Condition)
     folder: Path | None = None
@@ -41,7 +43,9 @@ class _Gate:
         with self.changed:
             self.waiting.append(ticket)
             try:
-                self.changed.wait_for(lambda: self.waiting[0] is ticket and (not self.inside or self.folder == folder))
+                self.changed.wait_for(
+                    lambda: self.waiting[0] is ticket and (not self.inside or self.folder == folder)
+                )
             finally:
                 self.waiting.remove(ticket)
                 self.changed.notify_all()
@@ -87,7 +91,11 @@ def _those_in(folder: Path) -> dict[str, ModuleType]:
     """Modules that lie in a folder, and those within them that do not say where they lie."""
     modules = dict(sys.modules)
     places = {name: _places(module) for name, module in modules.items()}
-    there = {name for name, some in places.items() if any(place.startswith(f"{folder}{os.sep}") for place in some)}
+    there = {
+        name
+        for name, some in places.items()
+        if any(place.startswith(f"{folder}{os.sep}") for place in some)
+    }
     return {
         name: module
         for name, module in modules.items()
@@ -96,7 +104,8 @@ def _those_in(folder: Path) -> dict[str, ModuleType]:
 
 
 def _places(module: ModuleType) -> list[str]:
-    """The places of a module. Some modules give a value or raise for any attribute (`torch.classes`)."""
+    """The places of a module. Some modules give a value or raise for any attribute
+    (`torch.classes`)."""
     try:
         paths = [getattr(module, "__file__", None), *(getattr(module, "__path__", None) or ())]
     except Exception:  # noqa: BLE001  # the module's own code
@@ -105,13 +114,15 @@ def _places(module: ModuleType) -> list[str]:
 
 
 def _path_of_workers(folder: Path, context: SparkContext) -> str:
-    """The import path of Python workers. Executors unpack archives into their working directory, in which workers
-    start; workers on the driver's own machine may find the folder itself."""
+    """The import path of Python workers. Executors unpack archives into their working directory, in
+    which workers start; workers on the driver's own machine may find the folder itself."""
     if _is_local(str(context.master)):
         return str(folder)
     with _SENDING:
         if not any(archive.endswith(f"#{folder.name}") for archive in context.listArchives):
-            archive = shutil.make_archive(str(Path(SparkFiles.getRootDirectory()) / folder.name), "zip", folder)
+            archive = shutil.make_archive(
+                str(Path(SparkFiles.getRootDirectory()) / folder.name), "zip", folder
+            )
             context.addArchive(f"{archive}#{folder.name}")
     return f"{folder.name}{os.pathsep}{folder}"
 
@@ -123,8 +134,8 @@ def _is_local(master: str) -> bool:
 
 @contextmanager
 def seeing(requirements: Sequence[str], context: SparkContext) -> Iterator[None]:
-    """Python code that runs meanwhile, here and on workers, finds these packages and no others beyond the driver's own.
-    Raises TaskFailure where they cannot be had."""
+    """Python code that runs meanwhile, here and on workers, finds these packages and no others
+    beyond the driver's own. Raises TaskFailure where they cannot be had."""
     with packages.held(requirements, packages.home()) if requirements else nullcontext() as folder:
         _GATE.enter(folder, "" if folder is None else _path_of_workers(folder, context), context)
         try:

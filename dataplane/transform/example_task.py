@@ -1,4 +1,5 @@
-"""One task of a transform over given rows; its result is answered, not stored: the tests of blueprints.
+"""One task of a transform over given rows; its result is answered, not stored: the tests of
+blueprints.
 
 The code is run as tasks run it.
 """
@@ -35,10 +36,13 @@ from dataplane.transform.result import result_of
 from dataplane.transform.sql_transform import explain_sql, run_query
 
 MOST_BYTES = 32 << 20  # of the rows of a result, as JSON
-Parsed: TypeAlias = Mapping[str, list[str]]  # the fragments' files of an input that is given as a file
+# The fragments' files of an input that is given as a file
+Parsed: TypeAlias = Mapping[str, list[str]]
 
 
-def run_example(attempt: SparkAttempt[AnalyseClaim], question: ExampleQuestion, parsed: Parsed) -> Answer:
+def run_example(
+    attempt: SparkAttempt[AnalyseClaim], question: ExampleQuestion, parsed: Parsed
+) -> Answer:
     """Rows of the result, or the error that it came to. Users' errors are answers."""
     attempt.enter()
     try:
@@ -64,14 +68,19 @@ def _sql(attempt: SparkAttempt[AnalyseClaim], question: ExampleQuestion, parsed:
         raise Failed(explain_sql(attempt, e)) from e
 
 
-def _python(attempt: SparkAttempt[AnalyseClaim], question: ExampleQuestion, parsed: Parsed) -> Answer:
+def _python(
+    attempt: SparkAttempt[AnalyseClaim], question: ExampleQuestion, parsed: Parsed
+) -> Answer:
     job = question["job"]
     assert job["language"] == "python"
     with opened(job["modules"], job["main"]) as bundle:
         try:
             with seeing(job.get("requirements") or (), attempt.spark.sparkContext):
                 session = user_session(attempt.spark, job)
-                return _answer(call(bundle, job, session, _inputs(attempt, session, question, parsed)), question)
+                return _answer(
+                    call(bundle, job, session, _inputs(attempt, session, question, parsed)),
+                    question,
+                )
         except BaseException as e:  # `sys.exit` as well
             raise Failed(explain_python(attempt, bundle, e)) from e
 
@@ -80,13 +89,22 @@ def _python(attempt: SparkAttempt[AnalyseClaim], question: ExampleQuestion, pars
 
 
 def _inputs(
-    attempt: SparkAttempt[AnalyseClaim], session: SparkSession, question: ExampleQuestion, parsed: Parsed
+    attempt: SparkAttempt[AnalyseClaim],
+    session: SparkSession,
+    question: ExampleQuestion,
+    parsed: Parsed,
 ) -> dict[str, DataFrame]:
-    return {name: _input(attempt, session, question, parsed, name) for name in question["job"]["inputs"]}
+    return {
+        name: _input(attempt, session, question, parsed, name) for name in question["job"]["inputs"]
+    }
 
 
 def _input(
-    attempt: SparkAttempt[AnalyseClaim], session: SparkSession, question: ExampleQuestion, parsed: Parsed, name: str
+    attempt: SparkAttempt[AnalyseClaim],
+    session: SparkSession,
+    question: ExampleQuestion,
+    parsed: Parsed,
+    name: str,
 ) -> DataFrame:
     input_job = question["job"]["inputs"][name]
     rows = (
@@ -98,7 +116,10 @@ def _input(
 
 
 def _rows_of_question(session: SparkSession, question: ExampleQuestion, name: str) -> DataFrame:
-    schema, place = question["job"]["inputs"][name]["schema"], zone(question["job"]["spark"]["timezone"])
+    schema, place = (
+        question["job"]["inputs"][name]["schema"],
+        zone(question["job"]["spark"]["timezone"]),
+    )
     try:
         rows = [typed_row(schema, values, place) for values in question["rows"].get(name, ())]
     except BadCell as e:

@@ -1,7 +1,7 @@
 """Runs of a fold: a task, and those after it, each of which reads the result of the one before it.
 
-The key of a task follows from the content that came out before it, and is needed only when it is reported. So contents
-are looked at together at the end, unless one of them may end the run.
+The key of a task follows from the content that came out before it, and is needed only when it is
+reported. So contents are looked at together at the end, unless one of them may end the run.
 """
 
 from __future__ import annotations
@@ -18,13 +18,17 @@ from dataplane.fragments.attempt import Attempt, task_label
 from dataplane.fragments.written import MeasuredFragment, Stored, Written
 
 Compute: TypeAlias = Callable[[TransformTask], Stored | TaskError]
-Measure: TypeAlias = Callable[[Mapping[str, Stored | TaskError]], Mapping[str, MeasuredFragment | TaskError]]
+Measure: TypeAlias = Callable[
+    [Mapping[str, Stored | TaskError]], Mapping[str, MeasuredFragment | TaskError]
+]
 Step: TypeAlias = tuple[TransformTask, MeasuredFragment | TaskError]
 
 
-def run(attempt: Attempt[TransformClaim], task: TransformTask, compute: Compute, measure: Measure) -> Iterator[Step]:
-    """The task's outcome, and those of the tasks after it as far as each has a fragment; one that fails is left to a
-    claim of its own."""
+def run(
+    attempt: Attempt[TransformClaim], task: TransformTask, compute: Compute, measure: Measure
+) -> Iterator[Step]:
+    """The task's outcome, and those of the tasks after it as far as each has a fragment; one that
+    fails is left to a claim of its own."""
     specs: list[TransformTask] = []
     outcomes: dict[str, MeasuredFragment | TaskError] = {}
     waiting: dict[str, Stored | TaskError] = {}
@@ -40,14 +44,17 @@ def run(attempt: Attempt[TransformClaim], task: TransformTask, compute: Compute,
             outcomes |= measure(waiting)
             if not _goes_on(outcomes[label], spec):
                 break
-    outcomes |= measure({label: stored for label, stored in waiting.items() if label not in outcomes})
+    outcomes |= measure(
+        {label: stored for label, stored in waiting.items() if label not in outcomes}
+    )
     yield from _unbroken((spec, outcomes[task_label(spec)]) for spec in specs)
 
 
 def _specs(
     attempt: Attempt[TransformClaim], task: TransformTask, written: Mapping[str, Stored | TaskError]
 ) -> Iterator[TransformTask]:
-    """The tasks, one after the other; each but the first reads the files of the one written last."""
+    """The tasks, one after the other; each but the first reads the files of the one written
+    last."""
     yield task
     name, before = attempt.claim["job"]["fold"]["name"], task
     for following in task.get("then", ()):
@@ -57,7 +64,12 @@ def _specs(
         label = hashlib.sha256(
             f"{task['task']} {following['partition']}".encode()
         ).hexdigest()  # its key is not known yet
-        spec = {**following, "task": label, "epoch": task["epoch"], "slots": {**following["slots"], name: files}}
+        spec = {
+            **following,
+            "task": label,
+            "epoch": task["epoch"],
+            "slots": {**following["slots"], name: files},
+        }
         before = cast("TransformTask", spec)
         yield before
 
@@ -77,14 +89,19 @@ def _unbroken(steps: Iterator[Step]) -> Iterator[Step]:
         before = outcome
 
 
-def with_run(job: Logic, result: TaskResult, task: TransformTask, then: Sequence[TaskResult]) -> TaskResult:
+def with_run(
+    job: Logic, result: TaskResult, task: TransformTask, then: Sequence[TaskResult]
+) -> TaskResult:
     """A task's result with those of the tasks after it, under their own keys."""
     keyed: list[FollowingResult] = []
     before = result
     for following, following_result in zip(task.get("then", ()), then, strict=False):
         key = next_key(job, following["ids"], Content(*before["content"]))
         keyed.append(
-            cast("FollowingResult", {**following_result, "task": key.hex(), "partition": following["partition"]})
+            cast(
+                "FollowingResult",
+                {**following_result, "task": key.hex(), "partition": following["partition"]},
+            )
         )
         before = following_result
     return {**result, "then": keyed} if keyed else result

@@ -1,4 +1,5 @@
-"""The `index` kind of work: the contents of a partition's rows by output key, many partitions as one Spark job."""
+"""The `index` kind of work: the contents of a partition's rows by output key, many partitions as
+one Spark job."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ class KeyContents:
 def index(attempt: SparkAttempt[IndexClaim]) -> Mapping[str, KeyContents | TaskError]:
     """By label."""
     tasks = attempt.claim["tasks"]
-    return isolate(attempt, tasks, lambda some: _index(attempt, some), lambda e: _explain(attempt, e))
+    return isolate(
+        attempt, tasks, lambda some: _index(attempt, some), lambda e: _explain(attempt, e)
+    )
 
 
 def _explain(attempt: SparkAttempt[IndexClaim], error: BaseException) -> TaskError:
@@ -51,7 +54,9 @@ def _index(attempt: SparkAttempt[IndexClaim], tasks: Sequence[FilesTask]) -> dic
     return held
 
 
-def _rows(attempt: SparkAttempt[IndexClaim], tasks: Sequence[FilesTask]) -> Sequence[Sequence[Json]]:
+def _rows(
+    attempt: SparkAttempt[IndexClaim], tasks: Sequence[FilesTask]
+) -> Sequence[Sequence[Json]]:
     job = attempt.claim["job"]
     files = [(path, task_label(task)) for task in tasks for path in task["slots"][""]]
     if not files:
@@ -61,4 +66,6 @@ def _rows(attempt: SparkAttempt[IndexClaim], tasks: Sequence[FilesTask]) -> Sequ
     rows = labelled_rows(attempt, session, files, physical(job["schema"]))
     is_small = attempt.lake.size_bytes((path for path, _ in files), SMALL_BYTES) <= SMALL_BYTES
     (rows.coalesce(1) if is_small else rows).createTempView("parts")
-    return session.sql(content_query(job["schema"], "parts", key_texts(job["schema"], job["key"]))).collect()
+    return session.sql(
+        content_query(job["schema"], "parts", key_texts(job["schema"], job["key"]))
+    ).collect()

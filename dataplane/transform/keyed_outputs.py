@@ -1,5 +1,5 @@
-"""Outputs whose partitions are keys of columns: a task that reads the rows of one key may give only such rows; one that
-reads everything gives a fragment for each key.
+"""Outputs whose partitions are keys of columns: a task that reads the rows of one key may give only
+such rows; one that reads everything gives a fragment for each key.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def is_by_key(job: Logic) -> bool:
 def store_together(
     attempt: SparkAttempt[TransformClaim], rows: DataFrame, tasks: Sequence[TransformTask]
 ) -> dict[str, Written]:
-    """The results of several tasks by key, by the keys of their rows. TaskFailure for a row that belongs to no task."""
+    """The results of several tasks by key, by the keys of their rows. TaskFailure for a row that
+    belongs to no task."""
     dealt = _deal(attempt, rows, tasks[0])
     labels = {t["partition"]: task_label(t) for t in tasks}
     if strange := next((key for key in dealt.keys.values() if key not in labels), None):
@@ -49,21 +50,31 @@ def store_together(
     return {label: by_label.get(label) or Written(dealt.schema) for label in labels.values()}
 
 
-def _deal(attempt: SparkAttempt[TransformClaim], rows: DataFrame, task: TransformTask) -> Partitioned:
+def _deal(
+    attempt: SparkAttempt[TransformClaim], rows: DataFrame, task: TransformTask
+) -> Partitioned:
     schema = schema_of(rows)
     texts = key_texts(schema, _parts(attempt, schema))
     with exact(rows.sparkSession):
-        label = F.expr(f"left(sha2(concat('{task['task']}', to_json(array({', '.join(texts)}))), 256), 32)")
+        label = F.expr(
+            f"left(sha2(concat('{task['task']}', to_json(array({', '.join(texts)}))), 256), 32)"
+        )
         distinguished = rows.withColumn(LABEL, label).repartition(LABEL)  # one file for each key
     written, metrics = write_dealt(attempt, distinguished)
     return Partitioned(schema, dict(_keys(attempt, schema, written)), written, metrics)
 
 
 def _parts(attempt: SparkAttempt[TransformClaim], schema: Schema) -> list[KeyPart]:
-    return spelled(schema, attempt.claim["job"]["key"], case_sensitive=attempt.claim["job"]["spark"]["case_sensitive"])
+    return spelled(
+        schema,
+        attempt.claim["job"]["key"],
+        case_sensitive=attempt.claim["job"]["spark"]["case_sensitive"],
+    )
 
 
-def foreign_keys(attempt: SparkAttempt[TransformClaim], written: Mapping[str, Written]) -> dict[str, TaskError]:
+def foreign_keys(
+    attempt: SparkAttempt[TransformClaim], written: Mapping[str, Written]
+) -> dict[str, TaskError]:
     """Errors by label, for tasks that wrote rows of another key than their own."""
     own = {task_label(t): t["partition"] for t in attempt.claim["tasks"]}
     errors: dict[str, TaskError] = {}

@@ -1,9 +1,10 @@
-"""Python packages that transforms require: a folder for each set of them, installed once, kept in the home.
+"""Python packages that transforms require: a folder for each set of them, installed once, kept in
+the home.
 
-A folder appears whole, by a rename, and vanishes so: the control plane deletes those that no blueprint needs, unless
-they are held. Beside it, `NAME.sets` has a line for each set that it was used for, and is as old as its last use.
-Packages that the driver comes with are not installed again, and may not be required in another version: two of them
-cannot be in one process.
+A folder appears whole, by a rename, and vanishes so: the control plane deletes those that no
+blueprint needs, unless they are held. Beside it, `NAME.sets` has a line for each set that it was
+used for, and is as old as its last use. Packages that the driver comes with are not installed
+again, and may not be required in another version: two of them cannot be in one process.
 """
 
 from __future__ import annotations
@@ -33,11 +34,13 @@ _WRONG = (
     "No solution found",
     "not found in the package registry",
 )
-_DOWN = ("connection broken", "Could not fetch URL")  # pip goes on, and ends with that there is no such package
+# Pip goes on, and ends with that there is no such package
+_DOWN = ("connection broken", "Could not fetch URL")
 
 
 def folder_of(requirements: Sequence[str], home: Path) -> Path:
-    """The folder that holds these packages and nothing else. Raises TaskFailure, with the installer's own words."""
+    """The folder that holds these packages and nothing else. Raises TaskFailure, with the
+    installer's own words."""
     missing = [text for text in sorted(requirements) if not _is_there(text)]
     folder = home / "packages" / _name(missing)
     if not folder.is_dir():
@@ -49,7 +52,8 @@ def folder_of(requirements: Sequence[str], home: Path) -> Path:
 
 @contextmanager
 def held(requirements: Sequence[str], home: Path) -> Iterator[Path]:
-    """The folder that holds these packages and nothing else; meanwhile it stays. Raises TaskFailure as `folder_of`."""
+    """The folder that holds these packages and nothing else; meanwhile it stays. Raises TaskFailure
+    as `folder_of`."""
     while True:
         folder = folder_of(requirements, home)
         with _locked(folder, fcntl.LOCK_SH):
@@ -68,8 +72,11 @@ def _note(folder: Path, requirements: Sequence[str]) -> None:
 
 
 def home() -> Path:
-    """Where packages are kept: the home of the control plane that started this process, else a temporary folder."""
-    return Path(os.environ.get("HEADGATE_HOME") or Path(tempfile.gettempdir()) / f"headgate-{os.getuid()}")
+    """Where packages are kept: the home of the control plane that started this process, else a
+    temporary folder."""
+    return Path(
+        os.environ.get("HEADGATE_HOME") or Path(tempfile.gettempdir()) / f"headgate-{os.getuid()}"
+    )
 
 
 def _is_there(requirement: str) -> bool:
@@ -78,7 +85,8 @@ def _is_there(requirement: str) -> bool:
     own = next(iter(importlib.metadata.distributions(name=name, path=list(_OWN))), None)
     if own is not None and own.version != version:
         message = (
-            f"{requirement} is required, and the driver itself comes with {name}=={own.version}: require that version"
+            f"{requirement} is required, and the driver itself comes with {name}=={own.version}: "
+            "require that version"
         )
         message += ", or leave it out of `requirements:`"
         raise TaskFailure("REQUIREMENT_CONFLICT", message)
@@ -93,7 +101,8 @@ def _name(requirements: Sequence[str]) -> str:
 
 @contextmanager
 def _locked(folder: Path, how: int) -> Iterator[None]:
-    """One process installs at a time; others wait, and find it done. Who uses it shares the lock."""
+    """One process installs at a time; others wait, and find it done. Who uses it shares the
+    lock."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(folder.with_suffix(".lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, how)
@@ -106,7 +115,17 @@ def _install(requirements: Sequence[str], folder: Path) -> None:
     staging.mkdir()
     if requirements:
         try:
-            _run([*_installer(), "--no-deps", "--only-binary", ":all:", "--target", str(staging), *requirements])
+            _run(
+                [
+                    *_installer(),
+                    "--no-deps",
+                    "--only-binary",
+                    ":all:",
+                    "--target",
+                    str(staging),
+                    *requirements,
+                ]
+            )
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
             raise
@@ -116,19 +135,27 @@ def _install(requirements: Sequence[str], folder: Path) -> None:
 def _installer() -> list[str]:
     command = installer()
     if command is None:
-        message = "packages are required, and the driver has neither pip nor uv to install them with"
+        message = (
+            "packages are required, and the driver has neither pip nor uv to install them with"
+        )
         raise TaskFailure("REQUIREMENTS_NOT_INSTALLED", message, "infrastructure")
     return command
 
 
 def _run(command: list[str]) -> None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=INSTALL_S, check=False
+        )
     except subprocess.TimeoutExpired:
         message = f"packages were not installed within {INSTALL_S:.0f} s"
         raise TaskFailure("REQUIREMENTS_NOT_INSTALLED", message, "infrastructure") from None
     if done.returncode:
         words = "\n".join((done.stderr or done.stdout).strip().splitlines()[-SHOWN_LINES:])
-        is_users = any(text in words for text in _WRONG) and not any(text in words for text in _DOWN)
+        is_users = any(text in words for text in _WRONG) and not any(
+            text in words for text in _DOWN
+        )
         message = f"packages could not be installed: {words or f'exit code {done.returncode}'}"
-        raise TaskFailure("REQUIREMENTS_NOT_INSTALLED", message, "user" if is_users else "infrastructure")
+        raise TaskFailure(
+            "REQUIREMENTS_NOT_INSTALLED", message, "user" if is_users else "infrastructure"
+        )

@@ -1,6 +1,8 @@
-"""Users' queries with named parameters: parsed, looked at, and only then analysed, and looked at again.
+"""Users' queries with named parameters: parsed, looked at, and only then analysed, and looked at
+again.
 
-All SQL of users goes through here. Spark itself binds parameters, whatever parser an extension has put before its own.
+All SQL of users goes through here. Spark itself binds parameters, whatever parser an extension has
+put before its own.
 """
 
 from __future__ import annotations
@@ -19,8 +21,11 @@ from dataplane.spark.spark_session import active
 _OWN = "org.apache.spark.sql.execution.SparkSqlParser"
 
 
-def sql(session: SparkSession, text: str, params: Parameters, views: Mapping[str, DataFrame]) -> DataFrame:
-    """The rows of a query over views of this session. Raises TaskFailure for a query that reads anything else.
+def sql(
+    session: SparkSession, text: str, params: Parameters, views: Mapping[str, DataFrame]
+) -> DataFrame:
+    """The rows of a query over views of this session. Raises TaskFailure for a query that reads
+    anything else.
 
     The checked plan is the one that runs: the text is parsed once.
     """
@@ -35,10 +40,10 @@ def sql(session: SparkSession, text: str, params: Parameters, views: Mapping[str
 
 
 def _parsed(session: SparkSession, text: str, params: Parameters) -> JavaObject:
-    """Spark 4.1 and later bind parameters while they parse, and a parser of an extension that knows nothing of it
-    forgets them (Delta 4.4.0: https://github.com/delta-io/delta/issues/7640). Spark's own parser binds them then. Its
-    setting for binding later is none: `GROUP BY :n` would be another thing, and `DECIMAL(:n, 0)` none, beside the
-    extension.
+    """Spark 4.1 and later bind parameters while they parse, and a parser of an extension that knows
+    nothing of it forgets them (Delta 4.4.0: https://github.com/delta-io/delta/issues/7640). Spark's
+    own parser binds them then. Its setting for binding later is none: `GROUP BY :n` would be
+    another thing, and `DECIMAL(:n, 0)` none, beside the extension.
     """
     jvm, java = session._jvm, session._jsparkSession
     assert jvm is not None
@@ -47,7 +52,9 @@ def _parsed(session: SparkSession, text: str, params: Parameters) -> JavaObject:
         return parser.parsePlan(text)
     if parser.getClass().getName() != _OWN:
         parser = jvm.org.apache.spark.sql.execution.SparkSqlParser()
-    expressions = {name: java.expression(_to_java_column(lit(value))) for name, value in params.items()}
+    expressions = {
+        name: java.expression(_to_java_column(lit(value))) for name, value in params.items()
+    }
     literals = java.resolveAndValidateParameters(jvm.PythonUtils.toScalaMap(expressions))
     return parser.parsePlanWithParameters(
         text, jvm.org.apache.spark.sql.catalyst.parser.NamedParameterContext(literals)

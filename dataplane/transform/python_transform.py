@@ -40,7 +40,9 @@ def python_one(attempt: SparkAttempt[TransformClaim], task: TransformTask) -> St
             return explain_python(attempt, bundle, e)
 
 
-def explain_python(attempt: SparkAttempt[LogicClaim], bundle: Bundle, error: BaseException) -> TaskError:
+def explain_python(
+    attempt: SparkAttempt[LogicClaim], bundle: Bundle, error: BaseException
+) -> TaskError:
     if isinstance(error, Failed):
         return error.error
     return explain(error, ErrorSource(files=bundle.files, renamed=attempt.renamed))
@@ -58,11 +60,15 @@ def _refuse_stop() -> NoReturn:
     raise TaskFailure("SESSION_STOPPED", "the session is not the transform's to stop")
 
 
-def call(bundle: Bundle, job: PythonLogic, session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+def call(
+    bundle: Bundle, job: PythonLogic, session: SparkSession, inputs: Mapping[str, DataFrame]
+) -> DataFrame:
     """The entry point's result, as it can be stored. Arguments are bound by name."""
     entrypoint = getattr(bundle.load(), job["entrypoint"], None)
     if not callable(entrypoint):
-        raise TaskFailure("ENTRYPOINT_NOT_FOUND", f"no function {job['entrypoint']!r}", file=job["main"])
+        raise TaskFailure(
+            "ENTRYPOINT_NOT_FOUND", f"no function {job['entrypoint']!r}", file=job["main"]
+        )
     arguments = {**inputs, "params": copy.deepcopy(job["params"]), "spark": session}
     frame = entrypoint(**_bound(bundle, entrypoint, arguments, job))
     if not isinstance(frame, DataFrame):
@@ -73,17 +79,24 @@ def call(bundle: Bundle, job: PythonLogic, session: SparkSession, inputs: Mappin
 
 
 def _place_of(bundle: Bundle, entrypoint: Any, job: PythonLogic) -> tuple[str, int]:
-    """(file, line) of a function in the user's code; the first line of the main module for anything else."""
+    """(file, line) of a function in the user's code; the first line of the main module for anything
+    else."""
     code = getattr(inspect.unwrap(entrypoint), "__code__", None)
     file = bundle.files.get(code.co_filename) if code else None
     return (file, code.co_firstlineno) if code and file else (job["main"], 1)
 
 
-def _bound(bundle: Bundle, entrypoint: Any, arguments: Mapping[str, Any], job: PythonLogic) -> dict[str, Any]:
+def _bound(
+    bundle: Bundle, entrypoint: Any, arguments: Mapping[str, Any], job: PythonLogic
+) -> dict[str, Any]:
     named = inspect.signature(entrypoint).parameters.values()
     if any(p.kind == p.VAR_KEYWORD for p in named):
         return dict(arguments)
-    missing = [p.name for p in named if p.default is p.empty and p.kind != p.VAR_POSITIONAL and p.name not in arguments]
+    missing = [
+        p.name
+        for p in named
+        if p.default is p.empty and p.kind != p.VAR_POSITIONAL and p.name not in arguments
+    ]
     if missing:
         message = f"{job['entrypoint']} takes {missing[0]!r}, which is no input"
         file, line = _place_of(bundle, entrypoint, job)

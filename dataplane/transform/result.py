@@ -12,7 +12,8 @@ from dataplane.task_failures import TaskFailure
 
 
 def result_of(rows: DataFrame, job: Logic) -> DataFrame:
-    """Raises TaskFailure for columns that cannot be stored, or that are not those that the job `returns`."""
+    """Raises TaskFailure for columns that cannot be stored, or that are not those that the job
+    `returns`."""
     stored = storable(rows, case_sensitive=job["spark"]["case_sensitive"])
     declared = job.get("returns")
     schema = schema_of(stored)

@@ -1,4 +1,5 @@
-"""The `transform` kind of work in SQL: many tasks as one job where the query may be batched, else one job each."""
+"""The `transform` kind of work in SQL: many tasks as one job where the query may be batched, else
+one job each."""
 
 from __future__ import annotations
 
@@ -11,7 +12,12 @@ from dataplane.contract.claims import LogicClaim, TransformClaim, TransformTask
 from dataplane.contract.jobs import SqlJob, SqlLogic
 from dataplane.contract.results import LABEL, TaskError
 from dataplane.fragments.attempt import isolate, task_label
-from dataplane.fragments.spark.input_frames import add_views, inputs_of, inputs_of_batch, inputs_of_keys
+from dataplane.fragments.spark.input_frames import (
+    add_views,
+    inputs_of,
+    inputs_of_batch,
+    inputs_of_keys,
+)
 from dataplane.fragments.spark.row_conditions import write_kept
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.spark.writing import storable
@@ -29,10 +35,13 @@ LARGEST_BATCH = 500  # tasks in one plan
 Which: TypeAlias = Literal["sql", "batch_sql"]
 
 
-def run_query(job: SqlLogic, session: SparkSession, inputs: Mapping[str, DataFrame], which: Which = "sql") -> DataFrame:
+def run_query(
+    job: SqlLogic, session: SparkSession, inputs: Mapping[str, DataFrame], which: Which = "sql"
+) -> DataFrame:
     """The result of a query of the job, over views of these inputs.
 
-    Where a time was put into the text, columns without an alias keep the names that the user's own text gives them.
+    Where a time was put into the text, columns without an alias keep the names that the user's own
+    text gives them.
     """
     text = job[which]
     assert text is not None, "a job without such a query"
@@ -61,7 +70,9 @@ def sql_batches(attempt: SparkAttempt[TransformClaim]) -> dict[str, Stored | Tas
     """All tasks of the attempt in as few jobs as possible."""
     outcomes: dict[str, Stored | TaskError] = {}
     for tasks in _chunks(attempt.claim["tasks"]):
-        outcomes |= isolate(attempt, tasks, lambda some: _run(attempt, some), lambda e: explain_sql(attempt, e))
+        outcomes |= isolate(
+            attempt, tasks, lambda some: _run(attempt, some), lambda e: explain_sql(attempt, e)
+        )
     return outcomes
 
 
@@ -70,7 +81,9 @@ def _chunks(tasks: Sequence[TransformTask]) -> Iterator[Sequence[TransformTask]]
         yield tasks[start : start + LARGEST_BATCH]
 
 
-def _run(attempt: SparkAttempt[TransformClaim], tasks: Sequence[TransformTask]) -> Mapping[str, Stored]:
+def _run(
+    attempt: SparkAttempt[TransformClaim], tasks: Sequence[TransformTask]
+) -> Mapping[str, Stored]:
     attempt.enter()
     if len(tasks) == 1:  # also the last resort: only the user's own text gives places in it
         return {task_label(tasks[0]): sql_one(attempt, tasks[0])}
@@ -83,8 +96,11 @@ def _run(attempt: SparkAttempt[TransformClaim], tasks: Sequence[TransformTask]) 
     return write_kept(attempt, rows, [task_label(t) for t in tasks])
 
 
-def _together(attempt: SparkAttempt[TransformClaim], tasks: Sequence[TransformTask]) -> dict[str, Written]:
-    """Tasks by key, computed together: the query gives the same rows for many keys at once as for each."""
+def _together(
+    attempt: SparkAttempt[TransformClaim], tasks: Sequence[TransformTask]
+) -> dict[str, Written]:
+    """Tasks by key, computed together: the query gives the same rows for many keys at once as for
+    each."""
     job = sql_job(attempt)
     session = query_session(attempt.spark, job["spark"])
     result_rows = run_query(job, session, inputs_of_keys(attempt, session, tasks))
@@ -93,7 +109,8 @@ def _together(attempt: SparkAttempt[TransformClaim], tasks: Sequence[TransformTa
 
 
 def _labelled(rows: DataFrame, *, case_sensitive: bool) -> DataFrame:
-    """A batch's result as it can be stored, with the label last. A star may have brought the label a second time."""
+    """A batch's result as it can be stored, with the label last. A star may have brought the label
+    a second time."""
     label = rows.columns.index(LABEL)
     others = [i for i, name in enumerate(rows.columns) if name != LABEL]
     places = rows.toDF(*(f"c{i}" for i in range(len(rows.columns))))
@@ -113,5 +130,9 @@ def source_of(attempt: SparkAttempt[LogicClaim]) -> ErrorSource:
     views = {input_job["view"]: name for name, input_job in job["inputs"].items()}
     edits = job["edits"]
     return ErrorSource(
-        sql=job["sql"], edits=edits, original=unedited(edits, job["sql"]), views=views, renamed=attempt.renamed
+        sql=job["sql"],
+        edits=edits,
+        original=unedited(edits, job["sql"]),
+        views=views,
+        renamed=attempt.renamed,
     )

@@ -1,4 +1,5 @@
-"""axe-core, which looks for what keeps people from using a page: fetched once from npm, of one version, by its hash.
+"""axe-core, which looks for what keeps people from using a page: fetched once from npm, of one
+version, by its hash.
 
 Does not belong here: which pages it looks at.
 """
@@ -20,7 +21,8 @@ from tests.tools import on_path
 
 VERSION = "4.14.1"
 SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
-OF_COLOURS = ("color-contrast", "link-in-text-block")  # the rules whose answers another theme may change
+# The rules whose answers another theme may change
+OF_COLOURS = ("color-contrast", "link-in-text-block")
 LOOK = """async (rules) => {
   const found = await axe.run(document, {resultTypes: ["violations"], ...(rules && {runOnly: rules})});
   return found.violations.map((v) => ({
@@ -56,5 +58,13 @@ def _script() -> str:
 
 def _install(folder: Path) -> None:
     on_path("npm", "node")
-    command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", f"axe-core@{VERSION}"]
+    command = [
+        "npm",
+        "install",
+        "--silent",
+        "--no-audit",
+        "--no-fund",
+        "--ignore-scripts",
+        f"axe-core@{VERSION}",
+    ]
     subprocess.run([*command, "--prefix", str(folder)], check=True, stdout=subprocess.DEVNULL)

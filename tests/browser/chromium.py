@@ -1,4 +1,5 @@
-"""Debian's Chromium: that on PATH, else the packages of this release, unpacked into the user's cache. No root needed.
+"""Debian's Chromium: that on PATH, else the packages of this release, unpacked into the user's
+cache. No root needed.
 
 Does not belong here: what is looked at with it.
 """
@@ -14,8 +15,19 @@ from pathlib import Path
 from tests.cluster import debian
 
 PACKAGES = ("chromium", "fonts-dejavu-core")
-ARGUMENTS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-background-networking")
-LIBRARIES = ("usr/lib/{triple}", "lib/{triple}", "usr/lib", "usr/lib/{triple}/pulseaudio", "usr/lib/chromium")
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+    "--disable-gpu",
+    "--disable-background-networking",
+)
+LIBRARIES = (
+    "usr/lib/{triple}",
+    "lib/{triple}",
+    "usr/lib",
+    "usr/lib/{triple}/pulseaudio",
+    "usr/lib/chromium",
+)
 FONTS = """<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig><dir>{fonts}</dir><cachedir>{cache}</cachedir></fontconfig>
@@ -32,7 +44,8 @@ class Chromium:
 
 
 def chromium(scratch: Path) -> Chromium:
-    """MissingTool where this is no Debian, or packages cannot be had. `scratch`: for files that it is told to read."""
+    """MissingTool where this is no Debian, or packages cannot be had. `scratch`: for files that it
+    is told to read."""
     if (own := shutil.which("chromium")) is not None:
         return Chromium(own, dict(os.environ))
     root = debian.unpacked(PACKAGES)
@@ -42,7 +55,9 @@ def chromium(scratch: Path) -> Chromium:
     fonts.write_text(FONTS.format(fonts=root / "usr/share/fonts", cache=scratch / "fontcache"))
     found = {
         **os.environ,
-        "LD_LIBRARY_PATH": os.pathsep.join([*libraries, os.environ.get("LD_LIBRARY_PATH", "")]).rstrip(os.pathsep),
+        "LD_LIBRARY_PATH": os.pathsep.join(
+            [*libraries, os.environ.get("LD_LIBRARY_PATH", "")]
+        ).rstrip(os.pathsep),
         "FONTCONFIG_FILE": str(fonts),
         "HOME": str(scratch),
     }

@@ -1,6 +1,8 @@
-"""One browser and one home for each file of tests of pages: Debian's Chromium, the fake engine behind a real server.
+"""One browser and one home for each file of tests of pages: Debian's Chromium, the fake engine
+behind a real server.
 
-Not for the whole session: Playwright's loop is the thread's own while it lives, and other tests could start none.
+Not for the whole session: Playwright's loop is the thread's own while it lives, and other tests
+could start none.
 """
 
 from __future__ import annotations
@@ -12,7 +14,15 @@ from typing import TypeAlias
 
 import httpx2
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Error,
+    Page,
+    expect,
+    sync_playwright,
+)
 
 from tests.browser.chromium import ARGUMENTS, chromium
 from tests.cluster.binaries import MissingTool
@@ -76,10 +86,16 @@ def signed_in(browser: Browser, home: Pages) -> Iterator[SignIn]:
 
     def make(width: str = "wide", **options: object) -> BrowserContext:
         wide, high = WIDTHS[width]
-        context = browser.new_context(base_url=home.url, viewport={"width": wide, "height": high}, **options)  # type: ignore[arg-type]
+        context = browser.new_context(
+            base_url=home.url,
+            viewport={"width": wide, "height": high},
+            **options,  # type: ignore[arg-type]
+        )
         made.append(context)
         context.set_default_timeout(PATIENCE_MS)
-        context.add_cookies([{"name": "hg", "value": _session(home), "url": home.url, "httpOnly": True}])
+        context.add_cookies(
+            [{"name": "hg", "value": _session(home), "url": home.url, "httpOnly": True}]
+        )
         return context
 
     yield make
@@ -92,6 +108,8 @@ def signed_in(browser: Browser, home: Pages) -> Iterator[SignIn]:
 
 def _session(home: Pages) -> str:
     with httpx2.Client(base_url=home.url, trust_env=False, timeout=60) as http:
-        answer = http.post("/login", data={"token": home.token}, headers={"Sec-Fetch-Site": "same-origin"})
+        answer = http.post(
+            "/login", data={"token": home.token}, headers={"Sec-Fetch-Site": "same-origin"}
+        )
         assert answer.status_code == 303, answer.text
         return http.cookies["hg"]

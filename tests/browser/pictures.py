@@ -1,6 +1,8 @@
-"""`make pictures`: photographs of the pages and a short recording, of the home that `headgate demo` makes.
+"""`make pictures`: photographs of the pages and a short recording, of the home that `headgate demo`
+makes.
 
-They are for README and docs, and are compared with nothing. Does not belong here: what must be true of pages (tests).
+They are for README and docs, and are compared with nothing. Does not belong here: what must be true
+of pages (tests).
 """
 
 from __future__ import annotations
@@ -37,11 +39,17 @@ EDIT = ("late_minutes: 15", "late_minutes: 45")
 
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--home", type=Path, help="a .headgate of a demo; one is made by default, which takes minutes")
+    asked.add_argument(
+        "--home",
+        type=Path,
+        help="a .headgate of a demo; one is made by default, which takes minutes",
+    )
     home: Path | None = asked.parse_args().home
     with tempfile.TemporaryDirectory(prefix="headgate-pictures-") as scratch:
         if home is None:
-            subprocess.run([*HEADGATE, "demo", "--by", "day", "--folder", scratch], check=True, cwd=ROOT)
+            subprocess.run(
+                [*HEADGATE, "demo", "--by", "day", "--folder", scratch], check=True, cwd=ROOT
+            )
             home = Path(scratch) / ".headgate"
         PICTURES.mkdir(exist_ok=True)
         with service(home), browser(Path(scratch)) as found:
@@ -60,7 +68,8 @@ def service(home: Path) -> Iterator[None]:
         assert process.stderr
         try:
             process.stderr.readline()  # its address: it answers
-            threading.Thread(target=process.stderr.read, daemon=True).start()  # so that it never waits for a reader
+            # So that it never waits for a reader
+            threading.Thread(target=process.stderr.read, daemon=True).start()
             yield
         finally:
             process.terminate()
@@ -77,9 +86,12 @@ def browser(scratch: Path) -> Iterator[Browser]:
 
 def signed_in(browser: Browser, home: Path, theme: str) -> Page:
     command = [*HEADGATE, "open", "--print", "--home", str(home)]
-    link = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    link = subprocess.run(
+        command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout.strip()
     context = browser.new_context(
-        viewport={"width": WIDE, "height": HIGH}, color_scheme="dark" if theme == "dark" else "light"
+        viewport={"width": WIDE, "height": HIGH},
+        color_scheme="dark" if theme == "dark" else "light",
     )
     page = context.new_page()
     page.goto(link)
@@ -89,8 +101,14 @@ def signed_in(browser: Browser, home: Path, theme: str) -> Page:
 
 
 def go(page: Page, path: str) -> None:
-    page.goto(path if path.startswith("http") else page.url.split("/", 3)[0] + "//" + page.url.split("/", 3)[2] + path)
-    page.wait_for_function("() => document.querySelector('[data-live-sign]').textContent.trim() === 'live'")
+    page.goto(
+        path
+        if path.startswith("http")
+        else page.url.split("/", 3)[0] + "//" + page.url.split("/", 3)[2] + path
+    )
+    page.wait_for_function(
+        "() => document.querySelector('[data-live-sign]').textContent.trim() === 'live'"
+    )
     page.wait_for_timeout(300)  # colours and pictures settle
 
 
@@ -103,7 +121,11 @@ def write(page: Page, text: str) -> None:
 
 def photograph(page: Page, theme: str) -> None:
     def keep(name: str) -> None:
-        picture = Image.open(BytesIO(page.screenshot())).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+        picture = (
+            Image.open(BytesIO(page.screenshot()))
+            .convert("RGB")
+            .quantize(256, dither=Image.Dither.NONE)
+        )
         picture.save(PICTURES / f"{name}-{theme}.png", optimize=True)
 
     go(page, "/flows/flights?on=flights.delays")
@@ -149,19 +171,32 @@ class Film:
         self.times.append(ms)
 
     def save(self, path: Path) -> None:
-        """All frames in the colours of some, so that what stays the same from one to the next costs nothing."""
+        """All frames in the colours of some, so that what stays the same from one to the next costs
+        nothing."""
         strip = Image.new("RGB", (SMALLER[0], SMALLER[1] * len(self.frames)))
         for number, frame in enumerate(self.frames):
             strip.paste(frame, (0, SMALLER[1] * number))
         palette = Image.new("P", (1, 1))
-        palette.putpalette([*_colours(strip, Image.Quantize.MEDIANCUT), *_colours(strip, Image.Quantize.MAXCOVERAGE)])
-        first, *rest = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in self.frames]
-        first.save(path, save_all=True, append_images=rest, duration=self.times, loop=0, optimize=True)
+        palette.putpalette(
+            [
+                *_colours(strip, Image.Quantize.MEDIANCUT),
+                *_colours(strip, Image.Quantize.MAXCOVERAGE),
+            ]
+        )
+        first, *rest = [
+            frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in self.frames
+        ]
+        first.save(
+            path, save_all=True, append_images=rest, duration=self.times, loop=0, optimize=True
+        )
 
 
 def _colours(image: Image.Image, how: Image.Quantize) -> list[int]:
-    """Of grounds, which are wide, by one way; of marks, which are small and bright, by the other."""
-    return (image.quantize(COLOURS, how, dither=Image.Dither.NONE).getpalette() or [])[: 3 * COLOURS]
+    """Of grounds, which are wide, by one way; of marks, which are small and bright, by the
+    other."""
+    return (image.quantize(COLOURS, how, dither=Image.Dither.NONE).getpalette() or [])[
+        : 3 * COLOURS
+    ]
 
 
 def record(page: Page) -> None:
@@ -182,7 +217,8 @@ def record(page: Page) -> None:
     film.show(2000)
     go(page, "/datasets/flights.delays?gen=2")
     film.show(2200)
-    page.evaluate("() => document.querySelector('#use').remove()")  # its addresses are this machine's
+    # Its addresses are this machine's
+    page.evaluate("() => document.querySelector('#use').remove()")
     page.mouse.wheel(0, 520)
     page.wait_for_timeout(300)
     film.show(1600)

@@ -1,4 +1,5 @@
-"""Each page in a real browser: nothing in the console, nothing that keeps people out, nothing that is too wide or much.
+"""Each page in a real browser: nothing in the console, nothing that keeps people out, nothing that
+is too wide or much.
 
 Does not belong here: what happens on pages (`test_use`, `test_live`, `test_guard`).
 """
@@ -16,7 +17,8 @@ from tests.slices import sliced
 from tests.unit.ui.test_pages import PATHS
 from tests.unit.ui.world import Pages
 
-ALIKE = {"/activity?flow=shop", "/plan", "/datasets/shop.grand/partition?key="}  # each as another one
+# Each as another one
+ALIKE = {"/activity?flow=shop", "/plan", "/datasets/shop.grand/partition?key="}
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 REQUESTS = 7  # the page, style, two scripts, two pictures, and one stream of events
 OF_AN_EDITOR = 3
@@ -30,7 +32,9 @@ def check_looks(page: Page) -> None:
             page.set_viewport_size({"width": wide, "height": high})
             rules = None if theme == THEMES[0] else axe.OF_COLOURS
             assert not axe.violations(page, rules), (page.url, theme, name)
-            too_wide = page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth")
+            too_wide = page.evaluate(
+                "() => document.documentElement.scrollWidth - window.innerWidth"
+            )
             assert too_wide <= 0, f"{page.url} scrolls sideways by {too_wide} at {wide}"
 
 
@@ -40,10 +44,13 @@ def test_a_page_is_silent_and_open_to_everybody(signed_in: SignIn, path: str) ->
     tab, asked = Tab(signed_in().new_page()), list[str]()
     tab.page.on("request", lambda request: asked.append(request.url))
     tab.page.goto(path)
-    tab.page.wait_for_function("() => document.querySelector('[data-live-sign]').textContent.trim() === 'live'")
+    tab.page.wait_for_function(
+        "() => document.querySelector('[data-live-sign]').textContent.trim() === 'live'"
+    )
     check_looks(tab.page)
     assert not tab.complaints
-    parts = [url for url in asked if "part=" in url]  # what a page asks for once somebody sees the place
+    # What a page asks for once somebody sees the place
+    parts = [url for url in asked if "part=" in url]
     assert len(parts) <= 1, parts
     most = REQUESTS + OF_AN_EDITOR if path.startswith(("/plan", "/query")) else REQUESTS
     assert len(asked) - len(parts) <= most, asked
@@ -60,8 +67,12 @@ def test_so_are_those_of_a_run_and_an_attempt(signed_in: SignIn, home: Pages) ->
     assert not tab.complaints
 
 
-@pytest.mark.parametrize(("path", "status"), [("/login", 200), ("/open?key=gone", 410), ("/no/such/page", 404)])
-def test_so_are_those_that_anybody_may_see(browser: Browser, home: Pages, path: str, status: int) -> None:
+@pytest.mark.parametrize(
+    ("path", "status"), [("/login", 200), ("/open?key=gone", 410), ("/no/such/page", 404)]
+)
+def test_so_are_those_that_anybody_may_see(
+    browser: Browser, home: Pages, path: str, status: int
+) -> None:
     page = browser.new_page(base_url=home.url)
     answer = page.goto(path)
     assert answer is not None

@@ -9,7 +9,8 @@ from playwright.sync_api import Page, Route, expect
 from tests.browser.conftest import SignIn, Tab
 from tests.unit.ui.world import HOSTILE, Pages
 
-NEIGHBOUR = "http://127.0.0.1:9"  # the same site for a browser, so that cookies are sent: a program on the same machine
+# The same site for a browser, so that cookies are sent: a program on the same machine
+NEIGHBOUR = "http://127.0.0.1:9"
 STRANGER = "http://evil.example"
 FORM = """<form method=post action="{action}"><input name=csrf value={csrf}><button>go</button></form>"""
 
@@ -51,7 +52,10 @@ def test_no_script_of_another_page_reaches_the_api(signed_in: SignIn, home: Page
     told = page.evaluate(ask, [f"{home.url}/v1/branches/main/status", {}])
     assert told.startswith("refused"), "answers are not for other origins"
     before = wishes(home)
-    page.evaluate(ask, [f"{home.url}/v1/branches/main/pause", {"method": "POST", "body": "{}", "mode": "no-cors"}])
+    page.evaluate(
+        ask,
+        [f"{home.url}/v1/branches/main/pause", {"method": "POST", "body": "{}", "mode": "no-cors"}],
+    )
     assert wishes(home) == before
 
 
@@ -68,12 +72,22 @@ def test_texts_of_users_are_texts(signed_in: SignIn) -> None:
         tab.page.goto(path)
         assert HOSTILE[0] in tab.page.locator("main").inner_text(), path
         assert "Headgate" in tab.page.title()
-    for path in ("/plan?flow=shop", "/branches/main...dev", "/checks", "/activity", "/settings/tokens"):
+    for path in (
+        "/plan?flow=shop",
+        "/branches/main...dev",
+        "/checks",
+        "/activity",
+        "/settings/tokens",
+    ):
         tab.page.goto(path)
         assert "Headgate" in tab.page.title()
-        assert tab.page.locator("main :is(img, script, iframe, [onerror], [onload])").count() == 0, path
+        assert (
+            tab.page.locator("main :is(img, script, iframe, [onerror], [onload])").count() == 0
+        ), path
     for i, text in enumerate(HOSTILE):
         tab.page.goto(f"/{('datasets', 'flows')[i % 2]}?q={quote(text)}")
-        expect(tab.page.locator("main input[type=search]")).to_have_value(text.replace("\0", "\ufffd"))
+        expect(tab.page.locator("main input[type=search]")).to_have_value(
+            text.replace("\0", "\ufffd")
+        )
         assert "Headgate" in tab.page.title()
     assert not tab.complaints

@@ -1,4 +1,5 @@
-"""Pages that stay open: what arrives is shown without a reload, one stream for all tabs, nothing lost while away."""
+"""Pages that stay open: what arrives is shown without a reload, one stream for all tabs, nothing
+lost while away."""
 
 from __future__ import annotations
 
@@ -15,10 +16,16 @@ def is_same_document(page: Page) -> bool:
     return bool(page.evaluate("() => window.stays === true"))
 
 
-def test_a_late_file_arrives_on_every_open_page_and_takes_nothing_away(signed_in: SignIn, home: Pages) -> None:
+def test_a_late_file_arrives_on_every_open_page_and_takes_nothing_away(
+    signed_in: SignIn, home: Pages
+) -> None:
     context = signed_in()
     dataset, flow, listed = (Tab(context.new_page()) for _ in range(3))
-    for tab, path in ((dataset, "/datasets/shop.orders"), (flow, "/flows/shop"), (listed, "/datasets")):
+    for tab, path in (
+        (dataset, "/datasets/shop.orders"),
+        (flow, "/flows/shop"),
+        (listed, "/datasets"),
+    ):
         tab.page.goto(path)
         tab.page.evaluate(STAYS)
     flow.page.locator("#n-shop\\.dear").focus()
@@ -41,9 +48,8 @@ def test_a_late_file_arrives_on_every_open_page_and_takes_nothing_away(signed_in
 
 def test_who_signs_out_asks_for_nothing_more_with_the_session_that_ends(signed_in: SignIn) -> None:
     context = signed_in()
-    context.route(
-        "**/logout", lambda route: route.fulfill(status=204)
-    )  # a browser stays where it is, as while it waits
+    # A browser stays where it is, as while it waits
+    context.route("**/logout", lambda route: route.fulfill(status=204))
     page = context.new_page()
     page.goto("/flows/shop")
     expect(page.locator("[data-live-sign]")).to_have_text("live")
@@ -53,7 +59,10 @@ def test_who_signs_out_asks_for_nothing_more_with_the_session_that_ends(signed_i
 
 def test_eight_tabs_share_one_stream_and_the_next_one_takes_it_over(signed_in: SignIn) -> None:
     context, streams = signed_in(), list[Page]()
-    context.on("request", lambda request: streams.append(request.frame.page) if "/v1/events" in request.url else None)
+    context.on(
+        "request",
+        lambda request: streams.append(request.frame.page) if "/v1/events" in request.url else None,
+    )
     tabs = [Tab(context.new_page()) for _ in range(TABS)]
     for tab in tabs:
         tab.page.goto("/flows/shop")

@@ -1,4 +1,5 @@
-"""Pages of much: what happened, ranges of keys, searching as one types, and one wish for several."""
+"""Pages of much: what happened, ranges of keys, searching as one types, and one wish for
+several."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def test_a_late_file_is_seen_in_the_waves_of_open_pages(signed_in: SignIn, home:
     home.late_file()
 
     for tab in (flow, start):
-        expect(tab.page.locator("#waves li").first).to_contain_text("2025-03-02.csv arrived in orders")
+        expect(tab.page.locator("#waves li").first).to_contain_text(
+            "2025-03-02.csv arrived in orders"
+        )
         assert is_same_document(tab.page)
     start.page.locator("#waves a").first.click()
     start.page.wait_for_url("**/flows/shop?wave=shop.orders*")
@@ -65,9 +68,13 @@ def filled(home: Pages) -> None:
     with home.world.store.begin() as tx:
         state = tx.states.newest("main", ["shop.told"])["shop.told"]
         some = next(iter(tree.scan(tx.nodes, state.root))).fragment
-        root = tree.build(tx.nodes, (Entry(f"k{n:06}", some, Content(n % 99, 1, 1)) for n in range(MANY)))
+        root = tree.build(
+            tx.nodes, (Entry(f"k{n:06}", some, Content(n % 99, 1, 1)) for n in range(MANY))
+        )
         seq, generation = state.seq + 1, state.generation + 1
-        made = replace(state, root=root, seq=seq, generation=generation, partitions=MANY, rows=MANY * 49)
+        made = replace(
+            state, root=root, seq=seq, generation=generation, partitions=MANY, rows=MANY * 49
+        )
         tx.states.commit(made, state.seq)
 
 
@@ -147,7 +154,9 @@ def test_several_are_paused_by_keys_and_go_on_again(signed_in: SignIn) -> None:
     expect(page.get_by_role("button", name="Pause 2")).to_be_focused()
     page.keyboard.press("Enter")
     page.wait_for_url("**/flows/shop")
-    expect(page.get_by_role("status").filter(has_text="All that was chosen is paused")).to_be_visible()
+    expect(
+        page.get_by_role("status").filter(has_text="All that was chosen is paused")
+    ).to_be_visible()
     expect(page.locator("#list .s-paused")).to_have_count(2)
     page.get_by_role("checkbox", name="Choose all of it").check()
     expect(page.locator("[data-chosen]")).to_have_text("8 chosen:")

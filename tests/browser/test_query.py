@@ -80,7 +80,9 @@ def test_a_problem_is_underlined_and_names_are_completed(signed_in: SignIn) -> N
     expect(page.locator(".cm-tooltip-autocomplete")).to_contain_text("shop.totals")
     page.keyboard.press("Escape")
     page.keyboard.press("Tab")
-    assert not page.evaluate("() => document.activeElement.matches('.editor')"), "Tab leaves the editor"
+    assert not page.evaluate("() => document.activeElement.matches('.editor')"), (
+        "Tab leaves the editor"
+    )
     assert not tab.complaints
 
 
@@ -138,7 +140,8 @@ def wait_until(page: Page, holds: Callable[[], bool]) -> None:
 
 
 def test_an_editor_that_comes_late_goes_on_where_the_page_was(signed_in: SignIn) -> None:
-    """It takes over the focus of the field, and goes to a problem whose link was followed before."""
+    """It takes over the focus of the field, and goes to a problem whose link was followed
+    before."""
     tab = Tab(signed_in().new_page())
     page = tab.page
     late: list[Route] = []
@@ -146,7 +149,9 @@ def test_an_editor_that_comes_late_goes_on_where_the_page_was(signed_in: SignIn)
     editor, text = page.locator(".editor"), page.locator(".cm-content")
     page.goto("/plan?flow=shop")
     wait_until(page, lambda: len(late) == 1)
-    page.get_by_label("Text of the blueprint").fill("dataflow: shop\ncomponents:\n  a: {transform: {sql: SELECT k ")
+    page.get_by_label("Text of the blueprint").fill(
+        "dataflow: shop\ncomponents:\n  a: {transform: {sql: SELECT k "
+    )
     late[0].continue_()
     expect(editor).to_be_focused()
     page.keyboard.type("FRM totals}}")

@@ -1,4 +1,5 @@
-"""A person signs in at an issuer, in a browser: there and back by links, with nothing that the pages' policy stops."""
+"""A person signs in at an issuer, in a browser: there and back by links, with nothing that the
+pages' policy stops."""
 
 from __future__ import annotations
 

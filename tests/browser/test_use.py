@@ -1,4 +1,5 @@
-"""Pages as people use them: signing in, keys, addresses that keep the state, themes, and no JavaScript at all."""
+"""Pages as people use them: signing in, keys, addresses that keep the state, themes, and no
+JavaScript at all."""
 
 from __future__ import annotations
 
@@ -11,13 +12,16 @@ from tests.browser.test_each_page import check_looks
 from tests.unit.ui.world import Pages
 
 
-def test_signing_in_goes_on_to_what_was_asked_for_and_signing_out_ends_it(browser: Browser, home: Pages) -> None:
+def test_signing_in_goes_on_to_what_was_asked_for_and_signing_out_ends_it(
+    browser: Browser, home: Pages
+) -> None:
     context = browser.new_context(base_url=home.url)
     tab = Tab(context.new_page())
     page = tab.page
     page.goto("/datasets?q=dear")
     page.get_by_label("Token").fill(home.token)
-    with page.expect_response("**/v1/events?*"):  # or else the stream may begin after the session has ended
+    # Or else the stream may begin after the session has ended
+    with page.expect_response("**/v1/events?*"):
         page.keyboard.press("Enter")
     page.wait_for_url("**/datasets?q=dear")
     assert not page.evaluate("() => document.cookie"), "no script sees the session"

@@ -1,4 +1,5 @@
-"""The behaviour suites of object stores on the emulators of clouds: those of either plane, and tables."""
+"""The behaviour suites of object stores on the emulators of clouds: those of either plane, and
+tables."""
 
 from __future__ import annotations
 
@@ -85,7 +86,9 @@ def test_wrong_credentials(cloud: Cloud, uri: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_place_that_is_not_there(cloud: Cloud, uri: str) -> None:
-    with pytest.raises(LakeRefused, match=f"{cloud.nowhere}/x: there is no such (container|bucket)"):
+    with pytest.raises(
+        LakeRefused, match=f"{cloud.nowhere}/x: there is no such (container|bucket)"
+    ):
         check_lake(f"{cloud.nowhere}/x")
     lake = open_lake(f"{cloud.nowhere}/x")
     for ask in (lambda: lake.sizes("a"), lambda: lake.read("a"), lambda: lake.folders("")):
@@ -102,12 +105,23 @@ def test_objects_that_changed_are_told(cloud: Cloud, uri: str) -> None:
     for number in range(20):
         obstore.put(store, f"{folder}/{number:02}.csv", b"a")
     found: list[Any] = [
-        {"uri": f"{root}/{meta['path']}", "size": meta["size"], "version": f"etag:{meta['e_tag']} {meta['size']}"}
+        {
+            "uri": f"{root}/{meta['path']}",
+            "size": meta["size"],
+            "version": f"etag:{meta['e_tag']} {meta['size']}",
+        }
         for meta in obstore.list(store, prefix=folder).collect()
     ]
-    assert (moved(StoreAccess(), found), moved(StoreAccess(), found[:3])) == (frozenset(), frozenset())
+    assert (moved(StoreAccess(), found), moved(StoreAccess(), found[:3])) == (
+        frozenset(),
+        frozenset(),
+    )
     obstore.put(store, f"{folder}/01.csv", b"b")
-    assert moved(StoreAccess(), found) == moved(StoreAccess(), found[:3]) == {f"{root}/{folder}/01.csv"}
+    assert (
+        moved(StoreAccess(), found)
+        == moved(StoreAccess(), found[:3])
+        == {f"{root}/{folder}/01.csv"}
+    )
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -137,14 +151,18 @@ def rows(*values: int) -> Rows:
     return [{"a": value} for value in values]
 
 
-def test_a_table_is_made_changed_and_widened(tmp_path: Path, publisher: DeltaPublisher, uri: str) -> None:
+def test_a_table_is_made_changed_and_widened(
+    tmp_path: Path, publisher: DeltaPublisher, uri: str
+) -> None:
     lake = Remote(tmp_path, uri)
     one, two, other = (
-        lake.fragment(A, rows(n), home=home) for n, home in ((1, ""), (2, ""), (3, "default/flow/other"))
+        lake.fragment(A, rows(n), home=home)
+        for n, home in ((1, ""), (2, ""), (3, "default/flow/other"))
     )
     assert publisher.publish(lake.table(A, one, two)) == 0
     assert publisher.publish(lake.table(A, one, two)) == 0
-    assert publisher.publish(lake.table(A, two, other, other, generation=2)) == 1  # two copies on the server
+    # Two copies on the server
+    assert publisher.publish(lake.table(A, two, other, other, generation=2)) == 1
     wide = lake.fragment(AB, [{"a": 4, "b": "x"}])
     assert publisher.publish(lake.table(AB, other, wide, generation=3)) == 3
     expected, address = [{"a": 3, "b": None}, {"a": 4, "b": "x"}], f"{uri}/{lake.folder}"
@@ -154,18 +172,26 @@ def test_a_table_is_made_changed_and_widened(tmp_path: Path, publisher: DeltaPub
     assert polars.read_delta(address, storage_options=options).sort("a").to_dicts() == expected
 
 
-def test_somebody_elses_commit_is_not_written_over(tmp_path: Path, publisher: DeltaPublisher, uri: str) -> None:
+def test_somebody_elses_commit_is_not_written_over(
+    tmp_path: Path, publisher: DeltaPublisher, uri: str
+) -> None:
     lake = Remote(tmp_path, uri)
     one, two = lake.fragment(A, rows(1)), lake.fragment(A, rows(2))
     publisher.publish(lake.table(A, one))
     path = f"{lake.folder}/_delta_log/{1:020}.json"
-    assert open_lake(uri).put_if_absent(path, b'{"commitInfo": {"operation": "of somebody else"}}\n')
+    assert open_lake(uri).put_if_absent(
+        path, b'{"commitInfo": {"operation": "of somebody else"}}\n'
+    )
     assert publisher.publish(lake.table(A, one, two, generation=2)) == 2
     assert b"somebody else" in open_lake(uri).read(path)
 
 
 def test_without_credentials_it_is_a_fault_in_words(
-    cloud: Cloud, tmp_path: Path, publisher: DeltaPublisher, uri: str, monkeypatch: pytest.MonkeyPatch
+    cloud: Cloud,
+    tmp_path: Path,
+    publisher: DeltaPublisher,
+    uri: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lake = Remote(tmp_path, uri)
     table = lake.table(A, lake.fragment(A, rows(1)))

@@ -1,6 +1,8 @@
-"""Kubernetes, compiled once per user from Go modules: what `plane/` has below it, in the version that its go.mod names.
+"""Kubernetes, compiled once per user from Go modules: what `plane/` has below it, in the version
+that its go.mod names.
 
-The first time takes ten minutes of a processor and 2 GB of Go's own cache. Does not belong here: starting what is made.
+The first time takes ten minutes of a processor and 2 GB of Go's own cache. Does not belong here:
+starting what is made.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from tests.tools import on_path
 SOURCES = Path(__file__).with_name("plane")
 HASH = re.compile(r"-[0-9a-f]{16}")
 KEPT = 3  # of what differs in its hash only
-VERSION_OF = "k8s.io/component-base/version"  # without it the servers call themselves v0.0.0, and clients stumble
+# Without it the servers call themselves v0.0.0, and clients stumble
+VERSION_OF = "k8s.io/component-base/version"
 
 
 class MissingTool(RuntimeError):
@@ -32,7 +35,8 @@ def cache() -> Path:
 
 
 def used(found: Path) -> Path:
-    """What is used now. Of its kind those that were used last are kept in the cache: some are gigabytes."""
+    """What is used now. Of its kind those that were used last are kept in the cache: some are
+    gigabytes."""
     os.utime(found)
     kind = HASH.sub("", found.name)
     alike = [other for other in found.parent.iterdir() if HASH.sub("", other.name) == kind]
@@ -59,7 +63,9 @@ def binaries() -> Path:
 
 def version() -> str:
     """Of Kubernetes, such as v1.34.4."""
-    found = re.search(r"^\s*k8s\.io/kubernetes (v\S+)$", (SOURCES / "go.mod").read_text(), re.MULTILINE)
+    found = re.search(
+        r"^\s*k8s\.io/kubernetes (v\S+)$", (SOURCES / "go.mod").read_text(), re.MULTILINE
+    )
     assert found is not None
     return found[1]
 
@@ -80,7 +86,9 @@ def _compile(target: Path) -> None:
     target.mkdir()
     major, minor, _ = version().removeprefix("v").split(".", 2)
     told = {"gitVersion": version(), "gitMajor": major, "gitMinor": minor}
-    flags = " ".join(["-s -w", *(f"-X {VERSION_OF}.{name}={value}" for name, value in told.items())])
+    flags = " ".join(
+        ["-s -w", *(f"-X {VERSION_OF}.{name}={value}" for name, value in told.items())]
+    )
     environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-trimpath -buildvcs=false"}
     command = ["go", "build", "-ldflags", flags, "-o", f"{target}/", "./..."]
     subprocess.run(command, check=True, cwd=SOURCES, env=environment, stdout=sys.stderr)

@@ -1,7 +1,8 @@
-"""A throw-away Kubernetes control plane: etcd, API server, controllers and scheduler, in one process, on loopback.
+"""A throw-away Kubernetes control plane: etcd, API server, controllers and scheduler, in one
+process, on loopback.
 
-It has no nodes: see `kubelet.py` beside this for one that runs pods as processes. Does not belong here: what is done
-with a cluster.
+It has no nodes: see `kubelet.py` beside this for one that runs pods as processes. Does not belong
+here: what is done with a cluster.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from tests.cluster.binaries import binaries
 
 
 class ControlPlane:
-    """One cluster without nodes. `stop`, or `kill`, and `start` again keep what is in it, its address and tokens.
+    """One cluster without nodes. `stop`, or `kill`, and `start` again keep what is in it, its
+    address and tokens.
 
     It ends with this process, too.
     """
@@ -41,7 +43,13 @@ class ControlPlane:
 
     def start(self) -> ControlPlane:
         """Returns once the API server answers and is healthy."""
-        command = [str(binaries() / "headgate-test-plane"), "-hold", "-dir", str(self.home), *self._flags]
+        command = [
+            str(binaries() / "headgate-test-plane"),
+            "-hold",
+            "-dir",
+            str(self.home),
+            *self._flags,
+        ]
         if self.url:
             command += ["-port", str(urlsplit(self.url).port)]
         with self.log.open("ab") as log:
@@ -52,7 +60,9 @@ class ControlPlane:
         word, _, url = self._server.stdout.readline().strip().partition(" ")
         if word != "ready":
             self._server.wait()
-            raise RuntimeError("Kubernetes did not start: " + self.log.read_text(errors="replace")[-2000:])
+            raise RuntimeError(
+                "Kubernetes did not start: " + self.log.read_text(errors="replace")[-2000:]
+            )
         self.url = url
         return self
 
@@ -70,7 +80,9 @@ class ControlPlane:
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """What kubectl prints; CalledProcessError if it fails."""
         command = [str(binaries() / "kubectl"), "--kubeconfig", str(self.kubeconfig), *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True, input=stdin).stdout
+        return subprocess.run(
+            command, check=True, capture_output=True, text=True, input=stdin
+        ).stdout
 
     def _end(self, number: signal.Signals) -> None:
         if self._server is not None:

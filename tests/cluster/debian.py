@@ -1,7 +1,9 @@
-"""Debian packages of this machine's own release and architecture, fetched once per user and never installed.
+"""Debian packages of this machine's own release and architecture, fetched once per user and never
+installed.
 
-They are unpacked into a folder, or streamed into a layer of an image. No maintainer script runs, so what those would
-make (links of alternatives, users) is for the caller to add. Does not belong here: which packages.
+They are unpacked into a folder, or streamed into a layer of an image. No maintainer script runs, so
+what those would make (links of alternatives, users) is for the caller to add. Does not belong here:
+which packages.
 """
 
 from __future__ import annotations
@@ -18,16 +20,27 @@ from tempfile import TemporaryDirectory
 
 from tests.cluster.binaries import MissingTool, cache
 
-NOTHING_INSTALLED = ("-o", "Dir::State::status=/dev/null", "-o", "Debug::NoLocking=1", "-o", "APT::Sandbox::User=root")
+NOTHING_INSTALLED = (
+    "-o",
+    "Dir::State::status=/dev/null",
+    "-o",
+    "Debug::NoLocking=1",
+    "-o",
+    "APT::Sandbox::User=root",
+)
 MERGED = re.compile(r"^(bin|sbin|lib|lib64)(?=/|$)")  # folders that are links into /usr
-NO_NEED = re.compile(r"^usr/(share/(doc|man|locale|info|lintian|bug|bash-completion|zsh)|include)(/|$)")
+NO_NEED = re.compile(
+    r"^usr/(share/(doc|man|locale|info|lintian|bug|bash-completion|zsh)|include)(/|$)"
+)
 
 
 def packages(names: Sequence[str]) -> tuple[Path, ...]:
     """The archives of these packages and of all that they depend on."""
     for tool in ("apt-get", "dpkg-deb"):
         if shutil.which(tool) is None:
-            raise MissingTool(f"no {tool} here: packages come from a Debian or from what is made of one")
+            raise MissingTool(
+                f"no {tool} here: packages come from a Debian or from what is made of one"
+            )
     known = _folder() / f"{sha256(' '.join(names).encode()).hexdigest()[:16]}.list"
     if not known.exists():
         _fetch(names, known)
@@ -35,7 +48,9 @@ def packages(names: Sequence[str]) -> tuple[Path, ...]:
 
 
 def _folder() -> Path:
-    release = re.search(r"^VERSION_CODENAME=(\w+)", Path("/etc/os-release").read_text(), re.MULTILINE)
+    release = re.search(
+        r"^VERSION_CODENAME=(\w+)", Path("/etc/os-release").read_text(), re.MULTILINE
+    )
     return cache() / f"debian-{release[1] if release else 'unknown'}"
 
 
@@ -53,7 +68,8 @@ def _fetch(names: Sequence[str], known: Path) -> None:
 
 
 def _apt(*arguments: str) -> None:
-    """By the lists of packages that this machine has; where those are none or too old, by new ones of our own."""
+    """By the lists of packages that this machine has; where those are none or too old, by new ones
+    of our own."""
     lists = _folder() / "lists"
     own = ("-o", f"Dir::State::Lists={lists}")
     if _fails(*arguments):
@@ -64,7 +80,15 @@ def _apt(*arguments: str) -> None:
 
 def _fails(*arguments: str) -> str:
     """What apt-get says if it does."""
-    command = ["apt-get", *NOTHING_INSTALLED, "-o", "APT::Install-Recommends=0", "-qq", "--yes", *arguments]
+    command = [
+        "apt-get",
+        *NOTHING_INSTALLED,
+        "-o",
+        "APT::Install-Recommends=0",
+        "-qq",
+        "--yes",
+        *arguments,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return (done.stderr.strip() or f"it ended with {done.returncode}") if done.returncode else ""
 
@@ -85,7 +109,9 @@ def unpacked(names: Sequence[str]) -> Path:
 def members(archive: Path) -> Iterator[tuple[tarfile.TarInfo, tarfile.TarFile]]:
     """What a package holds, below a merged /usr, without what only people read."""
     with (
-        subprocess.Popen(["dpkg-deb", "--fsys-tarfile", archive], stdout=subprocess.PIPE) as process,
+        subprocess.Popen(
+            ["dpkg-deb", "--fsys-tarfile", archive], stdout=subprocess.PIPE
+        ) as process,
         tarfile.open(fileobj=process.stdout, mode="r|") as tar,
     ):
         for member in tar:
@@ -102,4 +128,6 @@ def _merged(name: str) -> str:
 
 def architecture() -> str:
     """As Debian calls it: amd64, arm64."""
-    return subprocess.run(["dpkg", "--print-architecture"], check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        ["dpkg", "--print-architecture"], check=True, capture_output=True, text=True
+    ).stdout.strip()

@@ -1,4 +1,5 @@
-"""A way to an API server that fails as told. Plain HTTP on loopback in front, the server's own TLS behind.
+"""A way to an API server that fails as told. Plain HTTP on loopback in front, the server's own TLS
+behind.
 
 Does not belong here: the server itself being away (`control`).
 """
@@ -14,14 +15,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 from urllib.parse import urlsplit
 
-Fault = Literal[
-    "", "409", "429", "500", "unheard"
-]  # 409: as where a quota moved meanwhile; unheard: what is asked is done, and nobody is told
+# 409: as where a quota moved meanwhile; unheard: what is asked is done, and nobody is told
+Fault = Literal["", "409", "429", "500", "unheard"]
 REASONS = {"409": "Conflict"}
 
 
 class Between:
-    """`fault` holds for all calls but watches, from the next one on; `only` narrows it to a method."""
+    """`fault` holds for all calls but watches, from the next one on; `only` narrows it to a
+    method."""
 
     def __init__(self, url: str, authority: str) -> None:
         self.fault: Fault = ""
@@ -54,12 +55,18 @@ class Between:
         is_watch = "watch=1" in request.path
         fault = "" if is_watch or self.only not in ("", request.command) else self.fault
         if fault.isdigit():
-            said = json.dumps({"kind": "Status", "message": "as told", "reason": REASONS.get(fault, "")}).encode()
+            said = json.dumps(
+                {"kind": "Status", "message": "as told", "reason": REASONS.get(fault, "")}
+            ).encode()
             self._answer(request, int(fault), said)
             return
-        upstream = http.client.HTTPSConnection(str(self._there.hostname), self._there.port, context=self._tls)
+        upstream = http.client.HTTPSConnection(
+            str(self._there.hostname), self._there.port, context=self._tls
+        )
         headers = {
-            k: v for k, v in request.headers.items() if k.lower() not in ("host", "connection", "accept-encoding")
+            k: v
+            for k, v in request.headers.items()
+            if k.lower() not in ("host", "connection", "accept-encoding")
         }
         with suppress(OSError, http.client.HTTPException):
             upstream.request(request.command, request.path, body or None, headers)
@@ -82,7 +89,10 @@ class Between:
             request.wfile.write(body)
 
     def _stream(
-        self, request: BaseHTTPRequestHandler, upstream: http.client.HTTPConnection, answer: http.client.HTTPResponse
+        self,
+        request: BaseHTTPRequestHandler,
+        upstream: http.client.HTTPConnection,
+        answer: http.client.HTTPResponse,
     ) -> None:
         self._watches.add(upstream)
         request.send_response(answer.status)

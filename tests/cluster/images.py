@@ -1,7 +1,9 @@
-"""The images of `deploy/images`, assembled without a container engine: the same packages, locks and scripts in layers.
+"""The images of `deploy/images`, assembled without a container engine: the same packages, locks and
+scripts in layers.
 
-Layers are made once and kept in the user's cache; only the one with Headgate itself is as new as the working tree.
-Does not belong here: how a layer is written (`layers.py`), the store that pods start from (`store.py`).
+Layers are made once and kept in the user's cache; only the one with Headgate itself is as new as
+the working tree. Does not belong here: how a layer is written (`layers.py`), the store that pods
+start from (`store.py`).
 """
 
 from __future__ import annotations
@@ -31,13 +33,15 @@ from tests.wheels import wheel
 ROOT = Path(__file__).parents[2]
 LIB = "opt/headgate/lib"
 TAG = "0.1.0"
-PACKAGE = ("hgpodpkg", "1.0", "def told(name):\n    return f'{name}, by {__file__}'\n")  # below /data/wheels
+# Below /data/wheels
+PACKAGE = ("hgpodpkg", "1.0", "def told(name):\n    return f'{name}, by {__file__}'\n")
 FORM = "2"  # of layers; to be raised when the way that they are made changes
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """An image: layers that are stable, whether Headgate's own code lies on top, and how it runs."""
+    """An image: layers that are stable, whether Headgate's own code lies on top, and how it
+    runs."""
 
     stable: tuple[Path, ...]
     has_code: bool
@@ -47,7 +51,9 @@ class Recipe:
         wanted = (*self.stable, code) if code and self.has_code else self.stable
         own = tuple(layer for layer in wanted if layer not in below)
         runs = self.runs
-        return oci.Image(name, below, own, runs.entrypoint, runs.command, runs.user, dict(runs.environment))
+        return oci.Image(
+            name, below, own, runs.entrypoint, runs.command, runs.user, dict(runs.environment)
+        )
 
 
 def recipes() -> dict[str, Recipe]:
@@ -60,18 +66,24 @@ def recipes() -> dict[str, Recipe]:
         "postgresql": (_userland("postgresql"), _scripts("postgresql", "postgresql.sh")),
         "s3": (_userland("s3"), _s3(), _scripts("s3", "s3.sh")),
     }
-    made = {name: Recipe(stable, name.endswith("plane"), containerfile.read(name)) for name, stable in layers.items()}
+    made = {
+        name: Recipe(stable, name.endswith("plane"), containerfile.read(name))
+        for name, stable in layers.items()
+    }
     return {"pause": Recipe((pause,), False, Runs(65535, ("/pause",))), **made}
 
 
 def example_data() -> Path:
-    """A layer with the raw data of the flights example, by month, in /data: every pod has the same files. Airlines are
-    a Delta table, too. With it comes a package to require, since pods reach no index."""
+    """A layer with the raw data of the flights example, by month, in /data: every pod has the same
+    files. Airlines are a Delta table, too. With it comes a package to require, since pods reach no
+    index."""
 
     def fill(layer: Layer) -> None:
         with TemporaryDirectory() as scratch:
             lay_out(Path(scratch))
-            deltalake.write_deltalake(f"{scratch}/delta", pyarrow.csv.read_csv(f"{scratch}/airlines.csv"))
+            deltalake.write_deltalake(
+                f"{scratch}/delta", pyarrow.csv.read_csv(f"{scratch}/airlines.csv")
+            )
             wheel(Path(scratch) / "wheels", *PACKAGE)
             layer.tree(Path(scratch), "data")
 
@@ -87,10 +99,17 @@ def code() -> Path:
     """The layer with this working tree's Headgate."""
     with TemporaryDirectory() as scratch:
         for folder in ("controlplane", "dataplane", "headgate"):
-            shutil.copytree(ROOT / folder, f"{scratch}/{folder}", ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                ROOT / folder, f"{scratch}/{folder}", ignore=shutil.ignore_patterns("__pycache__")
+            )
         files = sorted(p for p in Path(scratch).rglob("*") if p.is_file())
-        key = [*(f"{p.relative_to(scratch)} {sha256(p.read_bytes()).hexdigest()}" for p in files), "pyproject"]
-    return _layer("code", [*key, (ROOT / "pyproject.toml").read_text()], lambda layer: _install(layer, ""))
+        key = [
+            *(f"{p.relative_to(scratch)} {sha256(p.read_bytes()).hexdigest()}" for p in files),
+            "pyproject",
+        ]
+    return _layer(
+        "code", [*key, (ROOT / "pyproject.toml").read_text()], lambda layer: _install(layer, "")
+    )
 
 
 def _userland(image: str) -> Path:
@@ -103,7 +122,11 @@ def _userland(image: str) -> Path:
         if any("jre" in name for name in names):
             layers.java(layer)
 
-    return _layer(f"userland-{image}", [*(p.name for p in debian.packages(names)), str(users), *authorities], fill)
+    return _layer(
+        f"userland-{image}",
+        [*(p.name for p in debian.packages(names)), str(users), *authorities],
+        fill,
+    )
 
 
 def _site(plane: str) -> Path:
@@ -112,7 +135,9 @@ def _site(plane: str) -> Path:
 
 
 def _install(layer: Layer, lock: str) -> None:
-    uv = subprocess.run([ROOT / "scripts" / "find-uv"], check=True, capture_output=True, text=True).stdout.strip()
+    uv = subprocess.run(
+        [ROOT / "scripts" / "find-uv"], check=True, capture_output=True, text=True
+    ).stdout.strip()
     with TemporaryDirectory(dir=cache()) as scratch:
         subprocess.run([FILES / "install", uv, f"{scratch}/lib", lock], check=True)
         layer.tree(Path(scratch) / "lib", LIB, skip=_is_no_need)
@@ -134,8 +159,8 @@ def _jars() -> Path:
 
 
 def _classes(below: tuple[Path, ...]) -> Path:
-    """The archive of Spark's classes, by the command of the Containerfile, and that of Java's own, which Debian's
-    package makes when it is installed. They fit the files below them alone."""
+    """The archive of Spark's classes, by the command of the Containerfile, and that of Java's own,
+    which Debian's package makes when it is installed. They fit the files below them alone."""
     environment = dict(containerfile.read("dataplane").environment)
 
     def fill(layer: Layer) -> None:
@@ -151,7 +176,8 @@ def _classes(below: tuple[Path, ...]) -> Path:
                 layer.content(archive.relative_to(root).as_posix(), archive.read_bytes())
 
     makers = [
-        (ROOT / "dataplane" / "spark" / f"{name}.py").read_text() for name in ("class_archive", "warmup", "session")
+        (ROOT / "dataplane" / "spark" / f"{name}.py").read_text()
+        for name in ("class_archive", "warmup", "session")
     ]
     return _layer("classes", [*(layer.name for layer in below), str(environment), *makers], fill)
 

@@ -1,9 +1,10 @@
-"""A node without containers: an agent that runs the pods of an API server as processes of this machine.
+"""A node without containers: an agent that runs the pods of an API server as processes of this
+machine.
 
-Done: commands, variables (plain, of the pod, of Secrets), Secrets and empty folders as folders, states with exit codes
-and last words, logs, missing images, an end with grace, and, when a test says so, evictions and kills for memory. Not
-done: images, isolation, limits, probes, several containers. Does not belong here: where pods run (the real scheduler
-says).
+Done: commands, variables (plain, of the pod, of Secrets), Secrets and empty folders as folders,
+states with exit codes and last words, logs, missing images, an end with grace, and, when a test
+says so, evictions and kills for memory. Not done: images, isolation, limits, probes, several
+containers. Does not belong here: where pods run (the real scheduler says).
 """
 
 from __future__ import annotations
@@ -75,15 +76,25 @@ class ProcessKubelet:
         self._leaving: set[str] = set()  # uids of pods that somebody deleted
         self._changed = threading.Condition()
         self._closed = threading.Event()
-        self._said = Said(self._log_of, kubeconfig.parent / "server.crt", kubeconfig.parent / "server.key")
-        self._register(dict(labels or {}), dict(capacity or {"cpu": "64", "memory": "64Gi", "pods": "2000"}))
+        self._said = Said(
+            self._log_of, kubeconfig.parent / "server.crt", kubeconfig.parent / "server.key"
+        )
+        self._register(
+            dict(labels or {}), dict(capacity or {"cpu": "64", "memory": "64Gi", "pods": "2000"})
+        )
         threading.Thread(target=self._run, name=f"kubelet-{name}", daemon=True).start()
 
     def _register(self, labels: Json, capacity: Json) -> None:
-        """The server marks new nodes as not ready, which other controllers than those of the tests would take back."""
+        """The server marks new nodes as not ready, which other controllers than those of the tests
+        would take back."""
         self._core.create_node({"metadata": {"name": self.name, "labels": labels}})
         self._core.patch_node(self.name, {"spec": {"taints": None}})
-        ready = {"type": "Ready", "status": "True", "reason": "Processes", "lastHeartbeatTime": _now()}
+        ready = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "Processes",
+            "lastHeartbeatTime": _now(),
+        }
         status: Json = {"conditions": [ready], "capacity": capacity, "allocatable": capacity}
         status["addresses"] = [{"type": "InternalIP", "address": ADDRESS}]
         status["daemonEndpoints"] = {"kubeletEndpoint": {"Port": self._said.port}}
@@ -140,7 +151,11 @@ class ProcessKubelet:
     def _of_job(self, job: str) -> Running | None:
         for one in self._pods.values():
             labels = one.pod["metadata"].get("labels", {}) if one is not None else {}
-            if one is not None and labels.get("batch.kubernetes.io/job-name") == job and not one.over.is_set():
+            if (
+                one is not None
+                and labels.get("batch.kubernetes.io/job-name") == job
+                and not one.over.is_set()
+            ):
                 return one
         return None
 
@@ -156,10 +171,14 @@ class ProcessKubelet:
 
     def _pods_here(self) -> Iterator[Json]:
         mine = {"field_selector": f"spec.nodeName={self.name}", "_preload_content": False}
-        listed = json.loads(self._core.list_pod_for_all_namespaces(**mine, _request_timeout=10).data)
+        listed = json.loads(
+            self._core.list_pod_for_all_namespaces(**mine, _request_timeout=10).data
+        )
         yield from listed["items"]
         version = listed["metadata"]["resourceVersion"]
-        stream = self._core.list_pod_for_all_namespaces(**mine, watch=True, resource_version=version)
+        stream = self._core.list_pod_for_all_namespaces(
+            **mine, watch=True, resource_version=version
+        )
         for line in _lines(stream):
             event = json.loads(line)
             if event["type"] in ("ADDED", "MODIFIED"):
@@ -191,7 +210,11 @@ class ProcessKubelet:
             running = self._start(pod, container, self._images[container["image"]])
         except (OSError, ApiException) as e:
             self._processless.add(pod["metadata"]["uid"])
-            self._tell(pod, "Failed", {"terminated": {"exitCode": 128, "reason": "StartError", "message": str(e)}})
+            self._tell(
+                pod,
+                "Failed",
+                {"terminated": {"exitCode": 128, "reason": "StartError", "message": str(e)}},
+            )
             return
         with self._changed:
             self._pods[pod["metadata"]["uid"]] = running
@@ -226,13 +249,16 @@ class ProcessKubelet:
             place = folder / mount["name"]
             place.mkdir(exist_ok=True)
             if "secret" in volumes[mount["name"]]:
-                for name, value in self._secret(pod, volumes[mount["name"]]["secret"]["secretName"]).items():
+                for name, value in self._secret(
+                    pod, volumes[mount["name"]]["secret"]["secretName"]
+                ).items():
                     (place / name).write_bytes(value)
             found[mount["mountPath"]] = place
         return found
 
     def _secret(self, pod: Json, name: str) -> dict[str, bytes]:
-        """A pod waits until its Secrets are there, or it is deleted: its Job takes the Secret along."""
+        """A pod waits until its Secrets are there, or it is deleted: its Job takes the Secret
+        along."""
         about = pod["metadata"]
         while True:
             try:
@@ -242,10 +268,20 @@ class ProcessKubelet:
                 if e.status != 404 or about["uid"] in self._leaving or self._closed.wait(AGAIN_S):
                     raise
 
-    def _environment(self, pod: Json, container: Json, mounts: Mapping[str, Path]) -> dict[str, str]:
+    def _environment(
+        self, pod: Json, container: Json, mounts: Mapping[str, Path]
+    ) -> dict[str, str]:
         about = pod["metadata"]
-        fields = {"metadata.name": about["name"], "metadata.namespace": about["namespace"], "status.podIP": ADDRESS}
-        found = {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME", "PYTHONPATH") if name in os.environ}
+        fields = {
+            "metadata.name": about["name"],
+            "metadata.namespace": about["namespace"],
+            "status.podIP": ADDRESS,
+        }
+        found = {
+            name: os.environ[name]
+            for name in ("PATH", "HOME", "JAVA_HOME", "PYTHONPATH")
+            if name in os.environ
+        }
         for variable in container.get("env", ()):
             value = variable.get("value", "")
             if "valueFrom" in variable:
@@ -265,7 +301,10 @@ class ProcessKubelet:
         ended = {"exitCode": code, "reason": reason, "message": last, "finishedAt": _now()}
         why: Json = {}
         if running.fate == "Evicted":
-            why = {"reason": "Evicted", "message": "The node was low on resource: ephemeral-storage."}
+            why = {
+                "reason": "Evicted",
+                "message": "The node was low on resource: ephemeral-storage.",
+            }
         self._tell(running.pod, "Failed" if code else "Succeeded", {"terminated": ended}, why)
         with self._changed:
             running.over.set()
@@ -284,12 +323,21 @@ class ProcessKubelet:
         with suppress(ApiException, HTTPError):
             self._core.delete_namespaced_pod(about["name"], about["namespace"], body=body)
 
-    def _tell(self, pod: Json, phase: str, state: Json, why: Mapping[str, str] | None = None) -> None:
+    def _tell(
+        self, pod: Json, phase: str, state: Json, why: Mapping[str, str] | None = None
+    ) -> None:
         """Until the server has heard it, or knows the pod no more."""
         about, (container,) = pod["metadata"], pod["spec"]["containers"]
         is_ready = phase == "Running"
-        told = {"name": container["name"], "image": container["image"], "imageID": "", "restartCount": 0}
-        conditions = [{"type": name, "status": str(is_ready)} for name in ("Ready", "ContainersReady")]
+        told = {
+            "name": container["name"],
+            "image": container["image"],
+            "imageID": "",
+            "restartCount": 0,
+        }
+        conditions = [
+            {"type": name, "status": str(is_ready)} for name in ("Ready", "ContainersReady")
+        ]
         status = {
             "phase": phase,
             "podIP": ADDRESS,
@@ -299,7 +347,9 @@ class ProcessKubelet:
         }
         while not self._closed.is_set():
             try:
-                self._core.patch_namespaced_pod_status(about["name"], about["namespace"], {"status": status})
+                self._core.patch_namespaced_pod_status(
+                    about["name"], about["namespace"], {"status": status}
+                )
                 return
             except ApiException as e:
                 if e.status in (404, 409, 422):

@@ -1,4 +1,5 @@
-"""Layers of images as tar files: of Debian packages, of folders, of single files. Equal content gives equal bytes.
+"""Layers of images as tar files: of Debian packages, of folders, of single files. Equal content
+gives equal bytes.
 
 Does not belong here: images (`oci.py`) and what they hold (`images.py`).
 """
@@ -17,7 +18,8 @@ Skip = Callable[[str], bool]
 
 
 class Layer:
-    """A tar that is being written: parents before children, each path once, all owned by root, no times."""
+    """A tar that is being written: parents before children, each path once, all owned by root, no
+    times."""
 
     def __init__(self, target: Path) -> None:
         self._tar = tarfile.open(target, "w", format=tarfile.PAX_FORMAT)  # noqa: SIM115  # closed by `close`
@@ -54,7 +56,11 @@ class Layer:
             elif found.is_dir():
                 self.folder(f"{at}/{relative}")
             else:
-                self.content(f"{at}/{relative}", found.read_bytes(), 0o755 if found.stat().st_mode & 0o100 else 0o644)
+                self.content(
+                    f"{at}/{relative}",
+                    found.read_bytes(),
+                    0o755 if found.stat().st_mode & 0o100 else 0o644,
+                )
 
     def package(self, archive: Path) -> None:
         """A Debian package."""
@@ -80,12 +86,16 @@ class Layer:
 
 
 def userland(layer: Layer, names: Sequence[str], users: Mapping[str, int]) -> None:
-    """These Debian packages, and what makes of them a system: users, links, certificates, a folder for all."""
+    """These Debian packages, and what makes of them a system: users, links, certificates, a folder
+    for all."""
     for name, target in LINKS.items():
         layer.link(name, target)
     layer.folder("tmp", 0o1777)
     everybody = {"root": 0, **users}
-    layer.text("etc/passwd", "".join(f"{name}:x:{id}:{id}::/tmp:/bin/sh\n" for name, id in everybody.items()))
+    layer.text(
+        "etc/passwd",
+        "".join(f"{name}:x:{id}:{id}::/tmp:/bin/sh\n" for name, id in everybody.items()),
+    )
     layer.text("etc/group", "".join(f"{name}:x:{id}:\n" for name, id in everybody.items()))
     archives = debian.packages(names)
     for archive in archives:
@@ -98,9 +108,12 @@ def userland(layer: Layer, names: Sequence[str], users: Mapping[str, int]) -> No
 
 
 def _certificates(archives: Sequence[Path]) -> Iterator[bytes]:
-    """Of all authorities that Debian trusts: programs look for them in one file, even those that need none."""
+    """Of all authorities that Debian trusts: programs look for them in one file, even those that
+    need none."""
     for archive in archives:
-        for member, tar in debian.members(archive) if archive.name.startswith("ca-certificates_") else ():
+        for member, tar in (
+            debian.members(archive) if archive.name.startswith("ca-certificates_") else ()
+        ):
             if member.name.startswith("usr/share/ca-certificates/") and member.isfile():
                 body = tar.extractfile(member)
                 assert body is not None

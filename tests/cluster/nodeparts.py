@@ -1,4 +1,5 @@
-"""The programs of a node: ours, compiled once from `node/` with the versions of `plane/`, and Debian's runtime.
+"""The programs of a node: ours, compiled once from `node/` with the versions of `plane/`, and
+Debian's runtime.
 
 Does not belong here: starting them (`whole.py`).
 """
@@ -21,7 +22,8 @@ from tests.tools import on_path
 
 SOURCES = Path(__file__).with_name("node")
 RUNTIME = ("containerd", "runc", "containernetworking-plugins", "iptables", "conntrack")
-FLAGS = {"CGO_ENABLED": "0", "GOFLAGS": "-trimpath -buildvcs=false"}  # as the plane's: Go's cache is kept by them
+# As the plane's: Go's cache is kept by them
+FLAGS = {"CGO_ENABLED": "0", "GOFLAGS": "-trimpath -buildvcs=false"}
 
 
 def node_binaries() -> Path:
@@ -42,7 +44,9 @@ def _compile(folder: Path) -> None:
     on_path("go")
     major, minor, _ = version().removeprefix("v").split(".", 2)
     told = {"gitVersion": version(), "gitMajor": major, "gitMinor": minor}
-    flags = " ".join(["-s -w", *(f"-X {VERSION_OF}.{name}={value}" for name, value in told.items())])
+    flags = " ".join(
+        ["-s -w", *(f"-X {VERSION_OF}.{name}={value}" for name, value in told.items())]
+    )
     with TemporaryDirectory(dir=folder.parent, prefix="node-") as scratch:
         sources, target = Path(scratch) / "node", Path(scratch) / "bin"
         shutil.copytree(SOURCES, sources)
@@ -51,7 +55,9 @@ def _compile(folder: Path) -> None:
         target.mkdir()
         for package, name in ((".", "node"), ("./pause", "pause")):
             command = ["go", "build", "-ldflags", flags, "-o", f"{target}/{name}", package]
-            subprocess.run(command, check=True, cwd=sources, env=os.environ | FLAGS, stdout=sys.stderr)
+            subprocess.run(
+                command, check=True, cwd=sources, env=os.environ | FLAGS, stdout=sys.stderr
+            )
         target.rename(folder)
 
 

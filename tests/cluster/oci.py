@@ -51,17 +51,30 @@ def write(image: Image, architecture: str, target: Path) -> None:
     with tarfile.open(target, "w") as archive:
         for layer in image.layers:
             archive.add(layer, f"blobs/sha256/{digests[layer][7:]}")
-        config = _blob(archive, _config(image, architecture, [digests[layer] for layer in all_layers]), CONFIG)
-        layers = [{"mediaType": LAYER, "digest": digests[x], "size": x.stat().st_size} for x in all_layers]
+        config = _blob(
+            archive, _config(image, architecture, [digests[layer] for layer in all_layers]), CONFIG
+        )
+        layers = [
+            {"mediaType": LAYER, "digest": digests[x], "size": x.stat().st_size} for x in all_layers
+        ]
         manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers}
         known = _blob(archive, manifest, MANIFEST)
-        known["annotations"] = {"io.containerd.image.name": image.name, "org.opencontainers.image.ref.name": image.name}
-        _put(archive, "index.json", _json({"schemaVersion": 2, "mediaType": INDEX, "manifests": [known]}))
+        known["annotations"] = {
+            "io.containerd.image.name": image.name,
+            "org.opencontainers.image.ref.name": image.name,
+        }
+        _put(
+            archive,
+            "index.json",
+            _json({"schemaVersion": 2, "mediaType": INDEX, "manifests": [known]}),
+        )
         _put(archive, "oci-layout", _json({"imageLayoutVersion": "1.0.0"}))
 
 
 def _config(image: Image, architecture: str, digests: Sequence[str]) -> dict[str, Any]:
-    environment = [f"{name}={value}" for name, value in ({"PATH": PATH} | dict(image.environment)).items()]
+    environment = [
+        f"{name}={value}" for name, value in ({"PATH": PATH} | dict(image.environment)).items()
+    ]
     run = {"Env": environment, "WorkingDir": "/", "User": f"{image.user}:{image.user}"}
     run |= {"Entrypoint": list(image.entrypoint), "Cmd": list(image.command)}
     rootfs = {"type": "layers", "diff_ids": list(digests)}

@@ -9,7 +9,8 @@ from pathlib import Path
 
 
 def main() -> None:
-    place = os.environ.get("HEADGATE_TOKEN_FILE")  # in a pod; a local child gets its token by a descriptor
+    # In a pod; a local child gets its token by a descriptor
+    place = os.environ.get("HEADGATE_TOKEN_FILE")
     token = Path(place).read_text() if place else ""
     seen = [sys.argv[1], token, os.environ["HEADGATE_URL"], os.environ.get("POD_NAME", "")]
     Path(os.environ["HEADGATE_HOME"], "seen").write_text("\n".join(seen))

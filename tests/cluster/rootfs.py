@@ -22,7 +22,8 @@ DEVICES = {"null": 3, "zero": 5, "random": 8, "urandom": 9}  # minor numbers of 
 
 @contextmanager
 def unpacked(layers: Iterable[Path]) -> Iterator[Path]:
-    """A folder with all of them, the later over the earlier, and with what a builder adds while it runs something."""
+    """A folder with all of them, the later over the earlier, and with what a builder adds while it
+    runs something."""
     with TemporaryDirectory(dir=cache(), prefix="root-") as folder:
         root = Path(folder)
         for layer in layers:
@@ -38,5 +39,18 @@ def unpacked(layers: Iterable[Path]) -> Iterator[Path]:
 
 def run(root: Path, environment: Mapping[str, str], *command: str) -> None:
     """CalledProcessError if it fails."""
-    apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", f"--root={root}", "--mount-proc"]
-    subprocess.run([*apart, *command], check=True, env={"PATH": oci.PATH, **environment}, stdout=subprocess.DEVNULL)
+    apart = [
+        "unshare",
+        "--mount",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        f"--root={root}",
+        "--mount-proc",
+    ]
+    subprocess.run(
+        [*apart, *command],
+        check=True,
+        env={"PATH": oci.PATH, **environment},
+        stdout=subprocess.DEVNULL,
+    )

@@ -1,4 +1,5 @@
-"""What a kubelet answers the API server that is asked for a pod's log. Does not belong here: what pods say."""
+"""What a kubelet answers the API server that is asked for a pod's log. Does not belong here: what
+pods say."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ PLACE = re.compile(r"/containerLogs/(?P<namespace>[^/]+)/(?P<pod>[^/]+)/(?P<cont
 
 
 class Said:
-    """`of` gives the file that a pod's output goes to, None if it was not started. With the certificate of the API
-    server, which does not look at it."""
+    """`of` gives the file that a pod's output goes to, None if it was not started. With the
+    certificate of the API server, which does not look at it."""
 
     def __init__(self, of: Callable[[str, str], Path | None], certificate: Path, key: Path) -> None:
         class Handler(BaseHTTPRequestHandler):
@@ -23,7 +24,11 @@ class Said:
                 asked = urlsplit(self.path)
                 found = PLACE.fullmatch(asked.path)
                 log = of(found["namespace"], found["pod"]) if found else None
-                body = b"nothing has been said" if log is None else _cut(log.read_bytes(), parse_qs(asked.query))
+                body = (
+                    b"nothing has been said"
+                    if log is None
+                    else _cut(log.read_bytes(), parse_qs(asked.query))
+                )
                 self.send_response(400 if log is None else 200)
                 self.send_header("Content-Type", "text/plain")
                 self.send_header("Content-Length", str(len(body)))

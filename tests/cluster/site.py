@@ -1,4 +1,5 @@
-"""A namespace with the project's own roles, nodes that run processes, and pools that may do what the roles say.
+"""A namespace with the project's own roles, nodes that run processes, and pools that may do what
+the roles say.
 
 Does not belong here: what is expected.
 """
@@ -88,7 +89,11 @@ class Site:
         name = f"{self.name}-{len(self._kubelets)}"
         folder = self.folder / name
         labels = {"site": self.name, **options.pop("labels", {})}
-        self._kubelets.append(ProcessKubelet(self.plane.kubeconfig, folder, found, name=name, labels=labels, **options))
+        self._kubelets.append(
+            ProcessKubelet(
+                self.plane.kubeconfig, folder, found, name=name, labels=labels, **options
+            )
+        )
         return self._kubelets[-1]
 
     def cluster(self, maximum: int = 3, **changes: Any) -> Cluster:
@@ -97,11 +102,15 @@ class Site:
         place = replace(DEFAULTS["standard"].place, selector={"site": self.name})
         small: dict[str, Any] = {"cpu": "100m", "memory": "64Mi", "grace_s": 5, "place": place}
         limits = PoolLimits(0, maximum, idle_s=0.0, tasks_each=64)
-        pools: dict[str, Pool] = {n: replace(p, limits=limits, **small) for n, p in DEFAULTS.items()}
+        pools: dict[str, Pool] = {
+            n: replace(p, limits=limits, **small) for n, p in DEFAULTS.items()
+        }
         pools["standard"] = replace(pools["standard"], **changes)
         return Cluster(self.namespace, image, "http://127.0.0.1:1", pools=pools)
 
-    def pool(self, cluster: Cluster | None = None, api: Api | None = None, **options: Any) -> KubernetesPool:
+    def pool(
+        self, cluster: Cluster | None = None, api: Api | None = None, **options: Any
+    ) -> KubernetesPool:
         mint = options.pop("mint_token", lambda id: f"token of {id}")
         pool = KubernetesPool(cluster or self.cluster(), api or self.api(), mint, **options)
         self._pools.append(pool)
@@ -109,7 +118,9 @@ class Site:
 
     def quota(self, name: str, hard: Mapping[str, str]) -> None:
         """In force."""
-        self.core.create_namespaced_resource_quota(self.namespace, {"metadata": {"name": name}, "spec": {"hard": hard}})
+        self.core.create_namespaced_resource_quota(
+            self.namespace, {"metadata": {"name": name}, "spec": {"hard": hard}}
+        )
         found = lambda: self.core.read_namespaced_resource_quota(name, self.namespace).status.hard  # noqa: E731
         until(found, lambda: "nobody counts")
 
@@ -127,7 +138,11 @@ class Site:
     def secrets(self) -> dict[str, str]:
         """Name -> token."""
         found = self.core.list_namespaced_secret(self.namespace).items
-        return {s.metadata.name: base64.b64decode(s.data["token"]).decode() for s in found if "token" in s.data}
+        return {
+            s.metadata.name: base64.b64decode(s.data["token"]).decode()
+            for s in found
+            if "token" in s.data
+        }
 
     def close(self) -> None:
         for pool in self._pools:
@@ -140,7 +155,8 @@ class Site:
 
 
 def drivers(pool: KubernetesPool, are: Callable[[tuple[Driver, ...]], bool]) -> tuple[Driver, ...]:
-    """What the pool tells once it is as expected; ends are told once, so all that it told is kept."""
+    """What the pool tells once it is as expected; ends are told once, so all that it told is
+    kept."""
     told: dict[str, Driver] = {}
 
     def look() -> tuple[Driver, ...]:

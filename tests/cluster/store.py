@@ -1,6 +1,8 @@
-"""A store of containerd with the stable layers of all images, made once; every cluster starts from hard links to it.
+"""A store of containerd with the stable layers of all images, made once; every cluster starts from
+hard links to it.
 
-Unpacked layers are only ever read, so that they can be shared. Does not belong here: what is in images (`images.py`).
+Unpacked layers are only ever read, so that they can be shared. Does not belong here: what is in
+images (`images.py`).
 """
 
 from __future__ import annotations
@@ -32,8 +34,11 @@ address = "{run}/ttrpc"
 
 
 def store(recipes: dict[str, Recipe]) -> Path:
-    """The folder that containerd's `root` is copied from. Images with Headgate's code are in it without that code."""
-    key = sha256("".join(layer.name for r in recipes.values() for layer in r.stable).encode()).hexdigest()[:16]
+    """The folder that containerd's `root` is copied from. Images with Headgate's code are in it
+    without that code."""
+    key = sha256(
+        "".join(layer.name for r in recipes.values() for layer in r.stable).encode()
+    ).hexdigest()[:16]
     folder = cache() / f"containerd-{key}"
     if not folder.is_dir():
         with TemporaryDirectory(dir=cache(), prefix="containerd-") as scratch:
@@ -45,13 +50,16 @@ def store(recipes: dict[str, Recipe]) -> Path:
 
 def _archive(name: str, recipe: Recipe, folder: Path) -> Path:
     target = folder / f"{name}.tar"
-    image = images.reference(name) if not recipe.has_code else f"localhost/headgate/{name}:without-code"
+    image = (
+        images.reference(name) if not recipe.has_code else f"localhost/headgate/{name}:without-code"
+    )
     oci.write(recipe.image(image, None), debian.architecture(), target)
     return target
 
 
 def newest(recipes: dict[str, Recipe], folder: Path) -> None:
-    """Archives, small ones, of the images that hold this working tree's code; layers of the store are left out."""
+    """Archives, small ones, of the images that hold this working tree's code; layers of the store
+    are left out."""
     code = images.code()
     for name, recipe in recipes.items():
         if recipe.has_code:
@@ -62,7 +70,9 @@ def newest(recipes: dict[str, Recipe], folder: Path) -> None:
 def _fill(root: Path, run: Path, archives: Iterable[Path]) -> None:
     with _containerd(root, run) as ctr:
         for archive in archives:
-            subprocess.run([*ctr, "images", "import", str(archive)], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(
+                [*ctr, "images", "import", str(archive)], check=True, stdout=subprocess.DEVNULL
+            )
 
 
 @contextmanager
@@ -79,7 +89,9 @@ def _containerd(root: Path, run: Path) -> Iterator[list[str]]:
         try:
             while subprocess.run([*ctr, "version"], capture_output=True, check=False).returncode:
                 if process.poll() is not None:
-                    raise RuntimeError("containerd did not start: " + (run / "log").read_text()[-1000:])
+                    raise RuntimeError(
+                        "containerd did not start: " + (run / "log").read_text()[-1000:]
+                    )
                 time.sleep(0.05)
             yield ctr
         finally:

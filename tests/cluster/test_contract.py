@@ -38,7 +38,9 @@ def kubernetes(site: Site) -> tuple[DriverPool, Kill]:
 
 @pytest.fixture(params=["local", "kubernetes"])
 def made(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[DriverPool, Kill]]:
-    pool, kill = local(tmp_path) if request.param == "local" else kubernetes(request.getfixturevalue("site"))
+    pool, kill = (
+        local(tmp_path) if request.param == "local" else kubernetes(request.getfixturevalue("site"))
+    )
     yield pool, kill
     pool.close()
 
@@ -73,7 +75,9 @@ def test_scaling_is_a_level(made: tuple[DriverPool, Kill]) -> None:
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_who_is_busy_goes_on_and_who_is_idle_ends(made: tuple[DriverPool, Kill], which: int) -> None:
+def test_who_is_busy_goes_on_and_who_is_idle_ends(
+    made: tuple[DriverPool, Kill], which: int
+) -> None:
     pool, _ = made
     pool.scale("driver", 2)
     both = sorted(told(pool, lambda ds: len(ds) == 2))

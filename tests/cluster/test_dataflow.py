@@ -1,4 +1,5 @@
-"""The flights example with drivers and workers as Jobs: real Spark in the pods' processes, the control plane killed."""
+"""The flights example with drivers and workers as Jobs: real Spark in the pods' processes, the
+control plane killed."""
 
 from __future__ import annotations
 
@@ -31,7 +32,12 @@ def monthly(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def settings(site: Site, folder: Path) -> dict[str, str]:
     place = {"site": {"selector": {"site": site.name}}}
     pool = {"cpu": "100m", "memory": "2Gi", "place": "site"}
-    said: dict[str, Any] = {"namespace": site.namespace, "image": IMAGE, "places": place, "conf": SPARK}
+    said: dict[str, Any] = {
+        "namespace": site.namespace,
+        "image": IMAGE,
+        "places": place,
+        "conf": SPARK,
+    }
     said["pools"] = {"worker": pool, "standard": pool}
     (folder / "pools.json").write_text(json.dumps(said))
     return {
@@ -44,12 +50,16 @@ def settings(site: Site, folder: Path) -> dict[str, str]:
 def dies(workspace: Workspace, port: int, environment: dict[str, str]) -> None:
     """Between a Job and the token of its pod."""
     given = environment | {"HEADGATE_FAILPOINTS": "after-job-created"}
-    with ended(workspace.start("serve", "--home", workspace.home, "--port", port, **given)) as process:
+    with ended(
+        workspace.start("serve", "--home", workspace.home, "--port", port, **given)
+    ) as process:
         _, err = process.communicate(timeout=HANGS_S)
     assert process.returncode == -signal.SIGKILL, err.decode()
 
 
-def test_killed_after_a_job_was_made_and_then_on_to_the_right_tables(site: Site, monthly: Path, tmp_path: Path) -> None:
+def test_killed_after_a_job_was_made_and_then_on_to_the_right_tables(
+    site: Site, monthly: Path, tmp_path: Path
+) -> None:
     site.node(images={IMAGE: Image((sys.executable, "-P", "-m", "dataplane"))})
     with closing(example(tmp_path / "flights")) as workspace:
         add_days(workspace, monthly, 1, 2)
@@ -62,7 +72,9 @@ def test_killed_after_a_job_was_made_and_then_on_to_the_right_tables(site: Site,
             assert site.jobs() == ["headgate-driver-standard-0-1", "headgate-worker-0-1"]
             Truth(workspace.folder / "data").assert_all(workspace.lake / "default" / "flights")
             with service.client() as client:
-                claims: list[Any] = [e for e in client.events(0, follow=False) if e and e["kind"] == "task.claimed"]
+                claims: list[Any] = [
+                    e for e in client.events(0, follow=False) if e and e["kind"] == "task.claimed"
+                ]
                 attempt = next(e["attempt"] for e in claims if e["driver"].startswith("driver-"))
                 assert f"event=attempt attempt={attempt} " in client.log(attempt, tail=10_000)
             service.stop(signal.SIGTERM)

@@ -1,4 +1,5 @@
-"""The loop and the pool together: as many drivers as the work is worth, and what becomes of work whose driver ended."""
+"""The loop and the pool together: as many drivers as the work is worth, and what becomes of work
+whose driver ended."""
 
 from __future__ import annotations
 
@@ -99,11 +100,16 @@ def test_drivers_of_a_size_that_is_to_have_none_any_more_end(site: Site, tmp_pat
         ask(store, task(1, size="large"))
         jobs(site, loop, "headgate-driver-large-0-1")
     none = replace(cluster.pools["large"], limits=PoolLimits(0, 0))
-    with looping(site.pool(replace(cluster, pools={**cluster.pools, "large": none})), tmp_path) as (loop, _):
+    with looping(site.pool(replace(cluster, pools={**cluster.pools, "large": none})), tmp_path) as (
+        loop,
+        _,
+    ):
         jobs(site, loop, JOB)
 
 
-def test_a_pool_that_cannot_be_launched_into_keeps_no_other_from_shrinking(site: Site, tmp_path: Path) -> None:
+def test_a_pool_that_cannot_be_launched_into_keeps_no_other_from_shrinking(
+    site: Site, tmp_path: Path
+) -> None:
     site.node()
     way = Between(site.settings.host, site.authority)
     cluster = only_drivers(site.cluster())
@@ -123,7 +129,11 @@ def test_a_pool_that_cannot_be_launched_into_keeps_no_other_from_shrinking(site:
 
 
 ENDS = {
-    "memory": ("driver-out-of-memory", "its driver ended: ran out of memory: killed at its limit of 64Mi", 1),
+    "memory": (
+        "driver-out-of-memory",
+        "its driver ended: ran out of memory: killed at its limit of 64Mi",
+        1,
+    ),
     "pod by hand": ("driver-lost", "its driver ended: its pod was deleted", 0),
     "killed": ("driver-lost", "its driver ended: killed by signal 9", 1),
     "asked": ("driver-lost", "its driver ended: ended as asked", 0),
@@ -169,7 +179,10 @@ def test_passes_go_on_while_the_cluster_is_away(site: Site, tmp_path: Path) -> N
     """Nothing is concluded of drivers that nobody can see."""
     site.node()
     way = Between(site.settings.host, site.authority)
-    with looping(site.pool(only_drivers(site.cluster(maximum=1)), site.api(way.url)), tmp_path) as (loop, store):
+    with looping(site.pool(only_drivers(site.cluster(maximum=1)), site.api(way.url)), tmp_path) as (
+        loop,
+        store,
+    ):
         way.fault = "500"
         ask(store, task(1))
         loop.tick()

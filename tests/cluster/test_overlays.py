@@ -1,4 +1,5 @@
-"""What `deploy/` asks for is what a real API server takes, with every field known to it and no warning."""
+"""What `deploy/` asks for is what a real API server takes, with every field known to it and no
+warning."""
 
 from __future__ import annotations
 

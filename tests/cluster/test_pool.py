@@ -1,4 +1,5 @@
-"""The pool of Jobs against a real API server, with the rights that the project's roles give, and real processes."""
+"""The pool of Jobs against a real API server, with the rights that the project's roles give, and
+real processes."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ from tests.e2e.workspace import until
 
 def running(pool: KubernetesPool, n: int) -> list[str]:
     """Ids, once so many run."""
-    found = drivers(pool, lambda ds: sum(not d.ended and not d.reason for d in ds) == n and not pool_waits(pool))
+    found = drivers(
+        pool, lambda ds: sum(not d.ended and not d.reason for d in ds) == n and not pool_waits(pool)
+    )
     return sorted(d.id for d in found if not d.ended)
 
 
@@ -82,16 +85,22 @@ def test_a_pod_that_waits_for_its_secret_can_be_ended(site: Site) -> None:
     assert (site.jobs(), site.pods()) == ([], [])
 
 
-def test_after_a_job_that_was_deleted_by_hand_comes_one_of_another_name_with_a_token_of_its_own(site: Site) -> None:
+def test_after_a_job_that_was_deleted_by_hand_comes_one_of_another_name_with_a_token_of_its_own(
+    site: Site,
+) -> None:
     """The Secret of the one that has gone is still there for a moment."""
     site.node()
     pool = site.pool()
     pool.scale("driver", 1)
     running(pool, 1)
-    site.plane.kubectl("delete", "job", "headgate-driver-standard-0-1", "-n", site.namespace, "--wait=false")
+    site.plane.kubectl(
+        "delete", "job", "headgate-driver-standard-0-1", "-n", site.namespace, "--wait=false"
+    )
     drivers(pool, ended(1))
     pool.scale("driver", 1)
-    assert site.secrets()["headgate-driver-standard-0-2"] == f"token of {only(tuple(pool.poll())).id}"
+    assert (
+        site.secrets()["headgate-driver-standard-0-2"] == f"token of {only(tuple(pool.poll())).id}"
+    )
 
 
 def test_who_comes_after_adopts_what_runs(site: Site) -> None:
@@ -284,7 +293,11 @@ def test_of_a_long_log_the_end_is_read(site: Site) -> None:
     (id,) = running(pool, 1)
     way = Between(site.settings.host, site.authority)
     reading = site.pool(api=site.api(way.url))
-    say(site, kubelet, b"".join(b"%06d %s\n" % (n, b"x" * 20_000) for n in range(400)) + "ö".encode() + b"\xff")
+    say(
+        site,
+        kubelet,
+        b"".join(b"%06d %s\n" % (n, b"x" * 20_000) for n in range(400)) + "ö".encode() + b"\xff",
+    )
     last = reading.log(id, 400).splitlines()
     assert (last[-1], last[0][:6]) == ("ö\ufffd", "000376"), "25 lines of 400"
     assert sum("/log?" in asked for asked in way.asked) == 3
@@ -314,7 +327,8 @@ def test_a_log_that_cannot_be_had_is_told_apart_from_one_that_is_gone(site: Site
     with pytest.raises(PoolUnavailable, match=r"API server answers 5\d\d"):
         pool.log(id, 1)
     site.plane.kubectl("delete", "job", job, "-n", site.namespace, "--wait=false")
-    site.plane.kubectl("delete", "pods", "--all", "-n", site.namespace, "--force", "--wait=false")  # unless it is gone
+    # Unless it is gone
+    site.plane.kubectl("delete", "pods", "--all", "-n", site.namespace, "--force", "--wait=false")
     until(lambda: not site.pods(), lambda: "the pod stays")
     with pytest.raises(LogGone, match=f"the pod of {id} is gone, and its log with it"):
         pool.log(id, 1)
@@ -326,12 +340,17 @@ def test_manifests_are_accepted_to_the_letter(site: Site) -> None:
     for executors in (None, Executors()):
         cluster = replace(site.cluster(executors=executors), secrets=("warehouse.prod", "x" * 253))
         launch = Launch("driver-x", "driver", "standard", 0, 1)
-        made = [manifests.job(cluster, launch), manifests.secret(cluster, launch, "t", {"name": "x", "uid": "u"})]
+        made = [
+            manifests.job(cluster, launch),
+            manifests.secret(cluster, launch, "t", {"name": "x", "uid": "u"}),
+        ]
         pod = manifests.executor(cluster, Executors())
         pod["metadata"] |= {"name": "executor", "namespace": site.namespace}
         template = made[0]["spec"]["template"]
         alone = {"apiVersion": "v1", "kind": "Pod", "spec": template["spec"]}
         alone["metadata"] = {"name": "alone", "namespace": site.namespace}
         everything = json.dumps({"apiVersion": "v1", "kind": "List", "items": [*made, pod, alone]})
-        site.plane.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=everything)
+        site.plane.kubectl(
+            "apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=everything
+        )
     assert pool.namespace == site.namespace

@@ -1,5 +1,5 @@
-"""Queries by Spark in a pod: one for all replicas, found again by its Job; and what the cluster says where there is
-none."""
+"""Queries by Spark in a pod: one for all replicas, found again by its Job; and what the cluster
+says where there is none."""
 
 from __future__ import annotations
 
@@ -88,17 +88,24 @@ def _is_cancelled(client: Headgate) -> bool:
     return True
 
 
-@takes_turns(1, 2)  # with that of sessions: what is said to a pod and the Jobs of each have tests of their own
+# With that of sessions: what is said to a pod and the Jobs of each have tests of their own
+@takes_turns(1, 2)
 def test_queries_of_a_service_whose_pods_are_in_a_cluster(site: Site, tmp_path: Path) -> None:
     node = site.node(images={IMAGE: Image((sys.executable, "-P", "-m", "dataplane"))})
     with closing(Workspace(tmp_path / "shop")) as workspace:
         workspace.write("shop.yaml", SHOP)
-        workspace.write("orders/a.csv", "id,price\n" + "".join(f"{n},{n * 7 % 90}\n" for n in range(500)))
+        workspace.write(
+            "orders/a.csv", "id,price\n" + "".join(f"{n},{n * 7 % 90}\n" for n in range(500))
+        )
         workspace.run("shop.yaml")
         pod = {"cpu": "100m", "memory": "1700Mi", "place": "site", "port": free_port()}
         given = settings(site, tmp_path, queries=pod)
         sql = "SELECT price % 7 AS k, count(*) AS n, sum(id) AS s FROM shop.orders GROUP BY price % 7 ORDER BY 1"
-        with workspace.serving(0, **given) as service, service.client() as client, service.client() as other:
+        with (
+            workspace.serving(0, **given) as service,
+            service.client() as client,
+            service.client() as other,
+        ):
             assert site.jobs() == [], "none before there is a query"
             found = client.query(sql, engine="spark")
             assert len(found["rows"]) == 7
@@ -156,11 +163,14 @@ def place(of: KubernetesQueryPods) -> PodPlace:
 
 def stays(site: Site, orders: str = "stay") -> Image:
     return Image(
-        (sys.executable, str(POD)), {"ORDERS": orders, "HEADGATE_URL": "", "HEADGATE_HOME": os.fspath(site.folder)}
+        (sys.executable, str(POD)),
+        {"ORDERS": orders, "HEADGATE_URL": "", "HEADGATE_HOME": os.fspath(site.folder)},
     )
 
 
-def test_replicas_ask_for_one_and_know_its_token(site: Site, opened: list[KubernetesQueryPods]) -> None:
+def test_replicas_ask_for_one_and_know_its_token(
+    site: Site, opened: list[KubernetesQueryPods]
+) -> None:
     node = site.node(images={IMAGE: stays(site)})
     replicas = [pods(site, opened) for _ in range(3)]
     asking = [threading.Thread(target=replica.look) for replica in replicas]
@@ -177,7 +187,9 @@ def test_replicas_ask_for_one_and_know_its_token(site: Site, opened: list[Kubern
     assert "token" not in repr(found)
 
 
-def test_it_has_neither_an_account_nor_secrets_of_others(site: Site, opened: list[KubernetesQueryPods]) -> None:
+def test_it_has_neither_an_account_nor_secrets_of_others(
+    site: Site, opened: list[KubernetesQueryPods]
+) -> None:
     node = site.node(images={IMAGE: stays(site)})
     place(pods(site, opened, secrets=("warehouse",)))
     (job,) = site.jobs()
@@ -187,7 +199,9 @@ def test_it_has_neither_an_account_nor_secrets_of_others(site: Site, opened: lis
     assert "HEADGATE_URL" not in str(spec)
 
 
-def test_pods_of_other_settings_are_left_to_end(site: Site, opened: list[KubernetesQueryPods]) -> None:
+def test_pods_of_other_settings_are_left_to_end(
+    site: Site, opened: list[KubernetesQueryPods]
+) -> None:
     site.node(images={IMAGE: stays(site), "another": stays(site)})
     first, second = pods(site, opened), pods(site, opened, image="another")
     assert place(first).token != place(second).token
@@ -226,19 +240,25 @@ def refused(of: KubernetesQueryPods) -> str:
     return until(look, lambda: "never refused")
 
 
-def test_an_image_that_is_missing_ends_the_wait(site: Site, opened: list[KubernetesQueryPods]) -> None:
+def test_an_image_that_is_missing_ends_the_wait(
+    site: Site, opened: list[KubernetesQueryPods]
+) -> None:
     site.node(images={})
     assert "image test/dataplane cannot be had" in refused(pods(site, opened))
     until(lambda: not site.jobs(), lambda: "the next query asks anew")
 
 
-def test_one_that_fails_again_is_not_started_a_third_time(site: Site, opened: list[KubernetesQueryPods]) -> None:
+def test_one_that_fails_again_is_not_started_a_third_time(
+    site: Site, opened: list[KubernetesQueryPods]
+) -> None:
     site.node(images={IMAGE: stays(site, "fail")})
     assert "the last line" in refused(pods(site, opened))
     assert len(site.jobs()) == 2
 
 
 def test_a_cluster_that_is_away_is_told(site: Site, opened: list[KubernetesQueryPods]) -> None:
-    away = KubernetesQueryPods(cluster(site), "/lake", SECRET, lambda: site.api("http://127.0.0.1:1"))
+    away = KubernetesQueryPods(
+        cluster(site), "/lake", SECRET, lambda: site.api("http://127.0.0.1:1")
+    )
     opened.append(away)
     assert "the cluster cannot be asked" in words(away, "does not answer")

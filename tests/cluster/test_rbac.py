@@ -1,4 +1,5 @@
-"""What each account may do, and that it may do nothing else: asked of the API server about the project's own roles."""
+"""What each account may do, and that it may do nothing else: asked of the API server about the
+project's own roles."""
 
 from __future__ import annotations
 
@@ -55,8 +56,16 @@ def allowed(site: Site, account: str, namespace: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     asks: Any = client.AuthorizationV1Api(site.core.api_client)
     for (group, resource, part), verb in product(RESOURCES, VERBS):
-        wanted = {"group": group, "resource": resource, "subresource": part, "verb": verb, "namespace": namespace}
-        review = asks.create_subject_access_review({"spec": {"user": user, "resourceAttributes": wanted}})
+        wanted = {
+            "group": group,
+            "resource": resource,
+            "subresource": part,
+            "verb": verb,
+            "namespace": namespace,
+        }
+        review = asks.create_subject_access_review(
+            {"spec": {"user": user, "resourceAttributes": wanted}}
+        )
         if review.status.allowed:
             found.setdefault("/".join(filter(None, (resource, part))), set()).add(verb)
     return found

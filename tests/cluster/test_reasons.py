@@ -1,4 +1,5 @@
-"""Why a driver ended, or does not begin: real verdicts of API server, controllers and scheduler, told in words."""
+"""Why a driver ended, or does not begin: real verdicts of API server, controllers and scheduler,
+told in words."""
 
 from __future__ import annotations
 
@@ -42,20 +43,32 @@ ENDS = {
     "done": End("exited with code 0", "", orders="end"),
     "failed": End("exited with code 1: and the last line", "crashed", orders="fail"),
     "heap": End("ran out of memory (exited with code 1)", "memory", orders="memory"),
-    "limit": End("ran out of memory: killed at its limit of 64Mi", "memory", lambda _, k: k.out_of_memory(JOB)),
+    "limit": End(
+        "ran out of memory: killed at its limit of 64Mi",
+        "memory",
+        lambda _, k: k.out_of_memory(JOB),
+    ),
     "killed": End("killed by signal 9", "crashed", lambda _, k: k.kill(JOB)),
-    "pressure": End("evicted: The node was low on resource: ephemeral-storage.", "evicted", lambda _, k: k.evict(JOB)),
+    "pressure": End(
+        "evicted: The node was low on resource: ephemeral-storage.",
+        "evicted",
+        lambda _, k: k.evict(JOB),
+    ),
     "drained": End(("evicted: somebody is emptying its node", GONE), "disrupted", evict),
     "deadline": End("ran for longer than its deadline of 1 s", "deadline", deadline_s=1),
     "by hand": End(
         "its Job was deleted",
         "disrupted",
-        lambda site, _: site.plane.kubectl("delete", "job", JOB, "-n", site.namespace, "--wait=false"),
+        lambda site, _: site.plane.kubectl(
+            "delete", "job", JOB, "-n", site.namespace, "--wait=false"
+        ),
     ),
     "pod by hand": End(
         "its pod was deleted",
         "disrupted",
-        lambda site, _: site.plane.kubectl("delete", "pod", "-n", site.namespace, "--all", "--wait=false"),
+        lambda site, _: site.plane.kubectl(
+            "delete", "pod", "-n", site.namespace, "--all", "--wait=false"
+        ),
     ),
 }
 
@@ -94,7 +107,10 @@ def test_preempted(site: Site) -> None:
     other = site.pool(replace(site.cluster(place=place), instance="other"))
     other.scale("driver", 1)
     ended = only(drivers(pool, lambda ds: any(d.ended for d in ds)))
-    assert (ended.reason, ended.fault) == ("preempted: a pod of higher priority took its place", "disrupted")
+    assert (ended.reason, ended.fault) == (
+        "preempted: a pod of higher priority took its place",
+        "disrupted",
+    )
     kubelet.started("other-driver-standard-0-1")
     site.plane.kubectl("delete", "priorityclass", priority)
 
@@ -109,7 +125,9 @@ def test_no_node_has_room(site: Site) -> None:
 def test_an_image_is_missing(site: Site) -> None:
     site.node()
     driver = waits(site, "cannot be had", image="test/nowhere")
-    assert driver.reason == "image test/nowhere cannot be had: nothing stands for image test/nowhere"
+    assert (
+        driver.reason == "image test/nowhere cannot be had: nothing stands for image test/nowhere"
+    )
     assert (driver.ended, driver.fault) == (False, "image")
 
 
@@ -127,10 +145,15 @@ def test_a_full_quota_is_waited_out(site: Site) -> None:
 
 
 def test_a_pod_that_is_refused_keeps_its_job_waiting_until_it_is_given_up(site: Site) -> None:
-    """The Job is active for ever: only its events tell, and a new launch takes what was mended meanwhile."""
+    """The Job is active for ever: only its events tell, and a new launch takes what was mended
+    meanwhile."""
     site.node()
     site.core.create_namespaced_limit_range(
-        site.namespace, {"metadata": {"name": "tiny"}, "spec": {"limits": [{"type": "Pod", "max": {"memory": "1Mi"}}]}}
+        site.namespace,
+        {
+            "metadata": {"name": "tiny"},
+            "spec": {"limits": [{"type": "Pod", "max": {"memory": "1Mi"}}]},
+        },
     )
     now = [0.0]
     pool = site.pool(monotonic=lambda: now[0])
@@ -200,15 +223,30 @@ def test_a_pod_that_its_node_cannot_make_says_what_the_node_says(site: Site) -> 
     room = {"cpu": "1", "memory": "1Gi", "pods": "9"}
     site.core.create_node({"metadata": {"name": site.name, "labels": {"site": site.name}}})
     site.core.patch_node(site.name, {"spec": {"taints": None}})
-    ready = {"conditions": [{"type": "Ready", "status": "True"}], "capacity": room, "allocatable": room}
+    ready = {
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "capacity": room,
+        "allocatable": room,
+    }
     site.core.patch_node_status(site.name, {"status": ready})
     pool = site.pool()
     pool.scale("driver", 1)
     until(lambda: site.pods(), lambda: "no pod")
     words = 'MountVolume.SetUp failed for volume "secret-0" : secret "warehouse" not found'
     about = {"kind": "Pod", "name": site.pods()[0], "namespace": site.namespace}
-    event = {"metadata": {"name": "e"}, "involvedObject": about, "type": "Warning", "reason": "FailedMount"}
+    event = {
+        "metadata": {"name": "e"},
+        "involvedObject": about,
+        "type": "Warning",
+        "reason": "FailedMount",
+    }
     site.core.create_namespaced_event(site.namespace, {**event, "message": words})
-    driver = only(drivers(pool, lambda ds: any(d.reason.startswith("cannot be started") for d in ds)))
-    assert (driver.reason, driver.fault, driver.ended) == (f"cannot be started: {words}", "refused", False)
+    driver = only(
+        drivers(pool, lambda ds: any(d.reason.startswith("cannot be started") for d in ds))
+    )
+    assert (driver.reason, driver.fault, driver.ended) == (
+        f"cannot be started: {words}",
+        "refused",
+        False,
+    )
     site.core.delete_node(site.name)

@@ -1,7 +1,8 @@
-"""A whole throw-away Kubernetes of one node around a command: `python -m tests.cluster.whole COMMAND...`, as root.
+"""A whole throw-away Kubernetes of one node around a command: `python -m tests.cluster.whole
+COMMAND...`, as root.
 
-All of it lives in namespaces of its own, so that nothing listens on this machine and nothing outlives the command. Does
-not belong here: what happens inside (`inside.sh`), and what is tested.
+All of it lives in namespaces of its own, so that nothing listens on this machine and nothing
+outlives the command. Does not belong here: what happens inside (`inside.sh`), and what is tested.
 """
 
 from __future__ import annotations
@@ -24,8 +25,15 @@ from tests.cluster.nodeparts import node_binaries, runtime
 from tests.servers import kafka
 
 INSIDE = Path(__file__).with_name("inside.sh")
-TOOLS = {"unshare": "util-linux", "setpriv": "util-linux", "ip": "iproute2", "mount": "mount", "bash": "bash"}
-TOOLS |= {"apt-get": "apt", "dpkg-deb": "dpkg"}  # by which containerd and all that is in images comes
+TOOLS = {
+    "unshare": "util-linux",
+    "setpriv": "util-linux",
+    "ip": "iproute2",
+    "mount": "mount",
+    "bash": "bash",
+}
+# By which containerd and all that is in images comes
+TOOLS |= {"apt-get": "apt", "dpkg-deb": "dpkg"}
 APART = ("--net", "--mount", "--pid", "--ipc", "--uts", "--fork", "--mount-proc", "--kill-child")
 
 
@@ -41,7 +49,9 @@ def run(command: Sequence[str]) -> int:
         archives = home / "images"
         archives.mkdir()
         store.newest(parts, archives)
-        sys.stderr.write(f"binaries, layers and images are there after {time.monotonic() - began:.1f} s\n")
+        sys.stderr.write(
+            f"binaries, layers and images are there after {time.monotonic() - began:.1f} s\n"
+        )
         apart = ["setpriv", "--pdeathsig", "KILL", "unshare", *APART]
         return subprocess.run([*apart, INSIDE, home, *prepared, *command], check=False).returncode
     finally:
@@ -56,7 +66,11 @@ def _with_data(parts: dict[str, Recipe]) -> dict[str, Recipe]:
 
 def _require() -> None:
     """All that is missing, at once."""
-    missing = [f"{name} (Debian: {package})" for name, package in TOOLS.items() if shutil.which(name) is None]
+    missing = [
+        f"{name} (Debian: {package})"
+        for name, package in TOOLS.items()
+        if shutil.which(name) is None
+    ]
     if os.geteuid() != 0:
         missing.append("root, which alone may make namespaces, mounts and control groups")
     if "overlay" not in Path("/proc/filesystems").read_text():
@@ -75,7 +89,11 @@ def _tidy(home: Path) -> None:
 def _remove_groups(group: Path) -> None:
     """A group can be removed a moment after its last process has gone."""
     for _ in range(50):
-        found = sorted((p for p in group.rglob("*") if p.is_dir()), reverse=True) if group.is_dir() else []
+        found = (
+            sorted((p for p in group.rglob("*") if p.is_dir()), reverse=True)
+            if group.is_dir()
+            else []
+        )
         for folder in [*found, group] if group.is_dir() else []:
             try:
                 folder.rmdir()

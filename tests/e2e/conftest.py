@@ -26,7 +26,8 @@ FIRST_WORKER = "gw0"  # of pytest-xdist
 def prepared() -> None:
     """What each driver would else make for later ones, once and before all of them.
 
-    One worker of a run makes it. The others' drivers start without it until it is there, where they would wait.
+    One worker of a run makes it. The others' drivers start without it until it is there, where they
+    would wait.
     """
     if os.environ.get("PYTEST_XDIST_WORKER", FIRST_WORKER) == FIRST_WORKER:
         subprocess.run(COMMAND, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -46,30 +47,37 @@ def module_folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixt
 
 
 LASTING, SINGLE = "lasting", "single"
-COMMITS = 29  # twice as many as stories with ways, and prime: turns of other lengths hide none for good
+# Twice as many as stories with ways, and prime: turns of other lengths hide none for good
+COMMITS = 29
 
 
 def ways(turn: int) -> list[Any]:
-    """The ways of a story's runs: in one process that lasts, or, at one in 29 commits, each in a process of its own.
+    """The ways of a story's runs: in one process that lasts, or, at one in 29 commits, each in a
+    process of its own.
 
-    Each story has a `turn` that no other has. Processes of their own show that all is found again in the home, and
-    that each process ends. The first run, crashes, stopping and lakes in stores show that at every commit. `make soak`
-    runs each story both ways.
+    Each story has a `turn` that no other has. Processes of their own show that all is found again
+    in the home, and that each process ends. The first run, crashes, stopping and lakes in stores
+    show that at every commit. `make soak` runs each story both ways.
     """
     is_single = turn % COMMITS == TURN % COMMITS
     left_out = SINGLE if not is_single else LASTING
     marks = {left_out: [pytest.mark.soak]}
-    return [pytest.param(way, marks=[pytest.mark.sweep, *marks.get(way, [])]) for way in (LASTING, SINGLE)]
+    return [
+        pytest.param(way, marks=[pytest.mark.sweep, *marks.get(way, [])])
+        for way in (LASTING, SINGLE)
+    ]
 
 
 LAKES_IN_TURN = ("s3", "azure", "s3", "gcs", "s3", "hdfs")
 
 
 def lake_in(store: str) -> list[pytest.MarkDecorator]:
-    """Marks of the story of a lake in a store: at each commit one store has it, S3 at every other one.
+    """Marks of the story of a lake in a store: at each commit one store has it, S3 at every other
+    one.
 
-    Each story dies at its first commit and goes on, so that each run of the tests shows this on one store. `tests/s3`,
-    `tests/clouds`, `tests/hdfs` and `spark/test_on_s3` ask each store at every commit what it does in its own way.
+    Each story dies at its first commit and goes on, so that each run of the tests shows this on one
+    store. `tests/s3`, `tests/clouds`, `tests/hdfs` and `spark/test_on_s3` ask each store at every
+    commit what it does in its own way.
     """
     share = LAKES_IN_TURN.count(store)
     return in_turn(LAKES_IN_TURN.index(store), len(LAKES_IN_TURN) // share)
@@ -104,7 +112,8 @@ def kafka() -> Iterator[Kafka]:
 
 
 def on_s3(server: S3, workspace: Workspace, secrets: Path) -> Workspace:
-    """The workspace with its lake on a server. `secrets`: a folder to be made, in which credentials lie."""
+    """The workspace with its lake on a server. `secrets`: a folder to be made, in which credentials
+    lie."""
     place = f"lake/{workspace.mark}"
     secrets.mkdir()
     environment = server.environment() | {

@@ -1,4 +1,5 @@
-"""A Delta table as somebody else's Spark writes it, with its whole history; shown version by version.
+"""A Delta table as somebody else's Spark writes it, with its whole history; shown version by
+version.
 
 Does not belong here: what Headgate makes of it.
 """
@@ -84,21 +85,33 @@ class ForeignTable:
 
     @staticmethod
     def make(folder: Path) -> ForeignTable:
-        """The history lies in the user's cache, and is written anew for other statements, another Spark or other jars.
+        """The history lies in the user's cache, and is written anew for other statements, another
+        Spark or other jars.
 
         The table that is shown is a copy of it in `folder`.
         """
         recipe = json.dumps([BY_SPARK, STEPS, spark_conf(Path()), pyspark.__version__])
         history = kept(f"foreign-delta-{sha256(recipe.encode()).hexdigest()[:16]}", _write)
-        return ForeignTable(history / "made", folder / "shown", json.loads((history / "made.json").read_text()))
+        return ForeignTable(
+            history / "made", folder / "shown", json.loads((history / "made.json").read_text())
+        )
 
     def show(self, step: str) -> list[dict[str, Any]]:
         """Let the table be as it was after a step; its rows, without fields that are NULL."""
         last, log = self.told[step]["version"], self.shown / "_delta_log"
-        shutil.copytree(self.made, self.shown, dirs_exist_ok=True, ignore=shutil.ignore_patterns("_delta_log", "*.crc"))
+        shutil.copytree(
+            self.made,
+            self.shown,
+            dirs_exist_ok=True,
+            ignore=shutil.ignore_patterns("_delta_log", "*.crc"),
+        )
         log.mkdir(exist_ok=True)
         for file in sorted((self.made / "_delta_log").iterdir()):
-            if file.name[:20].isdigit() and int(file.name[:20]) <= last and not (log / file.name).exists():
+            if (
+                file.name[:20].isdigit()
+                and int(file.name[:20]) <= last
+                and not (log / file.name).exists()
+            ):
                 shutil.copy2(file, log / file.name)
         rows: list[dict[str, Any]] = self.told[step]["rows"]
         return rows
@@ -108,4 +121,6 @@ def _write(folder: Path) -> None:
     request = json.dumps([spark_conf(folder), str(folder / "made"), STEPS])
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
     command = [sys.executable, "-c", BY_SPARK]
-    subprocess.run(command, input=request.encode(), check=True, env=environment, capture_output=True)
+    subprocess.run(
+        command, input=request.encode(), check=True, env=environment, capture_output=True
+    )

@@ -1,9 +1,11 @@
-"""The command line again and again in one process whose control plane lasts, as that of `headgate demo` does.
+"""The command line again and again in one process whose control plane lasts, as that of `headgate
+demo` does.
 
     python -m tests.e2e.lasting HOME
 
-A line of JSON comes in: the arguments of a command. A line goes out: what it ended with and wrote. Drivers stay warm,
-where each `headgate run` starts one of its own. The end of the input ends all. Does not belong here: stories.
+A line of JSON comes in: the arguments of a command. A line goes out: what it ended with and wrote.
+Drivers stay warm, where each `headgate run` starts one of its own. The end of the input ends all.
+Does not belong here: stories.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Clients of S3 and what each reads of a dataset in the view: the Parquet files as a folder, or the Delta table.
+"""Clients of S3 and what each reads of a dataset in the view: the Parquet files as a folder, or the
+Delta table.
 
-Those whose requirements do not have to agree with ours come from the package index into the user's cache, and run in
-processes of their own. Does not belong here: what is expected of them.
+Those whose requirements do not have to agree with ours come from the package index into the user's
+cache, and run in processes of their own. Does not belong here: what is expected of them.
 """
 
 from __future__ import annotations
@@ -104,7 +105,8 @@ spark.stop()
 
 @dataclass(frozen=True)
 class View:
-    """Where the view is, and a key. `addresses`: of datasets, below the bucket, without a slash at the end."""
+    """Where the view is, and a key. `addresses`: of datasets, below the bucket, without a slash at
+    the end."""
 
     url: str
     access_key: str
@@ -144,7 +146,9 @@ def one_page(view: View, prefix: str, token: str | None = None) -> tuple[list[st
     """The keys of a page of a listing by boto3, and the token of the next one."""
     asked = {"Prefix": prefix} | ({"ContinuationToken": token} if token else {})
     packages = installed(TESTS / "s3_clients.requirements")
-    keys, following = json.loads(_python(view, packages, "-c", ONE_PAGE, json.dumps([view.url, asked])))
+    keys, following = json.loads(
+        _python(view, packages, "-c", ONE_PAGE, json.dumps([view.url, asked]))
+    )
     return keys, following
 
 
@@ -162,16 +166,32 @@ def by_s3fs(view: View, scratch: Path) -> Tables:
 def by_aws_cli(view: View, scratch: Path) -> Tables:
     folders, packages = _folders(view, scratch), installed(TESTS / "s3_clients.requirements")
     for address, folder in folders.items():
-        _python(view, packages, "-m", "awscli", "s3", "sync", "--quiet", f"s3://default/{address}/", str(folder))
+        _python(
+            view,
+            packages,
+            "-m",
+            "awscli",
+            "s3",
+            "sync",
+            "--quiet",
+            f"s3://default/{address}/",
+            str(folder),
+        )
     return _read(folders)
 
 
 def by_mc(view: View, scratch: Path) -> Tables:
     folders, program = _folders(view, scratch), by_go(MC)
     secrets = f"{view.access_key}:{view.secret_key}"
-    environment = {"MC_HOST_view": view.url.replace("//", f"//{secrets}@"), "MC_CONFIG_DIR": str(scratch / "mc")}
+    environment = {
+        "MC_HOST_view": view.url.replace("//", f"//{secrets}@"),
+        "MC_CONFIG_DIR": str(scratch / "mc"),
+    }
     for address, folder in folders.items():
-        _run([str(program), "--quiet", "mirror", f"view/default/{address}/", str(folder)], environment)
+        _run(
+            [str(program), "--quiet", "mirror", f"view/default/{address}/", str(folder)],
+            environment,
+        )
     return _read(folders)
 
 
@@ -194,7 +214,10 @@ def by_obstore(view: View, scratch: Path) -> Tables:
 
 def by_pyarrow(view: View, scratch: Path) -> Tables:
     files = S3FileSystem(
-        access_key=view.access_key, secret_key=view.secret_key, endpoint_override=view.url, region="us-east-1"
+        access_key=view.access_key,
+        secret_key=view.secret_key,
+        endpoint_override=view.url,
+        region="us-east-1",
     )
 
     def read(address: str) -> pa.Table:
@@ -210,7 +233,9 @@ def by_pyarrow(view: View, scratch: Path) -> Tables:
 
 def by_polars(view: View, scratch: Path) -> Tables:
     def read(address: str) -> pa.Table:
-        return polars.read_parquet(f"s3://default/{address}/*.parquet", storage_options=view.options).to_arrow()
+        return polars.read_parquet(
+            f"s3://default/{address}/*.parquet", storage_options=view.options
+        ).to_arrow()
 
     return {address: read(address) for address in view.addresses}
 
@@ -224,7 +249,9 @@ def by_polars_delta(view: View, scratch: Path) -> Tables:
 
 def by_deltalake(view: View, scratch: Path) -> Tables:
     def read(address: str) -> pa.Table:
-        return DeltaTable(f"s3://default/{address}", storage_options=view.options).to_pyarrow_table()
+        return DeltaTable(
+            f"s3://default/{address}", storage_options=view.options
+        ).to_pyarrow_table()
 
     return {address: read(address) for address in view.addresses}
 
@@ -297,7 +324,10 @@ def _by_duckdb(view: View, relation: str) -> Tables:
             f"ENDPOINT '{view.url.partition('//')[2]}', USE_SSL false, URL_STYLE 'path')"
         )
         queries = {address: f"FROM {relation.format(address)}" for address in view.addresses}
-        return {address: connection.execute(query).to_arrow_table() for address, query in queries.items()}
+        return {
+            address: connection.execute(query).to_arrow_table()
+            for address, query in queries.items()
+        }
 
 
 @lru_cache(maxsize=1)
@@ -320,16 +350,24 @@ def _by_spark(view: View) -> Mapping[str, Tables]:
         conf["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
         found = {form: _named(view, scratch / form) for form in ("parquet", "delta", "headgate")}
         asked = [
-            (address, (form, str(folder))) for form, folders in found.items() for address, folder in folders.items()
+            (address, (form, str(folder)))
+            for form, folders in found.items()
+            for address, folder in folders.items()
         ]
-        environment = {"PYSPARK_PYTHON": sys.executable, "HEADGATE_URL": view.url, "HEADGATE_TOKEN": view.token}
+        environment = {
+            "PYSPARK_PYTHON": sys.executable,
+            "HEADGATE_URL": view.url,
+            "HEADGATE_TOKEN": view.token,
+        }
         _run([sys.executable, "-c", BY_SPARK, json.dumps([conf, asked])], environment)
         return {form: _read(folders) for form, folders in found.items()}
 
 
 def _downloaded(view: View, scratch: Path, requirements: str, script: str) -> Tables:
     folders = _folders(view, scratch)
-    asked = json.dumps([view.url, {f"{address}/": str(folder) for address, folder in folders.items()}])
+    asked = json.dumps(
+        [view.url, {f"{address}/": str(folder) for address, folder in folders.items()}]
+    )
     _python(view, installed(TESTS / f"{requirements}.requirements"), "-c", script, asked)
     return _read(folders)
 
@@ -352,12 +390,19 @@ def _read(folders: Mapping[str, Path]) -> Tables:
 
 def _python(view: View, packages: Path, *arguments: str) -> str:
     """With these packages and none of ours."""
-    return _run([sys.executable, "-S", *arguments], {**view.environment, "PYTHONPATH": str(packages)})
+    return _run(
+        [sys.executable, "-S", *arguments], {**view.environment, "PYTHONPATH": str(packages)}
+    )
 
 
 def _run(command: list[str], environment: Mapping[str, str]) -> str:
     done = subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=LIMIT_S, check=False
+        command,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
     )
     assert done.returncode == 0, f"{command[:6]}: {done.stdout[-2000:]}{done.stderr[-4000:]}"
     return done.stdout

@@ -1,4 +1,5 @@
-"""A dataflow in a running service that is told when to look at its sources: what all stories of connectors do.
+"""A dataflow in a running service that is told when to look at its sources: what all stories of
+connectors do.
 
 Does not belong here: the source itself, and what is expected of it.
 """
@@ -15,15 +16,25 @@ from tests.e2e.workspace import Service, Workspace, until
 class Served:
     """`flow` has so many read components as `reads`; counts the work done so far."""
 
-    def __init__(self, workspace: Workspace, service: Service, api: Headgate, flow: str, reads: int) -> None:
-        self.workspace, self.service, self.api, self.flow, self.reads = workspace, service, api, flow, reads
+    def __init__(
+        self, workspace: Workspace, service: Service, api: Headgate, flow: str, reads: int
+    ) -> None:
+        self.workspace, self.service, self.api, self.flow, self.reads = (
+            workspace,
+            service,
+            api,
+            flow,
+            reads,
+        )
         self.executed = 0
 
     def refresh(self, *, code: int = 0, accept_deletes: bool = False) -> None:
         """Look again, and wait until nothing is left to do. `code`: what `wait` is to end with."""
         wanted = self.workspace.listed() + self.reads
         self.api.refresh(self.flow, accept_deletes=accept_deletes)
-        until(lambda: self.workspace.listed() >= wanted, lambda: "the read components were not listed")
+        until(
+            lambda: self.workspace.listed() >= wanted, lambda: "the read components were not listed"
+        )
         self.workspace.call("wait", self.flow, "--home", self.workspace.home, code=code)
 
     def state(self, name: str) -> str:

@@ -1,4 +1,5 @@
-"""Published tables through the eyes of four readers, and the comparison with what DuckDB makes of the raw data."""
+"""Published tables through the eyes of four readers, and the comparison with what DuckDB makes of
+the raw data."""
 
 from __future__ import annotations
 
@@ -65,7 +66,9 @@ def all_by_spark(tables: Mapping[str, Path], out: Path) -> Mapping[str, Path]:
     }
     argument = json.dumps([conf, {name: str(path) for name, path in tables.items()}, str(out)])
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
-    subprocess.run([sys.executable, "-c", BY_SPARK, argument], check=True, env=environment, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-c", BY_SPARK, argument], check=True, env=environment, capture_output=True
+    )
     return {name: out / name for name in tables}
 
 
@@ -87,20 +90,29 @@ class Truth:
         database = self._database
         database.register("found", found)
         columns = {row[0]: row[1] for row in database.execute("DESCRIBE found").fetchall()}
-        assert list(columns) == [row[0] for row in database.execute(f"DESCRIBE {name}").fetchall()], name
-        casts = ", ".join(f'CAST("{column}" AS {kind}) AS "{column}"' for column, kind in columns.items())
+        assert list(columns) == [
+            row[0] for row in database.execute(f"DESCRIBE {name}").fetchall()
+        ], name
+        casts = ", ".join(
+            f'CAST("{column}" AS {kind}) AS "{column}"' for column, kind in columns.items()
+        )
         wanted, got = (_comparable(r, columns) for r in (f"(SELECT {casts} FROM {name})", "found"))
         if self._fingerprint(wanted) != self._fingerprint(got):
             missing, surplus = (
-                database.execute(f"{a} EXCEPT ALL {b} LIMIT 3").fetchall() for a, b in ((wanted, got), (got, wanted))
+                database.execute(f"{a} EXCEPT ALL {b} LIMIT 3").fetchall()
+                for a, b in ((wanted, got), (got, wanted))
             )
             raise AssertionError(f"{name} lacks {missing} and has too much of {surplus}")
 
     def _fingerprint(self, rows: str) -> tuple[object, ...] | None:
         """Of the multiset of rows, as DuckDB hashes them."""
-        return self._database.execute(f"SELECT count(*), sum(hash(r)::HUGEINT) FROM ({rows}) AS r").fetchone()
+        return self._database.execute(
+            f"SELECT count(*), sum(hash(r)::HUGEINT) FROM ({rows}) AS r"
+        ).fetchone()
 
-    def assert_all(self, folder: Path, names: Iterable[str] = DATASETS, read: Rows = by_deltalake) -> None:
+    def assert_all(
+        self, folder: Path, names: Iterable[str] = DATASETS, read: Rows = by_deltalake
+    ) -> None:
         for name in names:
             self.assert_equal(name, read(folder / name))
 
@@ -110,5 +122,8 @@ class Truth:
 
 def _comparable(relation: str, columns: Mapping[str, str]) -> str:
     """Doubles count to nine digits: sums in another order differ in the last ones."""
-    texts = (f'format(\'{{:.9e}}\', "{c}") AS "{c}"' if t == "DOUBLE" else f'"{c}"' for c, t in columns.items())
+    texts = (
+        f'format(\'{{:.9e}}\', "{c}") AS "{c}"' if t == "DOUBLE" else f'"{c}"'
+        for c, t in columns.items()
+    )
     return f"SELECT {', '.join(texts)} FROM {relation}"

@@ -1,4 +1,5 @@
-"""The table of a branch, by the command: read by a reader, with the process killed at each step, and gone with it."""
+"""The table of a branch, by the command: read by a reader, with the process killed at each step,
+and gone with it."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from tests.e2e.conftest import closing
 from tests.e2e.workspace import Workspace
 from tests.slices import in_turn
 
-# Each step that ends is asked of unit/branches/test_table_kills, the rows of spark/test_branch_tables.
+# Each step that ends is asked of unit/branches/test_table_kills, the rows of
+# spark/test_branch_tables.
 pytestmark = in_turn(2, 3)
 
 SHOP = """\
@@ -30,11 +32,19 @@ components:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def read(folder: Path) -> list[int]:
-    table = QueryBuilder().register("t", DeltaTable(str(folder))).execute("SELECT id FROM t ORDER BY id")
+    table = (
+        QueryBuilder()
+        .register("t", DeltaTable(str(folder)))
+        .execute("SELECT id FROM t ORDER BY id")
+    )
     return [int(number) for number in pa.table(table).column("id").to_pylist()]
 
 

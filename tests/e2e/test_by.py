@@ -1,7 +1,9 @@
-"""Outputs by key: what a late, a corrected, a split and a withdrawn file redo, counted. Steps of one story.
+"""Outputs by key: what a late, a corrected, a split and a withdrawn file redo, counted. Steps of
+one story.
 
-orders -by month-> monthly; orders -by customer-> totals -each-> large; orders, refunds -by customer-> met;
-orders -by customer-, labels -all-> named; orders -all-> shares, dealt out by customer, -each-> after
+orders -by month-> monthly; orders -by customer-> totals -each-> large; orders, refunds -by
+customer-> met; orders -by customer-, labels -all-> named; orders -all-> shares, dealt out by
+customer, -each-> after
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from tests.e2e.tables import by_deltalake
 from tests.e2e.workspace import Run, Workspace
 from tests.slices import in_turn
 
-# One mode's story a commit, and that of the example at each (`test_thrift`): its plans are asked of property,
-# its rows of spark/test_by. Here they go through processes.
+# One mode's story a commit, and that of the example at each (`test_thrift`): its plans are asked of
+# property, its rows of spark/test_by. Here they go through processes.
 pytestmark = in_turn(0, 4)
 
 FLOW = """
@@ -88,7 +90,8 @@ HEADER = "customer,day,amount\n"
 A = "A,2013-01-05,1.00\nB,2013-01-06,2.00\n"
 NOBODY = ",2013-02-01,4.00\n"
 B = "B,2013-02-02,8.00\nC,2013-02-03,16.00\n"
-THREE = {"monthly": 2, "totals": 3, "large": 3, "met": 4, "named": 3, "shares": 3, "after": 3}  # customers; and D
+# customers; and D
+THREE = {"monthly": 2, "totals": 3, "large": 3, "met": 4, "named": 3, "shares": 3, "after": 3}
 INDEXES = 4  # of one file: orders have other columns for monthly, totals, met and named
 
 
@@ -116,9 +119,13 @@ def settled(story: Workspace) -> Run:
     assert table(story, "monthly", "day", "total") == sums(rows, 1)
     assert table(story, "totals", "customer", "total") == sums(rows, 0)
     assert table(story, "shares", "customer", "total") == sums(rows, 0)
-    places = {k: 1 + sum(other < v for other in sums(rows, 0).values()) for k, v in sums(rows, 0).items()}
+    places = {
+        k: 1 + sum(other < v for other in sums(rows, 0).values()) for k, v in sums(rows, 0).items()
+    }
     assert table(story, "after", "customer", "place") == places
-    assert table(story, "large", "customer", "total") == {k: v for k, v in sums(rows, 0).items() if v > 5}
+    assert table(story, "large", "customer", "total") == {
+        k: v for k, v in sums(rows, 0).items() if v > 5
+    }
     counts = Counter(customer for customer, _, _ in rows)
     assert table(story, "met", "customer", "n") == counts
     assert table(story, "named", "customer", "n") == counts
@@ -133,7 +140,10 @@ def orders(story: Workspace) -> list[Order]:
     found: list[Order] = []
     for path in (story.folder / "orders").iterdir():
         with path.open() as file:
-            found += [(r["customer"] or None, r["day"], Decimal(r["amount"])) for r in csv.DictReader(file)]
+            found += [
+                (r["customer"] or None, r["day"], Decimal(r["amount"]))
+                for r in csv.DictReader(file)
+            ]
     return found
 
 
@@ -154,14 +164,26 @@ def table(story: Workspace, name: str, key: str, value: str) -> dict[str | None,
 
 
 def partitions(run: Run) -> dict[str, int]:
-    return {name: d["partitions"] for name, d in run.datasets.items() if name not in ("orders", "refunds", "labels")}
+    return {
+        name: d["partitions"]
+        for name, d in run.datasets.items()
+        if name not in ("orders", "refunds", "labels")
+    }
 
 
 def test_first_run(story: Workspace) -> None:
     run = settled(story)
     parsed, indexed = 2 + 1 + 1, 2 * INDEXES + 1 + 1  # refunds and labels once
     assert run.tasks == {"executed": parsed + indexed + 2 + 4 + 4 + 5 + 4 + 1 + 4}
-    assert partitions(run) == {"monthly": 2, "totals": 4, "large": 4, "met": 5, "named": 4, "shares": 4, "after": 4}
+    assert partitions(run) == {
+        "monthly": 2,
+        "totals": 4,
+        "large": 4,
+        "met": 5,
+        "named": 4,
+        "shares": 4,
+        "after": 4,
+    }
 
 
 def test_nothing_changed(story: Workspace) -> None:
@@ -172,14 +194,16 @@ def test_a_late_row_redoes_its_keys(story: Workspace) -> None:
     story.write("orders/c.csv", HEADER + "A,2013-01-07,32.00\n")
     run = settled(story)
     everywhere = 1 + 4  # in shares, and after it: all others rank behind A now
-    assert run.tasks == {"executed": 1 + INDEXES + 5 + everywhere}  # January; and A in totals, large, met and named
+    # January; and A in totals, large, met and named
+    assert run.tasks == {"executed": 1 + INDEXES + 5 + everywhere}
 
 
 def test_a_corrected_file_redoes_also_what_only_its_old_version_held(story: Workspace) -> None:
     story.write("orders/b.csv", HEADER + "B,2013-02-02,8.00\nA,2013-02-09,1.00\n")
     run = settled(story)
     ranked = 1 + 1  # of what shares gave, only A is other than before
-    assert run.tasks == {"executed": 1 + INDEXES + 5 + ranked}  # February; A; C has gone, for which nothing runs
+    # February; A; C has gone, for which nothing runs
+    assert run.tasks == {"executed": 1 + INDEXES + 5 + ranked}
     assert partitions(run) == THREE
 
 
@@ -195,7 +219,15 @@ def test_a_key_left_empty_goes_without_a_task(story: Workspace) -> None:
     (story.folder / "orders" / "e.csv").unlink()
     run = settled(story)
     assert run.tasks == {"executed": 1 + 1 + 2}  # February; shares, and both that are left after it
-    assert partitions(run) == {"monthly": 2, "totals": 2, "large": 2, "met": 3, "named": 2, "shares": 2, "after": 2}
+    assert partitions(run) == {
+        "monthly": 2,
+        "totals": 2,
+        "large": 2,
+        "met": 3,
+        "named": 2,
+        "shares": 2,
+        "after": 2,
+    }
 
 
 def test_what_comes_back_costs_nothing(story: Workspace) -> None:
@@ -213,7 +245,9 @@ def test_another_way_to_keep_keys_apart_is_other_code(story: Workspace) -> None:
 
 
 def test_an_output_that_does_not_keep_its_key_is_an_error(story: Workspace) -> None:
-    before = story.edit("shop.yaml", ("SELECT day, sum(amount)", "SELECT add_months(day, 12) AS day, sum(amount)"))
+    before = story.edit(
+        "shop.yaml", ("SELECT day, sum(amount)", "SELECT add_months(day, 12) AS day, sum(amount)")
+    )
     run = story.run("shop.yaml", code=1)
     assert "the task of partition day=2013 gave rows of day=2014" in str(run.value["errors"])
     story.write("shop.yaml", before)

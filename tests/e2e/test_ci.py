@@ -1,4 +1,5 @@
-"""Blueprints in a repository: the steps of the example workflow, and the hook, as users copy them."""
+"""Blueprints in a repository: the steps of the example workflow, and the hook, as users copy
+them."""
 
 from __future__ import annotations
 
@@ -18,8 +19,12 @@ from tests.e2e.workspace import Service, Workspace
 from tests.slices import takes_turns
 
 ROOT = Path(__file__).parents[2]
-WORKFLOW: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "ci" / "github-actions.yaml").read_text())
-BRANCHES: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "ci" / "github-branches.yaml").read_text())
+WORKFLOW: dict[str, Any] = yaml.safe_load(
+    (ROOT / "docs" / "ci" / "github-actions.yaml").read_text()
+)
+BRANCHES: dict[str, Any] = yaml.safe_load(
+    (ROOT / "docs" / "ci" / "github-branches.yaml").read_text()
+)
 SHOP = """\
 dataflow: shop
 components:
@@ -51,7 +56,8 @@ class Checkout:
         (folder / "blueprints").mkdir(parents=True)
         self.write(SHOP)
         self._environment = {
-            "PYTHONPATH": str(ROOT),  # the code that is tested, also where the command is of another folder
+            # The code that is tested, also where the command is of another folder
+            "PYTHONPATH": str(ROOT),
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(folder),
             "HEADGATE_URL": service.url,
@@ -69,7 +75,8 @@ class Checkout:
         (step,) = (s for s in self.workflow["jobs"][job]["steps"] if s.get("name") == name)
         script = step["run"]
         if self.workflow is WORKFLOW:
-            script = script.replace("headgate plan ", "headgate plan --timeout 0 ")  # it has no workers
+            # It has no workers
+            script = script.replace("headgate plan ", "headgate plan --timeout 0 ")
         return self.shell(script)
 
     def steps(self, job: str, *names: str) -> None:
@@ -80,7 +87,12 @@ class Checkout:
     def shell(self, script: str) -> subprocess.CompletedProcess[str]:
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
         return subprocess.run(
-            command, cwd=self.folder, env=self._environment, capture_output=True, text=True, check=False
+            command,
+            cwd=self.folder,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
 
 
@@ -89,7 +101,9 @@ def checkout(tmp_path: Path, service: Service) -> Checkout:
     return Checkout(tmp_path / "checkout", service)
 
 
-def test_a_pull_request_shows_what_it_would_do_and_a_merge_does_it(checkout: Checkout, service: Service) -> None:
+def test_a_pull_request_shows_what_it_would_do_and_a_merge_does_it(
+    checkout: Checkout, service: Service
+) -> None:
     assert checkout.step("plan", "Validate").returncode == 0
     planned = checkout.step("plan", "Plan")
     assert planned.returncode == 0, planned.stderr
@@ -118,22 +132,32 @@ def test_a_pull_request_with_a_mistake_fails_and_says_where(checkout: Checkout) 
     assert checkout.outputs.read_text() == "comment=false\n"
 
 
-def test_a_pull_request_that_breaks_a_reader_fails_with_a_comment(checkout: Checkout, service: Service) -> None:
-    shop = SHOP.replace("schema: id BIGINT", "schema_change: fail, schema: 'id BIGINT, price INT'").replace(
-        "SELECT id FROM orders WHERE id > 100", "'SELECT id, price FROM orders'"
-    )
+def test_a_pull_request_that_breaks_a_reader_fails_with_a_comment(
+    checkout: Checkout, service: Service
+) -> None:
+    shop = SHOP.replace(
+        "schema: id BIGINT", "schema_change: fail, schema: 'id BIGINT, price INT'"
+    ).replace("SELECT id FROM orders WHERE id > 100", "'SELECT id, price FROM orders'")
     checkout.write(shop + "  spent: {transform: {sql: SELECT sum(price) AS price FROM dear}}\n")
     assert checkout.step("apply", "Apply").returncode == 0
-    checkout.write((checkout.folder / "blueprints" / "shop.yaml").read_text().replace("SELECT id, price", "SELECT id"))
+    checkout.write(
+        (checkout.folder / "blueprints" / "shop.yaml")
+        .read_text()
+        .replace("SELECT id, price", "SELECT id")
+    )
     planned = checkout.step("plan", "Plan")
     assert planned.returncode == 1
     assert checkout.outputs.read_text() == "comment=true\n"
     plan = (checkout.folder / "plan.md").read_text()
     assert plan.startswith("### Headgate: ❌ breaks 1 component; ")
-    assert "- `blueprints/shop.yaml:7:39` shop.spent reads sum(price) of shop.dear, which has it no more" in plan
+    assert (
+        "- `blueprints/shop.yaml:7:39` shop.spent reads sum(price) of shop.dear, which has it no more"
+        in plan
+    )
 
 
-# Each command of the workflow is asked of unit/cli and unit/branches, and branches by processes of test_thrift.
+# Each command of the workflow is asked of unit/cli and unit/branches, and branches by processes of
+# test_thrift.
 @takes_turns(1, 3)
 def test_a_pull_request_has_a_branch_that_is_computed_compared_and_merged(tmp_path: Path) -> None:
     """With a real driver: the edit is computed in the branch, and main adopts the results."""
@@ -163,7 +187,9 @@ components:
             assert applied.returncode == 0, applied.stderr
             checkout.write(shop.replace("price > 100", "price > 200"))
             for _ in range(2):  # a second push finds the branch
-                checkout.steps("compare", "Validate", "Plan", "Branch", "Compute", "Compare", "Summary")
+                checkout.steps(
+                    "compare", "Validate", "Plan", "Branch", "Compute", "Compare", "Summary"
+                )
             comment = (checkout.folder / "comment.md").read_text()
             assert comment.startswith("### Headgate: ")
             assert "| `shop.dear` | logic edited |" in comment
@@ -182,12 +208,16 @@ components:
                 assert waited.returncode == 0, waited.stderr
                 with client.records("shop.dear") as parts:
                     assert [row["id"] for row in json.loads(b"".join(parts))] == [3]
-                assert len(client.attempts("shop.dear")["items"]) == before, "main adopts what the branch computed"
+                assert len(client.attempts("shop.dear")["items"]) == before, (
+                    "main adopts what the branch computed"
+                )
                 assert client.branch("pr-7")["expires_at"], "it ends by itself"
 
 
 def test_a_service_that_is_away_fails_a_plan(checkout: Checkout) -> None:
-    refused = checkout.shell("HEADGATE_URL=http://127.0.0.1:1 headgate plan --detailed-exitcode $BLUEPRINTS")
+    refused = checkout.shell(
+        "HEADGATE_URL=http://127.0.0.1:1 headgate plan --detailed-exitcode $BLUEPRINTS"
+    )
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "unreachable" in refused.stderr
 
@@ -195,7 +225,9 @@ def test_a_service_that_is_away_fails_a_plan(checkout: Checkout) -> None:
 def test_the_hook_looks_at_every_blueprint_that_it_is_given(checkout: Checkout) -> None:
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert hook["language"] == "python"
-    assert checkout.shell(f"unset HEADGATE_URL; {hook['entry']} blueprints/shop.yaml").returncode == 0
+    assert (
+        checkout.shell(f"unset HEADGATE_URL; {hook['entry']} blueprints/shop.yaml").returncode == 0
+    )
     checkout.write(SHOP.replace("format: csv", "format: cvs"))
     refused = checkout.shell(f"unset HEADGATE_URL; {hook['entry']} blueprints/shop.yaml")
     assert refused.returncode == 1

@@ -1,7 +1,9 @@
-"""Copies of a dataset in an object store while workers and control plane are killed in the middle of writing them.
+"""Copies of a dataset in an object store while workers and control plane are killed in the middle
+of writing them.
 
-After each death the next run makes the copy what the dataset is. From step to step the source goes from one of two
-states to the other, so that all partitions are written anew and hardly anything is computed.
+After each death the next run makes the copy what the dataset is. From step to step the source goes
+from one of two states to the other, so that all partitions are written anew and hardly anything is
+computed.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from tests.e2e.workspace import Workspace, ended, until
 from tests.servers.s3 import CREDENTIALS, S3
 from tests.slices import in_turn
 
-# Takes turns with files on S3, orders and TPC-H: tests/s3 kills a writer at each place and sweeps what it left behind.
-# Here workers and control planes die, each at one place.
+# Takes turns with files on S3, orders and TPC-H: tests/s3 kills a writer at each place and sweeps
+# what it left behind. Here workers and control planes die, each at one place.
 pytestmark = in_turn(1, 4)
 
 BLUEPRINT = """\
@@ -43,7 +45,11 @@ STATES = (
     {"1.csv": ["1,a", "1,b"], "2.csv": ["2,b"], "3.csv": ["3,c"]},
     {"1.csv": ["1,a"], "2.csv": ["2,x", "2,y"], "3.csv": ["3,z"]},
 )
-OTHERS = {"copies/ours.txt": b"x", "copies/1.csv.bak/part-00000.csv": b"y", "copies-of-others/_headgate.json": b"z"}
+OTHERS = {
+    "copies/ours.txt": b"x",
+    "copies/1.csv.bak/part-00000.csv": b"y",
+    "copies-of-others/_headgate.json": b"z",
+}
 
 
 class Story:
@@ -66,15 +72,20 @@ class Story:
         return {name for name, _ in self.tags()}
 
     def tags(self) -> set[tuple[str, str | None]]:
-        return {(meta["path"], meta["e_tag"]) for page in obstore.list(self.bucket) for meta in page}
+        return {
+            (meta["path"], meta["e_tag"]) for page in obstore.list(self.bucket) for meta in page
+        }
 
     def objects(self) -> Mapping[str, bytes]:
         return {name: bytes(obstore.get(self.bucket, name).bytes()) for name in self.names()}
 
     def killed(self, failpoint: str) -> None:
-        """A run whose worker dies there, and whose control plane is killed once something was put or deleted."""
+        """A run whose worker dies there, and whose control plane is killed once something was put
+        or deleted."""
         before = self.tags()
-        process = self.workspace.start("run", "shop.yaml", "--home", self.workspace.home, HEADGATE_FAILPOINTS=failpoint)
+        process = self.workspace.start(
+            "run", "shop.yaml", "--home", self.workspace.home, HEADGATE_FAILPOINTS=failpoint
+        )
         with ended(process):
             until(lambda: self.tags() != before or process.poll() is not None, lambda: failpoint)
             assert process.poll() is None, process.communicate()
@@ -82,17 +93,33 @@ class Story:
         self.workspace.assert_alone()
 
     def assert_in_sync(self) -> None:
-        """For who asks the markers, and for who lists what there is: each row once, and nothing of others touched."""
+        """For who asks the markers, and for who lists what there is: each row once, and nothing of
+        others touched."""
         run = self.workspace.run("shop.yaml")
         run.assert_up_to_date()
         found = self.objects()
         assert {name: found[name] for name in OTHERS} == OTHERS
-        ours = {name.removeprefix("copies/"): body for name, body in found.items() if name not in OTHERS}
-        markers = {name.partition("/")[0]: body for name, body in ours.items() if name.endswith("/_headgate.json")}
-        named = [f"{key}/{name}" for key, body in markers.items() for name in json.loads(body)["files"]]
-        assert sorted(ours) == sorted([*named, *(f"{key}/_headgate.json" for key in markers), "_headgate.json"])
-        rows = {name.partition("/")[0]: list(csv.reader(ours[name].decode().splitlines()))[1:] for name in named}
-        assert {key: sorted(",".join(row) for row in some) for key, some in rows.items()} == self.files
+        ours = {
+            name.removeprefix("copies/"): body for name, body in found.items() if name not in OTHERS
+        }
+        markers = {
+            name.partition("/")[0]: body
+            for name, body in ours.items()
+            if name.endswith("/_headgate.json")
+        }
+        named = [
+            f"{key}/{name}" for key, body in markers.items() for name in json.loads(body)["files"]
+        ]
+        assert sorted(ours) == sorted(
+            [*named, *(f"{key}/_headgate.json" for key in markers), "_headgate.json"]
+        )
+        rows = {
+            name.partition("/")[0]: list(csv.reader(ours[name].decode().splitlines()))[1:]
+            for name in named
+        }
+        assert {
+            key: sorted(",".join(row) for row in some) for key, some in rows.items()
+        } == self.files
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +137,8 @@ def test_the_control_plane_dies_before_it_takes_the_report(story: Story) -> None
     story.assert_in_sync()
 
 
-@pytest.mark.parametrize("failpoint", ["files-marked", "worker-before-report-write"])  # before a sweep, after all
+# Before a sweep, after all
+@pytest.mark.parametrize("failpoint", ["files-marked", "worker-before-report-write"])
 def test_a_worker_dies_in_the_middle(story: Story, failpoint: str) -> None:
     story.goes_on()
     story.killed(failpoint)

@@ -1,4 +1,5 @@
-"""Killed at named places and at random: the next run goes on, loses nothing finished, does nothing twice."""
+"""Killed at named places and at random: the next run goes on, loses nothing finished, does nothing
+twice."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from tests.e2e.workspace import Run, Workspace, add_days, ended, until
 from tests.slices import in_turn, takes_turns
 
 DAYS = (1, 2)
-DISTINCT = len(DAYS) * 4 + 9  # parse and three steps per day; four other files; five datasets as a whole
+# Parse and three steps per day; four other files; five datasets as a whole
+DISTINCT = len(DAYS) * 4 + 9
 
 
 @pytest.fixture(params=LAKES)
@@ -32,7 +34,10 @@ def killed(workspace: Workspace, at: int, **environment: str) -> None:
     """A run whose control plane alone is killed once there are so many manifests."""
     process = workspace.start("run", "flights.yaml", "--home", workspace.home, **environment)
     with ended(process):
-        until(lambda: manifests(workspace) >= at or process.poll() is not None, lambda: f"{at} manifests")
+        until(
+            lambda: manifests(workspace) >= at or process.poll() is not None,
+            lambda: f"{at} manifests",
+        )
         assert process.poll() is None, process.communicate()
         os.kill(process.pid, signal.SIGKILL)
     workspace.assert_alone()  # worker, driver, JVM and publisher end by themselves
@@ -52,13 +57,15 @@ def assert_complete(workspace: Workspace, last: Run) -> None:
     assert again.tasks == {}
 
 
-# One of three sweeps at each commit: each place in turn, random places, a random death of the driver. A story of a lake
-# in a store dies at a commit in each run (`lake_in`); hostile/test_kills kills the loop at each of its transactions.
+# One of three sweeps at each commit: each place in turn, random places, a random death of the
+# driver. A story of a lake in a store dies at a commit in each run (`lake_in`); hostile/test_kills
+# kills the loop at each of its transactions.
 @takes_turns(0, 3)
 def test_killed_at_one_place_after_the_other(days: Workspace) -> None:
     days.dies("after-claim", "flights.yaml")
     killed(days, 1, HEADGATE_FAILPOINTS="driver-after-manifest")
-    days.dies("after-commit", "flights.yaml")  # takes up what the manifest proves, and dies after the first commit
+    # Takes up what the manifest proves, and dies after the first commit
+    days.dies("after-commit", "flights.yaml")
     days.dies("before-commit-parse", "flights.yaml")  # there is a manifest, but no commit
     days.dies("before-publish", "flights.yaml")  # there is a commit, but no table
     days.dies("after-publish", "flights.yaml")
@@ -71,7 +78,8 @@ def test_killed_at_one_place_after_the_other(days: Workspace) -> None:
     assert_complete(days, last)
 
 
-RANDOM = [pytest.param(seed, marks=in_turn(3 * seed + 1, 9)) for seed in range(3)]  # one at every third commit
+# One at every third commit
+RANDOM = [pytest.param(seed, marks=in_turn(3 * seed + 1, 9)) for seed in range(3)]
 
 
 @pytest.mark.parametrize("seed", RANDOM)  # places differ, and the test above has each kind of them
@@ -84,16 +92,24 @@ def test_the_control_plane_killed_at_random(days: Workspace, seed: int) -> None:
 
 @takes_turns(2, 3)
 def test_a_driver_killed_at_random_is_replaced(days: Workspace) -> None:
-    with ended(days.start("run", "flights.yaml", "--home", days.home, "--output", "json")) as process:
+    with ended(
+        days.start("run", "flights.yaml", "--home", days.home, "--output", "json")
+    ) as process:
         until(lambda: manifests(days) >= 2, lambda: "two manifests")
-        (driver,) = (pid for pid, line in days.processes().items() if line.rstrip().endswith("dataplane driver"))
+        (driver,) = (
+            pid
+            for pid, line in days.processes().items()
+            if line.rstrip().endswith("dataplane driver")
+        )
         os.kill(driver, signal.SIGKILL)
         out, err = process.communicate()
     assert process.returncode == 0, out + err
     assert_complete(days, days.run())
 
 
-def test_a_publisher_that_dies_before_and_after_the_log_entry_commits_once(workspace: Workspace) -> None:
+def test_a_publisher_that_dies_before_and_after_the_log_entry_commits_once(
+    workspace: Workspace,
+) -> None:
     workspace.write("data/a.txt", "one\ntwo\n")
     workspace.write("lines.yaml", LINES)
     first = workspace.run("lines.yaml", code=1, HEADGATE_FAILPOINTS="publish-before-log")

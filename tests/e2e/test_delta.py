@@ -1,4 +1,5 @@
-"""An external Delta table as a source, and another as a copy: after each change all are equal, by the least work.
+"""An external Delta table as a source, and another as a copy: after each change all are equal, by
+the least work.
 
 Steps of one story, told to one service.
 """
@@ -39,7 +40,9 @@ Rows = list[dict[str, Any]]
 class Story(Served):
     """The table, a service that reads it, and the work done so far."""
 
-    def __init__(self, table: ForeignTable, workspace: Workspace, service: Service, api: Headgate) -> None:
+    def __init__(
+        self, table: ForeignTable, workspace: Workspace, service: Service, api: Headgate
+    ) -> None:
         super().__init__(workspace, service, api, "lake", reads=1)
         self.table = table
 
@@ -63,7 +66,8 @@ class Story(Served):
         assert sorted(self.values(), key=repr_of) == sorted(map(plain, wanted), key=repr_of)
         assert [r["n"] for r in self.values("total")] == [len(wanted)]
         assert sorted(self.copy(), key=repr_of) == sorted(map(plain, wanted), key=repr_of)
-        assert all(row["twice"] == 2 * row["id"] for row in self.values("doubled"))  # bound, beside Delta's own parser
+        # bound, beside Delta's own parser
+        assert all(row["twice"] == 2 * row["id"] for row in self.values("doubled"))
         doubled = [{k: v for k, v in row.items() if k != "twice"} for row in self.values("doubled")]
         assert sorted(doubled, key=repr_of) == sorted(map(plain, wanted), key=repr_of)
 
@@ -107,11 +111,15 @@ def test_an_empty_table_is_an_empty_dataset(story: Story) -> None:
         ("late", 1, 1 + 1),
         ("withdrawn", 0, 0 + 1),
         ("renamed", 3, 3 + 1),  # other columns are other rows
-        ("compacted", 1, 1 + 0),  # the same rows in another file: who reads all of them has nothing to do
-        ("widened", 1, 3 + 1),  # the files that are there lack the column: nothing of them is parsed again
+        # The same rows in another file: who reads all of them has nothing to do
+        ("compacted", 1, 1 + 0),
+        # The files that are there lack the column: nothing of them is parsed again
+        ("widened", 1, 3 + 1),
     ],
 )
-def test_after_each_change_the_dataset_is_the_table(story: Story, step: str, parsed: int, derived: int) -> None:
+def test_after_each_change_the_dataset_is_the_table(
+    story: Story, step: str, parsed: int, derived: int
+) -> None:
     wanted = story.table.show(step)
     state = story.refreshed()
     assert state["state"] == "up_to_date", state

@@ -1,5 +1,5 @@
-"""The official client of Delta Sharing reads what a service shares, in both forms. It lives in an environment of its
-own: what it needs and what we need do not have to agree."""
+"""The official client of Delta Sharing reads what a service shares, in both forms. It lives in an
+environment of its own: what it needs and what we need do not have to agree."""
 
 from __future__ import annotations
 
@@ -50,12 +50,15 @@ def client() -> Path:
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Iterator[Sharing]:
-    """Orders in four versions: the first ones, a late file, a corrected one, a withdrawn one; and times."""
+    """Orders in four versions: the first ones, a late file, a corrected one, a withdrawn one; and
+    times."""
     world = RecordWorld(tmp_path)
     for groups in ([1, 2], [3, 4]), ([1, 2], [3, 4], [5]), ([1, 2], [3, 9], [5]), ([1, 2], [], [5]):
         world.commit({key: found for key, found in partitions(*groups).items() if found})
         world.now += 60
-    world.commit({"": [{"k": 1, "t": None}]}, "shop.times", schema=struct(k="long", t="timestamp_ntz"))
+    world.commit(
+        {"": [{"k": 1, "t": None}]}, "shop.times", schema=struct(k="long", t="timestamp_ntz")
+    )
     with sharing(world) as found, found.place.client() as client:
         client.add_to_share("sales", "shop.times")
         yield found
@@ -63,11 +66,17 @@ def shared(tmp_path: Path) -> Iterator[Sharing]:
 
 def read(client: Path, shared: Sharing, table: str, **asked: dict[str, Any]) -> dict[str, Any]:
     profile = shared.world.root / "sales.share"
-    content = {"shareCredentialsVersion": 1, "endpoint": shared.endpoint, "bearerToken": shared.token}
+    content = {
+        "shareCredentialsVersion": 1,
+        "endpoint": shared.endpoint,
+        "bearerToken": shared.token,
+    }
     profile.write_text(json.dumps(content))
     environ = {**os.environ, "PYTHONPATH": str(client), "NO_PROXY": "*", "no_proxy": "*"}
     command = [sys.executable, "-S", "-c", CLIENT, str(profile), table, json.dumps(asked)]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, env=environ, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -101,7 +110,10 @@ def test_snapshots_and_changes_are_our_own(client: Path, shared: Sharing) -> Non
     assert keys(found["first"]) == keys(found["first_delta"]) == [1, 2, 3, 4]
     assert keys(found["at"]) == [1, 2, 3, 4, 5]
     assert len(found["limited"]) == 2
-    told = [(2, "insert", 5), *[(3, kind, k) for kind, ks in (("delete", (3, 4)), ("insert", (3, 9))) for k in ks]]
+    told = [
+        (2, "insert", 5),
+        *[(3, kind, k) for kind, ks in (("delete", (3, 4)), ("insert", (3, 9))) for k in ks],
+    ]
     assert changes(found["feed"]) == [*told, (4, "delete", 3), (4, "delete", 9)]
     assert changes(found["feed_delta"]) == changes(found["feed"])
     assert changes(found["whole"]) == [*((1, "insert", k) for k in (1, 2, 3, 4)), (2, "insert", 5)]

@@ -1,4 +1,5 @@
-"""Expectations as a user meets them: rows are set aside, bad ones are kept from readers, and the way back is short."""
+"""Expectations as a user meets them: rows are set aside, bad ones are kept from readers, and the
+way back is short."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from tests.e2e.conftest import LASTING, closing, ways
 from tests.e2e.workspace import Workspace
 from tests.slices import in_turn
 
-# Takes turns with failures: both are errors on their way to a user; see unit/expectations, spark/test_expectations.
+# Takes turns with failures: both are errors on their way to a user; see unit/expectations,
+# spark/test_expectations.
 pytestmark = in_turn(0, 2)
 
 BLUEPRINT = """\
@@ -53,9 +55,18 @@ def test_rows_without_an_id_are_set_aside_and_the_rest_is_looked_at(shop: Worksp
     run.assert_up_to_date()
     assert run.tasks["executed"] == 3
     assert [run.datasets[n]["rows"] for n in ("orders", "total", "orders__quarantine")] == [3, 1, 1]
-    assert shop.ask("preview", "shop.orders__quarantine") == [{"id": None, "amount": 30, "_reason": "has an id"}]
-    found = {c["name"]: (c["rows"], c["failing"], c["state"]) for c in shop.ask("checks", "shop.orders")["items"]}
-    assert found == {"has an id": (None, 1, "ok"), "not negative": (3, 0, "ok"), "unique id": (3, 0, "ok")}
+    assert shop.ask("preview", "shop.orders__quarantine") == [
+        {"id": None, "amount": 30, "_reason": "has an id"}
+    ]
+    found = {
+        c["name"]: (c["rows"], c["failing"], c["state"])
+        for c in shop.ask("checks", "shop.orders")["items"]
+    }
+    assert found == {
+        "has an id": (None, 1, "ok"),
+        "not negative": (3, 0, "ok"),
+        "unique id": (3, 0, "ok"),
+    }
     again = shop.run("shop.yaml")
     assert (again.tasks, again.value["spark_started"]) == ({}, False)
 
@@ -70,8 +81,14 @@ def test_rows_that_fail_are_kept_from_readers(shop: Workspace) -> None:
     }
     (error,) = run.value["errors"]
     assert error["condition"] == "expectation-failed"
-    assert error["message"] == ('not negative: 1 of 5 rows fail amount >= 0; for example {"id":5,"amount":-7} in c.csv')
-    assert (error["file"], error["line"], error["column"]) == (str(shop.folder / "shop.yaml"), PLACE, 16)
+    assert error["message"] == (
+        'not negative: 1 of 5 rows fail amount >= 0; for example {"id":5,"amount":-7} in c.csv'
+    )
+    assert (error["file"], error["line"], error["column"]) == (
+        str(shop.folder / "shop.yaml"),
+        PLACE,
+        16,
+    )
     assert sorted(r["id"] for r in shop.ask("preview", "shop.orders")) == [1, 2, 3]
     assert shop.ask("preview", "shop.total") == [{"amount": 30}]
 
@@ -82,7 +99,9 @@ def test_status_why_and_checks_say_so(shop: Workspace) -> None:
     why = shop.call("why", "shop.orders", "--home", shop.home)
     assert "an expectation fails; readers keep generation 1" in why
     assert f"shop.yaml:{PLACE}:16: expectation-failed" in why
-    rejected = {c["name"]: c["state"] for c in shop.ask("checks", "shop.orders", code=1)["rejected"]}
+    rejected = {
+        c["name"]: c["state"] for c in shop.ask("checks", "shop.orders", code=1)["rejected"]
+    }
     assert rejected == {"not negative": "failed", "unique id": "ok", "has an id": "ok"}
 
 

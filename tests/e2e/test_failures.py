@@ -1,4 +1,5 @@
-"""One bad partition among many: the rest is kept, the error is shown where it was made, only what is missing runs."""
+"""One bad partition among many: the rest is kept, the error is shown where it was made, only what
+is missing runs."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from tests.e2e.conftest import LASTING, closing, ways
 from tests.e2e.workspace import Workspace
 from tests.slices import in_turn
 
-# Takes turns with expectations: both are errors on their way to a user; see unit/operations, spark/test_sql.
+# Takes turns with expectations: both are errors on their way to a user; see unit/operations,
+# spark/test_sql.
 pytestmark = in_turn(1, 2)
 
 PLACES = ("amsterdam", "berlin", "cairo", "delhi", "essen", "florence")
@@ -58,7 +60,9 @@ def way(request: pytest.FixtureRequest) -> str:
 def places(module_folder: Path, way: str) -> Iterator[Workspace]:
     with closing(Workspace(module_folder / way, lasts=way == LASTING)) as workspace:
         for number, place in enumerate(PLACES):
-            workspace.write(f"data/{place}.csv", f"place,n\n{place},{'x' if place == BAD else number}\n")
+            workspace.write(
+                f"data/{place}.csv", f"place,n\n{place},{'x' if place == BAD else number}\n"
+            )
         workspace.write("places.yaml", BLUEPRINT)
         yield workspace
 
@@ -74,7 +78,8 @@ def errors_of(value: dict[str, Any]) -> dict[str, Any]:
 def test_the_rest_is_kept(places: Workspace) -> None:
     run = places.run("places.yaml", code=1)
     assert run.value["state"] == "failed"
-    assert run.tasks["executed"] == OTHERS + len(PLACES) + OTHERS + OTHERS  # measured, noted, counted, shares
+    # measured, noted, counted, shares
+    assert run.tasks["executed"] == OTHERS + len(PLACES) + OTHERS + OTHERS
     assert run.tasks["failed"] == 3
     assert {n: d["state"] for n, d in run.datasets.items()} == {
         "measured": "failed",
@@ -95,7 +100,11 @@ def test_status_shows_condition_message_and_line(places: Workspace) -> None:
     counted = errors["counted"]
     assert (counted["condition"], counted["sqlstate"]) == ("CAST_INVALID_INPUT", "22018")
     assert "'x'" in counted["message"]
-    assert (counted["file"], counted["line"], counted["column"]) == (blueprint, line_of("CAST(n"), 16)
+    assert (counted["file"], counted["line"], counted["column"]) == (
+        blueprint,
+        line_of("CAST(n"),
+        16,
+    )
     shares = errors["shares"]
     assert "cannot share x" in shares["message"]
     assert shares["file"] == blueprint
@@ -115,7 +124,8 @@ def test_why_shows_it_for_the_partition(places: Workspace) -> None:
 
 def test_logs_give_what_its_code_said(places: Workspace) -> None:
     error = places.ask("why", f"places.shares/{BAD}.csv")["error"]
-    said = places.call("logs", error["attempt"], "--tail", 10_000, "--home", places.home)  # Spark says much
+    # Spark says much
+    said = places.call("logs", error["attempt"], "--tail", 10_000, "--home", places.home)
     assert "about to share" in said.splitlines()
     assert f"attempt={error['attempt']}" in said
     last = places.call("logs", error["attempt"], "--tail", 1, "--home", places.home)
@@ -134,7 +144,8 @@ def test_after_the_fix_only_what_is_missing_runs(places: Workspace) -> None:
     run = places.run("places.yaml")
     run.assert_up_to_date()
     kept = 3 * OTHERS  # of measured, counted and shares: they enter a table only now
-    assert run.tasks == {"executed": 1 + len(PLACES) + 1 + 1 + 1, "adopted": kept}  # doubled had not begun
+    # Doubled had not begun
+    assert run.tasks == {"executed": 1 + len(PLACES) + 1 + 1 + 1, "adopted": kept}
     assert {d["rows"] for d in run.datasets.values()} == {len(PLACES)}
     places.assert_tidy()
     places.assert_alone()

@@ -1,4 +1,5 @@
-"""Two teams in one running service with real Spark: one offers a dataset, the other reads it by its name."""
+"""Two teams in one running service with real Spark: one offers a dataset, the other reads it by its
+name."""
 
 from __future__ import annotations
 
@@ -31,11 +32,14 @@ components:
 """
 
 
-S3, OF = 2, 6  # tests/s3/test_objects asks at each commit that a file copied by the store outlives its source
+# tests/s3/test_objects asks at each commit that a file copied by the store outlives its source
+S3, OF = 2, 6
 INSTEAD = [pytest.mark.sweep, *([pytest.mark.soak] if TURN % OF == S3 else [])]
 
 
-@pytest.fixture(params=(pytest.param("local", marks=INSTEAD), pytest.param("s3", marks=in_turn(S3, OF))))
+@pytest.fixture(
+    params=(pytest.param("local", marks=INSTEAD), pytest.param("s3", marks=in_turn(S3, OF)))
+)
 def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Workspace]:
     """On object stores files are copied by the store, where disks link them."""
     with closing(placed(request, Workspace(tmp_path / "home"))) as workspace:
@@ -59,7 +63,10 @@ def test_a_late_file_of_one_team_reaches_another_through_a_feed(place: Workspace
         place.call("apply", "loud.yaml", "--wait", **theirs)
         assert rows(place, theirs) == ["ONE!", "TWO!"]
         place.write("ours/b.txt", "three\n")
-        until(lambda: rows(place, theirs) == ["ONE!", "THREE!", "TWO!"], lambda: f"it has {rows(place, theirs)}")
+        until(
+            lambda: rows(place, theirs) == ["ONE!", "THREE!", "TWO!"],
+            lambda: f"it has {rows(place, theirs)}",
+        )
         attempts = json.loads(place.call("tasks", "loud.heard", "--output", "json", **theirs))
         assert attempts["items"] == []  # nothing of the producer was computed again
         assert place.ask("feed", "show", "upper")["readers"][0]["namespace"] == "team-a"
@@ -69,11 +76,16 @@ def test_a_late_file_of_one_team_reaches_another_through_a_feed(place: Workspace
         until(lambda: "feed-not-granted" in status(place, theirs), lambda: status(place, theirs))
         assert rows(place, theirs) == ["ONE!", "THREE!", "TWO!"]
         assert place.ask("fsck", "--files")["findings"] == []
-        assert json.loads(place.call("fsck", "--files", "--output", "json", **theirs))["findings"] == []
+        assert (
+            json.loads(place.call("fsck", "--files", "--output", "json", **theirs))["findings"]
+            == []
+        )
 
 
 def rows(place: Workspace, theirs: Any) -> list[str]:
-    return sorted(row["value"] for row in json.loads(place.call("records", "loud.louder", **theirs)))
+    return sorted(
+        row["value"] for row in json.loads(place.call("records", "loud.louder", **theirs))
+    )
 
 
 def status(place: Workspace, theirs: Any) -> str:

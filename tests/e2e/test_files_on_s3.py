@@ -1,6 +1,8 @@
-"""Files in an object store as a source, with a lake of its own on disk: whatever happens to them, the dataset follows.
+"""Files in an object store as a source, with a lake of its own on disk: whatever happens to them,
+the dataset follows.
 
-Steps of one story, told to one service. Credentials are secrets of the read components, and nobody has others.
+Steps of one story, told to one service. Credentials are secrets of the read components, and nobody
+has others.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from tests.servers.s3 import CREDENTIALS, S3
 from tests.slices import in_turn
 from tests.there import there
 
-# Takes turns with copies on S3, orders and TPC-H: the store and the listing of objects have suites of their own
-# (tests/s3, unit/listing), and other stories read files.
+# Takes turns with copies on S3, orders and TPC-H: the store and the listing of objects have suites
+# of their own (tests/s3, unit/listing), and other stories read files.
 pytestmark = in_turn(0, 4)
 
 STORAGE = """storage: {{endpoint: "{url}", region: us-east-1, access_key_id: "secret://shop/id",
@@ -57,7 +59,8 @@ SECRET = CREDENTIALS["AWS_SECRET_ACCESS_KEY"]
 
 
 class Story(Served):
-    """The server, objects on it as they are expected, a service that reads them, and the work done so far."""
+    """The server, objects on it as they are expected, a service that reads them, and the work done
+    so far."""
 
     def __init__(self, s3: S3, workspace: Workspace, service: Service, api: Headgate) -> None:
         super().__init__(workspace, service, api, "shop", reads=2)
@@ -67,7 +70,9 @@ class Story(Served):
     def put(self, name: str, *rows: tuple[int, int]) -> None:
         self.expected[name] = list(rows)
         text = "day,amount\n" + "".join(f"{day},{amount}\n" for day, amount in rows)
-        self.put_text(f"sales/{name}", gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+        self.put_text(
+            f"sales/{name}", gzip.compress(text.encode()) if name.endswith(".gz") else text.encode()
+        )
 
     def put_text(self, name: str, body: bytes) -> None:
         obstore.put(self.store, name, body, use_multipart=False)
@@ -83,9 +88,13 @@ class Story(Served):
     def assert_true(self) -> None:
         wanted = sorted(row for rows in self.expected.values() for row in rows)
         assert sorted((r["day"], r["amount"]) for r in self.rows("sales")) == wanted
-        assert sorted((r["day"], r["amount"]) for r in self.rows("large")) == [r for r in wanted if r[1] > 10]
+        assert sorted((r["day"], r["amount"]) for r in self.rows("large")) == [
+            r for r in wanted if r[1] > 10
+        ]
         amounts = [amount for _, amount in wanted]
-        assert self.rows("total") == [{"n": len(wanted), "amount": sum(amounts) if wanted else None}]
+        assert self.rows("total") == [
+            {"n": len(wanted), "amount": sum(amounts) if wanted else None}
+        ]
 
     def condition(self, dataset: str) -> str:
         return str(there(self.api.why(f"shop.{dataset}")["error"])["condition"])
@@ -205,13 +214,21 @@ def test_a_server_that_is_away_loses_nothing(story: Story) -> None:
 
 def test_connections_are_tried(story: Story) -> None:
     text = (story.workspace.folder / "shop.yaml").read_text()
-    wrong = text.replace("s3://lake/sales", "s3://nowhere/sales").replace("secret://shop/id", "secret://shop/other", 1)
+    wrong = text.replace("s3://lake/sales", "s3://nowhere/sales").replace(
+        "secret://shop/id", "secret://shop/other", 1
+    )
     story.workspace.write("wrong.yaml", wrong)
-    assert story.workspace.call("validate", "shop.yaml", "--connect", "--home", story.workspace.home)
-    told = story.workspace.call("validate", "wrong.yaml", "--connect", "--home", story.workspace.home, code=1)
+    assert story.workspace.call(
+        "validate", "shop.yaml", "--connect", "--home", story.workspace.home
+    )
+    told = story.workspace.call(
+        "validate", "wrong.yaml", "--connect", "--home", story.workspace.home, code=1
+    )
     assert "secret-missing" in told
     story.workspace.write("wrong.yaml", text.replace("s3://lake/sales", "s3://nowhere/sales"))
-    told = story.workspace.call("validate", "wrong.yaml", "--connect", "--home", story.workspace.home, code=1)
+    told = story.workspace.call(
+        "validate", "wrong.yaml", "--connect", "--home", story.workspace.home, code=1
+    )
     assert "bucket-missing" in told
 
 
@@ -224,6 +241,11 @@ def test_all_objects_are_withdrawn(story: Story) -> None:
 
 
 def test_no_secret_is_written_down(story: Story, module_folder: Path) -> None:
-    kept = [f for folder in ("shop", "events") for f in (module_folder / folder).rglob("*") if f.is_file()]
+    kept = [
+        f
+        for folder in ("shop", "events")
+        for f in (module_folder / folder).rglob("*")
+        if f.is_file()
+    ]
     assert any(module_folder / "events" in f.parents for f in kept)
     assert [f for f in kept if SECRET.encode() in f.read_bytes()] == []

@@ -1,5 +1,5 @@
-"""The flights data, a quarter or the whole year: every dataset is right, whoever reads it, and a second run does
-nothing."""
+"""The flights data, a quarter or the whole year: every dataset is right, whoever reads it, and a
+second run does nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import closing
-from tests.e2e.tables import DATASETS, Rows, Truth, all_by_spark, by_deltalake, by_duckdb, by_parquet, by_polars
+from tests.e2e.tables import (
+    DATASETS,
+    Rows,
+    Truth,
+    all_by_spark,
+    by_deltalake,
+    by_duckdb,
+    by_parquet,
+    by_polars,
+)
 from tests.e2e.workspace import Run, Workspace, example
 from tests.openlineage import spec
 from tests.openlineage.service import Service, serving
@@ -21,12 +30,14 @@ ROWS = {QUARTER: 80_789, YEAR: 336_776}
 FULL, IN = 2, 4  # months are alike: the whole year has its turn at one in four commits
 INSTEAD = [pytest.mark.sweep, *([pytest.mark.soak] if TURN % IN == FULL else [])]
 ROW_WISE = ("legs", "named", "delays")  # one task per file of flights in each
-WHOLE = ("weather_hours", "by_carrier", "by_route", "daily", "trend")  # one task over everything in each
+# One task over everything in each
+WHOLE = ("weather_hours", "by_carrier", "by_route", "daily", "trend")
 DIMENSIONS = ("airlines", "airports", "planes")  # one file each
 
 
 @pytest.fixture(
-    scope="module", params=[pytest.param(YEAR, marks=in_turn(FULL, IN)), pytest.param(QUARTER, marks=INSTEAD)]
+    scope="module",
+    params=[pytest.param(YEAR, marks=in_turn(FULL, IN)), pytest.param(QUARTER, marks=INSTEAD)],
 )
 def months(request: pytest.FixtureRequest) -> int:
     return int(request.param)
@@ -39,7 +50,9 @@ def lineage() -> Iterator[Service]:
 
 
 @pytest.fixture(scope="module")
-def flights(module_folder: Path, monthly: Path, months: int, lineage: Service) -> Iterator[Workspace]:
+def flights(
+    module_folder: Path, monthly: Path, months: int, lineage: Service
+) -> Iterator[Workspace]:
     lineage.taken.clear()  # of the flights of fewer months
     with closing(example(module_folder / f"flights-{months}")) as workspace:
         later = [f"2013-{month:02}.csv" for month in range(months + 1, YEAR + 1)]
@@ -64,7 +77,11 @@ def test_the_first_run_executes_each_task_once(first: Run, months: int) -> None:
     assert first.tasks == {"executed": parsed + len(ROW_WISE) * months + len(WHOLE), "written": 1}
     assert first.value["spark_started"] is True
     assert {d["generation"] for d in first.datasets.values()} == {1}
-    assert {n for n, d in first.datasets.items() if d["partitions"] == months} == {"flights", "weather", *ROW_WISE}
+    assert {n for n, d in first.datasets.items() if d["partitions"] == months} == {
+        "flights",
+        "weather",
+        *ROW_WISE,
+    }
     assert first.datasets["flights"]["rows"] == ROWS[months]
 
 
@@ -73,7 +90,9 @@ def test_all_of_it_is_sent_to_openlineage(flights: Workspace, first: Run, lineag
     ended = {event["job"]["name"]: event for event in events if event["eventType"] == "COMPLETE"}
     assert ended.keys() >= {f"flights.{name}" for name in first.datasets}
     [output] = ended["flights.daily"]["outputs"]
-    assert output["facets"]["symlinks"]["identifiers"][0]["name"] == str(flights.lake / "default/flights/daily")
+    assert output["facets"]["symlinks"]["identifiers"][0]["name"] == str(
+        flights.lake / "default/flights/daily"
+    )
     of_date = output["facets"]["columnLineage"]["fields"]["date"]["inputFields"]
     assert ("flights.delays", "date") in {(one["name"], one["field"]) for one in of_date}
 
@@ -88,8 +107,11 @@ def test_tables_equal_what_duckdb_computes_from_the_raw_files(
     truth.assert_all(flights.lake / "default" / "flights", read=read)
 
 
-@pytest.mark.sweep  # a third of the tables at each commit: one writer makes them, and the readers above read each
-def test_spark_itself_reads_the_same(flights: Workspace, first: Run, truth: Truth, tmp_path: Path) -> None:
+# A third of the tables at each commit: one writer makes them, and the readers above read each
+@pytest.mark.sweep
+def test_spark_itself_reads_the_same(
+    flights: Workspace, first: Run, truth: Truth, tmp_path: Path
+) -> None:
     tables = {name: flights.lake / "default" / "flights" / name for name in part_of(DATASETS, 3)}
     for name, folder in all_by_spark(tables, tmp_path).items():
         truth.assert_equal(name, by_parquet(folder))
@@ -98,9 +120,14 @@ def test_spark_itself_reads_the_same(flights: Workspace, first: Run, truth: Trut
 def test_the_copy_holds_the_same(flights: Workspace, first: Run, truth: Truth) -> None:
     (file,) = (flights.folder / "out" / "daily" / "_").glob("*.csv")
     lines = file.read_text().splitlines()
-    assert lines[0].replace('"', "") == "date,flights,cancelled,late,in_rain,mean_dep_delay,mean_arr_delay"
+    assert (
+        lines[0].replace('"', "")
+        == "date,flights,cancelled,late,in_rain,mean_dep_delay,mean_arr_delay"
+    )
     found = sorted((line.split(",")[0].strip('"'), int(line.split(",")[1])) for line in lines[1:])
-    assert found == [(str(d), n) for d, n in truth.rows("SELECT date, flights FROM daily ORDER BY date")]
+    assert found == [
+        (str(d), n) for d, n in truth.rows("SELECT date, flights FROM daily ORDER BY date")
+    ]
 
 
 def test_a_second_run_does_nothing(flights: Workspace, first: Run) -> None:
@@ -113,11 +140,15 @@ def test_a_second_run_does_nothing(flights: Workspace, first: Run) -> None:
     flights.assert_alone()
 
 
-def test_a_plan_without_a_service_has_spark_analyse_an_edit_and_its_readers(flights: Workspace, first: Run) -> None:
+def test_a_plan_without_a_service_has_spark_analyse_an_edit_and_its_readers(
+    flights: Workspace, first: Run
+) -> None:
     """Only Spark can tell what Python code does with columns. Its driver ends with the command."""
     text = (flights.folder / "flights.yaml").read_text()
     assert text.count("count_if(late) AS late") == 1
-    flights.write("changed.yaml", text.replace("count_if(late) AS late", "count_if(late) AS delayed"))
+    flights.write(
+        "changed.yaml", text.replace("count_if(late) AS late", "count_if(late) AS delayed")
+    )
     plan = flights.ask("plan", "changed.yaml", "--no-refresh", code=1)
     daily = next(change for change in plan["changes"] if change["component"] == "flights.daily")
     assert (daily["schema_from"], daily["columns"]["removed"]) == ("spark", ["late"])

@@ -1,4 +1,5 @@
-"""Folds: running totals, the greatest so far and a merge; a new, a corrected, a withdrawn day. Steps of one story."""
+"""Folds: running totals, the greatest so far and a merge; a new, a corrected, a withdrawn day.
+Steps of one story."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from tests.e2e.tables import by_deltalake
 from tests.e2e.workspace import Run, Workspace
 from tests.slices import in_turn
 
-# One mode's story a commit, and that of the example at each (`test_thrift`): its plans are asked of property,
-# its rows of spark/test_fold. Here they go through processes.
+# One mode's story a commit, and that of the example at each (`test_thrift`): its plans are asked of
+# property, its rows of spark/test_fold. Here they go through processes.
 pytestmark = in_turn(2, 4)
 
 FLOW = """
@@ -99,7 +100,9 @@ def test_first_run(story: Workspace) -> None:
     assert settled(story).tasks == {"executed": 4 + 3 * 4}
 
 
-def test_a_new_a_corrected_and_a_withdrawn_day_redo_what_follows_until_nothing_is_new(story: Workspace) -> None:
+def test_a_new_a_corrected_and_a_withdrawn_day_redo_what_follows_until_nothing_is_new(
+    story: Workspace,
+) -> None:
     put(story, 5, "A", 8)
     put(story, 2, "B", 6)
     (story.folder / "days" / "03.csv").unlink()
@@ -118,6 +121,9 @@ def test_days_that_come_back_cost_nothing(story: Workspace) -> None:
 
 def test_why_names_the_day_before(story: Workspace) -> None:
     why = story.ask("why", "shop.totals/04.csv")
-    assert why["modes"]["self"] == {"mode": "previous", "reason": "the partition before, in the order of keys"}
+    assert why["modes"]["self"] == {
+        "mode": "previous",
+        "reason": "the partition before, in the order of keys",
+    }
     assert "03.csv" in why["reason"]
     assert "self, the partition before" in why["reason"]

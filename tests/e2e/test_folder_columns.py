@@ -43,7 +43,11 @@ def test_folders_are_columns_and_utf_16_is_read(workspace: Workspace) -> None:
         pq.write_table(pa.table({"id": ids}), folder / "part-0.parquet")
     workspace.run("hive.yaml").assert_up_to_date()
     assert rows(workspace, "hive.totals") == [["EU", 2], ["US", 1]]
-    assert rows(workspace, "hive.src") == [[1, "EU", "2024-01-01"], [2, "EU", "2024-01-01"], [3, "US", "2024-01-01"]]
+    assert rows(workspace, "hive.src") == [
+        [1, "EU", "2024-01-01"],
+        [2, "EU", "2024-01-01"],
+        [3, "US", "2024-01-01"],
+    ]
 
     (workspace.folder / "data/region=US").rename(workspace.folder / "data/region=UK")
     run = workspace.run("hive.yaml")

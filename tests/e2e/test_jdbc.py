@@ -1,5 +1,5 @@
-"""Tables of a real PostgreSQL in and out, by one service with one warm Spark. After each change of the source the
-dataset and the copy equal it, and just the tasks that this takes were executed."""
+"""Tables of a real PostgreSQL in and out, by one service with one warm Spark. After each change of
+the source the dataset and the copy equal it, and just the tasks that this takes were executed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from tests.servers.wire import Wire
 from tests.slices import in_turn
 from tests.there import there
 
-# At the commits of orders, which has the same server: listing, reading and writing have suites of their own on a real
-# PostgreSQL (tests/jdbc, spark/test_jdbc), and stories of connectors share the way of a service.
+# At the commits of orders, which has the same server: listing, reading and writing have suites of
+# their own on a real PostgreSQL (tests/jdbc, spark/test_jdbc), and stories of connectors share the
+# way of a service.
 pytestmark = in_turn(2, 4)
 
 PASSWORD = "hunter2 & unsafe/%"
@@ -79,7 +80,9 @@ class Shop:
         self.place, self.client, self.server = place, service.client(), server
 
     def do(self, *statements: str) -> list[tuple[Any, ...]]:
-        with psycopg.connect(f"host=127.0.0.1 port={self.server.port} user=test dbname=shop", autocommit=True) as c:
+        with psycopg.connect(
+            f"host=127.0.0.1 port={self.server.port} user=test dbname=shop", autocommit=True
+        ) as c:
             for statement in statements:
                 cursor = c.execute(statement)
             return cursor.fetchall() if statements and cursor.description else []
@@ -188,7 +191,8 @@ def test_connections_are_tried_by_a_worker(shop: Shop) -> None:
     ]
     wrong = SHOP.replace("table: orders", "table: nothing").replace("out.paid", "nowhere.paid")
     shop.place.write(
-        "wrong.yaml", wrong.replace("app, password: secret://shop/password", "app, password: secret://a/b")
+        "wrong.yaml",
+        wrong.replace("app, password: secret://shop/password", "app, password: secret://a/b"),
     )
     found = shop.place.ask("validate", "wrong.yaml", "--connect", code=1)
     assert [c["error"]["condition"] for c in found["connections"]] == ["secret-missing"] * 2
@@ -203,13 +207,19 @@ def test_a_table_by_slices_and_its_copy(shop: Shop) -> None:
     shop.check()
     assert shop.executed() == 6, "three slices, and what is row-wise above them"
     assert shop.follow("shop") == 0, "nothing changed"
-    assert shop.follow("shop", "INSERT INTO orders VALUES (2, 100, 5)") == 2, "late rows of one slice"
+    assert shop.follow("shop", "INSERT INTO orders VALUES (2, 100, 5)") == 2, (
+        "late rows of one slice"
+    )
     shop.check()
-    assert shop.follow("shop", "UPDATE orders SET amount = 9 WHERE month = 1") == 2, "a modified slice"
+    assert shop.follow("shop", "UPDATE orders SET amount = 9 WHERE month = 1") == 2, (
+        "a modified slice"
+    )
     shop.check()
     assert shop.follow("shop", "UPDATE orders SET amount = -1 WHERE month = 1 AND id = 3") == 2
     shop.check()
-    assert shop.follow("shop", "DELETE FROM orders WHERE month = 3") == 0, "what is gone is dropped without a task"
+    assert shop.follow("shop", "DELETE FROM orders WHERE month = 3") == 0, (
+        "what is gone is dropped without a task"
+    )
     shop.check()
     assert shop.follow("shop", "INSERT INTO orders VALUES (NULL, 7, 7), (4, 7, 7)") == 4, (
         "new slices, one without value"
@@ -244,9 +254,13 @@ def test_a_renamed_table_is_read_again_and_nothing_follows(shop: Shop) -> None:
 
 
 def test_columns_come_and_go(shop: Shop) -> None:
-    assert shop.follow("shop", "ALTER TABLE orders ADD note text DEFAULT 'new'") == 8, "every row has another value"
+    assert shop.follow("shop", "ALTER TABLE orders ADD note text DEFAULT 'new'") == 8, (
+        "every row has another value"
+    )
     shop.check("month, id, amount, note")
-    assert shop.follow("shop", "ALTER TABLE orders DROP COLUMN note") == 4, "the slices are remembered as they were"
+    assert shop.follow("shop", "ALTER TABLE orders DROP COLUMN note") == 4, (
+        "the slices are remembered as they were"
+    )
     shop.check()
 
 
@@ -286,7 +300,9 @@ def test_each_refresh_is_one_more_slice(shop: Shop) -> None:
     shop.place.ask("apply", "events.yaml", "--wait")
     before = shop.executed()
     assert shop.follow("events") == 0
-    assert shop.follow("events", "INSERT INTO events VALUES (11, 'k2'), (12, 'k2')") == 3, "a slice, its index, its key"
+    assert shop.follow("events", "INSERT INTO events VALUES (11, 'k2'), (12, 'k2')") == 3, (
+        "a slice, its index, its key"
+    )
     assert shop.executed() - before == 3
     assert shop.rows("events.kinds") == [("k0", 5), ("k1", 5), ("k2", 2)]
     assert shop.do("SELECT * FROM out.kinds ORDER BY kind") == [("k0", 5), ("k1", 5), ("k2", 2)]
@@ -294,7 +310,8 @@ def test_each_refresh_is_one_more_slice(shop: Shop) -> None:
 
 
 def test_no_secret_is_anywhere(shop: Shop, wire: Wire) -> None:
-    """Not in the database, lake, logs, event logs of Spark, or answers; the files of secrets are not ours."""
+    """Not in the database, lake, logs, event logs of Spark, or answers; the files of secrets are
+    not ours."""
     secrets = {PASSWORD, "hunter2", "unsafe", f"127.0.0.1:{wire.port}/shop"}
     client = shop.client
     told = (client.status(), client.plan(), client.dataflow("shop"), client.why("shop.orders"))
@@ -302,6 +319,8 @@ def test_no_secret_is_anywhere(shop: Shop, wire: Wire) -> None:
     files = [p for p in shop.place.folder.rglob("*") if p.is_file() and "secrets" not in p.parts]
     assert any(p.suffix == ".db" for p in files)
     assert any("logged" in p.parts for p in files)
-    texts = {str(p): p.read_bytes() for p in files} | {f"answer {i}": a.encode() for i, a in enumerate(answers)}
+    texts = {str(p): p.read_bytes() for p in files} | {
+        f"answer {i}": a.encode() for i, a in enumerate(answers)
+    }
     for secret in secrets:
         assert [name for name, text in texts.items() if secret.encode() in text] == []

@@ -1,5 +1,5 @@
-"""A Kafka topic as a source: every message once, in slices that never change, whatever happens to the server. And as a
-copy, in which the last message of each key is a row.
+"""A Kafka topic as a source: every message once, in slices that never change, whatever happens to
+the server. And as a copy, in which the last message of each key is a row.
 
 Steps of one story, told to one service.
 """
@@ -24,8 +24,8 @@ from tests.servers.kafka import PASSWORD, Kafka
 from tests.slices import in_turn
 from tests.there import there
 
-# Takes turns with values in Avro: one of both reads a topic by Spark at each commit. Listing, writing and values have
-# suites of their own (tests/kafka, unit/kafka, spark/test_kafka_values).
+# Takes turns with values in Avro: one of both reads a topic by Spark at each commit. Listing,
+# writing and values have suites of their own (tests/kafka, unit/kafka, spark/test_kafka_values).
 pytestmark = in_turn(0, 2)
 
 BLUEPRINT = """\
@@ -60,7 +60,9 @@ class Story(Served):
         self.kafka = kafka
         self.admin = AdminClient({"bootstrap.servers": kafka.servers})
 
-    def send(self, ids: Iterable[int], value: str | None = None, *, commit: bool | None = None) -> None:
+    def send(
+        self, ids: Iterable[int], value: str | None = None, *, commit: bool | None = None
+    ) -> None:
         """Messages to both partitions in turn; in a transaction that ends well or not, if told."""
         more = {} if commit is None else {"transactional.id": "test"}
         producer = Producer({"bootstrap.servers": self.kafka.servers, **more})
@@ -70,7 +72,13 @@ class Story(Served):
         for id in ids:
             text = json.dumps({"id": id, "item": f"item {id}"}) if value is None else value
             headers = [("source", b"test")]
-            producer.produce("orders", text.encode(), str(id).encode(), partition=id % PARTITIONS, headers=headers)
+            producer.produce(
+                "orders",
+                text.encode(),
+                str(id).encode(),
+                partition=id % PARTITIONS,
+                headers=headers,
+            )
         assert producer.flush() == 0
         if commit is not None:
             (producer.commit_transaction if commit else producer.abort_transaction)()
@@ -107,13 +115,16 @@ class Story(Served):
 
 @pytest.fixture(scope="module")
 def story(module_folder: Path, kafka: Kafka) -> Iterator[Story]:
-    admin = AdminClient({"bootstrap.servers": kafka.servers})  # kept: one that is gone answers nothing
+    # kept: one that is gone answers nothing
+    admin = AdminClient({"bootstrap.servers": kafka.servers})
     copy = NewTopic("items", PARTITIONS, config={"cleanup.policy": "compact"})
     for made in admin.create_topics([NewTopic("orders", PARTITIONS), copy]).values():
         made.result()
     password = {"sasl.password": "secret://kafka/password"}
     plain, scram = (json.dumps(kafka.login(how) | password) for how in ("PLAIN", "SCRAM-SHA-512"))
-    text = BLUEPRINT.format(servers=kafka.servers, login=kafka.servers_with_login, plain=plain, scram=scram)
+    text = BLUEPRINT.format(
+        servers=kafka.servers, login=kafka.servers_with_login, plain=plain, scram=scram
+    )
     with closing(Workspace(module_folder)) as workspace:
         workspace.write("shop.yaml", text)
         with workspace.serving(HEADGATE_SECRET_KAFKA_PASSWORD=PASSWORD) as service:
@@ -131,7 +142,9 @@ def test_messages_come_once(story: Story) -> None:
     story.send(range(10))
     assert story.refreshed() == "up_to_date"
     story.assert_equals(range(10))
-    assert story.work() == 2 + 1 + 1, "a slice of each read component, and what is downstream of one"
+    assert story.work() == 2 + 1 + 1, (
+        "a slice of each read component, and what is downstream of one"
+    )
     (first, *_) = sorted(story.rows("orders"), key=lambda row: row["id"])
     assert (first["_key"], first["_partition"], first["_offset"]) == ("0", 0, 0)
     assert first["_headers"] == [{"key": "source", "value": "dGVzdA=="}]

@@ -1,4 +1,5 @@
-"""Values of a topic in Avro: columns of the types that a registry tells, schemas that grow, and what is no value.
+"""Values of a topic in Avro: columns of the types that a registry tells, schemas that grow, and
+what is no value.
 
 Each test has a topic and a dataflow of its own, in one service with one warm Spark.
 """
@@ -28,8 +29,8 @@ from tests.servers.registry import PASSWORD, USER, SchemaRegistry
 from tests.slices import in_turn
 from tests.there import there
 
-# Takes turns with values in JSON: one of both reads a topic by Spark at each commit. Listing, writing and values have
-# suites of their own (tests/kafka, unit/kafka, spark/test_kafka_values).
+# Takes turns with values in JSON: one of both reads a topic by Spark at each commit. Listing,
+# writing and values have suites of their own (tests/kafka, unit/kafka, spark/test_kafka_values).
 pytestmark = in_turn(1, 2)
 
 BLUEPRINT = """\
@@ -50,13 +51,21 @@ FIRST = [
     ("price", {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}),
     ("at", {"type": "long", "logicalType": "timestamp-micros"}),
     ("day", {"type": "int", "logicalType": "date"}),
-    ("of", ["null", {"type": "record", "name": "Of", "fields": [{"name": "shop", "type": "string"}]}]),
+    (
+        "of",
+        ["null", {"type": "record", "name": "Of", "fields": [{"name": "shop", "type": "string"}]}],
+    ),
 ]
 SECOND = [*FIRST, ("currency", "string", "EUR")]
 THIRD = [("id", "long"), *SECOND[1:]]
 AT = datetime(2026, 3, 1, 12, 30, 0, 123456, UTC)
 PRICE = {"price": Decimal("9.99"), "at": AT, "day": AT.date(), "of": {"shop": "north"}}
-PRICE_READ = {"price": "9.99", "at": "2026-03-01T12:30:00.123456Z", "day": "2026-03-01", "of": {"shop": "north"}}
+PRICE_READ = {
+    "price": "9.99",
+    "at": "2026-03-01T12:30:00.123456Z",
+    "day": "2026-03-01",
+    "of": {"shop": "north"},
+}
 NUMBERS = count()
 READ_COMPONENTS_SHARE_A_LISTING = 1
 
@@ -64,15 +73,25 @@ READ_COMPONENTS_SHARE_A_LISTING = 1
 class Prices(Served):
     """A topic, and a dataflow that reads it twice."""
 
-    def __init__(self, workspace: Workspace, service: Service, api: Headgate, kafka: Kafka, registry: SchemaRegistry):
+    def __init__(
+        self,
+        workspace: Workspace,
+        service: Service,
+        api: Headgate,
+        kafka: Kafka,
+        registry: SchemaRegistry,
+    ):
         flow = f"prices{next(NUMBERS)}"
         super().__init__(workspace, service, api, flow, READ_COMPONENTS_SHARE_A_LISTING)
         self.kafka, self.registry, self.file = kafka, registry, f"{flow}.yaml"
-        admin = AdminClient({"bootstrap.servers": kafka.servers})  # kept: one that is gone answers nothing
+        # kept: one that is gone answers nothing
+        admin = AdminClient({"bootstrap.servers": kafka.servers})
         (made,) = admin.create_topics([NewTopic(flow, 1)]).values()
         made.result()
         place = {"servers": kafka.servers, "registry": registry.url_with_login, "user": USER}
-        text = BLUEPRINT.replace("<flow>", flow).replace("<source>", SOURCE.format(flow=flow, **place))
+        text = BLUEPRINT.replace("<flow>", flow).replace(
+            "<source>", SOURCE.format(flow=flow, **place)
+        )
         workspace.write(self.file, text)
 
     def register(self, fields: Iterable[Any]) -> int:
@@ -112,7 +131,9 @@ class Prices(Served):
 
 def record(fields: Iterable[Any]) -> dict[str, Any]:
     """The schema of records with these fields: a name, a type, perhaps a default."""
-    told = [{"name": f[0], "type": f[1], **({"default": f[2]} if len(f) > 2 else {})} for f in fields]
+    told = [
+        {"name": f[0], "type": f[1], **({"default": f[2]} if len(f) > 2 else {})} for f in fields
+    ]
     return {"type": "record", "name": "Price", "fields": told}
 
 
@@ -143,7 +164,11 @@ def test_values_in_avro_have_the_types_of_their_schema(prices: Prices) -> None:
     prices.send(first, FIRST, {"id": 1, **PRICE})
     prices.send(first, FIRST, {"id": 2, **PRICE, "of": None})
     prices.apply()
-    assert prices.told() == prices.told("lenient") == [{"id": 1, **PRICE_READ}, {"id": 2, **PRICE_READ, "of": None}]
+    assert (
+        prices.told()
+        == prices.told("lenient")
+        == [{"id": 1, **PRICE_READ}, {"id": 2, **PRICE_READ, "of": None}]
+    )
     prices.bare(None)
     prices.refresh()
     assert prices.told()[2] == dict.fromkeys(["id", *PRICE]), "a message without a value"
@@ -162,7 +187,8 @@ def test_a_connection_is_tried_with_its_registry(prices: Prices) -> None:
 
 
 def test_a_schema_may_grow(prices: Prices) -> None:
-    """A field is one more column, which older messages of the same slice have by default; so may a type."""
+    """A field is one more column, which older messages of the same slice have by default; so may a
+    type."""
     first = prices.register(FIRST)
     prices.send(first, FIRST, {"id": 1, **PRICE})
     prices.apply()

@@ -1,4 +1,5 @@
-"""A lake that loses files, and what is made again: exactly that, and all that is published can be read again.
+"""A lake that loses files, and what is made again: exactly that, and all that is published can be
+read again.
 
 Steps of one story. sales -each-> doubled; sales -all-> totals (in parts); sales -by k-> best
 """
@@ -18,7 +19,8 @@ from tests.e2e.tables import by_deltalake
 from tests.e2e.workspace import Run, Workspace
 from tests.slices import in_turn
 
-# Takes turns with results that are forced: both make results again; see store/test_fsck, store/test_repair.
+# Takes turns with results that are forced: both make results again; see store/test_fsck,
+# store/test_repair.
 pytestmark = in_turn(1, 2)
 
 FILES = 20
@@ -64,8 +66,8 @@ def story(module_folder: Path, way: str) -> Iterator[Workspace]:
 
 
 def settled(story: Workspace, *, lost: int = 0) -> Run:
-    """A run, after which all that is published is as it is from scratch, and all files are there but those of so many
-    partitions of older generations."""
+    """A run, after which all that is published is as it is from scratch, and all files are there
+    but those of so many partitions of older generations."""
     run = story.run("shop.yaml")
     run.assert_up_to_date()
     sales = SALES.format(folder=story.folder)
@@ -88,7 +90,8 @@ def table(story: Workspace, name: str) -> Path:
 
 def files(story: Workspace, name: str) -> list[Path]:
     """Of all fragments of a dataset that has no others than those of its newest generation."""
-    rows = story.query(f"SELECT files FROM fragments WHERE home = 'shop.{name}' ORDER BY id")  # ours
+    # ours
+    rows = story.query(f"SELECT files FROM fragments WHERE home = 'shop.{name}' ORDER BY id")
     return [story.lake / file["path"] for (text,) in rows for file in json.loads(text)]
 
 
@@ -109,7 +112,10 @@ def test_what_is_lost_is_made_again(story: Workspace) -> None:
 
     told = story.ask("fsck", "--repair")
     names = ["sales", "best", "doubled"]
-    assert told["repaired"] == {"fragments": 3, "datasets": sorted(f"main/shop.{name}" for name in names)}
+    assert told["repaired"] == {
+        "fragments": 3,
+        "datasets": sorted(f"main/shop.{name}" for name in names),
+    }
     run = settled(story)
     assert run.executed == 3
     assert run.roots == before.roots
@@ -144,7 +150,10 @@ def test_partial_results_are_made_again_where_they_are_needed(story: Workspace) 
     assert len(parts) == FILES + 1
     for path in parts:
         path.unlink()
-    assert story.ask("fsck", "--repair")["repaired"] == {"fragments": len(parts), "datasets": ["main/shop.totals"]}
+    assert story.ask("fsck", "--repair")["repaired"] == {
+        "fragments": len(parts),
+        "datasets": ["main/shop.totals"],
+    }
     assert settled(story).executed == len(parts)
     story.write("sales/20.csv", "k,amount\n1,99.99\n")
     settled(story)
@@ -154,7 +163,9 @@ def test_a_lake_that_is_gone_is_filled_again(story: Workspace) -> None:
     before = settled(story)
     shutil.rmtree(story.lake)
     story.lake.mkdir()
-    assert "main/shop.sales: what it lacks is made again\n" in story.call("fsck", "--repair", "--home", story.home)
+    assert "main/shop.sales: what it lacks is made again\n" in story.call(
+        "fsck", "--repair", "--home", story.home
+    )
     run = settled(story, lost=2)  # those that the last late file changed
     assert run.roots == before.roots
     story.run("shop.yaml").assert_idle()

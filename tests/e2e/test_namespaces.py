@@ -1,4 +1,5 @@
-"""Two teams in one running service: each computes a dataflow of the same name from its own files, beside the other."""
+"""Two teams in one running service: each computes a dataflow of the same name from its own files,
+beside the other."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from tests.e2e.conftest import closing
 from tests.e2e.workspace import HANGS_S, Workspace, ended, until
 from tests.slices import in_turn
 
-# Walls between namespaces are asked of store, unit/operations and unit/api; test_feeds has two at each commit.
+# Walls between namespaces are asked of store, unit/operations and unit/api; test_feeds has two at
+# each commit.
 pytestmark = in_turn(1, 3)
 
 LETTERS = """\
@@ -56,7 +58,10 @@ def test_a_namespace_from_its_first_token_to_its_end(place: Workspace) -> None:
         until(lambda: is_deleted(place), lambda: "the namespace stays in use")
         assert {path.name for path in place.lake.iterdir()} == {"default"}
         place.call("status", code=1, **theirs)
-        until(lambda: not drivers_of_team(place), lambda: f"its drivers stay: {drivers_of_team(place)}")
+        until(
+            lambda: not drivers_of_team(place),
+            lambda: f"its drivers stay: {drivers_of_team(place)}",
+        )
         assert rows(place.call("records", "letters.upper", "--home", place.home)) == ["ONE", "TWO"]
 
 

@@ -1,4 +1,5 @@
-"""From an empty folder to a notebook: `init` makes a project, in which a notebook runs, asks, edits, and reads."""
+"""From an empty folder to a notebook: `init` makes a project, in which a notebook runs, asks,
+edits, and reads."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from tests.e2e.workspace import HANGS_S, ROOT, Workspace
 from tests.jars import DELTA_CONF, delta_classpath
 from tests.slices import in_turn
 
-# Takes turns with the clients of S3, of which one hands rows to a user's Spark as well. Each call of the package is
-# asked of unit/notebook, `init` of unit/editor/test_project.
+# Takes turns with the clients of S3, of which one hands rows to a user's Spark as well. Each call
+# of the package is asked of unit/notebook, `init` of unit/editor/test_project.
 pytestmark = [pytest.mark.slow, *in_turn(0, 2)]
 
 CELLS = (
@@ -63,7 +64,12 @@ def test_a_notebook_in_a_new_project(workspace: Workspace) -> None:
     nb = nbformat.read(path, as_version=4)
     here = {"metadata": {"path": str(folder)}}
     client = NotebookClient(nb, timeout=int(HANGS_S), kernel_name="python3", resources=here)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "E2E_MARK": workspace.mark, "HEADGATE_HOME": ".headgate"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "E2E_MARK": workspace.mark,
+        "HEADGATE_HOME": ".headgate",
+    }
     client.execute(env=environment)
     html, text = shown(client.nb.cells)
     assert text[2] == "('up_to_date', ['shop.orders', 'shop.by_shop'])"
@@ -72,7 +78,8 @@ def test_a_notebook_in_a_new_project(workspace: Workspace) -> None:
     assert "<td>shop.by_shop</td>" in html[5]
     assert int(text[6]) >= 2
     assert text[9] == "[7, 14, 105, 107, 114]"
-    assert text[10].startswith("shop.by_shop is up_to_date, generation ")  # one or two after the edit and the file
+    # One or two after the edit and the file
+    assert text[10].startswith("shop.by_shop is up_to_date, generation ")
     assert "cause: " in text[10]
     assert text[11] == "[107, 114, 'not-published', 5]"
     assert (folder / ".headgate" / "metadata.db").is_file()
@@ -86,5 +93,7 @@ def text_rows(*rows: str) -> list[tuple[object, ...]]:
 
 def shown(cells: list[nbformat.NotebookNode]) -> tuple[list[str], list[str]]:
     """What each cell shows, as HTML and as text."""
-    data: list[dict[str, str]] = [next((out["data"] for out in cell["outputs"] if "data" in out), {}) for cell in cells]
+    data: list[dict[str, str]] = [
+        next((out["data"] for out in cell["outputs"] if "data" in out), {}) for cell in cells
+    ]
     return [d.get("text/html", "") for d in data], [d.get("text/plain", "") for d in data]

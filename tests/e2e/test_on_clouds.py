@@ -1,5 +1,5 @@
-"""The story of a dataflow whose sources and whose lake are on Azure, or on Google Cloud Storage: a crash at its first
-commit, nothing to do, a late file.
+"""The story of a dataflow whose sources and whose lake are on Azure, or on Google Cloud Storage: a
+crash at its first commit, nothing to do, a late file.
 
 Credentials come in a folder, as a mounted secret does, and are found nowhere else afterwards.
 """
@@ -59,7 +59,9 @@ class Story:
     def rows(self, dataset: str) -> list[dict[str, int]]:
         """As somebody else reads the table, by the address that `status` shows."""
         (told,) = self.workspace.ask("status", f"shop.{dataset}")["dataflows"][0]["datasets"]
-        table = DeltaTable(told["table"], storage_options=storage_options(told["table"], self.cloud.environment()))
+        table = DeltaTable(
+            told["table"], storage_options=storage_options(told["table"], self.cloud.environment())
+        )
         found: list[dict[str, int]] = table.to_pyarrow_table().to_pylist()
         return sorted(found, key=repr)
 
@@ -129,7 +131,11 @@ def test_its_files_are_all_there_and_nothing_else_is_left(story: Story) -> None:
     assert story.workspace.ask("fsck", "--files")["findings"] == []
     known = {attempt for (attempt,) in story.workspace.query("SELECT attempt FROM fragments")}
     listed = obstore.list(story.cloud.objects(f"{story.cloud.lake}/of-headgate")).collect()
-    attempts = {parts[5] for found in listed if len(parts := found["path"].split("/")) > 5 and parts[3] == "_frags"}
+    attempts = {
+        parts[5]
+        for found in listed
+        if len(parts := found["path"].split("/")) > 5 and parts[3] == "_frags"
+    }
     assert attempts == known
 
 
@@ -137,13 +143,16 @@ def test_no_secret_is_written_down(story: Story) -> None:
     top = story.workspace.folder.parent
     kept = [f for folder in ("shop", "events") for f in (top / folder).rglob("*") if f.is_file()]
     assert any(f.parent.name == "logs" for f in kept)
-    assert any(b"spark.hadoop.fs." in f.read_bytes() for f in kept if top / "events" in f.parents)  # in plain words
+    # In plain words
+    assert any(b"spark.hadoop.fs." in f.read_bytes() for f in kept if top / "events" in f.parents)
     assert [f for f in kept if story.cloud.secret.encode() in f.read_bytes()] == []
 
 
 def test_a_lake_that_is_no_lake_is_told_at_once(story: Story) -> None:
     lake = f"{story.cloud.nowhere}/x"
-    with story.workspace.start("run", "shop.yaml", "--home", story.workspace.home, HEADGATE_LAKE=lake) as process:
+    with story.workspace.start(
+        "run", "shop.yaml", "--home", story.workspace.home, HEADGATE_LAKE=lake
+    ) as process:
         out, err = process.communicate()
     assert (process.returncode, out) == (1, b"")
     assert f"{lake}: there is no such".encode() in err
@@ -157,4 +166,6 @@ def test_sources_are_read_where_the_lake_is_elsewhere(story: Story, tmp_path: Pa
         run = local.run("shop.yaml")
         run.assert_up_to_date()
         assert run.datasets["sales"]["rows"] == 2 * len(DAYS)
-        assert DeltaTable(local.lake / "default" / "shop" / "sales").to_pyarrow_table().num_rows == 2 * len(DAYS)
+        assert DeltaTable(
+            local.lake / "default" / "shop" / "sales"
+        ).to_pyarrow_table().num_rows == 2 * len(DAYS)

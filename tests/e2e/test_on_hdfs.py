@@ -1,4 +1,5 @@
-"""The story of a dataflow whose lake is in HDFS, from a crash at its first commit to a late file."""
+"""The story of a dataflow whose lake is in HDFS, from a crash at its first commit to a late
+file."""
 
 from __future__ import annotations
 
@@ -71,7 +72,9 @@ def test_a_late_file(story: Workspace, monthly: Path) -> None:
 
 
 def test_its_files_are_all_there_and_are_read(story: Workspace) -> None:
-    told = json.loads(story.call("records", "flights.daily", "--format", "json", "--home", story.home))
+    told = json.loads(
+        story.call("records", "flights.daily", "--format", "json", "--home", story.home)
+    )
     assert len(told) == len(DAYS) + 1
     assert story.ask("fsck", "--files")["findings"] == []
     story.call("gc", "--home", story.home)

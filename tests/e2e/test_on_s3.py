@@ -38,7 +38,9 @@ def folder(module_folder: Path, way: str) -> Path:
 
 @pytest.fixture(scope="module")
 def story(folder: Path, way: str, monthly: Path, s3: S3) -> Iterator[Workspace]:
-    workspace = on_s3(s3, example(folder / "flights", lasts=way == LASTING), secrets=folder / "secrets")
+    workspace = on_s3(
+        s3, example(folder / "flights", lasts=way == LASTING), secrets=folder / "secrets"
+    )
     (folder / "events").mkdir()
     log = {"spark.eventLog.dir": str(folder / "events"), "spark.eventLog.compress": "false"}
     conf = {"spark.eventLog.enabled": "true", **log}
@@ -96,14 +98,18 @@ def test_an_edit_and_its_revert(story: Workspace) -> None:
     assert_true(story, after)
 
 
-def test_its_tables_and_rows_are_read(story: Workspace, s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_tables_and_rows_are_read(
+    story: Workspace, s3: S3, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (dataset,) = story.ask("status", "flights.daily")["dataflows"][0]["datasets"]
     table = dataset["table"]
     assert table == f"{story.environment['HEADGATE_LAKE']}/default/flights/daily"
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
     rows = DeltaTable(table, storage_options={"allow_http": "true"}).to_pyarrow_table().num_rows
-    told = json.loads(story.call("records", "flights.daily", "--format", "json", "--home", story.home))
+    told = json.loads(
+        story.call("records", "flights.daily", "--format", "json", "--home", story.home)
+    )
     assert len(told) == rows == len(DAYS)
 
 
@@ -116,15 +122,21 @@ def test_its_files_are_all_there_and_nothing_else_is_left(story: Workspace) -> N
 
 def test_no_secret_is_written_down(story: Workspace, folder: Path) -> None:
     story.end_lasting()
-    kept = [f for place in ("flights", "events") for f in (folder / place).rglob("*") if f.is_file()]
+    kept = [
+        f for place in ("flights", "events") for f in (folder / place).rglob("*") if f.is_file()
+    ]
     assert any(f.parent.name == "logs" for f in kept)
     events = [f for f in kept if folder / "events" in f.parents]
     assert any(b"spark.hadoop.fs.s3a." in f.read_bytes() for f in events)  # in plain words
     assert [f for f in kept if SECRET.encode() in f.read_bytes()] == []
 
 
-def test_a_lake_that_is_no_lake_is_told_at_once(story: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    with story.start("run", "flights.yaml", "--home", story.home, HEADGATE_LAKE="s3://nowhere/x") as process:
+def test_a_lake_that_is_no_lake_is_told_at_once(
+    story: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with story.start(
+        "run", "flights.yaml", "--home", story.home, HEADGATE_LAKE="s3://nowhere/x"
+    ) as process:
         out, err = process.communicate()
     assert (process.returncode, out) == (1, b"")
     assert b"s3://nowhere/x: there is no such bucket" in err

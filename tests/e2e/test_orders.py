@@ -1,4 +1,5 @@
-"""The example `blueprints/orders` on its servers: Kafka, PostgreSQL and S3 in; Delta, PostgreSQL and Kafka out.
+"""The example `blueprints/orders` on its servers: Kafka, PostgreSQL and S3 in; Delta, PostgreSQL
+and Kafka out.
 
 Orders keep coming while it is served, and each is in every copy once.
 """
@@ -56,12 +57,16 @@ def test_orders_keep_coming(shop: Shop, api: Headgate) -> None:
         for first in range(begin, begin + 100, 10):
             shop.sell(range(first, first + 10))
         until(shop.is_in_sync, lambda: str(api.status("orders")))
-    assert api.dataset("orders.orders")["partitions"] >= slices + 3, "a partition for each look that found some"
+    assert api.dataset("orders.orders")["partitions"] >= slices + 3, (
+        "a partition for each look that found some"
+    )
     offsets: dict[int, list[int]] = defaultdict(list)
     with api.records("orders.orders") as parts:
         for row in json.loads(b"".join(parts)):
             offsets[row["_partition"]].append(row["_offset"])
-    assert all(sorted(found) == list(range(len(found))) for found in offsets.values()), "no gap, no overlap"
+    assert all(sorted(found) == list(range(len(found))) for found in offsets.values()), (
+        "no gap, no overlap"
+    )
 
 
 def test_what_changes_elsewhere_goes_all_the_way(shop: Shop, api: Headgate) -> None:
@@ -69,7 +74,11 @@ def test_what_changes_elsewhere_goes_all_the_way(shop: Shop, api: Headgate) -> N
     shop.put_prices(MONTHS[0], 9)
     api.refresh("orders")
     until(shop.is_in_sync, lambda: str(api.status("orders")))
-    assert {d["state"] for f in api.status("orders")["dataflows"] for d in (*f["datasets"], *f["targets"])} <= {
+    assert {
+        d["state"]
+        for f in api.status("orders")["dataflows"]
+        for d in (*f["datasets"], *f["targets"])
+    } <= {
         "up_to_date",
         "stale",  # continuous: somebody may just be looking
     }

@@ -1,4 +1,5 @@
-"""Packs as users meet them: a dataset of small files whose first leaf stays as it is, read whole and as a table.
+"""Packs as users meet them: a dataset of small files whose first leaf stays as it is, read whole
+and as a table.
 
 Steps of one story. sales -all-> ranked
 """
@@ -19,8 +20,8 @@ from tests.e2e.tables import by_deltalake
 from tests.e2e.workspace import Run, Workspace
 from tests.slices import in_turn
 
-# One mode's story a commit, and that of the example at each (`test_thrift`): its plans are asked of property,
-# its rows of spark/test_packs. Here they go through processes.
+# One mode's story a commit, and that of the example at each (`test_thrift`): its plans are asked of
+# property, its rows of spark/test_packs. Here they go through processes.
 pytestmark = in_turn(3, 4)
 
 FLOW = """

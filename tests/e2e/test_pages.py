@@ -16,8 +16,8 @@ from tests.e2e.conftest import ways
 from tests.e2e.workspace import Workspace
 from tests.slices import in_turn
 
-# Programs that list and read are asked of unit/listing/test_python_objects, spark/test_python_source and
-# hostile/test_secrets, which also runs one through all processes.
+# Programs that list and read are asked of unit/listing/test_python_objects,
+# spark/test_python_source and hostile/test_secrets, which also runs one through all processes.
 pytestmark = in_turn(2, 3)
 
 EXAMPLE = Path(__file__).parents[2] / "blueprints" / "pages"
@@ -27,7 +27,11 @@ DAYS: dict[str, list[dict[str, Any]]] = {}
 class Api(BaseHTTPRequestHandler):
     def do_GET(self) -> None:  # the name that the base class calls
         day = self.path.removeprefix("/days").removeprefix("/")
-        found: Any = DAYS.get(day) if day else [{"day": d, "version": len(json.dumps(s))} for d, s in DAYS.items()]
+        found: Any = (
+            DAYS.get(day)
+            if day
+            else [{"day": d, "version": len(json.dumps(s))} for d, s in DAYS.items()]
+        )
         self.send_response(404 if found is None else 200)
         self.end_headers()
         self.wfile.write(json.dumps(found).encode())
@@ -50,12 +54,16 @@ def url() -> Iterator[str]:
 def test_days_of_an_api_are_read_once(workspace: Workspace, url: str) -> None:
     shutil.copytree(EXAMPLE, workspace.folder, dirs_exist_ok=True)
     workspace.edit("pages.yaml", ("http://127.0.0.1:8000", url))
-    DAYS.update({"2020-01-01": [{"team": "a", "points": 3}], "2020-01-02": [{"team": "b", "points": 1}]})
+    DAYS.update(
+        {"2020-01-01": [{"team": "a", "points": 3}], "2020-01-02": [{"team": "b", "points": 1}]}
+    )
     assert workspace.run("pages.yaml").executed == 2 + 1
     workspace.run("pages.yaml").assert_idle()
     DAYS["2020-01-02"] = [{"team": "b", "points": 1}, {"team": "a", "points": 2}]
     assert workspace.run("pages.yaml").executed == 1 + 1
-    told = workspace.call("records", "pages.standings", "--format", "json", "--home", workspace.home)
+    told = workspace.call(
+        "records", "pages.standings", "--format", "json", "--home", workspace.home
+    )
     assert sorted((r["team"], r["points"]) for r in json.loads(told)) == [("a", 5), ("b", 1)]
     workspace.edit("sources/api.py", ('day["version"]', 'day["revision"]'))
     failed = workspace.run("pages.yaml", code=1)

@@ -1,6 +1,8 @@
-"""Aggregates over many partitions, computed in parts: what a late, a corrected, a renamed and a withdrawn file redo.
+"""Aggregates over many partitions, computed in parts: what a late, a corrected, a renamed and a
+withdrawn file redo.
 
-Steps of one story, counted. sales -all-> totals (in parts); sales, names -all-> named (in parts of sales)
+Steps of one story, counted. sales -all-> totals (in parts); sales, names -all-> named (in parts of
+sales)
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from tests.e2e.tables import by_deltalake
 from tests.e2e.workspace import Run, Workspace
 from tests.slices import in_turn
 
-# One mode's story a commit, and that of the example at each (`test_thrift`): its plans are asked of property,
-# its rows of spark/test_parts and unit/sql. Here they go through processes.
+# One mode's story a commit, and that of the example at each (`test_thrift`): its plans are asked of
+# property, its rows of spark/test_parts and unit/sql. Here they go through processes.
 pytestmark = in_turn(1, 4)
 
 FILES = 20
@@ -74,7 +76,9 @@ def story(module_folder: Path, way: str) -> Iterator[Workspace]:
 
 
 def sales(number: int, more: int = 0) -> str:
-    rows = (f"{k},{(number * 37 + k * 11 + more) % 100 - 20}.{k}5,{number + k / 10}" for k in range(6))
+    rows = (
+        f"{k},{(number * 37 + k * 11 + more) % 100 - 20}.{k}5,{number + k / 10}" for k in range(6)
+    )
     return "\n".join(["k,amount,weight", *rows, ",1.00,", ""])
 
 
@@ -85,13 +89,18 @@ def settled(story: Workspace) -> Run:
     files = {"sales": f"{story.folder}/sales/*.csv", "names": f"{story.folder}/names.csv"}
     for name, text in (("totals", TOTALS), ("named", NAMED)):
         rows = by_deltalake(story.lake / "default" / "shop" / name).to_pylist()
-        assert told(tuple(row.values()) for row in rows) == told(duckdb.sql(text.format(**files)).fetchall())
+        assert told(tuple(row.values()) for row in rows) == told(
+            duckdb.sql(text.format(**files)).fetchall()
+        )
     story.assert_tidy()
     return run
 
 
 def told(rows: Iterable[tuple[object, ...]]) -> list[tuple[object, ...]]:
-    rounded = (tuple(round(float(v), 6) if isinstance(v, float | Decimal) else v for v in row) for row in rows)
+    rounded = (
+        tuple(round(float(v), 6) if isinstance(v, float | Decimal) else v for v in row)
+        for row in rows
+    )
     return sorted(rounded, key=repr)
 
 

@@ -1,5 +1,5 @@
-"""Queries of flights that become transforms: their columns are Spark's, their rows those of the query, before and after
-they are applied.
+"""Queries of flights that become transforms: their columns are Spark's, their rows those of the
+query, before and after they are applied.
 
 Does not belong here: what a proposal's text is (`unit.queries.test_promotion`).
 """
@@ -53,7 +53,9 @@ def promoted(service: tuple[Workspace, Service]) -> dict[str, Any]:
     found = {}
     with service[1].client() as client:
         for name, sql in QUERIES.items():
-            told = client.promote(sql, f"flights.{name}", analyse=True, compare="duckdb", timeout_s=300)
+            told = client.promote(
+                sql, f"flights.{name}", analyse=True, compare="duckdb", timeout_s=300
+            )
             files = client.dataflow("flights")["files"]
             client.apply([{"name": told["file"], "text": told["text"], "files": files}])
             found[name] = told
@@ -74,12 +76,17 @@ def test_the_transform_has_the_query_s_rows(promoted: dict[str, Any], name: str)
     assert comparison["query_rows"] == comparison["transform_rows"] > 2
 
 
-def test_the_first_run_makes_those_rows(service: tuple[Workspace, Service], promoted: dict[str, Any]) -> None:
+def test_the_first_run_makes_those_rows(
+    service: tuple[Workspace, Service], promoted: dict[str, Any]
+) -> None:
     workspace, running = service
     workspace.call("wait", "flights", "--home", workspace.home)
     with running.client() as client:
         for name, sql in QUERIES.items():
-            made, asked = stored(client, f"flights.{name}"), client.query(sql, engine="spark", timeout_s=300)
+            made, asked = (
+                stored(client, f"flights.{name}"),
+                client.query(sql, engine="spark", timeout_s=300),
+            )
             columns = [column["name"] for column in asked["columns"]]
             assert columns == [column["name"] for column in promoted[name]["analysis"]["columns"]]
             assert sorted(map(repr, made)) == sorted(
@@ -95,7 +102,9 @@ def stored(client: Headgate, dataset: str) -> list[dict[str, Any]]:
 
 def test_what_spark_refuses_is_told_at_its_place(service: tuple[Workspace, Service]) -> None:
     with service[1].client() as client:
-        told = client.promote("SELECT nothing FROM flights.legs", "flights.x", analyse=True, timeout_s=300)
+        told = client.promote(
+            "SELECT nothing FROM flights.legs", "flights.x", analyse=True, timeout_s=300
+        )
         assert told["analysis"] is not None
         [found] = told["analysis"]["breaks"]
         assert found["what"] == "itself"

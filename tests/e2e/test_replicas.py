@@ -1,4 +1,5 @@
-"""Two equal services over one PostgreSQL and one lake: the leader dies, is paused, or ends, and the other goes on.
+"""Two equal services over one PostgreSQL and one lake: the leader dies, is paused, or ends, and the
+other goes on.
 
 Drivers are not theirs: the test does their work over HTTP, through whichever service answers.
 """
@@ -80,7 +81,8 @@ class Shop:
         until(lambda: self.leader() == instance(home), lambda: f"{self.leader()} leads")
 
     def published(self, generation: int) -> None:
-        """The table holds this generation, and has all generations to it in their order, each once."""
+        """The table holds this generation, and has all generations to it in their order, each
+        once."""
 
         def there() -> bool:
             with self.store.read() as tx:
@@ -100,7 +102,9 @@ class Shop:
         """Nothing is left over, and all that is said is so."""
         with self.store.read() as tx:
             assert tx.queue.attempts() == {}
-            assert tx.events.count("main", 0)["task.executed"] == len(list((self.folder / "orders").iterdir()))
+            assert tx.events.count("main", 0)["task.executed"] == len(
+                list((self.folder / "orders").iterdir())
+            )
         assert fsck(self.store, "default", open_lake(self.lake.as_uri())) == ()
 
 
@@ -146,7 +150,9 @@ def working(shop: Shop, url: str) -> Iterator[None]:
     driver = f"driver-{uuid.uuid4().hex[:12]}"
     token, _ = tokens.create(Context(shop.store), driver, ("driver",), subject=driver)
     stop, headers = threading.Event(), {"Authorization": f"Bearer {token}"}
-    with httpx2.Client(base_url=f"{url}/v1/driver", headers=headers, trust_env=False, timeout=60) as http:
+    with httpx2.Client(
+        base_url=f"{url}/v1/driver", headers=headers, trust_env=False, timeout=60
+    ) as http:
         thread = threading.Thread(target=work, args=[http, stop, shop.lake])
         thread.start()
         try:
@@ -160,7 +166,9 @@ def work(http: httpx2.Client, stop: threading.Event, lake: Path) -> None:
     versions = Versions()
     while not stop.is_set():
         try:
-            found = http.post("/claim", json={"contract": CONTRACT, "kinds": ["list", "parse"], "wait_s": 1.0})
+            found = http.post(
+                "/claim", json={"contract": CONTRACT, "kinds": ["list", "parse"], "wait_s": 1.0}
+            )
             if found.status_code == 200:
                 claim: Claim = found.json()
                 results = [result(claim, task, lake, versions) for task in claim["tasks"]]
@@ -179,21 +187,29 @@ def result(claim: Claim, task: TaskSpec, lake: Path, versions: Versions) -> Task
     path = f"{claim['prefix']}/_fragment={label_of(bytes.fromhex(task['task']))}/0.parquet"
     (lake / path).parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(rows, lake / path)
-    files: list[FileEntry] = [{"path": path, "size": (lake / path).stat().st_size, "rows": rows.num_rows, "stats": {}}]
+    files: list[FileEntry] = [
+        {"path": path, "size": (lake / path).stat().st_size, "rows": rows.num_rows, "stats": {}}
+    ]
     content = [rows.num_rows, int(rows["id"][0].as_py()), 0]
     return {**done, "schema": SCHEMA, "content": content, "files": files}
 
 
 def note(claim: Claim, results: list[TaskResult], lake: Path) -> None:
     if claim["kind"] == "parse":
-        manifest = {"contract": CONTRACT, "attempt": claim["attempt"], "results": results, "versions": {}}
+        manifest = {
+            "contract": CONTRACT,
+            "attempt": claim["attempt"],
+            "results": results,
+            "versions": {},
+        }
         (lake / claim["prefix"] / MANIFEST).write_text(json.dumps(manifest))
 
 
 # --- what becomes of the leader -------------------------------------------------------------------
 
 
-@takes_turns(0, 2)  # two ways for a lease to go over; what it allows is asked of each store in tests/store
+# Two ways for a lease to go over; what it allows is asked of each store in tests/store
+@takes_turns(0, 2)
 def test_the_leader_is_killed_between_a_commit_and_its_publication(shop: Shop) -> None:
     first, second = shop.homes
     shop.put(1)
@@ -216,7 +232,9 @@ def test_the_leader_is_killed_between_a_commit_and_its_publication(shop: Shop) -
 
 
 @takes_turns(1, 2)
-def test_a_paused_leader_writes_nothing_when_it_goes_on_and_one_that_ends_hands_over(shop: Shop) -> None:
+def test_a_paused_leader_writes_nothing_when_it_goes_on_and_one_that_ends_hands_over(
+    shop: Shop,
+) -> None:
     first, second = shop.homes
     shop.put(1)
     with ExitStack() as ends:

@@ -1,5 +1,6 @@
-"""Every client of S3 reads the same rows of the flights example through the view, which DuckDB computes from the raw
-files: the newest, a generation, a time and a branch. A commit between two pages of a listing changes nothing of it."""
+"""Every client of S3 reads the same rows of the flights example through the view, which DuckDB
+computes from the raw files: the newest, a generation, a time and a branch. A commit between two
+pages of a listing changes nothing of it."""
 
 from __future__ import annotations
 
@@ -25,11 +26,18 @@ pytestmark = [pytest.mark.slow, *in_turn(1, 2)]
 DATASETS = ("delays", "daily")
 LATE_MINUTES = 45  # in the branch
 LARGE = ("Trino, Delta",)  # 800 MB to fetch
-SPARKS = tuple(name for name in CLIENTS if name.startswith("Spark, "))  # one session reads for all of them
+# One session reads for all of them
+SPARKS = tuple(name for name in CLIENTS if name.startswith("Spark, "))
 FIRST, *OTHERS = (name for name in CLIENTS if name not in (*LARGE, *SPARKS))
-# They read the same rows at the same addresses: what the view answers to requests is tested in tests/unit/s3. Without
-# the story of a notebook, which takes turns with this file, `to_spark` alone hands rows to a user's Spark.
-MARKED = [FIRST, *SPARKS, *sliced(OTHERS, 3), *(pytest.param(name, marks=pytest.mark.soak) for name in LARGE)]
+# They read the same rows at the same addresses: what the view answers to requests is tested in
+# tests/unit/s3. Without the story of a notebook, which takes turns with this file, `to_spark` alone
+# hands rows to a user's Spark.
+MARKED = [
+    FIRST,
+    *SPARKS,
+    *sliced(OTHERS, 3),
+    *(pytest.param(name, marks=pytest.mark.soak) for name in LARGE),
+]
 
 
 @dataclass(frozen=True)
@@ -50,7 +58,8 @@ class Told:
 
 @pytest.fixture(scope="module")
 def told(module_folder: Path, monthly: Path) -> Iterator[Told]:
-    """Each day is a partition. Another one comes twice, one of before is corrected, and a branch has an edit."""
+    """Each day is a partition. Another one comes twice, one of before is corrected, and a branch
+    has an edit."""
     with closing(example(module_folder / "flights")) as place:
         add_days(place, monthly, 1, 2, 3)
         data = place.folder / "data"
@@ -58,12 +67,16 @@ def told(module_folder: Path, monthly: Path) -> Iterator[Told]:
             place.call("apply", "flights.yaml", "--wait", "--home", place.home)
             served = Served(place, service, api, "flights", reads=5)
             key = api.create_s3_key("readers", ["*"])
-            view = View(service.url, str(key["access_key"]), str(key["secret_key"]), (), service.token)
+            view = View(
+                service.url, str(key["access_key"]), str(key["secret_key"]), (), service.token
+            )
 
             truths = _at(f"main@{_time_of_now()}/flights/{{}}", Truth(data))
             keys, token = one_page(view, "main/flights/delays/2013")
             add_days(place, monthly, 4)
-            (data / "flights" / day_name(2)).write_text("".join(day_text(monthly, 2).splitlines(True)[:-1]))
+            (data / "flights" / day_name(2)).write_text(
+                "".join(day_text(monthly, 2).splitlines(True)[:-1])
+            )
             served.refresh()
             more, _ = one_page(view, "main/flights/delays/2013", token)
             truths |= _at("main/flights/{}@2", Truth(data))
@@ -102,7 +115,8 @@ def test_rows_are_equal_at_every_address(told: Told, client: str, tmp_path: Path
 
 
 def test_a_commit_between_two_pages_changes_nothing_of_the_listing(told: Told) -> None:
-    """A day was added before the second page, and one was corrected that the first page had shown."""
+    """A day was added before the second page, and one was corrected that the first page had
+    shown."""
     first, second = told.pages
     days = [name.rpartition("/")[2].partition("!")[0] for name in first + second]
     assert days == [f"2013-01-0{day}.csv" for day in (1, 2, 3)]

@@ -1,5 +1,5 @@
-"""Sources whose columns and types change: the dataset follows, its table stays readable, and only who needs what is
-gone fails."""
+"""Sources whose columns and types change: the dataset follows, its table stays readable, and only
+who needs what is gone fails."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ def test_datasets_follow_their_sources(workspace: Workspace) -> None:
     run = workspace.run("shops.yaml", code=1)
 
     states = {name: d["state"] for name, d in run.datasets.items()}
-    assert states == dict.fromkeys(("sales", "amounts", "stock"), "up_to_date") | {"cheap": "failed"}
+    assert states == dict.fromkeys(("sales", "amounts", "stock"), "up_to_date") | {
+        "cheap": "failed"
+    }
     (error,) = run.value["errors"]
     line = next(n for n, text in enumerate(BLUEPRINT.splitlines(), 1) if text.strip() == "discount")
     assert (error["dataset"], error["line"]) == ("shops.cheap", line)

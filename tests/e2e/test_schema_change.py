@@ -1,4 +1,5 @@
-"""Schemas that follow their files: a new column under `schema_change: append`, and types of all files together."""
+"""Schemas that follow their files: a new column under `schema_change: append`, and types of all
+files together."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def workspace(request: pytest.FixtureRequest, module_folder: Path) -> Iterator[W
         yield both
 
 
-def test_children_that_take_everything_read_it_and_others_only_the_new_file(workspace: Workspace) -> None:
+def test_children_that_take_everything_read_it_and_others_only_the_new_file(
+    workspace: Workspace,
+) -> None:
     workspace.write("shops.yaml", BLUEPRINT)
     for number, shop in enumerate("ab", 1):
         workspace.write(f"shops/{shop}.csv", f"shop,amount\n{shop},{number}\n")
@@ -53,7 +56,8 @@ def test_children_that_take_everything_read_it_and_others_only_the_new_file(work
     workspace.write("shops/c.csv", "shop,discount,amount\nc,0.5,3\n")
     run = workspace.run("shops.yaml")
     run.assert_up_to_date()
-    # the new file; all three partitions of `SELECT *`; the new partition of who names columns; the sum
+    # the new file; all three partitions of `SELECT *`; the new partition of who names columns; the
+    # sum
     assert run.executed == 1 + 3 + 1 + 1
     rows = json.loads(workspace.call("records", "shops.everything", "--home", workspace.home))
     assert rows == [
@@ -61,7 +65,9 @@ def test_children_that_take_everything_read_it_and_others_only_the_new_file(work
         {"shop": "b", "amount": 2, "discount": None},
         {"shop": "c", "amount": 3, "discount": 0.5},
     ]
-    assert json.loads(workspace.call("records", "shops.total", "--home", workspace.home)) == [{"amount": 6}]
+    assert json.loads(workspace.call("records", "shops.total", "--home", workspace.home)) == [
+        {"amount": 6}
+    ]
     assert workspace.run("shops.yaml").tasks == {}
     workspace.assert_tidy()
 
@@ -127,7 +133,9 @@ def test_a_first_listing_and_later_ones_give_the_type_of_all_files(workspace: Wo
         assert [row[1] for row in rows(name)] == values
     assert rows("notes") == [[1, None], [2, None], [3, "x"], [4, "y"]]
     assert rows("alone") == [[1]]
-    assert "no object has a value in the column note" in workspace.call("status", "--home", workspace.home)
+    assert "no object has a value in the column note" in workspace.call(
+        "status", "--home", workspace.home
+    )
 
     workspace.write("data/codes/b.csv", "zip,part,n\n10001,3,03\n")
     workspace.write("data/alone/2.parquet", parquet(id=[2], note=[0.5]))

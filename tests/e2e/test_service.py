@@ -59,11 +59,16 @@ def api(service: Service) -> Iterator[Headgate]:
 
 
 def _without_clocks(status: Any) -> Any:
-    """A status without the times of listings, which move on between two looks (`as_of` is that of the last one)."""
+    """A status without the times of listings, which move on between two looks (`as_of` is that of
+    the last one)."""
     if isinstance(status, list):
         return [_without_clocks(part) for part in status]
     if isinstance(status, dict):
-        return {key: _without_clocks(part) for key, part in status.items() if key not in ("as_of", "listing")}
+        return {
+            key: _without_clocks(part)
+            for key, part in status.items()
+            if key not in ("as_of", "listing")
+        }
     return status
 
 
@@ -105,7 +110,10 @@ def test_a_late_file_is_found_within_its_refresh(place: Workspace, api: Headgate
     assert rows(api, "letters.count") == [{"n": 3}]
     api_state = place.ask("wait", "letters")
     assert api_state["state"] == "up_to_date"
-    assert sorted(p.name for p in (place.folder / "out").iterdir() if p.is_dir()) == ["a.txt", "b.txt"]
+    assert sorted(p.name for p in (place.folder / "out").iterdir() if p.is_dir()) == [
+        "a.txt",
+        "b.txt",
+    ]
 
 
 def test_a_second_service_on_the_home_is_refused(place: Workspace, service: Service) -> None:
@@ -113,20 +121,25 @@ def test_a_second_service_on_the_home_is_refused(place: Workspace, service: Serv
         _, err = process.communicate()
     assert process.returncode == 1
     assert (
-        f"home-locked: {place.home} is held by process {service.process.pid} (serving at {service.url})" in err.decode()
+        f"home-locked: {place.home} is held by process {service.process.pid} (serving at {service.url})"
+        in err.decode()
     )
 
 
 # --- commands -------------------------------------------------------------------------------------
 
 
-def test_a_plan_only_looks_and_its_listing_is_used_when_it_is_applied(place: Workspace, api: Headgate) -> None:
+def test_a_plan_only_looks_and_its_listing_is_used_when_it_is_applied(
+    place: Workspace, api: Headgate
+) -> None:
     place.write("hourly/a.txt", "one\n")
     text = LETTERS.partition("  copy:")[0].replace("letters", "hourly").replace("1s", "1h")
     applied(place, "hourly", text)
     place.write("hourly/b.txt", "two\nthree\n")
     until(
-        lambda: "b.txt" in place.call("plan", "hourly.yaml", "--out", "plan.json", "--home", place.home),
+        lambda: (
+            "b.txt" in place.call("plan", "hourly.yaml", "--out", "plan.json", "--home", place.home)
+        ),
         lambda: "a listing of the last ten seconds is used as it is, and no longer",
     )
     assert api.dataset("hourly.count")["generation"] == 1
@@ -155,7 +168,11 @@ def test_plan_and_its_exit_codes(place: Workspace) -> None:
     assert place.ask("plan", "changed.yaml")["state"] == "work"
     place.write("changed.yaml", LETTERS.replace("upper(value)", "upper(valeu)"))
     [broken] = place.ask("plan", "changed.yaml", code=1)["breaks"]
-    assert (broken["code"], broken["component"], broken["line"]) == ("edit-breaks-itself", "letters.upper", 6)
+    assert (broken["code"], broken["component"], broken["line"]) == (
+        "edit-breaks-itself",
+        "letters.upper",
+        6,
+    )
     assert "UNRESOLVED_COLUMN" in broken["message"]
 
 
@@ -167,8 +184,14 @@ def test_status_why_history_and_preview(place: Workspace) -> None:
     assert [i["dataset"] for i in why["because"]] == ["letters.upper", "letters.lines"]
     assert why["sources"][0]["objects"] == [(place.folder / "letters" / "b.txt").as_uri()]
     history = place.ask("history", "letters.upper")["items"]
-    assert [(i["generation"], i["cause"], i["partitions"]) for i in history] == [(2, "input", 2), (1, "missing", 1)]
-    assert place.ask("preview", "letters.upper", "--limit", 2) == [{"value": "ONE"}, {"value": "TWO"}]
+    assert [(i["generation"], i["cause"], i["partitions"]) for i in history] == [
+        (2, "input", 2),
+        (1, "missing", 1),
+    ]
+    assert place.ask("preview", "letters.upper", "--limit", 2) == [
+        {"value": "ONE"},
+        {"value": "TWO"},
+    ]
     old = place.ask("preview", "letters.count", "--generation", 1)
     assert old == [{"n": 2}]
 
@@ -177,7 +200,9 @@ def test_committed_rows_that_tests_are_made_of(place: Workspace, api: Headgate) 
     committed = OverApi(api, "main")
     assert list(committed.rows("letters.upper", "a.txt")) == [{"value": "ONE"}, {"value": "TWO"}]
     assert len(list(committed.rows("letters.upper", None))) >= 2
-    assert [committed.has(name, "a.txt") for name in ("letters.upper", "letters.count", "letters.new")] == [
+    assert [
+        committed.has(name, "a.txt") for name in ("letters.upper", "letters.count", "letters.new")
+    ] == [
         True,
         False,
         False,
@@ -192,11 +217,14 @@ def test_committed_rows_that_tests_are_made_of(place: Workspace, api: Headgate) 
         _, err = process.communicate()
     assert process.returncode == 1
     assert (
-        "not-found: 'c.txt' is no partition of letters.upper, and none of what it reads; there is a.txt" in err.decode()
+        "not-found: 'c.txt' is no partition of letters.upper, and none of what it reads; there is a.txt"
+        in err.decode()
     )
 
 
-def test_an_earlier_generation_is_shown_with_its_own_columns(place: Workspace, api: Headgate) -> None:
+def test_an_earlier_generation_is_shown_with_its_own_columns(
+    place: Workspace, api: Headgate
+) -> None:
     flow = "dataflow: named\ncomponents:\n  one:\n    transform: {sql: SELECT count(*) AS %s FROM letters.lines}\n"
     applied(place, "named", flow % "older")
     applied(place, "named", flow % "newer")
@@ -217,7 +245,9 @@ def test_the_worst_of_what_was_applied_together_is_told(place: Workspace, api: H
 
 def test_records_in_three_forms(place: Workspace, service: Service) -> None:
     def body(form: str) -> bytes:
-        with place.start("records", "letters.upper", "--format", form, "--home", place.home) as process:
+        with place.start(
+            "records", "letters.upper", "--format", form, "--home", place.home
+        ) as process:
             out, err = process.communicate()
         assert process.returncode == 0, err
         return out
@@ -231,8 +261,14 @@ def test_records_in_three_forms(place: Workspace, service: Service) -> None:
 def test_tokens(place: Workspace, service: Service) -> None:
     made = place.ask("token", "create", "robot")
     assert made["token"].startswith("hg_")
-    elsewhere = {"HEADGATE_URL": service.url, "HEADGATE_TOKEN": made["token"], "HEADGATE_HOME": "/nowhere"}
-    assert json.loads(place.call("status", "--output", "json", **elsewhere))["state"] == "up_to_date"
+    elsewhere = {
+        "HEADGATE_URL": service.url,
+        "HEADGATE_TOKEN": made["token"],
+        "HEADGATE_HOME": "/nowhere",
+    }
+    assert (
+        json.loads(place.call("status", "--output", "json", **elsewhere))["state"] == "up_to_date"
+    )
     (found,) = [t for t in place.ask("token", "list") if t["name"] == "robot"]
     assert "token" not in found
     place.ask("token", "revoke", found["id"])
@@ -241,9 +277,14 @@ def test_tokens(place: Workspace, service: Service) -> None:
     assert (place.home / "token").stat().st_mode & 0o777 == 0o600
 
 
-def test_an_api_without_a_loop_shares_the_database_with_one_that_has_it(place: Workspace, api: Headgate) -> None:
+def test_an_api_without_a_loop_shares_the_database_with_one_that_has_it(
+    place: Workspace, api: Headgate
+) -> None:
     token = place.write("chosen", "hg_" + "c" * 40)
-    shared = {"HEADGATE_DATABASE_URL": f"sqlite:///{place.home}/metadata.db", "HEADGATE_LAKE": place.lake.as_uri()}
+    shared = {
+        "HEADGATE_DATABASE_URL": f"sqlite:///{place.home}/metadata.db",
+        "HEADGATE_LAKE": place.lake.as_uri(),
+    }
     command = ("serve", "--no-loop", "--home", place.folder / "other", "--port", 0)
     with ended(place.start(*command, **shared, HEADGATE_ADMIN_TOKEN_FILE=str(token))) as process:
         assert process.stderr is not None
@@ -251,10 +292,15 @@ def test_an_api_without_a_loop_shares_the_database_with_one_that_has_it(place: W
         assert url is not None
         with Headgate(url[0], token.read_text()) as other:
             assert other.is_ready()
-            assert _without_clocks(other.status("letters")) == _without_clocks(api.status("letters"))
+            assert _without_clocks(other.status("letters")) == _without_clocks(
+                api.status("letters")
+            )
             place.write("letters/d.txt", "five\n")
             other.refresh("letters")
-            until(lambda: "FIVE" in {row["value"] for row in rows(other, "letters.upper")}, lambda: "it goes on")
+            until(
+                lambda: "FIVE" in {row["value"] for row in rows(other, "letters.upper")},
+                lambda: "it goes on",
+            )
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=HANGS_S) == 0
     (place.folder / "letters" / "d.txt").unlink()
@@ -275,7 +321,9 @@ def test_pause_resume_refresh_and_retry(place: Workspace, api: Headgate) -> None
     assert place.ask("retry", "letters")["retried"] == 0
 
 
-def test_deleting_a_dataflow_leaves_files_that_others_adopt(place: Workspace, api: Headgate) -> None:
+def test_deleting_a_dataflow_leaves_files_that_others_adopt(
+    place: Workspace, api: Headgate
+) -> None:
     twin = LETTERS.replace("dataflow: letters", "dataflow: twin").replace("path: out", "path: twin")
     found = applied(place, "twin", twin)
     executed = place.counted()["task.executed"]
@@ -283,7 +331,9 @@ def test_deleting_a_dataflow_leaves_files_that_others_adopt(place: Workspace, ap
     assert [f["name"] for f in api.dataflows()] == ["letters"]
     again = applied(place, "twin", twin)
     assert place.counted()["task.executed"] == executed
-    assert {n: d.get("root") for n, d in again.items()} == {n: d.get("root") for n, d in found.items()}
+    assert {n: d.get("root") for n, d in again.items()} == {
+        n: d.get("root") for n, d in found.items()
+    }
     assert again["upper"]["generation"] >= found["upper"]["generation"]
     place.ask("delete", "twin")
     assert place.call("delete", "twin", "--home", place.home, code=1) == ""
@@ -291,9 +341,16 @@ def test_deleting_a_dataflow_leaves_files_that_others_adopt(place: Workspace, ap
 
 def test_database_version_and_wrong_arguments(place: Workspace) -> None:
     assert place.ask("db", "version")["version"]
-    for arguments in (("frobnicate",), ("run",), ("status", "--frob"), ("preview", "letters.upper", "--limit", "x")):
+    for arguments in (
+        ("frobnicate",),
+        ("run",),
+        ("status", "--frob"),
+        ("preview", "letters.upper", "--limit", "x"),
+    ):
         place.call(*arguments, code=64)
-    assert json.loads(place.call("status", "--frob", "--output", "json", code=64))["errors"][0]["code"]
+    assert json.loads(place.call("status", "--frob", "--output", "json", code=64))["errors"][0][
+        "code"
+    ]
 
 
 def test_a_great_loss_of_files_waits_for_confirmation(place: Workspace, api: Headgate) -> None:
@@ -312,7 +369,10 @@ def test_a_great_loss_of_files_waits_for_confirmation(place: Workspace, api: Hea
     assert len(rows(api, "many.all")) == 9
     shutil.move(place.folder / "many", place.folder / "gone")
     place.ask("refresh", "many")
-    until(lambda: api.status("many")["state"] == "failed", lambda: "a folder that is gone is no deletion")
+    until(
+        lambda: api.status("many")["state"] == "failed",
+        lambda: "a folder that is gone is no deletion",
+    )
     assert len(rows(api, "many.all")) == 9
     assert place.ask("why", "many.all")["error"]["condition"] == "path-not-found"
 
@@ -348,7 +408,9 @@ def test_every_format_is_read(place: Workspace, api: Headgate) -> None:
     expected = [{"id": 1, "name": "ä"}, {"id": 2, "name": None}]
     for name in ("comma", "objects", "columns", "stripes"):
         assert rows(api, f"formats.{name}") == expected, name
-    assert rows(api, "formats.text") == [{"value": v, "_source_name": "a b.txt"} for v in ("one", "", "two")]
+    assert rows(api, "formats.text") == [
+        {"value": v, "_source_name": "a b.txt"} for v in ("one", "", "two")
+    ]
     assert rows(api, "formats.bytes") == [{"content": "AAECAw==", "length": 4}]
     together = sorted(rows(api, "formats.together"), key=lambda r: r["id"])
     assert together == [
@@ -404,7 +466,9 @@ def missing(good):
 """
 
 
-def test_all_that_is_wrong_with_data_and_code_is_shown_and_the_rest_is_made(place: Workspace, api: Headgate) -> None:
+def test_all_that_is_wrong_with_data_and_code_is_shown_and_the_rest_is_made(
+    place: Workspace, api: Headgate
+) -> None:
     table = pa.table({"id": pa.array([1, 2], pa.int32()), "name": ["a", "b"]})
     place.write("bad/ragged.csv", "a,b\n1,2\n3,4,5\n")
     pq.write_table(table, place.folder / "bad" / "other.parquet")
@@ -414,14 +478,20 @@ def test_all_that_is_wrong_with_data_and_code_is_shown_and_the_rest_is_made(plac
     place.write("below.py", BELOW)
     found = applied(place, "bad", BAD, code=1)
     assert {n for n, d in found.items() if d["state"] == "up_to_date"} == {"good", "wrapped"}
-    assert {n for n, d in found.items() if d["state"] == "failed"} == set(found) - {"good", "wrapped"}
+    assert {n for n, d in found.items() if d["state"] == "failed"} == set(found) - {
+        "good",
+        "wrapped",
+    }
     errors = {n: d["error"] for n, d in found.items() if d["error"]}
     assert errors["ragged"]["condition"].startswith("MALFORMED_RECORD_IN_PARSING")
     assert "ragged.csv" in errors["ragged"]["message"]
     assert "truncated.parquet" in errors["truncated"]["message"]
     assert "other.parquet" in errors["other"]["message"]
     assert errors["absent"]["condition"] == "schema-mismatch"
-    blueprint, line = str(place.folder / "bad.yaml"), BAD.splitlines().index("               valeu AS twice") + 1
+    blueprint, line = (
+        str(place.folder / "bad.yaml"),
+        BAD.splitlines().index("               valeu AS twice") + 1,
+    )
     unknown = errors["unknown"]
     assert unknown["condition"].startswith("UNRESOLVED_COLUMN")
     assert unknown["sqlstate"] == "42703"
@@ -458,7 +528,10 @@ NASTY = {
     "brackets": (b"a: " + b"[" * 100_000 + b"]" * 100_000, "too-deep"),
     "bomb": (b"a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n", "yaml-anchor"),
     "duplicate": (b"dataflow: x\ndataflow: y\ncomponents: {}\n", "duplicate-key"),
-    "integer": (b"dataflow: x\ncomponents: {a: {priority: " + b"9" * 5000 + b"}}\n", "invalid-number"),
+    "integer": (
+        b"dataflow: x\ncomponents: {a: {priority: " + b"9" * 5000 + b"}}\n",
+        "invalid-number",
+    ),
     "nul": (b"dataflow: x\0y\n", "invalid-character"),
     "late-bom": (b"dataflow: x\ncomponents: \xef\xbb\xbf{}\n", "invalid-character"),
     "latin": (b"dataflow: caf\xe9\n", "invalid-encoding"),
@@ -467,10 +540,15 @@ NASTY = {
 }
 
 
-def test_every_nasty_document_is_refused_with_its_place_and_none_is_stored(place: Workspace, api: Headgate) -> None:
+def test_every_nasty_document_is_refused_with_its_place_and_none_is_stored(
+    place: Workspace, api: Headgate
+) -> None:
     for name, (text, _) in NASTY.items():
         place.write(f"nasty/{name}.yaml", text)
-    place.write("nasty/bom.yaml", b"\xef\xbb\xbf" + LETTERS.replace("dataflow: letters", "dataflow: bom").encode())
+    place.write(
+        "nasty/bom.yaml",
+        b"\xef\xbb\xbf" + LETTERS.replace("dataflow: letters", "dataflow: bom").encode(),
+    )
     names = [f"nasty/{name}.yaml" for name in NASTY]
     said = place.call("validate", *names, code=1)
     for name, (_, code) in NASTY.items():

@@ -23,7 +23,8 @@ def counted(workspace: Workspace, service: Service, rows: int) -> None:
     assert workspace.ask("preview", "letters.count") == [{"n": rows}]
 
 
-# Signals are asked of unit/cli/test_signals; a home is taken up after worse at each commit (`test_crashes`).
+# Signals are asked of unit/cli/test_signals; a home is taken up after worse at each commit
+# (`test_crashes`).
 @takes_turns(1, 3)
 def test_a_stopped_service_goes_on(workspace: Workspace) -> None:
     workspace.write("letters/a.txt", "one\ntwo\n")
@@ -60,9 +61,12 @@ def test_a_stopped_service_goes_on(workspace: Workspace) -> None:
 def test_an_interrupted_run_says_so_and_the_next_goes_on(workspace: Workspace) -> None:
     workspace.write("letters/a.txt", "one\ntwo\n")
     workspace.write("letters.yaml", LETTERS)
-    with ended(workspace.start("run", "letters.yaml", "--home", workspace.home, "--output", "json")) as process:
+    with ended(
+        workspace.start("run", "letters.yaml", "--home", workspace.home, "--output", "json")
+    ) as process:
         until(
-            lambda: (workspace.home / "metadata.db").exists() and wants_spark(workspace), lambda: "no task of Spark's"
+            lambda: (workspace.home / "metadata.db").exists() and wants_spark(workspace),
+            lambda: "no task of Spark's",
         )
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate()

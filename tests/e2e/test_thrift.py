@@ -1,6 +1,8 @@
-"""What runs after a change of data or code, counted, and that everything is right afterwards. Steps of one story.
+"""What runs after a change of data or code, counted, and that everything is right afterwards. Steps
+of one story.
 
-The example on a file per day. Of the graph, with `each` reading one partition and everything else reading all:
+The example on a file per day. Of the graph, with `each` reading one partition and everything else
+reading all:
 
     flights -each-> legs -each-> named -each-> delays -> by_carrier, by_route, daily -> trend
 """
@@ -24,8 +26,10 @@ COPY_OF_LEGS = """
 """
 PER_FILE = 4  # parse of flights, and one task in each of legs, named and delays
 WHOLE = 4  # by_carrier, by_route, daily, trend: whatever changes in delays, each runs once
-TWINS = 2  # files whose bytes, after the story of data, are those of another: one task does for both
-OTHERS = 5  # files of weather, airlines, airports and planes, and weather_hours, which does not read flights
+# Files whose bytes, after the story of data, are those of another: one task does for both
+TWINS = 2
+# Files of weather, airlines, airports and planes, and weather_hours, which does not read flights
+OTHERS = 5
 
 
 @pytest.fixture(scope="module", params=ways(12))
@@ -34,7 +38,9 @@ def way(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module", params=LAKES)
-def story(request: pytest.FixtureRequest, way: str, module_folder: Path, monthly: Path) -> Iterator[Workspace]:
+def story(
+    request: pytest.FixtureRequest, way: str, module_folder: Path, monthly: Path
+) -> Iterator[Workspace]:
     flights = example(module_folder / way / request.param, COPY_OF_LEGS, lasts=way == LASTING)
     with closing(placed(request, flights)) as workspace:
         add_days(workspace, monthly, 1, 2, 3, 4)
@@ -46,13 +52,20 @@ def flights_folder(story: Workspace) -> Path:
 
 
 def assert_true(story: Workspace, run: Run, *, copied: bool = True) -> None:
-    """All tables hold what a computation from scratch gives, and the copies of legs what legs holds."""
+    """All tables hold what a computation from scratch gives, and the copies of legs what legs
+    holds."""
     run.assert_up_to_date()
     tables = story.lake / "default" / "flights"
     Truth(story.folder / "data").assert_all(tables, DERIVED)
-    rows = sum(file.read_text().count("\n") for file in (story.folder / "out" / "legs").glob("*/*.json"))
+    rows = sum(
+        file.read_text().count("\n") for file in (story.folder / "out" / "legs").glob("*/*.json")
+    )
     assert rows == by_deltalake(tables / "legs").num_rows
-    folders = {path.name for path in (story.folder / "out" / "legs").iterdir() if path.is_dir() and path.name[0] != "_"}
+    folders = {
+        path.name
+        for path in (story.folder / "out" / "legs").iterdir()
+        if path.is_dir() and path.name[0] != "_"
+    }
     assert folders == {path.name for path in flights_folder(story).iterdir()}
     story.assert_tidy()
 
@@ -72,14 +85,20 @@ def test_nothing_changed(story: Workspace) -> None:
     assert run.tasks == {}
 
 
-def test_a_late_file_runs_what_is_downstream_of_its_partition(story: Workspace, monthly: Path) -> None:
+def test_a_late_file_runs_what_is_downstream_of_its_partition(
+    story: Workspace, monthly: Path
+) -> None:
     (flights_folder(story) / day_name(5)).write_text(day_text(monthly, 5))
     assert story.ask("plan", "flights.yaml", "--no-refresh")["state"] == "nothing"
     plan = until(
-        lambda: plan_with_news(story), lambda: "a plan uses a listing of the last ten seconds as it is, and no longer"
+        lambda: plan_with_news(story),
+        lambda: "a plan uses a listing of the last ten seconds as it is, and no longer",
     )
     (changed,) = (source for source in plan["sources"] if source["objects"])
-    assert (changed["dataset"], [o["name"] for o in changed["objects"]]) == ("flights.flights", [day_name(5)])
+    assert (changed["dataset"], [o["name"] for o in changed["objects"]]) == (
+        "flights.flights",
+        [day_name(5)],
+    )
     first = plan["items"][0]
     assert (first["dataset"], first["tasks"], first["certain"]) == ("flights.flights", 1, True)
     run = story.run()
@@ -104,8 +123,11 @@ def test_a_modified_file_does_the_same(story: Workspace) -> None:
 def test_a_deleted_file_costs_no_task_where_partitions_are_kept_apart(story: Workspace) -> None:
     (flights_folder(story) / day_name(1)).unlink()
     run = story.run()
-    assert run.tasks == {"executed": WHOLE, "written": 1 + 1}  # written: one folder less, and the daily figures
-    assert {run.datasets[name]["partitions"] for name in ("flights", "legs", "named", "delays")} == {4}
+    # written: one folder less, and the daily figures
+    assert run.tasks == {"executed": WHOLE, "written": 1 + 1}
+    assert {
+        run.datasets[name]["partitions"] for name in ("flights", "legs", "named", "delays")
+    } == {4}
     assert_true(story, run)
 
 
@@ -113,7 +135,8 @@ def test_a_file_that_comes_back_costs_nothing(story: Workspace, monthly: Path) -
     (flights_folder(story) / day_name(1)).write_text(day_text(monthly, 1))
     run = story.run()
     run.assert_idle()
-    assert run.tasks == {"adopted": 5 * PER_FILE + WHOLE, "written": 1 + 1}  # whole datasets come back
+    # Whole datasets come back
+    assert run.tasks == {"adopted": 5 * PER_FILE + WHOLE, "written": 1 + 1}
     assert_true(story, run)
 
 
@@ -125,7 +148,8 @@ def test_renamed_touched_or_replaced_by_equal_bytes(story: Workspace) -> None:
     (folder / "new").replace(folder / day_name(4))
     run = story.run()
     run.assert_idle()
-    assert run.tasks == {"adopted": PER_FILE, "written": 2}  # a partition under a new key; its folder moves
+    # A partition under a new key; its folder moves
+    assert run.tasks == {"adopted": PER_FILE, "written": 2}
     assert_true(story, run)
 
 
@@ -147,7 +171,10 @@ def test_files_of_equal_size_and_time_are_told_apart_by_their_bytes(story: Works
     alter(changed, ",UA,", ",AA,")
     assert one.stat().st_size == other.stat().st_size
     assert one.stat().st_mtime_ns == other.stat().st_mtime_ns
-    assert (before.st_size, before.st_mtime_ns) == (changed.stat().st_size, changed.stat().st_mtime_ns)
+    assert (before.st_size, before.st_mtime_ns) == (
+        changed.stat().st_size,
+        changed.stat().st_mtime_ns,
+    )
     run = story.run()
     # `one` is a copy of a day that is known, so adopted; `other` and the changed day are new
     assert run.tasks == {"executed": 2 * PER_FILE + WHOLE, "adopted": PER_FILE, "written": 3 + 1}
@@ -179,14 +206,25 @@ def daily_copy(story: Workspace) -> str:
     return "".join(sorted(file.read_text().splitlines(keepends=True)))
 
 
-def test_whitespace_comments_and_case_of_keywords_and_functions(story: Workspace, before: Run) -> None:
+def test_whitespace_comments_and_case_of_keywords_and_functions(
+    story: Workspace, before: Run
+) -> None:
     story.edit(
         "flights.yaml",
-        ("SELECT make_date(year, month, day) AS date,", "select /* the day */ MAKE_DATE(year,month,  day) as date,"),
-        ("max(precip) > 0 AS rain, min(visib) AS visib", "MAX(precip)>0 aS rain, Min(visib) as visib -- it rained"),
+        (
+            "SELECT make_date(year, month, day) AS date,",
+            "select /* the day */ MAKE_DATE(year,month,  day) as date,",
+        ),
+        (
+            "max(precip) > 0 AS rain, min(visib) AS visib",
+            "MAX(precip)>0 aS rain, Min(visib) as visib -- it rained",
+        ),
         ("description: Legs with names instead of codes.", "description: Legs, named."),
     )
-    story.edit("transforms/trend.py", ("    return days.select(", "    # one row per day\n    return days.select("))
+    story.edit(
+        "transforms/trend.py",
+        ("    return days.select(", "    # one row per day\n    return days.select("),
+    )
     run = story.run()
     run.assert_idle()
     assert run.tasks == {}
@@ -201,7 +239,11 @@ def test_an_edit_runs_its_own_tasks_and_what_really_changed(story: Workspace, be
     figures = story.write("figures-before.txt", daily_copy(story))
     plan = story.ask("plan", "flights.yaml", "--detailed-exitcode", "--no-spark", code=2)
     first = plan["items"][0]
-    assert (first["dataset"], first["cause"], first["tasks"]) == ("flights.delays", "logic", partitions - TWINS)
+    assert (first["dataset"], first["cause"], first["tasks"]) == (
+        "flights.delays",
+        "logic",
+        partitions - TWINS,
+    )
     # Readers and the copy of daily follow if rows differ.
     assert (plan["certain"], plan["possible"]) == (partitions - TWINS, WHOLE + 1)
     assert {i["dataset"] for i in plan["items"] if i["action"] == "compute"} == {
@@ -218,7 +260,9 @@ def test_an_edit_runs_its_own_tasks_and_what_really_changed(story: Workspace, be
     assert daily_copy(story) != figures.read_text()
 
 
-def test_its_revert_runs_nothing_and_the_copy_is_written_again(story: Workspace, before: Run) -> None:
+def test_its_revert_runs_nothing_and_the_copy_is_written_again(
+    story: Workspace, before: Run
+) -> None:
     story.write("flights.yaml", (story.folder / "flights-before.txt").read_text())
     run = story.run()
     run.assert_idle()
@@ -232,7 +276,13 @@ def test_its_revert_runs_nothing_and_the_copy_is_written_again(story: Workspace,
     ]
 
 
-EDITED = {"flights.delays", "flights.by_carrier", "flights.by_route", "flights.daily", "flights.trend"}
+EDITED = {
+    "flights.delays",
+    "flights.by_carrier",
+    "flights.by_route",
+    "flights.daily",
+    "flights.trend",
+}
 
 
 def in_branch(story: Workspace, name: str, late_minutes: int) -> Run:
@@ -261,7 +311,11 @@ def test_a_branch_computes_its_edit_alone_and_a_merge_into_an_unmoved_main_nothi
     figures = daily_copy(story)
     run = in_branch(story, "try", 45)
     assert run.tasks == {"executed": partitions - TWINS + WHOLE}  # and no copy
-    assert {name for name in run.roots if run.roots[name] == before.roots[name]} >= {"flights", "legs", "named"}
+    assert {name for name in run.roots if run.roots[name] == before.roots[name]} >= {
+        "flights",
+        "legs",
+        "named",
+    }
     assert set(story.ask("branch", "show", "try")["dataflows"]) == {"flights"}
     own = story.query("SELECT dataset FROM heads WHERE branch = 'try'")
     assert {dataset for (dataset,) in own} == EDITED
@@ -283,7 +337,9 @@ def test_a_revert_of_a_merge_runs_nothing(story: Workspace, before: Run) -> None
     assert run.roots == before.roots
 
 
-def test_a_merge_computes_what_came_meanwhile_alone(story: Workspace, before: Run, monthly: Path) -> None:
+def test_a_merge_computes_what_came_meanwhile_alone(
+    story: Workspace, before: Run, monthly: Path
+) -> None:
     in_branch(story, "again", 60)
     late = flights_folder(story) / day_name(6)
     late.write_text(day_text(monthly, 6))
@@ -310,8 +366,12 @@ def test_other_code_with_equal_rows_stops_right_there(story: Workspace, before: 
     }
 
 
-def test_a_copy_in_another_format_takes_the_place_of_the_one_before(story: Workspace, before: Run) -> None:
-    text = story.edit("flights.yaml", ("path: out/legs, format: json", "path: out/legs, format: csv"))
+def test_a_copy_in_another_format_takes_the_place_of_the_one_before(
+    story: Workspace, before: Run
+) -> None:
+    text = story.edit(
+        "flights.yaml", ("path: out/legs, format: json", "path: out/legs, format: csv")
+    )
     for suffix in (".csv", ".json"):
         run = story.run()
         run.assert_idle()
@@ -323,13 +383,17 @@ def test_a_copy_in_another_format_takes_the_place_of_the_one_before(story: Works
 def test_a_second_dataflow_of_equal_logic_adopts_everything(story: Workspace) -> None:
     again = story.run()
     text = (story.folder / "flights.yaml").read_text()
-    story.write("twin.yaml", text.replace("dataflow: flights", "dataflow: twin").replace("path: out/", "path: twin/"))
+    story.write(
+        "twin.yaml",
+        text.replace("dataflow: flights", "dataflow: twin").replace("path: out/", "path: twin/"),
+    )
     run = story.run("twin.yaml")
     run.assert_idle()
     partitions = sum(d["partitions"] for d in run.datasets.values())
     assert run.tasks == {"adopted": partitions, "written": again.datasets["legs"]["partitions"] + 1}
     assert run.roots == again.roots
-    Truth(story.folder / "data").assert_all(story.lake / "default" / "twin")  # with files of its own
+    # With files of its own
+    Truth(story.folder / "data").assert_all(story.lake / "default" / "twin")
     assert {d["name"].partition(".")[0] for d in run.value["datasets"]} == {"twin"}
 
 

@@ -1,7 +1,9 @@
-"""TPC-H on real Spark: its 22 queries, and two datasets in parts, while months come late, are corrected and withdrawn.
+"""TPC-H on real Spark: its 22 queries, and two datasets in parts, while months come late, are
+corrected and withdrawn.
 
-Each settle is held against DuckDB from scratch over the files that are there, and the tasks that ran against the modes
-that `plan` tells. Does not belong here: which modes a query should have (unit/sql), how long it takes (benchmarks).
+Each settle is held against DuckDB from scratch over the files that are there, and the tasks that
+ran against the modes that `plan` tells. Does not belong here: which modes a query should have
+(unit/sql), how long it takes (benchmarks).
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ from tests.e2e.tables import by_deltalake
 from tests.e2e.workspace import Json, Run, Workspace
 from tests.slices import in_turn, sliced
 
-# Takes turns with orders and stories of S3: which modes each query has, and that its parts come together to the whole,
-# is tested in unit/sql and spark/test_parts.
+# Takes turns with orders and stories of S3: which modes each query has, and that its parts come
+# together to the whole, is tested in unit/sql and spark/test_parts.
 pytestmark = in_turn(3, 4)
 
 SCALE = 0.1
@@ -49,7 +51,8 @@ def blueprint() -> str:
 
 @dataclass
 class Thrift:
-    """Counts work that is needed and was never done, by the `modes` that `plan` tells, inputs first.
+    """Counts work that is needed and was never done, by the `modes` that `plan` tells, inputs
+    first.
 
     `beside`: the other inputs of queries in parts, as they were last time.
     """
@@ -59,14 +62,19 @@ class Thrift:
     beside: dict[str, object] = field(default_factory=dict)
 
     def needed(self, files: Files) -> int:
-        keys = set[object](("parse", digest) for table in files.values() for digest in table.values())
+        keys = set[object](
+            ("parse", digest) for table in files.values() for digest in table.values()
+        )
         datasets = dict(files)
         for name, inputs in self.modes.items():
             modes = [slot["mode"] for slot in inputs.values()]
             if modes in (["each"], ["by"]):  # shipping months are files: a key lies in one of them
                 (parts,) = (datasets[i] for i in inputs)
                 datasets[name] = {part: f"{name} of {digest}" for part, digest in parts.items()}
-                keys |= {*datasets[name].values(), *(f"index of {d}" for d in parts.values() if modes == ["by"])}
+                keys |= {
+                    *datasets[name].values(),
+                    *(f"index of {d}" for d in parts.values() if modes == ["by"]),
+                }
             elif inputs:
                 keys |= self._whole(name, {i: frozenset(datasets[i].values()) for i in inputs})
         count = len(keys - self.done)
@@ -74,9 +82,12 @@ class Thrift:
         return count
 
     def _whole(self, name: str, inputs: Mapping[str, frozenset[str]]) -> set[object]:
-        """A query over everything; in parts of the longest input that can be merged, while others stay as they were."""
+        """A query over everything; in parts of the longest input that can be merged, while others
+        stay as they were."""
         whole = (name, tuple(inputs.items()))
-        cut = next((t for t in ("lineitem", "orders") if t in inputs and self._is_mergeable(name, t)), None)
+        cut = next(
+            (t for t in ("lineitem", "orders") if t in inputs and self._is_mergeable(name, t)), None
+        )
         others = tuple(files for table, files in inputs.items() if table != cut)
         before, self.beside[name] = self.beside.get(name, others), others
         if cut is None or whole in self.done or before != others:
@@ -111,14 +122,20 @@ class Story:
 
     def files(self) -> Files:
         return {
-            t: {f.stem: hashlib.sha256(f.read_bytes()).hexdigest() for f in (self.data / t).iterdir()}
+            t: {
+                f.stem: hashlib.sha256(f.read_bytes()).hexdigest()
+                for f in (self.data / t).iterdir()
+            }
             for t in tpch.TABLES
         }
 
     def settle(self) -> None:
-        """A run, which does what is needed, and after which every answer is as it is from scratch."""
+        """A run, which does what is needed, and after which every answer is as it is from
+        scratch."""
         texts = sources.load([self.workspace.folder / "tpch.yaml"])
-        run = Run(once.make(self.server, once.RunRequest(texts), lambda _: None, since=time.monotonic()))
+        run = Run(
+            once.make(self.server, once.RunRequest(texts), lambda _: None, since=time.monotonic())
+        )
         run.assert_up_to_date()
         self.assert_true()
         assert run.executed == self.thrift.needed(self.files())
@@ -138,7 +155,8 @@ def story(module_folder: Path) -> Iterator[Story]:
     source = tpch.data(SCALE)
     with closing(Workspace(module_folder / "tpch")) as workspace:
         workspace.write("tpch.yaml", blueprint())
-        items = workspace.ask("plan", "tpch.yaml", "--no-refresh", "--no-spark")["items"]  # no data is there yet
+        # No data is there yet
+        items = workspace.ask("plan", "tpch.yaml", "--no-refresh", "--no-spark")["items"]
         thrift = Thrift({i["dataset"].partition(".")[2]: i["modes"] for i in items})
         with Server(settings.read(workspace.home), "run") as server:
             story = Story(workspace, server, source, thrift)
@@ -149,7 +167,10 @@ def story(module_folder: Path) -> Iterator[Story]:
 
 
 def test_modes(story: Story) -> None:
-    modes = {name: {i: slot["mode"] for i, slot in inputs.items()} for name, inputs in story.thrift.modes.items()}
+    modes = {
+        name: {i: slot["mode"] for i, slot in inputs.items()}
+        for name, inputs in story.thrift.modes.items()
+    }
     assert (modes["large"], modes["monthly"]) == ({"lineitem": "each"}, {"large": "by"})
     assert len([n for n in modes if n.startswith("q")]) == 22
 
@@ -158,14 +179,18 @@ def test_all_answers_from_nothing(story: Story) -> None:
     story.settle()
 
 
-# Of either table months come, change and go by the same rules; only the queries that they concern differ.
+# Of either table months come, change and go by the same rules; only the queries that they concern
+# differ.
 FIRST_TURNS = sliced([pytest.param("lineitem", 0), pytest.param("orders", 0)], 2)
 TURNS = [*FIRST_TURNS, *(pytest.param("lineitem", turn, marks=pytest.mark.soak) for turn in (1, 2))]
 
 
 @pytest.mark.parametrize(("table", "turn"), TURNS)
-def test_a_month_is_late_one_is_corrected_and_one_withdrawn(story: Story, table: str, turn: int) -> None:
-    """The three months in turn; of one table at a time, for queries over both would not wait for the other's files."""
+def test_a_month_is_late_one_is_corrected_and_one_withdrawn(
+    story: Story, table: str, turn: int
+) -> None:
+    """The three months in turn; of one table at a time, for queries over both would not wait for
+    the other's files."""
     late, corrected, withdrawn = (MONTHS[(place - turn) % 3] for place in range(3))
     story.deliver(table, late)
     story.correct(table, corrected)

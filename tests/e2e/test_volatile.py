@@ -1,4 +1,5 @@
-"""Results that may change by themselves, as a user meets them: frozen, forced, pinned; and a required package."""
+"""Results that may change by themselves, as a user meets them: frozen, forced, pinned; and a
+required package."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from tests.e2e.workspace import Run, Workspace
 from tests.slices import in_turn
 from tests.wheels import wheel
 
-# Takes turns with lost files: both make results again that are there; see unit/volatile, spark/test_requirements.
+# Takes turns with lost files: both make results again that are there; see unit/volatile,
+# spark/test_requirements.
 pytestmark = in_turn(0, 2)
 
 BLUEPRINT = """\
@@ -37,7 +39,11 @@ PIN = "\n    pin: '"
 def run(workspace: Workspace) -> Run:
     """Packages come from a folder, and no index is asked."""
     wheels = str(workspace.folder / "wheels")
-    workspace.environment |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": wheels, "PIP_CONFIG_FILE": "/dev/null"}
+    workspace.environment |= {
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": wheels,
+        "PIP_CONFIG_FILE": "/dev/null",
+    }
     return workspace.run("shop.yaml")
 
 
@@ -58,10 +64,14 @@ def test_frozen_forced_and_pinned(workspace: Workspace) -> None:
 
     assert workspace.ask("refresh", "shop.drawn", "--force")["forced"] == ["shop.drawn"]
     assert workspace.ask("refresh", "shop.scored", "--force")["forced"] == ["shop.scored"]
-    assert [i["cause"] for i in workspace.ask("plan")["items"] if i["certain"]] == ["forced", "forced"]
+    assert [i["cause"] for i in workspace.ask("plan")["items"] if i["certain"]] == [
+        "forced",
+        "forced",
+    ]
     logic = workspace.ask("why", "shop.total")["logic"]
     workspace.edit(
-        "shop.yaml", ("sum(score) AS score FROM scored}", f"sum(score + 1) AS score FROM scored}}{PIN}{logic}'")
+        "shop.yaml",
+        ("sum(score) AS score FROM scored}", f"sum(score + 1) AS score FROM scored}}{PIN}{logic}'"),
     )
     forced = run(workspace)
     forced.assert_up_to_date()

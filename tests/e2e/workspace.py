@@ -1,7 +1,7 @@
 """A folder with a blueprint, data and a home, and the command as a user runs it there.
 
-Every process that comes of it carries a mark in its environment, so that none is overlooked. Does not belong here: what
-is expected.
+Every process that comes of it carries a mark in its environment, so that none is overlooked. Does
+not belong here: what is expected.
 """
 
 from __future__ import annotations
@@ -31,15 +31,17 @@ ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-m", "controlplane")
 HANGS_S = 600.0  # nothing here takes as long: what does, hangs
 LOOK_AGAIN_S = 0.1
-SHORT = "-XX:TieredStopAtLevel=1"  # for sessions that end soon: a fifth less of the processors' time
+# For sessions that end soon: a fifth less of the processors' time
+SHORT = "-XX:TieredStopAtLevel=1"
 
 
 @dataclass
 class Workspace:
     """`home` lies beside the blueprints, which are written with `write`.
 
-    `elsewhere`: the folder of a lake that is not in the home. `environment`: what all commands are told besides.
-    `lasts`: runs share a process, whose drivers stay warm, until a command needs the home for itself.
+    `elsewhere`: the folder of a lake that is not in the home. `environment`: what all commands are
+    told besides. `lasts`: runs share a process, whose drivers stay warm, until a command needs the
+    home for itself.
     """
 
     folder: Path
@@ -88,7 +90,11 @@ class Workspace:
         return self._process([*COMMAND, *words], environment, subprocess.DEVNULL, messages)
 
     def _process(
-        self, command: list[str], environment: Mapping[str, str], given: int, messages: int | IO[bytes]
+        self,
+        command: list[str],
+        environment: Mapping[str, str],
+        given: int,
+        messages: int | IO[bytes],
     ) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             command,
@@ -104,12 +110,16 @@ class Workspace:
         """Standard output of a command that ends with `code`."""
         with ended(self.start(*arguments, **environment)) as process:
             out, err = process.communicate(timeout=HANGS_S)
-        assert process.returncode == code, f"{arguments} ended with {process.returncode}\n{out.decode()}{err.decode()}"
+        assert process.returncode == code, (
+            f"{arguments} ended with {process.returncode}\n{out.decode()}{err.decode()}"
+        )
         return out.decode()
 
     def ask(self, *arguments: object, code: int = 0, **environment: str) -> Any:
         """The JSON that a command answers on this home."""
-        return json.loads(self.call(*arguments, "--home", self.home, "--output", "json", code=code, **environment))
+        return json.loads(
+            self.call(*arguments, "--home", self.home, "--output", "json", code=code, **environment)
+        )
 
     def run(self, *files: str, code: int = 0, **environment: str) -> Run:
         names = files or ("flights.yaml",)
@@ -119,7 +129,9 @@ class Workspace:
 
     def dies(self, failpoint: str, *files: str) -> None:
         """A run whose control plane is killed at a failpoint."""
-        with ended(self.start("run", *files, "--home", self.home, HEADGATE_FAILPOINTS=failpoint)) as process:
+        with ended(
+            self.start("run", *files, "--home", self.home, HEADGATE_FAILPOINTS=failpoint)
+        ) as process:
             out, err = process.communicate(timeout=HANGS_S)
         assert process.returncode == -signal.SIGKILL, f"{failpoint}: {out.decode()}{err.decode()}"
         self.assert_alone()
@@ -127,10 +139,13 @@ class Workspace:
     # one process for many runs
 
     def _run_in_lasting(self, files: Sequence[str], code: int) -> Json:
-        """The same as of a process of its own: `spark_started` says whether a driver did anything."""
+        """The same as of a process of its own: `spark_started` says whether a driver did
+        anything."""
         before = self._claimed_by_drivers()
         told = self._told_by_lasting(["run", *files, "--home", str(self.home), "--output", "json"])
-        assert told["code"] == code, f"{files} ended with {told['code']}\n{told['out']}{told['err']}"
+        assert told["code"] == code, (
+            f"{files} ended with {told['code']}\n{told['out']}{told['err']}"
+        )
         value: Json = json.loads(told["out"])
         value["spark_started"] = self._claimed_by_drivers() > before
         return value
@@ -171,7 +186,8 @@ class Workspace:
 
     @contextmanager
     def serving(self, port: int = 0, **environment: str) -> Iterator[Service]:
-        """A service on this home, killed at the end if it has not ended before. Its messages go to `serve.log`."""
+        """A service on this home, killed at the end if it has not ended before. Its messages go to
+        `serve.log`."""
         with (self.folder / "serve.log").open("ab") as log:
             process = self._start(("serve", "--home", self.home, "--port", port), environment, log)
         with ended(process):
@@ -184,8 +200,13 @@ class Workspace:
         found = {}
         for entry in Path("/proc").iterdir():
             with suppress(OSError):
-                if entry.name.isdigit() and f"E2E_MARK={self.mark}".encode() in (entry / "environ").read_bytes():
-                    found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                if (
+                    entry.name.isdigit()
+                    and f"E2E_MARK={self.mark}".encode() in (entry / "environ").read_bytes()
+                ):
+                    found[int(entry.name)] = (
+                        (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                    )
         return {pid: line for pid, line in found.items() if line}  # a zombie has no command line
 
     def assert_alone(self) -> None:
@@ -336,7 +357,12 @@ def _environment() -> dict[str, str]:
 
 def example(folder: Path, extra: str = "", *, lasts: bool = False) -> Workspace:
     """The flights example without its data; `extra` is added to the blueprint's components."""
-    shutil.copytree(demo.blueprint_folder(), folder, ignore=shutil.ignore_patterns("data", "out"), dirs_exist_ok=True)
+    shutil.copytree(
+        demo.blueprint_folder(),
+        folder,
+        ignore=shutil.ignore_patterns("data", "out"),
+        dirs_exist_ok=True,
+    )
     workspace = Workspace(folder, lasts=lasts)
     path = folder / "flights.yaml"
     path.write_text(path.read_text() + extra)

@@ -1,4 +1,5 @@
-"""One HDFS for all tests here, and a lake of its own for each of them. Does not belong here: what is expected."""
+"""One HDFS for all tests here, and a lake of its own for each of them. Does not belong here: what
+is expected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The data plane's lake on a real HDFS: what holds for any lake in a store, and jobs whose folders are renamed."""
+"""The data plane's lake on a real HDFS: what holds for any lake in a store, and jobs whose folders
+are renamed."""
 
 from __future__ import annotations
 
@@ -38,8 +39,12 @@ def test_a_job_replaces_what_an_earlier_try_of_its_attempt_left(lake: HdfsLake) 
     lake.put_if_absent("att/_fragment=z/other.parquet", b"other")
     for label in "xy":
         lake.put_if_absent(f"att/_job-1/_fragment={label}/new.parquet", b"new!")
-    assert lake.settle("att/_job-1", "att") == {label: {f"att/_fragment={label}/new.parquet": 4} for label in "xy"}
-    assert sorted(lake.sizes("att")) == [f"att/_fragment={f}.parquet" for f in ("x/new", "y/new", "z/other")]
+    assert lake.settle("att/_job-1", "att") == {
+        label: {f"att/_fragment={label}/new.parquet": 4} for label in "xy"
+    }
+    assert sorted(lake.sizes("att")) == [
+        f"att/_fragment={f}.parquet" for f in ("x/new", "y/new", "z/other")
+    ]
 
 
 def test_what_is_fetched_is_what_was_put(lake: HdfsLake, tmp_path: Path) -> None:

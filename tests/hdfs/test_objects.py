@@ -1,4 +1,5 @@
-"""The behaviour suite of object stores on a real HDFS, and what is its own: who may write, servers that are away."""
+"""The behaviour suite of object stores on a real HDFS, and what is its own: who may write, servers
+that are away."""
 
 from __future__ import annotations
 
@@ -37,7 +38,11 @@ def lake(uri: str) -> ObjectStore:
 
 def test_one_of_many_concurrent_puts_wins(lake: ObjectStore) -> None:
     with ThreadPoolExecutor(16) as threads:
-        won = list(threads.map(lambda i: lake.put_if_absent(f"race/{i // 16}", str(i).encode()), range(16 * 4)))
+        won = list(
+            threads.map(
+                lambda i: lake.put_if_absent(f"race/{i // 16}", str(i).encode()), range(16 * 4)
+            )
+        )
     assert won.count(True) == 4
     bodies = {lake.read(f"race/{i}") for i in range(4)}
     assert bodies == {str(i).encode() for i, is_first in enumerate(won) if is_first}
@@ -69,20 +74,28 @@ def test_a_server_that_serves(uri: str) -> None:
     check_lake(uri)
 
 
-def test_who_may_not_write_is_told_at_once(hdfs: Hdfs, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_may_not_write_is_told_at_once(
+    hdfs: Hdfs, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     check_lake(uri)
     monkeypatch.setenv("HADOOP_USER_NAME", "nobody-we-know")
-    with pytest.raises(LakeRefused, match=r"HDFS refuses .*Permission denied: user=nobody-we-know") as e:
+    with pytest.raises(
+        LakeRefused, match=r"HDFS refuses .*Permission denied: user=nobody-we-know"
+    ) as e:
         check_lake(f"{hdfs.url}/another")
     assert "\\n" not in str(e.value)
     assert "org.apache" not in str(e.value)
 
 
-def test_who_may_not_even_look_is_told_so(hdfs: Hdfs, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_may_not_even_look_is_told_so(
+    hdfs: Hdfs, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     check_lake(uri)
     Client(hdfs.url).set_permission(urlsplit(uri).path, 0o700)
     monkeypatch.setenv("HADOOP_USER_NAME", "nobody-we-know")
-    with pytest.raises(LakeRefused, match=r"Permission denied: user=nobody-we-know, access=EXECUTE"):
+    with pytest.raises(
+        LakeRefused, match=r"Permission denied: user=nobody-we-know, access=EXECUTE"
+    ):
         check_lake(uri)
 
 
@@ -96,10 +109,15 @@ def test_a_nameservice_is_found_by_the_settings_of_hadoop(
 ) -> None:
     """Of its two NameNodes one is away."""
     addresses = {
-        f"dfs.namenode.rpc-address.ns.{n}": f"127.0.0.1:{p}" for n, p in (("a", free_port()), ("b", hdfs.port))
+        f"dfs.namenode.rpc-address.ns.{n}": f"127.0.0.1:{p}"
+        for n, p in (("a", free_port()), ("b", hdfs.port))
     }
     provider = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
-    named = {"dfs.nameservices": "ns", "dfs.ha.namenodes.ns": "a,b", "dfs.client.failover.proxy.provider.ns": provider}
+    named = {
+        "dfs.nameservices": "ns",
+        "dfs.ha.namenodes.ns": "a,b",
+        "dfs.client.failover.proxy.provider.ns": provider,
+    }
     settings(tmp_path / "hdfs-site.xml", named | addresses)
     settings(tmp_path / "core-site.xml", {})
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
@@ -112,7 +130,9 @@ def test_a_nameservice_is_found_by_the_settings_of_hadoop(
     assert DeltaTable(f"{uri}/table").to_pyarrow_table().num_rows == 2
 
 
-def test_nobody_there_is_a_fault_and_nothing_else(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_there_is_a_fault_and_nothing_else(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(SETTINGS, "dfs.client.failover.max.attempts", "1")
     address = f"hdfs://127.0.0.1:{free_port()}/lake"
     away = open_lake(address)

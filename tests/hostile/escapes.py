@@ -1,7 +1,7 @@
 """Queries that try to read past their inputs, and ordinary ones that only look alike.
 
-`CANARY` stands for a path that no query may open. The inputs of all of them are `x(c STRING)` and `y(c STRING)`. Does
-not belong here: what refuses them.
+`CANARY` stands for a path that no query may open. The inputs of all of them are `x(c STRING)` and
+`y(c STRING)`. Does not belong here: what refuses them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,47 @@ from itertools import cycle
 VARIANT = """parse_json('{"a":{"b":[7]}}'):a.b[0]::string"""
 
 FORMATS = [
-    *("text.`CANARY`", "csv.`CANARY`", "json.`CANARY`", "parquet.`CANARY`", "orc.`CANARY`", "avro.`CANARY`"),
-    *("binaryFile.`CANARY`", "xml.`CANARY`", "delta.`CANARY`", "jdbc.`CANARY`", "TEXT.`CANARY`", "`text`.`CANARY`"),
-    *("iceberg.`CANARY`", "text.`file:CANARY`", "text /* . */ . /* ` */ `CANARY`", "text\n.\n`CANARY`"),
-    *("`org.apache.spark.sql.execution.datasources.text.TextFileFormat`.`CANARY`", "spark_catalog.text.`CANARY`"),
-    *("text.`CANARY/*`", "text.`{CANARY,CANARY}`", "hive.`CANARY`", "`CANARY`", "image.`CANARY`", "libsvm.`CANARY`"),
-    *("global_temp.leak", "spark_catalog.default.leak", "default.leak", "session.leak", "system.session.leak"),
+    *(
+        "text.`CANARY`",
+        "csv.`CANARY`",
+        "json.`CANARY`",
+        "parquet.`CANARY`",
+        "orc.`CANARY`",
+        "avro.`CANARY`",
+    ),
+    *(
+        "binaryFile.`CANARY`",
+        "xml.`CANARY`",
+        "delta.`CANARY`",
+        "jdbc.`CANARY`",
+        "TEXT.`CANARY`",
+        "`text`.`CANARY`",
+    ),
+    *(
+        "iceberg.`CANARY`",
+        "text.`file:CANARY`",
+        "text /* . */ . /* ` */ `CANARY`",
+        "text\n.\n`CANARY`",
+    ),
+    *(
+        "`org.apache.spark.sql.execution.datasources.text.TextFileFormat`.`CANARY`",
+        "spark_catalog.text.`CANARY`",
+    ),
+    *(
+        "text.`CANARY/*`",
+        "text.`{CANARY,CANARY}`",
+        "hive.`CANARY`",
+        "`CANARY`",
+        "image.`CANARY`",
+        "libsvm.`CANARY`",
+    ),
+    *(
+        "global_temp.leak",
+        "spark_catalog.default.leak",
+        "default.leak",
+        "session.leak",
+        "system.session.leak",
+    ),
 ]
 
 # T: a table. Q: an expression of the select list.
@@ -120,6 +155,7 @@ PLACES = {
 # The JSON of a schema, whose default Spark takes for SQL.
 DEFAULT = (
     """{"type":"struct","fields":[{"name":"a","type":"string","nullable":true,"metadata":{"EXISTS_DEFAULT":"%s"}}]}"""
+    """{"type":"struct","fields":[{"name":"a","type":"string","nullable":true,"metadata":{"EXISTS_DEFAULT":"%s"}}]}"""
 )
 OF_XSD = r"to_json(from_xml(\'<a/>\', \'a STRING\', map(\'rowValidationXSDPath\', \'CANARY\')))"
 
@@ -217,7 +253,8 @@ STATEMENTS = {
     "merge": "MERGE INTO x USING text.`CANARY` s ON true WHEN MATCHED THEN DELETE",
 }  # fmt: skip
 
-# Names that are columns or functions for all that a text can tell: only Spark knows that they are nothing.
+# Names that are columns or functions for all that a text can tell: only Spark knows that they are
+# nothing.
 UNTOLD = frozenset({"variable", "unknown-class"})
 
 # As conditions of a check.
@@ -258,7 +295,9 @@ def _escapes() -> Iterator[Escape]:
                 yield Escape(f"{place}/{way}/{FORMATS.index(table)}", put(text, table, value))
     for way, value in WAYS.items():
         for name, expression in EXPRESSIONS.items():
-            yield Escape(f"expression/{name}/{way}", f"SELECT {value} AS q, {expression} AS e FROM x")
+            yield Escape(
+                f"expression/{name}/{way}", f"SELECT {value} AS q, {expression} AS e FROM x"
+            )
         for name, table in TABLES.items():
             yield Escape(f"table/{name}/{way}", f"SELECT {value} AS q FROM x, {table}")
     for name, statement in STATEMENTS.items():

@@ -15,7 +15,20 @@ SCALARS: tuple[Any, ...] = (
     "", "zz", "0" * 64, "f" * 64, "\ud800", "a\0b", "../../../token", "/etc/passwd", "x" * 10_000,
     "done", "failed", "void",
 )  # fmt: skip
-NAMES = ("task", "epoch", "state", "files", "content", "schema", "result", "error", "metrics", "keys", "rows", "")
+NAMES = (
+    "task",
+    "epoch",
+    "state",
+    "files",
+    "content",
+    "schema",
+    "result",
+    "error",
+    "metrics",
+    "keys",
+    "rows",
+    "",
+)
 DEEP = 300  # json.dumps takes some more
 
 

@@ -16,7 +16,8 @@ class Resting(World):
     """Unlike its base, it does not expect that all datasets come to what they should be."""
 
     def go_on(self) -> dict[str, str]:
-        """List everything, and work until nothing is under way; the status of every dataset and copy."""
+        """List everything, and work until nothing is under way; the status of every dataset and
+        copy."""
         controls.refresh(self.ctx, BRANCH, None)
         for _ in range(PASSES):
             last, worked = self.once(), False

@@ -1,4 +1,5 @@
-"""Whatever changes what is wanted, or who may want it, leaves its own row in the audit. And HEAD changes nothing."""
+"""Whatever changes what is wanted, or who may want it, leaves its own row in the audit. And HEAD
+changes nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +23,10 @@ CHANGES = {  # route -> body, the action that is noted
     "POST /v1/branches/{branch}/pause": ({"target": "shop"}, "pause"),
     "POST /v1/branches/{branch}/rollback": ({"target": "shop.orders", "generation": 1}, "rollback"),
     "POST /v1/branches/{branch}/resume": ({"target": "shop"}, "resume"),
-    "POST /v1/branches/{branch}/run": ({"blueprints": [{"name": "/data/b.yaml", "text": BLUEPRINT}]}, "run"),
+    "POST /v1/branches/{branch}/run": (
+        {"blueprints": [{"name": "/data/b.yaml", "text": BLUEPRINT}]},
+        "run",
+    ),
     "DELETE /v1/branches/{branch}/dataflows/{dataflow}": (None, "delete"),
     "POST /v1/branches/{branch}/dataflows/{dataflow}/revert": ({"to": 1}, "revert"),
     "POST /v1/branches": ({"name": "dev", "pinned": True}, "branch.create"),
@@ -58,7 +62,10 @@ CHANGES = {  # route -> body, the action that is noted
     "POST /v1/session-links": (None, "session.link"),
     "POST /v1/shares": ({"name": "sales"}, "share.create"),
     "POST /v1/shares/{share}/tables": ({"dataset": "shop.orders"}, "share.add"),
-    "POST /v1/feeds": ({"name": "orders", "dataset": "shop.orders", "columns": "k BIGINT"}, "feed.create"),
+    "POST /v1/feeds": (
+        {"name": "orders", "dataset": "shop.orders", "columns": "k BIGINT"},
+        "feed.create",
+    ),
     "PUT /v1/feeds/{feed}": ({}, "feed.change"),
     "POST /v1/feeds/{feed}/grants": ({"namespace": "team-a"}, "feed.grant"),
     "DELETE /v1/feeds/{feed}/grants/{namespace}": (None, "feed.revoke"),
@@ -73,7 +80,8 @@ SESSIONS = {  # where Spark starts: tests/spark/test_connect.py
     "POST /v1/branches/{branch}/spark-sessions",
     "DELETE /v1/spark-sessions/{session}",
 }
-PLANNED = {"POST /v1/branches/{branch}/plan"}  # has the rows of what it applies: tests/unit/cli/test_kept_plans.py
+# Has the rows of what it applies: tests/unit/cli/test_kept_plans.py
+PLANNED = {"POST /v1/branches/{branch}/plan"}
 NOTHING = {
     "POST /v1/validate",
     "POST /v1/connections",
@@ -107,7 +115,9 @@ def test_each_change_has_a_row_of_its_own(world: Attacked) -> None:
     with world.http() as http:
         for name, (body, action) in CHANGES.items():
             method, path = name.split()[:2]
-            token = next((t["id"] for t in http.get("/v1/tokens").json()["items"] if t["name"] == "ci"), "")
+            token = next(
+                (t["id"] for t in http.get("/v1/tokens").json()["items"] if t["name"] == "ci"), ""
+            )
             link = next((found["id"] for found in http.get("/v1/links").json()["items"]), "")
             shared = {"share": "sales", "table": "shop.orders", "recipient": "bob", "rule": "staff"}
             shared |= {"feed": "orders", "role": "analyst"}
@@ -135,7 +145,10 @@ def test_two_live_tokens_do_not_share_a_name_in_the_audit(world: Attacked) -> No
         made = http.post("/v1/tokens", json={"name": "ci"})
         for name in ("ci", "test", "d1", "local"):
             refused = http.post("/v1/tokens", json={"name": name})
-            assert (refused.status_code, refused.json()["type"]) == (409, "urn:headgate:name-taken"), name
+            assert (refused.status_code, refused.json()["type"]) == (
+                409,
+                "urn:headgate:name-taken",
+            ), name
         assert http.delete(f"/v1/tokens/{made.json()['id']}").status_code == 204
         assert http.post("/v1/tokens", json={"name": "ci"}).status_code == 201
 

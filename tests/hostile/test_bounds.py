@@ -55,7 +55,9 @@ def test_the_operator_says_how_long(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("HEADGATE_LISTING_TIMEOUT", "0")
     (tmp_path / "x.csv").touch()
     with pytest.raises(TaskFailure, match="HEADGATE_LISTING_TIMEOUT"):
-        list_files(job_of(location=f"{tmp_path}/*", format="csv", options={}, partition=None), Versions())
+        list_files(
+            job_of(location=f"{tmp_path}/*", format="csv", options={}, partition=None), Versions()
+        )
 
 
 # --- heads of files -------------------------------------------------------------------------------
@@ -118,7 +120,8 @@ def test_a_fifo_that_takes_a_files_place_does_not_hold_the_worker(tmp_path: Path
 
 def test_code_that_lists_without_end_ends() -> None:
     code = (
-        "def list(context):\n    i = 0\n    while True:\n        i += 1\n        yield {'name': str(i), 'version': 1}\n"
+        "def list(context):\n    i = 0\n    while True:\n        i += 1\n"
+        "        yield {'name': str(i), 'version': 1}\n"
     )
     settings = {"params": "{}", "modules": json.dumps({"m.py": code}), "main": "m.py"}
     with pytest.raises(TaskFailure) as told:

@@ -1,4 +1,5 @@
-"""A changed byte in a file of the lake: either the rows are the same, or the file is named, with what mends it."""
+"""A changed byte in a file of the lake: either the rows are the same, or the file is named, with
+what mends it."""
 
 from __future__ import annotations
 
@@ -19,9 +20,9 @@ from dataplane.contract.schemas import Schema
 from dataplane.fragments.arrow import arrow_schema, batches, check_whole
 from dataplane.task_failures import TaskFailure
 from tests.slices import part_of, sliced
-from tests.spark.conftest import Lake, done, failed, lake, query, read, schema_of, spark
+from tests.spark.conftest import Lake, done, failed, lake, query, read, schema_of
 
-__all__ = ["lake", "spark"]  # fixtures
+__all__ = ["lake"]  # a fixture
 
 ROWS = 300
 DDL = "k INT, text STRING, amount DECIMAL(9,2), x DOUBLE"
@@ -42,7 +43,10 @@ class Stored(NamedTuple):
         footer = pq.read_metadata(pa.BufferReader(self.data))
         columns = [footer.row_group(0).column(i) for i in range(footer.num_columns)]
         starts = [c.dictionary_page_offset or c.data_page_offset for c in columns]
-        return range(min(starts), max(s + c.total_compressed_size for s, c in zip(starts, columns, strict=True)))
+        return range(
+            min(starts),
+            max(s + c.total_compressed_size for s, c in zip(starts, columns, strict=True)),
+        )
 
     @property
     def footer(self) -> range:
@@ -53,7 +57,9 @@ class Stored(NamedTuple):
 @pytest.fixture
 def stored(lake: Lake) -> Stored:
     lines = (f"{n},t{n % 7},{n}.{n % 90 + 10},{n * 0.25}" for n in range(ROWS))
-    source = lake.source("s.csv", "\n".join(["k,text,amount,x", *lines, ""]), ["k", "text", "amount", "x"])
+    source = lake.source(
+        "s.csv", "\n".join(["k,text,amount,x", *lines, ""]), ["k", "text", "amount", "x"]
+    )
     schema = schema_of(lake.spark, DDL)
     (result,) = lake.run("parse", read("csv"), [{"columns": schema, "objects": [source]}])
     (file,) = done(result)["files"]
@@ -78,14 +84,19 @@ def evenly(places: range, number: int) -> Sequence[int]:
 def by_worker(lake: Lake, path: str, schema: Schema) -> list[dict[str, Any]] | TaskFailure:
     """As workers read for copies and topics."""
     try:
-        found = [row for b in batches([str(lake.root / path)], arrow_schema(schema)) for row in b.to_pylist()]
+        found = [
+            row
+            for b in batches([str(lake.root / path)], arrow_schema(schema))
+            for row in b.to_pylist()
+        ]
     except TaskFailure as failure:
         return failure
     return sorted(found, key=repr)
 
 
 def test_pages_have_checksums(stored: Stored) -> None:
-    """The header of a page has its checksum as the field 4, an i32, after those of its kind and of its sizes."""
+    """The header of a page has its checksum as the field 4, an i32, after those of its kind and of
+    its sizes."""
     for flip in (1, 0xFF):
         changed = bytearray(stored.data)
         changed[stored.pages[len(stored.pages) // 2]] ^= flip
@@ -118,7 +129,9 @@ SQL = {
 }
 
 
-def outcome(lake: Lake, path: str, schema: Schema, sql: str) -> list[dict[str, Any]] | dict[str, Any]:
+def outcome(
+    lake: Lake, path: str, schema: Schema, sql: str
+) -> list[dict[str, Any]] | dict[str, Any]:
     inputs = {"t": {"view": "v", "mode": "all", "schema": schema}}
     (result,) = lake.run("transform", query(sql, inputs=inputs, shared={"t": [path]}), [{}])
     return dict(failed(result)) if result["state"] == "failed" else lake.rows(result)
@@ -145,8 +158,13 @@ def test_a_driver_never_reads_other_rows(lake: Lake, stored: Stored, what: str) 
 def test_a_stream_of_records_ends_with_an_error(lake: Lake, stored: Stored) -> None:
     path = damaged(lake, stored, stored.pages[len(stored.pages) // 2])
     columns = [field["name"] for field in stored.schema["fields"]]
-    wanted = WantedRows([path], stored.schema, columns, None, 0, limit=None, rendering=Rendering("json"))
-    with closing(RecordPool(lake.root.as_uri())) as pool, pytest.raises(OSError, match="the file is damaged"):
+    wanted = WantedRows(
+        [path], stored.schema, columns, None, 0, limit=None, rendering=Rendering("json")
+    )
+    with (
+        closing(RecordPool(lake.root.as_uri())) as pool,
+        pytest.raises(OSError, match="the file is damaged"),
+    ):
         list(RecordRenderer(pool)(wanted))
 
 

@@ -1,6 +1,8 @@
-"""A database's clock that jumps, back and forth: nothing waits for a time that was, and no driver is taken for dead.
+"""A database's clock that jumps, back and forth: nothing waits for a time that was, and no driver
+is taken for dead.
 
-Does not belong here: who holds a lease (`store.test_leases`) and when a task is tried (`store.test_queue`).
+Does not belong here: who holds a lease (`store.test_leases`) and when a task is tried
+(`store.test_queue`).
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ class Alive:
     shares: tuple[PoolShare, ...] = (PoolShare("driver", "standard", SIZES, PoolLimits(1, 1)),)
     ends: list[str] = field(default_factory=list)
 
-    def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
+    def scale(
+        self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()
+    ) -> None:
         """It stays."""
 
     def end(self, driver: str, reason: str) -> None:

@@ -21,8 +21,8 @@ Damage = Callable[[Path], object]
 
 
 class Story:
-    """Two tables that are published version by version, one of them long enough for a checkpoint. Each test gets a log
-    as it was then."""
+    """Two tables that are published version by version, one of them long enough for a checkpoint.
+    Each test gets a log as it was then."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.told = folder, list[str]()
@@ -100,7 +100,10 @@ BROKEN: dict[str, tuple[str, Damage]] = {
     "zeros": ("few", written(2, lambda data: bytes(len(data)))),
     "a list": ("few", written(2, lambda _: b"[1, 2]\n")),
     "garbage in an action": ("few", written(2, lambda _: b'{"add": {"path": 7}}\n')),
-    "an entry far ahead": ("few", lambda log: entry(log, 99).write_bytes(entry(log, 4).read_bytes())),
+    "an entry far ahead": (
+        "few",
+        lambda log: entry(log, 99).write_bytes(entry(log, 4).read_bytes()),
+    ),
     "a hint that leads nowhere": (
         "few",
         lambda log: (log / "_last_checkpoint").write_bytes(b'{"version": 77, "size": 3}'),
@@ -138,7 +141,11 @@ def test_a_log_that_cannot_be_opened_is_made_anew(story: Story, what: str) -> No
     (notice,) = story.told
     assert f"{table.path}/_delta_log: " in notice
     assert f"made anew as version {version}" in notice
-    kept = {path.name: path.read_bytes() for path in log.iterdir() if path.is_file() and path.name in before}
+    kept = {
+        path.name: path.read_bytes()
+        for path in log.iterdir()
+        if path.is_file() and path.name in before
+    }
     assert kept.items() >= {(n, data) for n, data in before.items() if n != "_last_checkpoint"}
     assert story.publish(replace(table, generation=99)) == version
     assert len(story.told) == 1
@@ -156,13 +163,16 @@ def test_a_log_that_can_be_opened_goes_on(story: Story, what: str) -> None:
 
 
 def test_who_follows_the_log_loses_what_went_and_keeps_the_rest(story: Story) -> None:
-    """A reader that has an older version takes in what the new entry adds, and removes what it removes."""
+    """A reader that has an older version takes in what the new entry adds, and removes what it
+    removes."""
     lake, table = story.fresh("few")
     reader = lake.open()
     entry(Path(lake.location) / "_delta_log", 0).unlink()
     story.publish(replace(table, fragments=table.fragments[2:]))
     reader.update_incremental()
-    assert sorted(row["a"] for row in reader.to_pyarrow_table().to_pylist()) == list(range(2, FEW + 1))
+    assert sorted(row["a"] for row in reader.to_pyarrow_table().to_pylist()) == list(
+        range(2, FEW + 1)
+    )
     assert reader.version() == FEW
 
 
@@ -175,7 +185,9 @@ def test_tables_are_widened_and_swapped_after_they_were_made_anew(story: Story) 
     wide = struct(a="long", b="string")
     story.publish(replace(table, schema=wide, fragments=table.fragments[3:], generation=20))
     for read in READERS:
-        assert read(lake.location) == [{"a": n, "b": None} for n in range(3, FEW + 1)], read.__name__
+        assert read(lake.location) == [{"a": n, "b": None} for n in range(3, FEW + 1)], (
+            read.__name__
+        )
 
 
 def test_a_log_that_cannot_be_made_anew_is_named(story: Story) -> None:

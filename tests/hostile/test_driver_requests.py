@@ -53,7 +53,11 @@ FIELDS = [
     ("heartbeat", "attempts", {"attempts": []}),
     *(("report", name, REPORT) for name in ("attempt", "results")),
 ]
-GOOD: Json = {("heartbeat", "attempts"): ([],), ("report", "results"): ([],), ("claim", "wait_s"): (1.5,)}
+GOOD: Json = {
+    ("heartbeat", "attempts"): ([],),
+    ("report", "results"): ([],),
+    ("claim", "wait_s"): (1.5,),
+}
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +74,9 @@ def refused(answer: httpx2.Response) -> bool:
 
 
 @pytest.mark.parametrize(("route", "field", "body"), FIELDS)
-def test_a_field_of_another_shape_is_refused(driver: httpx2.Client, route: str, field: str, body: Json) -> None:
+def test_a_field_of_another_shape_is_refused(
+    driver: httpx2.Client, route: str, field: str, body: Json
+) -> None:
     for value in ODD:
         if value in GOOD.get((route, field), ()):
             continue
@@ -83,7 +89,9 @@ def test_a_field_of_another_shape_is_refused(driver: httpx2.Client, route: str, 
 def test_a_report_with_odd_results_is_refused(driver: httpx2.Client, field: str | None) -> None:
     for value in ODD:
         result = value if field is None else {**RESULT, field: value}
-        answer = driver.post("/v1/driver/report", content=json.dumps({**REPORT, "results": [result]}).encode())
+        answer = driver.post(
+            "/v1/driver/report", content=json.dumps({**REPORT, "results": [result]}).encode()
+        )
         assert refused(answer), answer.text
 
 

@@ -1,4 +1,5 @@
-"""Each unit of a pass stands by itself: one that raises is told with its name, and delays no other one."""
+"""Each unit of a pass stands by itself: one that raises is told with its name, and delays no other
+one."""
 
 from __future__ import annotations
 
@@ -39,7 +40,10 @@ class Guarded(Resting):
         self.put("one", "a.csv", FILE)
         self.put("two", "a.csv", File(("k", "v"), ((5, 6),)))
         bad: dict[str, Component] = {"x": Read("one"), "y": Total("x")}
-        good: dict[str, Component] = {"x": Read("two", declared=("k", "v")), "y": Pick("x", shift=1)}
+        good: dict[str, Component] = {
+            "x": Read("two", declared=("k", "v")),
+            "y": Pick("x", shift=1),
+        }
         self.apply({"bad": bad, "good": good}, {})
 
     def _check_kept_plan(self) -> None:
@@ -90,7 +94,9 @@ class Poisoned:
     def _poisoned(self, tx: Any) -> Any:
         part, name = self._name.split(".")
         right = getattr(getattr(tx, part), name)
-        setattr(getattr(tx, part), name, lambda *args, **options: self._spoil(right, *args, **options))
+        setattr(
+            getattr(tx, part), name, lambda *args, **options: self._spoil(right, *args, **options)
+        )
         return tx
 
 
@@ -100,7 +106,9 @@ def poison(world: Guarded, name: str, spoil: Callable[..., Any]) -> FailingUnits
     store: Any = Poisoned(world.store, name, spoil)
     planner = world._planner(window=world.window)
     planner._store = store
-    world.settling = PlanExecutor(store, planner, world.ctx.namespace, BRANCH, failing_units=failing_units)
+    world.settling = PlanExecutor(
+        store, planner, world.ctx.namespace, BRANCH, failing_units=failing_units
+    )
     return failing_units
 
 
@@ -118,7 +126,12 @@ def test_rows_that_cannot_be_planned_over_fail_their_dataset_alone(world: Guarde
     poison(world, "states.newest", spoilt)
     arrives(world, "one", "two")
     status = world.go_on()
-    assert status == {"bad.x": "up_to_date", "bad.y": "failed", "good.x": "up_to_date", "good.y": "up_to_date"}
+    assert status == {
+        "bad.x": "up_to_date",
+        "bad.y": "failed",
+        "good.x": "up_to_date",
+        "good.y": "up_to_date",
+    }
     assert world.state("good.y").generation == 2
     failed = next(d for d in world.settling.settle().plan.decisions if d.dataset == "bad.y")
     assert failed.error is not None
@@ -138,14 +151,19 @@ def test_a_question_that_cannot_be_answered_fails_its_asker_alone(world: Guarded
     poison(world, "nodes.get_nodes", spoilt)
     arrives(world, "one", "two")
     status = world.go_on()
-    assert {name: of for name, of in status.items() if of != "up_to_date"} == {"bad.x": "failed", "bad.y": "blocked"}
+    assert {name: of for name, of in status.items() if of != "up_to_date"} == {
+        "bad.x": "failed",
+        "bad.y": "blocked",
+    }
     assert world.state("good.y").generation == 2
 
 
 # --- carrying out -------------------------------------------------------------------------------
 
 
-def test_a_commit_that_raises_holds_up_its_dataset_and_what_is_downstream_alone(world: Guarded) -> None:
+def test_a_commit_that_raises_holds_up_its_dataset_and_what_is_downstream_alone(
+    world: Guarded,
+) -> None:
     assert set(world.go_on().values()) == {"up_to_date"}
     spoils = True
 
@@ -159,16 +177,24 @@ def test_a_commit_that_raises_holds_up_its_dataset_and_what_is_downstream_alone(
     world.go_on()
     assert world.state("good.y").generation == 2
     assert world.state("bad.x").generation == world.state("bad.y").generation == 1
-    assert failing_units.units["dataset bad.x"].message == "ValueError: a row that the database refuses"
-    told = [e for e in overview.events(world.ctx, "main", 0, 10_000) if e["kind"] == "dataset.failing"]
+    assert (
+        failing_units.units["dataset bad.x"].message
+        == "ValueError: a row that the database refuses"
+    )
+    told = [
+        e for e in overview.events(world.ctx, "main", 0, 10_000) if e["kind"] == "dataset.failing"
+    ]
     assert {e["dataset"] for e in told} == {"bad.x"}
-    assert shown(world, failing_units)["bad.x"]["state"] == "stale"  # once may be a moment's trouble
+    # Once may be a moment's trouble
+    assert shown(world, failing_units)["bad.x"]["state"] == "stale"
     for _ in range(STUCK_AFTER - 1):
         world.later += LONGEST_S
         world.go_on()
     status = shown(world, failing_units)
     assert status["bad.x"]["state"] == "failed"
-    assert "ValueError: a row that the database refuses" in there(status["bad.x"]["error"])["message"]
+    assert (
+        "ValueError: a row that the database refuses" in there(status["bad.x"]["error"])["message"]
+    )
     assert {name for name, dataset in status.items() if dataset["state"] == "failed"} == {"bad.x"}
     spoils = False
     world.later += LONGEST_S
@@ -180,7 +206,9 @@ def test_a_commit_that_raises_holds_up_its_dataset_and_what_is_downstream_alone(
 def shown(world: Guarded, failing_units: FailingUnits) -> dict[str, DatasetStatus]:
     """The datasets of `status`, by name, in the process that has the loop."""
     status = overview.status(replace(world.ctx, failing_units=failing_units), BRANCH)
-    return {dataset["name"]: dataset for flow in status["dataflows"] for dataset in flow["datasets"]}
+    return {
+        dataset["name"]: dataset for flow in status["dataflows"] for dataset in flow["datasets"]
+    }
 
 
 def test_a_leader_that_was_deposed_carries_out_nothing_more(world: Guarded) -> None:
@@ -207,7 +235,8 @@ def refuse_from_now_on(world: Guarded) -> None:
     with world.store.begin() as tx:
         live = tx.blueprints.revisions(BRANCH)["bad"]
         tx.blueprints.put(
-            replace(live, number=live.number + 1, text=live.text.replace("csv", "no-format")), live.number
+            replace(live, number=live.number + 1, text=live.text.replace("csv", "no-format")),
+            live.number,
         )
 
 
@@ -234,7 +263,9 @@ def test_others_are_edited_while_one_does_not_compile(world: Guarded) -> None:
     blueprints.apply(world.ctx, BRANCH, [blueprints.SentBlueprint("/other.yaml", one, {})])
     assert world.go_on()["other.a"] == "up_to_date"
     with pytest.raises(InvalidBlueprint):  # which reads what cannot be compiled
-        blueprints.apply(world.ctx, BRANCH, [blueprints.SentBlueprint("/reader.yaml", READS_BAD, {})])
+        blueprints.apply(
+            world.ctx, BRANCH, [blueprints.SentBlueprint("/reader.yaml", READS_BAD, {})]
+        )
     blueprints.delete(world.ctx, BRANCH, "other")
     with world.store.read() as tx:
         repaired = tx.blueprints.revisions(BRANCH)["bad"].text.replace("no-format", "csv")

@@ -1,4 +1,5 @@
-"""A control plane that dies again and again: no task is charged for it, and nothing that is done is done again (I7)."""
+"""A control plane that dies again and again: no task is charged for it, and nothing that is done is
+done again (I7)."""
 
 from __future__ import annotations
 
@@ -53,11 +54,13 @@ class Killed(BaseException):
 
 
 class Mortal:
-    """A store whose process is killed at one of its transactions: before it, within it, or once it is committed."""
+    """A store whose process is killed at one of its transactions: before it, within it, or once it
+    is committed."""
 
     def __init__(self, inner: Store, transaction: int, when: str) -> None:
         self._inner, self._left, self._when = inner, transaction, when
-        self._thread = threading.current_thread()  # tables follow in another one, which ends by itself
+        # Tables follow in another one, which ends by itself
+        self._thread = threading.current_thread()
 
     @property
     def statements(self) -> int:
@@ -95,14 +98,17 @@ def _die(now: bool) -> None:
 
 @dataclass
 class Children:
-    """Drivers that work whenever the loop looks after them, and end with the process that has the loop."""
+    """Drivers that work whenever the loop looks after them, and end with the process that has the
+    loop."""
 
     engine: Engine
     name: str = "local"
     outlives: bool = False
     shares: tuple[PoolShare, ...] = (PoolShare("worker", "standard", SIZES, PoolLimits(1, 1)),)
 
-    def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
+    def scale(
+        self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()
+    ) -> None:
         """They are always there."""
 
     def end(self, driver: str, reason: str) -> None:
@@ -133,17 +139,24 @@ class Shop:
         self.store = store_at(url, lambda: self.now)
         (self.folder / "orders").mkdir()
         for number in range(3):
-            (self.folder / "orders" / f"{number}.csv").write_text(f"id,price\n{number},{number * 10}\n")
+            (self.folder / "orders" / f"{number}.csv").write_text(
+                f"id,price\n{number},{number * 10}\n"
+            )
         text = FLOW.format(folder=self.folder / "orders", sql=SQL)
-        blueprints.apply(Context(self.store), "main", [blueprints.SentBlueprint("/shop.yaml", text, {})])
+        blueprints.apply(
+            Context(self.store), "main", [blueprints.SentBlueprint("/shop.yaml", text, {})]
+        )
 
     def loop(self, store: Store, own: Store) -> Reconciler:
         """`own`: the store of drivers' calls, in the same process."""
         engine = Engine(Context(own, lake=self.lake.uri), self.lake, {SQL: SQL}, lambda _: None)
-        return Reconciler(store, Fleet(Context(store), self.lake, Children(engine)), Nowhere(), WakeCounter())
+        return Reconciler(
+            store, Fleet(Context(store), self.lake, Children(engine)), Nowhere(), WakeCounter()
+        )
 
     def life(self, transaction: int, when: str, *, of_drivers: bool) -> bool:
-        """Pass after pass, until the process is killed at one of its transactions; False if none came."""
+        """Pass after pass, until the process is killed at one of its transactions; False if none
+        came."""
         mortal = Mortal(self.store, transaction, when)
         loop = self.loop(self.store if of_drivers else mortal, mortal if of_drivers else self.store)
         try:
@@ -197,11 +210,17 @@ def test_a_task_whose_maker_dies_forty_times_is_only_late(shop: Shop, when: str)
     check(shop)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in range(1, 20))])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in range(1, 20))]
+)
 def test_forty_kills_at_any_transaction(shop: Shop, seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(KILLS):
-        shop.life(chance.randint(1, 12), chance.choice(("before", "within", "after")), of_drivers=chance.random() < 0.5)
+        shop.life(
+            chance.randint(1, 12),
+            chance.choice(("before", "within", "after")),
+            of_drivers=chance.random() < 0.5,
+        )
         if chance.random() < 0.3:
             controls.refresh(Context(shop.store), "main", None)
     check(shop)

@@ -1,4 +1,5 @@
-"""Listings of some dataflows, against those of others: hung, many, or in code that harms its process."""
+"""Listings of some dataflows, against those of others: hung, many, or in code that harms its
+process."""
 
 from __future__ import annotations
 
@@ -68,7 +69,9 @@ class Queue:
         self.states: dict[str, str] = {}  # by attempt
         self.changed = threading.Condition()
 
-    def claim(self, kinds: Iterable[Kind], wait_s: float, without: Collection[str] = ()) -> Claim | None:
+    def claim(
+        self, kinds: Iterable[Kind], wait_s: float, without: Collection[str] = ()
+    ) -> Claim | None:
         with self.changed:
             if set(kinds) != WAITS:
                 assert self.changed.wait_for(lambda: not self.left, HANGS_S)
@@ -84,7 +87,9 @@ class Queue:
     def heartbeat(self, attempts: Iterable[str]) -> Heartbeat:
         return Heartbeat()
 
-    def report(self, attempt: str, results: Sequence[TaskResult], measures: Measures | None = None) -> Reported:
+    def report(
+        self, attempt: str, results: Sequence[TaskResult], measures: Measures | None = None
+    ) -> Reported:
         with self.changed:
             self.states[attempt] = results[0]["state"]
             self.left -= 1
@@ -127,8 +132,16 @@ def test_listings_that_hang_leave_slots_to_other_dataflows(tmp_path: Path) -> No
     for gate in gates:
         os.mkfifo(gate)
     (tmp_path / "a.csv").write_text("x\n")
-    hung = [claim("hung", f"hung-{i}", in_code(f"open({str(gate)!r}).read()")) for i, gate in enumerate(gates)]
-    files: Json = {"location": f"{tmp_path}/*.csv", "format": "csv", "options": {}, "partition": None}
+    hung = [
+        claim("hung", f"hung-{i}", in_code(f"open({str(gate)!r}).read()"))
+        for i, gate in enumerate(gates)
+    ]
+    files: Json = {
+        "location": f"{tmp_path}/*.csv",
+        "format": "csv",
+        "options": {},
+        "partition": None,
+    }
     others = [claim(f"flow{i}", f"other-{i}", files) for i in range(20)]
     queue = Queue([*hung, *others])
     worker = threading.Thread(target=run, args=(queue, 4), daemon=True)
@@ -136,7 +149,9 @@ def test_listings_that_hang_leave_slots_to_other_dataflows(tmp_path: Path) -> No
     assert queue.wait_for([c["attempt"] for c in others]), queue.states
     assert not any(attempt.startswith("hung") for attempt in queue.states)
     with queue.changed:
-        assert sum(c["dataset"] == "hung.rows" for c in queue.waiting) == 4, "two of four slots, and no more"
+        assert sum(c["dataset"] == "hung.rows" for c in queue.waiting) == 4, (
+            "two of four slots, and no more"
+        )
         queue.left -= len(queue.waiting)
         queue.waiting.clear()
     for gate in gates[:2]:
@@ -175,7 +190,9 @@ def test_code_that_ends_its_process_ends_no_worker(lines: tuple[str, ...], condi
     assert (result["state"], result["error"]["condition"]) == ("failed", condition)
 
 
-def test_what_code_does_to_its_process_stays_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_code_does_to_its_process_stays_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HEADGATE_TOKEN_FILE", "/somewhere/token")
     monkeypatch.setenv("HEADGATE_URL", "http://127.0.0.1:1")
     before = os.getcwd(), dict(os.environ)
@@ -209,10 +226,13 @@ def test_code_that_goes_on_for_too_long_is_ended(tmp_path: Path) -> None:
 def test_code_of_a_fenced_attempt_is_ended(tmp_path: Path) -> None:
     gate, orders = tmp_path / "gate", Orders()
     os.mkfifo(gate)
-    job = in_code("import threading", f"open({str(gate)!r}, 'w').close()", "threading.Event().wait()")
+    job = in_code(
+        "import threading", f"open({str(gate)!r}, 'w').close()", "threading.Event().wait()"
+    )
     found: list[list[TaskResult]] = []
     thread = threading.Thread(
-        target=lambda: found.append(listing_child.perform(claim("bad", "1", job), orders)), daemon=True
+        target=lambda: found.append(listing_child.perform(claim("bad", "1", job), orders)),
+        daemon=True,
     )
     thread.start()
     gate.read_text()  # it is at work
@@ -238,7 +258,9 @@ class Place:
         self.store = store_at(url, lambda: self.now)
         self.ctx = Context(self.store, wake=self.wake.notify)
         self.lake = open_lake((self.folder / "lake").as_uri())
-        self.loop = Reconciler(self.store, Fleet(Context(self.store), self.lake, ExternalPool()), Nowhere(), self.wake)
+        self.loop = Reconciler(
+            self.store, Fleet(Context(self.store), self.lake, ExternalPool()), Nowhere(), self.wake
+        )
         self.cache = Versions(self.folder / "cache.db")
 
     def apply(self, *flows: tuple[str, int]) -> None:
@@ -260,10 +282,18 @@ class Place:
         return list(iter(self.claim, None))
 
     def serve(self, claim: Claim) -> None:
-        reports.report(self.ctx, "worker", claim["attempt"], perform(claim, self.cache, Orders()), lake=self.lake)
+        reports.report(
+            self.ctx,
+            "worker",
+            claim["attempt"],
+            perform(claim, self.cache, Orders()),
+            lake=self.lake,
+        )
 
     def counted(self, name: str, most: int, times: int = 1) -> None:
-        assert self.store.statements - self.mark <= most * times, f"{name}: {self.store.statements - self.mark}"
+        assert self.store.statements - self.mark <= most * times, (
+            f"{name}: {self.store.statements - self.mark}"
+        )
 
     mark: int = 0
 
@@ -298,12 +328,21 @@ def test_status_tells_how_late_listings_are(tmp_path: Path) -> None:
     datasets = overview.status(place.ctx, "main")["dataflows"][0]["datasets"]
     late = {d["name"]: d["listing"]["behind_s"] for d in datasets}
     served = first["dataset"]
-    assert {name: late[name] for name in sorted(late)} == {n: 60.0 if n == served else 165.0 for n in sorted(late)}
-    leader: LeaderStatus = {"holder": "a scheduler", "epoch": 1, "since": "2026-11-26T12:00:00+00:00"}
+    assert {name: late[name] for name in sorted(late)} == {
+        n: 60.0 if n == served else 165.0 for n in sorted(late)
+    }
+    leader: LeaderStatus = {
+        "holder": "a scheduler",
+        "epoch": 1,
+        "since": "2026-11-26T12:00:00+00:00",
+    }
     status = views.status({**overview.status(place.ctx, "main"), "leader": leader})
     lines = [line for part in status for line in getattr(part, "lines", ())]
     [other] = late.keys() - {served}
-    assert any(f"late: {other}: its listing is 165 s behind; never listed; a worker is at it" in x for x in lines)
+    assert any(
+        f"late: {other}: its listing is 165 s behind; never listed; a worker is at it" in x
+        for x in lines
+    )
     controls.pause(place.ctx, "main", "flow")
     datasets = overview.status(place.ctx, "main")["dataflows"][0]["datasets"]
     assert [d["listing"]["behind_s"] for d in datasets] == [0.0, 0.0]

@@ -1,4 +1,5 @@
-"""Lines that cannot be written or rendered, and threads that end: work goes on, or the process ends with a reason."""
+"""Lines that cannot be written or rendered, and threads that end: work goes on, or the process ends
+with a reason."""
 
 from __future__ import annotations
 
@@ -62,7 +63,9 @@ def test_a_closed_stream_takes_lines() -> None:
 
 
 @pytest.mark.parametrize(
-    "field", [Unspeakable(), "\udc80", b"\xff", {1: object()}], ids=["repr", "surrogate", "bytes", "keys"]
+    "field",
+    [Unspeakable(), "\udc80", b"\xff", {1: object()}],
+    ids=["repr", "surrogate", "bytes", "keys"],
 )
 def test_no_field_is_too_odd(field: object, capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure()
@@ -100,7 +103,8 @@ def works(workspace: Workspace, service: Service) -> None:
             assert client.is_ready()
 
 
-@pytest.mark.parametrize("out", sliced(["/dev/full", "left"], 2))  # both are an error of the same write
+# Both are an error of the same write
+@pytest.mark.parametrize("out", sliced(["/dev/full", "left"], 2))
 def test_a_service_whose_log_cannot_be_written(workspace: Workspace, out: str) -> None:
     """As `serve 2>&1 | head -1`, and as a log on a full disk."""
     if out == "left":
@@ -111,7 +115,12 @@ def test_a_service_whose_log_cannot_be_written(workspace: Workspace, out: str) -
     command = [*COMMAND, "serve", "--home", str(workspace.home), "--port", "0"]
     environment = {**os.environ, "E2E_MARK": workspace.mark}
     process = subprocess.Popen(
-        command, cwd=workspace.folder, env=environment, stdin=subprocess.DEVNULL, stdout=writing, stderr=writing
+        command,
+        cwd=workspace.folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=writing,
+        stderr=writing,
     )
     os.close(writing)
     with ended(process):
@@ -122,16 +131,30 @@ def test_a_service_whose_log_cannot_be_written(workspace: Workspace, out: str) -
 
 def test_what_a_task_prints_on_a_full_disk_fails_no_task() -> None:
     code = "import sys; from dataplane.secrets import Printing; sys.stdout = Printing(sys.stdout)\n"
-    code += "for _ in range(9999): print('a line of a user', flush=True)\nsys.stderr.write('went on')"
+    code += (
+        "for _ in range(9999): print('a line of a user', flush=True)\nsys.stderr.write('went on')"
+    )
     with open("/dev/full", "w", encoding="utf-8") as full:
-        done = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, check=False
+        )
     assert done.stderr.startswith(b"went on")
 
 
 def test_a_loop_that_ends_ends_the_process(workspace: Workspace) -> None:
-    command = [sys.executable, str(HERE / "dying.py"), "serve", "--home", str(workspace.home), "--port", "0"]
+    command = [
+        sys.executable,
+        str(HERE / "dying.py"),
+        "serve",
+        "--home",
+        str(workspace.home),
+        "--port",
+        "0",
+    ]
     environment = {**os.environ, "E2E_MARK": workspace.mark, "PYTHONPATH": str(HERE.parents[1])}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=HANGS_S)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=HANGS_S
+    )
     assert done.returncode == 1, done.stderr
     assert "the loop ended (" in done.stderr
     workspace.assert_alone()

@@ -1,4 +1,5 @@
-"""What drivers and workers write may be anything: it fails their own dataset, and no other dataflow notices."""
+"""What drivers and workers write may be anything: it fails their own dataset, and no other dataflow
+notices."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ SEEDS = 25
 
 @dataclass(slots=True)
 class Spoiling(Engine):
-    """An engine whose driver spoils what it computes for the dataflow `bad`, in a report or in a manifest."""
+    """An engine whose driver spoils what it computes for the dataflow `bad`, in a report or in a
+    manifest."""
 
     chance: random.Random = field(default_factory=lambda: random.Random(0))
     spoils: bool = True
@@ -68,7 +70,12 @@ class Spoiling(Engine):
             """It is told, and tries again or ends."""
 
     def _leave_spoilt(self, claim: Claim, results: list[TaskResult]) -> None:
-        manifest = {"contract": CONTRACT, "attempt": claim["attempt"], "results": results, "versions": {}}
+        manifest = {
+            "contract": CONTRACT,
+            "attempt": claim["attempt"],
+            "results": results,
+            "versions": {},
+        }
         body = json.dumps(spoilt(self.chance, manifest)).encode()
         if self.chance.random() < 0.2:
             body = body[: self.chance.randint(0, len(body))]
@@ -91,11 +98,12 @@ class Attacked(Resting):
             self.put("one", name, File(("k", "v"), ((1, 2), (3, 4))))
             self.put("two", name, File(("k", "v"), ((5, 6), (7, 8))))
         bad: dict[str, Component] = {"x": Read("one"), "y": Grouped("x"), "to_y": Copy("y")}
+        # Shares no task
         good: dict[str, Component] = {
             "x": Read("two", declared=("k", "v")),
             "y": Total("x"),
             "to_y": Copy("y"),
-        }  # shares no task
+        }
         self.apply({"bad": bad, "good": good}, {})
 
     def _engine(self) -> Engine:
@@ -107,7 +115,8 @@ class Attacked(Resting):
             super()._check_cut(state)
 
 
-@pytest.mark.parametrize("seed", sliced(range(SEEDS), 5))  # each writes garbage by other dice at the same places
+# Each writes garbage by other dice at the same places
+@pytest.mark.parametrize("seed", sliced(range(SEEDS), 5))
 def test_garbage_of_one_dataflow_stops_no_other(seed: int, tmp_path: Path) -> None:
     world = Attacked(tmp_path, f"sqlite:///{tmp_path}/metadata.db", seed)
     status = world.go_on()
@@ -194,12 +203,16 @@ MANIFESTS = (
 
 
 @pytest.mark.parametrize("body", MANIFESTS, ids=lambda body: body[:40].decode(errors="replace"))
-def test_a_manifest_of_an_unexpected_shape_does_not_stop_the_loop(body: bytes, world: Attacked) -> None:
+def test_a_manifest_of_an_unexpected_shape_does_not_stop_the_loop(
+    body: bytes, world: Attacked
+) -> None:
     engine = world.engine
     assert isinstance(engine, Spoiling)
     engine.spoils = False
     claim = _claimed(world, "bad.x")
-    world.lake.put_if_absent(f"{claim['prefix']}/{MANIFEST}", body.replace(b"ID", claim["attempt"].encode()))
+    world.lake.put_if_absent(
+        f"{claim['prefix']}/{MANIFEST}", body.replace(b"ID", claim["attempt"].encode())
+    )
     gone = Driver("dead", "kubernetes", "driver", 0.0, 0.0, ended=True, reason="killed")
     loop = _loop(world, world.lake, gone)
     loop.tick()
@@ -261,9 +274,19 @@ HONEST: dict[str, Any] = {
     "task": "ab" * 32,
     "epoch": 1,
     "state": "done",
-    "files": [{"path": "p/a.parquet", "size": 10, "rows": 2, "stats": {"numRecords": 2, "minValues": {"a": 1}}}],
+    "files": [
+        {
+            "path": "p/a.parquet",
+            "size": 10,
+            "rows": 2,
+            "stats": {"numRecords": 2, "minValues": {"a": 1}},
+        }
+    ],
     "content": [2, 2**64 - 1, 0],
-    "schema": {"type": "struct", "fields": [{"name": "a", "type": "long", "nullable": True, "metadata": {}}]},
+    "schema": {
+        "type": "struct",
+        "fields": [{"name": "a", "type": "long", "nullable": True, "metadata": {}}],
+    },
     "metrics": {"dropped_rows": 1, "dropped": {"id": 1}},
     "outputs": None,
 }
@@ -273,7 +296,9 @@ def test_what_an_honest_driver_writes_is_kept_as_it_is() -> None:
     assert wire.results([HONEST], "parse", "p") == ([HONEST], [])
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "p/../q/a.parquet", "q/a.parquet", "p//a", "p/./a", "p", 1, None])
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "p/../q/a.parquet", "q/a.parquet", "p//a", "p/./a", "p", 1, None]
+)
 def test_files_lie_below_the_prefix_of_their_attempt(path: object) -> None:
     spoilt_file = {**HONEST["files"][0], "path": path}
     [result] = wire.results([{**HONEST, "files": [spoilt_file]}], "parse", "p").results
@@ -286,7 +311,11 @@ LINEAGE: dict[str, Any] = {
     "fields": {
         "a": {
             "inputFields": [
-                {"name": "in", "field": "b", "transformations": [{"type": "DIRECT", "subtype": "IDENTITY"}]},
+                {
+                    "name": "in",
+                    "field": "b",
+                    "transformations": [{"type": "DIRECT", "subtype": "IDENTITY"}],
+                },
             ]
         }
     },
@@ -311,8 +340,18 @@ def test_lineage_of_an_honest_driver_is_kept_as_it_is() -> None:
         {**LINEAGE, "fields": []},
         {**LINEAGE, "fields": {"a": {}}},
         {**LINEAGE, "dataset": [{"name": "in", "field": 1, "transformations": []}]},
-        {**LINEAGE, "dataset": [{"name": "in", "field": "b", "transformations": [{"type": "X", "subtype": "JOIN"}]}]},
-        {**LINEAGE, "dataset": [{"name": "in", "field": "b", "transformations": [{"type": "DIRECT", "subtype": []}]}]},
+        {
+            **LINEAGE,
+            "dataset": [
+                {"name": "in", "field": "b", "transformations": [{"type": "X", "subtype": "JOIN"}]}
+            ],
+        },
+        {
+            **LINEAGE,
+            "dataset": [
+                {"name": "in", "field": "b", "transformations": [{"type": "DIRECT", "subtype": []}]}
+            ],
+        },
         {**LINEAGE, "over_reported": [1]},
     ],
 )
@@ -326,7 +365,9 @@ def test_lineage_of_another_form_is_refused(lineage: Any) -> None:
 def test_any_value_is_decoded_or_refused(seed: int) -> None:
     chance = random.Random(seed)
     value = spoilt(chance, HONEST) if seed % 2 else garbage(chance)
-    decoded = wire.results([value], chance.choice(["parse", "list", "index", "check", "infer", "write"]), "p")
+    decoded = wire.results(
+        [value], chance.choice(["parse", "list", "index", "check", "infer", "write"]), "p"
+    )
     assert len(decoded.results) + len(decoded.problems) == 1
     json.dumps(decoded.results, allow_nan=False).encode()
     for problem in decoded.problems:
@@ -369,7 +410,13 @@ def test_work_that_reads_no_source_objects_is_not_void() -> None:
 
 def test_files_of_every_output_are_looked_for() -> None:
     gone = {"files": HONEST["files"], "content": [0, 0, 0], "schema": HONEST["schema"]}
-    dealt: Any = {**HONEST, "files": [], "outputs": {"k=1": gone}, "quarantine": gone, "then": [{**gone, "task": "c"}]}
+    dealt: Any = {
+        **HONEST,
+        "files": [],
+        "outputs": {"k=1": gone},
+        "quarantine": gone,
+        "then": [{**gone, "task": "c"}],
+    }
     assert len(reports._files_of(dealt)) == 3
 
 

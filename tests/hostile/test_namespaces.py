@@ -1,6 +1,6 @@
-"""Two namespaces of one installation with dataflows of the same name: whoever has a token, a key or a driver of one
-asks for all that the other one has, by every route there is. No answer has a byte of it, and what is the other's is
-answered as what is not there."""
+"""Two namespaces of one installation with dataflows of the same name: whoever has a token, a key or
+a driver of one asks for all that the other one has, by every route there is. No answer has a byte
+of it, and what is the other's is answered as what is not there."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ components:
 
 @dataclass(frozen=True)
 class Side:
-    """A namespace, with who administers it and a driver of it. `flow`, `branch` and `value` are its alone."""
+    """A namespace, with who administers it and a driver of it. `flow`, `branch` and `value` are its
+    alone."""
 
     namespace: str
     world: BranchWorld
@@ -107,7 +108,9 @@ def side(world: BranchWorld, namespace: str, flow: str, branch: str, value: int)
             "shop": HEAD.format(home=world.home) + SHARED.format(factor=factor),
             flow: OWN.replace("HOME", str(world.home)).replace("FLOW", flow),
         }
-        sources = [blueprints.SentBlueprint(f"/{name}.yaml", text, {}) for name, text in texts.items()]
+        sources = [
+            blueprints.SentBlueprint(f"/{name}.yaml", text, {}) for name, text in texts.items()
+        ]
         blueprints.apply(world.ctx, of, sources)
         world.settle() if of == "main" else world.ran()
     driver_id = namespaces.id_in(namespace, f"driver-{value:012x}")
@@ -153,11 +156,18 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 def gets(services: Services, names: dict[str, str], ids: list[str]) -> Iterator[str]:
     """Each GET route, filled with names and ids of somebody's."""
     for path, operations in create_app(services).openapi()["paths"].items():
-        if "get" not in operations or path == LINK or path in PUBLIC or path.startswith("/v1/namespaces"):
+        if (
+            "get" not in operations
+            or path == LINK
+            or path in PUBLIC
+            or path.startswith("/v1/namespaces")
+        ):
             continue
         given = [p["name"] for p in operations["get"].get("parameters", ()) if p["in"] == "query"]
         queries = queries_of(given)
-        queries += [{name: names[name]} for name in ("dataflow", "dataset", "branch") if name in given]
+        queries += [
+            {name: names[name]} for name in ("dataflow", "dataset", "branch") if name in given
+        ]
         if "target" in given:
             queries += [{"target": names["dataflow"]}, {"target": names["dataset"]}]
         if path == "/v1/events":
@@ -169,8 +179,12 @@ def gets(services: Services, names: dict[str, str], ids: list[str]) -> Iterator[
             for name, value in names.items():
                 part = part.replace("{" + name + "}", value)
             part = re.sub(r"\{[a-z]+\}", id, part)
-            yield from (f"{part}?" + "&".join(f"{k}={v}" for k, v in query.items()) for query in queries)
-            if "{branch}" not in path and not re.search(r"\{(attempt|driver|query|share|wave)\}", path):
+            yield from (
+                f"{part}?" + "&".join(f"{k}={v}" for k, v in query.items()) for query in queries
+            )
+            if "{branch}" not in path and not re.search(
+                r"\{(attempt|driver|query|share|wave)\}", path
+            ):
                 break
 
 
@@ -190,7 +204,8 @@ def test_no_answer_tells_of_another_namespace(place: Place) -> None:
                 found = http.get(path)
                 asked += 1
                 told = found.text
-                if not found.is_success or path.startswith("/v1/audit"):  # which may say what was asked for
+                # Which may say what was asked for
+                if not found.is_success or path.startswith("/v1/audit"):
                     for sent in (*whose.names.values(), *ids_of(whose)):
                         told = told.replace(sent, "")
                 assert not whose.marks.search(told), path
@@ -215,7 +230,17 @@ def page_paths(of: Side) -> list[str]:
         f"/attempts/{attempt}",
         f"/datasets?q={flow}",
     ]
-    plain = ["/", "/flows", "/flows/shop", "/datasets", "/activity", "/branches", "/checks", "/sources", "/plan"]
+    plain = [
+        "/",
+        "/flows",
+        "/flows/shop",
+        "/datasets",
+        "/activity",
+        "/branches",
+        "/checks",
+        "/sources",
+        "/plan",
+    ]
     return [*named, *plain, "/datasets/shop.doubled", "/settings/tokens", "/settings/care"]
 
 
@@ -226,8 +251,13 @@ def test_no_page_tells_of_another_namespace(place: Place) -> None:
             for path in page_paths(whose):
                 found = http.get(path, headers={"Accept": "text/html"})
                 told = found.text
-                for sent in (*whose.names.values(), *ids_of(whose)):  # a page may say what it was asked for
-                    told = told.replace(sent, "") if sent in path or path.startswith("/settings") else told
+                # A page may say what it was asked for
+                for sent in (*whose.names.values(), *ids_of(whose)):
+                    told = (
+                        told.replace(sent, "")
+                        if sent in path or path.startswith("/settings")
+                        else told
+                    )
                 assert not whose.marks.search(told), path
                 own_marks += bool(who.marks.search(told))
             assert f"namespace {TEAM}" in http.get("/").text or who.namespace == "default"
@@ -240,7 +270,9 @@ def test_the_same_name_is_ones_own(place: Place) -> None:
             rows = who.world.rows("shop.doubled")
             assert rows == [(1, int(who.value))]
             assert sorted(http.get("/v1/branches").json()["items"], key=str)
-            names = {flow["name"] for flow in http.get("/v1/branches/main/dataflows").json()["items"]}
+            names = {
+                flow["name"] for flow in http.get("/v1/branches/main/dataflows").json()["items"]
+            }
             assert names == {"shop", who.flow}
             events = http.get("/v1/events?after=0&follow=false").text
             assert who.flow in events
@@ -277,14 +309,23 @@ def test_namespaces_and_tokens_of_others_are_the_installations(place: Place) -> 
             ("POST", "/v1/tokens", {"name": "x", "namespace": "team-c"}),
         ):
             found = http.request(method, path, json=body)
-            assert (found.status_code, found.json()["type"]) == (403, "urn:headgate:forbidden"), path
+            assert (found.status_code, found.json()["type"]) == (403, "urn:headgate:forbidden"), (
+                path
+            )
         assert "headgate_http_answers" not in http.get("/metrics").text
     with place.http(one) as http:
         assert 'headgate_namespace_tasks{namespace="team-b"}' in http.get("/metrics").text
-        assert http.delete(f"/v1/namespaces/{TEAM}").json()["type"] == "urn:headgate:namespace-in-use"
-        assert http.delete("/v1/namespaces/default").json()["type"] == "urn:headgate:namespace-in-use"
+        assert (
+            http.delete(f"/v1/namespaces/{TEAM}").json()["type"] == "urn:headgate:namespace-in-use"
+        )
+        assert (
+            http.delete("/v1/namespaces/default").json()["type"] == "urn:headgate:namespace-in-use"
+        )
         for name in ("../x", "Team", "a", "a--b", "a_b", "x" * 41, "main", "-a-", "a.b"):
-            assert http.post("/v1/namespaces", json={"name": name}).json()["type"] == "urn:headgate:bad-namespace"
+            assert (
+                http.post("/v1/namespaces", json={"name": name}).json()["type"]
+                == "urn:headgate:bad-namespace"
+            )
 
 
 def test_answers_to_repeated_requests_are_kept_apart(place: Place) -> None:
@@ -293,7 +334,11 @@ def test_answers_to_repeated_requests_are_kept_apart(place: Place) -> None:
     for who in place.sides:
         with place.http(who) as http:
             answers = [
-                http.post("/v1/branches/main/pause", json={"target": "shop"}, headers={"Idempotency-Key": "same"})
+                http.post(
+                    "/v1/branches/main/pause",
+                    json={"target": "shop"},
+                    headers={"Idempotency-Key": "same"},
+                )
                 for _ in range(2)
             ]
             assert answers[0].json() == answers[1].json()
@@ -311,11 +356,20 @@ def test_sql_reads_and_ends_nothing_of_others(place: Place) -> None:
                 found = http.post("/v1/branches/main/query", json={"sql": f"SELECT * FROM {table}"})
                 assert found.status_code == 422
                 assert whose.value not in found.text
-            for place_in_path in (f"{whose.namespace}.main.shop.doubled", f"'{whose.namespace}/shop/doubled'"):
-                found = http.post("/v1/branches/main/query", json={"sql": f"SELECT * FROM {place_in_path}"})
+            for place_in_path in (
+                f"{whose.namespace}.main.shop.doubled",
+                f"'{whose.namespace}/shop/doubled'",
+            ):
+                found = http.post(
+                    "/v1/branches/main/query", json={"sql": f"SELECT * FROM {place_in_path}"}
+                )
                 assert found.status_code == 422
-            result = theirs.post("/v1/branches/main/query", json={"sql": f"SELECT '{whose.value}' AS v"}).json()
-            assert theirs.get(f"/v1/branches/main/query/{result['result']}").json()["rows"] == [[whose.value]]
+            result = theirs.post(
+                "/v1/branches/main/query", json={"sql": f"SELECT '{whose.value}' AS v"}
+            ).json()
+            assert theirs.get(f"/v1/branches/main/query/{result['result']}").json()["rows"] == [
+                [whose.value]
+            ]
             assert http.get(f"/v1/branches/main/query/{result['result']}").status_code == 404
 
 
@@ -324,7 +378,11 @@ def keys(place: Place) -> list[dict[str, Any]]:
     made = []
     for who in place.sides:
         with place.http(who) as http:
-            made.append(http.post("/v1/s3/keys", json={"name": f"k{time.monotonic()}", "read": ["main"]}).json())
+            made.append(
+                http.post(
+                    "/v1/s3/keys", json={"name": f"k{time.monotonic()}", "read": ["main"]}
+                ).json()
+            )
     return made
 
 
@@ -333,7 +391,9 @@ def signed(place: Place, path: str, access_key: str, secret: str) -> httpx2.Resp
     return httpx2.get(url, trust_env=False)
 
 
-def test_a_bucket_is_a_namespace_and_a_key_has_one(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bucket_is_a_namespace_and_a_key_has_one(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = keys(place)
     for (who, whose), own, other in zip(place.pairs, made, reversed(made), strict=True):
         assert namespaces.of_id(own["access_key"]) == who.namespace
@@ -342,18 +402,31 @@ def test_a_bucket_is_a_namespace_and_a_key_has_one(place: Place, monkeypatch: py
         assert f"<Name>{whose.namespace}</Name>" not in listed
         mine = signed(place, f"{who.namespace}", own["access_key"], own["secret_key"])
         assert mine.status_code == 200
-        for path in (whose.namespace, f"{whose.namespace}/main/shop/doubled/x", f"{whose.namespace}/main"):
+        for path in (
+            whose.namespace,
+            f"{whose.namespace}/main/shop/doubled/x",
+            f"{whose.namespace}/main",
+        ):
             found = signed(place, path, own["access_key"], own["secret_key"])
             assert (found.status_code, "NoSuchBucket" in found.text) == (404, True)
-        for path in (f"{who.namespace}/../{whose.namespace}/main", f"{who.namespace}/main/{whose.flow}/salaries/x"):
+        for path in (
+            f"{who.namespace}/../{whose.namespace}/main",
+            f"{who.namespace}/main/{whose.flow}/salaries/x",
+        ):
             found = signed(place, path, own["access_key"], own["secret_key"])
             assert found.status_code in (400, 403, 404)
             assert not whose.marks.search(found.text.replace(path, ""))
         digits = own["access_key"].partition("n")[0]
-        for forged in (digits, digits + "n" + b32encode(whose.namespace.encode()).decode().rstrip("=").lower()):
+        for forged in (
+            digits,
+            digits + "n" + b32encode(whose.namespace.encode()).decode().rstrip("=").lower(),
+        ):
             if forged != own["access_key"]:
                 assert signed(place, whose.namespace, forged, own["secret_key"]).status_code == 403
-        assert signed(place, whose.namespace, other["access_key"], own["secret_key"]).status_code == 403
+        assert (
+            signed(place, whose.namespace, other["access_key"], own["secret_key"]).status_code
+            == 403
+        )
 
 
 def test_a_recipient_reads_shares_of_its_namespace(place: Place) -> None:
@@ -362,7 +435,8 @@ def test_a_recipient_reads_shares_of_its_namespace(place: Place) -> None:
         with place.http(who) as http:
             assert http.post("/v1/shares", json={"name": "sales"}).is_success
             added = http.post(
-                "/v1/shares/sales/tables", json={"dataset": f"{who.flow}.salaries", "as": f"{who.flow}.t"}
+                "/v1/shares/sales/tables",
+                json={"dataset": f"{who.flow}.salaries", "as": f"{who.flow}.t"},
             )
             assert added.is_success
             made = http.post("/v1/recipients", json={"name": "bob", "shares": ["sales"]}).json()
@@ -373,13 +447,18 @@ def test_a_recipient_reads_shares_of_its_namespace(place: Place) -> None:
             base = profile["endpoint"]
             tables = http.get(f"{base}/shares/sales/all-tables").json()["items"]
             assert [one["schema"] for one in tables] == [who.flow]
-            assert http.get(f"{base}/shares/sales/schemas/{whose.flow}/tables/t/metadata").status_code == 404
+            assert (
+                http.get(f"{base}/shares/sales/schemas/{whose.flow}/tables/t/metadata").status_code
+                == 404
+            )
             answer = http.post(f"{base}/shares/sales/schemas/{who.flow}/tables/t/query", json={})
             assert answer.is_success
             assert f"/{who.namespace}/main/" in answer.text
             assert f"/{whose.namespace}/main/" not in answer.text
             (file,) = [line for line in map(_json, answer.text.splitlines()) if "file" in line]
-            forged = file["file"]["url"].replace(f"/{who.namespace}/main/", f"/{whose.namespace}/main/")
+            forged = file["file"]["url"].replace(
+                f"/{who.namespace}/main/", f"/{whose.namespace}/main/"
+            )
             assert httpx2.get(forged, trust_env=False).status_code == 403
 
 
@@ -391,7 +470,9 @@ def _json(line: str) -> dict[str, Any]:
 def test_a_link_opens_in_its_own_namespace(place: Place) -> None:
     for who, whose in place.pairs:
         with place.http(who) as http, place.http(whose) as theirs:
-            made = http.post("/v1/links", json={"dataset": "shop.doubled", "format": "ndjson"}).json()
+            made = http.post(
+                "/v1/links", json={"dataset": "shop.doubled", "format": "ndjson"}
+            ).json()
             url = made["url"]
             assert httpx2.get(url, trust_env=False).status_code == 200
             secret = url.partition("signature=")[2].rpartition(".")[2]
@@ -412,7 +493,10 @@ def test_a_session_is_of_its_tokens_namespace(place: Place) -> None:
         assert opened is not None
         assert opened.namespace == who.namespace
         secret = text.rpartition(".")[2]
-        for forged in (f"{whose.namespace}.{secret}", secret if who.namespace != "default" else f"{TEAM}.{secret}"):
+        for forged in (
+            f"{whose.namespace}.{secret}",
+            secret if who.namespace != "default" else f"{TEAM}.{secret}",
+        ):
             assert browser_sessions.authenticate(store, forged) is None
 
 
@@ -436,7 +520,9 @@ def test_a_driver_gets_and_reports_work_of_its_namespace(place: Place) -> None:
         with place.http(who, who.driver) as http:
             report = http.post("/v1/driver/report", json={"attempt": theirs, "results": []})
             assert report.json()["type"] == "urn:headgate:fenced"
-            assert http.post("/v1/driver/heartbeat", json={"attempts": [theirs, own]}).json()["fenced"] == [theirs]
+            assert http.post("/v1/driver/heartbeat", json={"attempts": [theirs, own]}).json()[
+                "fenced"
+            ] == [theirs]
         with place.http(who) as http:
             assert http.get(f"/v1/drivers/{whose.driver_id}/log").status_code == 404
             assert http.get(f"/v1/drivers/{who.driver_id}/log").status_code == 200
@@ -446,9 +532,13 @@ def test_a_driver_gets_and_reports_work_of_its_namespace(place: Place) -> None:
 def test_a_feed_that_is_not_granted_is_not_there(place: Place) -> None:
     for who, _ in place.pairs:
         with place.http(who) as http:
-            made = http.post("/v1/feeds", json={"name": f"of_{who.flow}", "dataset": f"{who.flow}.salaries"})
+            made = http.post(
+                "/v1/feeds", json={"name": f"of_{who.flow}", "dataset": f"{who.flow}.salaries"}
+            )
             assert made.is_success, made.text
-            assert http.post(f"/v1/feeds/of_{who.flow}/grants", json={"namespace": "team-x"}).is_success
+            assert http.post(
+                f"/v1/feeds/of_{who.flow}/grants", json={"namespace": "team-x"}
+            ).is_success
     for who, whose in place.pairs:
         feed = f"of_{whose.flow}"
         with place.http(who) as http:
@@ -461,11 +551,15 @@ def test_a_feed_that_is_not_granted_is_not_there(place: Place) -> None:
                 ("DELETE", f"/v1/feeds/{feed}/grants/team-x", None),
             ):
                 found = http.request(method, path, json=body)
-                assert found.is_success if path in ("/v1/feeds", "/v1/offers") else found.status_code == 404
+                assert (
+                    found.is_success
+                    if path in ("/v1/feeds", "/v1/offers")
+                    else found.status_code == 404
+                )
                 assert not whose.marks.search(found.text.replace(feed, "")), path
-        assert followed(who, whose.namespace, feed) == followed(who, whose.namespace, "of_nobody").replace(
-            "of_nobody", feed
-        )
+        assert followed(who, whose.namespace, feed) == followed(
+            who, whose.namespace, "of_nobody"
+        ).replace("of_nobody", feed)
         with place.http(whose) as http:
             assert http.get(f"/v1/feeds/{feed}").json()["readers"] == []
     for who, _ in place.pairs:

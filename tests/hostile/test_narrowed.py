@@ -1,5 +1,6 @@
-"""A token of one dataflow asks for everything there is of another one: no answer has a byte of its names, and what must
-not be seen is answered as what is not there. The requests are made from the OpenAPI document."""
+"""A token of one dataflow asks for everything there is of another one: no answer has a byte of its
+names, and what must not be seen is answered as what is not there. The requests are made from the
+OpenAPI document."""
 
 from __future__ import annotations
 
@@ -65,7 +66,10 @@ class Place:
 
 
 def apply(world: BranchWorld, branch: str, factor: int) -> None:
-    texts = {"shop": HEAD.format(home=world.home) + SHOP, "payroll": PAYROLL.replace("HOME", str(world.home))}
+    texts = {
+        "shop": HEAD.format(home=world.home) + SHOP,
+        "payroll": PAYROLL.replace("HOME", str(world.home)),
+    }
     found = [(flow, text.replace("2 * v", f"{factor} * v")) for flow, text in texts.items()]
     sources = [blueprints.SentBlueprint(f"/{flow}.yaml", text, {}) for flow, text in found]
     blueprints.apply(world.ctx, branch, sources)
@@ -81,7 +85,9 @@ def place(tmp_path: Path) -> Iterator[Place]:
         branches.create(world.ctx, name)
         apply(world, name, 3)
     world.ran()
-    services = Services(world.store, world.lake, TellingWake(), render, lambda *_: "", stopping=threading.Event())
+    services = Services(
+        world.store, world.lake, TellingWake(), render, lambda *_: "", stopping=threading.Event()
+    )
     with serving(services) as served:
         yield Place(world, services, served)
     world.store.close()
@@ -199,7 +205,9 @@ def test_pages_and_totals_count_what_is_seen(place: Place) -> None:
     assert wide_plan["certain"] + wide_plan["possible"] > 0
     assert plan["certain"] + plan["possible"] == sum(item["tasks"] for item in plan["items"])
     assert [[item] for item in plan["items"]] == planned or planned == [plan["items"]] == [[]]
-    assert run["tasks"]["failed"] == sum(dataset["state"] == "failed" for dataset in run["datasets"])
+    assert run["tasks"]["failed"] == sum(
+        dataset["state"] == "failed" for dataset in run["datasets"]
+    )
     assert run["state"] != wide_run["state"] == "failed", "a hidden dataset failed"
     assert 0 < run["tasks"]["executed"] < wide_run["tasks"]["executed"]
     assert len(whole_part["links"]) == len(part["links"]) + part["more"]
@@ -210,7 +218,9 @@ def test_a_plan_over_hidden_inputs_is_carried_out(place: Place) -> None:
     """What it rests on is compared as far as it was shown."""
     with place.http(WITHIN, "edit") as http:
         plan = http.get("/v1/branches/main/plan?dataflow=shop").json()
-        carried = http.post("/v1/branches/main/plan", json={"blueprints": [], "basis": plan["basis"]})
+        carried = http.post(
+            "/v1/branches/main/plan", json={"blueprints": [], "basis": plan["basis"]}
+        )
     assert carried.status_code == 200, carried.text
 
 
@@ -218,7 +228,9 @@ def test_only_texts_have_gaps(place: Place) -> None:
     """Lists leave out what is hidden; a gap stands in a sentence."""
     gaps = re.compile(r'"([a-z_]+)": ?"([^"]*\(hidden\)[^"]*)"')
     with place.http() as http:
-        paths = [f"{path}?{query}" for path, queries in requests(place.services) for query in queries]
+        paths = [
+            f"{path}?{query}" for path, queries in requests(place.services) for query in queries
+        ]
         texts = [answer.text for path in paths if (answer := http.get(path)).is_success]
     assert not any('"(hidden)"' in text for text in texts)
     fields = {field for text in texts for field, _ in gaps.findall(text)}
@@ -226,7 +238,10 @@ def test_only_texts_have_gaps(place: Place) -> None:
 
 
 def test_a_stream_knows_names_that_came_after_it_began(place: Place) -> None:
-    with place.http(TokenScope(branches=("main", "pr-*"))) as http, http.stream("GET", "/v1/events") as stream:
+    with (
+        place.http(TokenScope(branches=("main", "pr-*"))) as http,
+        http.stream("GET", "/v1/events") as stream,
+    ):
         lines = stream.iter_lines()
         assert next(lines) == ": events"
         for name in ("secretdev2", "pr-2"):
@@ -251,14 +266,19 @@ def test_what_is_told_of_a_branch_is_hidden_when_it_has_ended(place: Place) -> N
         listed = http.get("/v1/branches").json()["items"]
     assert not FORBIDDEN.search(told)
     assert told.count('"dataset": "pr1"') == 2, "a branch is no dataflow"
-    assert {branch["name"]: branch["source"] for branch in listed} == {"pr-1": "main", "pr-2": "(hidden)"}
+    assert {branch["name"]: branch["source"] for branch in listed} == {
+        "pr-1": "main",
+        "pr-2": "(hidden)",
+    }
 
 
 def test_datasets_one_by_one(place: Place) -> None:
     with place.http(TokenScope(datasets=("shop.doubled",))) as http:
         assert http.get("/v1/branches/main/datasets/shop.doubled").status_code == 200
         assert http.get("/v1/branches/main/datasets/shop.orders").status_code == 404
-        assert http.get("/v1/branches/main/dataflows/shop").status_code == 404, "its text names all of it"
+        assert http.get("/v1/branches/main/dataflows/shop").status_code == 404, (
+            "its text names all of it"
+        )
         (flow,) = http.get("/v1/branches/main/status").json()["dataflows"]
         assert [dataset["name"] for dataset in flow["datasets"]] == ["shop.doubled"]
         assert "orders" not in http.get("/v1/branches/main/datasets/shop.doubled/why").text
@@ -269,10 +289,14 @@ def test_operators_act_on_what_they_see(place: Place) -> None:
         for verb in ("refresh", "retry", "pause", "resume"):
             path = f"/v1/branches/main/{verb}"
             assert http.post(path, json={"target": "shop.doubled"}).status_code == 200
-            hidden, absent = (http.post(path, json={"target": name}) for name in ("payroll", "nosuch"))
+            hidden, absent = (
+                http.post(path, json={"target": name}) for name in ("payroll", "nosuch")
+            )
             assert (hidden.status_code, told(hidden)) == (404, told(absent))
         wish, key = {"target": "shop.mixed"}, {"Idempotency-Key": "once"}
-        first, again = (http.post("/v1/branches/main/refresh", json=wish, headers=key) for _ in range(2))
+        first, again = (
+            http.post("/v1/branches/main/refresh", json=wish, headers=key) for _ in range(2)
+        )
         assert (first.status_code, first.json()) == (again.status_code, again.json())
         assert first.json()["listings"] == 1, "of its upstream"
         assert not FORBIDDEN.search(first.text)
@@ -294,7 +318,9 @@ def test_editors_edit_and_read_what_they_see(place: Place) -> None:
             absent = sent("nosuch", "dataflow: nosuch\ncomponents: {}\n")
             refused, unknown = http.post(path, json=theirs), http.post(path, json=absent)
             assert refused.status_code == unknown.status_code == 404, refused.text
-            assert json.dumps(told(refused)).replace("payroll", "nosuch") == json.dumps(told(unknown))
+            assert json.dumps(told(refused)).replace("payroll", "nosuch") == json.dumps(
+                told(unknown)
+            )
             reads, lacks = (
                 http.post(path, json=sent("shop", mine.replace("NAME", n)))
                 for n in ("payroll.salaries", "nosuch.salaries")
@@ -302,10 +328,15 @@ def test_editors_edit_and_read_what_they_see(place: Place) -> None:
             assert reads.status_code == lacks.status_code == 422
             assert json.dumps(told(reads)).replace("payroll", "nosuch") == json.dumps(told(lacks))
         assert http.delete("/v1/branches/main/dataflows/payroll").status_code == 404
-        assert http.post("/v1/branches", json={"name": "pr-2"}).status_code == 403, "it has all dataflows"
+        assert http.post("/v1/branches", json={"name": "pr-2"}).status_code == 403, (
+            "it has all dataflows"
+        )
     with place.http(TokenScope(branches=("pr-*",)), "edit", "edit") as http:
         assert http.post("/v1/branches", json={"name": "other"}).status_code == 403
-        assert http.post("/v1/branches", json={"name": "pr-2", "source": "secretdev"}).status_code == 404
+        assert (
+            http.post("/v1/branches", json={"name": "pr-2", "source": "secretdev"}).status_code
+            == 404
+        )
         assert http.post("/v1/branches", json={"name": "pr-2", "source": "pr-1"}).status_code == 201
         assert http.post("/v1/branches/pr-1/merge", json={"into": "main"}).status_code == 404
         assert http.post("/v1/branches/secretdev/merge", json={"into": "pr-1"}).status_code == 404

@@ -1,5 +1,6 @@
-"""A session of one dataflow looks at every page and presses every button of another one: no page and no twin of one
-has a byte of its names, what must not be seen is answered as what is not there, and nothing of it changes."""
+"""A session of one dataflow looks at every page and presses every button of another one: no page
+and no twin of one has a byte of its names, what must not be seen is answered as what is not there,
+and nothing of it changes."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ PLAIN = (
 )
 CLOSED = ("/settings/tokens", "/settings/care")
 BRANCHES = NAMES["branch"]
-OWN_TEXTS = ("/flows/shop/blueprint", "/plan?flow=shop", "/datasets/shop.mixed")  # which name what they read
+# Which name what they read
+OWN_TEXTS = ("/flows/shop/blueprint", "/plan?flow=shop", "/datasets/shop.mixed")
 
 
 def addresses() -> Iterator[tuple[str, ...]]:
@@ -71,7 +73,9 @@ def addresses() -> Iterator[tuple[str, ...]]:
         yield (path,)
         yield tuple(f"{path}?branch={branch}" for branch in BRANCHES)
     for path in NAMED:
-        yield tuple(path.format(**{name: of[which] for name, of in NAMES.items()}) for which in range(3))
+        yield tuple(
+            path.format(**{name: of[which] for name, of in NAMES.items()}) for which in range(3)
+        )
 
 
 def twin(path: str) -> str:
@@ -87,8 +91,8 @@ def value(answer: httpx2.Response) -> Any:
 
 
 def said(answer: httpx2.Response, path: str) -> str:
-    """Without the names that the address has, since a gap would tell that they are there; and without those that the
-    text of a dataflow reads which is seen."""
+    """Without the names that the address has, since a gap would tell that they are there; and
+    without those that the text of a dataflow reads which is seen."""
     text = answer.text
     if path.startswith(OWN_TEXTS):
         text = re.sub(r"FROM payroll\.(salaries|wrong)", "", text)
@@ -106,7 +110,11 @@ def absent(text: str) -> str:
 
 def test_every_page_of_the_pages_is_walked() -> None:
     def shape(path: str) -> str:
-        return re.sub(r"/(shop|other)(\.[a-z_]+)?|/main\.\.\.[a-z0-9-]+|\{[a-z]+\}", "/X", path.partition("?")[0])
+        return re.sub(
+            r"/(shop|other)(\.[a-z_]+)?|/main\.\.\.[a-z0-9-]+|\{[a-z]+\}",
+            "/X",
+            path.partition("?")[0],
+        )
 
     walked = {shape(path) for three in addresses() for path in three}
     assert {shape(path) for path in PATHS} - {shape(path) for path in walked} == set()
@@ -117,19 +125,31 @@ def test_no_page_has_a_hidden_name_and_hidden_is_as_not_there(place: Place) -> N
     with place.http() as http:
         for three in addresses():
             for path in three:
-                page, json_of = http.get(path, headers={"Accept": "text/html"}), http.get(twin(path))
+                page, json_of = (
+                    http.get(path, headers={"Accept": "text/html"}),
+                    http.get(twin(path)),
+                )
                 codes[path] = page.status_code
                 assert page.status_code == json_of.status_code, (path, json_of.text)
                 for answer in (page, json_of):
-                    assert not FORBIDDEN.search(said(answer, path)), (path, FORBIDDEN.findall(said(answer, path)))
-                    assert not FORBIDDEN.search(json.dumps(dict(answer.headers)).replace(path, "")), path
+                    assert not FORBIDDEN.search(said(answer, path)), (
+                        path,
+                        FORBIDDEN.findall(said(answer, path)),
+                    )
+                    assert not FORBIDDEN.search(
+                        json.dumps(dict(answer.headers)).replace(path, "")
+                    ), path
             if len(three) == 3:
                 hidden, nothing = (http.get(twin(path)) for path in three[1:])
                 assert hidden.status_code == nothing.status_code, three
-                assert absent(json.dumps(value(hidden))) == absent(json.dumps(value(nothing))), three
+                assert absent(json.dumps(value(hidden))) == absent(json.dumps(value(nothing))), (
+                    three
+                )
     assert set(codes.values()) <= {200, 403, 404, 410}
     assert {path for path, code in codes.items() if code == 403} == {
-        path for path in codes if path.startswith(CLOSED) and "secretdev" not in path and "nobranch" not in path
+        path
+        for path in codes
+        if path.startswith(CLOSED) and "secretdev" not in path and "nobranch" not in path
     }
     seen = [path for path, code in codes.items() if code == 200]
     assert set(PLAIN) <= set(seen)
@@ -142,23 +162,33 @@ def test_numbers_count_what_is_seen(place: Place) -> None:
         home, every = http.get("/index.json").json(), whole.get("/index.json").json()
         assert [flow["name"] for flow in home["dataflows"]] == ["shop"]
         assert {flow["name"] for flow in every["dataflows"]} == {"shop", "payroll"}
-        assert home["dataflows"][0] == next(flow for flow in every["dataflows"] if flow["name"] == "shop")
+        assert home["dataflows"][0] == next(
+            flow for flow in every["dataflows"] if flow["name"] == "shop"
+        )
         assert http.get("/flows.json").json()["total"] == 1
         assert http.get("/datasets.json").json()["total"] == 4
-        (flows,) = (one for one in http.get("/datasets.json").json()["facets"] if one["name"] == "flow")
+        (flows,) = (
+            one for one in http.get("/datasets.json").json()["facets"] if one["name"] == "flow"
+        )
         assert [(one["value"], one["count"]) for one in flows["values"]] == [("shop", 4)]
         assert http.get("/datasets.json?q=ledger").json()["found"] == 0
-        assert [one["name"] for one in http.get("/branches.json").json()["items"]] == ["main", "pr-1"]
+        assert [one["name"] for one in http.get("/branches.json").json()["items"]] == [
+            "main",
+            "pr-1",
+        ]
         wish = http.get("/bulk.json?do=compute-again&on=shop.doubled").json()["foreseen"]
         assert wish["readers"] == 0, "shop.doubled is read by a hidden dataset"
-        assert {one["name"] for one in http.get("/flows/shop.json").json()["components"]["items"]} == {
-            f"shop.{name}" for name in ("orders", "doubled", "mixed", "stuck")
-        }
+        assert {
+            one["name"] for one in http.get("/flows/shop.json").json()["components"]["items"]
+        } == {f"shop.{name}" for name in ("orders", "doubled", "mixed", "stuck")}
 
 
 def test_paths_of_rows_that_were_adopted_name_no_hidden_dataset(place: Place) -> None:
     with place.http() as http:
-        for path in ("/v1/branches/main/datasets/shop.mixed/partition", "/datasets/shop.mixed/partition.json"):
+        for path in (
+            "/v1/branches/main/datasets/shop.mixed/partition",
+            "/datasets/shop.mixed/partition.json",
+        ):
             answer = http.get(f"{path}?key=a.csv")
             assert "(hidden)/_frags" in answer.text
             assert not FORBIDDEN.search(answer.text)
@@ -191,7 +221,9 @@ def test_branches_that_are_not_main(place: Place) -> None:
 @pytest.mark.parametrize("role", ["operate", "edit"])
 def test_buttons_on_what_is_hidden_change_nothing(place: Place, role: str) -> None:
     def forms(dataset: str, flow: str, branch: str) -> Iterator[tuple[str, dict[str, str]]]:
-        for action, target in product(("refresh", "compute-again", "retry", "pause", "resume"), (dataset, flow)):
+        for action, target in product(
+            ("refresh", "compute-again", "retry", "pause", "resume"), (dataset, flow)
+        ):
             yield f"/actions/{action}", {"target": target}
         yield "/actions/accept-deletes", {"target": dataset}
         yield "/actions/retry-partition", {"target": dataset, "partition": "a.csv"}
@@ -202,10 +234,19 @@ def test_buttons_on_what_is_hidden_change_nothing(place: Place, role: str) -> No
             yield "/actions/revert", {"target": flow, "to": "1"}
             yield "/actions/branch", {"name": "pr-9", "source": branch}
             yield "/actions/merge", {"source": branch, "into": "main"}
-            yield "/plan", {"flow": flow, "text": f"dataflow: {flow}\ncomponents: {{}}\n", "do": "plan"}
-            yield "/plan", {"flow": "", "text": f"dataflow: {flow}\ncomponents: {{}}\n", "do": "check"}
+            yield (
+                "/plan",
+                {"flow": flow, "text": f"dataflow: {flow}\ncomponents: {{}}\n", "do": "plan"},
+            )
+            yield (
+                "/plan",
+                {"flow": "", "text": f"dataflow: {flow}\ncomponents: {{}}\n", "do": "check"},
+            )
             yield "/query", {"sql": f"SELECT * FROM {dataset}", "do": "run"}
-            yield "/query", {"sql": f"SELECT * FROM {dataset}", "do": "promote", "dataset": "shop.busy"}
+            yield (
+                "/query",
+                {"sql": f"SELECT * FROM {dataset}", "do": "promote", "dataset": "shop.busy"},
+            )
 
     with place.world.store.read() as tx:
         before = (
@@ -222,8 +263,15 @@ def test_buttons_on_what_is_hidden_change_nothing(place: Place, role: str) -> No
         ):
             once = {"once": f"{number:032x}"}
             hidden = http.post(path, data={**form, **once}, headers=headers)
-            nothing = http.post(elsewhere, data={**other, "once": f"{number + 500:032x}"}, headers=headers)
-            assert hidden.status_code == nothing.status_code, (path, form, hidden.text, nothing.text)
+            nothing = http.post(
+                elsewhere, data={**other, "once": f"{number + 500:032x}"}, headers=headers
+            )
+            assert hidden.status_code == nothing.status_code, (
+                path,
+                form,
+                hidden.text,
+                nothing.text,
+            )
             sent = " ".join((path, *form.values()))
             assert not FORBIDDEN.search(said(hidden, sent)), (path, form, hidden.text)
             if "json" in hidden.headers.get("content-type", ""):
@@ -276,11 +324,19 @@ def test_words_of_what_is_seen_lose_hidden_names(place: Place) -> None:
     blueprints.apply(place.world.ctx, "main", [blueprints.SentBlueprint("/shop.yaml", text, {})])
     place.world.settle()
     with place.http() as http:
-        for path in (*seen_paths(), "/datasets?q=see", "/datasets/shop.told", "/flows/shop?on=shop.told"):
+        for path in (
+            *seen_paths(),
+            "/datasets?q=see",
+            "/datasets/shop.told",
+            "/flows/shop?on=shop.told",
+        ):
             for answer in (http.get(path), http.get(twin(path))):
                 assert answer.status_code in (200, 404), (path, answer.text)
                 if not path.startswith((*OWN_TEXTS, "/branches/")):  # which have all of it
-                    assert not FORBIDDEN.search(said(answer, path)), (path, FORBIDDEN.findall(said(answer, path)))
+                    assert not FORBIDDEN.search(said(answer, path)), (
+                        path,
+                        FORBIDDEN.findall(said(answer, path)),
+                    )
 
 
 def test_what_is_hidden_changes_nothing_of_what_is_seen_whatever_it_is_called(place: Place) -> None:
@@ -306,7 +362,11 @@ def test_what_is_hidden_changes_nothing_of_what_is_seen_whatever_it_is_called(pl
         blueprints.apply(
             place.world.ctx,
             "pr-1",
-            [blueprints.SentBlueprint("/newsecret.yaml", LIKE_FIELDS.replace("NAME", "newsecret"), {})],
+            [
+                blueprints.SentBlueprint(
+                    "/newsecret.yaml", LIKE_FIELDS.replace("NAME", "newsecret"), {}
+                )
+            ],
         )
         place.world.ran()
         after = look(http)
@@ -315,12 +375,29 @@ def test_what_is_hidden_changes_nothing_of_what_is_seen_whatever_it_is_called(pl
         assert "newsecret" not in http.get("/branches").text + http.get("/v1/branches").text
         with place.http(TokenScope(datasets=("shop.doubled",))) as part:
             beside = SHOP + "  items: {transform: {sql: 'SELECT k FROM orders'}}\n"
-            shop = HEAD.format(home=place.world.home) + beside + beside.replace("items", "rows").split("\n")[-2] + "\n"
-            blueprints.apply(place.world.ctx, "main", [blueprints.SentBlueprint("/shop.yaml", shop, {})])
-            for path in ("/", "/flows", "/flows/shop", "/datasets", "/datasets/shop.doubled", "/activity", "/plan"):
+            shop = (
+                HEAD.format(home=place.world.home)
+                + beside
+                + beside.replace("items", "rows").split("\n")[-2]
+                + "\n"
+            )
+            blueprints.apply(
+                place.world.ctx, "main", [blueprints.SentBlueprint("/shop.yaml", shop, {})]
+            )
+            for path in (
+                "/",
+                "/flows",
+                "/flows/shop",
+                "/datasets",
+                "/datasets/shop.doubled",
+                "/activity",
+                "/plan",
+            ):
                 assert part.get(path).status_code == 200, path
         alone = HEAD.format(home=place.world.home) + SHOP.split("  mixed:")[0]
-        blueprints.apply(place.world.ctx, "main", [blueprints.SentBlueprint("/shop.yaml", alone, {})])
+        blueprints.apply(
+            place.world.ctx, "main", [blueprints.SentBlueprint("/shop.yaml", alone, {})]
+        )
         blueprints.delete(place.world.ctx, "main", "payroll")
         place.world.ran()
         for path in ("/activity", "/", "/flows/shop"):
@@ -330,7 +407,10 @@ def test_what_is_hidden_changes_nothing_of_what_is_seen_whatever_it_is_called(pl
 
 def test_the_text_of_what_is_seen_in_part_opens_no_query(place: Place) -> None:
     with place.http(TokenScope(datasets=("shop.doubled",))) as http:
-        for path in ("/query.json?of=shop.doubled", "/v1/branches/main/datasets/shop.doubled/query"):
+        for path in (
+            "/query.json?of=shop.doubled",
+            "/v1/branches/main/datasets/shop.doubled/query",
+        ):
             answer = http.get(path)
             assert answer.status_code in (403, 404), path
             assert "orders" not in answer.text

@@ -42,13 +42,15 @@ def test_every_route_declares_its_problems(world: Attacked) -> None:
     for path, operations in document(world)["paths"].items():
         for method, operation in operations.items():
             for status, response in operation["responses"].items():
-                assert status < "400" or list(response["content"]) == ["application/problem+json"], (path, method)
+                assert status < "400" or list(response["content"]) == [
+                    "application/problem+json"
+                ], (path, method)
             told = {"403", "422", "503"} if path == LINK else {"401", "403", "422", "503"}
             assert path.startswith("/v1/") <= (told <= set(operation["responses"]))
 
 
-# What a schema cannot say: whether a text is a blueprint, a time or a pattern, whether a key or revision was used
-# before, and what a signature is.
+# What a schema cannot say: whether a text is a blueprint, a time or a pattern, whether a key or
+# revision was used before, and what a signature is.
 CONFIG = """
 [[operations]]
 include-path = "/v1/links/{link}/{file}"
@@ -62,22 +64,41 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "412",
 include-path-regex = "/feeds|/shares|/recipients|/trust|/roles|/namespaces|/tests"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "422"]
 """
-WITHOUT = ("/v1/events", "/v1/connections", "/v1/tokens/{id}")  # one never ends, one waits, one revokes our token
+# One never ends, one waits, one revokes our token
+WITHOUT = ("/v1/events", "/v1/connections", "/v1/tokens/{id}")
 
 
 @pytest.mark.parametrize(
     ("phases", "examples"),
     [("fuzzing", 3), pytest.param("examples,coverage,fuzzing", 100, marks=pytest.mark.soak)],
 )
-def test_schemathesis_finds_nothing(world: Attacked, tmp_path: Path, phases: str, examples: int) -> None:
+def test_schemathesis_finds_nothing(
+    world: Attacked, tmp_path: Path, phases: str, examples: int
+) -> None:
     config = tmp_path / "schemathesis.toml"
     config.write_text(CONFIG)
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), "run"]
-    command += [f"{world.url}/openapi.json", "-H", f"Authorization: Bearer {world.admin}", "--checks", "all"]
-    command += ["--phases", phases, "--max-examples", str(examples), "--seed", "1", "--continue-on-failure"]
+    command += [
+        f"{world.url}/openapi.json",
+        "-H",
+        f"Authorization: Bearer {world.admin}",
+        "--checks",
+        "all",
+    ]
+    command += [
+        "--phases",
+        phases,
+        "--max-examples",
+        str(examples),
+        "--seed",
+        "1",
+        "--continue-on-failure",
+    ]
     for path in WITHOUT:
         command += ["--exclude-path", path]
     environment = {**os.environ, "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Test cases:" in done.stdout

@@ -1,4 +1,5 @@
-"""Patterns that take for ever in a naive matcher are matched at once, or refused before they are tried."""
+"""Patterns that take for ever in a naive matcher are matched at once, or refused before they are
+tried."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def test_many_stars_over_a_long_name_are_matched_without_going_back() -> None:
 def test_globs_match_as_a_simple_matcher_says(seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(60):
-        pattern = "".join(chance.choice(["*", "*", "?", "a", "b", "[ab]", "[!a]", r"\*"]) for _ in range(6))
+        pattern = "".join(
+            chance.choice(["*", "*", "?", "a", "b", "[ab]", "[!a]", r"\*"]) for _ in range(6)
+        )
         name = "".join(chance.choice("aab*") for _ in range(chance.randint(0, 8)))
         found = bool(re.fullmatch(translate(pattern), name, re.DOTALL))
         assert found == _matches(_tokens(pattern), name), (pattern, name)
@@ -83,7 +86,9 @@ def walked(pattern: str, folder: Path) -> tuple[list[str], int]:
     return list(walk.files(glob._steps(pattern))), walk.visited
 
 
-@pytest.mark.parametrize("pattern", ["**/" * 12 + "*.csv", "**/d/" * 6 + "**/*.csv", "{**,d/**,*/**,**/d}/*.csv"])
+@pytest.mark.parametrize(
+    "pattern", ["**/" * 12 + "*.csv", "**/d/" * 6 + "**/*.csv", "{**,d/**,*/**,**/d}/*.csv"]
+)
 def test_each_folder_is_read_once(nested: Path, pattern: str) -> None:
     found, read = walked(pattern, nested)
     assert read <= 16
@@ -127,14 +132,18 @@ def test_folders_may_lie_deeper_than_python_can_call(tmp_path: Path) -> None:
         ("d/d/top", "../..", "**/*/*.csv"),
     ],
 )
-def test_a_link_to_a_folder_that_it_lies_in_doubles_nothing(nested: Path, link: str, target: str, pattern: str) -> None:
+def test_a_link_to_a_folder_that_it_lies_in_doubles_nothing(
+    nested: Path, link: str, target: str, pattern: str
+) -> None:
     before = sorted(walked(pattern, nested)[0])
     (nested / link).symlink_to(target)
     found = walked(pattern, nested)[0]
     assert sorted(found) == before
 
 
-def test_a_link_to_another_folder_is_followed(nested: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_link_to_another_folder_is_followed(
+    nested: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "y.csv").touch()
     (nested / "linked").symlink_to(elsewhere)
@@ -146,7 +155,14 @@ def test_a_link_to_another_folder_is_followed(nested: Path, tmp_path_factory: py
 
 @pytest.mark.parametrize(
     "pattern",
-    ["{a,b}" * 30, "{a,{b,{c,d}}}" * 12, "{" * 500, "{a}" * 5_000, "{" + "," * 5_000 + "}", "{a,b}/" * 40],
+    [
+        "{a,b}" * 30,
+        "{a,{b,{c,d}}}" * 12,
+        "{" * 500,
+        "{a}" * 5_000,
+        "{" + "," * 5_000 + "}",
+        "{a,b}/" * 40,
+    ],
     ids=["product", "nested", "open", "many", "empty", "folders"],
 )
 def test_braces_that_stand_for_too_much_are_refused_before_they_are_expanded(pattern: str) -> None:
@@ -163,7 +179,11 @@ def test_braces_that_stand_for_too_much_are_refused_before_they_are_expanded(pat
 def test_alternatives_are_counted_as_they_are_expanded(seed: int) -> None:
     chance = random.Random(seed)
     text = "".join(_piece(chance, 0) for _ in range(3))
-    assert text.count("{") > MOST_BRACES or braces_fault(text) is not None or len(braces(text)) <= MOST_ALTERNATIVES
+    assert (
+        text.count("{") > MOST_BRACES
+        or braces_fault(text) is not None
+        or len(braces(text)) <= MOST_ALTERNATIVES
+    )
     from dataplane.contract.globs import _alternatives
 
     if braces_fault(text) is None:
@@ -188,14 +208,18 @@ def keys_by(regex: str) -> Callable[[str], str | None]:
     return keys_for(cast("ListJob", {"settings": {"regex": regex}, "partition": None}))
 
 
-@pytest.mark.parametrize("regex", ["(a+)+[.]csv", "(a|a)*b", "(a*)*b", "([a-z]+)*[0-9]", "(.*)(.*)(.*)(.*)[x]"])
+@pytest.mark.parametrize(
+    "regex", ["(a+)+[.]csv", "(a|a)*b", "(a*)*b", "([a-z]+)*[0-9]", "(.*)(.*)(.*)(.*)[x]"]
+)
 def test_an_expression_takes_time_linear_in_the_name(regex: str) -> None:
     parse(blueprint(regex), file="f.yaml")
     key_of = keys_by(regex)
     assert key_of("a" * 100_000 + "!") is None
 
 
-@pytest.mark.parametrize("regex", ["(?=a)b", r"(a)\1", "(?<!a)b", "[", "(a{1000}){1000}", "(", "a**"])
+@pytest.mark.parametrize(
+    "regex", ["(?=a)b", r"(a)\1", "(?<!a)b", "[", "(a{1000}){1000}", "(", "a**"]
+)
 def test_an_expression_that_cannot_be_linear_is_refused(regex: str) -> None:
     with pytest.raises(InvalidBlueprint) as told:
         parse(blueprint(regex), file="f.yaml")
@@ -223,7 +247,9 @@ def _no_deep_folders_stay(tmp_path: Path) -> Iterator[None]:
             deep += 1
         for _ in range(deep):
             for name in os.listdir():
-                os.rmdir(name) if os.path.isdir(name) and not os.path.islink(name) else os.unlink(name)
+                os.rmdir(name) if os.path.isdir(name) and not os.path.islink(name) else os.unlink(
+                    name
+                )
             os.chdir("..")
     finally:
         os.chdir(here)

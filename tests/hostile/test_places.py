@@ -1,4 +1,5 @@
-"""Places that no dataflow may read: the installation's own, the system's, and what the operator does not allow."""
+"""Places that no dataflow may read: the installation's own, the system's, and what the operator
+does not allow."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ def data(tmp_path: Path) -> Path:
 
 
 def listing(location: str) -> ListJob:
-    return cast("ListJob", {"location": location, "format": "csv", "options": {}, "partition": None})
+    return cast(
+        "ListJob", {"location": location, "format": "csv", "options": {}, "partition": None}
+    )
 
 
 def names(location: str, lake: str = "") -> list[str]:
@@ -57,7 +60,15 @@ def refusal(location: str, lake: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    "below", ["home/run/*", "home/**/*.csv", "home/lake/*", "data/../home/run/*", "*/run/*", "home/run/admin.csv"]
+    "below",
+    [
+        "home/run/*",
+        "home/**/*.csv",
+        "home/lake/*",
+        "data/../home/run/*",
+        "*/run/*",
+        "home/run/admin.csv",
+    ],
 )
 def test_nothing_below_the_home_is_listed(home: Path, data: Path, below: str) -> None:
     assert str(home) in refusal(f"{home.parent}/{below}")
@@ -127,7 +138,9 @@ def test_secrets_are_refused(home: Path, data: Path, monkeypatch: pytest.MonkeyP
 # --- what the operator allows ---------------------------------------------------------------------
 
 
-def test_the_allow_list_names_all_that_is_listed(home: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_allow_list_names_all_that_is_listed(
+    home: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = data.parent / "data2"
     other.mkdir()
     (other / "x.csv").touch()
@@ -138,7 +151,9 @@ def test_the_allow_list_names_all_that_is_listed(home: Path, data: Path, monkeyp
     refusal(f"{data}/*")
 
 
-def test_an_allow_list_of_nothing_allows_nothing(home: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_allow_list_of_nothing_allows_nothing(
+    home: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HEADGATE_SOURCES", " , ")
     refusal(f"{data}/*")
 
@@ -185,7 +200,11 @@ def test_a_driver_reads_nothing_that_is_refused(home: Path, data: Path) -> None:
     places = Places.of(os.environ, "s3://lakes/one")
     fine = [{"uri": f"file://{data}/own.csv"}, {"uri": "s3://shop/x.csv"}, {"uri": "python:home"}]
     places.check_objects(fine)
-    for uri in (f"file://{home}/run/admin.csv", f"file://{data}/%2e%2e/home/run/admin.csv", "s3://lakes/one/x.parquet"):
+    for uri in (
+        f"file://{home}/run/admin.csv",
+        f"file://{data}/%2e%2e/home/run/admin.csv",
+        "s3://lakes/one/x.parquet",
+    ):
         with pytest.raises(TaskFailure) as told:
             places.check_objects([*fine, {"uri": uri}])
         assert told.value.condition == "place-refused"
@@ -197,7 +216,9 @@ def test_a_driver_reads_nothing_that_is_refused(home: Path, data: Path) -> None:
 @pytest.mark.parametrize("writes", [False, True])
 def test_a_connection_to_the_home_is_refused(home: Path, writes: bool) -> None:
     with pytest.raises(TaskFailure) as told:
-        check_folder({"connector": "files", "place": f"{home}/run", "options": {}, "writes": writes})
+        check_folder(
+            {"connector": "files", "place": f"{home}/run", "options": {}, "writes": writes}
+        )
     assert told.value.condition == "place-refused"
 
 
@@ -209,12 +230,16 @@ def test_nothing_is_written_into_the_home(home: Path) -> None:
     place, schema = str(home / "out"), struct_of([])
     job: WriteJob = {"path": place, "format": "csv", "options": {}, "owner": "me", "schema": schema}
     with pytest.raises(TaskFailure) as told:
-        write_tasks(job, lake, {"task": "t", "epoch": 1, "partition": "p", "generation": 1, "files": []})
+        write_tasks(
+            job, lake, {"task": "t", "epoch": 1, "partition": "p", "generation": 1, "files": []}
+        )
     assert told.value.condition == "place-refused"
     assert not (home / "out").exists()
 
 
-@pytest.mark.parametrize("path", ["/proc/self/environ", "/data/../dev/zero", "file:///sys/*", "//proc/1/*", "/proc"])
+@pytest.mark.parametrize(
+    "path", ["/proc/self/environ", "/data/../dev/zero", "file:///sys/*", "//proc/1/*", "/proc"]
+)
 def test_validate_refuses_places_of_the_system(path: str) -> None:
     text = f"dataflow: f\ncomponents:\n  x:\n    read: {{connector: files, path: '{path}', format: csv}}\n"
     with pytest.raises(InvalidBlueprint) as told:

@@ -1,7 +1,8 @@
-"""Clients of the S3 view that mean harm, or are many: the process lives, serves others, and gives all back.
+"""Clients of the S3 view that mean harm, or are many: the process lives, serves others, and gives
+all back.
 
-The service is a process of its own, whose descriptors and memory are counted. Does not belong here: single requests
-that are refused (`test_s3_requests`).
+The service is a process of its own, whose descriptors and memory are counted. Does not belong here:
+single requests that are refused (`test_s3_requests`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from tests.e2e.workspace import until
 from tests.servers.s3_view import LARGE, MANY, Running, running
 from tests.slices import in_turn
 
-# Many requests, in several ways: what one request may do is asked at each commit by test_s3_requests.
+# Many requests, in several ways: what one request may do is asked at each commit by
+# test_s3_requests.
 pytestmark = [pytest.mark.slow, *in_turn(0, 3)]
 
 KEYS, MEGABYTES = 10_000, 16
@@ -113,18 +115,25 @@ def test_requests_that_are_never_finished_keep_nobody_out(view: Running) -> None
     descriptors = view.descriptors()
     with ExitStack() as stack:
         for _ in range(SLOW):
-            raw = stack.enter_context(socket.create_connection((url.hostname or "", url.port or 0), HANG_S))
+            raw = stack.enter_context(
+                socket.create_connection((url.hostname or "", url.port or 0), HANG_S)
+            )
             raw.sendall(b"GET /default/main/ HTTP/1.1\r\nAuthorization: AWS4-HMAC-SHA256 Cred")
-        endless = stack.enter_context(socket.create_connection((url.hostname or "", url.port or 0), HANG_S))
+        endless = stack.enter_context(
+            socket.create_connection((url.hostname or "", url.port or 0), HANG_S)
+        )
         with suppress(OSError):  # it is cut off
             for number in range(10_000):
-                endless.sendall(f"{'GET / HTTP/1.1' if not number else f'x{number}: {number:0100}'}\r\n".encode())
+                endless.sendall(
+                    f"{'GET / HTTP/1.1' if not number else f'x{number}: {number:0100}'}\r\n".encode()
+                )
         assert _listed(view) == KEYS
     _at_rest(view, descriptors)
 
 
 def test_listings_of_large_prefixes_again_and_again_take_no_more_memory(view: Running) -> None:
-    """By several at a time; with prefixes that meet all keys, one in ten, and none, and a delimiter between."""
+    """By several at a time; with prefixes that meet all keys, one in ten, and none, and a delimiter
+    between."""
     seen = []
     for _ in range(4):
         threads = [threading.Thread(target=_listings, args=(view, key)) for key in range(READERS)]

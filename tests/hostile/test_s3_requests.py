@@ -1,5 +1,6 @@
-"""Requests of the S3 view that are signed as they should be, and ask for what nobody should: each is refused in words
-of S3, or answered with what is there. Does not belong here: forged signatures (`unit.s3.test_sigv4`), many clients."""
+"""Requests of the S3 view that are signed as they should be, and ask for what nobody should: each
+is refused in words of S3, or answered with what is there. Does not belong here: forged signatures
+(`unit.s3.test_sigv4`), many clients."""
 
 from __future__ import annotations
 
@@ -44,18 +45,28 @@ class Answer:
 
 
 class Place:
-    """A view of one dataset, with a file beside it that is none of its own, and a key for all of it."""
+    """A view of one dataset, with a file beside it that is none of its own, and a key for all of
+    it."""
 
     def __init__(self, root: Path) -> None:
         self.world = World(root / "lake")
         self.world.commit("shop.a", {"day=1/x": [{"k": 1, "v": "a"}], "ü": [{"k": 2, "v": "b"}]})
-        for path in ("_frags/00/lost.parquet", "../secret", "_delta_log/00000000000000000000.json.tmp"):
+        for path in (
+            "_frags/00/lost.parquet",
+            "../secret",
+            "_delta_log/00000000000000000000.json.tmp",
+        ):
             file = root / "lake" / "default" / "shop" / "a" / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(SECRET)
         (root / "secret").write_bytes(SECRET)
         services = Services(
-            self.world.store, self.world.lake, TellingWake(), render, lambda *_: "", stopping=threading.Event()
+            self.world.store,
+            self.world.lake,
+            TellingWake(),
+            render,
+            lambda *_: "",
+            stopping=threading.Event(),
         )
         self.app = S3App(services)
         self.key = s3_keys.create(Context(self.world.store), "one", ["*"]).id
@@ -64,7 +75,10 @@ class Place:
 
     def ask(self, path: str, query: str = "", method: str = "GET", **headers: str) -> Answer:
         """`path` and `query` as they go over the wire, in Latin 1; they are signed so."""
-        signed = {"host": HOST, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        signed = {
+            "host": HOST,
+            **{name.replace("_", "-"): value for name, value in headers.items()},
+        }
         at = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         signing = {
             "X-Amz-Algorithm": sigv4.ALGORITHM,
@@ -73,7 +87,12 @@ class Place:
             "X-Amz-Expires": "600",
             "X-Amz-SignedHeaders": "host",
         }
-        query = "&".join([*filter(None, [query]), *(f"{name}={quote(value, '')}" for name, value in signing.items())])
+        query = "&".join(
+            [
+                *filter(None, [query]),
+                *(f"{name}={quote(value, '')}" for name, value in signing.items()),
+            ]
+        )
         request = sigv4.SignedRequest(method, path, query, signed)
         query = f"{query}&X-Amz-Signature={sigv4.sign(request, self._secret)}"
         scope = {
@@ -95,7 +114,9 @@ class Place:
 
         async def send(message: dict[str, Any]) -> None:
             answer.status = message.get("status", answer.status)
-            answer.headers |= {name.decode(): value.decode() for name, value in message.get("headers", ())}
+            answer.headers |= {
+                name.decode(): value.decode() for name, value in message.get("headers", ())
+            }
             answer.body += message.get("body", b"")
 
         anyio.run(self.app, scope, receive, send)  # type: ignore[arg-type]  # messages are plain dictionaries
@@ -173,7 +194,9 @@ def test_buckets_are_the_one_that_there_is(place: Place, path: str) -> None:
         ("bytes=999999999999999999-", 416, None),
     ],
 )
-def test_ranges_are_parts_of_the_object_or_nothing(place: Place, value: str, status: int, part: slice | None) -> None:
+def test_ranges_are_parts_of_the_object_or_nothing(
+    place: Place, value: str, status: int, part: slice | None
+) -> None:
     name = place.names[0]
     whole, answer = place.world.body(name), place.ask(f"/default/{quote(name)}", range=value)
     assert answer.status == status
@@ -214,14 +237,21 @@ def test_listings_of_whatever_is_asked(place: Place, query: str, status: int, co
 
 
 def test_a_token_of_ours_that_was_changed_shows_no_more(place: Place) -> None:
-    """Its parts are no secret: a time that has not come is as now, and what is not there begins nothing."""
-    for token in ("Wzk5OTk5OTk5OTk5OTksICJ6IiwgMF0=", "WzAsICIiLCAwXQ==", "WzAsICJtYWluL3Nob3AvYS94IiwgOTk5XQ=="):
+    """Its parts are no secret: a time that has not come is as now, and what is not there begins
+    nothing."""
+    for token in (
+        "Wzk5OTk5OTk5OTk5OTksICJ6IiwgMF0=",
+        "WzAsICIiLCAwXQ==",
+        "WzAsICJtYWluL3Nob3AvYS94IiwgOTk5XQ==",
+    ):
         answer = place.ask("/default", f"list-type=2&continuation-token={token}")
         assert answer.status in (200, 400)
         assert SECRET not in answer.body
 
 
-@pytest.mark.parametrize("method", ["PUT", "POST", "DELETE", "PATCH", "OPTIONS", "TRACE", "X" * 1000])
+@pytest.mark.parametrize(
+    "method", ["PUT", "POST", "DELETE", "PATCH", "OPTIONS", "TRACE", "X" * 1000]
+)
 def test_nothing_but_reading_is_known(place: Place, method: str) -> None:
     for path in ("/", "/default", f"/default/{quote(place.names[0])}"):
         assert place.ask(path, method=method).code == "AccessDenied"
@@ -231,12 +261,37 @@ def test_nothing_but_reading_is_known(place: Place, method: str) -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
-        st.sampled_from([*"/.%@!~=&?\x00ü", "..", "main", "shop", "a", "_frags", "_delta_log", "%2e", "%2f", "@1"])
+        st.sampled_from(
+            [
+                *"/.%@!~=&?\x00ü",
+                "..",
+                "main",
+                "shop",
+                "a",
+                "_frags",
+                "_delta_log",
+                "%2e",
+                "%2f",
+                "@1",
+            ]
+        )
     ),
     st.lists(
         st.tuples(
-            st.sampled_from(["list-type", "prefix", "delimiter", "max-keys", "start-after", "marker", "encoding-type"]),
-            st.sampled_from(["", "2", "url", "/", "main/", "main/shop/a/", "!", "ü", "\x00", "-", "\U0010ffff"]),
+            st.sampled_from(
+                [
+                    "list-type",
+                    "prefix",
+                    "delimiter",
+                    "max-keys",
+                    "start-after",
+                    "marker",
+                    "encoding-type",
+                ]
+            ),
+            st.sampled_from(
+                ["", "2", "url", "/", "main/", "main/shop/a/", "!", "ü", "\x00", "-", "\U0010ffff"]
+            ),
         )
     ),
     st.one_of(st.none(), st.text(st.sampled_from("bytes=-0123456789,"), max_size=12)),

@@ -1,6 +1,8 @@
-"""botocore signs random requests: each is accepted as it is, and refused with anything of it changed.
+"""botocore signs random requests: each is accepted as it is, and refused with anything of it
+changed.
 
-It lives in an environment of its own, in a process of its own. Does not belong here: flaws of a form (`unit.s3`).
+It lives in an environment of its own, in a process of its own. Does not belong here: flaws of a
+form (`unit.s3`).
 """
 
 from __future__ import annotations
@@ -23,7 +25,11 @@ from dataplane.spark.wheels import installed
 from tests.slices import sliced
 
 REQUIREMENTS = Path(__file__).parents[1] / "s3_clients.requirements"
-KEY, SECRET, HOST = "3c1e0a7f5b9d42688e10", "a/secret+key=of-forty-characters-4711abcd", "127.0.0.1:8420"
+KEY, SECRET, HOST = (
+    "3c1e0a7f5b9d42688e10",
+    "a/secret+key=of-forty-characters-4711abcd",
+    "127.0.0.1:8420",
+)
 EACH = 300  # requests of one case, half of them presigned
 SIGN = """\
 import json, random, sys
@@ -80,7 +86,11 @@ def _signed(botocore: Path, seed: int) -> Iterator[SignedRequest]:
     asked = json.dumps([seed, EACH, KEY, SECRET, HOST])
     environment = {**os.environ, "PYTHONPATH": str(botocore)}
     done = subprocess.run(
-        [sys.executable, "-S", "-c", SIGN, asked], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-S", "-c", SIGN, asked],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     for line in done.stdout.splitlines():
         method, path, query, headers = json.loads(line)

@@ -1,4 +1,5 @@
-"""Code of users looks for what it was not given: in its environment, its process, its errors, the home."""
+"""Code of users looks for what it was not given: in its environment, its process, its errors, the
+home."""
 
 from __future__ import annotations
 
@@ -54,7 +55,9 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
 def test_code_of_a_source_sees_and_tells_no_secret(workspace: Workspace) -> None:
     workspace.write("shop.yaml", FLOW)
     given = {"HEADGATE_SECRET_API_TOKEN": NAMED, "HEADGATE_SECRET_OTHER_KEY": OTHER}
-    process = workspace.start("run", "shop.yaml", "--home", workspace.home, "--output", "json", **given)
+    process = workspace.start(
+        "run", "shop.yaml", "--home", workspace.home, "--output", "json", **given
+    )
     with ended(process):
         out, err = process.communicate()
     told = out.decode() + err.decode()
@@ -79,7 +82,9 @@ def test_a_worker_that_is_started_by_hand_leaves_no_secret_to_be_seen(tmp_path: 
     with subprocess.Popen(command, env={**os.environ, **given}) as process:
         try:
             shown = Path(f"/proc/{process.pid}/environ")
-            until(lambda: b"HEADGATE_HANDED=" in shown.read_bytes(), lambda: "it did not start anew")
+            until(
+                lambda: b"HEADGATE_HANDED=" in shown.read_bytes(), lambda: "it did not start anew"
+            )
             assert b"HEADGATE_SECRET_API_TOKEN" not in shown.read_bytes()
         finally:
             process.send_signal(signal.SIGKILL)
@@ -87,7 +92,9 @@ def test_a_worker_that_is_started_by_hand_leaves_no_secret_to_be_seen(tmp_path: 
 
 def test_a_driver_user_that_cannot_be_is_told_at_the_start(workspace: Workspace) -> None:
     workspace.write("shop.yaml", FLOW)
-    process = workspace.start("run", "shop.yaml", "--home", workspace.home, HEADGATE_DRIVER_USER="no-such-user")
+    process = workspace.start(
+        "run", "shop.yaml", "--home", workspace.home, HEADGATE_DRIVER_USER="no-such-user"
+    )
     with ended(process):
         _, err = process.communicate()
     assert process.returncode == 1
@@ -131,7 +138,12 @@ def test_drivers_run_as_another_user_who_cannot_open_the_home(open_folder: Path)
     script = open_folder / "tries.sh"
     script.write_text(TRIES.format(home=home.path))
     pool = LocalPool(
-        "http://127.0.0.1:1", home.path, lambda _: "hg_y", command=("/bin/sh", str(script)), user=nobody, own=own
+        "http://127.0.0.1:1",
+        home.path,
+        lambda _: "hg_y",
+        command=("/bin/sh", str(script)),
+        user=nobody,
+        own=own,
     )
     pool.scale("worker", 1)
     driver = until(lambda: _ended(pool.poll()), lambda: "the child does not end")
@@ -146,7 +158,9 @@ def _ended(drivers: tuple[Driver, ...]) -> Driver | None:
     return next((driver for driver in drivers if driver.ended), None)
 
 
-@pytest.mark.parametrize("text", ["root", "0", "nobody:0", "no-such-user", "4294967295", "nobody:no-such-group", ""])
+@pytest.mark.parametrize(
+    "text", ["root", "0", "nobody:0", "no-such-user", "4294967295", "nobody:no-such-group", ""]
+)
 def test_no_driver_runs_as_root_or_as_no_user(text: str) -> None:
     with pytest.raises(user.BadUser):
         user.read(text)

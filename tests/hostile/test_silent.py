@@ -1,4 +1,5 @@
-"""Drivers and workers that live and say nothing: they are killed and replaced, and what they held is done by others."""
+"""Drivers and workers that live and say nothing: they are killed and replaced, and what they held
+is done by others."""
 
 from __future__ import annotations
 
@@ -62,7 +63,9 @@ class Place:
 
     def end_of(self, id: str) -> Driver:
         """Once it was reaped."""
-        (driver,) = until(lambda: [d for d in self.pool.poll() if d.id == id and d.ended], lambda: "it lives")
+        (driver,) = until(
+            lambda: [d for d in self.pool.poll() if d.id == id and d.ended], lambda: "it lives"
+        )
         return driver
 
 
@@ -101,7 +104,8 @@ def test_one_that_never_calls_has_time_to_start(place: Place) -> None:
 
 @pytest.mark.parametrize("why", ["paused", "outage"])
 def test_nobody_is_silent_while_we_do_not_listen(place: Place, why: str) -> None:
-    """This process was stopped for an hour, or cannot tell who calls because the database is away."""
+    """This process was stopped for an hour, or cannot tell who calls because the database is
+    away."""
     first = place.worker()
     place.liveness.note(first)
     place.pass_by(SILENT_S - 5)
@@ -146,13 +150,18 @@ def test_a_stopped_worker_is_replaced_and_its_listing_done(tmp_path: Path) -> No
         with workspace.serving(HEADGATE_SILENT_S="30") as service:
             workspace.ask("apply", "shop.yaml")
             until(lambda: workspace.listed() >= 1, lambda: "nothing is listed")
-            (worker,) = [pid for pid, line in workspace.processes().items() if "dataplane worker" in line]
+            (worker,) = [
+                pid for pid, line in workspace.processes().items() if "dataplane worker" in line
+            ]
             os.kill(worker, signal.SIGSTOP)
             workspace.ask("refresh", "shop")
             until(lambda: workspace.listed() >= 2, lambda: "the listing is never done")
             until(lambda: not Path(f"/proc/{worker}").exists(), lambda: "the stopped worker stays")
             ended = "SELECT reason FROM drivers WHERE ended"
-            until(lambda: (driver_ends.SILENT,) in workspace.query(ended), lambda: "its end is not shown")
+            until(
+                lambda: (driver_ends.SILENT,) in workspace.query(ended),
+                lambda: "its end is not shown",
+            )
             assert service.stop(signal.SIGTERM) == 0
     finally:
         workspace.end_all()

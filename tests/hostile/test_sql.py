@@ -1,4 +1,5 @@
-"""SQL that tries to read past its inputs: the control plane refuses it, and a driver does too, whatever it is sent.
+"""SQL that tries to read past its inputs: the control plane refuses it, and a driver does too,
+whatever it is sent.
 
 Each wall is looked at by itself. Does not belong here: users' Python, which no wall holds.
 """
@@ -19,8 +20,17 @@ from dataplane.spark.plan_guard import check_analysed
 from dataplane.spark.spark_session import query_session, task_session
 from dataplane.task_failures import TaskFailure
 from dataplane.transform.parameters import sql
-from tests.hostile.escapes import CONDITIONS, LEGITIMATE, PLACES, UNTOLD, WAYS, Escape, at, escapes, put
-from tests.spark.conftest import spark  # noqa: F401  # a fixture
+from tests.hostile.escapes import (
+    CONDITIONS,
+    LEGITIMATE,
+    PLACES,
+    UNTOLD,
+    WAYS,
+    Escape,
+    at,
+    escapes,
+    put,
+)
 from tests.unit.sql.queries import CORPUS, TPCH
 from tests.unit.sql.tpch import tpch_tables
 
@@ -123,17 +133,23 @@ HARMLESS = {"analysed: UNRESOLVED_ROUTINE", "analysed: UNRESOLVED_COLUMN.WITH_SU
 SUBSTITUTED = {"environment", "system-property", "setting"}
 
 
-def test_a_driver_refuses_before_it_looks_anything_up(spark: SparkSession, tmp_path: Path) -> None:  # noqa: F811
+def test_a_driver_refuses_before_it_looks_anything_up(spark: SparkSession, tmp_path: Path) -> None:
     """Even where files may be read by their names: of a path that is not there nothing is said."""
     views = Views(task_session(spark, SETTINGS), tmp_path)
-    found = {one.id: how(views, at(one.sql, NOWHERE)) for one in escapes() if kind_of(one) not in SUBSTITUTED}
+    found = {
+        one.id: how(views, at(one.sql, NOWHERE))
+        for one in escapes()
+        if kind_of(one) not in SUBSTITUTED
+    }
     refused = {id for id, told in found.items() if told in REFUSED}
     others = {id: told for id, told in found.items() if id not in refused}
     assert {id for id in others if id.split("/")[1] not in UNTOLD} == set(), others
     assert set(others.values()) <= HARMLESS
 
 
-def test_no_row_of_a_driver_holds_the_secret(spark: SparkSession, tmp_path: Path, secret: Path) -> None:  # noqa: F811
+def test_no_row_of_a_driver_holds_the_secret(
+    spark: SparkSession, tmp_path: Path, secret: Path
+) -> None:
     views = Views(query_session(spark, SETTINGS), tmp_path)
     for escape in escapes():
         assert SECRET not in how(views, at(escape.sql, str(secret))), escape
@@ -141,13 +157,17 @@ def test_no_row_of_a_driver_holds_the_secret(spark: SparkSession, tmp_path: Path
         assert "${" in how(views, escape.sql)  # what was written, and no value in its place
 
 
-def test_a_name_of_a_file_reads_nothing_in_a_session_of_queries(spark: SparkSession, secret: Path) -> None:  # noqa: F811
+def test_a_name_of_a_file_reads_nothing_in_a_session_of_queries(
+    spark: SparkSession, secret: Path
+) -> None:
     with pytest.raises(AnalysisException) as caught:
         query_session(spark, SETTINGS).sql(f"SELECT * FROM text.`{secret}`")
     assert caught.value.getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
 
 
-def test_an_analysed_plan_holds_only_what_was_given(spark: SparkSession, tmp_path: Path, secret: Path) -> None:  # noqa: F811
+def test_an_analysed_plan_holds_only_what_was_given(
+    spark: SparkSession, tmp_path: Path, secret: Path
+) -> None:
     """By itself, where nothing before it refused."""
     views = Views(task_session(spark, SETTINGS), tmp_path)
     refused, passed = 0, set()
@@ -166,9 +186,19 @@ def test_an_analysed_plan_holds_only_what_was_given(spark: SparkSession, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "name", ["reflect", "java_method", "try_reflect", "xsd", "xsd-concat", "file-name", "default-json", "default-csv"]
+    "name",
+    [
+        "reflect",
+        "java_method",
+        "try_reflect",
+        "xsd",
+        "xsd-concat",
+        "file-name",
+        "default-json",
+        "default-csv",
+    ],
 )
-def test_an_analysed_plan_calls_no_class(spark: SparkSession, tmp_path: Path, name: str) -> None:  # noqa: F811
+def test_an_analysed_plan_calls_no_class(spark: SparkSession, tmp_path: Path, name: str) -> None:
     views = Views(task_session(spark, SETTINGS), tmp_path)
     (escape,) = (one for one in escapes() if one.id == f"expression/{name}/parsed")
     rows = views.session.sql(at(escape.sql, NOWHERE))
@@ -177,7 +207,7 @@ def test_an_analysed_plan_calls_no_class(spark: SparkSession, tmp_path: Path, na
     assert caught.value.condition == "direct-read"
 
 
-def test_a_condition_of_a_driver_reads_one_row(spark: SparkSession, tmp_path: Path) -> None:  # noqa: F811
+def test_a_condition_of_a_driver_reads_one_row(spark: SparkSession, tmp_path: Path) -> None:
     rows = Views(query_session(spark, SETTINGS), tmp_path).views["y"]
     for name, text in CONDITIONS.items():
         if name in SUBSTITUTED:  # a text like others, as it is written
@@ -191,14 +221,16 @@ def test_a_condition_of_a_driver_reads_one_row(spark: SparkSession, tmp_path: Pa
 
 
 @pytest.mark.parametrize("function", ["xpath", "xpath_string", "xpath_boolean", "xpath_double"])
-def test_xml_reads_no_other_file(spark: SparkSession, tmp_path: Path, function: str) -> None:  # noqa: F811
+def test_xml_reads_no_other_file(spark: SparkSession, tmp_path: Path, function: str) -> None:
     """The document may come from data: no look at a query would tell."""
     there = tmp_path / "there.dtd"
     there.write_text(f'<!ENTITY x "{SECRET}">')
     told = set()
     for place in (there.as_uri(), f"file:{NOWHERE}", "http://127.0.0.1:9/x.dtd"):
         document = f'<!DOCTYPE a SYSTEM "{place}"><a>&x;</a>'
-        rows = spark.createDataFrame([(document,)], "d STRING").selectExpr(f"{function}(d, 'a/text()')")
+        rows = spark.createDataFrame([(document,)], "d STRING").selectExpr(
+            f"{function}(d, 'a/text()')"
+        )
         with pytest.raises(Exception, match="Error loading expression") as caught:
             rows.collect()
         assert SECRET not in str(caught.value)
@@ -206,13 +238,13 @@ def test_xml_reads_no_other_file(spark: SparkSession, tmp_path: Path, function: 
     assert told == {True}  # refused as such, whether it is there or not
 
 
-def test_ordinary_queries_run(spark: SparkSession, tmp_path: Path) -> None:  # noqa: F811
+def test_ordinary_queries_run(spark: SparkSession, tmp_path: Path) -> None:
     views = Views(query_session(spark, SETTINGS), tmp_path)
     for text in LEGITIMATE:
         sql(views.session, text, {}, views.views)
 
 
-def test_known_queries_are_not_refused(spark: SparkSession) -> None:  # noqa: F811
+def test_known_queries_are_not_refused(spark: SparkSession) -> None:
     """Those of TPC-H are analysed as well; of others Spark may say that it knows no such column."""
     session = query_session(spark, SETTINGS)
     tables = {name: _table(session, table.columns) for name, table in tpch_tables(1).items()}
@@ -226,7 +258,9 @@ def test_known_queries_are_not_refused(spark: SparkSession) -> None:  # noqa: F8
 
 
 def _table(session: SparkSession, columns: Mapping[str, str]) -> DataFrame:
-    text = ", ".join(f"{name} {kind.replace('VARCHAR', 'STRING')}" for name, kind in columns.items())
+    text = ", ".join(
+        f"{name} {kind.replace('VARCHAR', 'STRING')}" for name, kind in columns.items()
+    )
     return session.createDataFrame([], text)
 
 
@@ -238,7 +272,12 @@ def _told(session: SparkSession, text: str, parameters: list[str]) -> str:
     for view, rows in views.items():
         rows.createOrReplaceTempView(view)
     try:
-        sql(session, apply_edits(text, query.rename_edits(names)), dict.fromkeys(parameters, 1), views)
+        sql(
+            session,
+            apply_edits(text, query.rename_edits(names)),
+            dict.fromkeys(parameters, 1),
+            views,
+        )
     except TaskFailure as e:
         return f"{e.condition}: {e}"
     except AnalysisException as e:

@@ -42,7 +42,9 @@ def streams(world: Attacked, count: int, path: str = "/v1/events") -> Iterator[l
     with ExitStack() as stack:
         found = []
         for start in range(0, count, 100):
-            some = [stack.enter_context(world.raw("GET", path)) for _ in range(min(100, count - start))]
+            some = [
+                stack.enter_context(world.raw("GET", path)) for _ in range(min(100, count - start))
+            ]
             for stream in some:
                 told(stream, b": events\n\n")
             found += some
@@ -63,7 +65,11 @@ def descriptors() -> Iterator[None]:
 @pytest.mark.parametrize("count", [300, pytest.param(5_000, marks=pytest.mark.soak)])
 def test_streams_hold_no_threads_and_one_event_is_read_once(tmp_path: Path, count: int) -> None:
     before = sum(t.name == WORKERS for t in threading.enumerate())
-    with attacked(tmp_path) as world, streams(world, count) as some, world.http(world.driver) as http:
+    with (
+        attacked(tmp_path) as world,
+        streams(world, count) as some,
+        world.http(world.driver) as http,
+    ):
         limits = world.services.threads
         assert (limits.users.borrowed_tokens, limits.events.borrowed_tokens) == (0, 0)
         assert sum(t.name == WORKERS for t in threading.enumerate()) - before <= EVENTS + 4
@@ -88,7 +94,11 @@ def test_a_stream_that_is_not_read_loses_nothing(tmp_path: Path) -> None:
             seen = told(fast, f"event: kind-{n}-{event_feed.KEPT // 2 - 1}-".encode())
         put(world, "last")
         told(fast, b"event: last\n", seen)
-        ids = [int(line[4:]) for line in told(slow, b"event: last\n").split(b"\n") if line.startswith(b"id: ")]
+        ids = [
+            int(line[4:])
+            for line in told(slow, b"event: last\n").split(b"\n")
+            if line.startswith(b"id: ")
+        ]
     assert ids == list(range(1, 4 * (event_feed.KEPT // 2) + 2))
 
 
@@ -123,11 +133,17 @@ def test_slow_routes_of_users_hold_up_neither_drivers_nor_probes(tmp_path: Path)
         with world.services.store.begin() as tx:
             body = {"attempt": attempt, "driver": "d1"}
             tx.events.put([Event(CLAIMED, "a.b", 1, body, branch="main")])
-        slow = [stack.enter_context(world.raw("GET", f"/v1/attempts/{attempt}/log")) for _ in range(3 * USERS)]
+        slow = [
+            stack.enter_context(world.raw("GET", f"/v1/attempts/{attempt}/log"))
+            for _ in range(3 * USERS)
+        ]
         with world.http(world.driver) as http, world.http() as other, streams(world, 1) as [stream]:
             for _ in range(10):
                 assert http.post("/v1/driver/heartbeat", json={"attempts": []}).status_code == 200
-            assert http.post("/v1/driver/claim", json={"contract": 1, "kinds": ["list"]}).status_code == 204
+            assert (
+                http.post("/v1/driver/claim", json={"contract": 1, "kinds": ["list"]}).status_code
+                == 204
+            )
             assert other.get("/livez").status_code == other.get("/readyz").status_code == 200
             assert other.get("/metrics").status_code == 200
             put(world, "news")

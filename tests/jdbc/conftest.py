@@ -34,13 +34,16 @@ class Database:
 
     def do(self, *statements: str) -> list[tuple[Any, ...]]:
         """Rows of the last statement, if it has any."""
-        with psycopg.connect(f"host=127.0.0.1 port={self.port} user=test dbname={self.name}", autocommit=True) as c:
+        with psycopg.connect(
+            f"host=127.0.0.1 port={self.port} user=test dbname={self.name}", autocommit=True
+        ) as c:
             for statement in statements:
                 cursor = c.execute(statement)
             return cursor.fetchall() if cursor.description else []
 
     def calls(self) -> list[int]:
-        """How often each function was called, as those told who have gone: a server ends them when it gets to it."""
+        """How often each function was called, as those told who have gone: a server ends them when
+        it gets to it."""
         others = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         others += " AND backend_type = 'client backend'"
         while self.do(others):
@@ -48,8 +51,22 @@ class Database:
         return [calls for (calls,) in self.do("SELECT calls FROM pg_stat_user_functions")]
 
     def reading(self, table: str | None = "t", query: str | None = None, **by: Json) -> Json:
-        settings = {"url": self.url, "table": table, "query": query, "by": "full", "column": "", "bounds": [], **by}
-        return {"connector": "jdbc", "settings": settings, "options": {}, "metadata": [], "timezone": "UTC"}
+        settings = {
+            "url": self.url,
+            "table": table,
+            "query": query,
+            "by": "full",
+            "column": "",
+            "bounds": [],
+            **by,
+        }
+        return {
+            "connector": "jdbc",
+            "settings": settings,
+            "options": {},
+            "metadata": [],
+            "timezone": "UTC",
+        }
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""Which slices a table has, and that a version moves if and only if the rows or columns of its slice do."""
+"""Which slices a table has, and that a version moves if and only if the rows or columns of its
+slice do."""
 
 from __future__ import annotations
 
@@ -71,7 +72,9 @@ def test_the_server_makes_a_text_of_each_row_once(table: Database) -> None:
         ("ALTER TABLE t RENAME price TO cost", {"month", "month=1", "month=2"}),
     ],
 )
-def test_a_version_moves_if_and_only_if_its_slice_does(table: Database, statement: str, moved: set[str]) -> None:
+def test_a_version_moves_if_and_only_if_its_slice_does(
+    table: Database, statement: str, moved: set[str]
+) -> None:
     job = table.reading(by="partitioned", column="month")
     before = versions(job)
     assert set(before) == {"month", "month=1", "month=2"}
@@ -109,7 +112,9 @@ def test_bounds_ascend_as_the_server_compares_them(
     table: Database, column: str, bounds: list[str], *, falls: bool
 ) -> None:
     """Else the slices would share rows."""
-    job = table.reading(None, query=f"SELECT {column} AS c FROM t", by="partitioned", column="c", bounds=bounds)
+    job = table.reading(
+        None, query=f"SELECT {column} AS c FROM t", by="partitioned", column="c", bounds=bounds
+    )
     if not falls:
         assert sum(1 for _ in partitions(job)) >= 1
         return
@@ -152,13 +157,19 @@ def test_each_refresh_adds_what_lies_above(table: Database) -> None:
     [second] = partitions(job | known)
     assert (first["key"], second["key"]) == ("000000000001", "000000000002")
     one, two = (Slice.of(p["objects"][0]["uri"]) for p in (first, second))
-    assert ((one.low, one.high), (two.low, two.high), two.has_low) == ((None, "2"), ("2", "9"), False)
+    assert ((one.low, one.high), (two.low, two.high), two.has_low) == (
+        (None, "2"),
+        ("2", "9"),
+        False,
+    )
 
 
 def test_nothing_above_an_empty_text_comes_twice(table: Database) -> None:
     table.do("CREATE TABLE texts (word text)")
     table.do("INSERT INTO texts VALUES (''), ('')")
-    job = table.reading("texts", by="incremental", column="word") | {"known": {"key": None, "objects": []}}
+    job = table.reading("texts", by="incremental", column="word") | {
+        "known": {"key": None, "objects": []}
+    }
     [first] = partitions(job)
     known = {"known": {"key": first["key"], "objects": first["objects"]}}
     assert list(partitions(job | known)) == []
@@ -184,7 +195,9 @@ def test_nothing_above_an_empty_text_comes_twice(table: Database) -> None:
         ("secret://nothing/here", "t", "secret-missing"),
     ],
 )
-def test_what_prevents_a_listing_is_told_in_words(table: Database, url: str, table_name: str, condition: str) -> None:
+def test_what_prevents_a_listing_is_told_in_words(
+    table: Database, url: str, table_name: str, condition: str
+) -> None:
     job = table.reading(table_name)
     job["settings"]["url"] = url.format(port=table.port, name=table.name)
     with pytest.raises(TaskFailure) as caught:

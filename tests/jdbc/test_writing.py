@@ -1,4 +1,5 @@
-"""The `write` kind into tables of a real PostgreSQL: what is in the table equals what was given, whatever dies when."""
+"""The `write` kind into tables of a real PostgreSQL: what is in the table equals what was given,
+whatever dies when."""
 
 from __future__ import annotations
 
@@ -50,26 +51,59 @@ class World:
         self.database, self.lake, self.count = database, lake, 0
 
     def job(
-        self, schema: Schema = PLAIN, *, owner: str = "f.o 1", keyed: tuple[str, ...] = (), **more: Json
+        self,
+        schema: Schema = PLAIN,
+        *,
+        owner: str = "f.o 1",
+        keyed: tuple[str, ...] = (),
+        **more: Json,
     ) -> WriteJob:
-        settings = {"url": self.database.url, "table": "copy", "mode": "replace", "key": [], "schema_change": "fail"}
-        own = {"connector": "jdbc", "settings": settings | more, "options": {}, "owner": owner, "schema": schema}
+        settings = {
+            "url": self.database.url,
+            "table": "copy",
+            "mode": "replace",
+            "key": [],
+            "schema_change": "fail",
+        }
+        own = {
+            "connector": "jdbc",
+            "settings": settings | more,
+            "options": {},
+            "owner": owner,
+            "schema": schema,
+        }
         return cast("WriteJob", own | {"keyed": list(keyed)})
 
     def file(self, rows: list[dict[str, Any]], schema: Schema) -> str:
         self.count += 1
-        pq.write_table(pa.Table.from_pylist(rows, arrow_schema(schema)), self.lake / f"{self.count}.parquet")
+        pq.write_table(
+            pa.Table.from_pylist(rows, arrow_schema(schema)), self.lake / f"{self.count}.parquet"
+        )
         return f"{self.count}.parquet"
 
-    def task(self, partition: str, rows: list[dict[str, Any]] | None, generation: int, schema: Schema) -> WriteTask:
+    def task(
+        self, partition: str, rows: list[dict[str, Any]] | None, generation: int, schema: Schema
+    ) -> WriteTask:
         work = {"remove": True} if rows is None else {"files": [self.file(rows, schema)]}
-        return cast("WriteTask", {"task": "", "epoch": 1, "partition": partition, "generation": generation} | work)
+        return cast(
+            "WriteTask",
+            {"task": "", "epoch": 1, "partition": partition, "generation": generation} | work,
+        )
 
-    def write(self, job: WriteJob, partition: str, rows: list[dict[str, Any]] | None, generation: int = 1) -> Json:
+    def write(
+        self, job: WriteJob, partition: str, rows: list[dict[str, Any]] | None, generation: int = 1
+    ) -> Json:
         with writing(job, LocalLake(self.lake)) as write:
             return write(self.task(partition, rows, generation, job["schema"]))
 
-    def dies(self, failpoint: str, job: WriteJob, partition: str, rows: list[dict[str, Any]], generation: int) -> None:
+    def dies(
+        self,
+        failpoint: str,
+        job: WriteJob,
+        partition: str,
+        rows: list[dict[str, Any]],
+        generation: int,
+    ) -> None:
         task = self.task(partition, rows, generation, job["schema"])
         command = [sys.executable, "-c", ONE, json.dumps([job, task, str(self.lake)])]
         environment = {**os.environ, "HEADGATE_FAILPOINTS": failpoint}
@@ -93,7 +127,11 @@ def test_partitions_are_replaced_and_removed(world: World) -> None:
     job = world.job()
     assert world.write(job, "a.csv", ROWS) == {"rows": 2, "bytes": 0}
     world.write(job, "", [{"month": 2, "name": ""}])
-    assert world.rows("month, name, _partition") == [(1, "a", "a.csv"), (1, None, "a.csv"), (2, "", "")]
+    assert world.rows("month, name, _partition") == [
+        (1, "a", "a.csv"),
+        (1, None, "a.csv"),
+        (2, "", ""),
+    ]
     world.write(job, "a.csv", ROWS[:1], 2)
     assert world.write(job, "a.csv", ROWS[:1], 2) == {"rows": 1, "bytes": 0}
     assert world.rows() == [(1, "a"), (2, "")]
@@ -119,9 +157,14 @@ def test_rows_of_the_same_key_are_merged(world: World) -> None:
     before = world.database.do("SELECT name, xmin::text FROM copy WHERE name = 'x'")
     world.write(job, "b", [{"month": 2, "name": "y"}])
     world.write(job, "a", [{"month": 1, "name": "x"}], 2)
-    assert world.rows("month, name, _partition") == [(1, "x", "a"), (2, "y", "b")], "a row that moved stays"
+    assert world.rows("month, name, _partition") == [(1, "x", "a"), (2, "y", "b")], (
+        "a row that moved stays"
+    )
     assert before
-    assert world.condition(job, "c", [{"month": 1, "name": "z"}, {"month": 2, "name": "z"}]) == "key-not-unique"
+    assert (
+        world.condition(job, "c", [{"month": 1, "name": "z"}, {"month": 2, "name": "z"}])
+        == "key-not-unique"
+    )
 
 
 @pytest.mark.parametrize("more", [{}, {"mode": "upsert", "key": ["id"]}, {"keyed": ("50%",)}])
@@ -156,14 +199,18 @@ def test_every_type_arrives(world: World) -> None:
     assert set(nothing) == {None, "p"}
 
 
-@pytest.mark.parametrize("failpoint", ["jdbc-staged", "jdbc-deleted", "jdbc-written", "jdbc-committed"])
+@pytest.mark.parametrize(
+    "failpoint", ["jdbc-staged", "jdbc-deleted", "jdbc-written", "jdbc-committed"]
+)
 def test_what_dies_in_the_middle_is_done_again(world: World, failpoint: str) -> None:
     job = world.job()
     world.write(job, "a", ROWS)
     world.write(job, "b", [{"month": 7, "name": "b"}])
     new = [{"month": 1, "name": "new"}]
     world.dies(failpoint, job, "a", new, 2)
-    whole = [(1, "new"), (7, "b")] if failpoint == "jdbc-committed" else [(1, "a"), (1, None), (7, "b")]
+    whole = (
+        [(1, "new"), (7, "b")] if failpoint == "jdbc-committed" else [(1, "a"), (1, None), (7, "b")]
+    )
     assert world.rows() == whole, "readers see all of it or nothing"
     world.write(job, "a", new, 2)
     assert world.rows() == [(1, "new"), (7, "b")]
@@ -184,13 +231,16 @@ def test_the_statement_that_gives_a_table_up_does_so(world: World) -> None:
     world.write(job, "a", ROWS)
     with pytest.raises(TaskFailure) as caught:
         world.write(job | {"owner": "f.o 2"}, "a", ROWS)
-    world.database.do(caught.value.message.partition("To give it up: ")[2], """TRUNCATE "It's. Mine"."A""b" """)
+    world.database.do(
+        caught.value.message.partition("To give it up: ")[2], """TRUNCATE "It's. Mine"."A""b" """
+    )
     world.write(job | {"owner": "f.o 2"}, "a", ROWS)
 
 
 def test_a_table_of_somebody_else_is_left_alone(world: World) -> None:
     world.database.do(
-        "CREATE TABLE copy (month int, name text, _partition text)", "INSERT INTO copy VALUES (1, 'x', '')"
+        "CREATE TABLE copy (month int, name text, _partition text)",
+        "INSERT INTO copy VALUES (1, 'x', '')",
     )
     assert world.condition(world.job(), "a", ROWS) == "target-occupied"
     world.database.do("TRUNCATE copy")
@@ -238,11 +288,19 @@ RETYPED = struct(month="string", name="string")
 def test_columns_change_as_the_policy_allows(world: World) -> None:
     world.write(world.job(), "a", ROWS)
     assert world.condition(world.job(WIDER), "a", ROWS, 2) == "target-schema-changed"
-    world.write(world.job(WIDER, schema_change="alter"), "b", [{"month": 2, "name": "b", "more": date(2013, 1, 1)}], 2)
+    world.write(
+        world.job(WIDER, schema_change="alter"),
+        "b",
+        [{"month": 2, "name": "b", "more": date(2013, 1, 1)}],
+        2,
+    )
     assert world.rows("month, more") == [(1, None), (1, None), (2, date(2013, 1, 1))]
     world.write(world.job(schema_change="alter"), "b", [{"month": 2, "name": "b"}], 3)
     assert world.rows("month, more") == [(1, None), (1, None), (2, None)]
-    assert world.condition(world.job(RETYPED, schema_change="alter"), "a", [], 4) == "target-schema-changed"
+    assert (
+        world.condition(world.job(RETYPED, schema_change="alter"), "a", [], 4)
+        == "target-schema-changed"
+    )
     world.write(world.job(RETYPED, schema_change="recreate"), "a", [{"month": "x", "name": "y"}], 4)
     assert world.rows("*") == [("x", "y", "a")]
     assert world.condition(world.job(schema_change="recreate"), "a", ROWS, 3) == "target-ahead"
@@ -250,7 +308,9 @@ def test_columns_change_as_the_policy_allows(world: World) -> None:
 
 def test_a_column_that_comes_back_with_another_type_is_not_written_to(world: World) -> None:
     before, after = struct(id="long", c="integer"), struct(id="long", c="double")
-    for generation, schema in enumerate([before, struct(id="long"), before, struct(id="long")], start=1):
+    for generation, schema in enumerate(
+        [before, struct(id="long"), before, struct(id="long")], start=1
+    ):
         world.write(world.job(schema, schema_change="alter"), "a", [{"id": 1}], generation)
     job = world.job(after, schema_change="alter")
     assert world.condition(job, "a", [{"id": 1, "c": 1.5}], 5) == "target-schema-changed"
@@ -259,7 +319,9 @@ def test_a_column_that_comes_back_with_another_type_is_not_written_to(world: Wor
     assert world.rows("id, c") == [(1, 1.5)]
 
 
-@pytest.mark.parametrize(("kind", "wanted"), [("real", "double"), ("numeric(10,1)", "decimal(10,2)")])
+@pytest.mark.parametrize(
+    ("kind", "wanted"), [("real", "double"), ("numeric(10,1)", "decimal(10,2)")]
+)
 def test_an_empty_table_is_taken_only_with_our_types(world: World, kind: str, wanted: str) -> None:
     world.database.do(f"CREATE TABLE copy (c {kind}, _partition text)")
     assert world.condition(world.job(struct(c=wanted)), "a", []) == "target-schema-changed"

@@ -29,7 +29,10 @@ def test_the_newest_schema_of_a_subject(registry: SchemaRegistry) -> None:
     newer = registry.register("orders-value", record("Order", "long"))
     asked = Registry(registry.url)
     assert older != newer == asked.newest("orders-value")
-    assert [json.loads(*asked.texts(id))["fields"][0]["type"] for id in (older, newer)] == ["int", "long"]
+    assert [json.loads(*asked.texts(id))["fields"][0]["type"] for id in (older, newer)] == [
+        "int",
+        "long",
+    ]
 
 
 def test_a_schema_comes_behind_those_that_it_names(registry: SchemaRegistry) -> None:
@@ -56,7 +59,10 @@ def test_what_is_in_the_way(registry: SchemaRegistry) -> None:
     asked = Registry(registry.url)
     assert condition(lambda: asked.newest("nothing")) == "schema-not-found"
     assert condition(lambda: asked.texts(999_999)) == "schema-not-found"
-    assert condition(lambda: Registry(registry.url.replace("http:", "https:")).newest("inner")) == "tls-failed"
+    assert (
+        condition(lambda: Registry(registry.url.replace("http:", "https:")).newest("inner"))
+        == "tls-failed"
+    )
     with registry.away():
         away = Registry(registry.url_with_login, USER, PASSWORD)
         assert condition(lambda: away.newest("inner")) == "unreachable"

@@ -1,5 +1,5 @@
-"""The `write` kind into topics of a real Kafka: who keeps the last message of each key has the dataset,
-whatever dies when."""
+"""The `write` kind into topics of a real Kafka: who keeps the last message of each key has the
+dataset, whatever dies when."""
 
 from __future__ import annotations
 
@@ -55,12 +55,23 @@ class World:
 
     def __init__(self, kafka: Kafka, name: str, folder: Path) -> None:
         self.kafka, self.name, self.lake = kafka, name, folder / "lake"
-        self.settings = {"servers": kafka.servers, "topic": name, "format": "json", "key": ["id"], "partitions": 2}
+        self.settings = {
+            "servers": kafka.servers,
+            "topic": name,
+            "format": "json",
+            "key": ["id"],
+            "partitions": 2,
+        }
         self.admin = AdminClient({"bootstrap.servers": kafka.servers})
         self.lake.mkdir()
 
     def job(self, owner: str = "f.o 1", schema: Schema = PLAIN, **more: Json) -> WriteJob:
-        own = {"connector": "kafka", "settings": self.settings | more, "owner": owner, "schema": schema}
+        own = {
+            "connector": "kafka",
+            "settings": self.settings | more,
+            "owner": owner,
+            "schema": schema,
+        }
         return cast("WriteJob", own)
 
     def secured(self, mechanism: str, **more: str) -> WriteJob:
@@ -73,8 +84,14 @@ class World:
         """Named by its rows."""
         id = f"{abs(hash(tuple(rows.items()))):032x}"[:32]
         found = [{"id": key, "name": text} for key, text in rows.items()]
-        pq.write_table(pa.Table.from_pylist(found, arrow_schema(PLAIN)), self.lake / f"{id}.parquet")
-        return {"id": id, "copies": copies, "files": [{"path": f"{id}.parquet", "size": 1, "rows": len(rows)}]}
+        pq.write_table(
+            pa.Table.from_pylist(found, arrow_schema(PLAIN)), self.lake / f"{id}.parquet"
+        )
+        return {
+            "id": id,
+            "copies": copies,
+            "files": [{"path": f"{id}.parquet", "size": 1, "rows": len(rows)}],
+        }
 
     def task(self, generation: int, *fragments: Rows | Json) -> WriteTask:
         told = [cast("Json", f) if "id" in f else self.fragment(cast("Rows", f)) for f in fragments]
@@ -91,7 +108,8 @@ class World:
         assert subprocess.run(command, env=environment, check=False).returncode == -signal.SIGKILL
 
     def log(self) -> list[tuple[Json, Json]]:
-        """Every message that counts, in order within a partition, once all transactions are over."""
+        """Every message that counts, in order within a partition, once all transactions are
+        over."""
         own = {"bootstrap.servers": self.kafka.servers, "transactional.id": f"headgate {self.name}"}
         Producer(own).init_transactions()
         starts = {b.partition: b.first for b in look(self.settings, self.name).bounds}
@@ -104,7 +122,9 @@ class World:
         assert all(row is None or row["id"] == key for key, row in last.items())
         return {key: row["name"] for key, row in sorted(last.items()) if row is not None}
 
-    def condition(self, generation: int, *fragments: Rows | Json, job: WriteJob | None = None) -> str:
+    def condition(
+        self, generation: int, *fragments: Rows | Json, job: WriteJob | None = None
+    ) -> str:
         with pytest.raises(TaskFailure) as caught:
             self.write(generation, *fragments, job=job)
         return caught.value.condition
@@ -116,17 +136,22 @@ class World:
             pass
 
     def meddle(self, key: bytes, value: bytes | None) -> None:
-        producer = Producer({"bootstrap.servers": self.kafka.servers, "partitioner": "murmur2_random"})
+        producer = Producer(
+            {"bootstrap.servers": self.kafka.servers, "partitioner": "murmur2_random"}
+        )
         producer.produce(self.name, value, key)
         assert producer.flush() == 0
 
 
 @pytest.fixture
-def world(kafka: Kafka, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def world(
+    kafka: Kafka, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[World]:
     monkeypatch.setenv("HEADGATE_HOME", str(tmp_path / "home"))
     world = World(kafka, name, tmp_path)
     yield world
-    del world.admin  # what was caught may keep the world: its client would ask for the server when that has gone
+    # What was caught may keep the world: its client would ask for the server when that has gone
+    del world.admin
 
 
 A: dict[int, str | None] = {1: "one", 2: "two", 3: None}
@@ -136,15 +161,21 @@ B: dict[int, str | None] = {4: "four", 5: ""}
 def test_only_what_changed_is_sent(world: World) -> None:
     assert world.write(1, A, B) == 5
     assert world.rows() == A | B
-    assert world.write(2, {1: "one", 2: "deux"}, B) == 2, "a row that is another one, and one that went"
+    assert world.write(2, {1: "one", 2: "deux"}, B) == 2, (
+        "a row that is another one, and one that went"
+    )
     assert world.rows() == {1: "one", 2: "deux", **B}
-    assert world.write(3, {1: "one", 2: "deux", 4: "four"}, {5: ""}) == 0, "a row that moved is the same"
+    assert world.write(3, {1: "one", 2: "deux", 4: "four"}, {5: ""}) == 0, (
+        "a row that moved is the same"
+    )
     assert world.write(4) == 4
     assert world.rows() == {}
     assert len(world.log()) == 5 + 2 + 0 + 4
 
 
-def test_who_knows_nothing_of_the_topic_reads_it(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_who_knows_nothing_of_the_topic_reads_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     world.write(1, A, B)
     monkeypatch.setenv("HEADGATE_HOME", str(tmp_path / "other"))
     assert world.write(2, A, {4: "vier"}) == 2
@@ -195,7 +226,9 @@ def test_two_writers_never_own_a_topic(world: World) -> None:
 
 def test_of_two_that_begin_together_the_first_is_fenced(world: World) -> None:
     with ExitStack() as stack:
-        first, second = (stack.enter_context(writing(world.job(), LocalLake(world.lake))) for _ in range(2))
+        first, second = (
+            stack.enter_context(writing(world.job(), LocalLake(world.lake))) for _ in range(2)
+        )
         with pytest.raises(TaskFailure) as caught:
             first(world.task(1, A))
         assert (caught.value.condition, caught.value.kind) == ("target-busy", "infrastructure")
@@ -215,7 +248,9 @@ def test_a_topic_of_somebody_else_is_left_alone(world: World) -> None:
 def test_a_topic_in_the_place_of_ours_is_somebody_elses(world: World) -> None:
     world.write(2, A)
     world.delete(world.name)
-    assert world.condition(1, A) == "target-ahead", "of one that is made anew, it is known what it has to hold"
+    assert world.condition(1, A) == "target-ahead", (
+        "of one that is made anew, it is known what it has to hold"
+    )
     world.delete(world.name)
     config = {"cleanup.policy": "compact"}
     world.admin.create_topics([NewTopic(world.name, 2, config=config)])[world.name].result()
@@ -267,7 +302,10 @@ def test_other_keys_and_columns_are_other_messages(world: World) -> None:
     assert world.write(2, A, job=world.job(key=["id", "name"])) == 3 + 3
     keys = [key for key, row in world.log() if row]
     assert {"id": 3, "name": None} in keys
-    assert world.write(3, A, job=world.job(schema=struct(id="integer", name="string", more="date"))) == 3 + 3
+    assert (
+        world.write(3, A, job=world.job(schema=struct(id="integer", name="string", more="date")))
+        == 3 + 3
+    )
     last = {json.dumps(key): row for key, row in world.log()}
     assert {json.dumps({"id": k}): {"id": k, "name": v, "more": None} for k, v in A.items()} == {
         key: row for key, row in last.items() if row
@@ -304,7 +342,9 @@ def test_whom_nobody_trusts(world: World, monkeypatch: pytest.MonkeyPatch, tmp_p
     ):
         job = world.secured("PLAIN", **wrong)
         assert world.condition(1, A, job=job) == "tls-failed", wrong
-        with pytest.raises(TaskFailure, match=r"no encrypted connection to Kafka at .*127\.0\.0\.1"):
+        with pytest.raises(
+            TaskFailure, match=r"no encrypted connection to Kafka at .*127\.0\.0\.1"
+        ):
             check(connecting(job, writes=False))
 
 
@@ -316,8 +356,14 @@ def test_no_client_outlives_its_question(world: World, tmp_path: Path) -> None:
 
     gc.collect()  # what tests before have left
     before = clients()
-    job = world.secured("PLAIN", **{"ssl.ca.location": str(certificate(tmp_path, "other")[0]), "sasl.password": "none"})
-    for settings, condition in ((job["settings"], "tls-failed"), (world.settings, "topic-not-found")):
+    job = world.secured(
+        "PLAIN",
+        **{"ssl.ca.location": str(certificate(tmp_path, "other")[0]), "sasl.password": "none"},
+    )
+    for settings, condition in (
+        (job["settings"], "tls-failed"),
+        (world.settings, "topic-not-found"),
+    ):
         with pytest.raises(TaskFailure) as caught:
             look(settings, world.name)
         assert (caught.value.condition, clients()) == (condition, before)

@@ -1,11 +1,14 @@
-"""Makes spec.json: OpenLineage's schema of run events and of the facets that we send, for tests to validate against.
+"""Makes spec.json: OpenLineage's schema of run events and of the facets that we send, for tests to
+validate against.
 
-The source is OpenLineage's own client for Python, whose classes are generated from the specification (its JSON files
-are in no package). Run it beside that client, where a version of the specification is to be followed:
+The source is OpenLineage's own client for Python, whose classes are generated from the
+specification (its JSON files are in no package). Run it beside that client, where a version of the
+specification is to be followed:
 
     uv run --no-project --with openlineage-python==1.54.0 tests/openlineage/make.py
 
-What it adds is strictness: a field that the specification does not name is refused, but where it allows others.
+What it adds is strictness: a field that the specification does not name is refused, but where it
+allows others.
 """
 
 from __future__ import annotations
@@ -46,8 +49,10 @@ FORMATS = {
     "uri": "uri",
     "url": "uri",
 }
-GIVEN = {"eventTime", "producer", "schemaURL", "_producer", "_schemaURL"}  # the client fills them in; they are required
-OPEN = {"RunFacet", "JobFacet", "DatasetFacet", "InputDatasetFacet", "OutputDatasetFacet"}  # custom ones have more
+# The client fills them in; they are required
+GIVEN = {"eventTime", "producer", "schemaURL", "_producer", "_schemaURL"}
+# Custom ones have more
+OPEN = {"RunFacet", "JobFacet", "DatasetFacet", "InputDatasetFacet", "OutputDatasetFacet"}
 definitions: dict[str, Any] = {}
 
 
@@ -81,17 +86,24 @@ def defined(cls: Any) -> dict[str, Any]:
     required: list[str] = []
     for one in cls.__attrs_attrs__:
         found = of_type(names[one.name])
-        properties[one.name] = {**found, "format": FORMATS[one.name]} if one.name in FORMATS else found
+        properties[one.name] = (
+            {**found, "format": FORMATS[one.name]} if one.name in FORMATS else found
+        )
         if one.default is attr.NOTHING or one.name in GIVEN:
             required.append(one.name)
-    schema: dict[str, Any] = {"type": "object", "properties": properties, "required": sorted(required)}
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": properties,
+        "required": sorted(required),
+    }
     if cls.__name__ not in OPEN:
         schema["additionalProperties"] = False
     if "_schemaURL" in properties and cls.__name__ not in OPEN:
         properties["_schemaURL"] = {"const": cls._get_schema()}
     if cls.__name__ == "RunEvent":
         properties["schemaURL"] = {"const": cls._get_schema()}
-        schema["required"].append("eventType")  # of which the specification says that each run has two
+        # Of which the specification says that each run has two
+        schema["required"].append("eventType")
     return schema
 
 

@@ -1,4 +1,5 @@
-"""Whether run events are what OpenLineage specifies: the event as a whole, and each facet by its own schema.
+"""Whether run events are what OpenLineage specifies: the event as a whole, and each facet by its
+own schema.
 
 Does not belong here: what an event should say.
 """
@@ -49,7 +50,10 @@ def _facets(event: Any) -> Iterator[tuple[str, str, Any]]:
 
 
 def _check(definition: str, value: Any) -> None:
-    found = [f"{definition} at {list(e.instance_path)}: {e.message}" for e in _validator(definition).iter_errors(value)]
+    found = [
+        f"{definition} at {list(e.instance_path)}: {e.message}"
+        for e in _validator(definition).iter_errors(value)
+    ]
     assert not found, found
 
 

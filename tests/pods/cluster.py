@@ -1,4 +1,5 @@
-"""The cluster that these tests run in (see `tests/cluster/whole.py`), as kubectl, API and readers of tables show it.
+"""The cluster that these tests run in (see `tests/cluster/whole.py`), as kubectl, API and readers
+of tables show it.
 
 Does not belong here: what is expected of it.
 """
@@ -33,7 +34,8 @@ CONTROL, DATA = "headgate", "headgate-data"
 COMPONENT = "app.kubernetes.io/component"
 SERVES, LOOPS = ("headgate",), "controlplane"  # Deployments, and the component with the loop
 MOVING = ("stale", "building")
-MANY = 200  # events, of which one comes every 15 s at the latest: what does not come with them never comes
+# events, of which one comes every 15 s at the latest: what does not come with them never comes
+MANY = 200
 
 Json = dict[str, Any]
 
@@ -56,13 +58,17 @@ class Cluster:
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """What kubectl prints; AssertionError with its message if it fails."""
-        done = subprocess.run(["kubectl", *arguments], capture_output=True, text=True, input=stdin, check=False)
+        done = subprocess.run(
+            ["kubectl", *arguments], capture_output=True, text=True, input=stdin, check=False
+        )
         assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
         return done.stdout
 
     def refusal(self, *arguments: str, stdin: str | None = None) -> str:
         """Why kubectl fails."""
-        done = subprocess.run(["kubectl", *arguments], capture_output=True, text=True, input=stdin, check=False)
+        done = subprocess.run(
+            ["kubectl", *arguments], capture_output=True, text=True, input=stdin, check=False
+        )
         assert done.returncode != 0, done.stdout
         return done.stderr
 
@@ -74,18 +80,35 @@ class Cluster:
         """`kubectl apply -k`, as anybody would, and all that is then waited for."""
         self.kubectl("apply", "--kustomize", str(self._overlay()))
         self._give("shop", password=self.secret("headgate-database", "password"))
-        for name in ("statefulset/postgresql", "statefulset/s3", *(f"deployment/{name}" for name in SERVES)):
+        for name in (
+            "statefulset/postgresql",
+            "statefulset/s3",
+            *(f"deployment/{name}" for name in SERVES),
+        ):
             self.kubectl("rollout", "status", name, "--namespace", CONTROL, HANGS)
-        self.kubectl("wait", "--for=condition=complete", "job/headgate-migrate", "--namespace", CONTROL, HANGS)
+        self.kubectl(
+            "wait",
+            "--for=condition=complete",
+            "job/headgate-migrate",
+            "--namespace",
+            CONTROL,
+            HANGS,
+        )
 
     def _give(self, name: str, **values: str) -> None:
         """A Secret that users' blueprints may name."""
-        said = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": values}
+        said = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name},
+            "stringData": values,
+        }
         self.kubectl("create", "--namespace", DATA, "--filename=-", stdin=json.dumps(said))
 
     def _overlay(self) -> Path:
-        """`local` on a file of pools in which as many small drivers as tasks are worth while, two at most. One of them
-        that has nothing to do ends at once, and a large one: the node has no room for all. Packages are on all pods."""
+        """`local` on a file of pools in which as many small drivers as tasks are worth while, two
+        at most. One of them that has nothing to do ends at once, and a large one: the node has no
+        room for all. Packages are on all pods."""
         made = self.home / "overlay"
         made.mkdir()
         pools = json.loads((LOCAL / "pools.json").read_text())
@@ -94,7 +117,12 @@ class Cluster:
         pools["pools"]["large"] |= {"idle_s": 5}
         pools["sessions"] = {"cpu": "100m", "memory": "1700Mi", "maximum": 1}
         pools["env"] |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/data/wheels"}
-        changed = {"name": "headgate-pools", "namespace": CONTROL, "behavior": "merge", "files": ["pools.json"]}
+        changed = {
+            "name": "headgate-pools",
+            "namespace": CONTROL,
+            "behavior": "merge",
+            "files": ["pools.json"],
+        }
         said = {"resources": [os.path.relpath(LOCAL, made)], "configMapGenerator": [changed]}
         (made / "pools.json").write_text(json.dumps(pools))
         (made / "kustomization.yaml").write_text(json.dumps(said))
@@ -110,25 +138,38 @@ class Cluster:
         return f"{spec['clusterIP']}:{spec['ports'][0]['port']}"
 
     def client(self) -> Headgate:
-        return Headgate(f"http://{self.address('headgate')}", self.secret("headgate-admin", "token"))
+        return Headgate(
+            f"http://{self.address('headgate')}", self.secret("headgate-admin", "token")
+        )
 
     # the control plane
 
     def leader(self) -> tuple[str, int]:
         """The pod that leads, and the epoch; no pod while nobody does."""
-        found = self.query("SELECT holder, epoch FROM leases WHERE until > extract(epoch FROM now())")
+        found = self.query(
+            "SELECT holder, epoch FROM leases WHERE until > extract(epoch FROM now())"
+        )
         return (found[0][0].partition("/")[0], found[0][1]) if found else ("", 0)
 
     def replicas(self) -> dict[str, Json]:
         """Pods of the control plane that are to stay, by name."""
         found = self.get("pods", "--namespace", CONTROL, f"--selector={COMPONENT}={LOOPS}")["items"]
-        return {pod["metadata"]["name"]: pod for pod in found if "deletionTimestamp" not in pod["metadata"]}
+        return {
+            pod["metadata"]["name"]: pod
+            for pod in found
+            if "deletionTimestamp" not in pod["metadata"]
+        }
 
     @contextmanager
     def changed(self, template: Json) -> Iterator[None]:
         """Meanwhile replicas are made by another template, and one of these leads."""
-        place, patch = ("--namespace", CONTROL), json.dumps({"spec": {"template": {"spec": template}}})
-        self.kubectl("patch", "deployment", "headgate", *place, "--type=strategic", f"--patch={patch}")
+        place, patch = (
+            ("--namespace", CONTROL),
+            json.dumps({"spec": {"template": {"spec": template}}}),
+        )
+        self.kubectl(
+            "patch", "deployment", "headgate", *place, "--type=strategic", f"--patch={patch}"
+        )
         try:
             self._rolled_out()
             yield
@@ -144,17 +185,24 @@ class Cluster:
 
     def pods(self, component: str) -> list[Json]:
         """Those of the data plane that are to run, or do."""
-        found = self.get("pods", "--namespace", DATA, f"--selector={COMPONENT}={component}")["items"]
+        found = self.get("pods", "--namespace", DATA, f"--selector={COMPONENT}={component}")[
+            "items"
+        ]
         return [
             p
             for p in found
-            if p["status"]["phase"] in ("Pending", "Running") and "deletionTimestamp" not in p["metadata"]
+            if p["status"]["phase"] in ("Pending", "Running")
+            and "deletionTimestamp" not in p["metadata"]
         ]
 
     def jobs(self) -> list[Json]:
         """Those that are not over."""
         found = self.get("jobs", "--namespace", DATA)["items"]
-        return [job for job in found if not any(c["status"] == "True" for c in job["status"].get("conditions", ()))]
+        return [
+            job
+            for job in found
+            if not any(c["status"] == "True" for c in job["status"].get("conditions", ()))
+        ]
 
     def log(self) -> str:
         """Of the loop."""
@@ -162,7 +210,8 @@ class Cluster:
         return self.kubectl("logs", *place, "--tail=-1", "--all-containers")
 
     def waits(self, words: str, id: str = "") -> DriverStatus:
-        """The driver or worker, of this id or of any, that the status says this of, once it does."""
+        """The driver or worker, of this id or of any, that the status says this of, once it
+        does."""
         drivers: list[DriverStatus] = []
         with self.client() as client:
             for _ in chain([None], islice(client.events(), MANY)):
@@ -193,14 +242,16 @@ class Cluster:
         """Rows of the metadata database, for what no answer shows."""
         host, _, port = self.address("postgresql").partition(":")
         password = self.secret("headgate-database", "password")
-        with psycopg.connect(host=host, port=port, user="headgate", password=password, dbname="headgate") as connection:
+        with psycopg.connect(
+            host=host, port=port, user="headgate", password=password, dbname="headgate"
+        ) as connection:
             return connection.execute(sql.encode()).fetchall()
 
     # what is left behind
 
     def assert_tidy(self, most: int = 1) -> None:
-        """No attempt is open, no pod or Secret is without its owner, every Job is a driver that the status knows, and
-        no pool has more of them than it may."""
+        """No attempt is open, no pod or Secret is without its owner, every Job is a driver that the
+        status knows, and no pool has more of them than it may."""
         open_attempts = self.query("SELECT dataset, driver FROM attempts")
         assert open_attempts == [], open_attempts
         until(lambda: not self._orphans(), lambda: f"nobody's: {self._orphans()}")
@@ -218,8 +269,13 @@ class Cluster:
         kinds = ("jobs", "pods", "secrets")
         found = [item for kind in kinds for item in self.get(kind, "--namespace", DATA)["items"]]
         there = {item["metadata"]["uid"] for item in found}
-        owned = [(item["metadata"]["name"], item["metadata"].get("ownerReferences", ())) for item in found]
-        return [name for name, owners in owned if any(owner["uid"] not in there for owner in owners)]
+        owned = [
+            (item["metadata"]["name"], item["metadata"].get("ownerReferences", ()))
+            for item in found
+        ]
+        return [
+            name for name, owners in owned if any(owner["uid"] not in there for owner in owners)
+        ]
 
 
 def moving(client: Headgate, flow: str) -> list[str]:

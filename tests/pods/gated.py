@@ -1,4 +1,5 @@
-"""A dataflow whose transform waits, where it has rows, until it is let go: time for something to happen to its pod.
+"""A dataflow whose transform waits, where it has rows, until it is let go: time for something to
+happen to its pod.
 
 Does not belong here: what happens.
 """
@@ -116,7 +117,8 @@ class Gated:
         self.open(self.unfinished(component))
 
     def let_all_go(self) -> None:
-        """Until nothing of it moves: a pod that waits may be killed for what else it does, then another one waits."""
+        """Until nothing of it moves: a pod that waits may be killed for what else it does, then
+        another one waits."""
 
         def look() -> bool:
             for pod in filter(self.is_started, self.cluster.pods("driver")):
@@ -133,14 +135,16 @@ class Gated:
         (place / f"{self.name}.go").touch()
 
     def ended(self, words: str, pod: Json | None = None) -> None:
-        """`status` says so of the driver (in this pod, or whichever), and `why` of the task that it had."""
+        """`status` says so of the driver (in this pod, or whichever), and `why` of the task that it
+        had."""
         driver = pod["metadata"]["annotations"][DRIVER] if pod else ""
         found = self.cluster.waits(words, driver)
         assert found["state"] == "ended", found
         assert words in str(self._why()["error"])
 
     def held_up(self, words: str) -> None:
-        """`status` says so of the driver that is to come, and `why` of the dataset that waits for it."""
+        """`status` says so of the driver that is to come, and `why` of the dataset that waits for
+        it."""
         found = self.cluster.waits(words)
         assert found["state"] == "waiting", found
         assert found["id"] in [d["id"] for d in self._why()["drivers"] if words in d["reason"]]
@@ -154,13 +158,16 @@ class Gated:
         assert flow["state"] == "up_to_date", flow
         (named,) = (d for d in flow["datasets"] if d["name"] == f"{self.name}.named")
         table = self.cluster.delta(named["table"])
-        assert sorted(_rows(table.to_pyarrow_table(), expected)) == sorted(_rows(expected, expected))
+        assert sorted(_rows(table.to_pyarrow_table(), expected)) == sorted(
+            _rows(expected, expected)
+        )
         assert (named["generation"], len(table.history())) == (1, 1)
         self.cluster.assert_tidy(drivers)
 
 
 def assert_right(flows: Sequence[Gated], expected: pa.Table, drivers: int = 1) -> None:
-    """Of each, once all have settled: nothing may be under way when it is asked what is left behind."""
+    """Of each, once all have settled: nothing may be under way when it is asked what is left
+    behind."""
     for flow in flows:
         settled(flow.client, flow.name)
     for flow in flows:

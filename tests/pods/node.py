@@ -1,4 +1,5 @@
-"""The node of the cluster as root sees it from outside of its pods: their processes and files, and images.
+"""The node of the cluster as root sees it from outside of its pods: their processes and files, and
+images.
 
 Does not belong here: what the cluster's API tells (`cluster`).
 """
@@ -36,13 +37,18 @@ def _is_first(pid: int, container: str) -> bool:
     with suppress(OSError):
         place = Path("/proc", str(pid))
         if container in (place / "cgroup").read_text():
-            (ids,) = (line for line in (place / "status").read_text().splitlines() if line.startswith("NSpid:"))
+            (ids,) = (
+                line
+                for line in (place / "status").read_text().splitlines()
+                if line.startswith("NSpid:")
+            )
             return ids.split()[-1] == "1"
     return False
 
 
 def is_anywhere(name: str) -> bool:
-    """Whether a process has a file of this name for a while. Much less work than asking for pods again and again."""
+    """Whether a process has a file of this name for a while. Much less work than asking for pods
+    again and again."""
     return any(os.path.exists(f"/proc/{pid}/root/tmp/{name}") for pid in _processes())
 
 
@@ -84,7 +90,9 @@ def without_image(cluster: Cluster, name: str) -> Iterator[None]:
 
 def _ctr(cluster: Cluster, *arguments: str) -> None:
     socket = str(cluster.home / "containerd.sock")
-    subprocess.run(["ctr", "--address", socket, "--namespace", "k8s.io", "images", *arguments], check=True)
+    subprocess.run(
+        ["ctr", "--address", socket, "--namespace", "k8s.io", "images", *arguments], check=True
+    )
 
 
 @contextmanager
@@ -108,4 +116,9 @@ def _command(pid: int) -> list[str]:
 
 
 def _answers() -> bool:
-    return subprocess.run(["kubectl", "get", "--raw", "/readyz"], capture_output=True, check=False).returncode == 0
+    return (
+        subprocess.run(
+            ["kubectl", "get", "--raw", "/readyz"], capture_output=True, check=False
+        ).returncode
+        == 0
+    )

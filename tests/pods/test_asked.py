@@ -1,4 +1,5 @@
-"""Pods that are asked for rows: queries by Spark, and Spark sessions, whose client comes by `kubectl port-forward`."""
+"""Pods that are asked for rows: queries by Spark, and Spark sessions, whose client comes by
+`kubectl port-forward`."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ def tidy(installed: Cluster) -> Iterator[None]:
     """The pod of queries would wait for another one while other tests need its room."""
     yield
     selector = f"--selector={COMPONENT} in (query,session)"
-    installed.kubectl("delete", "jobs", "--namespace", DATA, selector, "--cascade=foreground", "--timeout=600s")
+    installed.kubectl(
+        "delete", "jobs", "--namespace", DATA, selector, "--cascade=foreground", "--timeout=600s"
+    )
 
 
 @pytest.mark.usefixtures("tidy")
@@ -51,7 +54,9 @@ def test_spark_answers_queries_in_a_pod_as_duckdb_does(
     assert client.query(SQL)["rows"] == expected
     assert client.query(SQL, engine="spark", timeout_s=WAITS_S)["rows"] == expected
     assert len(installed.pods("query")) == 1
-    counted = client.query("SELECT count(*) AS n FROM source.airlines", engine="spark", timeout_s=WAITS_S)
+    counted = client.query(
+        "SELECT count(*) AS n FROM source.airlines", engine="spark", timeout_s=WAITS_S
+    )
     assert counted["rows"] == [[len(expected)]]
     assert len(installed.pods("query")) == 1
 

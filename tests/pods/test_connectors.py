@@ -1,5 +1,5 @@
-"""What the image of the data plane brings along: in pods that reach no registry, Spark reads Delta tables, PostgreSQL
-and Kafka, and writes to PostgreSQL with a password from a mounted Secret.
+"""What the image of the data plane brings along: in pods that reach no registry, Spark reads Delta
+tables, PostgreSQL and Kafka, and writes to PostgreSQL with a password from a mounted Secret.
 
 Does not belong here: what these connectors do with changes.
 """
@@ -32,13 +32,20 @@ components:
   copy:
     write: {{connector: jdbc, from: delta, url: "{shop}", options: {login}, table: copied}}
 """
-ADMITS = {  # in a cluster where network policies are enforced, nobody else reaches the database of the overlay
+# In a cluster where network policies are enforced, nobody else reaches the database of the overlay
+ADMITS = {
     "apiVersion": "networking.k8s.io/v1",
     "kind": "NetworkPolicy",
     "metadata": {"name": "shop"},
     "spec": {
         "podSelector": {"matchLabels": {"app.kubernetes.io/name": "postgresql"}},
-        "ingress": [{"from": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": DATA}}}]}],
+        "ingress": [
+            {
+                "from": [
+                    {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": DATA}}}
+                ]
+            }
+        ],
     },
 }
 COLUMNS = "carrier STRING, name STRING"
@@ -52,7 +59,8 @@ def servers(airlines: pa.Table) -> Iterator[str]:
     kafka = Kafka(node.ADDRESS)
     try:
         kafka.start()
-        admin = AdminClient({"bootstrap.servers": kafka.servers})  # kept: one that is gone answers nothing
+        # kept: one that is gone answers nothing
+        admin = AdminClient({"bootstrap.servers": kafka.servers})
         admin.create_topics([NewTopic("airlines", 1)])["airlines"].result()
         producer = Producer({"bootstrap.servers": kafka.servers})
         for row in airlines.to_pylist():

@@ -1,6 +1,6 @@
-"""What befalls the control plane while a task waits in a driver's pod: the replica that leads is killed, also in the
-middle of a launch, or the cluster's own API server is away. The rows are right all the same, come in one commit, and no
-Job is nobody's.
+"""What befalls the control plane while a task waits in a driver's pod: the replica that leads is
+killed, also in the middle of a launch, or the cluster's own API server is away. The rows are right
+all the same, come in one commit, and no Job is nobody's.
 
 Does not belong here: what befalls pods of the data plane (`test_faults`).
 """
@@ -46,15 +46,24 @@ def kills(cluster: Cluster) -> int:
 def test_killed_between_a_job_and_its_token_and_another_one_goes_on_with_it(
     installed: Cluster, airlines: pa.Table
 ) -> None:
-    until(lambda: installed.get("jobs", "--namespace", DATA, WORKERS)["items"], lambda: "no worker is launched")
-    until(lambda: not installed.get("jobs", "--namespace", DATA, SMALL)["items"], lambda: "small drivers do not end")
+    until(
+        lambda: installed.get("jobs", "--namespace", DATA, WORKERS)["items"],
+        lambda: "no worker is launched",
+    )
+    until(
+        lambda: not installed.get("jobs", "--namespace", DATA, SMALL)["items"],
+        lambda: "small drivers do not end",
+    )
     with installed.changed(dies_with_each_launch()), installed.client() as client:
         flow = Gated(installed, client, "launching")
         flow.apply("small")
         pod = flow.unfinished()
         jobs = installed.get("jobs", "--namespace", DATA, SMALL)["items"]
-        until(lambda: kills(installed) >= len(jobs), lambda: f"{kills(installed)} were killed")  # told once restarted
-        assert kills(installed) == len(jobs), "each launch killed somebody once, and nothing was launched twice"
+        # Told once restarted
+        until(lambda: kills(installed) >= len(jobs), lambda: f"{kills(installed)} were killed")
+        assert kills(installed) == len(jobs), (
+            "each launch killed somebody once, and nothing was launched twice"
+        )
         assert job_of(pod) in {job["metadata"]["name"] for job in jobs}
         flow.open(pod)
         flow.assert_right(airlines)
@@ -74,7 +83,9 @@ def month(folder: Path, name: str) -> pa.Table:
     return pyarrow.csv.read_csv(folder / "flights" / f"{name}.csv").select(["carrier", "flight"])
 
 
-def test_the_leader_is_killed_and_the_replica_that_waits_goes_on(installed: Cluster, flights: pa.Table) -> None:
+def test_the_leader_is_killed_and_the_replica_that_waits_goes_on(
+    installed: Cluster, flights: pa.Table
+) -> None:
     with installed.client() as client:
         flow = Gated(installed, client, "led")
         flow.apply("standard", OF_A_MONTH, BY_MONTH)
@@ -83,7 +94,10 @@ def test_the_leader_is_killed_and_the_replica_that_waits_goes_on(installed: Clus
         with node.closed(installed):  # nobody comes in its place
             lose(installed, killed)
             flow.open(pod)
-            until(lambda: installed.leader()[0] not in ("", killed), lambda: f"{installed.leader()} leads")
+            until(
+                lambda: installed.leader()[0] not in ("", killed),
+                lambda: f"{installed.leader()} leads",
+            )
             assert installed.leader()[1] == epoch + 1
             flow.assert_right(flights)
         assert installed.query(
@@ -110,7 +124,8 @@ def test_what_runs_goes_on_while_the_api_server_is_away_and_what_waits_begins_af
     drivers = names(installed)
     with node.without_api_server(installed):
         second.apply("small")
-        next(client.events())  # as many seconds as it takes for something to be told, or that there is nothing
+        # As many seconds as it takes for something to be told, or that there is nothing
+        next(client.events())
         first.open(pod)
         assert settled(client, first.name)["state"] == "up_to_date"
         assert pod["metadata"]["annotations"][DRIVER] in alive(client)

@@ -1,7 +1,8 @@
-"""What befalls pods while a task runs in them. The rows are right all the same, come in one commit, and what has
-happened is said in words.
+"""What befalls pods while a task runs in them. The rows are right all the same, come in one commit,
+and what has happened is said in words.
 
-Does not belong here: every verdict of a cluster by itself (`tests/cluster/test_reasons.py`), losing the control plane.
+Does not belong here: every verdict of a cluster by itself (`tests/cluster/test_reasons.py`), losing
+the control plane.
 """
 
 from __future__ import annotations
@@ -43,9 +44,14 @@ def delete_pod(cluster: Cluster, pod: Json) -> None:
 
 
 def evict(cluster: Cluster, pod: Json) -> None:
-    """As `kubectl drain` asks for: refused by the budget of drivers, until somebody takes that away."""
+    """As `kubectl drain` asks for: refused by the budget of drivers, until somebody takes that
+    away."""
     name = pod["metadata"]["name"]
-    wish = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": DATA}}
+    wish = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name, "namespace": DATA},
+    }
     asks = ("create", "--raw", f"/api/v1/namespaces/{DATA}/pods/{name}/eviction", "--filename=-")
     assert "disruption budget" in cluster.refusal(*asks, stdin=json.dumps(wish))
     with without_budget(cluster):
@@ -60,13 +66,17 @@ def without_budget(cluster: Cluster) -> Iterator[None]:
     try:
         yield
     finally:
-        cluster.kubectl("create", "--filename=-", stdin=json.dumps({**budget, "metadata": kept, "status": {}}))
+        cluster.kubectl(
+            "create", "--filename=-", stdin=json.dumps({**budget, "metadata": kept, "status": {}})
+        )
 
 
 def shorten(cluster: Cluster, pod: Json) -> None:
     """Its time is over now."""
     spec = json.dumps({"spec": {"activeDeadlineSeconds": 1}})
-    cluster.kubectl("patch", "job", job_of(pod), "--namespace", DATA, "--type=merge", f"--patch={spec}")
+    cluster.kubectl(
+        "patch", "job", job_of(pod), "--namespace", DATA, "--type=merge", f"--patch={spec}"
+    )
 
 
 ENDS = {
@@ -97,7 +107,12 @@ def test_a_driver_ends_and_another_one_does_its_task(
 @contextmanager
 def limited(cluster: Cluster, kind: str, spec: Json) -> Iterator[None]:
     """More of what the namespace of the data plane is limited by."""
-    more = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "more", "namespace": DATA}, "spec": spec}
+    more = {
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": {"name": "more", "namespace": DATA},
+        "spec": spec,
+    }
     cluster.kubectl("create", "--filename=-", stdin=json.dumps(more))
     try:
         yield
@@ -134,12 +149,14 @@ def test_a_pod_that_cannot_begin_does_once_it_may(
     flow.assert_right(airlines)
 
 
-def test_an_executor_is_killed_and_its_driver_goes_on(installed: Cluster, client: Headgate, airlines: pa.Table) -> None:
+def test_an_executor_is_killed_and_its_driver_goes_on(
+    installed: Cluster, client: Headgate, airlines: pa.Table
+) -> None:
     flow = Gated(installed, client, "executor")
     flow.apply("large", IN_AN_EXECUTOR)
     node.kill(flow.unfinished("executor"))
     flow.let_go("executor")
     flow.assert_right(airlines)
-    assert installed.query("SELECT sum(n) FROM events WHERE kind = 'task.retried' AND dataset = 'executor.named'") == [
-        (None,)
-    ]
+    assert installed.query(
+        "SELECT sum(n) FROM events WHERE kind = 'task.retried' AND dataset = 'executor.named'"
+    ) == [(None,)]

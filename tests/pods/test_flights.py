@@ -1,4 +1,5 @@
-"""The flights example with its lake on S3: one driver reads the sources, executor pods of another compute."""
+"""The flights example with its lake on S3: one driver reads the sources, executor pods of another
+compute."""
 
 from __future__ import annotations
 
@@ -36,14 +37,16 @@ def flights(installed: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def adapted(folder: Path) -> Path:
-    """Raw files are in the image of the data plane, below /data, where executors do not look; what is made of them is
-    computed by executors, and written to a folder that a pod may write."""
+    """Raw files are in the image of the data plane, below /data, where executors do not look; what
+    is made of them is computed by executors, and written to a folder that a pod may write."""
     for found in sorted(demo.blueprint_folder().rglob("*.py")):
         copy = folder / found.relative_to(demo.blueprint_folder())
         copy.parent.mkdir(exist_ok=True)
         copy.write_text(found.read_text())
     text = (demo.blueprint_folder() / "flights.yaml").read_text()
-    said = yaml.safe_load(text.replace("path: data/", "path: /data/").replace("path: out/", "path: /tmp/"))
+    said = yaml.safe_load(
+        text.replace("path: data/", "path: /data/").replace("path: out/", "path: /tmp/")
+    )
     for component in said["components"].values():
         if "transform" in component:
             component["resources"] = "large"
@@ -76,6 +79,8 @@ def test_tables_equal_what_duckdb_computes_from_the_raw_files(
 
 def test_worker_drivers_and_executors_were_pods(installed: Cluster, flights: Made) -> None:
     assert set(flights.pods.values()) == {"worker", "driver", "executor"}
-    drivers = {name.rsplit("-", 3)[0] for name, component in flights.pods.items() if component == "driver"}
+    drivers = {
+        name.rsplit("-", 3)[0] for name, component in flights.pods.items() if component == "driver"
+    }
     assert drivers == {"headgate-driver-standard", "headgate-driver-large"}
     installed.assert_tidy()

@@ -1,4 +1,5 @@
-"""The overlay `local` on a real cluster: all of it comes up under the restricted Pod Security Standard."""
+"""The overlay `local` on a real cluster: all of it comes up under the restricted Pod Security
+Standard."""
 
 from __future__ import annotations
 
@@ -29,7 +30,10 @@ def test_the_database_is_the_one_in_the_cluster(installed: Cluster) -> None:
 
 
 def test_the_object_store_takes_what_is_signed_and_puts_if_absent(installed: Cluster) -> None:
-    given = {name: installed.secret("headgate-lake", name) for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+    given = {
+        name: installed.secret("headgate-lake", name)
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    }
     store = S3Store(
         "headgate",
         endpoint=f"http://{installed.address('s3')}",
@@ -46,7 +50,9 @@ def test_the_object_store_takes_what_is_signed_and_puts_if_absent(installed: Clu
 
 @pytest.mark.parametrize("namespace", [CONTROL, DATA])
 def test_a_pod_with_privileges_is_refused(installed: Cluster, namespace: str) -> None:
-    refusal = installed.refusal("create", "--namespace", namespace, "--filename=-", stdin=json.dumps(PRIVILEGED))
+    refusal = installed.refusal(
+        "create", "--namespace", namespace, "--filename=-", stdin=json.dumps(PRIVILEGED)
+    )
     assert 'violates PodSecurity "restricted' in refusal
 
 

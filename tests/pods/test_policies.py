@@ -1,6 +1,7 @@
 """Network policies, enforced by the node: who of the installation reaches whom, and who does not.
 
-That all works which has to is what the other tests here show. Does not belong here: rights in the API server.
+That all works which has to is what the other tests here show. Does not belong here: rights in the
+API server.
 """
 
 from __future__ import annotations
@@ -36,7 +37,11 @@ for place in sys.argv[1:]:
     except OSError as e:
         print(place, e, file=sys.stderr)
 """
-SAFE = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
+SAFE = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
 
 Network = list[str]  # the beginning of a command that runs in it
 
@@ -44,7 +49,14 @@ Network = list[str]  # the beginning of a command that runs in it
 @pytest.fixture(scope="module")
 def networks(installed: Cluster) -> Iterator[dict[str, Network]]:
     """Of pods of the installation, and of pods that do nothing but have a place and a label."""
-    made = {"driver": DATA, "executor": DATA, "query": DATA, "session": DATA, "other": DATA, "stranger": "default"}
+    made = {
+        "driver": DATA,
+        "executor": DATA,
+        "query": DATA,
+        "session": DATA,
+        "other": DATA,
+        "stranger": "default",
+    }
     found = {
         "controlplane": _of(installed, CONTROL, f"{COMPONENT}={LOOPS}"),
         "postgresql": _of(installed, CONTROL, "app.kubernetes.io/name=postgresql"),
@@ -52,21 +64,38 @@ def networks(installed: Cluster) -> Iterator[dict[str, Network]]:
     }
     try:
         for name, namespace in made.items():
-            installed.kubectl("create", "--namespace", namespace, "--filename=-", stdin=json.dumps(_pod(name)))
+            installed.kubectl(
+                "create", "--namespace", namespace, "--filename=-", stdin=json.dumps(_pod(name))
+            )
         for name, namespace in made.items():
             place = ("--namespace", namespace)
-            installed.kubectl("wait", "--for=condition=ready", f"pod/stands-for-{name}", *place, "--timeout=600s")
+            installed.kubectl(
+                "wait", "--for=condition=ready", f"pod/stands-for-{name}", *place, "--timeout=600s"
+            )
             found[name] = _of(installed, namespace, f"{COMPONENT}={name}", f"stands-for={name}")
         yield found
     finally:
         for namespace in set(made.values()):
-            installed.kubectl("delete", "pods", "--namespace", namespace, "--selector=stands-for", "--grace-period=0")
+            installed.kubectl(
+                "delete",
+                "pods",
+                "--namespace",
+                namespace,
+                "--selector=stands-for",
+                "--grace-period=0",
+            )
 
 
-def test_nobody_reaches_more_than_the_policies_say(installed: Cluster, networks: dict[str, Network]) -> None:
-    api, database, store = (installed.address(service) for service in ("headgate", "postgresql", "s3"))
+def test_nobody_reaches_more_than_the_policies_say(
+    installed: Cluster, networks: dict[str, Network]
+) -> None:
+    api, database, store = (
+        installed.address(service) for service in ("headgate", "postgresql", "s3")
+    )
     cluster = f"{node.ADDRESS}:443"
-    driver, executor = (_address(installed, f"stands-for-{name}") for name in ("driver", "executor"))
+    driver, executor = (
+        _address(installed, f"stands-for-{name}") for name in ("driver", "executor")
+    )
     hosts = {name: _address(installed, f"stands-for-{name}") for name in ASKED}
     open_to_us = {name: f"{hosts[name]}:{port}" for name, port in ASKED.items()}
     shut = {name: f"{host}:{PORTS[1]}" for name, host in hosts.items()}
@@ -82,10 +111,21 @@ def test_nobody_reaches_more_than_the_policies_say(installed: Cluster, networks:
         places = [api, database, store, cluster, outside, metadata, called, closed, blocks]
         places += [*open_to_us.values(), *shut.values()]
         assert _reached([], places) == set(places)  # by the node, of which policies do not speak
-        until(lambda: not _reached(networks["other"], [api]), lambda: "policies do not come into force")
-        until(lambda: _reached(networks["driver"], [api]), lambda: "a driver does not reach the API")
-        until(lambda: _reached(networks["executor"], [called]), lambda: "an executor does not reach its driver")
-        until(lambda: _reached(networks["driver"], [blocks]), lambda: "a driver does not reach its executor")
+        until(
+            lambda: not _reached(networks["other"], [api]),
+            lambda: "policies do not come into force",
+        )
+        until(
+            lambda: _reached(networks["driver"], [api]), lambda: "a driver does not reach the API"
+        )
+        until(
+            lambda: _reached(networks["executor"], [called]),
+            lambda: "an executor does not reach its driver",
+        )
+        until(
+            lambda: _reached(networks["driver"], [blocks]),
+            lambda: "a driver does not reach its executor",
+        )
         asked = set(open_to_us.values())
         until(
             lambda: _reached(networks["controlplane"], list(asked)) == asked,
@@ -94,7 +134,9 @@ def test_nobody_reaches_more_than_the_policies_say(installed: Cluster, networks:
         own = {"controlplane": {api}, "postgresql": {database}, "s3": {store}}
         own |= {"driver": {called, closed}, "executor": {blocks}}
         own |= {name: {open_to_us[name], shut[name]} for name in ASKED}
-        others = {name: [place for place in places if place not in own.get(name, ())] for name in networks}
+        others = {
+            name: [place for place in places if place not in own.get(name, ())] for name in networks
+        }
         assert {name: _reached(network, others[name]) for name, network in networks.items()} == {
             "controlplane": {database, store, cluster, outside, *asked},
             "postgresql": set(),
@@ -114,9 +156,16 @@ def _pod(name: str) -> dict[str, object]:
         "image": "localhost/headgate/pause:0.1.0",
         "imagePullPolicy": "Never",
     }
-    container |= {"securityContext": SAFE, "resources": {"limits": {"cpu": "10m", "memory": "16Mi"}}}
+    container |= {
+        "securityContext": SAFE,
+        "resources": {"limits": {"cpu": "10m", "memory": "16Mi"}},
+    }
     user = {"runAsNonRoot": True, "runAsUser": 65535, "seccompProfile": {"type": "RuntimeDefault"}}
-    spec = {"containers": [container], "securityContext": user, "automountServiceAccountToken": False}
+    spec = {
+        "containers": [container],
+        "securityContext": user,
+        "automountServiceAccountToken": False,
+    }
     labels = {COMPONENT: name, "stands-for": name}
     return {
         "apiVersion": "v1",
@@ -154,7 +203,9 @@ def _cloud() -> Iterator[None]:
 @contextmanager
 def _listener(network: Network, *ports: int) -> Iterator[None]:
     command = [*network, sys.executable, "-c", LISTENS, *map(str, ports)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -167,6 +218,9 @@ def _listener(network: Network, *ports: int) -> Iterator[None]:
 def _reached(network: Network, places: list[str]) -> set[str]:
     """Those of the places that let a process of this network connect."""
     done = subprocess.run(
-        [*network, sys.executable, "-c", CALLS, *places], stdout=subprocess.PIPE, text=True, check=True
+        [*network, sys.executable, "-c", CALLS, *places],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
     return set(done.stdout.split())

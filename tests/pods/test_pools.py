@@ -1,5 +1,5 @@
-"""Pools with real Spark in them: a driver that needs more memory than its pod may have, and as many drivers as the work
-is worth.
+"""Pools with real Spark in them: a driver that needs more memory than its pod may have, and as many
+drivers as the work is worth.
 
 Does not belong here: the same of processes that only start and end (`tests/cluster`).
 """
@@ -37,11 +37,15 @@ def test_a_driver_is_killed_for_its_memory_and_that_counts_against_its_task(
     flow.ended("ran out of memory: killed at its limit of 1536Mi")
     error = there(client.why(f"{flow.name}.named")["error"])
     assert error["condition"] == "driver-out-of-memory"
-    assert "event=spark-started" in client.log(there(error["attempt"]))  # what it said is there for a while
-    assert installed.query("SELECT max(failures) FROM tasks WHERE dataset = 'greedy.named'") == [(1,)]
+    # What it said is there for a while
+    assert "event=spark-started" in client.log(there(error["attempt"]))
+    assert installed.query("SELECT max(failures) FROM tasks WHERE dataset = 'greedy.named'") == [
+        (1,)
+    ]
     flow.apply("small")  # the same dataset, with less need; the other may be under way again
     flow.let_all_go()
-    flow.assert_right(airlines, drivers=2)  # as many as the pool may have: it starts one for each task that waits
+    # As many as the pool may have: it starts one for each task that waits
+    flow.assert_right(airlines, drivers=2)
 
 
 def test_a_pool_grows_to_its_maximum_while_more_waits_and_has_no_driver_once_it_is_idle(
@@ -50,7 +54,10 @@ def test_a_pool_grows_to_its_maximum_while_more_waits_and_has_no_driver_once_it_
     before = lost(installed)
     flow = Gated(installed, client, "many")
     flow.apply("small", IN_THE_DRIVER, MANY)
-    until(lambda: sorted(busy(installed).values()) == [CLAIMERS, CLAIMERS], lambda: f"busy: {busy(installed)}")
+    until(
+        lambda: sorted(busy(installed).values()) == [CLAIMERS, CLAIMERS],
+        lambda: f"busy: {busy(installed)}",
+    )
     assert len(small(installed.jobs())) == 2
     pods = small(installed.pods("driver"))
     assert {pod["metadata"]["annotations"][DRIVER] for pod in pods} == set(busy(installed))
@@ -68,7 +75,9 @@ def test_a_pool_grows_to_its_maximum_while_more_waits_and_has_no_driver_once_it_
 
 def lost(cluster: Cluster) -> int:
     """Small drivers that ended otherwise than they were asked to."""
-    sql = "SELECT count(*) FROM events WHERE kind = 'driver.ended' AND body::json->>'size' = 'small'"
+    sql = (
+        "SELECT count(*) FROM events WHERE kind = 'driver.ended' AND body::json->>'size' = 'small'"
+    )
     ((found,),) = cluster.query(sql)
     return int(found)
 
@@ -76,7 +85,9 @@ def lost(cluster: Cluster) -> int:
 def busy(cluster: Cluster) -> dict[str, int]:
     """What each driver has under way."""
     return dict(
-        cluster.query("SELECT driver, count(*)::int FROM attempts WHERE driver LIKE 'driver-%' GROUP BY driver")
+        cluster.query(
+            "SELECT driver, count(*)::int FROM attempts WHERE driver LIKE 'driver-%' GROUP BY driver"
+        )
     )
 
 

@@ -1,4 +1,5 @@
-"""A package that a transform requires: the driver's pod installs it, and executors' pods are sent it."""
+"""A package that a transform requires: the driver's pod installs it, and executors' pods are sent
+it."""
 
 from __future__ import annotations
 

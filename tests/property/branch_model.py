@@ -1,6 +1,8 @@
-"""What branches are to be, worked out from scratch: texts and how they merge, rows, and the work that they are made by.
+"""What branches are to be, worked out from scratch: texts and how they merge, rows, and the work
+that they are made by.
 
-Imports nothing of the product: it is what the product is held against. Does not belong here: chance (branching).
+Imports nothing of the product: it is what the product is held against. Does not belong here: chance
+(branching).
 """
 
 from __future__ import annotations
@@ -77,8 +79,11 @@ class Flow:
                 found.add(dataset)
         return found
 
-    def made_of(self, files: Parts, held: Mapping[str, Parts]) -> tuple[dict[str, Parts], set[Task]]:
-        """All datasets from scratch over these files, where some are held; and the work for it but that for `both`."""
+    def made_of(
+        self, files: Parts, held: Mapping[str, Parts]
+    ) -> tuple[dict[str, Parts], set[Task]]:
+        """All datasets from scratch over these files, where some are held; and the work for it but
+        that for `both`."""
         found: dict[str, Parts] = {}
         tasks: set[Task] = set()
 
@@ -87,7 +92,8 @@ class Flow:
             tasks.update(set() if dataset in held else work)
             return found[dataset]
 
-        # Files are told apart by their bytes, so by the order of their rows; what is made of rows is not.
+        # Files are told apart by their bytes, so by the order of their rows; what is made of rows
+        # is not.
         orders = put("shop.orders", dict(files), {("parse", None, rows) for rows in files.values()})
         each = {tuple(sorted(rows)) for rows in orders.values()}
         scaled = {key: tuple((k, self.factor * v) for k, v in rows) for key, rows in orders.items()}
@@ -95,7 +101,11 @@ class Flow:
         sums: Counter[int] = Counter()
         for k, v in rows_of(scaled_parts):
             sums[k] += v
-        put("shop.sums", {"": tuple(sums.items())}, {("sum", self.name, tuple(rows_of(scaled_parts)))})
+        put(
+            "shop.sums",
+            {"": tuple(sums.items())},
+            {("sum", self.name, tuple(rows_of(scaled_parts)))},
+        )
         plus = {key: tuple((k, v + self.plus) for k, v in rows) for key, rows in orders.items()}
         other = rows_of(put("shop.other", plus, {("add", self.plus, rows) for rows in each}))
         both = tuple((k, v + w) for k, v in rows_of(scaled_parts) for key, w in other if k == key)
@@ -119,8 +129,8 @@ def merged(base: Flow, ours: Flow, theirs: Flow) -> Flow | None:
 
 @dataclass
 class Line:
-    """Main, or a branch. `texts`: its own ones, oldest first. `fork`: the text of main that the first one follows.
-    `seen`: rows by dataset and generation, as far as a step ended with them."""
+    """Main, or a branch. `texts`: its own ones, oldest first. `fork`: the text of main that the
+    first one follows. `seen`: rows by dataset and generation, as far as a step ended with them."""
 
     texts: list[Flow] = field(default_factory=list)
     fork: int = 0

@@ -1,9 +1,11 @@
-"""Truth and Thrift with branches: random runs that change main and its branches, compared with the model of them.
+"""Truth and Thrift with branches: random runs that change main and its branches, compared with the
+model of them.
 
-A run edits, lets files come, change and go, makes branches that follow or are pinned, and branches of branches; it
-merges, reverts, updates, rolls back, resumes, ends and collects. After each step every dataset of every branch is what
-its text makes of the files that it sees, and only what nobody had computed before was computed. Does not belong here:
-what is true (branch_model), which runs there are and the faults that they have to find (test_branches).
+A run edits, lets files come, change and go, makes branches that follow or are pinned, and branches
+of branches; it merges, reverts, updates, rolls back, resumes, ends and collects. After each step
+every dataset of every branch is what its text makes of the files that it sees, and only what nobody
+had computed before was computed. Does not belong here: what is true (branch_model), which runs
+there are and the faults that they have to find (test_branches).
 
     python -m tests.property.branching SEED [URL] [busy]
 """
@@ -30,7 +32,18 @@ from controlplane.operations.inspect import time_travel
 from controlplane.operations.planning.snapshot import plan_now
 from controlplane.operations.upkeep.collect import collect
 from controlplane.operations.upkeep.fsck import fsck
-from tests.property.branch_model import FIELDS, NAMES, Flow, Line, Main, Parts, Rows, Task, merged, rows_of
+from tests.property.branch_model import (
+    FIELDS,
+    NAMES,
+    Flow,
+    Line,
+    Main,
+    Parts,
+    Rows,
+    Task,
+    merged,
+    rows_of,
+)
 from tests.unit.branches.world import BranchWorld
 
 STEPS = 14
@@ -47,7 +60,8 @@ class Run:
         self.files: dict[str, Rows] = {}
         self.main = Line([Flow()])
         self.lines: dict[str, Line] = {}  # of branches
-        self.past: list[tuple[float, dict[str, Parts]]] = []  # main when a step ended, under its names of now
+        # Main when a step ended, under its names of now
+        self.past: list[tuple[float, dict[str, Parts]]] = []
         self.kept: set[Task] = set()  # computed, and not to be done again
         self.known: set[Task] = set()  # computed once; what of it was collected, may be done again
         self.passing: set[Task] = set()  # may have been needed on the way
@@ -60,7 +74,16 @@ class Run:
         self.settle()
         self.create()
         often: list[Callable[[], None]] = [self.edit, self.race, self.roll_back]
-        seldom = [self.revert, self.put, self.withdraw, self.create, self.update, self.resume, self.end, self.collect]
+        seldom = [
+            self.revert,
+            self.put,
+            self.withdraw,
+            self.create,
+            self.update,
+            self.resume,
+            self.end,
+            self.collect,
+        ]
         for _ in range(steps):
             self.chance.choice([*often, *often, self.merge, *seldom])()
             self.settle()
@@ -119,7 +142,10 @@ class Run:
     def put(self) -> None:
         """A file comes, or is corrected."""
         name = self.chance.choice(FILES)
-        rows = tuple((self.chance.randint(1, 3), self.chance.randint(0, 9)) for _ in range(self.chance.randint(1, 3)))
+        rows = tuple(
+            (self.chance.randint(1, 3), self.chance.randint(0, 9))
+            for _ in range(self.chance.randint(1, 3))
+        )
         self.tell("put", name, rows)
         self.files[name] = rows
         self.world.put(name, *rows)
@@ -236,7 +262,9 @@ class Run:
             is_conflict = True
         else:
             is_conflict = False
-        assert is_conflict == (expected is None), "a conflict where there is none, or none where there is one"
+        assert is_conflict == (expected is None), (
+            "a conflict where there is none, or none where there is one"
+        )
         if expected is None:
             return
         line = self.lines[source]
@@ -309,14 +337,23 @@ class Run:
         left = {d: parts for d, parts in line.holds.items() if target not in (d, "shop")}
         released = line.holds.keys() - left.keys()
         held = line.holds
-        for still in chain.from_iterable(combinations(sorted(released), n) for n in range(1, len(released))):
+        for still in chain.from_iterable(
+            combinations(sorted(released), n) for n in range(1, len(released))
+        ):
             line.holds = left | {dataset: held[dataset] for dataset in still}
             self.passing |= self.all_wanted()
         line.holds = left
 
     def collect(self) -> None:
         self.tell("collect")
-        collect(self.world.store, "default", now=self.clock() + 10.0, generations=1, days=0.0, grace_s=0.0)
+        collect(
+            self.world.store,
+            "default",
+            now=self.clock() + 10.0,
+            generations=1,
+            days=0.0,
+            grace_s=0.0,
+        )
         self.kept = self.all_wanted()
         self.joined.clear()
         self.has_collected = True
@@ -367,7 +404,9 @@ class Run:
         for dataset, parts in truth.items():
             assert dataset in there, f"{branch} has no {dataset}"
             found = self.world.values(branch, dataset)
-            assert found == rows_of(parts), f"{dataset} of {branch} is {found} and not {rows_of(parts)}"
+            assert found == rows_of(parts), (
+                f"{dataset} of {branch} is {found} and not {rows_of(parts)}"
+            )
         with self.world.store.read() as tx:
             own, holds = set(tx.branches.own_datasets(branch)), tx.states.holds(branch).keys()
         assert holds == line.holds.keys(), f"{branch} holds {set(holds)} and not {set(line.holds)}"
@@ -378,29 +417,45 @@ class Run:
     def check_own(self, branch: str, own: set[str]) -> None:
         expected = self.own(branch)
         assert own <= expected, f"{branch} has {own} of its own, not {expected}"
-        # What main has, or once had under a name that it has given up, may be just what the branch wants.
+        # What main has, or once had under a name that it has given up, may be just what the branch
+        # wants.
         main, truth = self.mains(branch), self.wanted(branch)[0]
         theirs = self.main.texts[main.last].made_of(main.files, main.holds)[0]
-        lacking = {d for d in expected - own - {self.flow(branch).scaled, "shop.both"} if truth[d] != theirs.get(d)}
+        lacking = {
+            d
+            for d in expected - own - {self.flow(branch).scaled, "shop.both"}
+            if truth[d] != theirs.get(d)
+        }
         assert not lacking, f"{branch} has only {own} of its own"
-        assert not self.world.branching._failing_units.failures(f"branch:{branch}"), f"{branch} cannot be planned"
+        assert not self.world.branching._failing_units.failures(f"branch:{branch}"), (
+            f"{branch} cannot be planned"
+        )
         with self.world.ctx.read_plan(branch) as (kept, facts):
             fresh, _ = plan_now(facts.tx, branch, None)
-            assert facts.owned(kept).decisions == fresh.decisions, f"a kept plan of {branch} is another one"
+            assert facts.owned(kept).decisions == fresh.decisions, (
+                f"a kept plan of {branch} is another one"
+            )
 
     def check_copies(self) -> None:
         """Main's, and those of branches that were redirected; nobody else writes."""
-        places = {MAIN: "/out/copy"} | {name: line.place for name, line in self.lines.items() if line.place}
+        places = {MAIN: "/out/copy"} | {
+            name: line.place for name, line in self.lines.items() if line.place
+        }
         for branch, place in places.items():
-            written = [row for rows in self.world.engine.targets.get(place, {}).values() for row in rows]
+            written = [
+                row for rows in self.world.engine.targets.get(place, {}).values() for row in rows
+            ]
             expected = self.world.values(branch, self.flow(branch).scaled)
-            assert sorted(written, key=repr) == expected, f"{place} has {written} and not {expected}"
+            assert sorted(written, key=repr) == expected, (
+                f"{place} has {written} and not {expected}"
+            )
         with self.world.store.read() as tx:
             writing = {name for name in self.lines if tx.projections.targets(name)}
         assert writing == places.keys() - {MAIN}, f"{writing} write"
 
     def note(self, branch: str, truth: Mapping[str, Parts], own: set[str]) -> None:
-        """Which rows each generation has. What is shared goes on as main does, whatever it was before."""
+        """Which rows each generation has. What is shared goes on as main does, whatever it was
+        before."""
         line, generations = self.line(branch), self.world.generations(branch)
         for dataset, parts in truth.items():
             if branch != MAIN and dataset not in own:
@@ -408,17 +463,27 @@ class Run:
                 continue
             number = generations[dataset]
             before = line.seen.get(dataset, {})
-            line.seen[dataset] = {n: rows for n, rows in before.items() if n < number} | {number: parts}
+            line.seen[dataset] = {n: rows for n, rows in before.items() if n < number} | {
+                number: parts
+            }
 
 
 class Busy(Run):
-    """Much happens while work on what happened before is under way. Then not all is known: which rows generations have
-    that came in between, and which work was needed on the way. No work is done twice."""
+    """Much happens while work on what happened before is under way. Then not all is known: which
+    rows generations have that came in between, and which work was needed on the way. No work is
+    done twice."""
 
     def go(self, steps: int = STEPS) -> None:
         self.settle()
         self.create()
-        at_work: list[Callable[[], None]] = [self.edit, self.put, self.merge, self.roll_back, self.resume, self.revert]
+        at_work: list[Callable[[], None]] = [
+            self.edit,
+            self.put,
+            self.merge,
+            self.roll_back,
+            self.resume,
+            self.revert,
+        ]
         seldom = [self.withdraw, self.end, self.collect]
         for _ in range(steps // 3):
             self.chance.choice([self.create, self.update])()
@@ -471,7 +536,10 @@ def run(
     kind: type[Run] = Run,
 ) -> None:
     """Raises AssertionError, with all that happened before."""
-    with a_home() as home, closing(world(home, f"sqlite:///{home}/metadata.db" if url == "sqlite" else url)) as made:
+    with (
+        a_home() as home,
+        closing(world(home, f"sqlite:///{home}/metadata.db" if url == "sqlite" else url)) as made,
+    ):
         going = kind(seed, made)
         try:
             going.go(steps)
@@ -481,4 +549,8 @@ def run(
 
 
 if __name__ == "__main__":
-    run(int(sys.argv[1]), (sys.argv[2:3] or ["memory:"])[0], kind=Busy if "busy" in sys.argv else Run)
+    run(
+        int(sys.argv[1]),
+        (sys.argv[2:3] or ["memory:"])[0],
+        kind=Busy if "busy" in sys.argv else Run,
+    )

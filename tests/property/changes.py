@@ -82,12 +82,18 @@ class Changes:
 
     def _read(self) -> Read:
         declared = self.chance.choice([("k", "v"), None])
-        return Read(self.chance.choice(list(self.world.folders)), self.chance.random() < 0.3, declared)
+        return Read(
+            self.chance.choice(list(self.world.folders)), self.chance.random() < 0.3, declared
+        )
 
     def _grow(self, flows: dict[str, dict[str, Component]], flow: str) -> None:
         """One more component, mostly on the newest ones, so that there are chains and diamonds."""
         near = [n for n, c in flows[flow].items() if not isinstance(c, Copy)]
-        far = [f"a.{n}" for n, c in flows["a"].items() if not isinstance(c, Copy)] if flow != "a" else []
+        far = (
+            [f"a.{n}" for n, c in flows["a"].items() if not isinstance(c, Copy)]
+            if flow != "a"
+            else []
+        )
         known = near[-3:] + near + far
         flows[flow][self._name()] = self._transform(*self.chance.choices(known, k=2))
 
@@ -95,7 +101,13 @@ class Changes:
         number = self.chance.randint(0, 6)
         match self.chance.randint(0, 15):
             case 0 | 1:
-                return Pick(one, ("k", "v"), self.chance.randint(0, 2), number, named=self.chance.random() < 0.3)
+                return Pick(
+                    one,
+                    ("k", "v"),
+                    self.chance.randint(0, 2),
+                    number,
+                    named=self.chance.random() < 0.3,
+                )
             case 2:
                 return Pick(one, self.chance.choice([("k", "v"), ("v", "k")]), number)
             case 3:
@@ -126,7 +138,9 @@ class Changes:
 
     def _row(self, columns: model.Columns) -> model.Row:
         most = {"k": 3, "v": 9}
-        return tuple(None if self.chance.random() < 0.1 else self._value(c, most.get(c, 5)) for c in columns)
+        return tuple(
+            None if self.chance.random() < 0.1 else self._value(c, most.get(c, 5)) for c in columns
+        )
 
     def _value(self, column: str, most: int) -> model.Value:
         return self.chance.choice("pqr") if column.startswith("s") else self.chance.randint(0, most)
@@ -141,13 +155,23 @@ class Changes:
 
     def _change(self) -> None:
         files = self._file_changes()
-        wishes = [self._edit, self._edit, self._restyle, self._revert, self._add, self._drop, self._twin, self._pause]
+        wishes = [
+            self._edit,
+            self._edit,
+            self._restyle,
+            self._revert,
+            self._add,
+            self._drop,
+            self._twin,
+            self._pause,
+        ]
         change = self.chance.choice(files if self.chance.random() < 0.55 else wishes)
         self.told.append(change.__name__.strip("_"))
         change()
 
     def step_in_flight(self) -> None:
-        """A change that the model can follow while work is under way: none of columns, or of how files are read."""
+        """A change that the model can follow while work is under way: none of columns, or of how
+        files are read."""
         files = [self._new, self._rows, self._rows, self._delete, self._rename, self._copy]
         change = self.chance.choice([*files, self._edit_transform])
         self.told.append(change.__name__.strip("_"))
@@ -168,20 +192,36 @@ class Changes:
         change()
 
     def declare_daily(self) -> None:
-        known = [d for d, c in model.everything(self.world.flows).items() if not isinstance(c, Read | Copy)]
+        known = [
+            d
+            for d, c in model.everything(self.world.flows).items()
+            if not isinstance(c, Read | Copy)
+        ]
         self.world.daily = set(self.chance.sample(known, self.chance.randint(1, len(known))))
         self.world.apply(self.world.flows, self.styles)
 
     def faults(self) -> Faults:
         """A few faults for one settling; fewer than a task may have before it is given up."""
         left = iter(self.chance.choices(FAULTS, k=3))
-        return lambda kind: next(left, "none") if self.chance.random() < (0.03 if kind == "list" else 0.4) else "none"
+        return lambda kind: (
+            next(left, "none")
+            if self.chance.random() < (0.03 if kind == "list" else 0.4)
+            else "none"
+        )
 
     # --- files ------------------------------------------------------------------------------------
 
     def _file_changes(self) -> list[Callable[[], None]]:
         often = [self._new, self._rows, self._rows, self._delete, self._rename, self._copy]
-        seldom = [self._same_rows, self._touch, self._column, self._columns, self._break, self._old, self._same_size]
+        seldom = [
+            self._same_rows,
+            self._touch,
+            self._column,
+            self._columns,
+            self._break,
+            self._old,
+            self._same_size,
+        ]
         return often + seldom
 
     def _put(self, folder: str, name: str, file: File) -> None:
@@ -189,7 +229,9 @@ class Changes:
         self.world.put(folder, name, file)
 
     def _some_file(self) -> tuple[str, str, File] | None:
-        known = [(folder, n, f) for folder, files in self.world.folders.items() for n, f in files.items()]
+        known = [
+            (folder, n, f) for folder, files in self.world.folders.items() for n, f in files.items()
+        ]
         return self.chance.choice(known) if known else None
 
     def _free(self, folder: str) -> str | None:
@@ -197,12 +239,17 @@ class Changes:
         return self.chance.choice(names) if names else None
 
     def _replace(self, folder: str, name: str, file: File) -> None:
-        """Put the file there, if its folder can still be read: some file has k and v, or all schemas are declared."""
+        """Put the file there, if its folder can still be read: some file has k and v, or all
+        schemas are declared."""
         if self._is_readable(folder, {**self.world.folders[folder], name: file}):
             self._put(folder, name, file)
 
     def _is_readable(self, folder: str, files: model.Folder) -> bool:
-        reads = [c for c in model.everything(self.world.flows).values() if isinstance(c, Read) and c.folder == folder]
+        reads = [
+            c
+            for c in model.everything(self.world.flows).values()
+            if isinstance(c, Read) and c.folder == folder
+        ]
         if not files:
             return all(r.declared for r in reads)
         return any({"k", "v"} <= set(f.columns) for f in files.values())
@@ -221,7 +268,9 @@ class Changes:
         """Other bytes, but as many of them."""
         if (found := self._some_file()) and found[2].rows:
             folder, name, file = found
-            rows = tuple(tuple((v + 1) % 10 if isinstance(v, int) else v for v in row) for row in file.rows)
+            rows = tuple(
+                tuple((v + 1) % 10 if isinstance(v, int) else v for v in row) for row in file.rows
+            )
             self._put(folder, name, replace(file, rows=rows))
 
     def _same_rows(self) -> None:
@@ -274,7 +323,10 @@ class Changes:
 
     def _break(self) -> None:
         """A file that cannot be read; or, if there is one, its end."""
-        found = next(((d, n, f) for d, fs in self.world.folders.items() for n, f in fs.items() if f.broken), None)
+        found = next(
+            ((d, n, f) for d, fs in self.world.folders.items() for n, f in fs.items() if f.broken),
+            None,
+        )
         folder, name, file = found or self._some_file() or ("", "", None)
         if file:
             self.world.put(folder, name, replace(file, broken=not file.broken))
@@ -297,7 +349,8 @@ class Changes:
             case Pick() | Total() | Join() | Grouped() | Fold() | Further() as c:
                 flows[flow][name] = self._other_transform(c)
             case Read() as c if (
-                self._is_readable(c.folder, self.world.folders[c.folder]) and self.world.folders[c.folder]
+                self._is_readable(c.folder, self.world.folders[c.folder])
+                and self.world.folders[c.folder]
             ):
                 flows[flow][name] = self._other_read(c)
             case _:
@@ -317,7 +370,9 @@ class Changes:
             flows[flow][name] = self._other_transform(component)
             self._apply(flows)
 
-    def _other_transform(self, component: Pick | Total | Join | Grouped | Fold | Further) -> Transform:
+    def _other_transform(
+        self, component: Pick | Total | Join | Grouped | Fold | Further
+    ) -> Transform:
         if isinstance(component, Join):
             return replace(component, outer=not component.outer)
         if isinstance(component, Further):
@@ -341,7 +396,9 @@ class Changes:
     def _revert(self) -> None:
         """An earlier revision of everything."""
         flows = self.chance.choice(self._revisions)
-        reads = [c for c in model.everything(flows).values() if isinstance(c, Read) and not c.declared]
+        reads = [
+            c for c in model.everything(flows).values() if isinstance(c, Read) and not c.declared
+        ]
         if all(self.world.folders[c.folder] for c in reads):
             self._apply(flows)
 
@@ -351,7 +408,9 @@ class Changes:
         if len(model.everything(flows)) >= 14:
             return
         if self.chance.random() < 0.3:
-            name = self.chance.choice([n for n, c in flows[flow].items() if not isinstance(c, Copy)])
+            name = self.chance.choice(
+                [n for n, c in flows[flow].items() if not isinstance(c, Copy)]
+            )
             flows[flow][f"to_{name}"] = Copy(name)
         else:
             self._grow(flows, flow)
@@ -360,8 +419,17 @@ class Changes:
     def _drop(self) -> None:
         """A component that nothing reads goes, or a whole dataflow."""
         flows = self._flows()
-        used = {d for dataset, c in model.everything(flows).items() for d in model.inputs_of(dataset, c).values()}
-        free = [(f, n) for f, parts in flows.items() for n in parts if f"{f}.{n}" not in used and len(parts) > 3]
+        used = {
+            d
+            for dataset, c in model.everything(flows).items()
+            for d in model.inputs_of(dataset, c).values()
+        }
+        free = [
+            (f, n)
+            for f, parts in flows.items()
+            for n in parts
+            if f"{f}.{n}" not in used and len(parts) > 3
+        ]
         if "b" in flows and self.chance.random() < 0.4:
             del flows["b"]
         elif free:
@@ -392,7 +460,9 @@ class Changes:
         if here and self.chance.random() < 0.7:
             self.world.pause(self.chance.choice(here), paused=False)
             return
-        known = [d for d, c in model.everything(self.world.flows).items() if not isinstance(c, Read)]
+        known = [
+            d for d, c in model.everything(self.world.flows).items() if not isinstance(c, Read)
+        ]
         if known:
             self.world.pause(self.chance.choice(known), paused=True)
 
@@ -400,7 +470,9 @@ class Changes:
         self.world.turn()
 
     def _force(self) -> None:
-        known = [d for d, c in model.everything(self.world.flows).items() if not isinstance(c, Copy)]
+        known = [
+            d for d, c in model.everything(self.world.flows).items() if not isinstance(c, Copy)
+        ]
         self.world.force(self.chance.choice(known))
 
     def mend(self) -> Iterator[str]:

@@ -1,7 +1,8 @@
-"""A data plane in this process: takes claims and reports as a driver and a worker do, with SQLite in Spark's place.
+"""A data plane in this process: takes claims and reports as a driver and a worker do, with SQLite
+in Spark's place.
 
-It lists with the product's own code, reads CSV with the standard library, and dies, stutters and lies where it is told
-to. Does not belong here: what the results should be (model).
+It lists with the product's own code, reads CSV with the standard library, and dies, stutters and
+lies where it is told to. Does not belong here: what the results should be (model).
 """
 
 from __future__ import annotations
@@ -40,9 +41,24 @@ from dataplane.contract.claims import (
     next_key,
 )
 from dataplane.contract.identity import MASK, Content, label_of
-from dataplane.contract.jobs import AnalyseJob, CheckJob, DropRule, FragmentJob, TransformJob, WriteJob
+from dataplane.contract.jobs import (
+    AnalyseJob,
+    CheckJob,
+    DropRule,
+    FragmentJob,
+    TransformJob,
+    WriteJob,
+)
 from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS, Kind
-from dataplane.contract.profiles import WHOLE, ColumnCounts, Profile, Sample, as_text, no_sample, shape_of
+from dataplane.contract.profiles import (
+    WHOLE,
+    ColumnCounts,
+    Profile,
+    Sample,
+    as_text,
+    no_sample,
+    shape_of,
+)
 from dataplane.contract.results import (
     MANIFEST,
     REASON,
@@ -78,7 +94,8 @@ from tests.property.model import (
 
 Fault: TypeAlias = Literal["none", "dies", "dies late", "dies between", "stutters", "straggles"]
 Faults: TypeAlias = Callable[[Kind], Fault]
-PART, MERGED = "part", ("merged",)  # keys of tasks that compute parts of an aggregate, and of those that merge them
+# Keys of tasks that compute parts of an aggregate, and of those that merge them
+PART, MERGED = "part", ("merged",)
 KINDS = sorted(WORKER_KINDS | DRIVER_KINDS)
 
 
@@ -112,7 +129,9 @@ class MemoryLake:
         return self.objects.setdefault(path, body) is body
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        return {path: len(body) for path, body in self.objects.items() if path.startswith(f"{prefix}/")}
+        return {
+            path: len(body) for path, body in self.objects.items() if path.startswith(f"{prefix}/")
+        }
 
     def link(self, source: str, target: str) -> None:
         self.put_if_absent(target, self.read(source))
@@ -123,7 +142,9 @@ class MemoryLake:
 
     def folders(self, prefix: str) -> Iterator[str]:
         start = f"{prefix}/" if prefix else ""
-        return iter(sorted({p[len(start) :].split("/")[0] for p in self.objects if p.startswith(start)}))
+        return iter(
+            sorted({p[len(start) :].split("/")[0] for p in self.objects if p.startswith(start)})
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +172,10 @@ def _profile(schema: Schema, rows: Fragment, mode: str) -> Profile:
     values: dict[str, list[Any]] = {}
     for i, column in enumerate(schema["fields"]):
         shape = shape_of(column["type"])
-        found = [None if row[i] is None else row[i] if shape == "number" else str(row[i]) for row in rows.rows]
+        found = [
+            None if row[i] is None else row[i] if shape == "number" else str(row[i])
+            for row in rows.rows
+        ]
         have: list[Any] = [one for one in found if one is not None]
         known = shape in ("number", "text")
         columns[column["name"]] = {
@@ -162,7 +186,9 @@ def _profile(schema: Schema, rows: Fragment, mode: str) -> Profile:
             "bounds_of": count if known else 0,
         }
         values[column["name"]] = found if known else [None] * count
-    marks = [int.from_bytes(hashlib.sha256(repr(row).encode()).digest()[:4], "big") for row in rows.rows]
+    marks = [
+        int.from_bytes(hashlib.sha256(repr(row).encode()).digest()[:4], "big") for row in rows.rows
+    ]
     order = sorted(range(count), key=marks.__getitem__)
     sample: Sample = {
         "of": count,
@@ -175,8 +201,8 @@ def _profile(schema: Schema, rows: Fragment, mode: str) -> Profile:
 
 @dataclass(slots=True)
 class Engine:
-    """`canonical` gives the plain form of a text, and `plain` a query that says the same as such a text in Python;
-    `on_listed` hears of every listing that was reported."""
+    """`canonical` gives the plain form of a text, and `plain` a query that says the same as such a
+    text in Python; `on_listed` hears of every listing that was reported."""
 
     ctx: Context
     lake: Lake
@@ -185,14 +211,16 @@ class Engine:
     done: list[Work] = field(default_factory=list)
     targets: dict[str, dict[str, tuple[Row, ...]]] = field(default_factory=dict)
     fences: dict[tuple[str, str], int] = field(default_factory=dict)  # by target and partition
-    salt: Callable[[str, str], object] = lambda dataset, partition: None  # what makes its work the dataset's own
+    # What makes its work the dataset's own
+    salt: Callable[[str, str], object] = lambda dataset, partition: None
     plain: Mapping[str, str] = field(default_factory=dict)
     at_once: int = 1
     _claims: int = 0
     _runs: dict[str, Work] = field(default_factory=dict)  # what a claim came to beyond its tasks
 
     def step(self, faults: Faults = lambda kind: "none") -> bool:
-        """Take some claims to their end, with faults on the way; False if there was nothing to claim."""
+        """Take some claims to their end, with faults on the way; False if there was nothing to
+        claim."""
         taken = list(islice(iter(self._take, None), self.at_once))
         for one, results in zip(taken, self._carry_out([one.claim for one in taken]), strict=True):
             self._finish(one, results, faults(one.claim["kind"]))
@@ -205,13 +233,21 @@ class Engine:
         if claim is None:
             return None
         self._check_unknown(claim)
-        return Taken(driver, claim, {t["task"]: w for t in claim["tasks"] if (w := self._work(claim, t)) is not None})
+        return Taken(
+            driver,
+            claim,
+            {t["task"]: w for t in claim["tasks"] if (w := self._work(claim, t)) is not None},
+        )
 
     def _finish(self, taken: Taken, results: list[TaskResult], fault: Fault) -> None:
         with self.ctx.store.read() as tx:
-            known = {key.hex() for key in tx.traces.hits([bytes.fromhex(task) for task in self._runs])}
+            known = {
+                key.hex() for key in tx.traces.hits([bytes.fromhex(task) for task in self._runs])
+            }
         self._end(taken.claim, taken.driver, results, fault)
-        self._count({task: w for task, w in self._runs.items() if task not in known | taken.works.keys()})
+        self._count(
+            {task: w for task, w in self._runs.items() if task not in known | taken.works.keys()}
+        )
         self._runs.clear()
         committed = self._count(taken.works, is_index=taken.claim["kind"] == "index")
         done = [r for r in results if r["state"] == "done" and r["task"] in taken.works]
@@ -245,7 +281,13 @@ class Engine:
                 slots = {n: self._slot(job, task, n) for n in job["inputs"]}
                 if job["language"] == "sql" and ("_g0" in job["sql"] or "_p0" in job["sql"]):
                     own = self.salt(claim["dataset"], "")
-                    key = (PART, job["sql"], tuple(sorted(params.items())), tuple(sorted(slots.items())), own)
+                    key = (
+                        PART,
+                        job["sql"],
+                        tuple(sorted(params.items())),
+                        tuple(sorted(slots.items())),
+                        own,
+                    )
                     return Work(claim["dataset"], task["partition"], key)
                 key = task_key(self._code(job), params, slots, is_dealt=_is_dealt(job))
                 key = salted(key, self.salt(claim["dataset"], task["partition"]))
@@ -254,29 +296,47 @@ class Engine:
         return Work(claim["dataset"], task["partition"], key)
 
     def _code(self, job: AnalyseJob) -> str:
-        return self.canonical[_unrenamed(job["sql"]) if job["language"] == "sql" else job["modules"][job["main"]]]
+        return self.canonical[
+            _unrenamed(job["sql"]) if job["language"] == "sql" else job["modules"][job["main"]]
+        ]
 
     def _slot(self, job: TransformJob, task: TaskSpec, name: str) -> Key:
         given = job["inputs"][name]
-        return given["mode"], content(self._fragments(job, task, name)), column_names(given["schema"])
+        return (
+            given["mode"],
+            content(self._fragments(job, task, name)),
+            column_names(given["schema"]),
+        )
 
     def _fragments(self, job: TransformJob, task: TaskSpec, name: str) -> list[Fragment]:
         given = job["inputs"][name]
-        paths = job["shared"][name] if given["mode"] == "all" else cast("FilesTask", task)["slots"][name]
+        paths = (
+            job["shared"][name]
+            if given["mode"] == "all"
+            else cast("FilesTask", task)["slots"][name]
+        )
         found = [self.fragment(path) for path in paths]
-        return found if given["mode"] != "by" else [_with_key(found, column_names(given["schema"]), task["partition"])]
+        return (
+            found
+            if given["mode"] != "by"
+            else [_with_key(found, column_names(given["schema"]), task["partition"])]
+        )
 
     def _held(self, task: TaskSpec) -> Fragment:
-        """One partition of an input, in however many files; in none, if a result that was spoilt said so."""
+        """One partition of an input, in however many files; in none, if a result that was spoilt
+        said so."""
         found = [self.fragment(path) for path in cast("FilesTask", task)["slots"][""]]
-        return Fragment(found[0].columns if found else (), tuple(row for f in found for row in f.rows))
+        return Fragment(
+            found[0].columns if found else (), tuple(row for f in found for row in f.rows)
+        )
 
     def fragment(self, path: str) -> Fragment:
         found = json.loads(self.lake.read(path))
         return Fragment(tuple(found["columns"]), tuple(map(tuple, found["rows"])))
 
     def _count(self, works: Mapping[str, Work], *, is_index: bool = False) -> int:
-        """Those that were committed. A memo of a parse task tells the types of files that it could not read."""
+        """Those that were committed. A memo of a parse task tells the types of files that it could
+        not read."""
         with self.ctx.store.read() as tx:
             keys = [bytes.fromhex(task) for task in works]
             traces = tx.traces.memos(keys).keys() if is_index else tx.traces.hits(keys).keys()
@@ -289,7 +349,12 @@ class Engine:
     def _end(self, claim: Claim, driver: str, results: list[TaskResult], fault: Fault) -> None:
         kept = results[::2] if fault == "dies between" else results
         if claim["kind"] in ("parse", "index", "transform") and fault not in ("dies", "straggles"):
-            manifest = {"contract": CONTRACT, "attempt": claim["attempt"], "results": kept, "versions": {}}
+            manifest = {
+                "contract": CONTRACT,
+                "attempt": claim["attempt"],
+                "results": kept,
+                "versions": {},
+            }
             self.lake.put_if_absent(f"{claim['prefix']}/{MANIFEST}", json.dumps(manifest).encode())
         if fault.startswith("dies") or fault == "straggles":
             self._rescue(claim, fault)
@@ -329,7 +394,9 @@ class Engine:
                     result["result"] = list_files(claim["job"], Versions())
                 case "footers":
                     result["result"] = {"misread": []}
-                case "infer" | "parse" if any(_version(o["uri"]) != o["version"] for o in objects_of(task)):
+                case "infer" | "parse" if any(
+                    _version(o["uri"]) != o["version"] for o in objects_of(task)
+                ):
                     result["state"] = "void"
                 case "infer":
                     names = [c for o in objects_of(task) for c in o["columns"] or ()]
@@ -341,9 +408,13 @@ class Engine:
                 case "write":
                     result["result"] = self._write(claim["job"], cast("WriteTask", task))
                 case "parse":
-                    self._store(claim, task, parse(cast("ParseTask", task), claim["job"]["options"]), result)
+                    self._store(
+                        claim, task, parse(cast("ParseTask", task), claim["job"]["options"]), result
+                    )
                 case "index":
-                    result["result"] = {"keys": _keys([self._held(task)], column_names(claim["job"]["schema"]))}
+                    result["result"] = {
+                        "keys": _keys([self._held(task)], column_names(claim["job"]["schema"]))
+                    }
                 case "transform":
                     self._transform(claim, cast("TransformTask", task), result)
         except (TaskFailure, ValueError, sqlite3.Error) as e:
@@ -361,15 +432,25 @@ class Engine:
         if then := list(self._run(claim, task, result)):
             result["then"] = then
 
-    def _run(self, claim: TransformClaim, head: TransformTask, result: TaskResult) -> Iterator[FollowingResult]:
+    def _run(
+        self, claim: TransformClaim, head: TransformTask, result: TaskResult
+    ) -> Iterator[FollowingResult]:
         """The tasks after one of a fold, until something comes out as it was, or fails."""
         spec = head
         for one in head.get("then", ()):
             if result["content"] == spec["was"]:
                 return
             key = next_key(claim["job"], one["ids"], Content(*result["content"])).hex()
-            slots = one["slots"] | {claim["job"]["fold"]["name"]: [f["path"] for f in result["files"]]}
-            spec = {**head, "task": key, "partition": one["partition"], "slots": slots, "was": one["was"]}
+            slots = one["slots"] | {
+                claim["job"]["fold"]["name"]: [f["path"] for f in result["files"]]
+            }
+            spec = {
+                **head,
+                "task": key,
+                "partition": one["partition"],
+                "slots": slots,
+                "was": one["was"],
+            }
             result = {"task": key, "epoch": head["epoch"], "state": "done"}
             given = {n: self._fragments(claim["job"], spec, n) for n in claim["job"]["inputs"]}
             try:
@@ -401,11 +482,22 @@ class Engine:
         shown = sorted({json.dumps(dict(zip(columns, row, strict=True))) for row in failing})
         return {"rows": len(rows), "failing": len(failing), "examples": shown[:1] + shown[1:][-1:]}
 
-    def _store(self, claim: FragmentClaim, task: TaskSpec, rows: Fragment, result: TaskResult, key: str = "") -> None:
+    def _store(
+        self,
+        claim: FragmentClaim,
+        task: TaskSpec,
+        rows: Fragment,
+        result: TaskResult,
+        key: str = "",
+    ) -> None:
         rows, taken_out = _kept(claim["job"], task, rows, result)
         label = label_of(bytes.fromhex(task["task"])) + key
         kept = self._output(claim, label, rows)
-        result["schema"], result["content"], result["files"] = kept["schema"], kept["content"], kept["files"]
+        result["schema"], result["content"], result["files"] = (
+            kept["schema"],
+            kept["content"],
+            kept["files"],
+        )
         if "profile" in kept:
             result["profile"] = kept["profile"]
         if any(d.get("quarantine") for d in _drops(claim["job"])):
@@ -418,21 +510,44 @@ class Engine:
         if rows.rows:
             self.lake.put_if_absent(path, body)
             files = [{"path": path, "size": len(body), "rows": len(rows.rows), "stats": {}}]
-        found: Output = {"schema": schema_of(rows.columns), "content": list(fingerprint(rows)), "files": files}
-        mode = claim["job"].get("profile", "full") if claim["kind"] in ("parse", "transform") else "off"
-        return found if mode == "off" else {**found, "profile": as_text(_profile(found["schema"], rows, mode))}
+        found: Output = {
+            "schema": schema_of(rows.columns),
+            "content": list(fingerprint(rows)),
+            "files": files,
+        }
+        mode = (
+            claim["job"].get("profile", "full")
+            if claim["kind"] in ("parse", "transform")
+            else "off"
+        )
+        return (
+            found
+            if mode == "off"
+            else {**found, "profile": as_text(_profile(found["schema"], rows, mode))}
+        )
 
-    def _deal(self, claim: TransformClaim, task: TaskSpec, rows: Fragment, result: TaskResult) -> None:
+    def _deal(
+        self, claim: TransformClaim, task: TaskSpec, rows: Fragment, result: TaskResult
+    ) -> None:
         """An output for each key."""
         rows, _ = _kept(claim["job"], task, rows, result)
         outputs: dict[str, Output] = {}
         for key, some in by_key(Dataset(rows.columns, {"": rows})).items():
             one: TaskResult = {"task": result["task"], "epoch": 0, "state": "done"}
             self._store(claim, task, Fragment(rows.columns, tuple(some)), one, key)
-            outputs[key] = {"files": one["files"], "content": one["content"], "schema": one["schema"]}
+            outputs[key] = {
+                "files": one["files"],
+                "content": one["content"],
+                "schema": one["schema"],
+            }
         files = [f for output in outputs.values() for f in output["files"]]
         schema = schema_of(rows.columns)
-        result |= {"schema": schema, "content": list(fingerprint(rows)), "files": files, "outputs": outputs}
+        result |= {
+            "schema": schema,
+            "content": list(fingerprint(rows)),
+            "files": files,
+            "outputs": outputs,
+        }
 
     def _write(self, job: WriteJob, task: WriteTask) -> WriteAnswer:
         if job.get("goes_on") and job["path"] not in self.targets:
@@ -440,7 +555,9 @@ class Engine:
         target = self.targets.setdefault(job["path"], {})
         place, generation = (job["path"], task["partition"]), task["generation"]
         if self.fences.setdefault(place, generation) > generation:
-            raise ValueError(f"{place} has seen generation {self.fences[place]}, this is of generation {generation}")
+            raise ValueError(
+                f"{place} has seen generation {self.fences[place]}, this is of generation {generation}"
+            )
         self.fences[place] = generation
         if task.get("remove"):
             target.pop(task["partition"], None)
@@ -451,7 +568,9 @@ class Engine:
             target.clear()
             target[""] = tuple(r for p in files for r in self.fragment(p).under(columns))
             return {"rows": len(target[""]), "bytes": 0}
-        target[task["partition"]] = tuple(r for p in task["files"] for r in self.fragment(p).under(columns))
+        target[task["partition"]] = tuple(
+            r for p in task["files"] for r in self.fragment(p).under(columns)
+        )
         return {"rows": len(target[task["partition"]]), "bytes": 0}
 
 
@@ -460,7 +579,9 @@ def failing_rows(columns: Columns, rows: Sequence[Row], check: str) -> list[Row]
     with sqlite3.connect(":memory:") as connection:
         connection.execute(f"CREATE TABLE rows ({', '.join(columns) or '_nothing'})")
         marks = ", ".join("?" * max(len(columns), 1))
-        connection.executemany(f"INSERT INTO rows VALUES ({marks})", [row or (None,) for row in rows])
+        connection.executemany(
+            f"INSERT INTO rows VALUES ({marks})", [row or (None,) for row in rows]
+        )
         found = connection.execute(f"SELECT rowid FROM rows WHERE NOT ({check})").fetchall()
     return [rows[number - 1] for (number,) in found]
 
@@ -475,13 +596,18 @@ def _drops(job: FragmentJob) -> Sequence[DropRule]:
     return job["expect"]["drop"] if "expect" in job else ()
 
 
-def _kept(job: FragmentJob, task: TaskSpec, rows: Fragment, result: TaskResult) -> tuple[Fragment, Fragment]:
-    """Without the rows that the job takes out, which are counted; and those of them that are kept elsewhere."""
+def _kept(
+    job: FragmentJob, task: TaskSpec, rows: Fragment, result: TaskResult
+) -> tuple[Fragment, Fragment]:
+    """Without the rows that the job takes out, which are counted; and those of them that are kept
+    elsewhere."""
     taken_out: list[Row] = []
     wide = (*rows.columns, *column_names(cast("ParseTask", task).get("lacking") or schema_of(())))
     kept, dropped = list(rows.rows), dict[str, int]()
     for drop in _drops(job):
-        failing = set(failing_rows(wide, list(Fragment(rows.columns, tuple(kept)).under(wide)), drop["check"]))
+        failing = set(
+            failing_rows(wide, list(Fragment(rows.columns, tuple(kept)).under(wide)), drop["check"])
+        )
         gone = [row for row in kept if (*row, *[None] * (len(wide) - len(row))) in failing]
         kept = [row for row in kept if row not in gone]
         dropped |= {drop["id"]: len(gone)} if gone else {}
@@ -515,11 +641,15 @@ def _unrenamed(sql: str) -> str:
 
 def schema_of(columns: Columns) -> Schema:
     """Names that begin with s are texts, all others numbers."""
-    return struct_of(field_of(c, "string" if c.startswith("s") or c == REASON else "long") for c in columns)
+    return struct_of(
+        field_of(c, "string" if c.startswith("s") or c == REASON else "long") for c in columns
+    )
 
 
 def fingerprint(fragment: Fragment) -> Content:
-    hashes = [hashlib.sha256(repr((fragment.columns, row)).encode()).digest() for row in fragment.rows]
+    hashes = [
+        hashlib.sha256(repr((fragment.columns, row)).encode()).digest() for row in fragment.rows
+    ]
     sums = (sum(int.from_bytes(h[at : at + 8], "big") for h in hashes) & MASK for at in (0, 8))
     return Content(len(hashes), *sums)
 

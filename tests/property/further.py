@@ -14,7 +14,8 @@ from tests.property.model import KEY, Fragment, Further, Value
 
 @dataclass(frozen=True, slots=True)
 class Ranked(Further):
-    """Each row with a sum and its rank among the rows that have its value in `over`: k or v, one of the two."""
+    """Each row with a sum and its rank among the rows that have its value in `over`: k or v, one of
+    the two."""
 
     source: str
     over: str = KEY
@@ -44,7 +45,9 @@ class Ranked(Further):
         rows = list(inputs[self.source].under((self.over, self._other)))
         for key, value in rows:
             groups.setdefault(key, []).append(value)
-        found = [(key, value, _sum(groups[key]), 1 + _before(groups[key], value)) for key, value in rows]
+        found = [
+            (key, value, _sum(groups[key]), 1 + _before(groups[key], value)) for key, value in rows
+        ]
         placed = ((k, v, w, n) if self.over == KEY else (v, k, w, n) for k, v, w, n in found)
         return Fragment(("k", "v", "w", "n"), tuple(placed))
 
@@ -90,7 +93,8 @@ Way = Literal["each", "calls", "all", "by"]
 
 @dataclass(frozen=True, slots=True)
 class Script(Further):
-    """Rows with more than `number` in v: doubled one by one, or grouped by k, over everything or for each k."""
+    """Rows with more than `number` in v: doubled one by one, or grouped by k, over everything or
+    for each k."""
 
     source: str  # of the same dataflow
     way: Way
@@ -127,7 +131,9 @@ class Script(Further):
             case 1:
                 return f"# a comment\n{self.sql}# the end\n"
             case 2:
-                return f'"""What it is for."""\n{self.sql}'.replace("\n    return", "\n\n    # at last\n    return")
+                return f'"""What it is for."""\n{self.sql}'.replace(
+                    "\n    return", "\n\n    # at last\n    return"
+                )
             case 3:
                 return self.sql.replace(", ", ",   ")
             case _:
@@ -137,7 +143,11 @@ class Script(Further):
         return replace(self, number=number)
 
     def run(self, inputs: Mapping[str, Fragment]) -> Fragment:
-        rows = [(k, v) for k, v in inputs[self.source].under(("k", "v")) if isinstance(v, int) and v > self.number]
+        rows = [
+            (k, v)
+            for k, v in inputs[self.source].under(("k", "v"))
+            if isinstance(v, int) and v > self.number
+        ]
         if self._is_row_wise:
             return Fragment(("k", "v"), tuple((k, v * 2) for k, v in rows))
         groups: dict[Value, list[int]] = {}

@@ -1,7 +1,8 @@
-"""What must be true, worked out the slow and obvious way: rows from scratch, and a key for each piece of work.
+"""What must be true, worked out the slow and obvious way: rows from scratch, and a key for each
+piece of work.
 
-Imports nothing of the product, on purpose: it is what the product is held against. Does not belong here: chance
-(changes), running anything (engine), comparing (world).
+Imports nothing of the product, on purpose: it is what the product is held against. Does not belong
+here: chance (changes), running anything (engine), comparing (world).
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ Columns: TypeAlias = tuple[str, ...]
 Row: TypeAlias = tuple[Value, ...]
 Key: TypeAlias = tuple[object, ...]  # names a piece of work: the code, and all data that it reads
 Places: TypeAlias = Mapping[str, tuple[str, int]]  # of columns: a file, and the place in it
-Content: TypeAlias = frozenset[tuple[tuple[Columns, Row], int]]  # a multiset of rows, each with its columns' names
+# A multiset of rows, each with its columns' names
+Content: TypeAlias = frozenset[tuple[tuple[Columns, Row], int]]
 
 # --- source files --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A CSV file. `style` writes the same rows as other bytes; a broken one holds a line that is no row."""
+    """A CSV file. `style` writes the same rows as other bytes; a broken one holds a line that is no
+    row."""
 
     columns: Columns
     rows: tuple[Row, ...]
@@ -75,7 +78,8 @@ def content(fragments: Iterable[Fragment]) -> Content:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """CSV files of a folder: one partition for each name, or, `grouped`, for each text before the name's first `-`."""
+    """CSV files of a folder: one partition for each name, or, `grouped`, for each text before the
+    name's first `-`."""
 
     folder: str
     grouped: bool = False
@@ -88,12 +92,15 @@ class Read:
 
 def _escaped(text: str) -> str:
     safe = re.compile(r"[A-Za-z0-9._-]")
-    return "".join(c if safe.fullmatch(c) else "".join(f"%{b:02X}" for b in c.encode()) for c in text)
+    return "".join(
+        c if safe.fullmatch(c) else "".join(f"%{b:02X}" for b in c.encode()) for c in text
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """Row by row. `columns` None is `*`; `shift` is added to v; only rows with more than `above` in v stay."""
+    """Row by row. `columns` None is `*`; `shift` is added to v; only rows with more than `above` in
+    v stay."""
 
     source: str
     columns: Columns | None = None
@@ -109,7 +116,9 @@ class Pick:
     def sql(self) -> str:
         items = ", ".join(self._item(c) for c in self.columns) if self.columns else "*"
         limit = ":low" if self.named else self.above
-        return f"SELECT {items} FROM {self.source}" + ("" if self.above is None else f" WHERE v > {limit}")
+        return f"SELECT {items} FROM {self.source}" + (
+            "" if self.above is None else f" WHERE v > {limit}"
+        )
 
     def _item(self, column: str) -> str:
         return f"v + {self.shift} AS v" if column == "v" and self.shift else column
@@ -120,7 +129,9 @@ class Pick:
         rows = (dict(zip(given.columns, row, strict=True)) for row in given.rows)
         kept = (r for r in rows if self.above is None or _above(r["v"], self.above))
         shift = self.shift if self.columns else 0
-        return Fragment(columns, tuple(tuple(_plus(r[c], shift * (c == "v")) for c in columns) for r in kept))
+        return Fragment(
+            columns, tuple(tuple(_plus(r[c], shift * (c == "v")) for c in columns) for r in kept)
+        )
 
 
 def _plus(value: Value, more: int) -> Value:
@@ -129,7 +140,8 @@ def _plus(value: Value, more: int) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Each row of `left` with the rows of `right` that have its k; `outer` keeps rows that meet none."""
+    """Each row of `left` with the rows of `right` that have its k; `outer` keeps rows that meet
+    none."""
 
     left: str
     right: str
@@ -177,7 +189,9 @@ class Among:
 
     def run(self, inputs: Mapping[str, Fragment]) -> Fragment:
         known = {k for (k,) in inputs[self.right].under(("k",)) if k is not None}
-        return Fragment(("k", "v"), tuple(r for r in inputs[self.left].under(("k", "v")) if r[0] in known))
+        return Fragment(
+            ("k", "v"), tuple(r for r in inputs[self.left].under(("k", "v")) if r[0] in known)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +214,11 @@ class Total:
         return f"SELECT max(k) AS k, sum(v) AS v, count(v) AS n FROM {self.source}{where}"
 
     def run(self, inputs: Mapping[str, Fragment]) -> Fragment:
-        rows = [r for r in inputs[self.source].under(("k", "v")) if self.above is None or _above(r[1], self.above)]
+        rows = [
+            r
+            for r in inputs[self.source].under(("k", "v"))
+            if self.above is None or _above(r[1], self.above)
+        ]
         if not self.by_key:
             values = [v for _, v in rows if isinstance(v, int)]
             biggest = max((k for k, _ in rows if isinstance(k, int)), default=None)
@@ -236,7 +254,10 @@ class Both:
         return f"SELECT k, v FROM {self.first} UNION ALL SELECT k, v FROM {self.second}"
 
     def run(self, inputs: Mapping[str, Fragment]) -> Fragment:
-        return Fragment(("k", "v"), tuple(r for n in (self.first, self.second) for r in inputs[n].under(("k", "v"))))
+        return Fragment(
+            ("k", "v"),
+            tuple(r for n in (self.first, self.second) for r in inputs[n].under(("k", "v"))),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +281,8 @@ class Distinct:
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """For each k one partition, of all rows that have it, in whatever partitions they lie: sums, or each row once.
+    """For each k one partition, of all rows that have it, in whatever partitions they lie: sums, or
+    each row once.
 
     `whole`: one run over everything, whose rows are then dealt out by k.
     """
@@ -291,7 +313,8 @@ class Grouped:
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """Joined by k. With `dimension` the right side is read whole, else both sides by k: then both names differ."""
+    """Joined by k. With `dimension` the right side is read whole, else both sides by k: then both
+    names differ."""
 
     left: str
     right: str
@@ -316,7 +339,8 @@ class Meeting:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """For each k the sum, or the greatest, of v in this partition and all before it, in the order of keys."""
+    """For each k the sum, or the greatest, of v in this partition and all before it, in the order
+    of keys."""
 
     source: str
     most: bool = False
@@ -333,12 +357,18 @@ class Fold:
         return f"SELECT k, {'max' if self.most else 'sum'}(v) AS v FROM ({rows}) GROUP BY k"
 
     def run(self, inputs: Mapping[str, Fragment]) -> Fragment:
-        rows = [r for r in inputs[self.source].under(("k", "v")) if self.above is None or _above(r[1], self.above)]
+        rows = [
+            r
+            for r in inputs[self.source].under(("k", "v"))
+            if self.above is None or _above(r[1], self.above)
+        ]
         groups: dict[Value, list[int]] = {}
         for k, v in [*inputs[SELF].rows, *rows]:
             groups.setdefault(k, []).extend([v] if isinstance(v, int) else [])
         join = max if self.most else sum
-        return Fragment(("k", "v"), tuple((k, join(vs) if vs else None) for k, vs in groups.items()))
+        return Fragment(
+            ("k", "v"), tuple((k, join(vs) if vs else None) for k, vs in groups.items())
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +379,8 @@ class Copy:
 
 
 class Further(ABC):
-    """Transforms of other modules. `sql` is the text, in whatever language; `keyed` ones are partitioned by k."""
+    """Transforms of other modules. `sql` is the text, in whatever language; `keyed` ones are
+    partitioned by k."""
 
     keyed: bool = False
 
@@ -369,7 +400,9 @@ class Further(ABC):
         """Something like it, of other code."""
 
 
-Transform: TypeAlias = Pick | Join | Among | Total | Both | Distinct | Grouped | Meeting | Fold | Further
+Transform: TypeAlias = (
+    Pick | Join | Among | Total | Both | Distinct | Grouped | Meeting | Fold | Further
+)
 SELF = "self"  # the partition before
 KEY = "k"  # the column of which keys are made
 Component: TypeAlias = Read | Transform | Copy
@@ -397,7 +430,9 @@ def params_of(component: Transform) -> dict[str, int]:
 
 def is_keyed(component: Component) -> bool:
     """The output's partitions are those of k."""
-    return isinstance(component, Grouped | Meeting) or (isinstance(component, Further) and component.keyed)
+    return isinstance(component, Grouped | Meeting) or (
+        isinstance(component, Further) and component.keyed
+    )
 
 
 def qualified(flow: str, name: str) -> str:
@@ -414,7 +449,8 @@ def inputs_of(dataset: str, component: Component) -> dict[str, str]:
 
 
 def named_columns(component: Transform, columns: Columns) -> Columns:
-    """What of an input's columns the code can see: those that it names, or all if it holds a `*` for columns."""
+    """What of an input's columns the code can see: those that it names, or all if it holds a `*`
+    for columns."""
     if "*" in component.sql.replace("count(*)", ""):
         return columns
     words = set(re.findall(r"\w+", component.sql))
@@ -426,7 +462,8 @@ def named_columns(component: Transform, columns: Columns) -> Columns:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Columns of files: the first file by name that has each, and its place there; and those with a value."""
+    """Columns of files: the first file by name that has each, and its place there; and those with a
+    value."""
 
     places: Places
     valued: frozenset[str] = frozenset()
@@ -445,14 +482,20 @@ def seen_of(files: Folder, before: Seen | None = None, null: str = "") -> Seen:
 
 
 def columns_of(component: Read, places: Places) -> Columns:
-    """Declared ones first, then those of files by their places; by name where a replaced file gave two one place."""
+    """Declared ones first, then those of files by their places; by name where a replaced file gave
+    two one place."""
     declared = component.declared or ()
-    return (*declared, *sorted((c for c in places if c not in declared), key=lambda column: (places[column], column)))
+    return (
+        *declared,
+        *sorted(
+            (c for c in places if c not in declared), key=lambda column: (places[column], column)
+        ),
+    )
 
 
 def read(component: Read, files: Folder, seen: Seen) -> tuple[Dataset, dict[str, Key]]:
-    """All files, from scratch, under a schema that only grows; and the key of each partition's work. `seen`: these
-    files, and earlier ones."""
+    """All files, from scratch, under a schema that only grows; and the key of each partition's
+    work. `seen`: these files, and earlier ones."""
     groups: dict[str, dict[str, File]] = {}
     for name in sorted(files):
         groups.setdefault(component.key_of(name), {})[name] = files[name]
@@ -465,7 +508,9 @@ def read(component: Read, files: Folder, seen: Seen) -> tuple[Dataset, dict[str,
         inferred = tuple(c for c in numbers if c not in (component.declared or ()))
         keys[key] = parse_key([f.text for f in group.values()], own, inferred, component.null)
         rows = (row for f in group.values() for row in Fragment(f.columns, f.rows).under(own))
-        partitions[key] = Fragment(own, tuple(tuple(_nulled(v, component.null) for v in row) for row in rows))
+        partitions[key] = Fragment(
+            own, tuple(tuple(_nulled(v, component.null) for v in row) for row in rows)
+        )
     return Dataset(columns, partitions), keys
 
 
@@ -478,10 +523,18 @@ def parse_key(texts: Iterable[str], own: Columns, inferred: Columns, null: str) 
     return "parse", null, tuple(sorted(texts)), own, inferred
 
 
-def task_key(sql: str, params: Mapping[str, int], slots: Mapping[str, Key], *, is_dealt: bool = False) -> Key:
-    """`slots`: name -> (mode, content, columns that are seen). `is_dealt`: the rows of one run go out to many keys."""
+def task_key(
+    sql: str, params: Mapping[str, int], slots: Mapping[str, Key], *, is_dealt: bool = False
+) -> Key:
+    """`slots`: name -> (mode, content, columns that are seen). `is_dealt`: the rows of one run go
+    out to many keys."""
     kind = "transform and deal" if is_dealt else "transform"
-    return kind, sql, tuple(sorted(params.items())), tuple(sorted(slots.items(), key=lambda s: s[0]))
+    return (
+        kind,
+        sql,
+        tuple(sorted(params.items())),
+        tuple(sorted(slots.items(), key=lambda s: s[0])),
+    )
 
 
 def salted(key: Key, salt: object) -> Key:
@@ -506,13 +559,18 @@ def by_key(dataset: Dataset) -> dict[str, list[Row]]:
     return found
 
 
-def transform_by(component: Transform, inputs: Mapping[str, Dataset]) -> tuple[Dataset, dict[str, Key]]:
-    """One run for each k of the inputs that are read by it; and for each partition of these the work of an index."""
+def transform_by(
+    component: Transform, inputs: Mapping[str, Dataset]
+) -> tuple[Dataset, dict[str, Key]]:
+    """One run for each k of the inputs that are read by it; and for each partition of these the
+    work of an index."""
     modes = component.modes
     seen = {name: named_columns(component, inputs[name].columns) for name in modes}
     groups = {name: by_key(inputs[name]) for name, mode in modes.items() if mode == "by"}
     whole = {n: Fragment(d.columns, tuple(d.rows())) for n, d in inputs.items()}
-    contents = {name: content(inputs[name].partitions.values()) for name in modes if name not in groups}
+    contents = {
+        name: content(inputs[name].partitions.values()) for name in modes if name not in groups
+    }
     keys = {
         f"index {name} {p}": index_key(f, seen[name])
         for name in groups
@@ -556,8 +614,11 @@ def content_seen(fragment: Fragment, seen: Columns) -> Content:
 Runs: TypeAlias = dict[str, list[Fragment]]  # fragments by input
 
 
-def transform(component: Transform, inputs: Mapping[str, Dataset]) -> tuple[Dataset, dict[str, Key]]:
-    """One run for each partition of the inputs that are read by partitions; one run without such an input."""
+def transform(
+    component: Transform, inputs: Mapping[str, Dataset]
+) -> tuple[Dataset, dict[str, Key]]:
+    """One run for each partition of the inputs that are read by partitions; one run without such an
+    input."""
     modes = component.modes
     if isinstance(component, Fold):
         return transform_fold(component, inputs[component.source])
@@ -574,8 +635,12 @@ def transform(component: Transform, inputs: Mapping[str, Dataset]) -> tuple[Data
             name: (mode, content(given[name]) if name in each else contents[name], seen[name])
             for name, mode in modes.items()
         }
-        keys[key] = task_key(component.sql, params_of(component), slots, is_dealt=is_keyed(component))
-        tables = {n: Fragment(inputs[n].columns, _rows(fs, inputs[n].columns)) for n, fs in given.items()}
+        keys[key] = task_key(
+            component.sql, params_of(component), slots, is_dealt=is_keyed(component)
+        )
+        tables = {
+            n: Fragment(inputs[n].columns, _rows(fs, inputs[n].columns)) for n, fs in given.items()
+        }
         partitions[key] = component.run(tables)
     columns = component.run({n: Fragment(d.columns, ()) for n, d in inputs.items()}).columns
     if is_keyed(component):
@@ -584,10 +649,15 @@ def transform(component: Transform, inputs: Mapping[str, Dataset]) -> tuple[Data
     return Dataset(columns, partitions), keys
 
 
-def _by_partition(each: Mapping[str, Dataset], whole: Mapping[str, list[Fragment]]) -> dict[str, Runs]:
+def _by_partition(
+    each: Mapping[str, Dataset], whole: Mapping[str, list[Fragment]]
+) -> dict[str, Runs]:
     """What each partition reads: those of its key, of which some inputs may have none."""
     keys = dict.fromkeys(k for dataset in each.values() for k in dataset.partitions)
-    return {k: {**whole, **{n: [d.partitions[k]] if k in d.partitions else [] for n, d in each.items()}} for k in keys}
+    return {
+        k: {**whole, **{n: [d.partitions[k]] if k in d.partitions else [] for n, d in each.items()}}
+        for k in keys
+    }
 
 
 def _rows(fragments: Iterable[Fragment], columns: Columns) -> tuple[Row, ...]:
@@ -597,8 +667,11 @@ def _rows(fragments: Iterable[Fragment], columns: Columns) -> tuple[Row, ...]:
 Derived: TypeAlias = dict[str, tuple[Dataset, dict[str, Key]]]
 
 
-def derive(flows: Flows, reads: Mapping[str, Dataset], wanted: Iterable[str] | None = None) -> Derived:
-    """Every transform (or those wanted, and what they need) over these read datasets, with the keys of its work."""
+def derive(
+    flows: Flows, reads: Mapping[str, Dataset], wanted: Iterable[str] | None = None
+) -> Derived:
+    """Every transform (or those wanted, and what they need) over these read datasets, with the keys
+    of its work."""
     components, found = everything(flows), dict[str, tuple[Dataset, dict[str, Key]]]()
 
     def dataset(name: str) -> Dataset:
@@ -608,7 +681,9 @@ def derive(flows: Flows, reads: Mapping[str, Dataset], wanted: Iterable[str] | N
         if name not in found:
             component = components[name]
             assert not isinstance(component, Read | Copy)
-            found[name] = transform(component, {n: dataset(d) for n, d in inputs_of(name, component).items()})
+            found[name] = transform(
+                component, {n: dataset(d) for n, d in inputs_of(name, component).items()}
+            )
         return found[name]
 
     for name in components if wanted is None else wanted:
@@ -622,7 +697,9 @@ def downstream(flows: Flows, roots: Iterable[str]) -> set[str]:
     components, found = everything(flows), set(roots)
     grown = True
     while grown:
-        more = {d for d, c in components.items() if not found.isdisjoint(inputs_of(d, c).values())} - found
+        more = {
+            d for d, c in components.items() if not found.isdisjoint(inputs_of(d, c).values())
+        } - found
         found |= more
         grown = bool(more)
     return found

@@ -1,4 +1,5 @@
-"""Whole random runs by seed, and the command that replays one: `python -m tests.property.runs SEED [KIND] [URL]`."""
+"""Whole random runs by seed, and the command that replays one: `python -m tests.property.runs SEED
+[KIND] [URL]`."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ def richer(seed: int, url: str = MEMORY) -> None:
     _calm("richer", seed, url, Richer)
 
 
-def _calm(kind: str, seed: int, url: str, draw: type[Changes], fewest: int = FEWEST, widest: int = WIDEST) -> None:
+def _calm(
+    kind: str, seed: int, url: str, draw: type[Changes], fewest: int = FEWEST, widest: int = WIDEST
+) -> None:
     def go(world: World, changes: Changes) -> None:
         def settle() -> None:
             world.settle(changes.faults() if seed % 3 == 0 else no_faults)
@@ -57,7 +60,8 @@ def busy(seed: int, url: str = MEMORY) -> None:
 
 
 def parted(seed: int, url: str = MEMORY) -> None:
-    """As calm ones, and all that can be merged is computed in parts, in every other run by steps."""
+    """As calm ones, and all that can be merged is computed in parts, in every other run by
+    steps."""
     _calm("parted", seed, url, Changes, fewest=2, widest=1 if seed % 2 else WIDEST)
 
 
@@ -78,8 +82,8 @@ def timed(seed: int, url: str = MEMORY) -> None:
 
 
 def folds(seed: int, url: str = MEMORY) -> None:
-    """Files and conditions change under partitions that build on each other, in every other run while work goes on; a
-    run that is given up leaves what it has built."""
+    """Files and conditions change under partitions that build on each other, in every other run
+    while work goes on; a run that is given up leaves what it has built."""
 
     def go(world: World, changes: Changes) -> None:
         world.settle()
@@ -94,7 +98,14 @@ def folds(seed: int, url: str = MEMORY) -> None:
     _run("folds", go, seed, url, begin=Changes.begin_with_folds)
 
 
-KINDS = {"calm": calm, "busy": busy, "parted": parted, "timed": timed, "richer": richer, "folds": folds}
+KINDS = {
+    "calm": calm,
+    "busy": busy,
+    "parted": parted,
+    "timed": timed,
+    "richer": richer,
+    "folds": folds,
+}
 
 
 def _run(
@@ -115,7 +126,9 @@ def _run(
         begin(changes)
         go(world, changes)
     except Exception as e:
-        e.add_note(f"after {', '.join(changes.told)}\nreplay: python -m tests.property.runs {seed} {kind} {url}")
+        e.add_note(
+            f"after {', '.join(changes.told)}\nreplay: python -m tests.property.runs {seed} {kind} {url}"
+        )
         raise
     finally:
         world.close()

@@ -1,4 +1,5 @@
-"""Inputs that change faster than their readers compute: every dataset moves on all the same (SEMANTICS 11)."""
+"""Inputs that change faster than their readers compute: every dataset moves on all the same
+(SEMANTICS 11)."""
 
 from __future__ import annotations
 
@@ -79,12 +80,18 @@ QUICK = ("whole", "by key", "joined")
     ("name", "exact", "fewest"),
     [
         *((name, 1000, 1000) for name in QUICK),
-        *(pytest.param(name, 1000, 1000, marks=pytest.mark.slow) for name in READERS if name not in QUICK),
+        *(
+            pytest.param(name, 1000, 1000, marks=pytest.mark.slow)
+            for name in READERS
+            if name not in QUICK
+        ),
         *(pytest.param(name, 1000, 2, marks=pytest.mark.slow) for name in READERS),  # in parts
         *(pytest.param(name, 2, 1000, marks=pytest.mark.slow) for name in READERS),  # in windows
     ],
 )
-def test_slow_readers_move_on_and_end_right(tmp_path: Path, name: str, exact: int, fewest: int) -> None:
+def test_slow_readers_move_on_and_end_right(
+    tmp_path: Path, name: str, exact: int, fewest: int
+) -> None:
     world = unfinished(tmp_path, READERS[name], exact, fewest)
     slow = Slow(world, {f"x.{part}" for part in READERS[name]})
     before = slow.generations()

@@ -1,4 +1,5 @@
-"""Truth and Thrift with branches, by random runs; and planted faults, which show that these runs would notice."""
+"""Truth and Thrift with branches, by random runs; and planted faults, which show that these runs
+would notice."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ def test_the_same_on_sqlite(seed: int) -> None:
 
 
 class Twins(branching.Run):
-    """Two files with the same rows in another order: each is parsed, and what is made of their rows is made once."""
+    """Two files with the same rows in another order: each is parsed, and what is made of their rows
+    is made once."""
 
     def go(self, steps: int = 0) -> None:
         self.settle()
@@ -81,14 +83,20 @@ def what_reads_an_edited_dataset_is_taken_for_mains() -> Patch:
     right = ownership._differs
 
     def differs(node: Any, in_main: Any, found: set[str]) -> bool:
-        is_same_text = in_main is not None and getattr(node, "logic", 0) == getattr(in_main, "logic", 1)
+        is_same_text = in_main is not None and getattr(node, "logic", 0) == getattr(
+            in_main, "logic", 1
+        )
         return not is_same_text and right(node, in_main, found)
 
     return ownership, "_differs", differs
 
 
 def what_is_shared_is_taken_for_own() -> Patch:
-    return ownership, "own", lambda desired, main, forces, of_main, held=(): frozenset(desired.nodes)
+    return (
+        ownership,
+        "own",
+        lambda desired, main, forces, of_main, held=(): frozenset(desired.nodes),
+    )
 
 
 def the_base_of_a_merge_is_not_kept() -> Patch:
@@ -114,7 +122,10 @@ def write_components_run_in_branches() -> Patch:
 def a_merge_forgets_one_component() -> Patch:
     def merge(base: Any, mine: Any, other: Any, take: Any) -> Any:
         found = merge_dataflow(base, mine, other, take)
-        ours, whole = (next(line for line in one.text.splitlines() if "SELECT k, v +" in line) for one in (mine, found))
+        ours, whole = (
+            next(line for line in one.text.splitlines() if "SELECT k, v +" in line)
+            for one in (mine, found)
+        )
         return replace(found, text=found.text.replace(whole, ours))
 
     return merging, "merge_dataflow", merge
@@ -153,7 +164,9 @@ FAULTS: dict[Callable[[], Patch], int] = {  # with a seed that finds it, which i
 
 
 @pytest.mark.parametrize("plant", FAULTS)
-def test_a_planted_fault_is_found(plant: Callable[[], Patch], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_fault_is_found(
+    plant: Callable[[], Patch], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(*plant())
     seeds = sorted(range(TRIED), key=lambda seed: seed != FAULTS[plant])
     assert any(is_found(seed) for seed in seeds), f"nobody noticed that {plant.__name__}"

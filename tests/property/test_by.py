@@ -53,7 +53,9 @@ def test_rows_that_change_places_redo_nothing(world: World) -> None:
 def test_one_partition_twice_holds_its_keys_twice(world: World) -> None:
     world.put("one", "a.csv", rows(1, 2))
     world.put("one", "b.csv", rows(1, 2))
-    world.apply({"a": {"x": READS["x"], "sums": Grouped("x"), "dealt": Grouped("x", whole=True)}}, {})
+    world.apply(
+        {"a": {"x": READS["x"], "sums": Grouped("x"), "dealt": Grouped("x", whole=True)}}, {}
+    )
     world.settle()
     world.put("one", "b.csv", rows(2))
     world.settle()

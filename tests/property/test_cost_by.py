@@ -1,4 +1,5 @@
-"""What planning by key costs: statements grow neither with the keys that changed nor with what holds them."""
+"""What planning by key costs: statements grow neither with the keys that changed nor with what
+holds them."""
 
 from __future__ import annotations
 
@@ -17,7 +18,10 @@ ROUNDS = 10  # listing, parse, index, keys, and a few more
 
 def files(count: int, keys: int, more: int = 0) -> dict[str, File]:
     """Every key in every file."""
-    return {f"{n}.csv": File(("k", "v"), tuple((k, n + more) for k in range(keys))) for n in range(count)}
+    return {
+        f"{n}.csv": File(("k", "v"), tuple((k, n + more) for k in range(keys)))
+        for n in range(count)
+    }
 
 
 def most_statements(folder: Path, count: int, keys: int) -> int:

@@ -61,7 +61,8 @@ def test_late_data_redoes_it_and_what_is_after_it(world: World) -> None:
 def test_the_chain_ends_where_a_partition_comes_out_as_it_was(world: World) -> None:
     done = folding(world, MOST, 1, 2, 9, 4, 5)
     put(world, {1: 3})
-    assert more(world, done) == 1 + 3 + 1  # 1, 2 (3 now), and 3, which is 9 as before; after: 1 and 2 are equal
+    # 1, 2 (3 now), and 3, which is 9 as before; after: 1 and 2 are equal
+    assert more(world, done) == 1 + 3 + 1
 
 
 def test_a_partition_in_between_goes_to_the_one_after_it(world: World) -> None:
@@ -88,7 +89,10 @@ def test_the_first_and_the_last_may_go(world: World) -> None:
 
 def claims(world: World) -> int:
     with world.store.read() as tx:
-        return sum(e.kind == "task.claimed" and e.dataset == "a.state" for e in tx.events.newer("main", 0, 10_000))
+        return sum(
+            e.kind == "task.claimed" and e.dataset == "a.state"
+            for e in tx.events.newer("main", 0, 10_000)
+        )
 
 
 def test_a_chain_is_computed_in_one_go(world: World) -> None:
@@ -103,14 +107,19 @@ def test_a_chain_is_computed_in_one_go(world: World) -> None:
 def test_what_a_run_went_on_to_counts_for_the_branch_that_demanded_its_first(world: World) -> None:
     folding(world, SUM, *range(1, 31))
     with world.store.read() as tx:
-        told = [e for e in tx.events.newer(None, 0, 10_000) if (e.kind, e.dataset) == ("task.executed", "a.state")]
+        told = [
+            e
+            for e in tx.events.newer(None, 0, 10_000)
+            if (e.kind, e.dataset) == ("task.executed", "a.state")
+        ]
     assert [(e.branch, e.n) for e in told] == [("main", 30)]
 
 
 def test_a_run_ends_where_the_next_partition_stays(world: World) -> None:
     done = folding(world, MOST, 1, 2, 9, *range(3, 9))
     put(world, {1: 3, 8: 30})
-    assert more(world, done) == 1 + 3 + 2 + 2  # the file with 30; 1 to 3, 8 and 9; 3 and 30 are picked
+    # The file with 30; 1 to 3, 8 and 9; 3 and 30 are picked
+    assert more(world, done) == 1 + 3 + 2 + 2
     assert claims(world) == 2 + 2
 
 

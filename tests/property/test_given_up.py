@@ -14,7 +14,10 @@ def end(world: World, taken: Taken, *, fails: bool = False) -> None:
     [results] = world.engine._carry_out([taken.claim])
     if fails:
         error = user_error("no")
-        results = [{"task": r["task"], "epoch": r["epoch"], "state": "failed", "error": error} for r in results]
+        results = [
+            {"task": r["task"], "epoch": r["epoch"], "state": "failed", "error": error}
+            for r in results
+        ]
     world.engine._finish(taken, results, "none")
 
 
@@ -35,7 +38,11 @@ def test_a_failed_run_is_given_up_for_inputs_of_other_columns(tmp_path: Path) ->
             changed = world.once().changed
             if not changed and (taken := world.engine._take()) is not None:
                 tasks = {t["task"] for t in taken.claim["tasks"]}
-                if taken.claim["dataset"] == "x.b" and taken.claim["kind"] == "transform" and not bad:
+                if (
+                    taken.claim["dataset"] == "x.b"
+                    and taken.claim["kind"] == "transform"
+                    and not bad
+                ):
                     bad.update(tasks)
                 tried += bool(tasks & bad)
                 end(world, taken, fails=bool(tasks & bad))

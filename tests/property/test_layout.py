@@ -20,7 +20,9 @@ def graphs(draw_: st.DrawFn) -> tuple[list[str], list[Edge]]:
     names = [f"n{i:02}" for i in range(count)]
     if count < 2:
         return names, []
-    pairs = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)).filter(lambda p: p[0] < p[1])
+    pairs = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)).filter(
+        lambda p: p[0] < p[1]
+    )
     edges = [(names[a], names[b]) for a, b in draw_(st.lists(pairs, max_size=60))]
     return draw_(st.permutations(names)), edges
 
@@ -40,7 +42,9 @@ def test_boxes_do_not_overlap_and_are_inside(graph: tuple[list[str], list[Edge]]
 
 
 @given(graphs())
-def test_every_edge_is_there_once_and_goes_from_left_to_right(graph: tuple[list[str], list[Edge]]) -> None:
+def test_every_edge_is_there_once_and_goes_from_left_to_right(
+    graph: tuple[list[str], list[Edge]],
+) -> None:
     names, edges = graph
     placed = place(names, edges, SIZES)
     assert set(placed.routes) == set(edges)
@@ -51,7 +55,9 @@ def test_every_edge_is_there_once_and_goes_from_left_to_right(graph: tuple[list[
 
 
 @given(graphs(), st.randoms())
-def test_the_same_graph_gives_the_same_picture(graph: tuple[list[str], list[Edge]], random: object) -> None:
+def test_the_same_graph_gives_the_same_picture(
+    graph: tuple[list[str], list[Edge]], random: object
+) -> None:
     """Whatever the order is that its edges come in, and however often each does."""
     names, edges = graph
     again = [*edges, *edges]
@@ -60,7 +66,9 @@ def test_the_same_graph_gives_the_same_picture(graph: tuple[list[str], list[Edge
 
 
 @given(graphs())
-def test_boxes_come_in_reading_order_and_each_link_once(graph: tuple[list[str], list[Edge]]) -> None:
+def test_boxes_come_in_reading_order_and_each_link_once(
+    graph: tuple[list[str], list[Edge]],
+) -> None:
     names, edges = graph
     links = [draw.GraphLink(a, b, "all") for a, b in set(edges)]
     boxes = [draw.Box(name, "sql", "up_to_date", "") for name in names]
@@ -77,11 +85,16 @@ def test_heights_keep_the_order_and_the_centre_of_gravity(wished: list[tuple[int
     assert all(a <= b for a, b in pairwise(found))
     weights = [weight for _, weight in wished]
     before = sum(value * weight for value, weight in wished)
-    assert abs(before - sum(value * weight for value, weight in zip(found, weights, strict=True))) < 1e-6
+    assert (
+        abs(before - sum(value * weight for value, weight in zip(found, weights, strict=True)))
+        < 1e-6
+    )
 
 
 @given(graphs(), st.integers(0, 3), st.integers(0, 3))
-def test_a_neighbourhood_is_what_so_many_steps_reach(graph: tuple[list[str], list[Edge]], up: int, down: int) -> None:
+def test_a_neighbourhood_is_what_so_many_steps_reach(
+    graph: tuple[list[str], list[Edge]], up: int, down: int
+) -> None:
     _, edges = graph
     links = [draw.GraphLink(a, b, "all") for a, b in edges]
     found = draw.neighbourhood("n00", links, up=up, down=down)

@@ -1,4 +1,5 @@
-"""Whatever happens to files, code and drivers: Truth and Thrift (and what `world.World.settle` compares besides)."""
+"""Whatever happens to files, code and drivers: Truth and Thrift (and what `world.World.settle`
+compares besides)."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from tests.slices import sliced
 
 BATCH = 3
 QUICK = 3
-SLICES = 4  # batches differ in their seeds only; the first few, and each kind of run, are part of every commit
+# Batches differ in their seeds only; the first few, and each kind of run, are part of every commit
+SLICES = 4
 SOAK = int(os.environ.get("PROPERTY_SEEDS", "2000"))  # HEADGATE_ is for settings of the product
 
 

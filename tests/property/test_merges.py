@@ -1,4 +1,5 @@
-"""Many parts of an aggregate: merged leaf by leaf of their tree, so that one that changed redoes one merge a level."""
+"""Many parts of an aggregate: merged leaf by leaf of their tree, so that one that changed redoes
+one merge a level."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ LEAVES = 3
 def few() -> list[str]:
     """Names of files of as many leaves."""
     ends = boundaries(NAMES)
-    return [NAMES[end - i] for end in ends[: LEAVES - 1] for i in range(4)] + NAMES[ends[LEAVES - 2] + 1 :][:4]
+    return [NAMES[end - i] for end in ends[: LEAVES - 1] for i in range(4)] + NAMES[
+        ends[LEAVES - 2] + 1 :
+    ][:4]
 
 
 class Counting(World):
@@ -49,7 +52,8 @@ def test_one_part_redoes_one_merge_of_each_level(world: Counting) -> None:
     for number, name in enumerate(names):
         world.put("one", name, rows(number * number))
     world.apply({"a": {"x": Read("one", declared=("k", "v")), "total": Total("x")}}, {})
-    assert world.executed() == 2 * len(names) + LEAVES + 1 + 1  # parsed, parts, two levels of merges, the whole
+    # parsed, parts, two levels of merges, the whole
+    assert world.executed() == 2 * len(names) + LEAVES + 1 + 1
     world.put("one", names[5], rows(7))
     assert world.executed() == 1 + 1 + 1 + 1 + 1
     world.put("one", NAMES[-1], rows(8))

@@ -1,4 +1,5 @@
-"""The random runs find planted faults: each test switches one rule of the product off and expects to be told.
+"""The random runs find planted faults: each test switches one rule of the product off and expects
+to be told.
 
 The only place where the product's modules are patched: to show that the runs would notice.
 """
@@ -74,7 +75,9 @@ def whole_inputs_are_not_part_of_a_key() -> Patch:
 def a_changed_dimension_redoes_no_other_partition() -> Patch:
     def is_same_code(case: Any, used: Any) -> bool:
         known = [used.inputs.get(i.slot.name) for i in case.inputs]
-        same = all(u and u.schema == i.consumed.schema for u, i in zip(known, case.inputs, strict=True))
+        same = all(
+            u and u.schema == i.consumed.schema for u, i in zip(known, case.inputs, strict=True)
+        )
         return same and getattr(used, "logic", case.node.logic) == case.node.logic
 
     return extents, "is_same_code", is_same_code
@@ -120,20 +123,31 @@ def remembered_datasets_forget_the_schema_they_were_read_under() -> Patch:
     right: Any = transform_decision._basis
 
     def basis(case: Any) -> Any:
-        return {name: {k: v for k, v in slot.items() if k != "schema"} for name, slot in right(case).items()}
+        return {
+            name: {k: v for k, v in slot.items() if k != "schema"}
+            for name, slot in right(case).items()
+        }
 
     return transform_decision, "_basis", basis
 
 
 @mutation("calm")
 def the_read_schema_is_not_part_of_a_key() -> Patch:
-    return transform_tasks, "slot_id", lambda content, schema: digest("slot/1", content=tuple(content))
+    return (
+        transform_tasks,
+        "slot_id",
+        lambda content, schema: digest("slot/1", content=tuple(content)),
+    )
 
 
 @mutation("calm")
 def inputs_made_by_older_code_are_read() -> Patch:
     right = input_states._offer
-    return input_states, "_offer", lambda planning, slot: planning.state(slot.dataset) or right(planning, slot)
+    return (
+        input_states,
+        "_offer",
+        lambda planning, slot: planning.state(slot.dataset) or right(planning, slot),
+    )
 
 
 @mutation("busy")
@@ -222,7 +236,11 @@ def windows_are_read_by_any_key() -> Patch:
 
 @mutation("calm")
 def answers_of_indexes_are_forgotten() -> Patch:
-    return ids, "index_key", lambda mark, content: digest("index-of/1", index=mark, content=content.rows)
+    return (
+        ids,
+        "index_key",
+        lambda mark, content: digest("index-of/1", index=mark, content=content.rows),
+    )
 
 
 @mutation("calm")
@@ -279,7 +297,11 @@ def copies_keep_what_vanished() -> Patch:
 @mutation("timed")
 def being_forced_is_no_part_of_a_key() -> Patch:
     right = ids.salt
-    return ids, "salt", lambda uid, partition, period="", force=0, **more: right(uid, partition, period, **more)
+    return (
+        ids,
+        "salt",
+        lambda uid, partition, period="", force=0, **more: right(uid, partition, period, **more),
+    )
 
 
 @mutation("timed")
@@ -302,7 +324,8 @@ def being_forced_marks_nobody() -> Patch:
     return MemoryQueue, "_mark", mark
 
 
-@pytest.mark.parametrize("name", sliced(sorted(MUTATIONS), 3))  # each shows that the sequences see one fault
+# Each shows that the sequences see one fault
+@pytest.mark.parametrize("name", sliced(sorted(MUTATIONS), 3))
 def test_a_planted_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kind, plant = MUTATIONS[name]
     monkeypatch.setattr(*plant())

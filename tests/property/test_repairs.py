@@ -31,7 +31,9 @@ def test_what_is_given_up_while_a_pass_is_planned_is_not_committed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with world.store.read() as tx:
-        [lost] = [of for of in tx.traces.files() if b"[[1, " in world.lake.read(of.files[0]["path"])]
+        [lost] = [
+            of for of in tx.traces.files() if b"[[1, " in world.lake.read(of.files[0]["path"])
+        ]
     kept = world.folders["one"]["a.csv"]
     world.remove("one", "a.csv")
     world.settle()

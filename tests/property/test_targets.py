@@ -1,4 +1,5 @@
-"""Copies that somebody fell silent over: nobody knows what lies there, until it is written again."""
+"""Copies that somebody fell silent over: nobody knows what lies there, until it is written
+again."""
 
 from __future__ import annotations
 

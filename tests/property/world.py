@@ -1,7 +1,7 @@
 """One small world: folders of files, blueprints, a store and the engine, and the model beside them.
 
-After each `settle` everything that the product says is compared with the model. Does not belong here: chance
-(changes), what is true (model).
+After each `settle` everything that the product says is compared with the model. Does not belong
+here: chance (changes), what is true (model).
 """
 
 from __future__ import annotations
@@ -83,13 +83,20 @@ class Rest:
 
 
 class World:
-    """`flows`, `styles` and `paused` are what is wished for; `folders` is what lies in the source folders."""
+    """`flows`, `styles` and `paused` are what is wished for; `folders` is what lies in the source
+    folders."""
 
     def __init__(
-        self, home: Path, url: str | None = MEMORY, exact: int = EXACT, fewest: int = FEWEST, widest: int = WIDEST
+        self,
+        home: Path,
+        url: str | None = MEMORY,
+        exact: int = EXACT,
+        fewest: int = FEWEST,
+        widest: int = WIDEST,
     ) -> None:
-        """`exact`, `fewest`, `widest`: see core.plan.plan; a small one makes windows and half-built roots of nearly
-        everything, parts of all that can be merged, and several levels of merges."""
+        """`exact`, `fewest`, `widest`: see core.plan.plan; a small one makes windows and half-built
+        roots of nearly everything, parts of all that can be merged, and several levels of
+        merges."""
         self.home, self._now = home, 1_000_000.0
         self.store: Store = store_at(url, self._clock)
         self.lake = self._lake()
@@ -122,7 +129,9 @@ class World:
         return MemoryLake()
 
     def _engine(self) -> Engine:
-        return Engine(self.ctx, self.lake, self.canonical, self._listed, salt=self._salt, plain=self.plain)
+        return Engine(
+            self.ctx, self.lake, self.canonical, self._listed, salt=self._salt, plain=self.plain
+        )
 
     def close(self) -> None:
         self.store.close()
@@ -131,12 +140,16 @@ class World:
 
     def _planner(self, window: int = 0) -> Planner:
         exact, fewest, widest = self.exact, self.fewest, self.widest
-        return Planner(self.store, branch=BRANCH, window=window, exact=exact, fewest=fewest, widest=widest)
+        return Planner(
+            self.store, branch=BRANCH, window=window, exact=exact, fewest=fewest, widest=widest
+        )
 
     def _planned(self, tx: Tx, window: int = 0) -> Plan:
         """By nobody who remembers anything."""
         exact, fewest, widest = self.exact, self.fewest, self.widest
-        return plan_now(tx, BRANCH, None, window=window, exact=exact, fewest=fewest, widest=widest)[0]
+        return plan_now(tx, BRANCH, None, window=window, exact=exact, fewest=fewest, widest=widest)[
+            0
+        ]
 
     def put(self, folder: str, name: str, file: File) -> None:
         path = self.home / folder / name
@@ -172,21 +185,32 @@ class World:
             blueprints.delete(self.ctx, BRANCH, gone)
             self.paused = {d for d in self.paused if not d.startswith(f"{gone}.")}
         texts = {flow: self._text(flow, parts, styles) for flow, parts in flows.items()}
-        changed = [blueprints.SentBlueprint(f"/{f}.yaml", t, {}) for f, t in texts.items() if self._texts.get(f) != t]
+        changed = [
+            blueprints.SentBlueprint(f"/{f}.yaml", t, {})
+            for f, t in texts.items()
+            if self._texts.get(f) != t
+        ]
         blueprints.apply(self.ctx, BRANCH, changed)
         self.flows, self._texts = {flow: dict(parts) for flow, parts in flows.items()}, texts
 
     def _text(self, flow: str, parts: Mapping[str, Component], styles: Mapping[str, int]) -> str:
-        written = {name: self._component(flow, name, c, styles.get(f"{flow}.{name}", 0)) for name, c in parts.items()}
+        written = {
+            name: self._component(flow, name, c, styles.get(f"{flow}.{name}", 0))
+            for name, c in parts.items()
+        }
         return json.dumps({"dataflow": flow, "components": written}, ensure_ascii=False)
 
-    def _component(self, flow: str, name: str, component: Component, style: int) -> dict[str, object]:
+    def _component(
+        self, flow: str, name: str, component: Component, style: int
+    ) -> dict[str, object]:
         match component:
             case Read():
                 return {"read": self._read(component)}
             case Copy(source=source):
                 path = str(self.home / "targets" / f"{flow}.{name}")
-                return {"write": {"connector": "files", "from": source, "path": path, "format": "json"}}
+                return {
+                    "write": {"connector": "files", "from": source, "path": path, "format": "json"}
+                }
             case _:
                 daily = {"volatile": "daily"} if f"{flow}.{name}" in self.daily else {}
                 return {"transform": self._transform(component, style), **daily}
@@ -196,14 +220,24 @@ class World:
         if isinstance(component, Script):
             text = component.restyled(style)
             self.canonical[text], self.plain[component.sql] = component.sql, component.plain
-            return {"python": text, "entrypoint": "transform", "inputs": dict(component.modes), **key}
+            return {
+                "python": text,
+                "entrypoint": "transform",
+                "inputs": dict(component.modes),
+                **key,
+            }
         text = restyled(component.sql, style)
         self.canonical[text] = component.sql
         body: dict[str, object] = {"sql": text, "params": model.params_of(component)}
         if isinstance(component, Fold):
-            return {**body, "schema": "k BIGINT, v BIGINT", "inputs": {model.SELF: "previous", **component.modes}}
+            return {
+                **body,
+                "schema": "k BIGINT, v BIGINT",
+                "inputs": {model.SELF: "previous", **component.modes},
+            }
         is_grouped = isinstance(component, Grouped) and not component.whole
-        is_met = isinstance(component, Meeting) and not component.dimension  # read by k once types are known
+        # Read by k once types are known
+        is_met = isinstance(component, Meeting) and not component.dimension
         is_plain = isinstance(component, Further) or is_grouped or is_met
         return {**body, **key, **({} if is_plain or not key else {"inputs": dict(component.modes)})}
 
@@ -218,7 +252,9 @@ class World:
         if read.grouped:
             body["partition"] = "{part}-*.csv"
         if read.declared:
-            body["schema"] = ", ".join(f"{c} {'STRING' if c.startswith('s') else 'BIGINT'}" for c in read.declared)
+            body["schema"] = ", ".join(
+                f"{c} {'STRING' if c.startswith('s') else 'BIGINT'}" for c in read.declared
+            )
         return body
 
     def pause(self, dataset: str, *, paused: bool) -> None:
@@ -250,8 +286,8 @@ class World:
     # --- coming to rest ---------------------------------------------------------------------------
 
     def settle(self, faults: Faults = no_faults, *, listing: bool = True) -> None:
-        """List everything, go on until nothing is left to do, and compare the world with the model. Without `listing`,
-        nobody tells the loop that there is anything to do."""
+        """List everything, go on until nothing is left to do, and compare the world with the model.
+        Without `listing`, nobody tells the loop that there is anything to do."""
         if listing:
             controls.refresh(self.ctx, BRANCH, None)
         last = self._run(faults)
@@ -310,7 +346,9 @@ class World:
     def _check(self, plan: Plan) -> None:
         exempt = self._exempt()
         reads = self._reads(exempt)
-        derived = model.derive(self.flows, {d: found for d, (found, _) in reads.items()}, self._transforms(exempt))
+        derived = model.derive(
+            self.flows, {d: found for d, (found, _) in reads.items()}, self._transforms(exempt)
+        )
         truth = {d: found for d, (found, _) in (reads | derived).items()}
         self._check_truth(truth)
         self._check_targets(truth, exempt)
@@ -320,20 +358,33 @@ class World:
 
     def _transforms(self, exempt: set[str]) -> list[str]:
         components = model.everything(self.flows)
-        return [d for d, c in components.items() if d not in exempt and not isinstance(c, Read | Copy)]
+        return [
+            d for d, c in components.items() if d not in exempt and not isinstance(c, Read | Copy)
+        ]
 
     def _exempt(self) -> set[str]:
         """What cannot be up to date: paused, or reading a broken file; and all below."""
         parts = model.everything(self.flows).items()
-        broken = {d for d, c in parts if isinstance(c, Read) and any(f.broken for f in self._files(c).values())}
+        broken = {
+            d
+            for d, c in parts
+            if isinstance(c, Read) and any(f.broken for f in self._files(c).values())
+        }
         return model.downstream(self.flows, self.paused | broken)
 
     def _files(self, read: Read) -> Folder:
         return self.folders[read.folder]
 
     def _reads(self, exempt: set[str]) -> dict[str, tuple[Dataset, dict[str, Key]]]:
-        reads = {d: c for d, c in model.everything(self.flows).items() if isinstance(c, Read) and d not in exempt}
-        return {d: model.read(c, self._files(c), self._seen(d, c, self._files(c))) for d, c in reads.items()}
+        reads = {
+            d: c
+            for d, c in model.everything(self.flows).items()
+            if isinstance(c, Read) and d not in exempt
+        }
+        return {
+            d: model.read(c, self._files(c), self._seen(d, c, self._files(c)))
+            for d, c in reads.items()
+        }
 
     def _seen(self, dataset: str, read: Read, files: Folder) -> model.Seen:
         """Types are inferred by names, also of columns without a value."""
@@ -341,7 +392,8 @@ class World:
         return replace(seen, valued=frozenset(seen.places))
 
     def _pinned(self, dataset: str, read: Read) -> model.Seen | None:
-        """Columns that were known before. Who reads what others had listed may have begun with their listing."""
+        """Columns that were known before. Who reads what others had listed may have begun with
+        their listing."""
         settings, seen = self._pins.get(dataset, (None, None))
         if settings == read:
             return seen
@@ -349,7 +401,11 @@ class World:
         older = model.seen_of(files)
         with self.store.read() as tx:
             state = tx.states.newest(BRANCH).get(dataset)
-        return older if state is not None and older.places.keys() <= {*column_names(state.schema)} else None
+        return (
+            older
+            if state is not None and older.places.keys() <= {*column_names(state.schema)}
+            else None
+        )
 
     def _check_truth(self, truth: Mapping[str, Dataset]) -> None:
         with self.store.read() as tx:
@@ -360,24 +416,40 @@ class World:
                 self._check_indexes(tx, states[dataset], truth)
 
     def _check_indexes(self, tx: Tx, state: State, truth: Mapping[str, Dataset]) -> None:
-        """Each names the partitions that hold a key, with the rows there, and the rows of the key in all of them."""
+        """Each names the partitions that hold a key, with the rows there, and the rows of the key
+        in all of them."""
         component = model.everything(self.flows)[state.dataset]
         names = model.inputs_of(state.dataset, component)
         for name in (n for n in names if f"{n}/pairs" in state.inputs):
             parts = truth[names[name]].partitions.items()
             held = {p: model.by_key(Dataset(truth[names[name]].columns, {p: f})) for p, f in parts}
-            wanted = {f"{key} {p}": len(rows) for p, keys in held.items() for key, rows in keys.items()}
-            found = {e.key: e.content.rows for e in tree.scan(tx.nodes, state.inputs[f"{name}/pairs"].root)}
+            wanted = {
+                f"{key} {p}": len(rows) for p, keys in held.items() for key, rows in keys.items()
+            }
+            found = {
+                e.key: e.content.rows
+                for e in tree.scan(tx.nodes, state.inputs[f"{name}/pairs"].root)
+            }
             require(found == wanted, state.dataset, "has as pairs", found, "and not", wanted)
             keys = Counter[str]()
             for pair, rows in wanted.items():
                 keys[pair.split(" ")[0]] += rows
-            sums = {e.key: e.content.rows for e in tree.scan(tx.nodes, state.inputs[f"{name}/keys"].root)}
+            sums = {
+                e.key: e.content.rows
+                for e in tree.scan(tx.nodes, state.inputs[f"{name}/keys"].root)
+            }
             require(sums == keys, state.dataset, "has as keys", sums, "and not", keys)
 
     def _check_dataset(self, tx: Tx, state: State, expected: Dataset) -> None:
         columns = column_names(state.schema)
-        require(columns == expected.columns, state.dataset, "has columns", columns, "and not", expected.columns)
+        require(
+            columns == expected.columns,
+            state.dataset,
+            "has columns",
+            columns,
+            "and not",
+            expected.columns,
+        )
         found = {key: Counter(f.under(columns)) for key, f in self._partitions(tx, state)}
         wanted = {key: Counter(f.under(columns)) for key, f in expected.partitions.items()}
         require(found == wanted, state.dataset, "holds", found, "and not", wanted)
@@ -392,7 +464,8 @@ class World:
             yield entry.key, Fragment(columns, tuple(r for f in files for r in f.under(columns)))
 
     def _check_cut(self, state: State) -> None:
-        """Rows of a state equal what its own cut gives; columns that are all NULL aside, which a pin may have added."""
+        """Rows of a state equal what its own cut gives; columns that are all NULL aside, which a
+        pin may have added."""
         components = model.everything(self.flows)
         reads = {
             d: model.read(c, files := self._listings[state.cut[d]], self._seen(d, c, files))[0]
@@ -401,7 +474,9 @@ class World:
         }
         wanted = {state.dataset: reads[state.dataset]} if state.dataset in reads else {}
         if not wanted:
-            wanted = {state.dataset: model.derive(self.flows, reads, [state.dataset])[state.dataset][0]}
+            wanted = {
+                state.dataset: model.derive(self.flows, reads, [state.dataset])[state.dataset][0]
+            }
         with self.store.read() as tx:
             found = {key: Counter(_bare(f)) for key, f in self._partitions(tx, state)}
         expected = {key: Counter(_bare(f)) for key, f in wanted[state.dataset].partitions.items()}
@@ -425,10 +500,24 @@ class World:
         require(plan == again and repr(plan) == repr(again), "two plans of one world differ (I8)")
         for decision in plan.decisions:
             if decision.dataset in exempt:
-                require(decision.status != "up_to_date" or decision.dataset not in self._broken(exempt), decision)
+                require(
+                    decision.status != "up_to_date" or decision.dataset not in self._broken(exempt),
+                    decision,
+                )
                 continue
-            require(decision.status == "up_to_date", decision.dataset, "is", decision.status, decision.reason)
-            require(decision.step == Keep() and not decision.items, decision.dataset, "has work left (I7)", decision)
+            require(
+                decision.status == "up_to_date",
+                decision.dataset,
+                "is",
+                decision.status,
+                decision.reason,
+            )
+            require(
+                decision.step == Keep() and not decision.items,
+                decision.dataset,
+                "has work left (I7)",
+                decision,
+            )
 
     def _broken(self, exempt: set[str]) -> set[str]:
         return exempt - model.downstream(self.flows, self.paused)
@@ -442,7 +531,9 @@ class World:
         again = [w for w in self.engine.done if executed[w.key] > 1 or w.key in self.seen]
         require(not again, "computed again:", again)
         needed = self._keys(reads | derived) - self.seen
-        executed.update(k for d in merged & derived.keys() for k in self._keys({d: derived[d]}) if k in needed)
+        executed.update(
+            k for d in merged & derived.keys() for k in self._keys({d: derived[d]}) if k in needed
+        )
         if not exempt and self._rest.is_clean and not self._is_busy and not self._returning():
             allowed = self._allowed(reads, derived)
             wasted = [w for w in self.engine.done if w.key not in allowed and w.key[0] != PART]
@@ -453,8 +544,9 @@ class World:
         self.engine.done.clear()
 
     def _allowed(self, reads: model.Derived, derived: model.Derived) -> set[Key]:
-        """Keys that may have been needed on the way: where several sources changed, or code and a source, datasets
-        that read both may have been computed in between, over any mixture of old and new."""
+        """Keys that may have been needed on the way: where several sources changed, or code and a
+        source, datasets that read both may have been computed in between, over any mixture of old
+        and new."""
         allowed = self._keys(reads | derived)
         if self._moves_at_once():
             return allowed
@@ -467,35 +559,50 @@ class World:
         return allowed
 
     def _returning(self) -> set[str]:
-        """Datasets that were given up and are wished for again: what they were made of then may be long gone."""
+        """Datasets that were given up and are wished for again: what they were made of then may be
+        long gone."""
         return (model.everything(self.flows).keys() & self._known) - self._rest.lineages.keys()
 
     def _changed(self) -> set[str]:
         """Read components with other files than when they were last listed."""
         components = model.everything(self.flows)
-        return {d for d, (files, _) in self._were().items() if files != self._files(_as_read(components[d]))}
+        return {
+            d
+            for d, (files, _) in self._were().items()
+            if files != self._files(_as_read(components[d]))
+        }
 
     def _were(self) -> dict[str, tuple[Folder, Dataset]]:
-        """What read components began with: what they were at rest, or others that read in the same way."""
+        """What read components began with: what they were at rest, or others that read in the same
+        way."""
         known = {read: (files, found) for read, files, found in self._rest.reads.values()}
         own = {d: (files, found) for d, (_, files, found) in self._rest.reads.items()}
         components = model.everything(self.flows)
         reads = {d: c for d, c in components.items() if isinstance(c, Read) and c in known}
-        return {d: own[d] if d in own and self._rest.reads[d][0] == c else known[c] for d, c in reads.items()}
+        return {
+            d: own[d] if d in own and self._rest.reads[d][0] == c else known[c]
+            for d, c in reads.items()
+        }
 
     def _moves_at_once(self) -> bool:
         """No dataset can have been looked at between two changes of what it is made of."""
         changed = self._changed()
         if changed and self._lineages() != self._rest.lineages:
             return False
-        return all(len(model.sources(self.flows, d) & changed) < 2 for d in model.everything(self.flows))
+        return all(
+            len(model.sources(self.flows, d) & changed) < 2 for d in model.everything(self.flows)
+        )
 
     def _lineages(self) -> dict[str, Lineage]:
         components, found = model.everything(self.flows), dict[str, Lineage]()
         for dataset, c in components.items():
             above = tuple(found[d] for d in model.inputs_of(dataset, c).values())
             how = isinstance(c, Further) and c.keyed
-            own = c if isinstance(c, Read | Copy) else (c.sql, how, *model.params_of(c).items(), *c.modes.items())
+            own = (
+                c
+                if isinstance(c, Read | Copy)
+                else (c.sql, how, *model.params_of(c).items(), *c.modes.items())
+            )
             found[dataset] = (own, *above)
         return found
 
@@ -533,6 +640,8 @@ def restyled(sql: str, style: int) -> str:
         case 2:
             return sql.replace(" ", "  ").replace(",", " ,\n\t") + "\n-- the end"
         case 3:
-            return "-- SELECT 1\n" + sql.replace(" FROM ", " /* from; here */ FROM\n").replace("sum(", "SUM(")
+            return "-- SELECT 1\n" + sql.replace(" FROM ", " /* from; here */ FROM\n").replace(
+                "sum(", "SUM("
+            )
         case _:
             return sql

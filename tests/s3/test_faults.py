@@ -21,7 +21,9 @@ BODY = bytes(range(256)) * 2000
 
 
 def test_a_server_that_is_busy_is_asked_again(line: Faulty, uri: str) -> None:
-    busy = [line.add("slow-down", method, "", times=2) for method in ("PUT", "GET", "DELETE", "POST")]
+    busy = [
+        line.add("slow-down", method, "", times=2) for method in ("PUT", "GET", "DELETE", "POST")
+    ]
     lake = open_lake(uri)
     assert lake.put_if_absent("a/b", BODY)
     assert lake.read("a/b") == BODY

@@ -1,4 +1,5 @@
-"""The `files` write connector on a real S3 server: what counts, whose it is, and what a crash leaves behind."""
+"""The `files` write connector on a real S3 server: what counts, whose it is, and what a crash
+leaves behind."""
 
 from __future__ import annotations
 
@@ -46,7 +47,13 @@ class World:
         self.prefix = uri.removeprefix("s3://lake/")
 
     def job(self, **more: Json) -> WriteJob:
-        plain = {"path": self.uri, "format": "csv", "options": {}, "owner": "flow.out", "schema": SCHEMA}
+        plain = {
+            "path": self.uri,
+            "format": "csv",
+            "options": {},
+            "owner": "flow.out",
+            "schema": SCHEMA,
+        }
         return cast("WriteJob", plain | more)
 
     def fragment(self, *rows: int) -> str:
@@ -64,13 +71,24 @@ class World:
         )
         assert killed.returncode == -signal.SIGKILL
 
-    def write(self, partition: str, *rows: int, remove: bool = False, generation: int = 0, **more: Json) -> Json:
+    def write(
+        self, partition: str, *rows: int, remove: bool = False, generation: int = 0, **more: Json
+    ) -> Json:
         return write_tasks(
-            self.job(**more), self.lake, self.task(partition, *rows, remove=remove, generation=generation)
+            self.job(**more),
+            self.lake,
+            self.task(partition, *rows, remove=remove, generation=generation),
         )
 
-    def task(self, partition: str, *rows: int, remove: bool = False, generation: int = 0) -> WriteTask:
-        task: WriteTask = {"task": "t", "epoch": 1, "partition": partition, "generation": generation}
+    def task(
+        self, partition: str, *rows: int, remove: bool = False, generation: int = 0
+    ) -> WriteTask:
+        task: WriteTask = {
+            "task": "t",
+            "epoch": 1,
+            "partition": partition,
+            "generation": generation,
+        }
         task["files"] = [self.fragment(*rows)]
         if remove:
             task["remove"] = True
@@ -79,7 +97,9 @@ class World:
     def objects(self) -> dict[str, bytes]:
         store = open_root("s3://lake", StoreAccess())
         names = [o["path"] for page in obstore.list(store, prefix=self.prefix) for o in page]
-        return {n.removeprefix(f"{self.prefix}/"): bytes(obstore.get(store, n).bytes()) for n in names}
+        return {
+            n.removeprefix(f"{self.prefix}/"): bytes(obstore.get(store, n).bytes()) for n in names
+        }
 
     def counted(self, partition: str) -> int | None:
         """The row that the marker of a partition names."""
@@ -93,9 +113,19 @@ class World:
     def rows(self) -> dict[str, str]:
         """What counts, by the markers, by partition; nothing else is there."""
         found = self.objects()
-        markers = {n.removesuffix("/_headgate.json"): json.loads(b) for n, b in found.items() if "/_headgate.json" in n}
-        named = {f"{key}/{name}": key for key, marker in markers.items() for name in marker["files"]}
-        assert set(found) == {"_headgate.json", *named, *(f"{key}/_headgate.json" for key in markers)}
+        markers = {
+            n.removesuffix("/_headgate.json"): json.loads(b)
+            for n, b in found.items()
+            if "/_headgate.json" in n
+        }
+        named = {
+            f"{key}/{name}": key for key, marker in markers.items() for name in marker["files"]
+        }
+        assert set(found) == {
+            "_headgate.json",
+            *named,
+            *(f"{key}/_headgate.json" for key in markers),
+        }
         return {key: found[name].decode().replace('"', "") for name, key in named.items()}
 
 
@@ -135,8 +165,11 @@ def test_a_target_whose_marker_was_removed_moves_to_the_folders_of_hive(world: W
 @pytest.mark.parametrize("removes", [True, False])
 @pytest.mark.parametrize("was_there", [True, False])
 @pytest.mark.parametrize("late", [4, 6])
-def test_what_came_meanwhile_is_not_replaced(world: World, removes: bool, was_there: bool, late: int) -> None:
-    """A writer is stopped when its rows are there, and goes on once another is done, which has swept them."""
+def test_what_came_meanwhile_is_not_replaced(
+    world: World, removes: bool, was_there: bool, late: int
+) -> None:
+    """A writer is stopped when its rows are there, and goes on once another is done, which has
+    swept them."""
     if was_there:
         world.write("a", 1, generation=3)
 
@@ -169,7 +202,9 @@ def test_two_owners_never_share_a_target(world: World) -> None:
     assert world.rows() == {"a": "n\n1\n"}
 
 
-@pytest.mark.parametrize("name", ["a/mine.csv", "a/part-00000.csv", "a/_headgate.json", "a/deeper/x"])
+@pytest.mark.parametrize(
+    "name", ["a/mine.csv", "a/part-00000.csv", "a/_headgate.json", "a/deeper/x"]
+)
 def test_what_others_have_put_is_left_alone(world: World, name: str) -> None:
     world.put(name, b'{"owner": "somebody"}')
     assert refused(world, "a") == "target-occupied"
@@ -179,7 +214,8 @@ def test_what_others_have_put_is_left_alone(world: World, name: str) -> None:
 
 
 def test_what_a_crash_left_behind_is_swept(world: World) -> None:
-    """Before the marker moved, the old rows count; after it, the new ones: whatever else is ours goes."""
+    """Before the marker moved, the old rows count; after it, the new ones: whatever else is ours
+    goes."""
     world.write("a", 1)
     (old,) = [n for n in world.objects() if n.startswith("a/part")]
     world.put(old.replace(old.split("-")[3][:4], "0000", 1), b"half")
@@ -197,8 +233,11 @@ def test_what_a_crash_left_behind_is_swept(world: World) -> None:
         ("files-written", False, 2),
     ],
 )
-def test_killed_in_the_middle(world: World, failpoint: str, removes: bool, counts: int | None) -> None:
-    """At each moment the marker names the rows that count; the same task, done again, leaves these alone."""
+def test_killed_in_the_middle(
+    world: World, failpoint: str, removes: bool, counts: int | None
+) -> None:
+    """At each moment the marker names the rows that count; the same task, done again, leaves these
+    alone."""
     world.write("a", 1, generation=1)
     world.put("theirs.txt")
     task = world.task("a", 2, remove=removes, generation=2)
@@ -211,7 +250,10 @@ def test_killed_in_the_middle(world: World, failpoint: str, removes: bool, count
 
 def test_a_put_without_an_answer_is_ours(world: World, line: Faulty) -> None:
     open_root.cache_clear()
-    faults = [line.add("unanswered", "PUT", "_headgate.json"), line.add("slow-down", "PUT", "part-00000", times=2)]
+    faults = [
+        line.add("unanswered", "PUT", "_headgate.json"),
+        line.add("slow-down", "PUT", "part-00000", times=2),
+    ]
     world.write("a", 1)
     assert [fault.met for fault in faults] == [1, 2]
     assert world.rows() == {"a": "n\n1\n"}

@@ -80,7 +80,8 @@ def test_sizes_are_asked_for_as_far_as_they_matter(lake: Lake) -> None:
     paths = [f"{i}.parquet" for i in range(3)]
     assert lake.size_bytes(paths, 100) == 30
     assert lake.size_bytes(paths, 5) == 6
-    assert lake.size_bytes(["0.parquet"] * 50, 1000) == 1001  # many files are not small, whatever their sizes
+    # Many files are not small, whatever their sizes
+    assert lake.size_bytes(["0.parquet"] * 50, 1000) == 1001
 
 
 def test_a_manifest_is_put_once(uri: str, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""A hundred thousand small objects: listed as a stream, and again without a look at any; grouped, few partitions.
+"""A hundred thousand small objects: listed as a stream, and again without a look at any; grouped,
+few partitions.
 
 Ungrouped, each is a partition that planning knows of, from the listing to what would run.
 """
@@ -49,14 +50,18 @@ def many(s3: S3) -> str:
     return "s3://lake/many"
 
 
-def listed(uri: str, cache: Versions, place: Path | None = None, settings: Json = None) -> tuple[ListingResult, float]:
+def listed(
+    uri: str, cache: Versions, place: Path | None = None, settings: Json = None
+) -> tuple[ListingResult, float]:
     job = {"location": f"{uri}/*/*.json", "format": "json", "options": {}, "settings": settings}
     began = time.perf_counter()
     found = list_files(cast("ListJob", job), cache, None if place is None else lambda: place)
     return found, time.perf_counter() - began
 
 
-def test_a_hundred_thousand_objects(many: str, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hundred_thousand_objects(
+    many: str, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     point(monkeypatch, s3.environment())
     open_root.cache_clear()
     cache = Versions(tmp_path / "versions.db")
@@ -64,7 +69,10 @@ def test_a_hundred_thousand_objects(many: str, s3: S3, tmp_path: Path, monkeypat
     again, again_s = listed(many, cache, tmp_path / "again")
     began = time.perf_counter()
     bare = sum(
-        len(page) for page in obstore.list(open_root("s3://lake", StoreAccess()), prefix="many", chunk_size=1000)
+        len(page)
+        for page in obstore.list(
+            open_root("s3://lake", StoreAccess()), prefix="many", chunk_size=1000
+        )
     )
     bare_s = time.perf_counter() - began
     assert first["objects"] == again["objects"] == bare == FOLDERS * EACH
@@ -93,7 +101,8 @@ components:
 
 
 class Planned(NamedTuple):
-    """Partitions that would be read; SQL statements that it took to say so; tasks that then wait for a driver."""
+    """Partitions that would be read; SQL statements that it took to say so; tasks that then wait
+    for a driver."""
 
     partitions: int
     statements: int
@@ -119,7 +128,12 @@ class Shop:
         (task,) = claim["tasks"]
         place = self.lake.root / claim["prefix"] / "listing.jsonl.gz"
         found = list_files(claim["job"], self.versions, lambda: place)
-        done: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": found}
+        done: TaskResult = {
+            "task": task["task"],
+            "epoch": task["epoch"],
+            "state": "done",
+            "result": found,
+        }
         reports.report(self.ctx, "worker", claim["attempt"], [done], lake=self.lake)
 
     def planned(self) -> Planned:
@@ -133,7 +147,9 @@ class Shop:
         return Planned(count, took, waiting)
 
 
-def test_each_is_a_partition_to_plan(many: str, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_is_a_partition_to_plan(
+    many: str, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     point(monkeypatch, s3.environment())
     url = f"sqlite:///{tmp_path / 'metadata.db'}"
     upgrade(url)

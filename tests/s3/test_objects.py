@@ -28,9 +28,14 @@ def lake(uri: str) -> ObjectStore:
 
 
 def test_the_server_keeps_the_first_of_sixteen(lake: ObjectStore) -> None:
-    """The gate that any server must pass: one that checks and then writes loses commits of tables."""
+    """The gate that any server must pass: one that checks and then writes loses commits of
+    tables."""
     with ThreadPoolExecutor(16) as threads:
-        won = list(threads.map(lambda i: lake.put_if_absent(f"race/{i // 16}", str(i).encode()), range(16 * 20)))
+        won = list(
+            threads.map(
+                lambda i: lake.put_if_absent(f"race/{i // 16}", str(i).encode()), range(16 * 20)
+            )
+        )
     assert won.count(True) == 20
 
 

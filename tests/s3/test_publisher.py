@@ -1,4 +1,5 @@
-"""Tables on a real S3 server: commits are conditional puts, whoever else commits and whatever is not answered."""
+"""Tables on a real S3 server: commits are conditional puts, whoever else commits and whatever is
+not answered."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def rows(*values: int) -> Rows:
 
 @pytest.fixture
 def lake(s3: S3, uri: str) -> Lake:
-    """Objects are files of the server's folder, so that fragments can be put, and tables looked at, behind its back."""
+    """Objects are files of the server's folder, so that fragments can be put, and tables looked at,
+    behind its back."""
     return Lake(s3.home / "data" / uri.removeprefix("s3://"))
 
 
@@ -44,13 +46,17 @@ def log(lake: Lake) -> list[str]:
     return sorted(p.name for p in (Path(lake.location) / "_delta_log").glob("*.json"))
 
 
-def test_a_table_is_made_changed_and_widened(lake: Lake, publisher: DeltaPublisher, uri: str) -> None:
+def test_a_table_is_made_changed_and_widened(
+    lake: Lake, publisher: DeltaPublisher, uri: str
+) -> None:
     one, two, other = (
-        lake.fragment(A, rows(n), home=home) for n, home in ((1, ""), (2, ""), (3, "default/flow/other"))
+        lake.fragment(A, rows(n), home=home)
+        for n, home in ((1, ""), (2, ""), (3, "default/flow/other"))
     )
     assert publisher.publish(lake.table(A, one, two)) == 0
     assert publisher.publish(lake.table(A, one, two)) == 0
-    assert publisher.publish(lake.table(A, two, other, other, generation=2)) == 1  # two copies on the server
+    # Two copies on the server
+    assert publisher.publish(lake.table(A, two, other, other, generation=2)) == 1
     wide = lake.fragment(AB, [{"a": 4, "b": "x"}])
     assert publisher.publish(lake.table(AB, other, wide, generation=3)) == 3
     expected = [{"a": 3, "b": None}, {"a": 4, "b": "x"}]
@@ -61,7 +67,9 @@ def test_a_table_is_made_changed_and_widened(lake: Lake, publisher: DeltaPublish
     assert read_by_deltalake(lake.location) == expected
 
 
-def test_a_table_of_a_branch_names_objects_where_they_are(lake: Lake, publisher: DeltaPublisher, uri: str) -> None:
+def test_a_table_of_a_branch_names_objects_where_they_are(
+    lake: Lake, publisher: DeltaPublisher, uri: str
+) -> None:
     """Only a second copy of an object is a copy on the server."""
     folder = table_path("default", "dev", "flow.daily")
     one, two = lake.fragment(A, rows(1)), lake.fragment(A, rows(2))
@@ -70,7 +78,9 @@ def test_a_table_of_a_branch_names_objects_where_they_are(lake: Lake, publisher:
     table = DeltaTable(f"{uri}/{folder}", storage_options=HTTP)
     found = QueryBuilder().register("t", table).execute("SELECT a FROM t")
     assert pa.table(found).to_pylist() == rows(2, 2)
-    assert sorted(path.partition("/")[0] for path in table.get_add_actions().column("path").to_pylist()) == [
+    assert sorted(
+        path.partition("/")[0] for path in table.get_add_actions().column("path").to_pylist()
+    ) == [
         "_frags",
         "s3:",
     ]
@@ -81,7 +91,9 @@ def test_two_publishers_of_one_table_lose_no_commit(lake: Lake, uri: str) -> Non
     publishers = [DeltaPublisher(uri), DeltaPublisher(uri)]
 
     def publish(number: int) -> int:
-        return publishers[number % 2].publish(lake.table(A, *fragments[: number + 1], generation=number + 1))
+        return publishers[number % 2].publish(
+            lake.table(A, *fragments[: number + 1], generation=number + 1)
+        )
 
     publish(0)
     with ThreadPoolExecutor(2) as threads:
@@ -107,7 +119,9 @@ def test_a_commit_whose_answer_is_lost_is_not_made_twice(
     assert read_by_deltalake(lake.location) == rows(1, 2)
 
 
-def test_a_log_that_is_cut_while_it_is_read(line: Faulty, lake: Lake, publisher: DeltaPublisher) -> None:
+def test_a_log_that_is_cut_while_it_is_read(
+    line: Faulty, lake: Lake, publisher: DeltaPublisher
+) -> None:
     one, two = lake.fragment(A, rows(1)), lake.fragment(A, rows(2))
     publisher.publish(lake.table(A, one))
     cut = line.add("cut", "GET", "_delta_log/.*json", times=2)

@@ -1,4 +1,5 @@
-"""Listing source files in an object store: what a path finds, what a version tells, and no shorter listing, ever."""
+"""Listing source files in an object store: what a path finds, what a version tells, and no shorter
+listing, ever."""
 
 from __future__ import annotations
 
@@ -15,22 +16,45 @@ from dataplane.contract.source_objects import ListedPartition, SourceObject
 from dataplane.listing.files import check_folder, list_files
 from dataplane.listing.page_buffer import Pages, stored_objects
 from dataplane.listing.version_cache import Versions
-from dataplane.storage.source_stores import StoreAccess, is_as_listed, modified_ms, open_root, version_by, version_of
+from dataplane.storage.source_stores import (
+    StoreAccess,
+    is_as_listed,
+    modified_ms,
+    open_root,
+    version_by,
+    version_of,
+)
 from dataplane.task_failures import TaskFailure
 from tests.s3.conftest import point
 from tests.servers.faulty import Faulty, Kind
 from tests.servers.s3 import S3
 
-NAMES = ["a.csv", "b.csv", "_hidden.csv", "x/a.csv", "x/y/b.csv", "x/_z/c.csv", "100%.csv", "q?u#e ä🎉+.csv"]
+NAMES = [
+    "a.csv",
+    "b.csv",
+    "_hidden.csv",
+    "x/a.csv",
+    "x/y/b.csv",
+    "x/_z/c.csv",
+    "100%.csv",
+    "q?u#e ä🎉+.csv",
+]
 
 TOLD = pa.schema(
-    {"path": pa.string(), "last_modified": pa.timestamp("us", "UTC"), "size": pa.uint64(), "e_tag": pa.string()}
+    {
+        "path": pa.string(),
+        "last_modified": pa.timestamp("us", "UTC"),
+        "size": pa.uint64(),
+        "e_tag": pa.string(),
+    }
 )
 
 
 def put(uri: str, name: str, body: bytes = b"k,v\n1,2\n") -> None:
     root, _, folder = uri.removeprefix("s3://").partition("/")
-    obstore.put(open_root(f"s3://{root}", StoreAccess()), f"{folder}/{name}", body, use_multipart=False)
+    obstore.put(
+        open_root(f"s3://{root}", StoreAccess()), f"{folder}/{name}", body, use_multipart=False
+    )
 
 
 def job(location: str, **more: Any) -> ListJob:
@@ -66,12 +90,18 @@ def data(uri: str) -> str:
         ("/none/*.csv", []),
     ],
 )
-def test_paths_find_what_they_find_among_local_files(data: str, path: str, expected: list[str]) -> None:
+def test_paths_find_what_they_find_among_local_files(
+    data: str, path: str, expected: list[str]
+) -> None:
     assert names(data + path) == sorted(expected)
 
 
 def test_a_regex_chooses_among_what_a_path_finds(data: str) -> None:
-    assert names(f"{data}/**", settings={"regex": "(x/)?[ab][.]csv"}) == ["a.csv", "b.csv", "x/a.csv"]
+    assert names(f"{data}/**", settings={"regex": "(x/)?[ab][.]csv"}) == [
+        "a.csv",
+        "b.csv",
+        "x/a.csv",
+    ]
 
 
 def test_keys_columns_and_versions(data: str) -> None:
@@ -89,7 +119,10 @@ def test_keys_columns_and_versions(data: str) -> None:
 
 
 def test_another_declared_address_is_another_version(data: str, s3: S3) -> None:
-    (here,), (there,) = listed(f"{data}/a.csv"), listed(f"{data}/a.csv", settings={"storage.endpoint": s3.url})
+    (here,), (there,) = (
+        listed(f"{data}/a.csv"),
+        listed(f"{data}/a.csv", settings={"storage.endpoint": s3.url}),
+    )
     assert here["objects"][0]["version"] != there["objects"][0]["version"]
 
 
@@ -106,7 +139,9 @@ def test_what_was_seen_is_not_looked_into_again(data: str, line: Faulty, tmp_pat
     assert len([path for _, path in line.asked if "list-type" not in path]) == 1
 
 
-def test_a_bucket_that_did_not_change_is_told_by_a_digest(data: str, line: Faulty, tmp_path: Path) -> None:
+def test_a_bucket_that_did_not_change_is_told_by_a_digest(
+    data: str, line: Faulty, tmp_path: Path
+) -> None:
     open_root.cache_clear()
     cache = Versions(tmp_path / "versions.db")
     first = list_files(job(f"{data}/**/*.csv"), cache)
@@ -125,11 +160,18 @@ def test_pages_give_what_objects_are_one_by_one(data: str) -> None:
     root, access = open_root("s3://lake", StoreAccess()), StoreAccess()
     folder = data.removeprefix("s3://lake/")
     metas = {o["path"]: o for page in obstore.list(root, prefix=folder) for o in page}
-    pages = [pa.record_batch(page) for page in obstore.list(root, prefix=folder, chunk_size=3, return_arrow=True)]
+    pages = [
+        pa.record_batch(page)
+        for page in obstore.list(root, prefix=folder, chunk_size=3, return_arrow=True)
+    ]
     found = [one for page in pages for one in stored_objects(page)]
     assert len(pages) > 1
-    assert {o.path: (o.size, o.modified_ms, version_by(o.etag, o.size, o.modified_ms, access)) for o in found} == {
-        path: (meta["size"], modified_ms(meta), version_of(meta, access)) for path, meta in metas.items()
+    assert {
+        o.path: (o.size, o.modified_ms, version_by(o.etag, o.size, o.modified_ms, access))
+        for o in found
+    } == {
+        path: (meta["size"], modified_ms(meta), version_of(meta, access))
+        for path, meta in metas.items()
     }
 
 
@@ -140,7 +182,12 @@ def test_pages_come_back_and_only_equal_ones_look_alike(size: int) -> None:
         for start in range(0, size, 1000):
             names = [f"{n}" * 100 for n in range(start, min(start + 1000, size))]
             times = [datetime.fromtimestamp((len(n) + last_ms) / 1000, UTC) for n in names]
-            columns = {"path": names, "last_modified": times, "size": [1] * len(names), "e_tag": [etag] * len(names)}
+            columns = {
+                "path": names,
+                "last_modified": times,
+                "size": [1] * len(names),
+                "e_tag": [etag] * len(names),
+            }
             found.add(pa.record_batch(columns, schema=TOLD))
         return found
 
@@ -187,12 +234,17 @@ def test_what_is_in_the_way_is_told_in_words(data: str, monkeypatch: pytest.Monk
 def test_a_connection_is_tried(data: str) -> None:
     check_folder({"connector": "files", "place": f"{data}/*.csv", "options": {}, "writes": False})
     with pytest.raises(TaskFailure) as caught:
-        check_folder({"connector": "files", "place": "s3://nowhere/x/*.csv", "options": {}, "writes": False})
+        check_folder(
+            {"connector": "files", "place": "s3://nowhere/x/*.csv", "options": {}, "writes": False}
+        )
     assert caught.value.condition == "bucket-missing"
 
 
-def test_a_listing_that_breaks_off_is_none(data: str, s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a thousand and some objects, which are two pages, the second one is cut or refused for good."""
+def test_a_listing_that_breaks_off_is_none(
+    data: str, s3: S3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a thousand and some objects, which are two pages, the second one is cut or refused for
+    good."""
     folder = s3.home / "data" / data.removeprefix("s3://") / "many"
     folder.mkdir()
     for number in range(1100):

@@ -1,7 +1,8 @@
-"""A throw-away Azure Storage on a free loopback port: Azurite's blobs, installed once from npm into the user's cache.
+"""A throw-away Azure Storage on a free loopback port: Azurite's blobs, installed once from npm into
+the user's cache.
 
-It checks signatures and honours conditional puts; it has no hierarchical namespaces. Needs Node and npm. Does not
-belong here: faults (faulty).
+It checks signatures and honours conditional puts; it has no hierarchical namespaces. Needs Node and
+npm. Does not belong here: faults (faulty).
 """
 
 from __future__ import annotations
@@ -37,11 +38,20 @@ def program() -> Path:
         command = ["npm", "install", "--silent", "--no-audit", "--no-fund", f"azurite@{VERSION}"]
         subprocess.run([*command, "--prefix", str(folder)], check=True, stdout=subprocess.DEVNULL)
 
-    return kept(f"azurite-{VERSION}", install) / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+    return (
+        kept(f"azurite-{VERSION}", install)
+        / "node_modules"
+        / "azurite"
+        / "dist"
+        / "src"
+        / "blob"
+        / "main.js"
+    )
 
 
 class Azure:
-    """One server with a container named `lake`. `stop` and `start` again keep data and port; `remove` ends it."""
+    """One server with a container named `lake`. `stop` and `start` again keep data and port;
+    `remove` ends it."""
 
     lake = f"abfss://lake@{ACCOUNT}.dfs.core.windows.net"
     nowhere = f"abfss://nowhere@{ACCOUNT}.dfs.core.windows.net"
@@ -73,7 +83,10 @@ class Azure:
     def objects(self, place: str) -> ObjectStore:
         """Objects below a URI, for whoever owns the server."""
         return AzureStore.from_url(
-            place, endpoint=f"{self.url}/{ACCOUNT}", account_key=KEY, client_options={"allow_http": True}
+            place,
+            endpoint=f"{self.url}/{ACCOUNT}",
+            account_key=KEY,
+            client_options={"allow_http": True},
         )
 
     def make_folder(self, place: str) -> None:
@@ -83,8 +96,21 @@ class Azure:
 
     def start(self) -> Azure:
         on_path("node")
-        command = ["node", str(program()), "--blobHost", "127.0.0.1", "--blobPort", str(self.port), "--silent"]
-        command += ["--location", str(self.home / "data"), "--skipApiVersionCheck", "--disableTelemetry"]
+        command = [
+            "node",
+            str(program()),
+            "--blobHost",
+            "127.0.0.1",
+            "--blobPort",
+            str(self.port),
+            "--silent",
+        ]
+        command += [
+            "--location",
+            str(self.home / "data"),
+            "--skipApiVersionCheck",
+            "--disableTelemetry",
+        ]
         with (self.home / "log").open("ab") as log:
             environment = {**os.environ, "AZURITE_ACCOUNTS": f"{ACCOUNT}:{KEY}"}
             self._server = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
@@ -93,14 +119,29 @@ class Azure:
         return self
 
     def _make_container(self) -> None:
-        """https://learn.microsoft.com/rest/api/storageservices/create-container, signed with the account's key."""
+        """https://learn.microsoft.com/rest/api/storageservices/create-container, signed with the
+        account's key."""
         date, version = datetime.now(UTC).strftime("%a, %d %b %Y %H:%M:%S GMT"), "2021-08-06"
-        place = f"/{ACCOUNT}/{ACCOUNT}/lake"  # the account twice, as it is in the paths of an emulator
+        # The account twice, as it is in the paths of an emulator
+        place = f"/{ACCOUNT}/{ACCOUNT}/lake"
         signed = "\n".join(
-            ["PUT", *[""] * 11, f"x-ms-date:{date}", f"x-ms-version:{version}", place, "restype:container"]
+            [
+                "PUT",
+                *[""] * 11,
+                f"x-ms-date:{date}",
+                f"x-ms-version:{version}",
+                place,
+                "restype:container",
+            ]
         )
-        signature = base64.b64encode(hmac.digest(base64.b64decode(KEY), signed.encode(), "sha256")).decode()
-        headers = {"x-ms-date": date, "x-ms-version": version, "Authorization": f"SharedKey {ACCOUNT}:{signature}"}
+        signature = base64.b64encode(
+            hmac.digest(base64.b64decode(KEY), signed.encode(), "sha256")
+        ).decode()
+        headers = {
+            "x-ms-date": date,
+            "x-ms-version": version,
+            "Authorization": f"SharedKey {ACCOUNT}:{signature}",
+        }
         line = HTTPConnection("127.0.0.1", self.port)
         line.request("PUT", f"/{ACCOUNT}/lake?restype=container", headers=headers)
         status = line.getresponse().status

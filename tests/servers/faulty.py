@@ -1,4 +1,5 @@
-"""A line to an HTTP server on which chosen requests go wrong, as they do between a client and an object store.
+"""A line to an HTTP server on which chosen requests go wrong, as they do between a client and an
+object store.
 
 Does not belong here: what the server is.
 """
@@ -17,7 +18,8 @@ from typing import Literal, cast
 
 Kind = Literal["slow-down", "cut", "unanswered", "unconditional"]
 SLOW_DOWN = (
-    b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+    b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Please reduce your request "
+    b"rate.</Message></Error>"
 )
 
 
@@ -25,9 +27,9 @@ SLOW_DOWN = (
 class Fault:
     """What happens to the first `times` requests that match.
 
-    slow-down: 503 in place of an answer. cut: a reset in the middle of the answer's body. unanswered: the server does
-    what it is asked, and the connection is reset. unconditional: as by a server that does not
-    look at conditions, a put that must fail is told to have been done.
+    slow-down: 503 in place of an answer. cut: a reset in the middle of the answer's body.
+    unanswered: the server does what it is asked, and the connection is reset. unconditional: as by
+    a server that does not look at conditions, a put that must fail is told to have been done.
     """
 
     kind: Kind
@@ -37,7 +39,11 @@ class Fault:
     met: int = 0
 
     def takes(self, method: str, path: str) -> bool:
-        return self.met < self.times and method == self.method and re.search(self.path, path) is not None
+        return (
+            self.met < self.times
+            and method == self.method
+            and re.search(self.path, path) is not None
+        )
 
 
 @dataclass
@@ -52,7 +58,9 @@ class Faulty:
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.line = self
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
         self._thread.start()
 
     @property
@@ -152,7 +160,9 @@ class _Handler(BaseHTTPRequestHandler):
         told = next((value for name, value in headers if name.lower() == "content-length"), None)
         return int(told) if self.command == "HEAD" and told else len(found)
 
-    def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes, length: int | None = None) -> None:
+    def _answer(
+        self, status: int, headers: list[tuple[str, str]], body: bytes, length: int | None = None
+    ) -> None:
         self.send_response_only(status)
         for name, value in headers:
             if name.lower() not in ("content-length", "transfer-encoding", "connection"):

@@ -1,8 +1,9 @@
-"""A throw-away Google Cloud Storage on free loopback ports: fake-gcs-server, built once from Go modules and kept in the
-user's cache, behind a front of ours. Needs Go for the first time, openssl, and Java's keytool.
+"""A throw-away Google Cloud Storage on free loopback ports: fake-gcs-server, built once from Go
+modules and kept in the user's cache, behind a front of ours. Needs Go for the first time, openssl,
+and Java's keytool.
 
-Java's clients know no other address than Google's: their JVM takes the front for a proxy and trusts its certificate.
-Does not belong here: what the front adds (gcs_front).
+Java's clients know no other address than Google's: their JVM takes the front for a proxy and trusts
+its certificate. Does not belong here: what the front adds (gcs_front).
 """
 
 from __future__ import annotations
@@ -46,14 +47,26 @@ class Gcs:
         on_path("openssl", "keytool")
         subject = ["-subj", f"/CN={HOST}", "-addext", f"subjectAltName=DNS:{HOST}"]
         self._run(
-            "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject, "-keyout", "key", "-out", "cert"
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            *subject,
+            "-keyout",
+            "key",
+            "-out",
+            "cert",
         )
         store = ["-keystore", "trusted", "-storepass", "changeit", "-noprompt"]
         self._run("keytool", "-importcert", "-alias", "front", "-file", "cert", *store)
         self.secret = (self.home / "key").read_text().splitlines()[3]  # a line of the key
 
     def _run(self, *command: str) -> None:
-        subprocess.run(command, check=True, cwd=self.home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            command, check=True, cwd=self.home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
 
     @property
     def url(self) -> str:
@@ -72,7 +85,9 @@ class Gcs:
 
     def forget(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Have the environment hold credentials that nobody was given."""
-        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(self._credentials("other.json", "another-key")))
+        monkeypatch.setenv(
+            "GOOGLE_APPLICATION_CREDENTIALS", str(self._credentials("other.json", "another-key"))
+        )
 
     def _credentials(self, name: str, key_id: str) -> Path:
         """As Google gives them for a service account."""
@@ -110,7 +125,14 @@ class Gcs:
             "-port",
             str(self.port),
         ]
-        command += ["-public-host", address, "-external-url", f"https://{HOST}", "-log-level", "warn"]
+        command += [
+            "-public-host",
+            address,
+            "-external-url",
+            f"https://{HOST}",
+            "-log-level",
+            "warn",
+        ]
         with (self.home / "log").open("ab") as log:
             self._server = subprocess.Popen(command, stdout=log, stderr=log)
         wait_until_it_answers(self._server, self.port, self.home / "log")

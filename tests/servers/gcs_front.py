@@ -1,8 +1,10 @@
-"""What fake-gcs-server lacks, on a port before it: the XML API that obstore and deltalake speak, tokens, and TLS.
+"""What fake-gcs-server lacks, on a port before it: the XML API that obstore and deltalake speak,
+tokens, and TLS.
 
-Requests of the XML API are put to the server's JSON API, which honours generations; answers come back in the form of
-the XML API. Whoever takes this for a proxy (CONNECT) and asks for storage.googleapis.com is answered here, too. A token
-counts if it was given out here, or signed by the key that the credentials name. Does not belong here: objects.
+Requests of the XML API are put to the server's JSON API, which honours generations; answers come
+back in the form of the XML API. Whoever takes this for a proxy (CONNECT) and asks for
+storage.googleapis.com is answered here, too. A token counts if it was given out here, or signed by
+the key that the credentials name. Does not belong here: objects.
 """
 
 from __future__ import annotations
@@ -27,13 +29,16 @@ Headers = list[tuple[str, str]]
 
 
 class Front:
-    """Forwards from a port of its own to that of the server. `key_id` names the one key whose tokens count."""
+    """Forwards from a port of its own to that of the server. `key_id` names the one key whose
+    tokens count."""
 
     def __init__(self, to_port: int, key_id: str, tls: ssl.SSLContext, port: int = 0) -> None:
         self.to_port, self.key_id, self.tls = to_port, key_id, tls
         self._server = _Server(("127.0.0.1", port), _Handler)
         self._server.front = self
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
         self._thread.start()
 
     @property
@@ -93,7 +98,9 @@ class _Handler(BaseHTTPRequestHandler):
         if move := MOVE.match(self.path):
             return self._move(*move.groups())
         if JSON_API.match(self.path):
-            return self._answer(*self._ask(self.command, self.path, body, dict(self.headers.items())))
+            return self._answer(
+                *self._ask(self.command, self.path, body, dict(self.headers.items()))
+            )
         bucket, _, name = urlsplit(self.path).path.removeprefix("/").partition("/")
         if self._ask("GET", f"/storage/v1/b/{bucket}")[0] == 404:
             return self._fail(404, "NoSuchBucket", "The specified bucket does not exist.")
@@ -121,14 +128,22 @@ class _Handler(BaseHTTPRequestHandler):
         """https://datatracker.ietf.org/doc/html/rfc7523#section-2.1"""
         if not self._is_known(parse_qs(body.decode())["assertion"][0]):
             refusal = {"error": "invalid_grant", "error_description": "Invalid JWT Signature."}
-            return self._answer(400, [("Content-Type", "application/json")], json.dumps(refusal).encode())
+            return self._answer(
+                400, [("Content-Type", "application/json")], json.dumps(refusal).encode()
+            )
         given = {"access_token": TOKEN, "token_type": "Bearer", "expires_in": 3600}
         return self._answer(200, [("Content-Type", "application/json")], json.dumps(given).encode())
 
     def _token(self, body: bytes) -> str:
         """In a batch each of the requests has one."""
-        batched = re.search(rb"\nAuthorization: ([^\r\n]*)", body) if self.path.startswith("/batch/") else None
-        return (batched[1].decode() if batched else self.headers.get("Authorization", "")).removeprefix("Bearer ")
+        batched = (
+            re.search(rb"\nAuthorization: ([^\r\n]*)", body)
+            if self.path.startswith("/batch/")
+            else None
+        )
+        return (
+            batched[1].decode() if batched else self.headers.get("Authorization", "")
+        ).removeprefix("Bearer ")
 
     def _is_known(self, token: str) -> bool:
         """Signatures are not checked, but the key that they are said to be of."""
@@ -137,7 +152,8 @@ class _Handler(BaseHTTPRequestHandler):
         with suppress(ValueError):
             header = token.partition(".")[0]
             return bool(
-                json.loads(base64.urlsafe_b64decode(header + "=" * (-len(header) % 4)))["kid"] == self._front.key_id
+                json.loads(base64.urlsafe_b64decode(header + "=" * (-len(header) % 4)))["kid"]
+                == self._front.key_id
             )
         return False
 
@@ -148,14 +164,20 @@ class _Handler(BaseHTTPRequestHandler):
         if generation := self.headers.get("x-goog-if-generation-match"):
             asked["ifGenerationMatch"] = generation
         path = f"/upload/storage/v1/b/{bucket}/o?{urlencode(asked)}"
-        status, _, found = self._ask("POST", path, body, {"Content-Type": "application/octet-stream"})
+        status, _, found = self._ask(
+            "POST", path, body, {"Content-Type": "application/octet-stream"}
+        )
         if status == 412:
-            return self._fail(412, "PreconditionFailed", "At least one of the pre-conditions did not hold.")
+            return self._fail(
+                412, "PreconditionFailed", "At least one of the pre-conditions did not hold."
+            )
         return self._answer(status, _versions(json.loads(found)["generation"]), b"")
 
     def _copy(self, source: str, bucket: str, name: str) -> None:
         of, _, old = unquote(source).removeprefix("/").partition("/")
-        path = f"/storage/v1/b/{of}/o/{quote(old, safe='')}/copyTo/b/{bucket}/o/{quote(name, safe='')}"
+        path = (
+            f"/storage/v1/b/{of}/o/{quote(old, safe='')}/copyTo/b/{bucket}/o/{quote(name, safe='')}"
+        )
         status, _, _ = self._ask("POST", path, b"{}", {"Content-Type": "application/json"})
         if status == 404:
             return self._fail(404, "NoSuchKey", "The specified key does not exist.")
@@ -169,25 +191,38 @@ class _Handler(BaseHTTPRequestHandler):
             return self._fail(404, "NoSuchKey", "The specified key does not exist.")
         meta = json.loads(found)
         if self.headers.get("If-Match", f'"{meta["generation"]}"').strip('"') != meta["generation"]:
-            return self._fail(412, "PreconditionFailed", "At least one of the pre-conditions did not hold.")
+            return self._fail(
+                412, "PreconditionFailed", "At least one of the pre-conditions did not hold."
+            )
         if self.command == "DELETE":
             return self._answer(*self._ask("DELETE", path))
         asked = {"Range": self.headers["Range"]} if "Range" in self.headers else {}
         status, headers, body = self._ask("GET", f"/download{path}", b"", asked)
-        kept = [(k, v) for k, v in headers if k.lower() in ("content-range", "content-type", "last-modified")]
+        kept = [
+            (k, v)
+            for k, v in headers
+            if k.lower() in ("content-range", "content-type", "last-modified")
+        ]
         return self._answer(status, [*kept, *_versions(meta["generation"])], body)
 
     def _list(self, bucket: str) -> None:
         """A page of ListObjectsV2."""
         given = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
-        asked = {"prefix": given.get("prefix", ""), "delimiter": given.get("delimiter", ""), "maxResults": str(PAGE)}
+        asked = {
+            "prefix": given.get("prefix", ""),
+            "delimiter": given.get("delimiter", ""),
+            "maxResults": str(PAGE),
+        }
         if after := given.get("start-after"):
             asked["startOffset"] = f"{after}\x01"
         if token := given.get("continuation-token"):
             asked["pageToken"] = token
         found = json.loads(self._ask("GET", f"/storage/v1/b/{bucket}/o?{urlencode(asked)}")[2])
         parts = [_listed(meta) for meta in found.get("items", ())]
-        parts += [f"<CommonPrefixes><Prefix>{escape(p)}</Prefix></CommonPrefixes>" for p in found.get("prefixes", ())]
+        parts += [
+            f"<CommonPrefixes><Prefix>{escape(p)}</Prefix></CommonPrefixes>"
+            for p in found.get("prefixes", ())
+        ]
         if token := found.get("nextPageToken"):
             parts.append(f"<NextContinuationToken>{escape(token)}</NextContinuationToken>")
         body = f"<?xml version='1.0'?><ListBucketResult>{''.join(parts)}</ListBucketResult>"
@@ -195,12 +230,25 @@ class _Handler(BaseHTTPRequestHandler):
 
     # --- lines ------------------------------------------------------------------------------------
 
-    def _ask(self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None) -> Any:
+    def _ask(
+        self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
+    ) -> Any:
         """Status, headers and body of the server's answer."""
-        left_out = {"host", "transfer-encoding", "expect", "content-length", "connection", "accept-encoding"}
+        left_out = {
+            "host",
+            "transfer-encoding",
+            "expect",
+            "content-length",
+            "connection",
+            "accept-encoding",
+        }
         server = HTTPConnection("127.0.0.1", self._front.to_port)
         try:
-            sent = {name: value for name, value in (headers or {}).items() if name.lower() not in left_out}
+            sent = {
+                name: value
+                for name, value in (headers or {}).items()
+                if name.lower() not in left_out
+            }
             server.request(method, path, body, sent)
             answer = server.getresponse()
             return answer.status, answer.getheaders(), answer.read()
@@ -222,7 +270,9 @@ class _Handler(BaseHTTPRequestHandler):
         return chunk
 
     def _fail(self, status: int, code: str, message: str) -> None:
-        body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message></Error>"
+        body = (
+            f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message></Error>"
+        )
         self._answer(status, [("Content-Type", "application/xml")], body.encode())
 
     def _answer(self, status: int, headers: Headers, body: bytes) -> None:

@@ -1,7 +1,8 @@
-"""A throw-away HDFS on free loopback ports: a NameNode and a DataNode, from jars of Maven's and of PySpark's.
+"""A throw-away HDFS on free loopback ports: a NameNode and a DataNode, from jars of Maven's and of
+PySpark's.
 
-Everybody is who he says he is, as in every HDFS without Kerberos; who started the NameNode may do everything. Does not
-belong here: clients.
+Everybody is who he says he is, as in every HDFS without Kerberos; who started the NameNode may do
+everything. Does not belong here: clients.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ OF_PYSPARK = (
     "j*.servlet-api-*",
 )
 JVM = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-NAME_NODE, DATA_NODE = (f"org.apache.hadoop.hdfs.server.{n}" for n in ("namenode.NameNode", "datanode.DataNode"))
+NAME_NODE, DATA_NODE = (
+    f"org.apache.hadoop.hdfs.server.{n}" for n in ("namenode.NameNode", "datanode.DataNode")
+)
 READY = {NAME_NODE: "NameNode RPC up at", DATA_NODE: "successfully registered with NN"}
 LOGGING = """\
 <Configuration><Appenders><Console name="out"><PatternLayout pattern="%m%n%throwable"/></Console></Appenders>
@@ -50,8 +53,14 @@ class Hdfs:
             (self.home / "conf" / "webapps" / folder).mkdir(parents=True)
         (self.home / "log4j2.xml").write_text(LOGGING)
         conf = self.home / "conf"
-        settings(conf / "core-site.xml", {"fs.defaultFS": self.url, "hadoop.tmp.dir": str(self.home / "tmp")})
-        nowhere = {f"dfs.datanode.{name}": "127.0.0.1:0" for name in ("address", "http.address", "ipc.address")}
+        settings(
+            conf / "core-site.xml",
+            {"fs.defaultFS": self.url, "hadoop.tmp.dir": str(self.home / "tmp")},
+        )
+        nowhere = {
+            f"dfs.datanode.{name}": "127.0.0.1:0"
+            for name in ("address", "http.address", "ipc.address")
+        }
         places = {f"dfs.{of}node.{of}.dir": (self.home / of).as_uri() for of in ("name", "data")}
         places["dfs.namenode.http-address"] = "127.0.0.1:0"
         few = {"dfs.replication": "1", "dfs.namenode.safemode.extension": "0"}
@@ -105,7 +114,10 @@ class Hdfs:
             *fetched(POM).glob("*.jar"),
             *(j for p in OF_PYSPARK for j in jars.glob(f"{p}.jar")),
         ]
-        own = (f"-Dlog4j2.configurationFile={self.home / 'log4j2.xml'}", f"-Djava.io.tmpdir={self.home}")
+        own = (
+            f"-Dlog4j2.configurationFile={self.home / 'log4j2.xml'}",
+            f"-Djava.io.tmpdir={self.home}",
+        )
         return [provide_java(), *JVM, *own, "-cp", os.pathsep.join(map(str, found)), *arguments]
 
 

@@ -1,5 +1,5 @@
-"""A throw-away Kafka on a free port, of loopback if nothing else is said: one node that is broker and controller, from
-jars of Maven's.
+"""A throw-away Kafka on a free port, of loopback if nothing else is said: one node that is broker
+and controller, from jars of Maven's.
 
 Does not belong here: clients.
 """
@@ -14,7 +14,12 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 from uuid import uuid4
 
-from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from dataplane.spark.jars import fetched
 from dataplane.spark.java import provide_java
@@ -58,7 +63,18 @@ def certificate(folder: Path, name: str) -> tuple[Path, Path]:
     """A certificate for this machine, which nobody but itself has signed, and its key."""
     made, key = folder / f"{name}.crt", folder / f"{name}.key"
     who = ["-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"]
-    how = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-keyout", str(key), "-out", str(made)]
+    how = [
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "30",
+        "-keyout",
+        str(key),
+        "-out",
+        str(made),
+    ]
     subprocess.run(["openssl", "req", *how, *who], check=True, capture_output=True)
     return made, key
 
@@ -87,7 +103,9 @@ class Kafka:
             "log.dirs": str(self.home / "data"),
         }
         self._settings = self.home / "server.properties"
-        self._settings.write_text("".join(f"{name}={value}\n" for name, value in {**SETTINGS, **own}.items()))
+        self._settings.write_text(
+            "".join(f"{name}={value}\n" for name, value in {**SETTINGS, **own}.items())
+        )
         (self.home / "log4j2.xml").write_text(LOGGING)
         self._log = self.home / "out.log"
         self._server: subprocess.Popen[bytes] | None = None
@@ -153,4 +171,12 @@ class Kafka:
 
     def _java(self, main: str, *arguments: object) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={self.home / 'log4j2.xml'}"
-        return [provide_java(), *JVM, logging, "-cp", f"{fetched(POM)}/*", main, *map(str, arguments)]
+        return [
+            provide_java(),
+            *JVM,
+            logging,
+            "-cp",
+            f"{fetched(POM)}/*",
+            main,
+            *map(str, arguments),
+        ]

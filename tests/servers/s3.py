@@ -1,6 +1,8 @@
-"""A throw-away S3 server on a free loopback port: versitygw, built once from Go modules and kept in the user's cache.
+"""A throw-away S3 server on a free loopback port: versitygw, built once from Go modules and kept in
+the user's cache.
 
-It checks signatures and honours conditional puts. Needs Go for the first time. Does not belong here: faults (faulty).
+It checks signatures and honours conditional puts. Needs Go for the first time. Does not belong
+here: faults (faulty).
 """
 
 from __future__ import annotations
@@ -18,7 +20,11 @@ from tests.servers.ports import free_port
 from tests.servers.programs import by_go, wait_until_it_answers
 
 MODULE = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
-CREDENTIALS = {"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "testsecret-4711", "AWS_REGION": "us-east-1"}
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "testkey",
+    "AWS_SECRET_ACCESS_KEY": "testsecret-4711",
+    "AWS_REGION": "us-east-1",
+}
 
 
 def binary() -> Path:
@@ -26,7 +32,8 @@ def binary() -> Path:
 
 
 class S3:
-    """One server with a bucket named `lake`. `stop` and `start` again keep data and port; `remove` ends it for good."""
+    """One server with a bucket named `lake`. `stop` and `start` again keep data and port; `remove`
+    ends it for good."""
 
     def __init__(self) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="s3-"))
@@ -43,7 +50,8 @@ class S3:
         return {**CREDENTIALS, "AWS_ENDPOINT_URL": url or self.url}
 
     def bucket(self, name: str) -> ObjectStore:
-        """A bucket of this name, made if it is not there; its objects, for whoever owns the server."""
+        """A bucket of this name, made if it is not there; its objects, for whoever owns the
+        server."""
         (self.home / "data" / name).mkdir(exist_ok=True)
         return from_url(
             f"s3://{name}",
@@ -71,9 +79,18 @@ class S3:
             "ROOT_ACCESS_KEY": CREDENTIALS["AWS_ACCESS_KEY_ID"],
             "ROOT_SECRET_KEY": CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
         }
-        command = [str(binary()), "-p", f"127.0.0.1:{self.port}", "--quiet", "posix", str(self.home / "data")]
+        command = [
+            str(binary()),
+            "-p",
+            f"127.0.0.1:{self.port}",
+            "--quiet",
+            "posix",
+            str(self.home / "data"),
+        ]
         with (self.home / "log").open("ab") as log:
-            self._server = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **owner})
+            self._server = subprocess.Popen(
+                command, stdout=log, stderr=log, env={**os.environ, **owner}
+            )
         wait_until_it_answers(self._server, self.port, self.home / "log")
         return self
 

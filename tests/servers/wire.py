@@ -1,4 +1,5 @@
-"""A line between a client and a server that can be cut at any message, before or after the server has heard it."""
+"""A line between a client and a server that can be cut at any message, before or after the server
+has heard it."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ class Wire:
         self._threads[0].start()
 
     def cut_at(self, message: int | None, cut: Cut = "unheard") -> None:
-        """Cut the line of the n-th message that clients send from now, counted from 1; None: no line at all."""
+        """Cut the line of the n-th message that clients send from now, counted from 1; None: no
+        line at all."""
         with self._lock:
             self._left, self._cut = message, cut
 

@@ -1,4 +1,4 @@
-"""One Spark session for all tests here, and an attempt to run claims in.
+"""An attempt to run claims in, in the Spark session of the process.
 
 Does not belong here: what is expected of them.
 """
@@ -23,25 +23,9 @@ from dataplane.contract.kinds import Kind
 from dataplane.contract.results import SchemaAnswer, TaskError, TaskResult
 from dataplane.contract.schemas import Schema, Type, canonical_schema
 from dataplane.runtime.executor import Executor
-from dataplane.spark.hadoop import conf_for
-from dataplane.spark.spark_session import start, stop, under
+from dataplane.spark.spark_session import under
 from dataplane.storage.lake import LocalLake
-from tests.jars import delta_classpath
-from tests.spark.session_settings import COMPILED, code_generation, new_sessions_with
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    ours = {"spark.log.level": "OFF", "spark.driver.memory": "1g"}
-    conf = {**conf_for("s3://of-some-tests", {}), **ours}
-    conf["spark.driver.extraClassPath"] = f"{delta_classpath()}:{conf['spark.driver.extraClassPath']}"
-    session = start(tmp_path_factory.mktemp("spark"), conf)
-    # They hold until the session ends, which may be before this fixture does: nothing is set back.
-    for name, value in code_generation().items():
-        session.conf.set(name, value)
-        session._jsparkSession.sharedState().conf().set(name, value)
-    yield session
-    stop(session)
+from tests.spark.session_settings import COMPILED, new_sessions_with
 
 
 @pytest.fixture
@@ -51,7 +35,8 @@ def compiled(spark: SparkSession) -> Iterator[None]:
         yield
 
 
-NUMBERS = itertools.count()  # attempts have names of their own: Spark remembers which were cancelled
+# Attempts have names of their own: Spark remembers which were cancelled
+NUMBERS = itertools.count()
 
 
 class Folders:
@@ -62,7 +47,9 @@ class Folders:
         self.root.mkdir()
         self.sources.mkdir()
 
-    def claim(self, kind: Kind, job: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> Claim:
+    def claim(
+        self, kind: Kind, job: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]
+    ) -> Claim:
         attempt = f"a{next(NUMBERS)}"
         claim = {
             "contract": 1,
@@ -77,9 +64,14 @@ class Folders:
         }
         return cast("Claim", claim)
 
-    def source(self, name: str, content: bytes | str, columns: Sequence[str] | None = None) -> dict[str, Any]:
+    def source(
+        self, name: str, content: bytes | str, columns: Sequence[str] | None = None
+    ) -> dict[str, Any]:
         """Put a file among the sources, as the object that a listing makes of it."""
-        path, data = self.sources / name, content if isinstance(content, bytes) else content.encode()
+        path, data = (
+            self.sources / name,
+            content if isinstance(content, bytes) else content.encode(),
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
         return {
@@ -107,13 +99,17 @@ class Lake(Folders):
         self.spark = spark
         self.executor = Executor(spark, LocalLake(self.root), folder / "scratch")
 
-    def run(self, kind: Kind, job: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> list[TaskResult]:
+    def run(
+        self, kind: Kind, job: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]
+    ) -> list[TaskResult]:
         return self.executor.run(self.claim(kind, job, tasks))
 
     def rows(self, result: TaskResult) -> list[dict[str, Any]]:
         """The rows of a result's fragment, sorted by their text."""
         files = [str(self.root / f["path"]) for f in done(result)["files"]]
-        rows = self.spark.read.option("mergeSchema", "true").parquet(*files).collect() if files else []
+        rows = (
+            self.spark.read.option("mergeSchema", "true").parquet(*files).collect() if files else []
+        )
         return sorted((r.asDict(recursive=True) for r in rows), key=repr)
 
 
@@ -186,4 +182,11 @@ def query(sql: str, **job: Any) -> dict[str, Any]:
 def read(format: str, **job: Any) -> dict[str, Any]:
     """The job of a parse or an inference."""
     options = {"header": True} if format == "csv" else {}
-    return {"format": format, "options": options, "metadata": [], "on_bad_record": "fail", "timezone": "UTC", **job}
+    return {
+        "format": format,
+        "options": options,
+        "metadata": [],
+        "on_bad_record": "fail",
+        "timezone": "UTC",
+        **job,
+    }

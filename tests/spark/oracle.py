@@ -2,8 +2,9 @@
 
     python -m tests.spark.oracle SEED [folds]
 
-The model, the changes and the protocol's faults are those of `property`; claims of drivers are carried out by the
-product's executor over Parquet files in a folder. Does not belong here: which seeds are run, what is expected of them.
+The model, the changes and the protocol's faults are those of `property`; claims of drivers are
+carried out by the product's executor over Parquet files in a folder. Does not belong here: which
+seeds are run, what is expected of them.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class SparkEngine(Engine):
     _noted: dict[str, dict[str, Work]] = field(default_factory=dict)  # as `_runs`, by attempt
 
     def _carry_out(self, claims: Sequence[Claim]) -> Sequence[list[TaskResult]]:
-        """At the same time, as the threads of a driver would; what comes of it does not depend on who is first."""
+        """At the same time, as the threads of a driver would; what comes of it does not depend on
+        who is first."""
         with ThreadPoolExecutor(len(claims) or 1) as threads:
             return list(threads.map(self._one, claims))
 
@@ -66,14 +68,22 @@ class SparkEngine(Engine):
         return [self._result(claim, t) for t in claim["tasks"]]
 
     def _gone_on(self, claim: Claim, results: Sequence[TaskResult]) -> Iterator[tuple[str, Work]]:
-        """What the driver went on to after tasks of a fold, each of which read what the one before it gave."""
+        """What the driver went on to after tasks of a fold, each of which read what the one before
+        it gave."""
         if claim["kind"] != "transform":
             return
         for head, result in zip(claim["tasks"], results, strict=True):
             before: TaskResult | FollowingResult = result
             for one, found in zip(head.get("then", ()), result.get("then", ()), strict=False):
-                slots = one["slots"] | {claim["job"]["fold"]["name"]: [file["path"] for file in before["files"]]}
-                spec: TransformTask = {**head, "task": found["task"], "partition": one["partition"], "slots": slots}
+                slots = one["slots"] | {
+                    claim["job"]["fold"]["name"]: [file["path"] for file in before["files"]]
+                }
+                spec: TransformTask = {
+                    **head,
+                    "task": found["task"],
+                    "partition": one["partition"],
+                    "slots": slots,
+                }
                 work = self._work(claim, spec)
                 assert work is not None
                 yield found["task"], work
@@ -148,7 +158,9 @@ class SparkWorld(World):
         """The dataset's rows and those that DuckDB has computed from scratch."""
         state = tx.states.newest(BRANCH)[dataset]
         columns = [f["name"] for f in state.schema["fields"]]
-        found = Counter(row for _, f in self._partitions(tx, state) for row in f.under(tuple(columns)))
+        found = Counter(
+            row for _, f in self._partitions(tx, state) for row in f.under(tuple(columns))
+        )
         names = ", ".join(f'"{c}"' for c in columns)
         wanted = Counter[Row](database.execute(f"SELECT {names} FROM {dataset}").fetchall())
         require(found == wanted, dataset, "holds", found, "and DuckDB says", wanted)
@@ -168,12 +180,16 @@ def _in_order(flows: model.Flows, datasets: Mapping[str, Dataset]) -> list[str]:
     return [name for name in found if name in datasets]
 
 
-def _compute(database: duckdb.DuckDBPyConnection, dataset: str, component: Component, truth: Dataset) -> None:
+def _compute(
+    database: duckdb.DuckDBPyConnection, dataset: str, component: Component, truth: Dataset
+) -> None:
     """A table of this dataset from those that are there; what was read, from the model."""
     flow = dataset.split(".")[0]
     database.execute(f"CREATE SCHEMA IF NOT EXISTS {flow}")
     if isinstance(component, Read):
-        columns = ", ".join(f'"{c}" {"VARCHAR" if c.startswith("s") else "BIGINT"}' for c in truth.columns)
+        columns = ", ".join(
+            f'"{c}" {"VARCHAR" if c.startswith("s") else "BIGINT"}' for c in truth.columns
+        )
         database.execute(f"CREATE TABLE {dataset} ({columns})")
         marks = ", ".join("?" * len(truth.columns))
         if rows := truth.rows():
@@ -187,16 +203,23 @@ def _compute(database: duckdb.DuckDBPyConnection, dataset: str, component: Compo
 def _compute_fold(
     database: duckdb.DuckDBPyConnection, dataset: str, component: Fold, truth: Mapping[str, Dataset]
 ) -> None:
-    """A table of this dataset from the partitions of the one that it follows, one after the other."""
+    """A table of this dataset from the partitions of the one that it follows, one after the
+    other."""
     flow = dataset.split(".")[0]
     source = truth[f"{flow}.{component.source}"]
-    database.execute("CREATE OR REPLACE SCHEMA fold; USE fold; CREATE TABLE self (k BIGINT, v BIGINT)")
-    database.execute(f"CREATE SCHEMA IF NOT EXISTS {flow}; CREATE TABLE {dataset} (k BIGINT, v BIGINT)")
+    database.execute(
+        "CREATE OR REPLACE SCHEMA fold; USE fold; CREATE TABLE self (k BIGINT, v BIGINT)"
+    )
+    database.execute(
+        f"CREATE SCHEMA IF NOT EXISTS {flow}; CREATE TABLE {dataset} (k BIGINT, v BIGINT)"
+    )
     for key in sorted(source.partitions):
         database.execute(f"CREATE OR REPLACE TABLE {component.source} (k BIGINT, v BIGINT)")
         if rows := list(source.partitions[key].under(("k", "v"))):
             database.executemany(f"INSERT INTO {component.source} VALUES (?, ?)", rows)
-        database.execute(f"CREATE TABLE next AS {_text(component)}; DROP TABLE self; ALTER TABLE next RENAME TO self")
+        database.execute(
+            f"CREATE TABLE next AS {_text(component)}; DROP TABLE self; ALTER TABLE next RENAME TO self"
+        )
         database.execute(f"INSERT INTO {dataset} SELECT k, v FROM self")
     database.execute(f"USE {flow}; DROP SCHEMA fold CASCADE")
 
@@ -209,8 +232,8 @@ def _text(component: model.Transform) -> str:
 
 
 class SparkChanges(Richer):
-    """With types declared, for Spark has no other way to tell them, and without folds, which have runs of their own
-    (`SparkFolds`)."""
+    """With types declared, for Spark has no other way to tell them, and without folds, which have
+    runs of their own (`SparkFolds`)."""
 
     def _transform(self, one: str, two: str) -> Transform:
         found = super()._transform(one, two)
@@ -231,7 +254,8 @@ class SparkFolds(SparkChanges):
 
 
 def run(seed: int, spark: SparkSession | None, draw: type[SparkChanges] = SparkChanges) -> None:
-    """A random dataflow, and a few settles with some random events before each. Every third run is full of faults.
+    """A random dataflow, and a few settles with some random events before each. Every third run is
+    full of faults.
 
     Without Spark, the same on the fake engine: to look for seeds.
     """
@@ -256,7 +280,9 @@ def _run(seed: int, spark: SparkSession | None, draw: type[SparkChanges]) -> Non
             world.settle(faults())
     except Exception as e:
         kind = " folds" if draw is SparkFolds else ""
-        e.add_note(f"after {', '.join(changes.told)}\nreplay: python -m tests.spark.oracle {seed}{kind}")
+        e.add_note(
+            f"after {', '.join(changes.told)}\nreplay: python -m tests.spark.oracle {seed}{kind}"
+        )
         raise
     finally:
         world.close()

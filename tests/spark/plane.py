@@ -1,4 +1,5 @@
-"""A control plane as a driver sees it: hands out what a test puts in, keeps what it is told, and plans nothing."""
+"""A control plane as a driver sees it: hands out what a test puts in, keeps what it is told, and
+plans nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ TOKEN = "hg_test"
 
 
 class Plane:
-    """`claims` are handed out once each; `answers` given by status instead of a call's own until they run out."""
+    """`claims` are handed out once each; `answers` given by status instead of a call's own until
+    they run out."""
 
     def __init__(self) -> None:
         self.claims: queue.Queue[Claim] = queue.Queue()
@@ -72,7 +74,10 @@ class Plane:
                 found = self._next_claim(body["wait_s"]) if body["contract"] == CONTRACT else None
                 return (200, found) if found else (204, None)
             case "heartbeat":
-                return 200, {"fenced": sorted(self.fenced & {*body["attempts"]}), "drain": self.drain}
+                return 200, {
+                    "fenced": sorted(self.fenced & {*body["attempts"]}),
+                    "drain": self.drain,
+                }
             case _:
                 self.reports.put(body)
                 return 200, {"accepted": [r["task"] for r in body["results"]], "fenced": []}

@@ -1,4 +1,5 @@
-"""A dataset of a few rows, and a process that answers queries of it by Spark. It is one for all tests of a module."""
+"""A dataset of a few rows, and a process that answers queries of it by Spark. It is one for all
+tests of a module."""
 
 from __future__ import annotations
 

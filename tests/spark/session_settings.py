@@ -1,8 +1,9 @@
-"""Settings of Spark for tests, whose tables have a few rows: compiling code for them takes longer than they do.
+"""Settings of Spark for tests, whose tables have a few rows: compiling code for them takes longer
+than they do.
 
-Sessions of tests interpret expressions, but for the files that use the fixture `compiled`, and for all files on one
-turn in `COMPILED_ONCE_IN` (tests.slices). Drivers that tests start as processes always compile, as in production.
-Does not belong here: settings of the product.
+Sessions of tests interpret expressions, but for the files that use the fixture `compiled`, and for
+all files on one turn in `COMPILED_ONCE_IN` (tests.slices). Drivers that tests start as processes
+always compile, as in production. Does not belong here: settings of the product.
 """
 
 from __future__ import annotations
@@ -15,8 +16,12 @@ from pyspark.sql import SparkSession
 from tests import slices
 
 COMPILED_ONCE_IN = 8
-COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}  # Spark's defaults
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+# Spark's defaults
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 def code_generation(turn: int = slices.TURN) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""Spark reads tables of branches: a published one, whose log names files of main, and one of the S3 view."""
+"""Spark reads tables of branches: a published one, whose log names files of main, and one of the S3
+view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Truth and Thrift with branches on real Spark: the random runs of `property.branching`, shorter ones.
+"""Truth and Thrift with branches on real Spark: the random runs of `property.branching`, shorter
+ones.
 
 Does not belong here: thousands of such runs, which a fake engine does.
 """
@@ -35,7 +36,9 @@ class SparkBranchWorld(BranchWorld):
         self.lake = LocalObjects(home / "lake")  # type: ignore[assignment]  # another one of the same kind
         self.ctx = Context(self.store, lake=self.lake.uri)
         self.executor = Executor(spark, LocalLake(home / "lake"), home / "scratch")
-        self.engine = SparkEngine(self.ctx, self.lake, Same(), lambda _: None, at_once=CLAIMERS, executor=self.executor)
+        self.engine = SparkEngine(
+            self.ctx, self.lake, Same(), lambda _: None, at_once=CLAIMERS, executor=self.executor
+        )
 
     def close(self) -> None:
         self.executor.close()

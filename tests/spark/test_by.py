@@ -1,4 +1,5 @@
-"""Key indexes, and tasks of one key: what Spark finds in files is what keys say, for every type that gives keys."""
+"""Key indexes, and tasks of one key: what Spark finds in files is what keys say, for every type
+that gives keys."""
 
 from __future__ import annotations
 
@@ -39,7 +40,13 @@ TIME = datetime(2013, 7, 4, 23, 30, tzinfo=UTC)
 ODD = ["", "a/b=c d'\"`\\", "日本語 🛩", "%2F", "NULL", "null", "k" * 1000, "new\nline", "\0"]
 WEEKS = {
     day: "{:04}-W{:02}".format(*day.isocalendar())
-    for day in (date(2013, 1, 1), date(2012, 12, 30), date(2010, 1, 3), date(1, 1, 1), date(9999, 12, 31))
+    for day in (
+        date(2013, 1, 1),
+        date(2012, 12, 30),
+        date(2010, 1, 3),
+        date(1, 1, 1),
+        date(9999, 12, 31),
+    )
 }
 KEYS: list[tuple[str, pa.DataType, dict[str, Any], dict[Any, str | None]]] = [
     ("BIGINT", pa.int64(), {}, {-1: "-1", 0: "0", 2**63 - 1: str(2**63 - 1), None: None}),
@@ -47,30 +54,63 @@ KEYS: list[tuple[str, pa.DataType, dict[str, Any], dict[Any, str | None]]] = [
     ("STRING", pa.string(), {}, {text: text for text in ODD} | {None: None}),
     ("BOOLEAN", pa.bool_(), {}, {True: "true", False: "false", None: None}),
     ("DATE", pa.date32(), {}, {date(2013, 1, 31): "2013-01-31", date(9999, 12, 31): "9999-12-31"}),
-    ("DATE", pa.date32(), {"granule": "month"}, {date(2013, 1, 31): "2013-01", date(1, 2, 1): "0001-02", None: None}),
+    (
+        "DATE",
+        pa.date32(),
+        {"granule": "month"},
+        {date(2013, 1, 31): "2013-01", date(1, 2, 1): "0001-02", None: None},
+    ),
     ("DATE", pa.date32(), {"granule": "year"}, {date(2013, 1, 31): "2013"}),
-    ("TIMESTAMP", pa.timestamp("us", "UTC"), {"granule": "hour"}, {TIME: "2013-07-04T23", None: None}),
+    (
+        "TIMESTAMP",
+        pa.timestamp("us", "UTC"),
+        {"granule": "hour"},
+        {TIME: "2013-07-04T23", None: None},
+    ),
     ("TIMESTAMP", pa.timestamp("us", "UTC"), {"granule": "day"}, {TIME: "2013-07-04"}),
-    ("TIMESTAMP_NTZ", pa.timestamp("us"), {"granule": "month"}, {TIME.replace(tzinfo=None): "2013-07"}),
+    (
+        "TIMESTAMP_NTZ",
+        pa.timestamp("us"),
+        {"granule": "month"},
+        {TIME.replace(tzinfo=None): "2013-07"},
+    ),
     ("DATE", pa.date32(), {"granule": "week"}, WEEKS | {None: None}),
-    ("DATE", pa.date32(), {"granule": "quarter"}, {date(2013, 3, 31): "2013-Q1", date(2013, 10, 1): "2013-Q4"}),
+    (
+        "DATE",
+        pa.date32(),
+        {"granule": "quarter"},
+        {date(2013, 3, 31): "2013-Q1", date(2013, 10, 1): "2013-Q4"},
+    ),
     ("TIMESTAMP", pa.timestamp("us", "UTC"), {"granule": "week"}, {TIME: "2013-W27"}),
     ("TIMESTAMP", pa.timestamp("us", "UTC"), {"granule": "quarter"}, {TIME: "2013-Q3", None: None}),
     (
         "DECIMAL(20,9)",
         pa.decimal128(20, 9),
         {},
-        {Decimal("0E-9"): "0", Decimal("1.5"): "1.5", Decimal("1E-9"): "0.000000001", Decimal(-100): "-100"},
+        {
+            Decimal("0E-9"): "0",
+            Decimal("1.5"): "1.5",
+            Decimal("1E-9"): "0.000000001",
+            Decimal(-100): "-100",
+        },
     ),
     ("DECIMAL(38,0)", pa.decimal128(38, 0), {}, {Decimal(10) ** 37: "1" + "0" * 37}),
 ]
 # Each type is code of its own; under the other mode of Spark it goes the same way.
-IN_BOTH_MODES = [*((*key, True) for key in KEYS), *sliced([pytest.param(*key, False) for key in KEYS], 4)]
+IN_BOTH_MODES = [
+    *((*key, True) for key in KEYS),
+    *sliced([pytest.param(*key, False) for key in KEYS], 4),
+]
 
 
 @pytest.mark.parametrize(("ddl", "kind", "unit", "values", "ansi"), IN_BOTH_MODES)
 def test_each_key_finds_its_own_rows(
-    lake: Lake, ddl: str, kind: pa.DataType, unit: dict[str, Any], values: dict[Any, str | None], ansi: bool
+    lake: Lake,
+    ddl: str,
+    kind: pa.DataType,
+    unit: dict[str, Any],
+    values: dict[Any, str | None],
+    ansi: bool,
 ) -> None:
     column = [*values, *values]
     table = pa.table({"c d": pa.array(column, kind), "n": pa.array(range(len(column)), pa.int64())})
@@ -78,7 +118,14 @@ def test_each_key_finds_its_own_rows(
     [result] = index(lake, schema, [part("c d", **unit)], table)
     assert held(result).keys() == {column_key(["k"], [text]) for text in values.values()}
     assert sum(content.rows for content in held(result).values()) == len(column)
-    inputs = {"x": {"view": "x", "mode": "by", "schema": schema_of(lake.spark, schema), "key": [part("c d", **unit)]}}
+    inputs = {
+        "x": {
+            "view": "x",
+            "mode": "by",
+            "schema": schema_of(lake.spark, schema),
+            "key": [part("c d", **unit)],
+        }
+    }
     spark = {"ansi": ansi, "case_sensitive": False, "timezone": "UTC"}
     job = query("SELECT * FROM x", inputs=inputs, key=[part("C D", **unit)], spark=spark)
     files = lake.table(table)
@@ -92,12 +139,17 @@ def test_each_key_finds_its_own_rows(
 
 def test_contents_of_keys_add_up_over_files_whatever_their_own_columns(lake: Lake) -> None:
     ddl = "k INT, v DOUBLE, tags ARRAY<STRING>"
-    whole = {"k": pa.array([1, 1, 2, None], pa.int32()), "v": [0.5, None, -0.0, 7.0], "tags": [["a"], None, [], [None]]}
+    whole = {
+        "k": pa.array([1, 1, 2, None], pa.int32()),
+        "v": [0.5, None, -0.0, 7.0],
+        "tags": [["a"], None, [], [None]],
+    }
     table = pa.table(whole)
     lacking = pa.table({"k": pa.array([1], pa.int32()), "v": [3.0]})
     with_null = lacking.append_column("tags", pa.array([None], pa.list_(pa.string())))
     one, first, second, short, long = map(
-        held, index(lake, ddl, [part("k")], table, table.slice(0, 1), table.slice(1), lacking, with_null)
+        held,
+        index(lake, ddl, [part("k")], table, table.slice(0, 1), table.slice(1), lacking, with_null),
     )
     assert one.keys() == {"k=1", "k=2", "k"}
     assert one == {key: first.get(key, EMPTY).plus(second[key]) for key in one}
@@ -107,7 +159,12 @@ def test_contents_of_keys_add_up_over_files_whatever_their_own_columns(lake: Lak
 def test_a_number_is_one_key_however_wide_its_type_is(lake: Lake) -> None:
     narrow = index(lake, "k INT", [part("k")], pa.table({"k": pa.array([5], pa.int32())}))
     wide = index(lake, "k BIGINT", [part("k")], pa.table({"k": pa.array([5], pa.int64())}))
-    decimal = index(lake, "k DECIMAL(9,2)", [part("k")], pa.table({"k": pa.array([Decimal(5)], pa.decimal128(9, 2))}))
+    decimal = index(
+        lake,
+        "k DECIMAL(9,2)",
+        [part("k")],
+        pa.table({"k": pa.array([Decimal(5)], pa.decimal128(9, 2))}),
+    )
     assert {key for [result] in (narrow, wide, decimal) for key in held(result)} == {"k=5"}
 
 
@@ -125,7 +182,9 @@ def test_buckets_are_known_without_spark(lake: Lake) -> None:
     for count in (4, 100_000):
         unit = part("s", buckets=count)
         [result] = index(lake, "s STRING", [unit], pa.table({"s": texts}))
-        told = Counter(column_key(["k"], [key_text(text, cast("KeyPart", unit), UTC)]) for text in texts)
+        told = Counter(
+            column_key(["k"], [key_text(text, cast("KeyPart", unit), UTC)]) for text in texts
+        )
         assert {key: content.rows for key, content in held(result).items()} == told
 
 
@@ -148,20 +207,48 @@ def test_what_is_no_text_fails_alone(lake: Lake) -> None:
 
 
 def two_keys(lake: Lake, **job: Any) -> list[TaskResult]:
-    table = lake.table(pa.table({"k": pa.array([1, 2], pa.int32()), "v": pa.array([1, 2], pa.int32())}))
-    inputs = {"x": {"view": "x", "mode": "by", "schema": schema_of(lake.spark, "k INT, v INT"), "key": [part("k")]}}
+    table = lake.table(
+        pa.table({"k": pa.array([1, 2], pa.int32()), "v": pa.array([1, 2], pa.int32())})
+    )
+    inputs = {
+        "x": {
+            "view": "x",
+            "mode": "by",
+            "schema": schema_of(lake.spark, "k INT, v INT"),
+            "key": [part("k")],
+        }
+    }
     tasks = [{"partition": key, "slots": {"x": table}} for key in ("k=1", "k=2")]
-    return lake.run("transform", {**query("SELECT * FROM x"), "inputs": inputs, "key": [part("k")], **job}, tasks)
+    return lake.run(
+        "transform",
+        {**query("SELECT * FROM x"), "inputs": inputs, "key": [part("k")], **job},
+        tasks,
+    )
 
 
 def test_keys_that_are_computed_together_come_to_what_each_comes_to(lake: Lake) -> None:
     sql = "SELECT k, sum(v) AS v, count(*) AS n FROM x GROUP BY k"
-    files = [lake.table(pa.table({"k": pa.array(ks, pa.int32()), "v": pa.array(ks, pa.int32())})) for ks in KS]
-    inputs = {"x": {"view": "x", "mode": "by", "schema": schema_of(lake.spark, "k INT, v INT"), "key": [part("k")]}}
+    files = [
+        lake.table(pa.table({"k": pa.array(ks, pa.int32()), "v": pa.array(ks, pa.int32())}))
+        for ks in KS
+    ]
+    inputs = {
+        "x": {
+            "view": "x",
+            "mode": "by",
+            "schema": schema_of(lake.spark, "k INT, v INT"),
+            "key": [part("k")],
+        }
+    }
     job = {**query(sql), "inputs": inputs, "key": [part("k")]}
     held_by = {"k=1": [0, 1, 1], "k=2": [0], "k": [2], "k=9": [0]}  # one file is in two partitions
-    tasks = [{"partition": k, "slots": {"x": [p for n in of for p in files[n]]}} for k, of in held_by.items()]
-    single, together = (lake.run("transform", {**job, **more}, tasks) for more in ({}, {"together": True}))
+    tasks = [
+        {"partition": k, "slots": {"x": [p for n in of for p in files[n]]}}
+        for k, of in held_by.items()
+    ]
+    single, together = (
+        lake.run("transform", {**job, **more}, tasks) for more in ({}, {"together": True})
+    )
     assert [done(r)["content"] for r in together] == [done(r)["content"] for r in single]
     assert [lake.rows(r) for r in together] == [lake.rows(r) for r in single]
     assert lake.rows(together[0]) == [{"k": 1, "v": 4, "n": 4}]
@@ -200,11 +287,15 @@ def test_a_result_without_the_keys_column_is_an_error(lake: Lake) -> None:
         assert failed(result)["condition"] == "INVALID_KEY_COLUMN"
 
 
-def dealt(lake: Lake, sql: str = "SELECT k, v, sum(v) OVER () AS whole FROM x", **job: Any) -> TaskResult:
+def dealt(
+    lake: Lake, sql: str = "SELECT k, v, sum(v) OVER () AS whole FROM x", **job: Any
+) -> TaskResult:
     table = pa.table({"k": pa.array([1, 2, 1, None], pa.int32()), "v": [1, 2, 3, 4]})
     inputs = {"x": {"view": "x", "mode": "all", "schema": schema_of(lake.spark, "k INT, v BIGINT")}}
     more = {"inputs": inputs, "shared": {"x": lake.table(table)}, "key": [part("K")]}
-    [result] = lake.run("transform", {**query(sql), **more, **job}, [{"partition": "", "slots": {}}])
+    [result] = lake.run(
+        "transform", {**query(sql), **more, **job}, [{"partition": "", "slots": {}}]
+    )
     return result
 
 
@@ -215,7 +306,9 @@ def test_one_task_over_everything_gives_a_fragment_for_each_key(lake: Lake) -> N
         "k=2": 1,
         "k": 1,
     }
-    found = {key: lake.rows({**result, "files": one["files"]}) for key, one in result["outputs"].items()}
+    found = {
+        key: lake.rows({**result, "files": one["files"]}) for key, one in result["outputs"].items()
+    }
     assert found["k=1"] == [{"k": 1, "v": 1, "whole": 10}, {"k": 1, "v": 3, "whole": 10}]
     assert found["k"] == [{"k": None, "v": 4, "whole": 10}]
     assert sorted(f["path"] for one in result["outputs"].values() for f in one["files"]) == sorted(
@@ -224,16 +317,19 @@ def test_one_task_over_everything_gives_a_fragment_for_each_key(lake: Lake) -> N
 
 
 def test_equal_rows_of_a_key_have_an_equal_content_however_they_were_made(lake: Lake) -> None:
-    whole, other = done(dealt(lake, "SELECT k, v FROM x")), done(dealt(lake, "SELECT k, v FROM x WHERE k = 1"))
+    whole, other = (
+        done(dealt(lake, "SELECT k, v FROM x")),
+        done(dealt(lake, "SELECT k, v FROM x WHERE k = 1")),
+    )
     assert other["outputs"]["k=1"]["content"] == whole["outputs"]["k=1"]["content"]
     assert Content(*whole["content"]).rows == 4
 
 
 def test_rows_that_fail_are_not_dealt(lake: Lake) -> None:
     result = done(dealt(lake, "SELECT k, v FROM x", **dropping("v <> 1", "K IS NOT NULL", "v < 3")))
-    assert {key: lake.rows({**result, "files": one["files"]}) for key, one in result["outputs"].items()} == {
-        "k=2": [{"k": 2, "v": 2}]
-    }
+    assert {
+        key: lake.rows({**result, "files": one["files"]}) for key, one in result["outputs"].items()
+    } == {"k=2": [{"k": 2, "v": 2}]}
     counts = {f"{0:064x}": 1, f"{1:064x}": 1, f"{2:064x}": 1}
     assert done(result)["metrics"] == {"dropped": counts, "dropped_rows": 3}
     files = {str(p.relative_to(lake.root)) for p in lake.root.glob("default/**/*.parquet")}
@@ -259,5 +355,7 @@ def transform(x):
 
 
 def test_python_is_handed_the_rows_of_its_key_only(lake: Lake) -> None:
-    results = two_keys(lake, language="python", modules={"m.py": PYTHON}, main="m.py", entrypoint="transform")
+    results = two_keys(
+        lake, language="python", modules={"m.py": PYTHON}, main="m.py", entrypoint="transform"
+    )
     assert [lake.rows(r) for r in results] == [[{"k": 1, "count": 1}], [{"k": 2, "count": 1}]]

@@ -66,7 +66,9 @@ def types(*kinds: str) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize(("found", "wanted", "fits", "lost"), CASES)
-def test_nothing_is_cut_off(spark: SparkSession, found: str, wanted: str, fits: str, lost: str | None) -> None:
+def test_nothing_is_cut_off(
+    spark: SparkSession, found: str, wanted: str, fits: str, lost: str | None
+) -> None:
     spark.conf.set("spark.sql.ansi.enabled", "true")
     column = casting.cast("c", *types(found, wanted))
 
@@ -76,7 +78,9 @@ def test_nothing_is_cut_off(spark: SparkSession, found: str, wanted: str, fits: 
 
     (row, none) = read(fits)
     assert none[0] is None
-    again = spark.createDataFrame([(row[0],)], f"c {wanted}").select(F.col("c").cast(types(found)[0]))
+    again = spark.createDataFrame([(row[0],)], f"c {wanted}").select(
+        F.col("c").cast(types(found)[0])
+    )
     assert str(again.collect()[0][0]) == str(row[1]).replace("-0.0", "0.0")
     if lost:
         with pytest.raises(PySparkException):
@@ -102,9 +106,13 @@ TEXTS = [  # texts of numbers and times, and what they are under a type; None: m
 
 
 @pytest.mark.parametrize(("wanted", "text", "expected"), TEXTS)
-def test_no_digit_of_a_text_is_lost(spark: SparkSession, wanted: str, text: str, expected: str | None) -> None:
+def test_no_digit_of_a_text_is_lost(
+    spark: SparkSession, wanted: str, text: str, expected: str | None
+) -> None:
     spark.conf.set("spark.sql.ansi.enabled", "true")
-    rows = spark.createDataFrame([(text,)], "c STRING").select(casting.cast("c", *types("STRING", wanted)))
+    rows = spark.createDataFrame([(text,)], "c STRING").select(
+        casting.cast("c", *types("STRING", wanted))
+    )
     if expected is None:
         with pytest.raises(PySparkException, match="which does not hold"):
             rows.collect()
@@ -132,8 +140,14 @@ def test_what_always_fits_is_not_looked_at(found: str, wanted: str) -> None:
 
 
 def test_nested_values_are_not_tried_one_by_one(spark: SparkSession) -> None:
-    kinds = [(f"STRUCT<a: {a}>", f"STRUCT<a: {b}>") for a, b in (("DOUBLE", "INT"), ("STRING", "DATE"))]
-    kinds += [("ARRAY<DOUBLE>", "ARRAY<INT>"), ("MAP<DOUBLE, INT>", "MAP<INT, INT>"), ("VARIANT", "INT")]
+    kinds = [
+        (f"STRUCT<a: {a}>", f"STRUCT<a: {b}>") for a, b in (("DOUBLE", "INT"), ("STRING", "DATE"))
+    ]
+    kinds += [
+        ("ARRAY<DOUBLE>", "ARRAY<INT>"),
+        ("MAP<DOUBLE, INT>", "MAP<INT, INT>"),
+        ("VARIANT", "INT"),
+    ]
     for found, wanted in kinds:
         with pytest.raises(TaskFailure, match="which may not hold"):
             casting.cast("c", *types(found, wanted))

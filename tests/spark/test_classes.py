@@ -1,4 +1,5 @@
-"""The archive of Spark's classes: where it is looked for, who makes it, and that it is never in the way.
+"""The archive of Spark's classes: where it is looked for, who makes it, and that it is never in the
+way.
 
 Does not belong here: how much is gained by it.
 """
@@ -41,17 +42,27 @@ def test_it_lies_in_the_users_cache(tmp_path: Path) -> None:
     assert found.parent == tmp_path / "headgate" / "classes"
 
 
-@pytest.mark.parametrize("why", [{FOLDER: "off"}, {"PATH": "", "JAVA_HOME": ""}, {"JAVA_HOME": "/nowhere"}])
-def test_there_is_none_where_none_is_wanted_or_java_is_not_there(environ: dict[str, str], why: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "why", [{FOLDER: "off"}, {"PATH": "", "JAVA_HOME": ""}, {"JAVA_HOME": "/nowhere"}]
+)
+def test_there_is_none_where_none_is_wanted_or_java_is_not_there(
+    environ: dict[str, str], why: dict[str, str]
+) -> None:
     assert archive({}, environ | why) is None
     assert options({}, environ | why) == ""
     with meanwhile(environ | why | OURS):
         pass
 
 
-def test_where_archives_are_carried_along_the_class_path_does_not_depend_on_the_file_system(tmp_path: Path) -> None:
+def test_where_archives_are_carried_along_the_class_path_does_not_depend_on_the_file_system(
+    tmp_path: Path,
+) -> None:
     name = "spark.driver.extraClassPath"
-    assert in_order({name: "/a.jar"}, {}) == in_order({name: "/a.jar"}, {FOLDER: "off"}) == {name: "/a.jar"}
+    assert (
+        in_order({name: "/a.jar"}, {})
+        == in_order({name: "/a.jar"}, {FOLDER: "off"})
+        == {name: "/a.jar"}
+    )
     given, *own = in_order({name: "/a.jar"}, {FOLDER: str(tmp_path)})[name].split(":")
     assert given == "/a.jar"
     assert own == sorted(own)
@@ -81,12 +92,18 @@ def test_a_jvm_passes_over_what_is_no_archive(tmp_path: Path, environ: dict[str,
     assert found
     found.parent.mkdir()
     found.write_bytes(b"no archive at all" * 1000)
-    command = [provide_java(), *(word.strip('"') for word in options({}, environ).split()), "-version"]
+    command = [
+        provide_java(),
+        *(word.strip('"') for word in options({}, environ).split()),
+        "-version",
+    ]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "error" not in ran.stdout + ran.stderr
 
 
-def test_a_driver_of_this_machine_has_it_made_and_ends_that_with_itself(environ: dict[str, str]) -> None:
+def test_a_driver_of_this_machine_has_it_made_and_ends_that_with_itself(
+    environ: dict[str, str],
+) -> None:
     before = _children()
     with meanwhile(environ):  # a pod, or a driver that was started by hand
         assert _children() == before
@@ -96,8 +113,12 @@ def test_a_driver_of_this_machine_has_it_made_and_ends_that_with_itself(environ:
     assert _children() == before
 
 
-def test_what_nobody_has_used_for_a_month_goes_when_another_one_is_made(environ: dict[str, str]) -> None:
-    old, used, made = (archive({"spark.driver.extraClassPath": f"/{n}.jar"}, environ) for n in "abc")
+def test_what_nobody_has_used_for_a_month_goes_when_another_one_is_made(
+    environ: dict[str, str],
+) -> None:
+    old, used, made = (
+        archive({"spark.driver.extraClassPath": f"/{n}.jar"}, environ) for n in "abc"
+    )
     assert old
     assert used
     assert made
@@ -122,7 +143,8 @@ def _children() -> set[str]:
 
 
 def test_there_is_room_for_the_code_of_all_queries_that_are_kept(spark: SparkSession) -> None:
-    """Without the second compiler a JVM has 48 MB by default, which a thousand queries fill: then it ends."""
+    """Without the second compiler a JVM has 48 MB by default, which a thousand queries fill: then
+    it ends."""
     jvm = spark._jvm
     assert jvm is not None
     beans = jvm.java.lang.management.ManagementFactory
@@ -131,9 +153,13 @@ def test_there_is_room_for_the_code_of_all_queries_that_are_kept(spark: SparkSes
     assert int(size) >= 200 << 20
 
 
-def test_options_of_the_environment_come_last_and_so_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_of_the_environment_come_last_and_so_win(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HEADGATE_JVM", "-Xss2m -XX:TieredStopAtLevel=1")
     told = jvm_options(tmp_path, "-Xlog:disable")["spark.driver.extraJavaOptions"].split()
     assert told[-3:] == ["-Xlog:disable", "-Xss2m", "-XX:TieredStopAtLevel=1"]
     monkeypatch.delenv("HEADGATE_JVM")
-    assert jvm_options(tmp_path, "")["spark.driver.extraJavaOptions"].endswith(f"-Djava.io.tmpdir={tmp_path}")
+    assert jvm_options(tmp_path, "")["spark.driver.extraJavaOptions"].endswith(
+        f"-Djava.io.tmpdir={tmp_path}"
+    )

@@ -41,7 +41,10 @@ def test_heartbeats_bring_orders(plane: Plane) -> None:
     plane.fenced, plane.drain = {"b", "c"}, True
     assert Client(plane.url, TOKEN).heartbeat(["b", "a"]) == Heartbeat(("b",), drain=True)
     Client(plane.url, TOKEN).heartbeat([], spark=True)
-    assert [body for _, body in plane.asked] == [{"attempts": ["a", "b"]}, {"attempts": [], "spark": True}]
+    assert [body for _, body in plane.asked] == [
+        {"attempts": ["a", "b"]},
+        {"attempts": [], "spark": True},
+    ]
 
 
 def test_calls_are_noted_in_a_file_even_where_nobody_answers(plane: Plane, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""`sort_by`: rows lie in order, so that statistics tell files apart; contents are those of any order."""
+"""`sort_by`: rows lie in order, so that statistics tell files apart; contents are those of any
+order."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def test_fragments_of_one_job_are_sorted_each(lake: Lake) -> None:
 def test_files_of_one_fragment_hold_ranges_of_their_own(lake: Lake) -> None:
     sql = "SELECT (id * 7919) % 200000 AS k, sha2(string(id), 256) AS s FROM range(200000)"
     (result,) = lake.run("transform", query(sql, sort_by=["k"]), [{}])
-    bounds = sorted((f["stats"]["minValues"]["k"], f["stats"]["maxValues"]["k"]) for f in done(result)["files"])
+    bounds = sorted(
+        (f["stats"]["minValues"]["k"], f["stats"]["maxValues"]["k"]) for f in done(result)["files"]
+    )
     assert len(bounds) > 1
     assert all(high < low for (_, high), (low, _) in pairwise(bounds))
     assert all(keys == sorted(keys) for keys in in_file_order(lake, result, "k"))  # type: ignore[type-var]

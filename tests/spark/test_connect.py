@@ -82,7 +82,9 @@ def opened(world: World) -> NewSparkSessionAnswer:
 def run(url: str, *queries: str, is_stopped: bool = False) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", CLIENT, json.dumps([url, queries, is_stopped])]
     environ = {**os.environ, "GRPC_VERBOSITY": "NONE"}
-    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        command, env=environ, capture_output=True, text=True, timeout=300, check=False
+    )
 
 
 def read(url: str, *queries: str, is_stopped: bool = False) -> Any:
@@ -92,14 +94,19 @@ def read(url: str, *queries: str, is_stopped: bool = False) -> Any:
 
 
 def test_a_client_finds_datasets_as_views(world: World, opened: NewSparkSessionAnswer) -> None:
-    assert opened["views"] == [{"name": "shop.totals", "generation": 2}, {"name": "shop.totals@1", "generation": 1}]
+    assert opened["views"] == [
+        {"name": "shop.totals", "generation": 2},
+        {"name": "shop.totals@1", "generation": 1},
+    ]
     newest, first, doubled = read(opened["url"], NEWEST, "SELECT k FROM `shop.totals@1`")
     assert newest == [[1, "a"], [2, "b"], [3, "b"]]
     assert first == [[1]]
     assert doubled == [2, 4, 6]  # a Python function runs on the server
 
 
-def test_it_shows_what_was_there_when_it_was_opened(world: World, opened: NewSparkSessionAnswer) -> None:
+def test_it_shows_what_was_there_when_it_was_opened(
+    world: World, opened: NewSparkSessionAnswer
+) -> None:
     assert read(opened["url"], "SELECT count(*) FROM `shop.totals`")[0] == [[3]]
     world.commit({"a": rows((1, "a"))})
     assert read(opened["url"], "SELECT count(*) FROM `shop.totals`")[0] == [[3]]
@@ -108,8 +115,13 @@ def test_it_shows_what_was_there_when_it_was_opened(world: World, opened: NewSpa
 def test_a_branch_shows_its_own_rows(world: World) -> None:
     with world.store.begin() as tx:
         tx.branches.create(branch("dev"))
-        first, seq = tx.states.history("main", "shop.totals", 10)[-1], tx.states.newest("dev")["shop.totals"].seq
-        tx.states.commit(state(seq + 1, "shop.totals", branch="dev", root=first.root, schema=SCHEMA), seq)
+        first, seq = (
+            tx.states.history("main", "shop.totals", 10)[-1],
+            tx.states.newest("dev")["shop.totals"].seq,
+        )
+        tx.states.commit(
+            state(seq + 1, "shop.totals", branch="dev", root=first.root, schema=SCHEMA), seq
+        )
     one = world.open(on="dev")
     assert read(one["url"], NEWEST)[0] == [[1, "a"]]
     world.end(one["id"])
@@ -130,7 +142,9 @@ def test_nobody_else_is_let_in(opened: NewSparkSessionAnswer) -> None:
     assert "Invalid authentication token" in refused.stderr
 
 
-def test_its_secret_stands_in_no_command_line_and_no_list(world: World, opened: NewSparkSessionAnswer) -> None:
+def test_its_secret_stands_in_no_command_line_and_no_list(
+    world: World, opened: NewSparkSessionAnswer
+) -> None:
     token = opened["url"].partition("token=")[2].partition(";")[0]
     lines = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert token not in lines

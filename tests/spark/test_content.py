@@ -1,4 +1,5 @@
-"""Laws of contents: equal for equal multisets of rows whatever their order and files, different for all else."""
+"""Laws of contents: equal for equal multisets of rows whatever their order and files, different for
+all else."""
 
 from __future__ import annotations
 
@@ -31,20 +32,32 @@ DOUBLE_ZERO = "CAST('-0.0' AS DOUBLE)"
 def contents(spark: SparkSession, columns: str, **rows: str) -> dict[str, Content]:
     """Content of each named `VALUES` list, all under one schema."""
     session = reading_session(spark)
-    parts = [f"SELECT '{name}' AS _fragment, t.* FROM VALUES {values} AS t({columns})" for name, values in rows.items()]
+    parts = [
+        f"SELECT '{name}' AS _fragment, t.* FROM VALUES {values} AS t({columns})"
+        for name, values in rows.items()
+    ]
     table = session.sql(" UNION ALL ".join(parts))
     table.createTempView("rows")
     schema = schema_of(table.drop("_fragment"))
-    return {row[0]: content_of(*row[1:]) for row in session.sql(content_query(schema, "rows")).collect()}
+    return {
+        row[0]: content_of(*row[1:]) for row in session.sql(content_query(schema, "rows")).collect()
+    }
 
 
 def assert_all_differ(found: dict[str, Content]) -> None:
-    assert len({c.sum1 for c in found.values()}) == len({c.sum2 for c in found.values()}) == len(found), found
+    assert (
+        len({c.sum1 for c in found.values()}) == len({c.sum2 for c in found.values()}) == len(found)
+    ), found
 
 
 def test_contents_add_and_count_duplicates(spark: SparkSession) -> None:
     found = contents(
-        spark, "a, b", one="(1, 'x')", two="(2, 'y')", both="(2, 'y'), (1, 'x')", twice="(1, 'x'), (1, 'x')"
+        spark,
+        "a, b",
+        one="(1, 'x')",
+        two="(2, 'y')",
+        both="(2, 'y'), (1, 'x')",
+        twice="(1, 'x'), (1, 'x')",
     )
     assert found["both"] == found["one"].plus(found["two"])
     assert found["twice"] == found["one"].plus(found["one"])
@@ -54,43 +67,116 @@ def test_contents_add_and_count_duplicates(spark: SparkSession) -> None:
 
 def test_order_and_files_of_rows_do_not_matter(spark: SparkSession) -> None:
     session = reading_session(spark)
-    numbers = session.range(5000).selectExpr("id % 3 AS a", "CAST(id AS STRING) AS b", "'f' AS _fragment")
+    numbers = session.range(5000).selectExpr(
+        "id % 3 AS a", "CAST(id AS STRING) AS b", "'f' AS _fragment"
+    )
     schema = schema_of(numbers.drop("_fragment"))
     found = set()
-    for number, rows in enumerate([numbers.repartition(1), numbers.repartition(7, "a"), numbers.orderBy("b")]):
+    for number, rows in enumerate(
+        [numbers.repartition(1), numbers.repartition(7, "a"), numbers.orderBy("b")]
+    ):
         rows.createTempView(f"rows{number}")
-        found |= {content_of(*r[1:]) for r in session.sql(content_query(schema, f"rows{number}")).collect()}
+        found |= {
+            content_of(*r[1:])
+            for r in session.sql(content_query(schema, f"rows{number}")).collect()
+        }
     assert len(found) == 1
 
 
 def test_both_sums_are_64_bits_wide(spark: SparkSession) -> None:
     found = contents(spark, "a", **{f"n{i}": f"({i})" for i in range(64)})
-    assert max(c.sum1 for c in found.values()) >> 63 == max(c.sum2 for c in found.values()) >> 63 == 1
+    assert (
+        max(c.sum1 for c in found.values()) >> 63 == max(c.sum2 for c in found.values()) >> 63 == 1
+    )
     assert all(c.sum1 != c.sum2 for c in found.values())
 
 
 @pytest.mark.parametrize(
     ("columns", "rows"),
     [
-        ("a, b", {"left": "(1, CAST(NULL AS INT))", "right": "(CAST(NULL AS INT), 1)", "none": "(NULL, NULL)"}),
+        (
+            "a, b",
+            {
+                "left": "(1, CAST(NULL AS INT))",
+                "right": "(CAST(NULL AS INT), 1)",
+                "none": "(NULL, NULL)",
+            },
+        ),
         ("a, b", {"empty": "('', 'x')", "null": "(NULL, 'x')", "moved": "('x', '')"}),
-        ("a", {"zero": "(0.0D)", "negative": f"({DOUBLE_ZERO})", "nan": "(DOUBLE('NaN'))", "null": "(NULL)"}),
+        (
+            "a",
+            {
+                "zero": "(0.0D)",
+                "negative": f"({DOUBLE_ZERO})",
+                "nan": "(DOUBLE('NaN'))",
+                "null": "(NULL)",
+            },
+        ),
         ("a", {"zero": "(FLOAT(0))", "negative": "(CAST('-0.0' AS FLOAT))", "one": "(FLOAT(1))"}),
-        ("a", {"zero": "(array(0.0D))", "negative": f"(array({DOUBLE_ZERO}))", "nan": "(array(DOUBLE('NaN')))"}),
-        ("a", {"split": "(array(array(1), array(2)))", "joined": "(array(array(1, 2)))", "empty": "(array(array()))"}),
-        ("a, b", {"null": "(CAST(NULL AS STRUCT<x: INT>), 1)", "of_null": "(struct(CAST(NULL AS INT) AS x), 1)"}),
+        (
+            "a",
+            {
+                "zero": "(array(0.0D))",
+                "negative": f"(array({DOUBLE_ZERO}))",
+                "nan": "(array(DOUBLE('NaN')))",
+            },
+        ),
+        (
+            "a",
+            {
+                "split": "(array(array(1), array(2)))",
+                "joined": "(array(array(1, 2)))",
+                "empty": "(array(array()))",
+            },
+        ),
+        (
+            "a, b",
+            {
+                "null": "(CAST(NULL AS STRUCT<x: INT>), 1)",
+                "of_null": "(struct(CAST(NULL AS INT) AS x), 1)",
+            },
+        ),
         ("a", {"null": "(array(1, NULL))", "none": "(array(1))", "first": "(array(NULL, 1))"}),
-        ("a", {"one": "(map(1, 2))", "other": "(map(2, 1))", "null": "(map(1, NULL))", "empty": "(map())"}),
-        ("a", {"in": "(array(map('k', map(1, 2))))", "other": "(array(map('k', map(1, 3))))", "no": "(array())"}),
-        ("a, b", {"null": "(struct(CAST(NULL AS MAP<INT, INT>) AS m), 1)", "empty": "(struct(map() AS m), 1)"}),
-        ("a", {"micro": "(array(timestamp'2020-01-01 00:00:00.000001'))", "zero": "(array(timestamp'2020-01-01'))"}),
+        (
+            "a",
+            {
+                "one": "(map(1, 2))",
+                "other": "(map(2, 1))",
+                "null": "(map(1, NULL))",
+                "empty": "(map())",
+            },
+        ),
+        (
+            "a",
+            {
+                "in": "(array(map('k', map(1, 2))))",
+                "other": "(array(map('k', map(1, 3))))",
+                "no": "(array())",
+            },
+        ),
+        (
+            "a, b",
+            {
+                "null": "(struct(CAST(NULL AS MAP<INT, INT>) AS m), 1)",
+                "empty": "(struct(map() AS m), 1)",
+            },
+        ),
+        (
+            "a",
+            {
+                "micro": "(array(timestamp'2020-01-01 00:00:00.000001'))",
+                "zero": "(array(timestamp'2020-01-01'))",
+            },
+        ),
         ("a", {"small": "(1.10BD)", "other": "(1.11BD)", "null": "(NULL)"}),
         ("a", {"wide": "(12345678901234567890.1BD)", "other": "(12345678901234567890.2BD)"}),
         ("a", {"bytes": "(X'00')", "more": "(X'0000')", "none": "(X'')"}),
         ("a", {"far": "(date'9999-12-31')", "before": "(date'0001-01-01')", "null": "(NULL)"}),
     ],
 )
-def test_rows_that_can_be_told_apart_differ(spark: SparkSession, columns: str, rows: dict[str, str]) -> None:
+def test_rows_that_can_be_told_apart_differ(
+    spark: SparkSession, columns: str, rows: dict[str, str]
+) -> None:
     assert_all_differ(contents(spark, columns, **rows))
 
 
@@ -112,7 +198,10 @@ def test_equal_maps_and_every_nan_are_equal(spark: SparkSession) -> None:
 
 def test_more_columns_than_bits_in_a_number(spark: SparkSession) -> None:
     names = ", ".join(f"c{i}" for i in range(130))
-    rows = {f"n{k}": f"({', '.join('1' if i != k else 'NULL' for i in range(130))})" for k in (0, 59, 60, 61, 129)}
+    rows = {
+        f"n{k}": f"({', '.join('1' if i != k else 'NULL' for i in range(130))})"
+        for k in (0, 59, 60, 61, 129)
+    }
     assert_all_differ(contents(spark, names, **rows))
 
 
@@ -124,14 +213,28 @@ def test_names_with_backticks_and_dots(spark: SparkSession) -> None:
 
 def test_types_that_no_fragment_holds_are_named() -> None:
     interval = {"type": "array", "elementType": "interval day to second", "containsNull": True}
-    assert unsupported({"type": "map", "keyType": "string", "valueType": interval}) == "interval day to second"
+    assert (
+        unsupported({"type": "map", "keyType": "string", "valueType": interval})
+        == "interval day to second"
+    )
     assert unsupported("decimal(38,2)") is None
 
 
 # --- without Spark --------------------------------------------------------------------------------
 
 NAMES = (
-    *("byte", "short", "integer", "long", "float", "double", "boolean", "date", "timestamp", "timestamp_ntz"),
+    *(
+        "byte",
+        "short",
+        "integer",
+        "long",
+        "float",
+        "double",
+        "boolean",
+        "date",
+        "timestamp",
+        "timestamp_ntz",
+    ),
     *("decimal(18,4)", "decimal(5,0)", "string", "binary"),
 )
 KINDS = {name: arrow_type(name) for name in NAMES}
@@ -147,50 +250,75 @@ def values_of(kind: str, random: Random, count: int) -> pa.Array:
     arrow = KINDS[kind]
     if kind in ("string", "binary"):
         texts = [
-            "".join(random.choices("aß日🎉 \0", k=random.choice((0, 1, 3, 4, 7, 8, 9, 31, 70)))) for _ in range(count)
+            "".join(random.choices("aß日🎉 \0", k=random.choice((0, 1, 3, 4, 7, 8, 9, 31, 70))))
+            for _ in range(count)
         ]
-        found: list[Any] = [t if kind == "string" else t.encode()[: random.randrange(100)] for t in texts]
+        found: list[Any] = [
+            t if kind == "string" else t.encode()[: random.randrange(100)] for t in texts
+        ]
     elif kind in EDGES:
         found = random.choices(EDGES[kind], k=count)
     elif "decimal" in kind:
         digits = arrow.precision
-        found = [Decimal(random.randrange(-(10**digits) + 1, 10**digits)).scaleb(-arrow.scale) for _ in range(count)]
+        found = [
+            Decimal(random.randrange(-(10**digits) + 1, 10**digits)).scaleb(-arrow.scale)
+            for _ in range(count)
+        ]
     elif kind.startswith("timestamp"):
-        found = [random.randrange(-62_135_596_800_000_000, 253_402_300_799_999_999) for _ in range(count)]
+        found = [
+            random.randrange(-62_135_596_800_000_000, 253_402_300_799_999_999) for _ in range(count)
+        ]
     else:
         low, high = (
-            (-719_162, 2_932_896) if kind == "date" else (-(1 << arrow.bit_width - 1), (1 << arrow.bit_width - 1) - 1)
+            (-719_162, 2_932_896)
+            if kind == "date"
+            else (-(1 << arrow.bit_width - 1), (1 << arrow.bit_width - 1) - 1)
         )
         found = [low, high, 0, -1, *(random.randrange(low, high + 1) for _ in range(count))][:count]
     found = [None if random.random() < 0.2 else value for value in found]
-    storage = {"date": pa.int32(), "timestamp": pa.int64(), "timestamp_ntz": pa.int64()}.get(kind, arrow)
+    storage = {"date": pa.int32(), "timestamp": pa.int64(), "timestamp_ntz": pa.int64()}.get(
+        kind, arrow
+    )
     return pa.array(found, storage).cast(arrow)
 
 
-def test_few_rows_have_the_content_that_spark_gives_them(spark: SparkSession, tmp_path: Path) -> None:
+def test_few_rows_have_the_content_that_spark_gives_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """All types at once and each by itself, in fragments of no, one and many rows."""
     random, count = Random(7), 1500
     columns = {kind: values_of(kind, random, count) for kind in KINDS}
     for number, names in enumerate([list(KINDS), *([kind] for kind in KINDS)]):
         labels = [f"{random.choice((0, 0, 0, *range(1, 40))):032x}" for _ in range(count)]
-        table = pa.table({**{f"c{i} {name}": columns[name] for i, name in enumerate(names)}, LABEL: labels})
+        table = pa.table(
+            {**{f"c{i} {name}": columns[name] for i, name in enumerate(names)}, LABEL: labels}
+        )
         pyarrow.parquet.write_table(table, tmp_path / f"{number}.parquet")
         session = reading_session(spark)
         rows = session.read.parquet(str(tmp_path / f"{number}.parquet"))
         rows.createTempView(f"rows{number}")
         schema = schema_of(rows.drop(LABEL))
         by_spark = {
-            row[0]: content_of(*row[1:]) for row in session.sql(content_query(schema, f"rows{number}")).collect()
+            row[0]: content_of(*row[1:])
+            for row in session.sql(content_query(schema, f"rows{number}")).collect()
         }
         assert is_simple(schema)
-        of_rows = {label: table.filter(pc.equal(table[LABEL], label)).drop_columns(LABEL) for label in by_spark}
+        of_rows = {
+            label: table.filter(pc.equal(table[LABEL], label)).drop_columns(LABEL)
+            for label in by_spark
+        }
         assert {label: content(schema, of_label) for label, of_label in of_rows.items()} == by_spark
         assert content(schema, table.drop_columns(LABEL).slice(0, 0)) == EMPTY
 
 
 @pytest.mark.parametrize("kind", ["decimal(19,0)", "variant", {"type": "array"}])
 def test_other_types_take_spark(kind: Any) -> None:
-    assert not is_simple({"type": "struct", "fields": [{"name": "c", "type": kind, "nullable": True, "metadata": {}}]})
+    assert not is_simple(
+        {
+            "type": "struct",
+            "fields": [{"name": "c", "type": kind, "nullable": True, "metadata": {}}],
+        }
+    )
 
 
 def test_rows_that_are_not_as_they_should_be_take_spark() -> None:

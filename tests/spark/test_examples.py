@@ -81,7 +81,10 @@ class Runner:
 
 def results(spark: SparkSession, folder: Path, text: str) -> dict[str, ExampleEntry]:
     desired = compile_texts([SentBlueprint(str(folder / "shop.yaml"), text, {})]).require()
-    return {entry["name"]: entry for entry in run(desired, named_tests(desired), Runner(spark, folder), 0.0)}
+    return {
+        entry["name"]: entry
+        for entry in run(desired, named_tests(desired), Runner(spark, folder), 0.0)
+    }
 
 
 def test_the_page(spark: SparkSession, tmp_path: Path) -> None:
@@ -94,7 +97,9 @@ def test_the_page(spark: SparkSession, tmp_path: Path) -> None:
 def test_outcomes(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("id,price\n1,1.0\n2,NA\n3,2.5\n")
     entries = results(spark, tmp_path, FLOW)
-    failed = {name: entry["message"] for name, entry in entries.items() if entry["state"] == "failed"}
+    failed = {
+        name: entry["message"] for name, entry in entries.items() if entry["state"] == "failed"
+    }
     assert failed == {
         "changed": "rows differ: 1 changed",
         "unknown column of a transform": "line 20: lines has no column 'idd' (did you mean 'id'?)",
@@ -129,7 +134,14 @@ SCHEMAS = {
     "shop.prices": "id STRING, price DECIMAL(10,2)",
 }
 ORDERS: Rows = [
-    {"id": n, "at": "2013-07-04T10:00:00.000000Z", "product": f"p{n}", "n": 2, "data": "aGk=", "other": "x"}
+    {
+        "id": n,
+        "at": "2013-07-04T10:00:00.000000Z",
+        "product": f"p{n}",
+        "n": 2,
+        "data": "aGk=",
+        "other": "x",
+    }
     for n in range(300)
 ]
 COMMITTED = InMemory(
@@ -149,9 +161,16 @@ def test_one_that_is_made_from_real_rows_passes(spark: SparkSession, tmp_path: P
     [entry] = results(spark, tmp_path / "again", LIKE + block(test)).values()
     assert (entry["name"], entry["state"], entry["message"]) == ("like a.json", "passed", "")
     orders, prices = test.given
-    assert orders.schema == "id INT, at TIMESTAMP, product STRING, n INT, data BINARY"  # what the code reads
+    # What the code reads
+    assert orders.schema == "id INT, at TIMESTAMP, product STRING, n INT, data BINARY"
     assert (0 < len(orders.rows) <= 40, len(prices.rows)) == (True, 2)
     assert isinstance(test.expect, ExpectedRows)
     today = "2013-07-05"  # in Berlin
-    values = {"id": 250, "at": "2013-07-04 12:00:00", "total": "3.00", "data": "aGk=", "today": today}
+    values = {
+        "id": 250,
+        "at": "2013-07-04 12:00:00",
+        "total": "3.00",
+        "data": "aGk=",
+        "today": today,
+    }
     assert [row.values for row in test.expect.rows] == [values]

@@ -16,7 +16,9 @@ SPARK = {"ansi": True, "case_sensitive": False, "timezone": "UTC"}
 
 
 def dropping(*checks: str) -> dict[str, Any]:
-    drops = [{"id": f"{i:064x}", "name": f"check {i}", "check": text} for i, text in enumerate(checks)]
+    drops = [
+        {"id": f"{i:064x}", "name": f"check {i}", "check": text} for i, text in enumerate(checks)
+    ]
     return {"expect": {"drop": drops, "spark": SPARK}}
 
 
@@ -27,12 +29,20 @@ def numbers(lake: Lake, *values: int | None) -> dict[str, Any]:
 def doubled(lake: Lake, **job: Any) -> dict[str, Any]:
     inputs = {"n": {"view": "n", "mode": "each", "schema": schema_of(lake.spark, "x INT")}}
     text = "SELECT x * 2 AS y FROM n"
-    return query(text, inputs=inputs, batch_input="n", batch_sql="SELECT x * 2 AS y, n._fragment FROM n", **job)
+    return query(
+        text,
+        inputs=inputs,
+        batch_input="n",
+        batch_sql="SELECT x * 2 AS y, n._fragment FROM n",
+        **job,
+    )
 
 
 def test_rows_that_fail_are_left_out_of_a_batch_and_counted(lake: Lake) -> None:
     tasks = [numbers(lake, 1, 2, 3, None), numbers(lake, 3), numbers(lake, 5, 6)]
-    first, second, third = lake.run("transform", doubled(lake, **dropping("Y > 2", "y < 12 -- not far")), tasks)
+    first, second, third = lake.run(
+        "transform", doubled(lake, **dropping("Y > 2", "y < 12 -- not far")), tasks
+    )
     assert lake.rows(first) == [{"y": 4}, {"y": 6}, {"y": None}]
     assert lake.rows(second) == [{"y": 6}]
     assert lake.rows(third) == [{"y": 10}]
@@ -60,7 +70,10 @@ def test_python_results_are_sorted_out_too(lake: Lake) -> None:
 
 
 def test_parsed_rows_are_left_out_by_columns_that_a_file_lacks(lake: Lake) -> None:
-    objects = [lake.source("a.csv", "k,v\n1,7\n2,8\nx,1\n", ["k", "v"]), lake.source("b.csv", "v\n9\n", ["v"])]
+    objects = [
+        lake.source("a.csv", "k,v\n1,7\n2,8\nx,1\n", ["k", "v"]),
+        lake.source("b.csv", "v\n9\n", ["v"]),
+    ]
     both, one = schema_of(lake.spark, "k INT, v INT"), schema_of(lake.spark, "v INT")
     tasks = [
         {"objects": [objects[0]], "columns": both},
@@ -79,12 +92,17 @@ def test_a_condition_that_means_nothing_is_an_error_at_its_own_place(lake: Lake)
     for kind in ("analyse", "transform"):
         (result,) = lake.run(kind, job, [numbers(lake, 1)])
         error = failed(result)
-        assert (error["condition"], error["file"]) == ("UNRESOLVED_COLUMN.WITH_SUGGESTION", "expect: check 1")
+        assert (error["condition"], error["file"]) == (
+            "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+            "expect: check 1",
+        )
         assert (error["kind"], error["line"], error["column"]) == ("user", 2, 3)
 
 
 def test_a_condition_that_fails_on_a_row_is_not_placed_in_the_query(lake: Lake) -> None:
-    (result,) = lake.run("transform", doubled(lake, **dropping("1 / (y - 2) > 0")), [numbers(lake, 1)])
+    (result,) = lake.run(
+        "transform", doubled(lake, **dropping("1 / (y - 2) > 0")), [numbers(lake, 1)]
+    )
     error = failed(result)
     assert (error["condition"], error["line"]) == ("DIVIDE_BY_ZERO", None)
 
@@ -107,8 +125,13 @@ def quarantined(lake: Lake, result: TaskResult) -> list[dict[str, Any]]:
 
 def test_quarantined_rows_are_a_second_fragment_with_their_reason(lake: Lake) -> None:
     tasks = [numbers(lake, 1, 2, 3), numbers(lake, 3), numbers(lake, 9)]
-    first, second, third = lake.run("transform", doubled(lake, **quarantining("y > 2", "y < 12")), tasks)
-    assert (lake.rows(first), quarantined(lake, first)) == ([{"y": 4}, {"y": 6}], [{"y": 2, "_reason": "check 0"}])
+    first, second, third = lake.run(
+        "transform", doubled(lake, **quarantining("y > 2", "y < 12")), tasks
+    )
+    assert (lake.rows(first), quarantined(lake, first)) == (
+        [{"y": 4}, {"y": 6}],
+        [{"y": 2, "_reason": "check 0"}],
+    )
     assert (lake.rows(second), quarantined(lake, second)) == ([{"y": 6}], [])
     assert (lake.rows(third), quarantined(lake, third)) == ([], [])
     assert done(third)["metrics"]["dropped"] == {f"{1:064x}": 1}
@@ -134,7 +157,14 @@ def test_rows_with_a_reason_of_their_own_cannot_be_quarantined(lake: Lake) -> No
 
 def looking(lake: Lake, ddl: str, check: str = "", **job: Any) -> dict[str, Any]:
     schema = schema_of(lake.spark, ddl)
-    common = {"name": "mine", "check": check, "unique": [], "spark": SPARK, "schema": schema, "shown": schema}
+    common = {
+        "name": "mine",
+        "check": check,
+        "unique": [],
+        "spark": SPARK,
+        "schema": schema,
+        "shown": schema,
+    }
     return {**common, **job}
 
 
@@ -143,8 +173,13 @@ def given(lake: Lake, **columns: Any) -> dict[str, Any]:
 
 
 def test_rows_that_fail_are_counted_by_partition_with_examples(lake: Lake) -> None:
-    tasks = [given(lake, x=[1, -2, None, -3, -4], s=["a", "b", "c", "d", "e"]), given(lake, x=[5], s=["f"])]
-    job = looking(lake, "x BIGINT", "X > 0", shown=schema_of(lake.spark, "x BIGINT, s STRING, gone INT"))
+    tasks = [
+        given(lake, x=[1, -2, None, -3, -4], s=["a", "b", "c", "d", "e"]),
+        given(lake, x=[5], s=["f"]),
+    ]
+    job = looking(
+        lake, "x BIGINT", "X > 0", shown=schema_of(lake.spark, "x BIGINT, s STRING, gone INT")
+    )
     first, second = lake.run("check", job, tasks)
     examples = ['{"x":-2,"s":"b","gone":null}', '{"x":-4,"s":"e","gone":null}']
     assert done(first)["result"] == {"rows": 5, "failing": 3, "examples": examples}
@@ -161,16 +196,23 @@ def test_one_bad_partition_does_not_hide_the_others(lake: Lake) -> None:
 
 
 def test_rows_beyond_the_first_with_the_same_values_are_no_more_unique(lake: Lake) -> None:
-    files = lake.table(pa.table({"k": [1, 1, 1, 2, None, None], "d": ["a", "a", "b", "a", "x", "x"]}))
+    files = lake.table(
+        pa.table({"k": [1, 1, 1, 2, None, None], "d": ["a", "a", "b", "a", "x", "x"]})
+    )
     job = looking(lake, "k BIGINT, d STRING", unique=["K", "d"], shared={"": files})
     (result,) = lake.run("check", job, [{}])
     assert done(result)["result"] == {"rows": 6, "failing": 1, "examples": ['{"K":1,"d":"a"}']}
     job["unique"] = ["nothing"]
     error = failed(lake.run("check", job, [{}])[0])
-    assert (error["condition"], error["file"]) == ("UNRESOLVED_COLUMN.WITH_SUGGESTION", "expect: mine")
+    assert (error["condition"], error["file"]) == (
+        "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+        "expect: mine",
+    )
 
 
-@pytest.mark.parametrize("check", ["count(*) > 1", "x", "explode(array(x)) > 1", "row_number() OVER (ORDER BY x) > 1"])
+@pytest.mark.parametrize(
+    "check", ["count(*) > 1", "x", "explode(array(x)) > 1", "row_number() OVER (ORDER BY x) > 1"]
+)
 def test_what_is_no_condition_on_a_row_is_the_user_s_error(lake: Lake, check: str) -> None:
     error = failed(lake.run("check", looking(lake, "x BIGINT", check), [given(lake, x=[1])])[0])
     assert (error["kind"], error["file"]) == ("user", "expect: mine")

@@ -1,4 +1,5 @@
-"""Types of Parquet and ORC under each type of a dataset, at the edges of their values: the value, or a refusal."""
+"""Types of Parquet and ORC under each type of a dataset, at the edges of their values: the value,
+or a refusal."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ from tests.slices import part_of
 from tests.spark.conftest import Lake, done, failed, read, schema_of, told_types
 
 FIRST, LAST = map(datetime.fromisoformat, ("0001-01-01", "9999-12-31T23:59:59.999"))
-OF_NANOS = list(map(datetime.fromisoformat, ("1678-01-01T00:00:00.123456", "2262-04-11T23:47:16.854775")))
+OF_NANOS = list(
+    map(datetime.fromisoformat, ("1678-01-01T00:00:00.123456", "2262-04-11T23:47:16.854775"))
+)
 TIMES = [FIRST, LAST, None]
 
 
@@ -48,15 +51,26 @@ FILES: dict[str, pa.Array] = {
     "half": pa.array([1.5, -2.0, None], pa.float16()),
     "float": pa.array([3.4028234663852886e38, 1.401298464324817e-45, math.nan], pa.float32()),
     "double": pa.array([1.7976931348623157e308, 5e-324, -math.inf]),
-    **{f"d{p}_{s}": decimals(p, s) for p, s in ((2, 0), (9, 0), (9, 2), (9, 9), (18, 0), (18, 4), (38, 0), (38, 10))},
+    **{
+        f"d{p}_{s}": decimals(p, s)
+        for p, s in ((2, 0), (9, 0), (9, 2), (9, 9), (18, 0), (18, 4), (38, 0), (38, 10))
+    },
     "huge": pa.array([Decimal(1), None, None], pa.decimal256(50, 2)),
     "text": pa.array(["", "é\U0001f389", None]),
     "bytes": pa.array([b"\xff\xfe", b"", None]),
     "fixed": pa.array([b"\x00\xff", b"ab", None], pa.binary(2)),
     "date": pa.array([FIRST.date(), LAST.date(), None]),
-    "time": pa.array([timedelta(hours=1), None, None], pa.duration("us")).cast(pa.int64()).cast(pa.time64("us")),
-    **{f"ntz_{u}": pa.array(TIMES, pa.timestamp("us")).cast(pa.timestamp(u), safe=False) for u in ("ms", "us")},
-    **{f"tz_{u}": pa.array(TIMES, pa.timestamp("us", "UTC")).cast(pa.timestamp(u, "UTC"), False) for u in ("ms", "us")},
+    "time": pa.array([timedelta(hours=1), None, None], pa.duration("us"))
+    .cast(pa.int64())
+    .cast(pa.time64("us")),
+    **{
+        f"ntz_{u}": pa.array(TIMES, pa.timestamp("us")).cast(pa.timestamp(u), safe=False)
+        for u in ("ms", "us")
+    },
+    **{
+        f"tz_{u}": pa.array(TIMES, pa.timestamp("us", "UTC")).cast(pa.timestamp(u, "UTC"), False)
+        for u in ("ms", "us")
+    },
     "ntz_ns": pa.array([*OF_NANOS, None], pa.timestamp("ns")),
     "tz_ns": pa.array([*OF_NANOS, None], pa.timestamp("ns", "UTC")),
     "void": pa.nulls(3),
@@ -114,7 +128,9 @@ def nested(values: pa.Array, form: str) -> pa.Array:
             return pa.StructArray.from_arrays([values], ["x"])
         case "MAP<STRING, {}>":
             keys = pa.array(["k"] * len(values))
-            return pa.MapArray.from_arrays(pa.array(range(len(values) + 1), pa.int32()), keys, values)
+            return pa.MapArray.from_arrays(
+                pa.array(range(len(values) + 1), pa.int32()), keys, values
+            )
         case _:
             return values
 
@@ -179,8 +195,13 @@ def checked(
         file = content(pa.table({n: arrays[n] for n in part}), format)
         columns = schema_of(lake.spark, ", ".join(kinds[n] for n in part))
         tasks.append({"columns": columns, "objects": [lake.source(f"{number}.{format}", file)]})
-    expected = {n: Counter(map(plain, _micros(files[pairs[i][0]]).to_pylist())) for i, n in enumerate(arrays)}
-    for result, part in zip(lake.run("parse", read(format, timezone="Europe/Berlin"), tasks), parts, strict=True):
+    expected = {
+        n: Counter(map(plain, _micros(files[pairs[i][0]]).to_pylist()))
+        for i, n in enumerate(arrays)
+    }
+    for result, part in zip(
+        lake.run("parse", read(format, timezone="Europe/Berlin"), tasks), parts, strict=True
+    ):
         found = values_in(lake, result)
         wrong = {pairs[int(n[1:])]: found[n] for n in part if Counter(found[n]) != expected[n]}
         assert not wrong
@@ -196,11 +217,14 @@ def test_each_value_of_parquet_is_the_value_of_the_dataset(lake: Lake) -> None:
 
 
 def test_each_value_of_orc_is_the_value_of_the_dataset(lake: Lake) -> None:
-    """Without what ORC does not have. Its days before 1582 are those of another calendar, and Arrow writes times before
-    1970 as no reader knows them."""
+    """Without what ORC does not have. Its days before 1582 are those of another calendar, and Arrow
+    writes times before 1970 as no reader knows them."""
     unknown = {"u8", "u16", "u32", "u64", "half", "huge", "time", "void", "fixed"}
     others = {"ntz_ms", "ntz_us", "ntz_ns", "tz_ms", "tz_ns"}
-    late = {"date": pa.array([date(1600, 1, 1), LAST.date(), None]), "tz_us": FILES["tz_ns"].take([1, 1, 2])}
+    late = {
+        "date": pa.array([date(1600, 1, 1), LAST.date(), None]),
+        "tz_us": FILES["tz_ns"].take([1, 1, 2]),
+    }
     late |= {name: FILES[name] for name in READ if name not in unknown | others | late.keys()}
     checked(lake, "orc", list(accepted(list(late))), [90], late)
 
@@ -239,42 +263,66 @@ def test_a_declared_type_that_a_file_does_not_have_is_told(lake: Lake) -> None:
     tasks = []
     for number, (kind, (values, _)) in enumerate(MISREAD.items()):
         source = lake.source(f"{number}.parquet", content(pa.table({"id": [1], "c": values})))
-        tasks.append({"columns": schema_of(lake.spark, f"id BIGINT, c {kind}"), "objects": [source]})
+        tasks.append(
+            {"columns": schema_of(lake.spark, f"id BIGINT, c {kind}"), "objects": [source]}
+        )
     results = lake.run("parse", read("parquet", timezone="Europe/Berlin"), tasks)
     for number, (result, (kind, (_, own))) in enumerate(zip(results, MISREAD.items(), strict=True)):
         error, path = failed(result), lake.sources / f"{number}.parquet"
         assert error["condition"] == "schema-retyped"
-        assert error["message"].startswith(f"{path}: column c is {own} in the file, and {kind.strip()} in the dataset")
-        have, found = schema_of(lake.spark, f"c {kind}")["fields"][0]["type"], told_types(result)["c"]
-        wide, conflicts = grow("c", have, found, is_text=False)  # as the planner does where the type was inferred
+        assert error["message"].startswith(
+            f"{path}: column c is {own} in the file, and {kind.strip()} in the dataset"
+        )
+        have, found = (
+            schema_of(lake.spark, f"c {kind}")["fields"][0]["type"],
+            told_types(result)["c"],
+        )
+        # As the planner does where the type was inferred
+        wide, conflicts = grow("c", have, found, is_text=False)
         assert ("" if conflicts else wide) == TOGETHER.get(kind, "")
-        advice = f"Declare it as {in_words(wide)} in `schema:`" if kind in TOGETHER else "No type holds both"
+        advice = (
+            f"Declare it as {in_words(wide)} in `schema:`"
+            if kind in TOGETHER
+            else "No type holds both"
+        )
         assert advice in error["message"]
 
 
 def test_nanoseconds_are_read_to_the_microsecond_or_refused(lake: Lake) -> None:
-    """What pandas writes for `datetime64[ns]`: with a zone and without, one file of a task among others, and nested."""
-    columns = schema_of(lake.spark, "id BIGINT, ts TIMESTAMP_NTZ, at TIMESTAMP, s STRUCT<x: ARRAY<TIMESTAMP_NTZ>>")
+    """What pandas writes for `datetime64[ns]`: with a zone and without, one file of a task among
+    others, and nested."""
+    columns = schema_of(
+        lake.spark, "id BIGINT, ts TIMESTAMP_NTZ, at TIMESTAMP, s STRUCT<x: ARRAY<TIMESTAMP_NTZ>>"
+    )
 
     def file(name: str, nanos: int) -> Any:
         times = pa.array([nanos, None], pa.int64()).cast(pa.timestamp("ns"))
         lists = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), times)
         nested = pa.StructArray.from_arrays([lists], ["x"])
-        table = pa.table({"id": [1, 2], "ts": times, "at": times.cast(pa.timestamp("ns", "UTC")), "s": nested})
+        table = pa.table(
+            {"id": [1, 2], "ts": times, "at": times.cast(pa.timestamp("ns", "UTC")), "s": nested}
+        )
         return lake.source(name, content(table))
 
     fine = [file("old.parquet", -1_000), file("new.parquet", 1_704_110_400_123_456_000)]
     tasks = [
-        {"columns": columns, "objects": objects} for objects in (fine, [file("fine.parquet", 0), file("x.parquet", 7)])
+        {"columns": columns, "objects": objects}
+        for objects in (fine, [file("fine.parquet", 0), file("x.parquet", 7)])
     ]
     good, bad = lake.run("parse", read("parquet", timezone="Europe/Berlin"), tasks)
     files = [pyarrow.parquet.ParquetFile(lake.root / f["path"]).read() for f in done(good)["files"]]
     rows = pa.concat_tables(files)
-    times = {datetime.fromisoformat(t) for t in ("1969-12-31T23:59:59.999999", "2024-01-01T12:00:00.123456")} | {None}
+    times = {
+        datetime.fromisoformat(t)
+        for t in ("1969-12-31T23:59:59.999999", "2024-01-01T12:00:00.123456")
+    } | {None}
     assert set(rows["ts"].to_pylist()) == times
     assert set(rows["at"].cast(pa.timestamp("us")).to_pylist()) == times
     assert {row["x"][0] for row in rows["s"].to_pylist()} == times
     error = failed(bad)
     assert (error["kind"], error["condition"]) == ("user", "time-too-fine")
     assert f"{lake.sources / 'x.parquet'}: column " in error["message"]
-    assert "1970-01-01 00:00:00.000000007" in error["message"] or "01:00:00.000000007" in error["message"]
+    assert (
+        "1970-01-01 00:00:00.000000007" in error["message"]
+        or "01:00:00.000000007" in error["message"]
+    )

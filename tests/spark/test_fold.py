@@ -1,4 +1,5 @@
-"""Tasks that read the partition before: its rows under the declared columns, and no other columns come out."""
+"""Tasks that read the partition before: its rows under the declared columns, and no other columns
+come out."""
 
 from __future__ import annotations
 
@@ -20,12 +21,20 @@ def transform(self, x):
 
 def job(lake: Lake, sql: str = SUM, **more: Any) -> dict[str, Any]:
     kinds = {"self": "previous", "x": "each"}
-    inputs = {n: {"view": n, "mode": mode, "schema": schema_of(lake.spark, DDL)} for n, mode in kinds.items()}
+    inputs = {
+        n: {"view": n, "mode": mode, "schema": schema_of(lake.spark, DDL)}
+        for n, mode in kinds.items()
+    }
     return {**query(sql), "inputs": inputs, "returns": schema_of(lake.spark, DDL), **more}
 
 
 def python(text: str) -> dict[str, Any]:
-    return {"language": "python", "modules": {"m.py": text}, "main": "m.py", "entrypoint": "transform"}
+    return {
+        "language": "python",
+        "modules": {"m.py": text},
+        "main": "m.py",
+        "entrypoint": "transform",
+    }
 
 
 def run(lake: Lake, job: dict[str, Any]) -> list[TaskResult]:
@@ -94,7 +103,9 @@ def test_a_run_ends_where_something_came_out_as_it_was(lake: Lake) -> None:
 
 
 def test_what_fails_in_a_run_is_left_to_be_asked_for(lake: Lake) -> None:
-    sql = SUM.replace("sum(v)", "CAST(CASE WHEN sum(v) < 5 THEN sum(v) ELSE raise_error('five') END AS BIGINT)")
+    sql = SUM.replace(
+        "sum(v)", "CAST(CASE WHEN sum(v) < 5 THEN sum(v) ELSE raise_error('five') END AS BIGINT)"
+    )
     found = done(chain(lake, None, None, None, None, sql=sql))
     assert values(lake, found) == [[{"v": 1}], [{"v": 3}]]
     assert failed(run(lake, job(lake, sql))[1])["message"].count("five")

@@ -44,24 +44,36 @@ def orc(**columns: list[Any]) -> bytes:
     return target.getvalue()
 
 
-def listed(lake: Lake, format: str, files: dict[str, bytes | str], **options: Json) -> list[SourceObject]:
+def listed(
+    lake: Lake, format: str, files: dict[str, bytes | str], **options: Json
+) -> list[SourceObject]:
     for name, content in files.items():
         lake.source(name, content)
     return found_in(lake.sources, format, getattr(lake, "settings", {}), **options)
 
 
-def found_in(folder: Path, format: str, settings: Json = NONE, **options: Json) -> list[SourceObject]:
+def found_in(
+    folder: Path, format: str, settings: Json = NONE, **options: Json
+) -> list[SourceObject]:
     """What a worker lists there, with folders as columns."""
     options = options or dict(read(format)["options"])
     settings = {**settings, "hive_partitioning": True}
     job = list_job(f"{folder}/**", format=format, options=options, settings=settings)
-    return [found for partition in list_files(job, Versions())["partitions"] for found in partition["objects"]]
+    return [
+        found
+        for partition in list_files(job, Versions())["partitions"]
+        for found in partition["objects"]
+    ]
 
 
 def parsed(lake: Lake, ddl: str, format: str, *objects: SourceObject, **job: Json) -> Any:
     """The result of one task over these files."""
     schema = schema_of(lake.spark, ddl)
-    own = [name for found in objects for name in columns_of(found) or [f["name"] for f in schema["fields"]]]
+    own = [
+        name
+        for found in objects
+        for name in columns_of(found) or [f["name"] for f in schema["fields"]]
+    ]
     task = {"objects": list(objects), "columns": select_columns(schema, own)}
     (result,) = lake.run("parse", read(format, **job), [task])
     return result
@@ -80,7 +92,9 @@ CONTENTS: dict[str, tuple[bytes | str, str]] = {
 @pytest.mark.parametrize("format", CONTENTS)
 def test_folders_are_columns_in_every_format(lake: Lake, format: str) -> None:
     content, own = CONTENTS[format]
-    files = dict.fromkeys(("region=EU/day=2024-01-01/a", "region=US/day=__HIVE_DEFAULT_PARTITION__/b", "c"), content)
+    files = dict.fromkeys(
+        ("region=EU/day=2024-01-01/a", "region=US/day=__HIVE_DEFAULT_PARTITION__/b", "c"), content
+    )
     result = parsed(lake, f"{own}, region STRING, day DATE", format, *listed(lake, format, files))
     told = sorted((r["region"] or "", r["day"]) for r in lake.rows(result))
     assert told == [("", None), ("EU", date(2024, 1, 1)), ("US", None)]
@@ -125,7 +139,18 @@ def test_types_are_inferred_from_all_values(lake: Lake) -> None:
     assert list(told_types(result)) == ["id", *(k if "%" not in k else "flü/ss" for k in values)]
 
 
-KINDS = ["tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "date", "timestamp", "timestamp_ntz"]
+KINDS = [
+    "tinyint",
+    "smallint",
+    "int",
+    "bigint",
+    "float",
+    "double",
+    "boolean",
+    "date",
+    "timestamp",
+    "timestamp_ntz",
+]
 EDGES = """1|-1|+1|001|-0|127|128|-128|32768|2147483647|2147483648|-2147483648|9223372036854775807|9223372036854775808
 1.5|1.50|.5|1.|1e3|1E+3|1e-3|1e38|1e39|3.4028235e38|1e308|1e309|1e400|9007199254740993|0.1|0.30000000000000004|NaN|Infinity
 true|FALSE|t|yes|1d|2f|0x1|1_000|١|2024-01-01|2024-1-1|2023-02-29|0001-01-01|0000-01-01|10000-01-01|2024-01-01T10:00:00
@@ -134,12 +159,15 @@ true|FALSE|t|yes|1d|2f|0x1|1_000|١|2024-01-01|2024-1-1|2023-02-29|0001-01-01|00
 
 
 def test_what_fits_a_type_is_what_spark_reads_of_it(spark: SparkSession) -> None:
-    """Nothing that fits is NULL, rounded, cut off or infinite: its text comes back as the same value."""
+    """Nothing that fits is NULL, rounded, cut off or infinite: its text comes back as the same
+    value."""
     texts = EDGES.replace("\n", "|").split("|")
     rows = spark.createDataFrame([(text,) for text in texts], "text STRING")
     for kind in [*KINDS, "decimal(4,2)", "decimal(38,0)"]:
         name = of_rows(spark.createDataFrame([], f"c {kind}"))["fields"][0]["type"]
-        for text, value in rows.select("text", F.col("text").try_cast(kind).cast("string")).collect():
+        for text, value in rows.select(
+            "text", F.col("text").try_cast(kind).cast("string")
+        ).collect():
             if not fits(text, name):
                 continue
             assert value is not None, (text, kind)
@@ -150,7 +178,9 @@ def _is_same(text: str, value: str, kind: str) -> bool:
     if kind == "boolean":
         return text.lower() == value
     if kind in ("date", "timestamp", "timestamp_ntz"):
-        return "+" in text or datetime.fromisoformat(value) == datetime.fromisoformat(text.removesuffix("Z"))
+        return "+" in text or datetime.fromisoformat(value) == datetime.fromisoformat(
+            text.removesuffix("Z")
+        )
     return Decimal(value) == Decimal(text)
 
 
@@ -163,7 +193,8 @@ def test_a_value_that_its_column_cannot_have_is_refused(lake: Lake) -> None:
     error = failed(second)
     assert error["condition"] == "folder-value-unfit"
     assert all(
-        text in error["message"] for text in (str(lake.sources / "n=x/b"), "column n", "'x'", "integer", "schema:")
+        text in error["message"]
+        for text in (str(lake.sources / "n=x/b"), "column n", "'x'", "integer", "schema:")
     )
     assert told_types(second) == {"id": "long", "n": "string"}
 
@@ -193,10 +224,16 @@ def test_a_column_of_the_file_wins_and_has_to_agree(lake: Lake, format: str) -> 
             else f'{{"id": 1, "region": "EU"}}\n{{"id": 2, "region": "{region}"}}\n'
         )
 
-    files = {"region=EU/a": content("EU"), "region=EU/b": content("US"), "region=US/c": content("EU")}
+    files = {
+        "region=EU/a": content("EU"),
+        "region=EU/b": content("US"),
+        "region=US/c": content("EU"),
+    }
     objects = listed(lake, format, files)
     schema = schema_of(lake.spark, "id BIGINT, region STRING")
-    results = lake.run("parse", read(format), [{"objects": [o], "columns": schema} for o in objects])
+    results = lake.run(
+        "parse", read(format), [{"objects": [o], "columns": schema} for o in objects]
+    )
     assert lake.rows(results[0]) == [{"id": 1, "region": "EU"}, {"id": 2, "region": "EU"}]
     for result, found in zip(results[1:], objects[1:], strict=True):
         error = failed(result)
@@ -222,13 +259,30 @@ def test_names_and_folders_stand_beside_each_other(lake: Lake) -> None:
     assert lake.rows(result) == [{"id": 1, "k": 7, "_source_name": "k=7/a.csv.gz"}]
 
 
-VALUES = [None, "", " a ", "ü/日本", "a=b", "%41", "__HIVE_DEFAULT_PARTITION__", "__HEADGATE_EMPTY__", "001", ".hidden"]
+VALUES = [
+    None,
+    "",
+    " a ",
+    "ü/日本",
+    "a=b",
+    "%41",
+    "__HIVE_DEFAULT_PARTITION__",
+    "__HEADGATE_EMPTY__",
+    "001",
+    ".hidden",
+]
 
 
 @pytest.mark.parametrize("format", ["csv", "json", "parquet"])
 def test_what_a_target_wrote_comes_back_equal(lake: Lake, tmp_path: Path, format: str) -> None:
     schema = schema_of(lake.spark, "place STRING, n INT")
-    job: WriteJob = {"path": str(tmp_path / "out"), "format": format, "options": {}, "owner": "o", "schema": schema}
+    job: WriteJob = {
+        "path": str(tmp_path / "out"),
+        "format": format,
+        "options": {},
+        "owner": "o",
+        "schema": schema,
+    }
     target = FilesTarget({**job, "by_columns": True})
     target.open(0.0)
     expected = []
@@ -239,7 +293,9 @@ def test_what_a_target_wrote_comes_back_equal(lake: Lake, tmp_path: Path, format
             target.replace(column_key(["place"], [place]), [file], 1)
         expected.append((n, place))
     objects = found_in(tmp_path / "out", format)
-    assert sorted(dict(o["folders"])["place"] or "" for o in objects) == sorted(p or "" for p in VALUES)
+    assert sorted(dict(o["folders"])["place"] or "" for o in objects) == sorted(
+        p or "" for p in VALUES
+    )
     tasks = [{"objects": [o], "columns": schema} for o in objects]
     results = lake.run("parse", read(format), tasks)
     rows = [row for result in results for row in lake.rows(done(result))]
@@ -248,7 +304,13 @@ def test_what_a_target_wrote_comes_back_equal(lake: Lake, tmp_path: Path, format
 
 def test_folders_of_granules_and_buckets_are_no_values(lake: Lake, tmp_path: Path) -> None:
     schema = schema_of(lake.spark, "n INT")
-    job: WriteJob = {"path": str(tmp_path / "out"), "format": "json", "options": {}, "owner": "o", "schema": schema}
+    job: WriteJob = {
+        "path": str(tmp_path / "out"),
+        "format": "json",
+        "options": {},
+        "owner": "o",
+        "schema": schema,
+    }
     target = FilesTarget(job)
     target.open(0.0)
     target.replace("day=2013-01/n=3", [], 1)

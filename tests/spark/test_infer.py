@@ -1,4 +1,5 @@
-"""Schemas of source files: the join of what all of them hold, in whatever order and groups they are read."""
+"""Schemas of source files: the join of what all of them hold, in whatever order and groups they are
+read."""
 
 from __future__ import annotations
 
@@ -55,7 +56,10 @@ def test_other_formats_are_inferred_in_order_of_appearance(lake: Lake) -> None:
         lake.source("2.parquet", parquet(b=["x"], q=[2]), ["b", "q"]),
     ]
     assert list(inferred(lake, "parquet", *files).items()) == [("q", "long"), ("b", "string")]
-    assert inferred(lake, "binary", lake.source("x", b"")) == {"content": "binary", "length": "long"}
+    assert inferred(lake, "binary", lake.source("x", b"")) == {
+        "content": "binary",
+        "length": "long",
+    }
 
 
 def test_times_of_day_are_texts(lake: Lake) -> None:
@@ -63,7 +67,9 @@ def test_times_of_day_are_texts(lake: Lake) -> None:
     found = inferred(lake, "csv", lake.source("1.csv", text, ["a", "t", "u", "n"]))
     assert found == {"a": "integer", "t": "string", "u": "timestamp", "n": "void"}
     options = {"header": True, "timestampFormat": "H:mm[:ss]"}
-    (result,) = lake.run("infer", read("csv", options=options), [{"objects": [lake.source("2.csv", text, ["a"])]}])
+    (result,) = lake.run(
+        "infer", read("csv", options=options), [{"objects": [lake.source("2.csv", text, ["a"])]}]
+    )
     assert told_types(done(result))["t"] == "timestamp"
 
 
@@ -76,7 +82,9 @@ def test_a_schema_of_files_that_changed_meanwhile_is_void(lake: Lake) -> None:
 
 
 def test_what_cannot_be_inferred_fails_in_words(lake: Lake) -> None:
-    (result,) = lake.run("infer", read("parquet"), [{"objects": [lake.source("cut.parquet", b"PAR1", None)]}])
+    (result,) = lake.run(
+        "infer", read("parquet"), [{"objects": [lake.source("cut.parquet", b"PAR1", None)]}]
+    )
     error = failed(result)
     assert error["kind"] == "user"
     assert str(lake.sources / "cut.parquet") in error["message"]
@@ -109,13 +117,17 @@ def test_numbers_of_csv_have_the_least_type_that_holds_them_all(lake: Lake) -> N
     """One file with all values, and one file for each, in two orders and with other headers."""
     rows = max(map(len, NUMBERS.values()))
     names = [f"c{i}" for i in range(len(NUMBERS))]
-    lines = [[values[min(row, len(values) - 1)] for values in NUMBERS.values()] for row in range(rows)]
+    lines = [
+        [values[min(row, len(values) - 1)] for values in NUMBERS.values()] for row in range(rows)
+    ]
     texts = ["\n".join([",".join(names), ",".join(line), ""]) for line in lines]
     alone = lake.source("all.csv", "\n".join(map(",".join, [names, *lines])), names)
     single = [lake.source(f"{i}.csv", text + "\n" * i, names) for i, text in enumerate(texts)]
     quoted = [lake.source("q.csv", texts[-1].replace("c0", '"c0"'), names)]
     types = {"INT": "integer", "BIGINT": "long", "DECIMAL(20,0)": "decimal(20,0)"}
-    wanted = {n: types.get(t.strip(), t.strip().lower()) for n, t in zip(names, NUMBERS, strict=True)}
+    wanted = {
+        n: types.get(t.strip(), t.strip().lower()) for n, t in zip(names, NUMBERS, strict=True)
+    }
     for objects in ([alone], single, [*quoted, *reversed(single)]):
         assert inferred(lake, "csv", *objects) == wanted
 
@@ -133,7 +145,18 @@ KNOWN_CSVS = [
         "l_orderkey,l_partkey,l_suppkey,l_linenumber,l_quantity,l_extendedprice,l_discount,l_tax,l_returnflag,l_shipdate\n"
         "1,155190,7706,1,17.00,21168.23,0.04,0.02,N,1996-03-13\n3000000000,67310,7311,2,36.00,45983.16,0.09,0.06,N,1996-04-12\n",
         {},
-        ["long", "integer", "integer", "integer", "double", "double", "double", "double", "string", "date"],
+        [
+            "long",
+            "integer",
+            "integer",
+            "integer",
+            "double",
+            "double",
+            "double",
+            "double",
+            "string",
+            "date",
+        ],
     ),
     (
         "year,month,day,dep_time,dep_delay,carrier,flight,tailnum,distance,time_hour\n"
@@ -149,7 +172,9 @@ def test_csvs_of_tpch_and_flights_keep_their_types(
     lake: Lake, text: str, options: dict[str, str], types: list[str]
 ) -> None:
     names = text.partition("\n")[0].split(",")
-    found = inferred(lake, "csv", lake.source("a.csv", text, names), options={"header": True, **options})
+    found = inferred(
+        lake, "csv", lake.source("a.csv", text, names), options={"header": True, **options}
+    )
     assert found == dict(zip(names, types, strict=True))
 
 
@@ -159,7 +184,14 @@ def test_numbers_of_json_that_double_does_not_hold_are_texts(lake: Lake) -> None
 """
     found = inferred(lake, "json", lake.source("a.json", text, ["a", "b", "c", "d", "e", "n", "m"]))
     assert found.pop("b") == of_ddl(lake, "STRUCT<x: ARRAY<STRING>>")
-    assert found == {"a": "string", "c": "double", "d": "string", "e": "string", "n": "void", "m": "void"}
+    assert found == {
+        "a": "string",
+        "c": "double",
+        "d": "string",
+        "e": "string",
+        "n": "void",
+        "m": "void",
+    }
 
 
 def test_footers_are_joined_exactly_and_in_any_order(lake: Lake) -> None:
@@ -185,22 +217,31 @@ def test_footers_are_joined_exactly_and_in_any_order(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("format", ["parquet", "orc"])
-def test_types_of_footers_that_no_type_holds_are_told_with_file_column_and_both(lake: Lake, format: str) -> None:
+def test_types_of_footers_that_no_type_holds_are_told_with_file_column_and_both(
+    lake: Lake, format: str
+) -> None:
     contents = []
     for kind in (pa.int64(), pa.float64()):
         target = BytesIO()
-        getattr(pa, format).write_table(pa.table({"s": pa.array([{"n": 1}], pa.struct([("n", kind)]))}), target)
+        getattr(pa, format).write_table(
+            pa.table({"s": pa.array([{"n": 1}], pa.struct([("n", kind)]))}), target
+        )
         contents.append(target.getvalue())
     files = [lake.source(f"{i}.{format}", content, ["s"]) for i, content in enumerate(contents)]
     (result,) = lake.run("infer", read(format), [{"objects": files}])
     error = failed(result)
-    assert (error["condition"], error["file"]) == ("schema-retyped", str(lake.sources / f"1.{format}"))
+    assert (error["condition"], error["file"]) == (
+        "schema-retyped",
+        str(lake.sources / f"1.{format}"),
+    )
     told = f"{lake.sources}/1.{format}: column s.n is DOUBLE there, and BIGINT in {lake.sources}/0.{format}"
     assert error["message"].startswith(told)
 
 
 def test_the_file_is_named_that_is_no_json(lake: Lake) -> None:
-    files = [lake.source(f"{i}.json", '{"a": 1}\n' if i != 2 else '{"a": \n', ["a"]) for i in range(4)]
+    files = [
+        lake.source(f"{i}.json", '{"a": 1}\n' if i != 2 else '{"a": \n', ["a"]) for i in range(4)
+    ]
     (result,) = lake.run("infer", read("json"), [{"objects": files}])
     error = failed(result)
     assert error["file"] == str(lake.sources / "2.json")
@@ -214,10 +255,22 @@ BROKEN = [
     ("c.json", JSON_LINES.encode("utf-16"), {}, "line 1 is not utf-8"),
     ("d.json", b'{"a": 1}\n{"a": \n', {}, "malformed record: "),
     ("e.csv.gz", b"\x1f\x8b\x08broken", {}, "the file cannot be read: "),
-    ("f.csv", b"a\n22222\n", {"maxCharsPerColumn": "2"}, "exceeds the maximum number of characters"),
+    (
+        "f.csv",
+        b"a\n22222\n",
+        {"maxCharsPerColumn": "2"},
+        "exceeds the maximum number of characters",
+    ),
     ("g.csv", b"a\n1\n", {"lineSep": "abc"}, "'lineSep' can contain only 1 character"),
 ]
-INNER_WORDS = ("headgate_corrupt", "[null]", "requirement failed", "Job aborted", "Encountered error", "TextParsing")
+INNER_WORDS = (
+    "headgate_corrupt",
+    "[null]",
+    "requirement failed",
+    "Job aborted",
+    "Encountered error",
+    "TextParsing",
+)
 
 
 @pytest.mark.parametrize(("name", "content", "options", "words"), BROKEN)
@@ -239,8 +292,13 @@ def test_no_inner_words_of_spark_are_in_an_error(
 
 def parsed(lake: Lake, columns: str, text: str, inferred: list[str], **job: Any) -> Any:
     schema = schema_of(lake.spark, columns)
-    task = {"columns": schema, "objects": [lake.source("a.csv", text, [f["name"] for f in schema["fields"]])]}
-    (result,) = lake.run("parse", read("csv", **job), [{**task, **({"inferred": inferred} if inferred else {})}])
+    task = {
+        "columns": schema,
+        "objects": [lake.source("a.csv", text, [f["name"] for f in schema["fields"]])],
+    }
+    (result,) = lake.run(
+        "parse", read("csv", **job), [{**task, **({"inferred": inferred} if inferred else {})}]
+    )
     return result
 
 
@@ -254,7 +312,12 @@ def test_what_inferred_numbers_hold_is_read(lake: Lake) -> None:
     rows = lake.rows(done(parsed(lake, "a INT, b DOUBLE, c DECIMAL(20,0), d BIGINT", text, names)))
     assert sorted(map(str, (row["a"] for row in rows))) == ["-1", "0", "1", "None"]
     assert sorted(str(row["b"]) for row in rows) == ["1.5", "1000.0", "7.0", "nan"]
-    assert {row["c"] for row in rows} == {Decimal("12345678901234567890"), Decimal(1), None, Decimal(0)}
+    assert {row["c"] for row in rows} == {
+        Decimal("12345678901234567890"),
+        Decimal(1),
+        None,
+        Decimal(0),
+    }
     assert {row["d"] for row in rows} == {1, 9007199254740993, None, 0}
 
 
@@ -285,17 +348,50 @@ def test_a_number_that_an_inferred_type_does_not_hold_is_an_error_with_its_type(
     assert told_types(result)["a"] == wanted
 
 
-@pytest.mark.parametrize(("kind", "sql"), [("integer", "INT"), ("long", "BIGINT"), ("double", "DOUBLE")])
+@pytest.mark.parametrize(
+    ("kind", "sql"), [("integer", "INT"), ("long", "BIGINT"), ("double", "DOUBLE")]
+)
 def test_the_search_in_bytes_finds_each_number_that_spark_reads_and_the_type_does_not_hold(
     lake: Lake, kind: str, sql: str
 ) -> None:
-    mantissas = ["", "0", "7", "02134", "1.50", "01.5", ".5", "5.", "0x1", "NaN", "Infinity", "Inf", "٣", "1\uff12"]
-    mantissas += ["9007199254740993", "1" * 17, "1" * 19, "1" * 39, "0." + "3" * 18, "." + "0" * 150 + "1", "1" * 400]
-    parts = product(["", " ", "\t"], ["", "-", "+"], mantissas, ["", "e5", "E-99", "e400", "p3"], ["", "d", "F", " "])
+    mantissas = [
+        "",
+        "0",
+        "7",
+        "02134",
+        "1.50",
+        "01.5",
+        ".5",
+        "5.",
+        "0x1",
+        "NaN",
+        "Infinity",
+        "Inf",
+        "٣",
+        "1\uff12",
+    ]
+    mantissas += [
+        "9007199254740993",
+        "1" * 17,
+        "1" * 19,
+        "1" * 39,
+        "0." + "3" * 18,
+        "." + "0" * 150 + "1",
+        "1" * 400,
+    ]
+    parts = product(
+        ["", " ", "\t"],
+        ["", "-", "+"],
+        mantissas,
+        ["", "e5", "E-99", "e400", "p3"],
+        ["", "d", "F", " "],
+    )
     texts = ["".join(part) for part in parts]
     rows = lake.spark.createDataFrame([(text,) for text in texts], "text STRING")
     value, held = F.from_csv("text", f"value {sql}")["value"], is_held(F.col("text"), kind, {})
-    taken = rows.filter(value.isNotNull() & ~F.coalesce(held, F.lit(False)) & (F.col("text") != "")).collect()
+    taken = rows.filter(
+        value.isNotNull() & ~F.coalesce(held, F.lit(False)) & (F.col("text") != "")
+    ).collect()
     assert len(taken) > 5
     for row in taken:
         search = NumberSearch({}, kind == "double")
@@ -305,9 +401,17 @@ def test_the_search_in_bytes_finds_each_number_that_spark_reads_and_the_type_doe
 
 def test_doubtful_numbers_of_one_file_change_no_other_one(lake: Lake) -> None:
     schema = schema_of(lake.spark, "k INT, a DOUBLE")
-    texts = {"plain.csv": "k,a\n1,1.5\n", "ids.csv": "k,a\n2,12345678901234567\n", "text.csv": "k,a\n3,007x\n"}
+    texts = {
+        "plain.csv": "k,a\n1,1.5\n",
+        "ids.csv": "k,a\n2,12345678901234567\n",
+        "text.csv": "k,a\n3,007x\n",
+    }
     tasks = [
-        {"columns": schema, "inferred": ["k", "a"], "objects": [lake.source(name, text, ["k", "a"])]}
+        {
+            "columns": schema,
+            "inferred": ["k", "a"],
+            "objects": [lake.source(name, text, ["k", "a"])],
+        }
         for name, text in texts.items()
     ]
     plain, ids, text = lake.run("parse", read("csv"), tasks)
@@ -334,14 +438,20 @@ def test_numbers_of_json_that_inferred_doubles_do_not_hold_are_errors(lake: Lake
         "deep.json": '{"a": 1, "b": {"x": [1.5, 12345678901234567890]}}\n',
     }
     task: dict[str, Any] = {"columns": schema, "inferred": ["a", "b"]}
-    tasks = [{**task, "objects": [lake.source(name, text, ["a", "b"])]} for name, text in texts.items()]
+    tasks = [
+        {**task, "objects": [lake.source(name, text, ["a", "b"])]} for name, text in texts.items()
+    ]
     held, far, deep = lake.run("parse", read("json"), tasks)
     assert [row["a"] for row in lake.rows(done(held))] == [1.5]
     assert failed(far)["condition"] == failed(deep)["condition"] == "number-not-held"
-    assert f"{lake.sources}/deep.json: column b.x is DOUBLE in the dataset" in failed(deep)["message"]
+    assert (
+        f"{lake.sources}/deep.json: column b.x is DOUBLE in the dataset" in failed(deep)["message"]
+    )
     assert told_types(far)["a"] == "string"
     assert told_types(deep)["b"] == of_ddl(lake, "STRUCT<x: ARRAY<STRING>>")
-    (declared,) = lake.run("parse", read("json"), [{"columns": schema, "objects": tasks[1]["objects"]}])
+    (declared,) = lake.run(
+        "parse", read("json"), [{"columns": schema, "objects": tasks[1]["objects"]}]
+    )
     assert [row["a"] for row in lake.rows(done(declared))] == [float("inf")]
 
 

@@ -53,7 +53,9 @@ def inferred(lake: Lake, work: Json, task: Json) -> Schema:
     return schema
 
 
-def parsed(lake: Lake, work: Json, listed: dict[str, Json], schema: Schema | None = None) -> list[TaskResult]:
+def parsed(
+    lake: Lake, work: Json, listed: dict[str, Json], schema: Schema | None = None
+) -> list[TaskResult]:
     columns = schema or inferred(lake, work, next(iter(listed.values())))
     return lake.run("parse", work, [{**t, "columns": columns} for t in listed.values()])
 
@@ -93,20 +95,31 @@ def test_numbers_with_zeros_before_their_point_are_whole(lake: Lake, database: D
     listed = tasks(work)
     schema = inferred(lake, work, next(iter(listed.values())))
     kinds = {f["name"]: f["type"] for f in schema["fields"]}
-    assert (kinds["a"], kinds["c `x`"], kinds["e"]) == ("decimal(7,0)", "decimal(5,5)", "decimal(4,2)")
+    assert (kinds["a"], kinds["c `x`"], kinds["e"]) == (
+        "decimal(7,0)",
+        "decimal(5,5)",
+        "decimal(4,2)",
+    )
     [result] = parsed(lake, work, listed, schema)
     [row, _] = sorted(lake.rows(result), key=lambda row: row["a"] is None)
-    assert (row["a"], row["c `x`"], row["e"]) == (Decimal(1234600), Decimal("0.00123"), Decimal("12.34"))
+    assert (row["a"], row["c `x`"], row["e"]) == (
+        Decimal(1234600),
+        Decimal("0.00123"),
+        Decimal("12.34"),
+    )
     assert row["d"] == [Decimal(123500), Decimal(-100)]
 
 
 def test_a_query_may_have_question_marks(lake: Lake, database: Database) -> None:
     database.do(
-        'CREATE TABLE t (tags jsonb, "n$?$" int)', """INSERT INTO t VALUES ('["a?''b"]', 1), ('["x", "z"]', 2)"""
+        'CREATE TABLE t (tags jsonb, "n$?$" int)',
+        """INSERT INTO t VALUES ('["a?''b"]', 1), ('["x", "z"]', 2)""",
     )
     work = job(database, table=None, query=QUESTIONS)
     [result] = parsed(lake, work, tasks(work))
-    assert lake.rows(result) == [{"one": True, "two": False, "q": "?", "e": "'?", "d": "?'", "n$?$": 1}]
+    assert lake.rows(result) == [
+        {"one": True, "two": False, "q": "?", "e": "'?", "d": "?'", "n$?$": 1}
+    ]
 
 
 @pytest.fixture
@@ -124,7 +137,9 @@ def total(lake: Lake, result: TaskResult) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("bounds", [[], ["2", "5"]])
-def test_many_slices_are_one_job_and_each_row_is_in_its_own(lake: Lake, months: Database, bounds: list[str]) -> None:
+def test_many_slices_are_one_job_and_each_row_is_in_its_own(
+    lake: Lake, months: Database, bounds: list[str]
+) -> None:
     work = job(months, by="partitioned", column="month", bounds=bounds)
     listed = tasks(work)
     assert len(listed) == (4 if bounds else 7)
@@ -136,10 +151,21 @@ def test_many_slices_are_one_job_and_each_row_is_in_its_own(lake: Lake, months: 
 def test_what_changed_since_it_was_listed_is_void(lake: Lake, months: Database) -> None:
     work = job(months, by="partitioned", column="month")
     listed = tasks(work)
-    months.do("UPDATE t SET n = 0 WHERE n = 8", "DELETE FROM t WHERE month = 2", "INSERT INTO t VALUES (77, 1)")
+    months.do(
+        "UPDATE t SET n = 0 WHERE n = 8",
+        "DELETE FROM t WHERE month = 2",
+        "INSERT INTO t VALUES (77, 1)",
+    )
     found = dict(zip(listed, parsed(lake, work, listed), strict=True))
-    assert {key for key, result in found.items() if result["state"] == "void"} == {"month=1", "month=2"}
-    assert all(result["state"] == "done" for key, result in found.items() if key not in ("month=1", "month=2"))
+    assert {key for key, result in found.items() if result["state"] == "void"} == {
+        "month=1",
+        "month=2",
+    }
+    assert all(
+        result["state"] == "done"
+        for key, result in found.items()
+        if key not in ("month=1", "month=2")
+    )
 
 
 def test_a_growing_table_is_read_from_bound_to_bound(lake: Lake, months: Database) -> None:
@@ -149,17 +175,23 @@ def test_a_growing_table_is_read_from_bound_to_bound(lake: Lake, months: Databas
     [second] = partitions(work | {"known": {"key": first["key"], "objects": first["objects"]}})
     listed = {p["key"]: {"partition": p["key"], "objects": p["objects"]} for p in (first, second)}
     [old, new] = parsed(lake, work, listed)
-    assert (total(lake, old)[0], total(lake, new)) == (701, (2, 1403)), "the late row below is in the older slice only"
+    assert (total(lake, old)[0], total(lake, new)) == (701, (2, 1403)), (
+        "the late row below is in the older slice only"
+    )
 
 
-def test_a_value_that_does_not_fit_is_an_error_that_tells_the_types(lake: Lake, months: Database) -> None:
+def test_a_value_that_does_not_fit_is_an_error_that_tells_the_types(
+    lake: Lake, months: Database
+) -> None:
     work = job(months)
     [result] = parsed(lake, work, tasks(work), struct_of([field_of("n", "byte")]))
     assert (result["state"], result["error"]["kind"]) == ("failed", "user")
     assert told_types(result) == {"month": "integer", "n": "long"}
 
 
-def test_a_server_that_is_gone_is_no_fault_of_the_user(lake: Lake, months: Database, server: Postgres) -> None:
+def test_a_server_that_is_gone_is_no_fault_of_the_user(
+    lake: Lake, months: Database, server: Postgres
+) -> None:
     work = job(months)
     listed = tasks(work)
     columns = inferred(lake, work, listed[""])
@@ -168,12 +200,18 @@ def test_a_server_that_is_gone_is_no_fault_of_the_user(lake: Lake, months: Datab
         [result] = parsed(lake, work, listed, columns)
     finally:
         server.start()
-    assert (result["error"]["condition"], result["error"]["kind"]) == ("connection-refused", "infrastructure")
+    assert (result["error"]["condition"], result["error"]["kind"]) == (
+        "connection-refused",
+        "infrastructure",
+    )
 
 
 @pytest.mark.parametrize("statement", ["TRUNCATE t", "ALTER TABLE t ALTER n TYPE text"])
-def test_a_table_that_is_rewritten_while_it_is_read_is_void(lake: Lake, months: Database, statement: str) -> None:
-    """The server shows such a table empty to older snapshots. And nobody has to wait until all has been read."""
+def test_a_table_that_is_rewritten_while_it_is_read_is_void(
+    lake: Lake, months: Database, statement: str
+) -> None:
+    """The server shows such a table empty to older snapshots. And nobody has to wait until all has
+    been read."""
     work = job(months, by="partitioned", column="month")
     objects = [found for task in tasks(work).values() for found in task["objects"]]
     with reading(reading_session(lake.spark), work) as source:
@@ -192,7 +230,9 @@ def test_a_table_that_goes_on_is_read_as_it_was(lake: Lake, months: Database) ->
         assert source.changed(objects) == frozenset()
 
 
-def test_a_query_over_a_table_that_is_rewritten_while_it_is_read_is_void(lake: Lake, months: Database) -> None:
+def test_a_query_over_a_table_that_is_rewritten_while_it_is_read_is_void(
+    lake: Lake, months: Database
+) -> None:
     work = job(months, table=None, query="SELECT month, n FROM t", by="partitioned", column="month")
     objects = [found for task in tasks(work).values() for found in task["objects"]]
     with reading(reading_session(lake.spark), work) as source:
@@ -220,5 +260,7 @@ def test_sums_that_nobody_asks_for_are_given_up(lake: Lake, months: Database) ->
     objects = [found for task in tasks(work).values() for found in task["objects"]]
     with reading(reading_session(lake.spark), work) as source:
         source.changed(objects)
-    others = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'here' AND pid <> pg_backend_pid()"
+    others = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = 'here' AND pid <> pg_backend_pid()"
+    )
     until(lambda: months.do(others) == [(0,)], lambda: f"there are {months.do(others)} sessions")

@@ -30,7 +30,8 @@ FRAMED = b"\0\0\0\0\7" + FINE
 def messages(spark: SparkSession, *values: bytes | None) -> DataFrame:
     rows = [(b"k", value, None, 0, offset, None) for offset, value in enumerate(values)]
     kinds = (
-        "key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>, partition INT, offset BIGINT, "
+        "key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>, partition "
+        "INT, offset BIGINT, "
     )
     return spark.createDataFrame(rows, kinds + "timestamp TIMESTAMP")
 
@@ -46,17 +47,31 @@ def test_what_is_no_json_is_marked_where_it_is_dropped(spark: SparkSession) -> N
 
 
 def test_json_may_stand_behind_the_id_of_a_schema(spark: SparkSession) -> None:
-    found = shaped(messages(spark, FRAMED, b"\0\0\0\0\7", FINE), SETTINGS, None, drops=True).sort("_offset").collect()
+    found = (
+        shaped(messages(spark, FRAMED, b"\0\0\0\0\7", FINE), SETTINGS, None, drops=True)
+        .sort("_offset")
+        .collect()
+    )
     assert [(row["id"], row["item"]) for row in (found[0], found[2])] == [(1, "a")] * 2
     assert found[1][CORRUPT] is not None
 
 
 @pytest.mark.parametrize(
     ("value", "told"),
-    [(TEXT, "VALUE_STRING"), (BROKEN, "double-quote"), (b" \n", "offset 0: it is empty"), (LATIN, "it is no UTF-8")],
+    [
+        (TEXT, "VALUE_STRING"),
+        (BROKEN, "double-quote"),
+        (b" \n", "offset 0: it is empty"),
+        (LATIN, "it is no UTF-8"),
+    ],
 )
 def test_what_is_no_json_is_an_error_else(spark: SparkSession, value: bytes, told: str) -> None:
-    assert shaped(messages(spark, FINE, NONE), SETTINGS, None, drops=False).select("id", "item").collect()[0][0] == 1
+    assert (
+        shaped(messages(spark, FINE, NONE), SETTINGS, None, drops=False)
+        .select("id", "item")
+        .collect()[0][0]
+        == 1
+    )
     error = refused(shaped(messages(spark, value), SETTINGS, None, drops=False))
     assert (error["kind"], told in error["message"]) == ("user", True), error["message"]
 
@@ -117,7 +132,9 @@ LOST = [
 def test_nothing_of_a_value_is_passed_over(
     spark: SparkSession, settings: Json, values: list[bytes], told: str | None
 ) -> None:
-    found = shaped(messages(spark, None, *values), settings, None, drops=True).sort("_offset").collect()
+    found = (
+        shaped(messages(spark, None, *values), settings, None, drops=True).sort("_offset").collect()
+    )
     reasons = [row[CORRUPT] for row in found]
     assert reasons == [None, *(told or value.decode() for value in values)]
 
@@ -131,7 +148,9 @@ def test_nothing_of_a_value_is_passed_over(
         (SETTINGS, OTHERS[0], "malformed record"),
     ],
 )
-def test_what_is_passed_over_is_an_error_else(spark: SparkSession, settings: Json, value: bytes, told: str) -> None:
+def test_what_is_passed_over_is_an_error_else(
+    spark: SparkSession, settings: Json, value: bytes, told: str
+) -> None:
     error = refused(shaped(messages(spark, None, value), settings, None, drops=False))
     assert (error["kind"], told in error["message"]) == ("user", True), error["message"]
 
@@ -151,7 +170,9 @@ def test_one_value_is_one(spark: SparkSession, drops: bool) -> None:
         (b'\0\0\0\0\7{"id": 1, "more": {}}', 1, None),
         (b'{"id": 1, "more": [%s1]}' % (b'{"a": "\\n"},' * 50_000), 1, None),
     ]
-    found = shaped(messages(spark, *(value for value, *_ in expected)), SETTINGS, None, drops=drops).sort("_offset")
+    found = shaped(
+        messages(spark, *(value for value, *_ in expected)), SETTINGS, None, drops=drops
+    ).sort("_offset")
     rows = found.collect()
     assert [(row["id"], row["item"]) for row in rows] == [(id, item) for _, id, item in expected]
     assert not drops or [row[CORRUPT] for row in rows] == [None] * len(expected)
@@ -164,11 +185,18 @@ def test_numbers_come_as_they_are(spark: SparkSession, drops: bool) -> None:
         "at": "2026-11-23T08:00:06.123456Z", "x": [1.2345, -1e-7, "a\\"1e-9\\\\", 'b"1.2345'],
         "l": [{"g": Infinity}, {"g": -INF}, {"g": "Infinity"}, null, {"g": NaN}]}\r\n"""
     long = b'{"d": 1.5, "x": "%s", "y": [%s 1.2345]}' % (b"\\n" * 50_000, b'"a", true, ' * 50_000)
-    row, other = shaped(messages(spark, value, long), NUMBERS, None, drops=drops).sort("_offset").collect()
+    row, other = (
+        shaped(messages(spark, value, long), NUMBERS, None, drops=drops).sort("_offset").collect()
+    )
     assert (row["d"], row["s"]["d.d"], row["g"]) == (Decimal("99.99"), Decimal("-0.01"), 0.0)
     assert row["w"] == Decimal("12345678901234567890.123456789012345678")
     assert row["f"] == pytest.approx(0.1234567890123)
-    decimals = {"a": Decimal("12345678.90"), "b": None, "c": Decimal("1.00"), "d": Decimal("1234.50")}
+    decimals = {
+        "a": Decimal("12345678.90"),
+        "b": None,
+        "c": Decimal("1.00"),
+        "d": Decimal("1234.50"),
+    }
     assert row["m"] == decimals
     assert [str(one and one["g"]) for one in row["l"]] == ["inf", "-inf", "inf", "None", "nan"]
     assert other["d"] == Decimal("1.50")
@@ -203,7 +231,10 @@ def registry() -> Iterator[SchemaRegistry]:
 @pytest.fixture
 def settings(registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch) -> Json:
     monkeypatch.setenv("HEADGATE_SECRET_REGISTRY_PASSWORD", PASSWORD)
-    login = {"client.registry.username": USER, "client.registry.password": "secret://registry/password"}
+    login = {
+        "client.registry.username": USER,
+        "client.registry.password": "secret://registry/password",
+    }
     return {"format": "avro", "registry": registry.url_with_login, **login}
 
 
@@ -217,10 +248,18 @@ def test_values_are_read_under_the_schema_of_their_slice(
     spark: SparkSession, registry: SchemaRegistry, settings: Json
 ) -> None:
     old, new = (registry.register("t-value", json.dumps(schema)) for schema in (OLD, NEW))
-    given = messages(spark, written(old, OLD, id=1, at=None), written(new, NEW, id=2, at=None, more="x"), None)
-    for schema, expected in ((old, [(1,), (2,), (None,)]), (new, [(1, "none"), (2, "x"), (None, None)])):
+    given = messages(
+        spark, written(old, OLD, id=1, at=None), written(new, NEW, id=2, at=None, more="x"), None
+    )
+    for schema, expected in (
+        (old, [(1,), (2,), (None,)]),
+        (new, [(1, "none"), (2, "x"), (None, None)]),
+    ):
         found = shaped(given, settings, schema, drops=False).sort("_offset")
-        assert [(f.name, f.dataType.simpleString()) for f in found.schema][:2] == [("id", "int"), ("at", "date")]
+        assert [(f.name, f.dataType.simpleString()) for f in found.schema][:2] == [
+            ("id", "int"),
+            ("at", "date"),
+        ]
         assert [tuple(row) for row in found.drop("at", *found.columns[-5:]).collect()] == expected
 
 
@@ -241,10 +280,14 @@ def test_a_schema_that_cannot_be_had_is_never_a_bad_record(
     spark: SparkSession, registry: SchemaRegistry, settings: Json, drops: bool
 ) -> None:
     old = registry.register("t-value", json.dumps(OLD))
-    unknown = shaped(messages(spark, written(999_999, OLD, id=1, at=None)), settings, old, drops=drops)
+    unknown = shaped(
+        messages(spark, written(999_999, OLD, id=1, at=None)), settings, old, drops=drops
+    )
     error = refused(unknown)
     assert (error["kind"], error["condition"]) == ("user", "schema-not-found")
-    assert error["message"] == f"the schema registry at {registry.url_with_login} has no schema 999999"
+    assert (
+        error["message"] == f"the schema registry at {registry.url_with_login} has no schema 999999"
+    )
     with registry.away():
         error = refused(unknown.select("id"))
     assert (error["kind"], error["condition"]) == ("infrastructure", "unreachable")

@@ -1,4 +1,5 @@
-"""What the columns of a result are made of, by Spark's analysed plan; and that sqlglot says the same of SQL.
+"""What the columns of a result are made of, by Spark's analysed plan; and that sqlglot says the
+same of SQL.
 
 Does not belong here: what sqlglot says, query by query (tests/unit/sql/test_sql_lineage.py).
 """
@@ -55,7 +56,9 @@ def told(fields: list[InputField], *, is_cast: bool = False) -> set[tuple[str, s
     """`is_cast`: UNION casts to a common type, which only Spark's plan shows."""
     plain = {"IDENTITY": "VALUE", "TRANSFORMATION": "VALUE"} if is_cast else {}
     return {
-        (f["name"], f["field"], plain.get(t["subtype"], t["subtype"])) for f in fields for t in f["transformations"]
+        (f["name"], f["field"], plain.get(t["subtype"], t["subtype"]))
+        for f in fields
+        for t in f["transformations"]
     }
 
 
@@ -76,7 +79,10 @@ def test_spark_and_sqlglot_agree(session: SparkSession, inputs: Mapping[str, Dat
         is_cast = "UNION" in text.upper()
         for name, of in by_spark["fields"].items():
             other = by_sqlglot["fields"][name]["inputFields"]
-            assert told(of["inputFields"], is_cast=is_cast) == told(other, is_cast=is_cast), (text, name)
+            assert told(of["inputFields"], is_cast=is_cast) == told(other, is_cast=is_cast), (
+                text,
+                name,
+            )
         assert told(by_spark["dataset"]) == told(by_sqlglot["dataset"]), text
         compared += 1
     assert compared > 150
@@ -84,15 +90,17 @@ def test_spark_and_sqlglot_agree(session: SparkSession, inputs: Mapping[str, Dat
 
 PYTHON: list[tuple[Callable[[Any, Any], DataFrame], dict[str, set[str]], set[str], str]] = [
     (  # a function of one value has its arguments; a struct that is taken apart, the member
-        lambda f, g: f.select(F.udf(lambda a, b: 1, "int")("k", "v").alias("u"), F.struct("k", "x").alias("s")).select(
-            "u", "s.x"
-        ),
+        lambda f, g: f.select(
+            F.udf(lambda a, b: 1, "int")("k", "v").alias("u"), F.struct("k", "x").alias("s")
+        ).select("u", "s.x"),
         {"u": {"f.k", "f.v"}, "x": {"f.x"}},
         set(),
         "",
     ),
     (  # the same input twice
-        lambda f, g: f.alias("a").join(f.alias("b"), F.col("a.k") == F.col("b.x")).select("a.v", "b.s"),
+        lambda f, g: (
+            f.alias("a").join(f.alias("b"), F.col("a.k") == F.col("b.x")).select("a.v", "b.s")
+        ),
         {"v": {"f.v"}, "s": {"f.s"}},
         {"f.k JOIN", "f.x JOIN"},
         "",
@@ -135,8 +143,15 @@ def test_python(
     f, g = inputs["f"], inputs["g"]
     found = column_lineage(transform(f, g), {"f": f, "g": g})
     assert found is not None
-    assert {n: {f"{i['name']}.{i['field']}" for i in of["inputFields"]} for n, of in found["fields"].items()} == columns
-    assert {f"{i['name']}.{i['field']} {t['subtype']}" for i in found["dataset"] for t in i["transformations"]} == rows
+    assert {
+        n: {f"{i['name']}.{i['field']}" for i in of["inputFields"]}
+        for n, of in found["fields"].items()
+    } == columns
+    assert {
+        f"{i['name']}.{i['field']} {t['subtype']}"
+        for i in found["dataset"]
+        for t in i["transformations"]
+    } == rows
     assert found["over_reported"] == ([reason] if reason else [])
 
 
@@ -144,7 +159,10 @@ def test_recursion_ends(session: SparkSession, inputs: Mapping[str, DataFrame]) 
     text = "WITH RECURSIVE r(a, b) AS (SELECT k, 1 FROM f UNION ALL SELECT b, a + 1 FROM r WHERE a < 5) SELECT * FROM r"
     found = column_lineage(session.sql(text), {"f": inputs["f"]})
     assert found is not None
-    assert [{i["field"] for i in of["inputFields"]} for of in found["fields"].values()] == [{"k"}, {"k"}]
+    assert [{i["field"] for i in of["inputFields"]} for of in found["fields"].values()] == [
+        {"k"},
+        {"k"},
+    ]
 
 
 def lineage_of(lake: Lake, job: Mapping[str, Any]) -> ColumnLineage:
@@ -154,7 +172,9 @@ def lineage_of(lake: Lake, job: Mapping[str, Any]) -> ColumnLineage:
 
 def test_an_analysis_tells_it_by_the_names_of_inputs(lake: Lake, spark: SparkSession) -> None:
     part = {"view": "flow__part", "mode": "all", "schema": schema_of(spark, "n INT, m INT")}
-    found = lineage_of(lake, query("SELECT n, sum(m) AS t FROM flow__part GROUP BY n", inputs={"flow.part": part}))
+    found = lineage_of(
+        lake, query("SELECT n, sum(m) AS t FROM flow__part GROUP BY n", inputs={"flow.part": part})
+    )
     assert told(found["fields"]["t"]["inputFields"]) == {("flow.part", "m", "AGGREGATION")}
     other = {**part, "view": "other", "schema": schema_of(spark, "n INT, o INT")}
     job = {
@@ -168,5 +188,9 @@ def test_an_analysis_tells_it_by_the_names_of_inputs(lake: Lake, spark: SparkSes
         "shared": {},
     }
     by_python = lineage_of(lake, job)
-    assert told(by_python["dataset"]) == {("part", "n", "JOIN"), ("other", "n", "JOIN"), ("part", "n", "GROUP_BY")}
+    assert told(by_python["dataset"]) == {
+        ("part", "n", "JOIN"),
+        ("other", "n", "JOIN"),
+        ("part", "n", "GROUP_BY"),
+    }
     assert by_python["over_reported"] != []

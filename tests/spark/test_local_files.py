@@ -7,7 +7,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-CMINFLT = 8  # of the fields of /proc/PID/stat after the name: page faults of children that were waited for
+# Of the fields of /proc/PID/stat after the name: page faults of children that were waited for
+CMINFLT = 8
 
 
 def _faults_of_children(pid: int) -> int:
@@ -15,10 +16,14 @@ def _faults_of_children(pid: int) -> int:
 
 
 def test_no_process_is_started_for_a_file(spark: SparkSession, tmp_path: Path) -> None:
-    """Not for any of several writes, but that a Python worker of an earlier test may end meanwhile."""
+    """Not for any of several writes, but that a Python worker of an earlier test may end
+    meanwhile."""
     jvm = spark._jvm
     assert jvm is not None
-    pid, rows = jvm.java.lang.ProcessHandle.current().pid(), spark.range(40).selectExpr("id", "id % 20 AS part")
+    pid, rows = (
+        jvm.java.lang.ProcessHandle.current().pid(),
+        spark.range(40).selectExpr("id", "id % 20 AS part"),
+    )
     told = [_faults_of_children(pid)]
     for number in range(5):
         rows.write.partitionBy("part").parquet(str(tmp_path / f"{number}"))

@@ -1,4 +1,5 @@
-"""Work of the data plane with its lake on S3: what Spark writes there, and reads with the right labels."""
+"""Work of the data plane with its lake on S3: what Spark writes there, and reads with the right
+labels."""
 
 from __future__ import annotations
 
@@ -45,11 +46,15 @@ from tests.spark.test_sql import (  # noqa: F401
     test_rows_of_a_file_that_the_lake_lost_are_never_just_missing,
 )
 
-PROPERTIES = {"AWS_ACCESS_KEY_ID": "aws.accessKeyId", "AWS_SECRET_ACCESS_KEY": "aws.secretAccessKey"}
+PROPERTIES = {
+    "AWS_ACCESS_KEY_ID": "aws.accessKeyId",
+    "AWS_SECRET_ACCESS_KEY": "aws.secretAccessKey",
+}
 
 
 class OnS3(Lake):
-    """Its objects are files of the server's folder, so that tests put and look at them behind the server's back."""
+    """Its objects are files of the server's folder, so that tests put and look at them behind the
+    server's back."""
 
     def __init__(self, spark: SparkSession, folder: Path, server: S3, uri: str) -> None:
         super().__init__(spark, folder)
@@ -64,7 +69,9 @@ class OnS3(Lake):
         assert open_lake(self.uri).put_if_absent(file, body)
         return [file]
 
-    def claim(self, kind: Kind, job: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> Claim:
+    def claim(
+        self, kind: Kind, job: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]
+    ) -> Claim:
         return cast("Claim", {**super().claim(kind, job, tasks), "lake": self.uri})
 
 
@@ -77,7 +84,8 @@ def s3() -> Iterator[S3]:
 
 @pytest.fixture(scope="module")
 def way(spark: SparkSession, s3: S3) -> Iterator[Faulty]:
-    """Between everybody and the server. The JVM, which all tests share, is told what it is told at its start else."""
+    """Between everybody and the server. The JVM, which all tests share, is told what it is told at
+    its start else."""
     found = Faulty(s3.port)
     context, jvm = spark.sparkContext, spark._jvm
     assert jvm is not None
@@ -90,7 +98,9 @@ def way(spark: SparkSession, s3: S3) -> Iterator[Faulty]:
 
 
 @pytest.fixture
-def lake(spark: SparkSession, tmp_path: Path, s3: S3, way: Faulty, monkeypatch: pytest.MonkeyPatch) -> Iterator[OnS3]:
+def lake(
+    spark: SparkSession, tmp_path: Path, s3: S3, way: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[OnS3]:
     for name, value in s3.environment(way.url).items():
         monkeypatch.setenv(name, value)
     found = OnS3(spark, tmp_path, s3, f"s3://lake/{uuid4().hex}")
@@ -105,7 +115,11 @@ BATCH = {"batch_sql": "SELECT v.*, v._fragment FROM v", "batch_input": "v"}
 def batch(lake: OnS3, *slots: list[str]) -> list[list[dict[str, Any]]]:
     """The rows of many tasks that are one job, each of which copies its files."""
     inputs = {"v": {"mode": "each", "schema": schema_of(lake.spark, "a LONG"), "view": "v"}}
-    results = lake.run("transform", query(ROWS, inputs=inputs, **BATCH), [{"slots": {"v": files}} for files in slots])
+    results = lake.run(
+        "transform",
+        query(ROWS, inputs=inputs, **BATCH),
+        [{"slots": {"v": files}} for files in slots],
+    )
     return [lake.rows(result) for result in results]
 
 
@@ -124,13 +138,23 @@ def test_an_input_as_a_whole_may_hold_a_file_twice(lake: OnS3) -> None:
     file = lake.table(pa.table({"a": pa.array([1, 2], pa.int64())}))
     schema = schema_of(lake.spark, "a LONG, b STRING")
     inputs = {"v": {"mode": "all", "schema": schema, "view": "v"}}
-    job = query("SELECT count(*) AS n, sum(a) AS s, count(b) AS b FROM v", inputs=inputs, shared={"v": file * 3})
+    job = query(
+        "SELECT count(*) AS n, sum(a) AS s, count(b) AS b FROM v",
+        inputs=inputs,
+        shared={"v": file * 3},
+    )
     assert lake.rows(lake.run("transform", job, [{}])[0]) == [{"n": 6, "s": 9, "b": 0}]
 
 
 def test_columns_may_be_called_as_what_reading_needs(lake: OnS3) -> None:
     file = lake.table(pa.table({"_metadata": ["x"], "a b": ["y"]}))
-    inputs = {"v": {"mode": "each", "schema": schema_of(lake.spark, "_metadata STRING, `a b` STRING"), "view": "v"}}
+    inputs = {
+        "v": {
+            "mode": "each",
+            "schema": schema_of(lake.spark, "_metadata STRING, `a b` STRING"),
+            "view": "v",
+        }
+    }
     found = lake.run("transform", query(ROWS, inputs=inputs, **BATCH), [{"slots": {"v": file}}] * 2)
     assert [lake.rows(result) for result in found] == [[{"_metadata": "x", "a b": "y"}]] * 2
 

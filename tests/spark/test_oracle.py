@@ -1,7 +1,9 @@
-"""Truth and Thrift on real Spark: random dataflows over random files, while files, code and drivers change.
+"""Truth and Thrift on real Spark: random dataflows over random files, while files, code and drivers
+change.
 
-Each dataset is held against the model and against DuckDB from scratch after every settle, and the tasks that ran
-against the model's. Does not belong here: thousands of such runs, which a fake engine does (property).
+Each dataset is held against the model and against DuckDB from scratch after every settle, and the
+tasks that ran against the model's. Does not belong here: thousands of such runs, which a fake
+engine does (property).
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ def test_for_long(spark: SparkSession, draw: type[oracle.SparkChanges]) -> None:
         oracle.run(chance.randrange(1 << 32), spark, draw)
 
 
-FOUND_BY = {planted.windows_are_read_by_any_key: [8, 10], planted.indexes_are_not_updated: [2, 1]}  # seeds
+# seeds
+FOUND_BY = {planted.windows_are_read_by_any_key: [8, 10], planted.indexes_are_not_updated: [2, 1]}
 
 
 @pytest.mark.parametrize("plant", sliced(FOUND_BY, 2), ids=lambda plant: plant.__name__)
@@ -49,7 +52,9 @@ def test_a_planted_fault_is_found(
     plant: Callable[[], planted.Patch], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(*plant())
-    assert any(is_found(seed, spark) for seed in FOUND_BY[plant]), f"nobody noticed that {plant.__name__}"
+    assert any(is_found(seed, spark) for seed in FOUND_BY[plant]), (
+        f"nobody noticed that {plant.__name__}"
+    )
 
 
 def is_found(seed: int, spark: SparkSession) -> bool:

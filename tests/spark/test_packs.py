@@ -45,10 +45,15 @@ def test_packs_hold_just_the_rows_of_their_members(lake: Lake) -> None:
     assert plain["schema"] == schema == found[0]["schema"]
     assert len(plain["files"]) == 1
     assert plain["content"][0] == FRAGMENTS * 25
-    assert Path(plain["files"][0]["path"]).parent.name == f"_fragment={label_of(bytes.fromhex(plain['task']))}"
+    assert (
+        Path(plain["files"][0]["path"]).parent.name
+        == f"_fragment={label_of(bytes.fromhex(plain['task']))}"
+    )
     clustered = done(packed(lake, found, schema, sort_by=["k", "gone"], into=4))
     assert clustered["content"] == plain["content"]
-    bounds = sorted((f["stats"]["minValues"]["k"], f["stats"]["maxValues"]["k"]) for f in clustered["files"])
+    bounds = sorted(
+        (f["stats"]["minValues"]["k"], f["stats"]["maxValues"]["k"]) for f in clustered["files"]
+    )
     assert len(bounds) == 4
     assert all(high <= low for (_, high), (low, _) in pairwise(bounds))
 

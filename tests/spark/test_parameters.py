@@ -1,4 +1,5 @@
-"""Queries with parameters mean the same with Spark's own parser and behind one that forgets them."""
+"""Queries with parameters mean the same with Spark's own parser and behind one that forgets
+them."""
 
 from __future__ import annotations
 
@@ -64,14 +65,23 @@ def test_names_types_and_rows(own: SparkSession, extended: SparkSession, query: 
 
 
 @pytest.mark.parametrize(
-    "query", ["SELECT :missing", "SELECT id AS i FROM range(3)\nWHERE id > :n AND idd = 1", "SELECT id,\n :n b c"]
+    "query",
+    [
+        "SELECT :missing",
+        "SELECT id AS i FROM range(3)\nWHERE id > :n AND idd = 1",
+        "SELECT id,\n :n b c",
+    ],
 )
 def test_errors_and_their_places(own: SparkSession, extended: SparkSession, query: str) -> None:
     def said(session: SparkSession) -> tuple[object, ...]:
         with pytest.raises(AnalysisException) as caught:
             sql(session, query, PARAMS, {})
         error, places = caught.value, caught.value.getQueryContext()
-        return error.getCondition(), [(p.startIndex(), p.fragment()) for p in places], str(error).split(";")[0]
+        return (
+            error.getCondition(),
+            [(p.startIndex(), p.fragment()) for p in places],
+            str(error).split(";")[0],
+        )
 
     assert said(extended) == said(own)
 
@@ -82,5 +92,6 @@ def test_settings_of_the_session(extended: SparkSession) -> None:
 
 
 def test_spark_still_forgets_them(extended: SparkSession) -> None:
-    with pytest.raises(AnalysisException, match="UNBOUND_SQL_PARAMETER"):  # once it does not, `sql` is not needed
+    # Once it does not, `sql` is not needed
+    with pytest.raises(AnalysisException, match="UNBOUND_SQL_PARAMETER"):
         extended.sql("SELECT :n", args={"n": 1})

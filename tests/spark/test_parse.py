@@ -68,15 +68,25 @@ def test_one_job_reads_files_of_every_name(lake: Lake) -> None:
         (row,) = lake.rows(result)
         modified = naive(datetime.fromtimestamp(tasks[i]["objects"][0]["modified_ms"] / 1000, UTC))
         assert row == {"a": i, "b": str(i), "_source_name": name, "_source_modified": modified}
-        assert [f["name"] for f in result["schema"]["fields"]] == ["a", "b", "_source_name", "_source_modified"]
-    left = sorted(p.name for p in (lake.root / claim["prefix"]).rglob("*") if not p.name.endswith(".parquet"))
+        assert [f["name"] for f in result["schema"]["fields"]] == [
+            "a",
+            "b",
+            "_source_name",
+            "_source_modified",
+        ]
+    left = sorted(
+        p.name for p in (lake.root / claim["prefix"]).rglob("*") if not p.name.endswith(".parquet")
+    )
     assert left == sorted(fragment_folder("", label(i))[1:] for i in range(len(tasks)))
 
 
 def test_files_say_what_they_hold(lake: Lake) -> None:
     types = "i INT, s STRING, d DATE, t TIMESTAMP, n DECIMAL(10,2), f DOUBLE, b BOOLEAN"
     text = "i,s,d,t,n,f,b\n1,x,2020-01-02,2020-01-02T03:04:05.678901Z,1.50,NaN,true\n,y,1999-12-31,,-2.25,1.0,false\n"
-    task = {"columns": schema_of(lake.spark, types), "objects": [lake.source("a.csv", text, list("isdtnfb"))]}
+    task = {
+        "columns": schema_of(lake.spark, types),
+        "objects": [lake.source("a.csv", text, list("isdtnfb"))],
+    }
     (result,) = lake.run("parse", read("csv"), [task])
     (entry,) = done(result)["files"]
     assert (lake.root / entry["path"]).stat().st_size == entry["size"]
@@ -84,8 +94,22 @@ def test_files_say_what_they_hold(lake: Lake) -> None:
     assert entry["stats"] == {
         "numRecords": 2,
         "nullCount": {"i": 1, "s": 0, "d": 0, "t": 1, "n": 0, "f": 0, "b": 0},
-        "minValues": {"i": 1, "s": "x", "d": "1999-12-31", "t": "2020-01-02T03:04:05.678Z", "n": -2.25, "b": False},
-        "maxValues": {"i": 1, "s": "y", "d": "2020-01-02", "t": "2020-01-02T03:04:05.679Z", "n": 1.5, "b": True},
+        "minValues": {
+            "i": 1,
+            "s": "x",
+            "d": "1999-12-31",
+            "t": "2020-01-02T03:04:05.678Z",
+            "n": -2.25,
+            "b": False,
+        },
+        "maxValues": {
+            "i": 1,
+            "s": "y",
+            "d": "2020-01-02",
+            "t": "2020-01-02T03:04:05.679Z",
+            "n": 1.5,
+            "b": True,
+        },
     }
 
 
@@ -95,7 +119,10 @@ def test_csv_with_a_header_is_matched_by_name(lake: Lake) -> None:
             "columns": schema_of(lake.spark, "a INT, b STRING"),
             "objects": [lake.source("1.csv", "b,a\nx,1\n", ["b", "a"])],
         },
-        {"columns": schema_of(lake.spark, "a INT"), "objects": [lake.source("2.csv", "a\n2\n", ["a"])]},
+        {
+            "columns": schema_of(lake.spark, "a INT"),
+            "objects": [lake.source("2.csv", "a\n2\n", ["a"])],
+        },
         {
             "columns": schema_of(lake.spark, "a INT, b STRING, c INT"),
             "objects": [
@@ -120,9 +147,19 @@ BAD = [
     ("csv", "ragged.csv", b"a,b\n1,x\n2\n", "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION"),
     ("csv", "long.csv", b"a,b\n1,x,3\n", "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION"),
     ("csv", "type.csv", b"a,b\nzz,x\n", "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION"),
-    ("csv", "overflow.csv", b"a,b\n3000000000,x\n", "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION"),
+    (
+        "csv",
+        "overflow.csv",
+        b"a,b\n3000000000,x\n",
+        "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION",
+    ),
     ("csv", "latin1.csv", "a,b\n1,\u00e9\n".encode("latin-1"), "MALFORMED_CHARACTER_CODING"),
-    ("json", "type.json", b'{"a": "zz", "b": "x"}\n', "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION"),
+    (
+        "json",
+        "type.json",
+        b'{"a": "zz", "b": "x"}\n',
+        "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION",
+    ),
     ("json", "open.json", b'{"a": 1, "b": "x"\n', "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION"),
     ("json", "beside.json", b'{"a": 1, "b": "}{"}{"a": 2, "b": "y"}\n', "several-values"),
     (
@@ -131,7 +168,12 @@ BAD = [
         b'{"a": 0, "b": "x"}\n[{"a": 1, "b": "x"}, {"a": 2, "b": "x"}] {"a": 3, "b": "x"}',
         "several-values",
     ),
-    ("json", "float.json", b'{"a": 1.5, "b": "x"}\n', "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION"),
+    (
+        "json",
+        "float.json",
+        b'{"a": 1.5, "b": "x"}\n',
+        "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION",
+    ),
     ("parquet", "cut.parquet", parquet(a=[1], b=["x"])[:-20], "MALFORMED_FILE"),
     ("parquet", "type.parquet", parquet(a=["1"], b=["x"]), "schema-retyped"),
     ("orc", "type.orc", orc(a=["1"], b=["x"]), "schema-retyped"),
@@ -149,8 +191,13 @@ GOOD = {
 def test_only_what_is_broken_fails(lake: Lake, format: str) -> None:
     columns = schema_of(lake.spark, "a INT, b STRING")
     bad = [case[1:] for case in BAD if case[0] == format]
-    files = [(f"{i}.{format}", GOOD[format]) for i in range(3)] + [(name, content) for name, content, _ in bad]
-    tasks = [{"columns": columns, "objects": [lake.source(name, content, ["a", "b"])]} for name, content in files]
+    files = [(f"{i}.{format}", GOOD[format]) for i in range(3)] + [
+        (name, content) for name, content, _ in bad
+    ]
+    tasks = [
+        {"columns": columns, "objects": [lake.source(name, content, ["a", "b"])]}
+        for name, content in files
+    ]
     results = lake.run("parse", read(format), tasks)
     assert [lake.rows(r) for r in results[:3]] == [[{"a": 7, "b": "good"}]] * 3
     for (name, _, condition), result in zip(bad, results[3:], strict=True):
@@ -165,14 +212,20 @@ def test_json_values_that_spark_would_pass_over_are_errors(lake: Lake) -> None:
     def parsed(text: str | bytes, name: str = "x.json", **options: Any) -> Any:
         task = {"columns": columns, "objects": [lake.source(name, text)]}
         (result,) = lake.run("parse", read("json", options=options, on_bad_record="drop"), [task])
-        return sorted(row["a"] for row in lake.rows(result)) if result["state"] == "done" else failed(result)
+        return (
+            sorted(row["a"] for row in lake.rows(result))
+            if result["state"] == "done"
+            else failed(result)
+        )
 
     fine = '{"a": "}{"}\r\n{"a": "\\"} {"}\r[{"a": "]["}, {"a": "b"}]\n'
     assert parsed(fine) == ['"} {', "][", "b", "}{"]
     assert parsed("{'a': '\"}'} ") == ['"}']
     assert parsed(gzip.compress(b'{"a": "1"}\n{"a": "2"}\t{"a": "3"}'), "x.json.gz")["line"] == 2
     first = '{"a": "' + "x" * ((1 << 20) - 9) + '"}'
-    assert len(first) == 1 << 20, "the second value begins with the second piece of the file that is looked at"
+    assert len(first) == 1 << 20, (
+        "the second value begins with the second piece of the file that is looked at"
+    )
     assert parsed(first + '{"a": "2"}')["condition"] == "several-values"
     assert parsed('{"a": "1"}|{"a": "2"}{"a": "3"}', lineSep="|")["line"] == 2
     assert parsed('{\n"a": "}\\n{"\n}\n', multiLine=True) == ["}\n{"]
@@ -195,7 +248,9 @@ def test_times_of_day_are_no_times_of_today(lake: Lake) -> None:
     assert failed(bad)["condition"] == "time-of-day"
     assert "bad.csv: column t has '12:00', a time without a day" in failed(bad)["message"]
     assert failed(bad)["kind"] == "user"
-    [given] = lake.run("parse", read("csv", options={"header": True, "timestampFormat": "H:mm"}), [tasks[2]])
+    [given] = lake.run(
+        "parse", read("csv", options={"header": True, "timestampFormat": "H:mm"}), [tasks[2]]
+    )
     assert given["state"] == "failed", "a format that the other value does not have"
     source = lake.source("x.json", '{"a": 1, "t": "T1:2"}\n{"a": 2, "t": 7}\n')
     [bad] = lake.run("parse", read("json"), [{"columns": columns, "objects": [source]}])
@@ -205,7 +260,9 @@ def test_times_of_day_are_no_times_of_today(lake: Lake) -> None:
 def test_the_message_names_the_value(lake: Lake) -> None:
     columns = schema_of(lake.spark, "a INT, b STRING")
     (result,) = lake.run(
-        "parse", read("csv"), [{"columns": columns, "objects": [lake.source("x.csv", "a,b\nzz,x\n", ["a", "b"])]}]
+        "parse",
+        read("csv"),
+        [{"columns": columns, "objects": [lake.source("x.csv", "a,b\nzz,x\n", ["a", "b"])]}],
     )
     assert 'For input string: "zz"' in failed(result)["message"]
 
@@ -213,18 +270,26 @@ def test_the_message_names_the_value(lake: Lake) -> None:
 def test_bad_records_can_be_dropped_and_are_counted(lake: Lake) -> None:
     columns = schema_of(lake.spark, "a INT, b STRING")
     tasks = [
-        {"columns": columns, "objects": [lake.source("1.csv", "a,b\n1,x\nzz,y\n2\n3,z\n", ["a", "b"])]},
+        {
+            "columns": columns,
+            "objects": [lake.source("1.csv", "a,b\n1,x\nzz,y\n2\n3,z\n", ["a", "b"])],
+        },
         {"columns": columns, "objects": [lake.source("2.csv", "a,b\n4,x\n", ["a", "b"])]},
     ]
     results = lake.run("parse", read("csv", on_bad_record="drop"), tasks)
-    assert [lake.rows(r) for r in results] == [[{"a": 1, "b": "x"}, {"a": 3, "b": "z"}], [{"a": 4, "b": "x"}]]
+    assert [lake.rows(r) for r in results] == [
+        [{"a": 1, "b": "x"}, {"a": 3, "b": "z"}],
+        [{"a": 4, "b": "x"}],
+    ]
     assert [r["metrics"]["dropped_rows"] for r in results] == [2, 0]
 
 
 def test_json_keeps_a_field_that_is_called_as_sparks_own(lake: Lake) -> None:
     columns = schema_of(lake.spark, "_corrupt_record STRING, m MAP<STRING, ARRAY<INT>>")
     text = '{"_corrupt_record": "mine", "m": {"k": [1, null]}}\n{"m": null}\n'
-    (result,) = lake.run("parse", read("json"), [{"columns": columns, "objects": [lake.source("a.json", text)]}])
+    (result,) = lake.run(
+        "parse", read("json"), [{"columns": columns, "objects": [lake.source("a.json", text)]}]
+    )
     assert lake.rows(result) == [
         {"_corrupt_record": "mine", "m": {"k": [1, None]}},
         {"_corrupt_record": None, "m": None},
@@ -239,7 +304,10 @@ def test_columnar_files_give_the_asked_columns(lake: Lake) -> None:
         "n": pa.array([Decimal("1.25")], pa.decimal128(5, 2)),
         "a.b": ["x"],
     }
-    for format, content in (("parquet", parquet(**data)), ("orc", orc(A=data["A"], n=data["n"], **{"a.b": ["x"]}))):
+    for format, content in (
+        ("parquet", parquet(**data)),
+        ("orc", orc(A=data["A"], n=data["n"], **{"a.b": ["x"]})),
+    ):
         task = {"columns": columns, "objects": [lake.source(f"f.{format}", content, list(data))]}
         (result,) = lake.run("parse", read(format), [task])
         assert lake.rows(result) == [{"n": Decimal("1.25"), "A": 1, "gone": None, "a.b": "x"}]
@@ -259,7 +327,10 @@ def test_text_binary_and_compressed_files(lake: Lake) -> None:
     (result,) = lake.run("parse", read("binary"), [raw])
     assert lake.rows(result) == [{"content": bytearray(b"\xff\x00"), "length": 2}]
     packed = gzip.compress("a\n\u00e9\n".encode())
-    task = {"columns": schema_of(lake.spark, "a STRING"), "objects": [lake.source("a.csv.gz", packed, ["a"])]}
+    task = {
+        "columns": schema_of(lake.spark, "a STRING"),
+        "objects": [lake.source("a.csv.gz", packed, ["a"])],
+    }
     (result,) = lake.run("parse", read("csv"), [task])
     assert lake.rows(result) == [{"a": "\u00e9"}]
 
@@ -268,10 +339,18 @@ def test_a_file_that_ends_between_two_blocks_is_not_taken_for_a_whole_one(lake: 
     """Also one of which no block is there yet."""
     packed = bz2.compress(b"".join(b"%d\n" % n for n in range(40_000)), compresslevel=1)
     bits = bin(int.from_bytes(packed, "big"))[2:].zfill(8 * len(packed))
-    second = bits.index(f"{0x314159265359:048b}", 80) // 8  # begins with these digits of pi, at any bit
-    files = {"whole.txt.bz2": packed, "cut.txt.bz2": packed[: second + 2], "begun.txt.bz2": packed[:4]}
+    # Begins with these digits of pi, at any bit
+    second = bits.index(f"{0x314159265359:048b}", 80) // 8
+    files = {
+        "whole.txt.bz2": packed,
+        "cut.txt.bz2": packed[: second + 2],
+        "begun.txt.bz2": packed[:4],
+    }
     columns = schema_of(lake.spark, "value STRING")
-    tasks = [{"columns": columns, "objects": [lake.source(n, text, ["value"])]} for n, text in files.items()]
+    tasks = [
+        {"columns": columns, "objects": [lake.source(n, text, ["value"])]}
+        for n, text in files.items()
+    ]
     whole, *others = lake.run("parse", read("text"), tasks)
     assert Content(*done(whole)["content"]).rows == 40_000
     assert [failed(r)["condition"] for r in others] == ["file-cut-short"] * 2
@@ -282,7 +361,9 @@ def test_encodings_are_the_readers(lake: Lake) -> None:
         "columns": schema_of(lake.spark, "a STRING"),
         "objects": [lake.source("a.csv", "a\n\u00e9\n".encode("latin-1"), ["a"])],
     }
-    (result,) = lake.run("parse", read("csv", options={"header": True, "encoding": "ISO-8859-1"}), [task])
+    (result,) = lake.run(
+        "parse", read("csv", options={"header": True, "encoding": "ISO-8859-1"}), [task]
+    )
     assert lake.rows(result) == [{"a": "\u00e9"}]
 
 
@@ -297,14 +378,22 @@ WIDE = {  # codec of a file, and the encoding that its reader names
 
 
 def test_csv_in_utf_16_and_utf_32_is_read_with_a_mark_or_without(lake: Lake) -> None:
-    columns, text = schema_of(lake.spark, "id INT, name STRING"), "id,name\r\n8,\u0a0d\u010a\r\n9,b\r\n"
+    columns, text = (
+        schema_of(lake.spark, "id INT, name STRING"),
+        "id,name\r\n8,\u0a0d\u010a\r\n9,b\r\n",
+    )
     for codec, encodings in WIDE.items():
         for encoding in encodings:
             data = text.encode(codec)
             bodies = {"a.csv": data, "b.csv.gz": gzip.compress(data), "c.csv": data[:-1]}
-            objects = [lake.source(f"{encoding}{name}", body, ["id", "name"]) for name, body in bodies.items()]
+            objects = [
+                lake.source(f"{encoding}{name}", body, ["id", "name"])
+                for name, body in bodies.items()
+            ]
             job = read("csv", options={"header": True, "encoding": encoding})
-            *good, cut = lake.run("parse", job, [{"columns": columns, "objects": [o]} for o in objects])
+            *good, cut = lake.run(
+                "parse", job, [{"columns": columns, "objects": [o]} for o in objects]
+            )
             for result in good:
                 rows = [{"id": 8, "name": "\u0a0d\u010a"}, {"id": 9, "name": "b"}]
                 assert lake.rows(result) == rows, (codec, encoding)
@@ -316,8 +405,13 @@ def test_csv_in_utf_16_and_utf_32_is_read_with_a_mark_or_without(lake: Lake) -> 
 
 def test_a_byte_order_that_is_not_said_and_is_another_one_is_told(lake: Lake) -> None:
     columns = schema_of(lake.spark, "id INT")
-    task = {"columns": columns, "objects": [lake.source("a.csv", "id\n8\n".encode("utf-16-le"), ["id"])]}
-    (result,) = lake.run("parse", read("csv", options={"header": True, "encoding": "UTF-16"}), [task])
+    task = {
+        "columns": columns,
+        "objects": [lake.source("a.csv", "id\n8\n".encode("utf-16-le"), ["id"])],
+    }
+    (result,) = lake.run(
+        "parse", read("csv", options={"header": True, "encoding": "UTF-16"}), [task]
+    )
     assert "write `encoding: UTF-16LE`" in failed(result)["message"]
 
 
@@ -336,7 +430,9 @@ def test_a_changed_or_vanished_object_voids_its_task_alone(lake: Lake) -> None:
     (lake.sources / "1.csv").write_text("a\n9\n")
     (lake.sources / "2.csv").unlink()
     (lake.sources / "3.csv").write_text("a\nno number\n")
-    results = lake.run("parse", read("csv"), [{"columns": columns, "objects": [o]} for o in objects])
+    results = lake.run(
+        "parse", read("csv"), [{"columns": columns, "objects": [o]} for o in objects]
+    )
     assert [r["state"] for r in results] == ["done", "void", "void", "void"]
 
 
@@ -346,4 +442,6 @@ def test_dates_are_read_in_the_given_zone(lake: Lake) -> None:
         "objects": [lake.source("a.csv", "t,d\n2020-07-01 12:00:00,2020-07-01\n", ["t", "d"])],
     }
     (result,) = lake.run("parse", read("csv", timezone="America/New_York"), [task])
-    assert lake.rows(result) == [{"t": naive(datetime(2020, 7, 1, 16, tzinfo=UTC)), "d": date(2020, 7, 1)}]
+    assert lake.rows(result) == [
+        {"t": naive(datetime(2020, 7, 1, 16, tzinfo=UTC)), "d": date(2020, 7, 1)}
+    ]

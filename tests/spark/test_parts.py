@@ -1,6 +1,8 @@
-"""Queries taken apart by parts of an input, on Spark: merged, they come to what the query gives as a whole.
+"""Queries taken apart by parts of an input, on Spark: merged, they come to what the query gives as
+a whole.
 
-Does not belong here: which queries may be taken apart (tests.unit.sql), and what becomes of parts (plan).
+Does not belong here: which queries may be taken apart (tests.unit.sql), and what becomes of parts
+(plan).
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ class Views:
         for name, table in tables.items():
             columns = ", ".join(f"{c} {TYPES.get(kind, kind)}" for c, kind in table.columns.items())
             labelled = [(*row, str(at * 5 % DEALT)) for at, row in enumerate(table.rows)]
-            self.rows[name] = self.spark.createDataFrame(labelled, f"{columns}, {LABEL} STRING").cache()
+            self.rows[name] = self.spark.createDataFrame(
+                labelled, f"{columns}, {LABEL} STRING"
+            ).cache()
             self.restore(name)
 
     def restore(self, name: str) -> None:
@@ -68,7 +72,9 @@ def told(value: Any) -> Any:
 def by_steps(views: Views, parts: DataFrame, split: Split) -> DataFrame:
     """Parts merged to fewer parts, by two lots at once, and once more."""
     alone, labelled = split.between(json_types(parts))
-    parts.withColumn(LABEL, F.expr("string(monotonically_increasing_id() % 2)")).createOrReplaceTempView(PARTS)
+    parts.withColumn(
+        LABEL, F.expr("string(monotonically_increasing_id() % 2)")
+    ).createOrReplaceTempView(PARTS)
     first = views.spark.sql(labelled).drop(LABEL).localCheckpoint()
     first.createOrReplaceTempView(PARTS)
     second = views.spark.sql(alone).localCheckpoint()
@@ -142,8 +148,11 @@ BY_ALL = [
 ]
 
 
-# Which queries have parts, and that these come together, unit/sql/test_sql_verdicts asks of DuckDB at each commit.
-@pytest.mark.parametrize(("text", "name"), sliced([pytest.param(*c) for c in (*cases(VERDICTS), *BY_ALL)], 4))
+# Which queries have parts, and that these come together, unit/sql/test_sql_verdicts asks of DuckDB
+# at each commit.
+@pytest.mark.parametrize(
+    ("text", "name"), sliced([pytest.param(*c) for c in (*cases(VERDICTS), *BY_ALL)], 4)
+)
 def test_parts_come_together_to_the_whole(small: Views, text: str, name: str) -> None:
     check(small, text, name)
 
@@ -151,7 +160,12 @@ def test_parts_come_together_to_the_whole(small: Views, text: str, name: str) ->
 def test_an_average_of_what_adds_up_to_no_bigint_is_not_made_of_sums(spark: SparkSession) -> None:
     text = "SELECT k, avg(at) AS mean FROM f GROUP BY k"
     views = Views(
-        spark, {"f": Table({"k": "INT", "at": "BIGINT"}, [(1, 1_700_000_000_000_000_000 + n) for n in range(3)])}
+        spark,
+        {
+            "f": Table(
+                {"k": "INT", "at": "BIGINT"}, [(1, 1_700_000_000_000_000_000 + n) for n in range(3)]
+            )
+        },
     )
     assert counted(views.spark.sql(text)) == Counter(["(1, '1.7e+18')"])
     split = analyse(text).split("f")
@@ -163,6 +177,8 @@ def test_an_average_of_what_adds_up_to_no_bigint_is_not_made_of_sums(spark: Spar
 LARGEST = ("lineitem", "orders", "partsupp", "customer")
 
 
-@pytest.mark.parametrize("known", sliced([pytest.param(q, id=q["name"]) for q in TPCH if q.get("merge")], 4))
+@pytest.mark.parametrize(
+    "known", sliced([pytest.param(q, id=q["name"]) for q in TPCH if q.get("merge")], 4)
+)
 def test_tpch(orders: Views, known: dict[str, Any]) -> None:
     check(orders, known["sql"], next(n for n in (*LARGEST, *known["merge"]) if n in known["merge"]))

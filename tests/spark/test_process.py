@@ -1,4 +1,5 @@
-"""The real process, started as the pool of a control plane starts it, and what is left of it when it has ended."""
+"""The real process, started as the pool of a control plane starts it, and what is left of it when
+it has ended."""
 
 from __future__ import annotations
 
@@ -63,7 +64,11 @@ def driver(folder: Path, plane: Plane, **more: str) -> Iterator[subprocess.Popen
     with (
         (folder / "log").open("ab") as log,
         subprocess.Popen(
-            DRIVER, stdin=subprocess.PIPE, stderr=log, cwd=ROOT, env=environment(folder, plane, **more)
+            DRIVER,
+            stdin=subprocess.PIPE,
+            stderr=log,
+            cwd=ROOT,
+            env=environment(folder, plane, **more),
         ) as process,
     ):
         try:
@@ -73,21 +78,33 @@ def driver(folder: Path, plane: Plane, **more: str) -> Iterator[subprocess.Popen
 
 
 def python_job(main: str, **params: Any) -> dict[str, Any]:
-    job = query("", language="python", modules={"main.py": main}, main="main.py", entrypoint="transform")
+    job = query(
+        "", language="python", modules={"main.py": main}, main="main.py", entrypoint="transform"
+    )
     return {**job, "params": params}
 
 
 def with_event_log(folder: Path) -> dict[str, str]:
     (folder / "events").mkdir()
-    conf = {"spark.log.level": "ERROR", "spark.driver.memory": "512m", "spark.eventLog.enabled": "true"}
-    return {"HEADGATE_SPARK_CONF": json.dumps({**conf, "spark.eventLog.dir": (folder / "events").as_uri()})}
+    conf = {
+        "spark.log.level": "ERROR",
+        "spark.driver.memory": "512m",
+        "spark.eventLog.enabled": "true",
+    }
+    return {
+        "HEADGATE_SPARK_CONF": json.dumps(
+            {**conf, "spark.eventLog.dir": (folder / "events").as_uri()}
+        )
+    }
 
 
 def assert_measured(measures: Measures, folder: Path) -> None:
     assert 0 < measures["seconds"] < 600
     assert measures["spark_jobs"] >= 1
     assert measures["spark_stages"] >= 1
-    assert [path.name for path in (folder / "events").iterdir()] == [Path(measures["event_log"]).name]
+    assert [path.name for path in (folder / "events").iterdir()] == [
+        Path(measures["event_log"]).name
+    ]
     assert "spark_ui" not in measures
 
 
@@ -97,7 +114,9 @@ def short_lived(claim: Claim) -> Claim:
 
 
 def descendants(pid: int) -> list[int]:
-    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split()
+    found = subprocess.run(
+        ["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False
+    ).stdout.split()
     return [p for child in map(int, found) for p in (child, *descendants(child))]
 
 
@@ -107,7 +126,9 @@ def wait_until_gone(pids: list[int]) -> None:
 
 
 def is_running(pid: int) -> bool:
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    state = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
+    ).stdout
     return bool(state.strip()) and not state.startswith("Z")
 
 
@@ -141,7 +162,10 @@ def test_killed_after_its_manifest_and_followed_by_one_that_tidies_up_works_and_
         plane.drain = True
         assert process.wait() == 0
         assert [pid for pid in family if is_running(pid)] == []
-    assert (report["attempt"], report["results"]) == (quick["attempt"], manifest_of(folders, quick)["results"])
+    assert (report["attempt"], report["results"]) == (
+        quick["attempt"],
+        manifest_of(folders, quick)["results"],
+    )
     assert_measured(report["measures"], tmp_path)
     assert manifest_of(folders, quick)["versions"].keys() == {"spark", "python", "headgate"}
     assert not (folders.root / slow["prefix"] / MANIFEST).exists()
@@ -150,19 +174,26 @@ def test_killed_after_its_manifest_and_followed_by_one_that_tidies_up_works_and_
 
 
 def test_a_jvm_that_runs_out_of_memory_is_told_of(folders: Folders, tmp_path: Path) -> None:
-    """It is nobody's error, not of code that asked it for something else either; and it is the last line of the log."""
+    """It is nobody's error, not of code that asked it for something else either; and it is the last
+    line of the log."""
     started = tmp_path / "started"
     beside = folders.claim("transform", python_job(WAITS, started=str(started)), [{}])
-    large = folders.claim("transform", query("SELECT repeat(CAST(id AS STRING), 2000000000) AS a FROM range(1)"), [{}])
+    large = folders.claim(
+        "transform", query("SELECT repeat(CAST(id AS STRING), 2000000000) AS a FROM range(1)"), [{}]
+    )
     with Plane().serving() as plane, driver(tmp_path, plane) as process:
         plane.claims.put(beside)
         wait_for(started)
         plane.claims.put(large)
         assert process.wait() == 1
         reports = [plane.reports.get() for _ in range(plane.reports.qsize())]
-    assert {failed(result)["kind"] for report in reports for result in report["results"]} == {"infrastructure"}
+    assert {failed(result)["kind"] for report in reports for result in report["results"]} == {
+        "infrastructure"
+    }
     last = (tmp_path / "log").read_text().splitlines()[-1]
-    assert last.endswith('event=spark-gone reason="Spark\'s JVM ran out of memory (OutOfMemoryError)"')
+    assert last.endswith(
+        'event=spark-gone reason="Spark\'s JVM ran out of memory (OutOfMemoryError)"'
+    )
 
 
 def manifest_of(folders: Folders, claim: Claim) -> Manifest:
@@ -174,7 +205,10 @@ def manifest_of(folders: Folders, claim: Claim) -> Manifest:
     ("conf", "message"),
     [
         ("spark.x=1", "HEADGATE_SPARK_CONF is no JSON object"),
-        ('{"spark.sql.session.timeZone": "nowhere"}', "Spark does not start with a setting of HEADGATE_SPARK_CONF: "),
+        (
+            '{"spark.sql.session.timeZone": "nowhere"}',
+            "Spark does not start with a setting of HEADGATE_SPARK_CONF: ",
+        ),
     ],
 )
 def test_settings_that_spark_refuses_are_told_of_each_task(
@@ -185,7 +219,11 @@ def test_settings_that_spark_refuses_are_told_of_each_task(
             plane.claims.put(folders.claim("transform", query("SELECT 1 AS a"), [{}]))
             (result,) = plane.reports.get()["results"]
             error = result["error"]
-            assert (result["state"], error["kind"], error["condition"]) == ("failed", "user", "spark-conf-invalid")
+            assert (result["state"], error["kind"], error["condition"]) == (
+                "failed",
+                "user",
+                "spark-conf-invalid",
+            )
             assert error["message"].startswith(message)
 
 
@@ -193,7 +231,10 @@ def test_the_hosts_name_need_not_have_an_address(folders: Folders, tmp_path: Pat
     """As where an image is built, and on machines that are not in any DNS."""
     hosts = tmp_path / "hosts"
     hosts.write_text("127.0.0.1 localhost\n")
-    with Plane().serving() as plane, driver(tmp_path, plane, HEADGATE_JVM=f"-Djdk.net.hosts.file={hosts}") as process:
+    with (
+        Plane().serving() as plane,
+        driver(tmp_path, plane, HEADGATE_JVM=f"-Djdk.net.hosts.file={hosts}") as process,
+    ):
         plane.claims.put(folders.claim("transform", query("SELECT 1 AS a"), [{}]))
         while plane.reports.empty():
             assert process.poll() is None

@@ -1,4 +1,5 @@
-"""Profiles of fragments as Spark writes them: by footers, by the pass over the rows, and by tables in memory."""
+"""Profiles of fragments as Spark writes them: by footers, by the pass over the rows, and by tables
+in memory."""
 
 from __future__ import annotations
 
@@ -43,8 +44,14 @@ def test_each_type_is_told_as_it_is(lake: Lake, sql: str) -> None:
     result = run(lake, sql)
     found = profile_of(result)
     assert (found["sample"]["below"], found["sample"]["of"]) == (WHOLE, 4)
-    columns = {f["name"]: profile_figures.column(found, f, with_values=True) for f in result["schema"]["fields"]}
-    ends = {name: (c["values"]["min"], c["values"]["max"], c["values"]["bounds"]) for name, c in columns.items()}
+    columns = {
+        f["name"]: profile_figures.column(found, f, with_values=True)
+        for f in result["schema"]["fields"]
+    }
+    ends = {
+        name: (c["values"]["min"], c["values"]["max"], c["values"]["bounds"])
+        for name, c in columns.items()
+    }
     assert ends["i"] == (1, 4, "exact")
     assert ends["l"] == (4_000_000_000, 16_000_000_000, "exact")
     assert ends["d"][2] == "exact"
@@ -55,14 +62,22 @@ def test_each_type_is_told_as_it_is(lake: Lake, sql: str) -> None:
     assert sorted(found["sample"]["values"]["g"], key=str) == [0.1, 0.2, 0.3, 0.4]
     assert ends["b"] == (False, True, "exact")
     assert ends["s"][0] == "x2<script>\0'\"\u202e"
-    assert (columns["s"]["nulls"], columns["s"]["distinct"], columns["s"]["nulls_basis"]) == (1, 3, "exact")
+    assert (columns["s"]["nulls"], columns["s"]["distinct"], columns["s"]["nulls_basis"]) == (
+        1,
+        3,
+        "exact",
+    )
     assert columns["long"]["values"]["lengths"] == {"min": 71, "mean": 72.5, "max": 74}
     assert str(columns["long"]["values"]["top"][0]["value"]) == "é" * 64 + "…"
     assert columns["bin"]["values"]["lengths"] == {"min": 1, "mean": 2.5, "max": 4}
     assert ends["day"] == ("2020-03-01", "2020-03-04", "exact")
     assert ends["at"] == ("2020-01-01 01:00:00.000001", "2020-01-01 04:00:00.000001", "exact")
     assert ends["ntz"] == ("1960-01-01 00:00:00", "1960-01-01 00:00:00", "exact")
-    assert (columns["nothing"]["nulls"], columns["nothing"]["distinct"], ends["nothing"][:2]) == (4, 0, (None, None))
+    assert (columns["nothing"]["nulls"], columns["nothing"]["distinct"], ends["nothing"][:2]) == (
+        4,
+        0,
+        (None, None),
+    )
     assert ends["odd `name"] == (1, 1, "exact")
     if sql == NESTED:
         assert columns["list"]["values"]["lengths"] == {"min": 2, "mean": 2.0, "max": 2}
@@ -70,7 +85,9 @@ def test_each_type_is_told_as_it_is(lake: Lake, sql: str) -> None:
 
 
 def test_the_sample_of_many_rows_is_fair_and_takes_no_further_job(lake: Lake) -> None:
-    sql = "SELECT id, IF(id % 4 = 0, NULL, id % 10) AS k, array(id) AS a FROM range(0, 300000, 1, 3)"
+    sql = (
+        "SELECT id, IF(id % 4 = 0, NULL, id % 10) AS k, array(id) AS a FROM range(0, 300000, 1, 3)"
+    )
     jobs = {}
     for mode in ("off", "full"):
         claim = lake.claim("transform", query(sql, profile=mode), [{"slots": {}}])
@@ -88,11 +105,17 @@ def test_the_sample_of_many_rows_is_fair_and_takes_no_further_job(lake: Lake) ->
     assert len(set(ids)) == len(ids)
     assert abs(sum(ids) / len(ids) - 150_000) < 4_500  # over five standard errors
     assert abs(sum(one is None for one in sample["values"]["k"]) / len(ids) - 0.25) < 0.03
-    columns = {f["name"]: profile_figures.column(found, f, with_values=False) for f in result["schema"]["fields"]}
+    columns = {
+        f["name"]: profile_figures.column(found, f, with_values=False)
+        for f in result["schema"]["fields"]
+    }
     assert (columns["k"]["distinct"], columns["k"]["distinct_basis"]) == (10, "exact")
     assert columns["id"]["distinct_basis"] == "estimated"
     assert abs((columns["id"]["distinct"] or 0) - 300_000) < 6_000
-    assert (found["columns"]["k"]["nulls"], found["columns"]["id"]["bounds"]) == (75_000, [0, 299_999])
+    assert (found["columns"]["k"]["nulls"], found["columns"]["id"]["bounds"]) == (
+        75_000,
+        [0, 299_999],
+    )
 
 
 def test_equal_rows_are_drawn_evenly_and_a_second_pass_compiles_nothing(lake: Lake) -> None:
@@ -105,7 +128,8 @@ def test_equal_rows_are_drawn_evenly_and_a_second_pass_compiles_nothing(lake: La
     before = compiled.getCount()
     drawn = [profile_of(one)["sample"] for one in lake.run("transform", query(sql), tasks)]
     assert compiled.getCount() == before
-    assert all(1_050 <= len(sample["marks"]) <= 1_450 for sample in drawn)  # a sixteenth of 40,000 rows, half each
+    # A sixteenth of 40,000 rows, half each
+    assert all(1_050 <= len(sample["marks"]) <= 1_450 for sample in drawn)
 
 
 @pytest.mark.parametrize("more", ["", ", array(1) AS a"], ids=["in memory", "by Spark"])
@@ -125,12 +149,18 @@ def test_basic_has_no_sample(lake: Lake) -> None:
 
 
 def test_one_file_and_several_files_come_to_the_same_counts(lake: Lake) -> None:
-    parts = [profile_of(run(lake, f"SELECT * FROM ({TYPED}) WHERE i {which}")) for which in ("< 3", ">= 3")]
+    parts = [
+        profile_of(run(lake, f"SELECT * FROM ({TYPED}) WHERE i {which}"))
+        for which in ("< 3", ">= 3")
+    ]
     whole, both = profile_of(run(lake, TYPED)), merged(parts)
-    for one in (both, whole):  # beside NaN, footers tell no extremes: which file has it does not matter
+    # Beside NaN, footers tell no extremes: which file has it does not matter
+    for one in (both, whole):
         del one["columns"]["f"]
     assert both["columns"] == whole["columns"]
-    assert sorted(map(str, both["sample"]["values"]["s"])) == sorted(map(str, whole["sample"]["values"]["s"]))
+    assert sorted(map(str, both["sample"]["values"]["s"])) == sorted(
+        map(str, whole["sample"]["values"]["s"])
+    )
 
 
 def test_sketches_of_both_ways_are_the_same(lake: Lake) -> None:

@@ -1,4 +1,5 @@
-"""Python transforms: the user's modules, nothing of one task in the next, errors at the user's own line."""
+"""Python transforms: the user's modules, nothing of one task in the next, errors at the user's own
+line."""
 
 from __future__ import annotations
 
@@ -13,7 +14,16 @@ import pytest
 
 from dataplane.fragments.attempt import Cancelled
 from dataplane.transform.bundle import opened
-from tests.spark.conftest import Lake, done, failed, label, query, schema_of, told_schema, told_types
+from tests.spark.conftest import (
+    Lake,
+    done,
+    failed,
+    label,
+    query,
+    schema_of,
+    told_schema,
+    told_types,
+)
 
 PARTS = pa.schema([("n", pa.int64())])
 
@@ -28,9 +38,14 @@ def bundle(main: str, entrypoint: str = "transform", **modules: str) -> dict[str
 def on_numbers(lake: Lake, job: dict[str, Any], *parts: list[int]) -> list[Any]:
     """Run a job on one `each` input per part, and on the first as `all` input `whole`."""
     files = [lake.table(pa.table({"n": part}, PARTS)) for part in parts]
-    kinds = {name: {"view": name, "mode": m, "schema": schema_of(lake.spark, "n BIGINT")} for name, m in MODES.items()}
+    kinds = {
+        name: {"view": name, "mode": m, "schema": schema_of(lake.spark, "n BIGINT")}
+        for name, m in MODES.items()
+    }
     return lake.run(
-        "transform", {**job, "inputs": kinds, "shared": {"whole": files[0]}}, [{"slots": {"part": f}} for f in files]
+        "transform",
+        {**job, "inputs": kinds, "shared": {"whole": files[0]}},
+        [{"slots": {"part": f}} for f in files],
     )
 
 
@@ -60,8 +75,15 @@ def transform(whole, params, part, spark=None):
     job = {**bundle(main, tools=tools), "params": {"by": 10}}
     before = set(sys.modules)
     results = on_numbers(lake, job, [1, 2], [5])
-    assert [lake.rows(r) for r in results] == [[{"n": 13, "top": 2}, {"n": 14, "top": 2}], [{"n": 17, "top": 2}]]
-    assert not [name for name in set(sys.modules) - before if "headgate" in name or name in ("tools", "flow")]
+    assert [lake.rows(r) for r in results] == [
+        [{"n": 13, "top": 2}, {"n": 14, "top": 2}],
+        [{"n": 17, "top": 2}],
+    ]
+    assert not [
+        name
+        for name in set(sys.modules) - before
+        if "headgate" in name or name in ("tools", "flow")
+    ]
 
 
 def test_two_versions_of_one_module_side_by_side() -> None:
@@ -111,7 +133,8 @@ def transform(spark, part):
 
 
 def test_sessions_that_code_builds_are_its_own(lake: Lake) -> None:
-    """Whatever the first task sets, in whatever way it comes by a session, the second sees none of it."""
+    """Whatever the first task sets, in whatever way it comes by a session, the second sees none of
+    it."""
     first = """
 import os, sys
 from pyspark.sql import SparkSession
@@ -152,7 +175,8 @@ def transform(part, spark):
 
 
 def test_settings_of_hadoop_are_those_of_one_task(lake: Lake) -> None:
-    """Credentials among them: the next task is another user's, and the lake may lie in such a store itself."""
+    """Credentials among them: the next task is another user's, and the lake may lie in such a store
+    itself."""
     names = "fs.s3a.secret.key", "io.file.buffer.size", "fs.s3a.path.style.access"
     conf = lake.spark.sparkContext._jsc.hadoopConfiguration()
     before = [conf.get(name) for name in names]
@@ -189,7 +213,11 @@ def transform(part):
 @pytest.mark.parametrize(
     ("main", "condition", "line"),
     [
-        ("def transform(part):\n    x = 1\n    return part.select('nope')\n", "UNRESOLVED_COLUMN.WITH_SUGGESTION", 3),
+        (
+            "def transform(part):\n    x = 1\n    return part.select('nope')\n",
+            "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+            3,
+        ),
         ("def transform(part):\n    return [][3]\n", "IndexError", 2),
         ("def transform(part):\n    return part.collect()\n", "RESULT_NOT_A_DATAFRAME", 1),
         ("\ndef transform(part):\n    return None\n", "RESULT_NOT_A_DATAFRAME", 2),
@@ -199,14 +227,24 @@ def transform(part):
         ("def transform(part)\n    return part\n", "SyntaxError", 1),
         ("\nimport nothing_like_it\n", "ModuleNotFoundError", 2),
         ("def transform(part, spark):\n    spark.stop()\n", "SESSION_STOPPED", 2),
-        ("def transform(part):\n    return part.select(\n    1 / (part.n - 1))\n", "DIVIDE_BY_ZERO", 3),
-        ("def transform(part):\n    return part.selectExpr('1 / (n - 1)')\n", "DIVIDE_BY_ZERO", None),
+        (
+            "def transform(part):\n    return part.select(\n    1 / (part.n - 1))\n",
+            "DIVIDE_BY_ZERO",
+            3,
+        ),
+        (
+            "def transform(part):\n    return part.selectExpr('1 / (n - 1)')\n",
+            "DIVIDE_BY_ZERO",
+            None,
+        ),
         ("def transform(part):\n    raise FileNotFoundError('mine')\n", "FileNotFoundError", 2),
         ("import sys\ndef transform(part):\n    sys.exit('no rows today')\n", "SystemExit", 3),
         ("exit()\n", "SystemExit", 1),
     ],
 )
-def test_errors_are_the_users_and_at_his_line(lake: Lake, main: str, condition: str, line: int | None) -> None:
+def test_errors_are_the_users_and_at_his_line(
+    lake: Lake, main: str, condition: str, line: int | None
+) -> None:
     (result,) = on_numbers(lake, bundle(main), [1])
     error = failed(result)
     assert (error["kind"], error["condition"], error["line"]) == ("user", condition, line)
@@ -244,9 +282,17 @@ def test_analysis_of_python(lake: Lake) -> None:
     def analysed(main: str) -> Any:
         return lake.run("analyse", {**bundle(main), "inputs": inputs}, [{}])[0]
 
-    typed = done(analysed("def transform(part):\n    return part.selectExpr('n + 1.5 AS m', 'NULL AS nothing')\n"))
+    typed = done(
+        analysed(
+            "def transform(part):\n    return part.selectExpr('n + 1.5 AS m', 'NULL AS nothing')\n"
+        )
+    )
     assert list(told_types(typed).values()) == ["decimal(22,1)", "string"]
-    for body in ("part.groupBy('n').pivot('n').count()", "part.select(str(part.first()[0]))", "[][part.count()]"):
+    for body in (
+        "part.groupBy('n').pivot('n').count()",
+        "part.select(str(part.first()[0]))",
+        "[][part.count()]",
+    ):
         assert told_schema(done(analysed(f"def transform(part):\n    return {body}\n"))) is None
     assert failed(analysed("def transform(part):\n    return part.select('nope')\n"))["line"] == 2
     assert failed(analysed("import nothing_like_it\n"))["line"] == 1

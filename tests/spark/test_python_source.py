@@ -32,13 +32,21 @@ def row(object, n):
 
 def tasks(lake: Lake, job: dict[str, Any], ddl: str = DDL) -> list[dict[str, Any]]:
     columns = schema_of(lake.spark, ddl)
-    return [{"columns": columns, "objects": found["objects"]} for found in partitions(cast("ListJob", job))]
+    return [
+        {"columns": columns, "objects": found["objects"]}
+        for found in partitions(cast("ListJob", job))
+    ]
 
 
 def job_of(folder: Path) -> dict[str, Any]:
     texts, params = json.dumps({"api.py": CODE}), json.dumps({"folder": str(folder)})
     settings = {"modules": texts, "main": "api.py", "params": params, "schema": DDL}
-    return {**read("python"), "connector": "python", "settings": settings, "location": "python:api.py"}
+    return {
+        **read("python"),
+        "connector": "python",
+        "settings": settings,
+        "location": "python:api.py",
+    }
 
 
 def test_rows_of_many_objects_and_errors_at_the_users_lines(lake: Lake) -> None:
@@ -80,11 +88,24 @@ def read(context, object):
 
 def test_what_does_not_fit_its_type_is_an_error(lake: Lake) -> None:
     schema = "day DATE, n INT, f FLOAT"
-    settings = {"modules": json.dumps({"api.py": VALUES}), "main": "api.py", "params": "{}", "schema": schema}
-    job = {**read("python"), "connector": "python", "settings": settings, "location": "python:api.py"}
+    settings = {
+        "modules": json.dumps({"api.py": VALUES}),
+        "main": "api.py",
+        "params": "{}",
+        "schema": schema,
+    }
+    job = {
+        **read("python"),
+        "connector": "python",
+        "settings": settings,
+        "location": "python:api.py",
+    }
     listed = tasks(lake, job, schema)
     results = lake.run("parse", job, listed)
-    errors = {task["objects"][0]["name"]: result.get("error") for task, result in zip(listed, results, strict=True)}
+    errors = {
+        task["objects"][0]["name"]: result.get("error")
+        for task, result in zip(listed, results, strict=True)
+    }
     assert len(errors) == 12
     for name, error in errors.items():
         assert (error is None) == name.startswith("fit"), (name, error)
@@ -98,4 +119,8 @@ def test_an_object_that_changed_after_it_was_listed_is_void(lake: Lake) -> None:
     listed = tasks(lake, job)
     (lake.sources / "n2").write_text("y")
     (lake.sources / "n3").unlink()
-    assert [result["state"] for result in lake.run("parse", job, listed)] == ["done", "void", "void"]
+    assert [result["state"] for result in lake.run("parse", job, listed)] == [
+        "done",
+        "void",
+        "void",
+    ]

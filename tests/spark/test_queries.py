@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.errors import QueryCancelled, QueryCrashed, QueryLimit, QueryRefused, RowsUnreadable
+from controlplane.core.errors import (
+    QueryCancelled,
+    QueryCrashed,
+    QueryLimit,
+    QueryRefused,
+    RowsUnreadable,
+)
 from controlplane.services.queries import queries
 from controlplane.services.queries.queries import QueryRequest
 from controlplane.services.queries.running_queries import Cancel
@@ -40,7 +46,9 @@ def pid(world: SparkWorld) -> int:
 
 
 def test_rows_with_their_types_and_generations(world: SparkWorld) -> None:
-    found = world.ask("SELECT v, count(*) AS n, sum(k) / 2 AS half FROM shop.totals GROUP BY v ORDER BY v")
+    found = world.ask(
+        "SELECT v, count(*) AS n, sum(k) / 2 AS half FROM shop.totals GROUP BY v ORDER BY v"
+    )
     assert found["columns"] == [
         {"name": "v", "type": "string"},
         {"name": "n", "type": "bigint"},
@@ -129,7 +137,10 @@ VALUES = {
 def test_values(world: SparkWorld) -> None:
     columns = ", ".join(f"{value} AS x" for value in VALUES)
     found = world.ask(f"SELECT {columns}")
-    told = [(column["type"], value) for column, value in zip(found["columns"], found["rows"][0], strict=True)]
+    told = [
+        (column["type"], value)
+        for column, value in zip(found["columns"], found["rows"][0], strict=True)
+    ]
     assert told == list(VALUES.values())
 
 
@@ -181,7 +192,9 @@ def test_a_cancelled_query_ends_and_the_process_goes_on(world: SparkWorld) -> No
     first, cancel = pid(world), Cancel()
     threading.Timer(0.5, cancel.cancel).start()
     with pytest.raises(QueryCancelled):
-        queries.answer(world.ctx, world.queries, "main", QueryRequest(ENDLESS, engine="spark"), cancel=cancel)
+        queries.answer(
+            world.ctx, world.queries, "main", QueryRequest(ENDLESS, engine="spark"), cancel=cancel
+        )
     assert world.rows("SELECT 3") == [[3]]
     assert pid(world) == first
 
@@ -190,7 +203,11 @@ def test_a_query_that_is_cancelled_before_it_is_asked(world: SparkWorld) -> None
     first = pid(world)
     with pytest.raises(QueryCancelled):
         queries.answer(
-            world.ctx, world.queries, "main", QueryRequest(ENDLESS, engine="spark", timeout_s=9), cancel=Late()
+            world.ctx,
+            world.queries,
+            "main",
+            QueryRequest(ENDLESS, engine="spark", timeout_s=9),
+            cancel=Late(),
         )
     assert world.rows("SELECT 7") == [[7]]
     assert pid(world) == first
@@ -212,7 +229,9 @@ def test_memory_does_not_grow_with_the_rows(world: SparkWorld) -> None:
     child, ours = pid(world), os.getpid()
     world.arrow("SELECT id, repeat('x', 1200) FROM range(20000)")
     before = peak_mb(child), peak_mb(ours)
-    asked = QueryRequest("SELECT id, repeat('x', 1200) FROM range(1000000)", limit=None, engine="spark")
+    asked = QueryRequest(
+        "SELECT id, repeat('x', 1200) FROM range(1000000)", limit=None, engine="spark"
+    )
     stream = queries.stream(world.ctx, world.queries, "main", asked, cancel=Cancel())
     assert sum(map(len, stream.pieces)) > 1_200_000_000
     assert pid(world) == child

@@ -1,8 +1,9 @@
 """Everything that a query of Spark's must not do, tried: it is refused, and nothing came of it.
 
-Each attempt goes the way of a query, and once more straight to the process that answers, past the look at its text.
-`{inside}` is the file of a table that the query names, `{outside}` another file of the same user. Does not belong here:
-the walls themselves, which transforms have as well (`hostile.test_sql`).
+Each attempt goes the way of a query, and once more straight to the process that answers, past the
+look at its text. `{inside}` is the file of a table that the query names, `{outside}` another file
+of the same user. Does not belong here: the walls themselves, which transforms have as well
+(`hostile.test_sql`).
 """
 
 from __future__ import annotations
@@ -145,7 +146,8 @@ TELLING = [
     "SELECT * FROM headgate_0",
 ]
 ATTEMPTS = [*READING, *CALLING, *WRITING, *CONFIGURING, *TELLING]
-GIVEN = {"SELECT * FROM headgate_0", "SELECT * FROM shop.totals"}  # of the process: this is its table
+# Of the process: this is its table
+GIVEN = {"SELECT * FROM headgate_0", "SELECT * FROM shop.totals"}
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +190,9 @@ def straight(world: SparkWorld, sql: str) -> None:
         "ask": "spark",
         "sql": sql.replace("shop.totals", "headgate_0"),
         "parameters": {},
-        "tables": [{"view": "headgate_0", "name": "shop.totals", "files": [file], "schema": SCHEMA}],
+        "tables": [
+            {"view": "headgate_0", "name": "shop.totals", "files": [file], "schema": SCHEMA}
+        ],
         "settings": dict(SETTINGS),
         "limit": 10,
         "seconds": 60.0,
@@ -215,7 +219,9 @@ def test_is_refused_by_the_process_alone(world: SparkWorld, sql: str) -> None:
     check_untouched(world, refused)
 
 
-@pytest.mark.parametrize("name", ["env:HOME", "system:user.dir", "spark.app.id", "sparkconf:spark.app.name"])
+@pytest.mark.parametrize(
+    "name", ["env:HOME", "system:user.dir", "spark.app.id", "sparkconf:spark.app.name"]
+)
 def test_nothing_in_the_text_is_replaced(world: SparkWorld, name: str) -> None:
     text = "${" + name + "}"
     with pytest.raises(QueryRefused, match="would be replaced"):

@@ -1,4 +1,5 @@
-"""Queries that Spark answers in a process of its own behind TCP, as in a pod: two replicas of a service share it."""
+"""Queries that Spark answers in a process of its own behind TCP, as in a pod: two replicas of a
+service share it."""
 
 from __future__ import annotations
 
@@ -14,7 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.errors import QueriesBusy, QueryCancelled, QueryCrashed, QueryLimit, QueryRefused
+from controlplane.core.errors import (
+    QueriesBusy,
+    QueryCancelled,
+    QueryCrashed,
+    QueryLimit,
+    QueryRefused,
+)
 from controlplane.services.queries import queries
 from controlplane.services.queries.adapter.spark_pod_pool import SparkPodPool
 from controlplane.services.queries.port import PodPlace
@@ -163,7 +170,9 @@ def test_a_cancelled_query_ends_and_the_process_goes_on(world: Replica) -> None:
     first, cancel = warm(world), Cancel()
     threading.Timer(0.5, cancel.cancel).start()
     with pytest.raises(QueryCancelled):
-        queries.answer(world.ctx, world.queries, "main", QueryRequest(ENDLESS, engine="spark"), cancel=cancel)
+        queries.answer(
+            world.ctx, world.queries, "main", QueryRequest(ENDLESS, engine="spark"), cancel=cancel
+        )
     assert world.rows("SELECT 3") == [[3]]
     assert world.pod.below[0] == first[0]
 
@@ -172,7 +181,11 @@ def test_a_query_that_is_cancelled_before_it_is_asked(world: Replica) -> None:
     first = warm(world)
     with pytest.raises(QueryCancelled):
         queries.answer(
-            world.ctx, world.queries, "main", QueryRequest(ENDLESS, engine="spark", timeout_s=9), cancel=Late()
+            world.ctx,
+            world.queries,
+            "main",
+            QueryRequest(ENDLESS, engine="spark", timeout_s=9),
+            cancel=Late(),
         )
     assert world.rows("SELECT 7") == [[7]]
     assert world.pod.below[0] == first[0]
@@ -186,7 +199,11 @@ def test_replicas_take_turns(world: Replica) -> None:
         theirs = Queries(world.pool, world.queries.results, spark=pool)
         with pytest.raises(QueriesBusy, match="other replicas"):
             queries.answer(
-                world.ctx, theirs, "main", QueryRequest("SELECT 41", engine="spark", timeout_s=0.1), cancel=Cancel()
+                world.ctx,
+                theirs,
+                "main",
+                QueryRequest("SELECT 41", engine="spark", timeout_s=0.1),
+                cancel=Cancel(),
             )
         stream.pieces.close()
         found = queries.answer(
@@ -215,7 +232,11 @@ def test_a_service_that_ends_amid_an_answer_leaves_no_query(world: Replica) -> N
 def test_a_crash_costs_its_query_only(world: Replica) -> None:
     first = warm(world)
     stream = queries.stream(
-        world.ctx, world.queries, "main", QueryRequest(LARGE, limit=None, engine="spark"), cancel=Cancel()
+        world.ctx,
+        world.queries,
+        "main",
+        QueryRequest(LARGE, limit=None, engine="spark"),
+        cancel=Cancel(),
     )
     os.kill(first[0], signal.SIGKILL)
     with pytest.raises(QueryCrashed, match="-9"):

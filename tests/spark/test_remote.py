@@ -1,4 +1,5 @@
-"""Source files in an object store, read in place: the tests of local files, and names that only a store has."""
+"""Source files in an object store, read in place: the tests of local files, and names that only a
+store has."""
 
 from __future__ import annotations
 
@@ -66,10 +67,14 @@ class Remote(Lake):
             "storage.secret_access_key": "secret://store/key",
         }
 
-    def claim(self, kind: Kind, job: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> Claim:
+    def claim(
+        self, kind: Kind, job: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]
+    ) -> Claim:
         return super().claim(kind, {**job, "settings": self.settings}, tasks)
 
-    def source(self, name: str, content: bytes | str, columns: Sequence[str] | None = None) -> dict[str, Any]:
+    def source(
+        self, name: str, content: bytes | str, columns: Sequence[str] | None = None
+    ) -> dict[str, Any]:
         place = self.sources / name
         place.write_bytes(content if isinstance(content, bytes) else content.encode())
         meta = obstore.head(open_root(ROOT, self.access), place.path)  # type: ignore[attr-defined]
@@ -91,7 +96,9 @@ def s3() -> Iterator[S3]:
 
 
 @pytest.fixture
-def lake(spark: SparkSession, tmp_path: Path, s3: S3, monkeypatch: pytest.MonkeyPatch) -> Iterator[Remote]:
+def lake(
+    spark: SparkSession, tmp_path: Path, s3: S3, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Remote]:
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
     found = Remote(spark, tmp_path, s3)
@@ -100,7 +107,8 @@ def lake(spark: SparkSession, tmp_path: Path, s3: S3, monkeypatch: pytest.Monkey
 
 
 class TestOfLocalFiles:
-    """Tests of local files, with objects as sources: what differs is how bytes come, which the tests below ask."""
+    """Tests of local files, with objects as sources: what differs is how bytes come, which the
+    tests below ask."""
 
     pytestmark = in_turn(0, 2)
     test_nanoseconds_are_read_to_the_microsecond_or_refused = staticmethod(
@@ -119,23 +127,32 @@ class TestOfLocalFiles:
     test_other_formats_are_inferred_in_order_of_appearance = staticmethod(
         test_infer.test_other_formats_are_inferred_in_order_of_appearance
     )
-    test_what_cannot_be_inferred_fails_in_words = staticmethod(test_infer.test_what_cannot_be_inferred_fails_in_words)
+    test_what_cannot_be_inferred_fails_in_words = staticmethod(
+        test_infer.test_what_cannot_be_inferred_fails_in_words
+    )
     test_a_changed_or_vanished_object_voids_its_task_alone = staticmethod(
         test_parse.test_a_changed_or_vanished_object_voids_its_task_alone
     )
     test_bad_records_can_be_dropped_and_are_counted = staticmethod(
         test_parse.test_bad_records_can_be_dropped_and_are_counted
     )
-    test_csv_with_a_header_is_matched_by_name = staticmethod(test_parse.test_csv_with_a_header_is_matched_by_name)
+    test_csv_with_a_header_is_matched_by_name = staticmethod(
+        test_parse.test_csv_with_a_header_is_matched_by_name
+    )
     test_nothing_is_ordinary = staticmethod(test_parse.test_nothing_is_ordinary)
     test_only_what_is_broken_fails = staticmethod(test_parse.test_only_what_is_broken_fails)
-    test_text_binary_and_compressed_files = staticmethod(test_parse.test_text_binary_and_compressed_files)
+    test_text_binary_and_compressed_files = staticmethod(
+        test_parse.test_text_binary_and_compressed_files
+    )
 
 
 def test_one_job_reads_objects_of_every_name(lake: Remote) -> None:
     columns = schema_of(lake.spark, "a INT")
     names = [name for name in HOSTILE if not name.startswith(("_hidden", ".")) and "\n" not in name]
-    tasks = [{"columns": columns, "objects": [lake.source(n, f"a\n{i}\n", ["a"])]} for i, n in enumerate(names)]
+    tasks = [
+        {"columns": columns, "objects": [lake.source(n, f"a\n{i}\n", ["a"])]}
+        for i, n in enumerate(names)
+    ]
     results = lake.run("parse", read("csv", metadata=["name"]), tasks)
     rows = [lake.rows(result) for result in results]
     assert rows == [[{"a": i, "_source_name": name}] for i, name in enumerate(names)]
@@ -154,12 +171,21 @@ def test_many_objects_are_found_unchanged_by_a_listing(lake: Remote) -> None:
     columns = schema_of(lake.spark, "a INT")
     objects = [lake.source(f"{i:03}.csv", "a\n1\n", ["a"]) for i in range(30)]
     (lake.sources / "007.csv").write_text("a\n2\n")
-    results = lake.run("parse", read("csv"), [{"columns": columns, "objects": objects[n : n + 20]} for n in (0, 10)])
+    results = lake.run(
+        "parse",
+        read("csv"),
+        [{"columns": columns, "objects": objects[n : n + 20]} for n in (0, 10)],
+    )
     assert [result["state"] for result in results] == ["void", "done"]
 
 
-def test_other_credentials_are_another_way_to_the_same_bucket(lake: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = {"columns": schema_of(lake.spark, "a INT"), "objects": [lake.source("a.csv", "a\n1\n", ["a"])]}
+def test_other_credentials_are_another_way_to_the_same_bucket(
+    lake: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = {
+        "columns": schema_of(lake.spark, "a INT"),
+        "objects": [lake.source("a.csv", "a\n1\n", ["a"])],
+    }
     assert lake.rows(lake.run("parse", read("csv"), [task])[0]) == [{"a": 1}]
     monkeypatch.setenv("HEADGATE_SECRET_STORE_KEY", "wrong")
     error = failed(lake.run("parse", read("csv"), [task])[0])

@@ -1,4 +1,5 @@
-"""Packages that a transform requires, on the driver and on Python workers, and in no other transform."""
+"""Packages that a transform requires, on the driver and on Python workers, and in no other
+transform."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("wheels")
 def test_drivers_and_workers_see_what_is_required(lake: Lake) -> None:
     for version, added in (("1.0", 11), ("2.0", 12), ("1.0", 11)):
-        (result,) = on_numbers(lake, {**bundle(USING), "requirements": [f"hgsparkpkg=={version}"]}, [10])
+        (result,) = on_numbers(
+            lake, {**bundle(USING), "requirements": [f"hgsparkpkg=={version}"]}, [10]
+        )
         assert lake.rows(result) == [{"driver": version, "worker": f"{version} {added}"}]
         (result,) = on_numbers(lake, bundle(LOOKING), [10])
         assert lake.rows(result) == [{"driver": "none", "worker": "none"}]

@@ -18,7 +18,11 @@ from tests.spark.plane import Plane
 from tests.spark.test_process import driver, python_job
 from tests.wheels import only_from, wheel
 
-ALONE = {"spark.master": "local-cluster[1,2,1024]", "spark.driver.memory": "512m", "spark.log.level": "ERROR"}
+ALONE = {
+    "spark.master": "local-cluster[1,2,1024]",
+    "spark.driver.memory": "512m",
+    "spark.log.level": "ERROR",
+}
 NATIVE = Path(markupsafe._speedups.__file__)  # any compiled module will do
 USING = """
 import json
@@ -52,13 +56,19 @@ def spark_home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def plane(folders: Folders, tmp_path: Path, spark_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plane]:
+def plane(
+    folders: Folders, tmp_path: Path, spark_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Plane]:
     """Of one driver, which ends as it should."""
     for version in ("1.0", "2.0"):
         more = {f"hgnative/{NATIVE.name}": NATIVE.read_bytes()}
         wheel(tmp_path / "wheels", "hgsparkpkg", version, f"VERSION = '{version}'\n", more)
     only_from(tmp_path / "wheels", tmp_path / "home", monkeypatch)
-    own = {"SPARK_HOME": str(spark_home), "HEADGATE_SPARK_CONF": json.dumps(ALONE), "HEADGATE_CLASSES": "off"}
+    own = {
+        "SPARK_HOME": str(spark_home),
+        "HEADGATE_SPARK_CONF": json.dumps(ALONE),
+        "HEADGATE_CLASSES": "off",
+    }
     with Plane().serving() as plane, driver(tmp_path, plane, **own) as process:
         yield plane
         plane.drain = True
@@ -69,15 +79,25 @@ def found(plane: Plane, folders: Folders, job: dict[str, Any]) -> list[Any]:
     """What each call of a function on a Python worker found."""
     plane.claims.put(folders.claim("transform", job, [{}]))
     (result,) = plane.reports.get()["results"]
-    tables = [pq.read_table(folders.root / file["path"], partitioning=None) for file in done(result)["files"]]
+    tables = [
+        pq.read_table(folders.root / file["path"], partitioning=None)
+        for file in done(result)["files"]
+    ]
     return [json.loads(text) for table in tables for text in table["found"].to_pylist()]
 
 
-def test_python_workers_have_them_from_their_executor(plane: Plane, folders: Folders, spark_home: Path) -> None:
+def test_python_workers_have_them_from_their_executor(
+    plane: Plane, folders: Folders, spark_home: Path
+) -> None:
     for version in ("1.0", "2.0", "1.0"):
-        calls = found(plane, folders, {**python_job(USING), "requirements": [f"hgsparkpkg=={version}"]})
+        calls = found(
+            plane, folders, {**python_job(USING), "requirements": [f"hgsparkpkg=={version}"]}
+        )
         assert [call[:2] for call in calls] == [[version, "&lt;"]] * 4
-        assert all(Path(file).is_relative_to(spark_home / "work") for call in calls for file in call[2:]), calls
+        assert all(
+            Path(file).is_relative_to(spark_home / "work") for call in calls for file in call[2:]
+        ), calls
         assert found(plane, folders, python_job(LOOKING)) == [[]] * 4
-    nothing_more = [f"markupsafe=={importlib.metadata.version('markupsafe')}"]  # which the driver has: an empty folder
+    # Which the driver has: an empty folder
+    nothing_more = [f"markupsafe=={importlib.metadata.version('markupsafe')}"]
     assert found(plane, folders, {**python_job(LOOKING), "requirements": nothing_more}) == [[]] * 4

@@ -19,7 +19,9 @@ SQL = """
 def compilations(spark: SparkSession) -> int:
     """Pieces of code that Spark has compiled so far."""
     jvm: Any = spark._jvm
-    count: int = jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME().getCount()
+    count: int = (
+        jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME().getCount()
+    )
     return count
 
 
@@ -37,7 +39,8 @@ def test_rows_are_equal_with_compiled_code_and_without(spark: SparkSession) -> N
     with new_sessions_with(spark, COMPILED):
         compiled = rows(reading_session(spark), 2)
     assert interpreted == compiled
-    assert middle - begin <= 1 < compilations(spark) - middle  # Spark always compiles the joining of two rows
+    # Spark always compiles the joining of two rows
+    assert middle - begin <= 1 < compilations(spark) - middle
 
 
 @pytest.mark.usefixtures("compiled")

@@ -1,7 +1,9 @@
-"""Both databases behind one fixture. Every test works in a namespace of its own, so that stores can be shared.
+"""Both databases behind one fixture. Every test works in a namespace of its own, so that stores can
+be shared.
 
-The same statements run on both databases. What differs between them is asked of PostgreSQL in each run: the contract,
-locks, kills, outages, migrations, and what a pass costs. The other files have PostgreSQL at one commit in three.
+The same statements run on both databases. What differs between them is asked of PostgreSQL in each
+run: the contract, locks, kills, outages, migrations, and what a pass costs. The other files have
+PostgreSQL at one commit in three.
 """
 
 from __future__ import annotations
@@ -34,7 +36,11 @@ ON_BOTH = (  # in each run
     "planning_cost",
     "queue",
 )
-IN_TURN = [path.stem for path in sorted(FOLDER.glob("test_*.py")) if path.stem.removeprefix("test_") not in ON_BOTH]
+IN_TURN = [
+    path.stem
+    for path in sorted(FOLDER.glob("test_*.py"))
+    if path.stem.removeprefix("test_") not in ON_BOTH
+]
 SHARE = 3  # of commits
 
 
@@ -47,7 +53,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _is_on_postgresql(item: pytest.Item) -> bool:
     call = getattr(item, "callspec", None)
-    return call is not None and "postgresql" in (call.params.get("store"), call.params.get("empty_database"))
+    return call is not None and "postgresql" in (
+        call.params.get("store"),
+        call.params.get("empty_database"),
+    )
 
 
 @dataclass(frozen=True)
@@ -71,7 +80,8 @@ def postgres() -> Iterator[Postgres]:
 
 
 class Stores(dict[str, Store]):
-    """By kind. A store is opened at its first use, so that tests of SQLite alone start no server."""
+    """By kind. A store is opened at its first use, so that tests of SQLite alone start no
+    server."""
 
     def __init__(self, url_of: Callable[[str], str]) -> None:
         super().__init__()
@@ -85,7 +95,9 @@ class Stores(dict[str, Store]):
 
 
 @pytest.fixture(scope="session")
-def stores(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Stores]:
+def stores(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Stores]:
     def url_of(kind: str) -> str:
         if kind == "postgresql":
             server: Postgres = request.getfixturevalue("postgres")

@@ -103,25 +103,35 @@ def state(seq: int, dataset: str = "flights.daily", **other: Any) -> State:
 
 
 def hold(dataset: str = "flights.daily", **other: Any) -> Hold:
-    made = Hold(branch="main", dataset=dataset, seq=3, generation=1, actor="ann", at=17.25, reason="zu früh")
+    made = Hold(
+        branch="main", dataset=dataset, seq=3, generation=1, actor="ann", at=17.25, reason="zu früh"
+    )
     return replace(made, **other)
 
 
 def building(dataset: str = "flights.weekly", **other: Any) -> PartialState:
-    made = PartialState("main", dataset, d(8), {"daily": Consumed("flights.daily", d(2), d(3))}, d(9), SCHEMA, {})
+    made = PartialState(
+        "main", dataset, d(8), {"daily": Consumed("flights.daily", d(2), d(3))}, d(9), SCHEMA, {}
+    )
     return replace(made, **other)
 
 
 def unfinished(dataset: str = "flights.weekly", **other: Any) -> UnfinishedRun:
     return replace(
-        UnfinishedRun("main", dataset, d(8), {"daily": 3}, {"flights.raw": d(2), "flights.é/salt": b"1 0"}), **other
+        UnfinishedRun(
+            "main", dataset, d(8), {"daily": 3}, {"flights.raw": d(2), "flights.é/salt": b"1 0"}
+        ),
+        **other,
     )
 
 
 def fragment(number: int, **other: Any) -> Fragment:
     content = Content(number, 2**64 - 1 - number, 2**63 + number)
     file = FileEntry(
-        path=f"default/flights/daily/_frags/aa/{number}.parquet", size=2**33, rows=number, stats={"é": 1.5}
+        path=f"default/flights/daily/_frags/aa/{number}.parquet",
+        size=2**33,
+        rows=number,
+        stats={"é": 1.5},
     )
     made = Fragment(d(number), SCHEMA, content, (file,), "flights.daily", f"attempt-{number}")
     return replace(made, **other)
@@ -184,7 +194,14 @@ def listing(number: int = 1, **other: Any) -> Listing:
 
 
 def source_partition(key: str, number: int = 1) -> SourcePartition:
-    found = {"name": key, "uri": f"file:///{key}", "size": 5, "modified_ms": 7, "version": "sha256:aa", "columns": None}
+    found = {
+        "name": key,
+        "uri": f"file:///{key}",
+        "size": 5,
+        "modified_ms": 7,
+        "version": "sha256:aa",
+        "columns": None,
+    }
     return SourcePartition(key, d(number), (found,))  # type: ignore[arg-type]  # a dict of the right shape
 
 
@@ -205,7 +222,9 @@ def event(kind: str, n: int = 1, branch: str = "main") -> Event:
 
 
 def token(name: str, **other: Any) -> Token:
-    made = Token(name, sha256(name.encode()).digest(), "laptop", ("admin", "driver"), "ann", 3.5, 9.5)
+    made = Token(
+        name, sha256(name.encode()).digest(), "laptop", ("admin", "driver"), "ann", 3.5, 9.5
+    )
     return replace(made, **other)
 
 
@@ -234,7 +253,9 @@ def share(name: str, **other: Any) -> ShareRow:
 
 
 def shared_table(name: str, share: str = "a", **other: Any) -> SharedTable:
-    made = SharedTable(share, "shop", name, branch="main", dataset="flights.a", has_history=True, at=3.5)
+    made = SharedTable(
+        share, "shop", name, branch="main", dataset="flights.a", has_history=True, at=3.5
+    )
     return replace(made, **other)
 
 
@@ -248,7 +269,9 @@ def feed_grant(feed: str, namespace: str = "team-a", dataflows: str = "*") -> Fe
 
 def role(name: str, **other: Any) -> NamedRole:
     within = TokenScope(dataflows=("sales_*",), branches=("main",))
-    return replace(NamedRole(name, frozenset({"view", "operate"}), within, actor="ann", at=3.5), **other)
+    return replace(
+        NamedRole(name, frozenset({"view", "operate"}), within, actor="ann", at=3.5), **other
+    )
 
 
 def trust_rule(name: str, **other: Any) -> TrustRule:
@@ -270,7 +293,13 @@ def trust_rule(name: str, **other: Any) -> TrustRule:
 
 def read(dataset: str = "flights.a", branch: str = "main", **fields: Any) -> RecordedRead:
     made = RecordedRead(
-        "ann ü", "r1", "records", branch, dataset, 3.5, what={"generation": 3, "partition": None, "é": ["ü"]}
+        "ann ü",
+        "r1",
+        "records",
+        branch,
+        dataset,
+        3.5,
+        what={"generation": 3, "partition": None, "é": ["ü"]},
     )
     return replace(made, **fields)
 
@@ -285,5 +314,7 @@ def alert(dataset: str = "flights.a", branch: str = "main", **fields: Any) -> Al
 
 
 def message(id: str = "m", branch: str = "main", **fields: Any) -> Message:
-    items: tuple[AlertItem, ...] = ({"dataset": "flights.a", "occasion": "failed", "since": "now", "text": "\0"},)
+    items: tuple[AlertItem, ...] = (
+        {"dataset": "flights.a", "occasion": "failed", "since": "now", "text": "\0"},
+    )
     return replace(Message(id, branch, "flights", "hook", items=items, due=2.0), **fields)

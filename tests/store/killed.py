@@ -1,7 +1,8 @@
-"""A process that kills itself, without a word, at one step of an operation on branches: `tests.store.test_kills`.
+"""A process that kills itself, without a word, at one step of an operation on branches:
+`tests.store.test_kills`.
 
-A step is a statement of a transaction that writes, its commit, or the moment right after that. Does not belong here:
-what has to be true afterwards.
+A step is a statement of a transaction that writes, its commit, or the moment right after that. Does
+not belong here: what has to be true afterwards.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def follow(ctx: Context) -> None:
     """Passes of the loop over main and its branches, without drivers, until they change nothing."""
     failing_units, planner = FailingUnits(), Planner(ctx.store, window=20_000)
     main = PlanExecutor(ctx.store, planner, ctx.namespace, MAIN)
-    beside = Branching(ctx.store, ctx.namespace, planner, failing_units, window=20_000, since_trace=0)
+    beside = Branching(
+        ctx.store, ctx.namespace, planner, failing_units, window=20_000, since_trace=0
+    )
     for _ in range(PASSES):
         if not main.settle().changed + beside.settle().changed:
             return
@@ -54,7 +57,9 @@ OPERATIONS: Mapping[str, Callable[[Context], object]] = {
     "merge of another": lambda ctx: merging.merge_branch(ctx, "try"),
     "merge back": lambda ctx: merging.merge_branch(ctx, "safe", "dev"),
     "rollback": lambda ctx: rollback.rollback(ctx, MAIN, "shop.doubled", Generation(1)),
-    "rollback of a dataflow": lambda ctx: rollback.rollback(ctx, MAIN, "shop", first(ctx), force=True),
+    "rollback of a dataflow": lambda ctx: rollback.rollback(
+        ctx, MAIN, "shop", first(ctx), force=True
+    ),
     "rollback in a branch": lambda ctx: rollback.rollback(ctx, "dev", "shop.other", Generation(1)),
     "resume": lambda ctx: controls.resume(ctx, MAIN, "shop"),
     "revert": lambda ctx: revert.revert(ctx, MAIN, "shop", 1),
@@ -66,8 +71,8 @@ OPERATIONS: Mapping[str, Callable[[Context], object]] = {
 
 
 def perform(url: str, now: float, operation: str, at: int, told: Any) -> None:
-    """The operation, on a database of its own; killed at step `at`, or at none if it has fewer. 0: killed at its first
-    commit, and `told` hears which step that is."""
+    """The operation, on a database of its own; killed at step `at`, or at none if it has fewer. 0:
+    killed at its first commit, and `told` hears which step that is."""
     store = open_store(url, lambda: now)
     dies(store, at, told)
     OPERATIONS[operation](Context(store, lake="memory:lake"))

@@ -1,4 +1,5 @@
-"""A small planner: plans from a snapshot, and commits if no collection has begun since. For tests of what is kept."""
+"""A small planner: plans from a snapshot, and commits if no collection has begun since. For tests
+of what is kept."""
 
 from __future__ import annotations
 
@@ -40,16 +41,22 @@ class Staged:
 
     def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
         found = {digest: self.new[digest] for digest in digests if digest in self.new}
-        return {**self._tx.nodes.get_nodes([digest for digest in digests if digest not in found]), **found}
+        return {
+            **self._tx.nodes.get_nodes([digest for digest in digests if digest not in found]),
+            **found,
+        }
 
     def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
         self.new.update(nodes)
 
 
 class Plan:
-    """What one pass over a dataset came to: a root under a build key, perhaps one that was built before."""
+    """What one pass over a dataset came to: a root under a build key, perhaps one that was built
+    before."""
 
-    def __init__(self, world: World, dataset: str, key: bytes, edits: Iterable[tuple[str, tree.Entry | None]]) -> None:
+    def __init__(
+        self, world: World, dataset: str, key: bytes, edits: Iterable[tuple[str, tree.Entry | None]]
+    ) -> None:
         self.world, self.dataset, self.key = world, dataset, key
         with world.read() as tx:
             self.seen = tx.upkeep.collections()
@@ -77,13 +84,18 @@ class Plan:
     def _state(self, tx: Tx) -> State:
         seq, generation = (self.before.seq, self.before.generation) if self.before else (0, 0)
         used = self.before.root if self.before else tree.EMPTY_ROOT
-        after = replace(state(seq + 1, self.dataset), generation=generation + 1, root=self.root, at=tx.now())
+        after = replace(
+            state(seq + 1, self.dataset), generation=generation + 1, root=self.root, at=tx.now()
+        )
         inputs = {"self": Consumed(self.dataset, used, d(0))}
-        return replace(after, inputs=inputs, partitions=self.totals.partitions, rows=self.totals.content.rows)
+        return replace(
+            after, inputs=inputs, partitions=self.totals.partitions, rows=self.totals.content.rows
+        )
 
 
 def change(world: World, dataset: str, number: int, partitions: int, known: int) -> None:
-    """One partition changes; of every `known` changes the first is repeated, under the key that it had."""
+    """One partition changes; of every `known` changes the first is repeated, under the key that it
+    had."""
     key, of = f"{number * 7 % partitions:07}", number % known
     while not Plan(world, dataset, d(10_000 + of), [(key, entry(key, number))]).commit():
         """Plan again."""

@@ -1,4 +1,5 @@
-"""The cost of a branch as a contract: what is written and read does not depend on how large main is.
+"""The cost of a branch as a contract: what is written and read does not depend on how large main
+is.
 
 No time is measured here (benchmarks/branches.py).
 """
@@ -16,7 +17,10 @@ from benchmarks.planning.graph import Shape
 from benchmarks.planning.seed import Seeder
 from controlplane.store import upgrade
 
-SMALL, LARGE = Shape(layers=2, width=2, columns=2, partitions=1), Shape(layers=6, width=8, columns=2, partitions=1)
+SMALL, LARGE = (
+    Shape(layers=2, width=2, columns=2, partitions=1),
+    Shape(layers=6, width=8, columns=2, partitions=1),
+)
 CREATE = 9  # statements: is it there, the row, the audit, its event, marks
 ROWS = 3  # the branch, the audit, a mark
 DEV = "dev"
@@ -41,7 +45,9 @@ def beside(empty_database: Callable[[], str]) -> Iterator[Callable[[Shape], Besi
 
 
 @pytest.mark.parametrize("pinned", [False, True])
-def test_making_one_writes_no_row_per_component(beside: Callable[[Shape], Beside], pinned: bool) -> None:
+def test_making_one_writes_no_row_per_component(
+    beside: Callable[[Shape], Beside], pinned: bool
+) -> None:
     costs = []
     for shape in (SMALL, LARGE):
         main = beside(shape)

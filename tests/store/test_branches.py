@@ -35,7 +35,8 @@ DAILY = "flights.daily"
 
 @pytest.fixture
 def forked(world: World) -> World:
-    """Main has two states of a dataset and two revisions of its dataflow, and dev was made from it."""
+    """Main has two states of a dataset and two revisions of its dataflow, and dev was made from
+    it."""
     with world.begin() as tx:
         tx.blueprints.put(revision(1), 0)
         tx.blueprints.put(revision(2), 1)
@@ -60,7 +61,8 @@ def test_a_name_is_given_once(forked: World, name: str) -> None:
 
 
 def test_a_name_that_left_something_behind_is_not_given(forked: World) -> None:
-    """A loop that was slow commits for a branch that is gone: a new branch of the name would begin with that."""
+    """A loop that was slow commits for a branch that is gone: a new branch of the name would begin
+    with that."""
     with forked.begin() as tx:
         tx.branches.drop("dev")
         tx.states.commit(state(3, branch="dev"), 2)
@@ -139,14 +141,18 @@ def test_what_is_wished_in_a_branch_wins_over_main(forked: World) -> None:
     with forked.begin() as tx:
         assert tx.blueprints.forces("dev") == {DAILY: first, "flights.weekly": first}
         assert tx.blueprints.paused("dev") == {"flights"}
-        assert tx.states.pinned_schemas("dev", ["flights.raw"]) == {"flights.raw": Pin(d(1), SCHEMA)}
+        assert tx.states.pinned_schemas("dev", ["flights.raw"]) == {
+            "flights.raw": Pin(d(1), SCHEMA)
+        }
         newer = tx.blueprints.force("dev", [DAILY])
         tx.blueprints.set_paused("dev", "flights", False)
         tx.states.pin_schema("dev", "flights.raw", Pin(d(2), SCHEMA))
     with forked.read() as tx:
         assert tx.blueprints.forces("dev") == {DAILY: newer, "flights.weekly": first}
         assert tx.blueprints.paused("dev") == frozenset()
-        assert tx.states.pinned_schemas("dev", ["flights.raw"]) == {"flights.raw": Pin(d(2), SCHEMA)}
+        assert tx.states.pinned_schemas("dev", ["flights.raw"]) == {
+            "flights.raw": Pin(d(2), SCHEMA)
+        }
         assert tx.blueprints.forces("main") == {DAILY: first, "flights.weekly": first}
         assert tx.blueprints.paused("main") == {"flights"}
 
@@ -162,7 +168,10 @@ def test_what_is_computed_for_main_and_copied_elsewhere_is_mains_alone(forked: W
         assert tx.states.unfinished("dev") == ({}, {})
         assert tx.queue.demands("dev", DAILY) == {}
         assert tx.projections.targets("dev") == {}
-        assert (tx.projections.publications("dev"), tx.projections.branch_publications()) == ({}, ())
+        assert (tx.projections.publications("dev"), tx.projections.branch_publications()) == (
+            {},
+            (),
+        )
 
 
 def test_what_is_known_of_tables_ends_with_the_branch_and_their_rows_do_not(forked: World) -> None:
@@ -177,7 +186,10 @@ def test_what_is_known_of_tables_ends_with_the_branch_and_their_rows_do_not(fork
         assert tx.projections.publications("dev", ["flights.weekly"]) == {"flights.weekly": other}
         assert tx.projections.branch_publications() == (mine, other, replace(mine, branch="try"))
         tx.branches.share("dev", [DAILY, "flights.none"])
-        assert tx.projections.publications("dev") == {DAILY: unknown_table("dev", DAILY), "flights.weekly": other}
+        assert tx.projections.publications("dev") == {
+            DAILY: unknown_table("dev", DAILY),
+            "flights.weekly": other,
+        }
         tx.branches.drop("dev")
     gone = (unknown_table("dev", DAILY), unknown_table("dev", "flights.weekly"))
     with forked.begin() as tx:
@@ -214,7 +226,10 @@ def test_holds_are_those_of_one_branch(forked: World) -> None:
 
 
 def test_a_hold_is_marked_as_what_is_wanted(forked: World) -> None:
-    for change in (lambda tx: tx.states.put_hold(hold()), lambda tx: tx.states.drop_holds("main", [DAILY])):
+    for change in (
+        lambda tx: tx.states.put_hold(hold()),
+        lambda tx: tx.states.drop_holds("main", [DAILY]),
+    ):
         with forked.read() as tx:
             seen, _ = tx.states.marked("main", 0)
         with forked.begin() as tx:
@@ -283,7 +298,9 @@ def test_a_branch_goes_with_all_its_rows(forked: World) -> None:
         tx.queue.enqueue("dev", DAILY, [task(1), task(2)])
         tx.queue.enqueue("main", DAILY, [task(2)])
         tx.shares.put_table(
-            SharedTable("s1", "flights", "daily", branch="dev", dataset=DAILY, has_history=False, at=0.0)
+            SharedTable(
+                "s1", "flights", "daily", branch="dev", dataset=DAILY, has_history=False, at=0.0
+            )
         )
     with forked.begin() as tx:
         tx.branches.drop("dev")
@@ -291,7 +308,8 @@ def test_a_branch_goes_with_all_its_rows(forked: World) -> None:
             tx.branches.drop("dev")
     with forked.begin() as tx:
         assert tx.branches.all() == {}
-        assert tx.shares.tables("s1") == ()  # who makes a branch of this name again shares nothing of it
+        # Who makes a branch of this name again shares nothing of it
+        assert tx.shares.tables("s1") == ()
         assert tx.queue.tasks([d(1), d(2)]).keys() == {d(2)}
         tx.branches.create(branch())  # its name is free again
         assert tx.states.newest("dev") == {DAILY: state(2)}
@@ -303,7 +321,8 @@ def test_a_branch_goes_with_all_its_rows(forked: World) -> None:
 
 def test_every_table_that_knows_branches_is_emptied_of_one() -> None:
     emptied = {table.name for table in (*sql.BY_DATAFLOW, *sql.BY_DATASET, *sql.OTHERS)}
-    assert emptied | {"demands"} == KNOWING - TOLD - {"publications"}  # which are to-dos until the files are gone
+    # Which are to-dos until the files are gone
+    assert emptied | {"demands"} == KNOWING - TOLD - {"publications"}
 
 
 def test_forces_that_come_from_another_branch_only_grow(forked: World) -> None:

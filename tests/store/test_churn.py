@@ -1,4 +1,5 @@
-"""Thousands of commits of one change each: with collections, the database stays as large as what it serves."""
+"""Thousands of commits of one change each: with collections, the database stays as large as what it
+serves."""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ class Churn:
         self._commits = 0
         with self.world.begin() as tx:
             remember(tx)
-        assert Plan(self.world, DATASET, d(0), ((f"{i:07}", entry(f"{i:07}", i)) for i in range(PARTITIONS))).commit()
+        assert Plan(
+            self.world, DATASET, d(0), ((f"{i:07}", entry(f"{i:07}", i)) for i in range(PARTITIONS))
+        ).commit()
 
     def commit(self) -> int:
         """Change one partition; how many statements it took."""
@@ -63,31 +66,43 @@ class Churn:
         with self.world.begin() as tx:
             tx.queue.put_job(job, stored_job(number=number))
             tx.queue.enqueue("main", DATASET, [task(10_000 + number, job=job)])
-            tx.queue.claim(f"attempt-{number}", "driver", ["transform"], max_tasks=1, max_bytes=99, lease_s=9)
+            tx.queue.claim(
+                f"attempt-{number}", "driver", ["transform"], max_tasks=1, max_bytes=99, lease_s=9
+            )
             tx.queue.finish(f"attempt-{number}", [d(10_000 + number)])
             tx.queue.end_attempt(f"attempt-{number}")
             tx.queue.drop_demands("main", DATASET)
             tx.events.put([event("dataset.committed")])
             tx.audit.put_answer(StoredAnswer(str(number), d(number), 200, "{}"))
             tx.drivers.put(driver(f"driver-{number}", ended=True, seen=self._clock))
-            tx.access.put_token(token(f"{number}", scopes=("driver",), expires=None, subject=f"driver-{number}"))
+            tx.access.put_token(
+                token(f"{number}", scopes=("driver",), expires=None, subject=f"driver-{number}")
+            )
 
     def collect(self, statements: frozenset[int]) -> Size:
         found = collect(self.store, "default", generations=30, days=DAYS)
         assert found.nodes > 0
         with sqlite3.connect(self._path) as db:
             (pages,) = db.execute("PRAGMA page_count").fetchone()
-            rows = {t: db.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in metadata.tables}
+            rows = {
+                t: db.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in metadata.tables
+            }
         db.close()
         return Size(rows, pages, statements)
 
 
 @pytest.mark.parametrize(
-    ("commits", "every"), [(500, 100), pytest.param(10_000, 1000, marks=pytest.mark.soak, id="10000")]
+    ("commits", "every"),
+    [(500, 100), pytest.param(10_000, 1000, marks=pytest.mark.soak, id="10000")],
 )
-def test_the_database_stays_as_large_as_what_it_serves(tmp_path: Path, commits: int, every: int) -> None:
+def test_the_database_stays_as_large_as_what_it_serves(
+    tmp_path: Path, commits: int, every: int
+) -> None:
     churn = Churn(tmp_path)
-    sizes = [churn.collect(frozenset(churn.commit() for _ in range(every))) for _ in range(commits // every)]
+    sizes = [
+        churn.collect(frozenset(churn.commit() for _ in range(every)))
+        for _ in range(commits // every)
+    ]
     first, *later = sizes[1:]  # from the second one on there is as much to drop as was added
     assert all(size.statements == first.statements for size in later)
     assert all(size.rows == first.rows for size in later), [size.rows for size in later]

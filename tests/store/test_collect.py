@@ -1,4 +1,5 @@
-"""Collection: what nobody refers to goes, what somebody may still need stays, whoever writes meanwhile."""
+"""Collection: what nobody refers to goes, what somebody may still need stays, whoever writes
+meanwhile."""
 
 from __future__ import annotations
 
@@ -83,11 +84,16 @@ def test_what_was_found_in_rows_goes_with_their_generation(world: World) -> None
     commits(world, 20)
     keys = {n: record_key(BRANCH, DATASET, n) for n in range(1, 21)}
     with world.begin() as tx:
-        tx.traces.put_memos({key: {"n": n} for n, key in keys.items()} | {record_key(BRANCH, "flights.other", 1): {}})
+        tx.traces.put_memos(
+            {key: {"n": n} for n, key in keys.items()}
+            | {record_key(BRANCH, "flights.other", 1): {}}
+        )
     collect(world.store, world.namespace, now=later(world), generations=10)
     with world.read() as tx:
         left = tx.traces.memos([*keys.values(), record_key(BRANCH, "flights.other", 1)])
-    assert left == {keys[n]: {"n": n} for n in range(10, 21)} | {record_key(BRANCH, "flights.other", 1): {}}
+    assert left == {keys[n]: {"n": n} for n in range(10, 21)} | {
+        record_key(BRANCH, "flights.other", 1): {}
+    }
 
 
 def test_nothing_is_left_to_collect_afterwards(world: World) -> None:
@@ -122,7 +128,9 @@ components:
 
 def test_a_component_declares_what_it_keeps(world: World) -> None:
     with world.begin() as tx:
-        tx.blueprints.put(revision(text=FLOW.format(generations=12, days=0), uids={"daily": "u"}), 0)
+        tx.blueprints.put(
+            revision(text=FLOW.format(generations=12, days=0), uids={"daily": "u"}), 0
+        )
     commits(world, 20)
     assert collect(world.store, world.namespace, now=later(world), generations=1).states == 20 - 13
 
@@ -139,7 +147,9 @@ def test_generations_without_a_change_count_for_nothing(world: World) -> None:
     root = built(world, 3)
     with world.begin() as tx:
         for n in range(1, 21):
-            tx.states.commit(replace(state(n), generation=(n + 9) // 10, root=root, inputs={}, at=n), n - 1)
+            tx.states.commit(
+                replace(state(n), generation=(n + 9) // 10, root=root, inputs={}, at=n), n - 1
+            )
     collect(world.store, world.namespace, now=later(world), generations=1)
     with world.read() as tx:
         assert len(tx.states.history(BRANCH, DATASET, 99)) == 20
@@ -149,8 +159,12 @@ def test_every_kind_of_pointer_keeps_its_tree(world: World) -> None:
     roots = [built(world, 600, generation) for generation in range(1, 8)]
     lost = built(world, 600, 9)
     with world.begin() as tx:
-        half = PartialState(BRANCH, "flights.half", d(1), state(1, inputs={}).inputs, roots[0], None, {})
-        tx.states.put_building(replace(half, inputs={"x": replace(state(1).inputs["raw"], root=roots[1])}))
+        half = PartialState(
+            BRANCH, "flights.half", d(1), state(1, inputs={}).inputs, roots[0], None, {}
+        )
+        tx.states.put_building(
+            replace(half, inputs={"x": replace(state(1).inputs["raw"], root=roots[1])})
+        )
         tx.listings.put(listing(1, root=roots[2]))
         tx.projections.put_target(Target(BRANCH, "flights.out", d(1), roots[3], 1))
         tx.queue.put_job(d(5), stored_job(shared={"x": roots[4].hex()}))
@@ -169,7 +183,9 @@ def test_a_build_trace_goes_before_its_nodes(world: World) -> None:
     with world.begin() as tx:
         tx.traces.put_build(d(1), root, SCHEMA)
         now = tx.now()
-    assert collect(world.store, world.namespace, now=now) == Collected(nodes_in_use=len(nodes_of(world, root)))
+    assert collect(world.store, world.namespace, now=now) == Collected(
+        nodes_in_use=len(nodes_of(world, root))
+    )
     found = collect(world.store, world.namespace, now=later(world))
     assert (found.builds, digests(world)) == (1, set())
 
@@ -205,7 +221,8 @@ def test_a_table_may_have_followed_what_is_gone(world: World) -> None:
 
 
 def test_what_was_planned_before_a_collection_is_planned_again(world: World) -> None:
-    """The plan adopts a build trace that the collection drops, with its nodes, before the plan is carried out."""
+    """The plan adopts a build trace that the collection drops, with its nodes, before the plan is
+    carried out."""
     commits(world, 20)
     back = Plan(world, DATASET, d(10_000), ())
     assert back.nodes == {}
@@ -228,7 +245,8 @@ def test_what_was_planned_after_a_collection_is_good(world: World) -> None:
 
 
 class Ticking:
-    """A clock that goes on by an hour and a half each time that it is read: everything is old at once."""
+    """A clock that goes on by an hour and a half each time that it is read: everything is old at
+    once."""
 
     def __init__(self) -> None:
         self._times = itertools.count(1_000_000, 5400)
@@ -247,7 +265,9 @@ class TickingPostgres(PostgresDialect):
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def ticking(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+def ticking(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Store]:
     if request.param == "postgresql":
         server: Postgres = request.getfixturevalue("postgres")
         url = server.create(f"t{uuid.uuid4().hex}")
@@ -290,7 +310,8 @@ def test_nothing_is_lost_while_others_write(ticking: Store) -> None:
 
 
 class Watched:
-    """A store that lets somebody else do something before each of its transactions, by their number."""
+    """A store that lets somebody else do something before each of its transactions, by their
+    number."""
 
     def __init__(self, store: Store, at: Callable[[int, bool], None]) -> None:
         self._store, self._at = store, at
@@ -321,7 +342,8 @@ class Watched:
 
 
 class Returning:
-    """Somebody who plans to go back to the first generation at one moment, and commits it at another one."""
+    """Somebody who plans to go back to the first generation at one moment, and commits it at
+    another one."""
 
     def __init__(self, world: World, plan_at: int, commit_at: int) -> None:
         self.world, self._plan_at, self._commit_at = world, plan_at, commit_at
@@ -354,7 +376,8 @@ MOMENTS = range(1, 16)
 
 @pytest.mark.parametrize("plan_at", MOMENTS)
 def test_at_every_moment_of_a_collection(ticking: Store, plan_at: int) -> None:
-    """A plan may be made at any moment of it, and carried out at once, a little later, or after the end."""
+    """A plan may be made at any moment of it, and carried out at once, a little later, or after the
+    end."""
     for commit_at in (plan_at, plan_at + 2, MOMENTS[-1]):
         world = World(ticking, uuid.uuid4().hex)
         go_on(world, 10)
@@ -372,7 +395,10 @@ def test_two_collections_at_once_do_no_harm(ticking: Store) -> None:
     with ThreadPoolExecutor(3) as pool:
         for n in range(12):
             change(world, DATASET, n, PARTITIONS, 5)
-            both = [pool.submit(collect, ticking, world.namespace, generations=1, days=0) for _ in range(2)]
+            both = [
+                pool.submit(collect, ticking, world.namespace, generations=1, days=0)
+                for _ in range(2)
+            ]
             change(world, "flights.other", n, PARTITIONS, 5)
             assert sum(one.result().nodes for one in both) >= 0
     check_everything(world)
@@ -396,7 +422,9 @@ def test_it_is_done_now_and_then(tmp_path: Path) -> None:
 def test_a_run_collects_at_its_end() -> None:
     store, lake = new_store(Ticking()), MemoryLake()
     pool = Pool(Engine(Context(store, lake=lake.uri), lake, {}, lambda _: None))
-    loop = Reconciler(store, Fleet(Context(store), lake, pool), Following(), WakeCounter(), flows=frozenset())
+    loop = Reconciler(
+        store, Fleet(Context(store), lake, pool), Following(), WakeCounter(), flows=frozenset()
+    )
     world = World(store, "default")
     remember_changes(world, CHANGES)
     assert loop.settle(threading.Event()) == "up_to_date"

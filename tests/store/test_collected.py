@@ -1,4 +1,5 @@
-"""What collecting asks of every store: pointers, spans, and dropping what is old but never what somebody wants."""
+"""What collecting asks of every store: pointers, spans, and dropping what is old but never what
+somebody wants."""
 
 from __future__ import annotations
 
@@ -58,12 +59,16 @@ def test_everything_that_holds_a_tree_is_told(world: World) -> None:
         tx.listings.put(listing(2, root=None))
         tx.projections.put_target(target("flights.out"))
         tx.projections.put_publication(publication(1))
-        tx.queue.put_job(d(70), stored_job(shared={"a": d(71).hex(), "b": EMPTY_ROOT.hex()}, sql="SELECT 1"))
+        tx.queue.put_job(
+            d(70), stored_job(shared={"a": d(71).hex(), "b": EMPTY_ROOT.hex()}, sql="SELECT 1")
+        )
         tx.queue.put_job(d(72), stored_job(location="/x"))
         tx.queue.put_job(d(73), stored_job(shared={}, pairs={"a": d(74).hex()}))
     with world.read() as tx:
         found = set(tx.upkeep.pointers())
-        assert set(tx.upkeep.pointers(["listing", "build"])) == {p for p in found if p.holder in ("listing", "build")}
+        assert set(tx.upkeep.pointers(["listing", "build"])) == {
+            p for p in found if p.holder in ("listing", "build")
+        }
     assert found == {
         Pointer("state", "flights.daily", d(101), "main", 1, 365, 5),
         Pointer("state", "flights.daily", d(102), "main", 2, 7, 2**40),
@@ -85,7 +90,10 @@ def test_everything_that_holds_a_tree_is_told(world: World) -> None:
 def test_what_does_not_fit_one_page_is_told_once(world: World) -> None:
     many = 2 * PAGE + 1
     with world.begin() as tx:
-        tx.traces.put([trace(n, n, n + many) for n in range(PAGE)], [fragment(n, attempt="a") for n in range(2)])
+        tx.traces.put(
+            [trace(n, n, n + many) for n in range(PAGE)],
+            [fragment(n, attempt="a") for n in range(2)],
+        )
         for n in range(30):
             tx.traces.put_build(d(n), d(n), SCHEMA)
     with world.read() as tx:
@@ -100,7 +108,9 @@ def test_nodes_are_paged_and_dropped_by_age(world: World) -> None:
         put = tx.now()
     everything = tuple(sorted(map(d, range(5))))
     with world.begin() as tx:
-        assert tx.upkeep.node_digests(b"", 3) + tx.upkeep.node_digests(everything[2], 3) == everything
+        assert (
+            tx.upkeep.node_digests(b"", 3) + tx.upkeep.node_digests(everything[2], 3) == everything
+        )
         assert tx.upkeep.drop_nodes([d(0), d(1), d(77)], put) == 0
         assert tx.upkeep.drop_nodes([d(0), d(1), d(77)], put + 0.001) == 2
         assert set(tx.nodes.get_nodes(everything)) == {d(2), d(3), d(4)}
@@ -121,10 +131,16 @@ def test_spans_and_dropping_states(world: World) -> None:
         }
         assert set(tx.upkeep.spans()) == spans
         assert tx.upkeep.drop_states([]) == 0
-        assert tx.upkeep.drop_states([Expired("main", "flights.daily", 6, 5, 1004.0)]) == 3  # by time
-        assert tx.upkeep.drop_states([Expired("main", "flights.daily", 6, 3, LATER)]) == 1  # by generation
-        assert tx.upkeep.drop_states([Expired("main", "flights.daily", 6, 9, LATER)]) == 2  # by number
-        every = [Expired("main", "flights.daily", 99, 99, LATER), Expired("dev", "flights.b", 99, 99, LATER)]
+        # By time
+        assert tx.upkeep.drop_states([Expired("main", "flights.daily", 6, 5, 1004.0)]) == 3
+        # By generation
+        assert tx.upkeep.drop_states([Expired("main", "flights.daily", 6, 3, LATER)]) == 1
+        # By number
+        assert tx.upkeep.drop_states([Expired("main", "flights.daily", 6, 9, LATER)]) == 2
+        every = [
+            Expired("main", "flights.daily", 99, 99, LATER),
+            Expired("dev", "flights.b", 99, 99, LATER),
+        ]
         assert tx.upkeep.drop_states(every) == 3
         assert [s.seq for s in tx.states.history("main", "flights.daily", 99)] == [10]
         assert set(tx.states.newest("dev")) == {"flights.b", "flights.daily"}
@@ -198,7 +214,11 @@ def test_old_answers_go(world: World) -> None:
         tx.audit.put_answer(StoredAnswer("k", d(1), 200, ""))
         tx.audit.put_answer(StoredAnswer("l", d(1), 200, ""))
         assert tx.audit.drop_answers(tx.now(), MANY) == 0
-        assert [tx.audit.drop_answers(LATER, 1), tx.audit.drop_answers(LATER, 1), tx.audit.drop_answers(LATER, 1)] == [
+        assert [
+            tx.audit.drop_answers(LATER, 1),
+            tx.audit.drop_answers(LATER, 1),
+            tx.audit.drop_answers(LATER, 1),
+        ] == [
             1,
             1,
             0,
@@ -227,7 +247,9 @@ def test_ended_drivers_go_with_their_tokens(world: World) -> None:
 def test_what_fragments_say(world: World) -> None:
     gone = fragment(2, status="deleted")
     with world.begin() as tx:
-        tx.traces.put([trace(1, 1, 3), trace(2, 2)], [fragment(1), gone, fragment(4, attempt="attempt-0")])
+        tx.traces.put(
+            [trace(1, 1, 3), trace(2, 2)], [fragment(1), gone, fragment(4, attempt="attempt-0")]
+        )
     with world.read() as tx:
         assert tx.traces.stored([d(1), d(2), d(3)]) == {
             d(1): Stored("stored", fragment(1).content),
@@ -247,7 +269,8 @@ def test_condemned_fragments_are_not_used_and_may_come_back(world: World) -> Non
         tx.traces.condemn([d(1), d(3), d(4)])
         assert tx.traces.hits([d(1)]) == {}
         assert {f.fragment for f in tx.traces.files()} == {d(2)}
-        assert tx.traces.referenced_attempts(["attempt-1", "attempt-3"]) == {"attempt-1"}  # its files stay
+        # Its files stay
+        assert tx.traces.referenced_attempts(["attempt-1", "attempt-3"]) == {"attempt-1"}
     with world.begin() as tx:
         assert {id: s.status for id, s in tx.traces.stored([d(1), d(2), d(3)]).items()} == {
             d(1): "condemned",
@@ -312,7 +335,9 @@ def test_the_snapshot_of_a_collection_shows_what_was_before_it(world: World) -> 
         assert [p.number for p in seen.upkeep.pointers(["state"])] == [1]
 
 
-def test_a_node_that_somebody_puts_again_stays(postgres: Postgres, stores: dict[str, Store]) -> None:
+def test_a_node_that_somebody_puts_again_stays(
+    postgres: Postgres, stores: dict[str, Store]
+) -> None:
     """The collection neither waits for the writer nor deletes under its hands."""
     world = World(stores["postgresql"], uuid.uuid4().hex)
     with world.begin() as tx:
@@ -327,7 +352,9 @@ def test_a_node_that_somebody_puts_again_stays(postgres: Postgres, stores: dict[
         assert set(tx.nodes.get_nodes([d(1), d(2)])) == {d(1)}
 
 
-def test_a_node_that_a_collection_deletes_is_put_again(postgres: Postgres, stores: dict[str, Store]) -> None:
+def test_a_node_that_a_collection_deletes_is_put_again(
+    postgres: Postgres, stores: dict[str, Store]
+) -> None:
     world = World(stores["postgresql"], uuid.uuid4().hex)
 
     def put() -> None:
@@ -350,14 +377,20 @@ def long_ago(postgres: Postgres, namespace: str) -> None:
     """All nodes were put in 1970."""
     engine = create_engine(postgres.url())
     with engine.begin() as connection:
-        connection.execute(update(tables.nodes).where(tables.nodes.c.namespace == namespace).values(at=0.0))
+        connection.execute(
+            update(tables.nodes).where(tables.nodes.c.namespace == namespace).values(at=0.0)
+        )
     engine.dispose()
 
 
 def test_that_a_node_is_put_again_is_noted_after_a_while() -> None:
     clock = [1000.0]
     store = new_store(lambda: clock[0])
-    for at, nodes in ((1000.0, (1, 2)), (1000.0 + NODE_FRESH_S, (1,)), (1001.0 + NODE_FRESH_S, (2,))):
+    for at, nodes in (
+        (1000.0, (1, 2)),
+        (1000.0 + NODE_FRESH_S, (1,)),
+        (1001.0 + NODE_FRESH_S, (2,)),
+    ):
         clock[0] = at
         with store.begin() as tx:
             tx.nodes.put_nodes({d(n): b"x" for n in nodes})

@@ -1,4 +1,5 @@
-"""What holds for every transaction of every store: all or nothing, snapshots, namespaces, threads, restarts."""
+"""What holds for every transaction of every store: all or nothing, snapshots, namespaces, threads,
+restarts."""
 
 from __future__ import annotations
 
@@ -95,7 +96,11 @@ def test_nothing_is_kept_of_what_failed(world: World) -> None:
         fail()
     with world.read() as tx:
         assert not any(seen(tx))
-        assert (tx.blueprints.last_number("main", "flights"), tx.traces.last(), tx.events.last()) == (0, 0, 0)
+        assert (
+            tx.blueprints.last_number("main", "flights"),
+            tx.traces.last(),
+            tx.events.last(),
+        ) == (0, 0, 0)
 
 
 def test_what_was_there_survives_a_failure(world: World) -> None:
@@ -186,13 +191,22 @@ def test_nothing_asked_nothing_found(world: World) -> None:
             tx.queue.attempts([]),
             tx.traces.memos([]),
         ) == ({}, {}, {}, {}, {})
-        assert (tx.nodes.get_nodes([]), tx.listings.get([]), tx.listings.partitions(d(1), []), tx.queue.jobs([])) == (
+        assert (
+            tx.nodes.get_nodes([]),
+            tx.listings.get([]),
+            tx.listings.partitions(d(1), []),
+            tx.queue.jobs([]),
+        ) == (
             {},
             {},
             {},
             {},
         )
-        assert (tx.queue.enqueue("main", "x", []), tx.queue.retry("main", []), tx.queue.finish("a1", [])) == (
+        assert (
+            tx.queue.enqueue("main", "x", []),
+            tx.queue.retry("main", []),
+            tx.queue.finish("a1", []),
+        ) == (
             0,
             0,
             frozenset(),
@@ -257,7 +271,10 @@ def test_many_writers_lose_nothing(world: World) -> None:
         assert tx.events.count("main", 0) == {"done": 32}
         assert [e.id for e in tx.events.newer("main", 0)] == list(range(1, 33))
         assert sorted(
-            t.seq for t in tx.traces.hits([d(w * 100 + i) for w in range(1, 5) for i in range(8)]).values()
+            t.seq
+            for t in tx.traces.hits(
+                [d(w * 100 + i) for w in range(1, 5) for i in range(8)]
+            ).values()
         ) == list(range(1, 33))
         assert len(tx.audit.changes("main")) == 32
         assert len(tx.queue.demands("main", "set.1")) == 11
@@ -271,7 +288,9 @@ def test_events_become_visible_in_order(world: World) -> None:
     def follow() -> None:
         while not done.is_set() or seen_ids[-1:] != [24]:
             with world.read() as tx:
-                seen_ids.extend(e.id for e in tx.events.newer("main", seen_ids[-1] if seen_ids else 0))
+                seen_ids.extend(
+                    e.id for e in tx.events.newer("main", seen_ids[-1] if seen_ids else 0)
+                )
 
     def write(_: int) -> None:
         for _i in range(6):
@@ -329,7 +348,9 @@ def test_a_server_that_is_away_is_told(postgres: Postgres, stores: dict[str, Sto
         assert tx.now() > 0
 
 
-def test_a_server_that_dies_in_between_is_told(postgres: Postgres, stores: dict[str, Store]) -> None:
+def test_a_server_that_dies_in_between_is_told(
+    postgres: Postgres, stores: dict[str, Store]
+) -> None:
     world = World(stores["postgresql"], uuid.uuid4().hex)
 
     def write() -> None:

@@ -19,9 +19,15 @@ def test_the_newest_revision_counts(world: World) -> None:
         tx.blueprints.put(revision(1, "other"), None)
         tx.blueprints.put(revision(3, branch="dev"), 2)
     with world.read() as tx:
-        assert tx.blueprints.revisions("main") == {"flights": revision(2), "other": revision(1, "other")}
+        assert tx.blueprints.revisions("main") == {
+            "flights": revision(2),
+            "other": revision(1, "other"),
+        }
         assert tx.blueprints.revisions("main", ["flights", "nope"]) == {"flights": revision(2)}
-        assert tx.blueprints.revisions("dev") == {"flights": revision(3, branch="dev"), "other": revision(1, "other")}
+        assert tx.blueprints.revisions("dev") == {
+            "flights": revision(3, branch="dev"),
+            "other": revision(1, "other"),
+        }
         assert tx.blueprints.revisions("dev", ["other"]) == {"other": revision(1, "other")}
         assert tx.blueprints.last_number("main", "flights") == 2
 
@@ -143,7 +149,11 @@ def test_changes_newest_first(world: World) -> None:
 
 
 def test_a_branch_reads_its_own_changes_and_those_of_no_branch(world: World) -> None:
-    ours, theirs, everybodys = change("apply"), change("apply", "dev"), change("token.create", NO_BRANCH)
+    ours, theirs, everybodys = (
+        change("apply"),
+        change("apply", "dev"),
+        change("token.create", NO_BRANCH),
+    )
     with world.begin() as tx:
         for made in (ours, theirs, everybodys):
             tx.audit.put_change(made)
@@ -171,7 +181,9 @@ def test_an_answer_is_given_once(world: World) -> None:
 
 def test_no_two_wishes_for_something_new_have_one_number(world: World) -> None:
     with world.begin() as tx:
-        numbers = [tx.blueprints.force(branch, ["flights.daily"]) for branch in ("main", "dev", "main")]
+        numbers = [
+            tx.blueprints.force(branch, ["flights.daily"]) for branch in ("main", "dev", "main")
+        ]
     assert numbers == sorted(set(numbers))
     with world.begin() as tx:
         tx.blueprints.put(revision(1), 0)

@@ -28,7 +28,10 @@ def test_a_feed_goes_with_its_grants_alone(world: World) -> None:
             tx.feeds.put_grant(feed_grant(name, "team-a", "sales*"))
             tx.feeds.put_grant(feed_grant(name, "team-a", "sales*"))
     with world.read() as tx:
-        assert tx.feeds.grants("a") == (feed_grant("a", "team-a", "sales*"), feed_grant("a", "team-b"))
+        assert tx.feeds.grants("a") == (
+            feed_grant("a", "team-a", "sales*"),
+            feed_grant("a", "team-b"),
+        )
         assert len(tx.feeds.grants()) == 4
     with world.begin() as tx:
         tx.feeds.drop_grant(feed_grant("b", "team-b"))

@@ -25,7 +25,17 @@ from dataplane.contract.identity import Content
 from dataplane.contract.results import FileEntry, Misread
 from tests.property.engine import MemoryLake
 from tests.store.conftest import World
-from tests.store.examples import SCHEMA, d, fragment, listing, source_partition, state, stored_job, task, trace
+from tests.store.examples import (
+    SCHEMA,
+    d,
+    fragment,
+    listing,
+    source_partition,
+    state,
+    stored_job,
+    task,
+    trace,
+)
 from tests.store.planner import check_everything
 
 PARTITIONS = 1500
@@ -36,7 +46,9 @@ def made(n: int) -> Fragment:
     """A fragment of two files; every hundred were written by one attempt."""
     attempt = f"aa{n // 100:030}"
     folder = f"default/flights/daily/_frags/aa/{attempt}/_fragment={n}"
-    files = tuple(FileEntry(path=f"{folder}/{i}.parquet", size=n + i, rows=1, stats={}) for i in range(2))
+    files = tuple(
+        FileEntry(path=f"{folder}/{i}.parquet", size=n + i, rows=1, stats={}) for i in range(2)
+    )
     return replace(fragment(n), files=files, attempt=attempt)
 
 
@@ -48,16 +60,22 @@ def fill(tx: Tx) -> None:
     """Two generations of a dataset, a half-built one, a listing, a target, work."""
     tx.traces.put([trace(n, n) for n in range(PARTITIONS)], [made(n) for n in range(PARTITIONS)])
     old = tree.build(tx.nodes, (entry(n) for n in range(PARTITIONS - 1)))
-    new = tree.edit(tx.nodes, old, [("00007", None), (f"{PARTITIONS - 1:05}", entry(PARTITIONS - 1))])
+    new = tree.edit(
+        tx.nodes, old, [("00007", None), (f"{PARTITIONS - 1:05}", entry(PARTITIONS - 1))]
+    )
     parts = [source_partition(f"{n}.csv", n) for n in range(30)]
-    listed = tree.build(tx.nodes, sorted(tree.Entry(p.key, p.source, Content(1, 5, 0)) for p in parts))
+    listed = tree.build(
+        tx.nodes, sorted(tree.Entry(p.key, p.source, Content(1, 5, 0)) for p in parts)
+    )
     tx.listings.put_partitions(d(1), parts, [])
     tx.listings.put(listing(1, root=listed))
     inputs = {"objects": replace(state(1).inputs["raw"], root=listed)}
     for seq, root in enumerate((old, new), 1):
         totals = tree.totals(tx.nodes, root)
         made_of = replace(state(seq), root=root, inputs=inputs)
-        tx.states.commit(replace(made_of, partitions=totals.partitions, rows=totals.content.rows), seq - 1)
+        tx.states.commit(
+            replace(made_of, partitions=totals.partitions, rows=totals.content.rows), seq - 1
+        )
         tx.traces.put_build(d(seq), root, SCHEMA)
     half = tree.build(tx.nodes, [entry(n) for n in range(3)])
     tx.states.put_building(PartialState("main", "flights.half", d(1), inputs, half, None, {}))
@@ -107,7 +125,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def place(filled: Path, tmp_path: Path) -> Iterator[Place]:
     url = f"sqlite:///{shutil.copy(filled, tmp_path)}"
     store, lake, engine = open_store(url), MemoryLake(), create_engine(url)
-    lake.objects.update({file["path"]: b"x" * file["size"] for n in range(PARTITIONS) for file in made(n).files})
+    lake.objects.update(
+        {file["path"]: b"x" * file["size"] for n in range(PARTITIONS) for file in made(n).files}
+    )
     yield Place(store, lake, engine)
     store.close()
     engine.dispose()
@@ -121,12 +141,19 @@ def test_all_is_well(world: World) -> None:
 
 
 def test_what_was_misread_is_told_where_it_is_asked_for(world: World) -> None:
-    misread: Misread = {"file": "/in/1.parquet", "column": "c", "have": "DECIMAL(9,2)", "read": "INT"}
+    misread: Misread = {
+        "file": "/in/1.parquet",
+        "column": "c",
+        "have": "DECIMAL(9,2)",
+        "read": "INT",
+    }
     looks = [task(n, kind="footers", partition=f"{n}.parquet") for n in (1, 2, 3)]
     with world.begin() as tx:
         tx.queue.put_job(d(0), stored_job())
         tx.queue.enqueue("main", "flights.daily", looks)
-        tx.traces.put_memos({d(1): {"misread": [misread]}, d(2): {"misread": []}, d(4): {"misread": [misread]}})
+        tx.traces.put_memos(
+            {d(1): {"misread": [misread]}, d(2): {"misread": []}, d(4): {"misread": [misread]}}
+        )
     assert fsck(world.store, world.namespace) == ()
     [finding] = fsck(world.store, world.namespace, types=True)
     assert finding.where == "flights.daily, partition '1.parquet', /in/1.parquet"
@@ -179,7 +206,11 @@ def test_what_lies_beside_a_damaged_node_is_checked(place: Place) -> None:
         leaf = list(tree.reachable(tx.nodes, place.root("state")))[1]
         last = list(tree.scan(tx.nodes, place.root("state")))[-1]
     place.change(lambda: delete(db.nodes).where(db.nodes.c.digest == leaf))
-    place.change(lambda: update(db.fragments).where(db.fragments.c.id == last.fragment).values(status="deleted"))
+    place.change(
+        lambda: (
+            update(db.fragments).where(db.fragments.c.id == last.fragment).values(status="deleted")
+        )
+    )
     assert [code for code, _ in place.findings()] == ["corrupt-node", "fragment-not-stored"]
 
 
@@ -237,9 +268,8 @@ def test_tables_of_branches_that_nobody_knows_of(place: Place) -> None:
         place.lake.objects[table.format(name) + "/_delta_log/0.json"] = b""
     place.lake.objects["default/flights/daily/_delta_log/0.json"] = b""
     with place.store.begin() as tx:
-        tx.projections.put_publication(
-            unknown_table("dev", "flights.daily")
-        )  # somebody is to delete it, or to write it anew
+        # Somebody is to delete it, or to write it anew
+        tx.projections.put_publication(unknown_table("dev", "flights.daily"))
     assert place.findings() == [("table-unknown", table.format("try"))]
     before = set(place.lake.objects)
     assert sweep(place.store, "default", place.lake) >= 1

@@ -1,6 +1,8 @@
-"""kill -9 at every step of what is done with branches: a process of its own dies, and all of it is there, or nothing.
+"""kill -9 at every step of what is done with branches: a process of its own dies, and all of it is
+there, or nothing.
 
-Does not belong here: the loop and drivers that are killed (`hostile.test_kills`, `e2e.test_crashes`).
+Does not belong here: the loop and drivers that are killed (`hostile.test_kills`,
+`e2e.test_crashes`).
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ def text(factor: int, plus: int) -> str:
 
 
 def begin(home: Path, url: str | None) -> BranchWorld:
-    """Main and four branches that differ, all at rest. `dev` and `try` have edited the same component."""
+    """Main and four branches that differ, all at rest. `dev` and `try` have edited the same
+    component."""
     home.mkdir(exist_ok=True)
     made = BranchWorld(home, url=url)
     made.apply(text(2, 1))
@@ -61,7 +64,12 @@ def begin(home: Path, url: str | None) -> BranchWorld:
 
 def edit(world: BranchWorld) -> None:
     """Main is the last, so it has moved on from what the branches know."""
-    for name, edited in (("dev", text(3, 1)), ("try", text(4, 1)), ("safe", text(2, 7)), ("old", text(6, 1))):
+    for name, edited in (
+        ("dev", text(3, 1)),
+        ("try", text(4, 1)),
+        ("safe", text(2, 7)),
+        ("old", text(6, 1)),
+    ):
         world.apply_in(name, edited)
     world.apply(text(2, 5))
 
@@ -79,15 +87,16 @@ def url_of(world: BranchWorld) -> str:
 
 
 def server() -> Any:
-    """Processes are children of a small one, so nothing of this process's threads and locks comes along."""
+    """Processes are children of a small one, so nothing of this process's threads and locks comes
+    along."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.store.killed"])
     return context
 
 
 def dies_at(url: str, now: float, operation: str, at: int) -> int:
-    """Run it in a process that is killed at this step; 0 if the operation came to its end before. `at` 0: killed at its
-    first commit; the step that this is."""
+    """Run it in a process that is killed at this step; 0 if the operation came to its end before.
+    `at` 0: killed at its first commit; the step that this is."""
     context = server()
     told = context.SimpleQueue()
     process = context.Process(target=killed.perform, args=(url, now, operation, at, told))
@@ -100,7 +109,10 @@ def dies_at(url: str, now: float, operation: str, at: int) -> int:
 def everything(world: BranchWorld) -> dict[str, list[tuple[Any, ...]]]:
     """All rows of all tables."""
     with world.store._engines.reader.connect() as connection:  # type: ignore[attr-defined]
-        found = {table.name: connection.execute(select(table)).fetchall() for table in tables.metadata.sorted_tables}
+        found = {
+            table.name: connection.execute(select(table)).fetchall()
+            for table in tables.metadata.sorted_tables
+        }
     return {name: sorted(map(tuple, rows), key=repr) for name, rows in found.items()}
 
 
@@ -110,9 +122,17 @@ def shown(world: BranchWorld) -> dict[str, object]:
     with world.store.read() as tx:
         names = [MAIN, *sorted(tx.branches.all())]
         for name in names:
-            texts = {flow: one.text.replace(str(world.home), "") for flow, one in tx.blueprints.revisions(name).items()}
+            texts = {
+                flow: one.text.replace(str(world.home), "")
+                for flow, one in tx.blueprints.revisions(name).items()
+            }
             holds = {dataset: hold.generation for dataset, hold in tx.states.holds(name).items()}
-            found[name] = texts, holds, tx.branches.own_dataflows(name), tx.branches.own_datasets(name)
+            found[name] = (
+                texts,
+                holds,
+                tx.branches.own_dataflows(name),
+                tx.branches.own_datasets(name),
+            )
     return found | {f"rows of {name}": rows(world, name) for name in names}
 
 
@@ -121,14 +141,26 @@ def rows(world: BranchWorld, branch: str) -> dict[str, object]:
 
 
 MERGES = ("merge", "rollback of a dataflow")
-OTHERS = ("merge into a branch", "rollback", "rollback in a branch", "resume", "revert", "create", "update", "delete")
+OTHERS = (
+    "merge into a branch",
+    "rollback",
+    "rollback in a branch",
+    "resume",
+    "revert",
+    "create",
+    "update",
+    "delete",
+)
 AGAIN = {"create": BranchExists, "delete": NotFound}  # what one is told who asks for it once more
 
 
-# Of the others some are part of every run: they are transactions of the same kind. So are steps between others.
+# Of the others some are part of every run: they are transactions of the same kind. So are steps
+# between others.
 @pytest.mark.parametrize("first", sliced(range(1, EACH + 1), EACH))
 @pytest.mark.parametrize("operation", [*MERGES, *sliced(OTHERS, 4)])
-def test_all_of_it_is_there_or_nothing(world: BranchWorld, operation: str, first: int, tmp_path: Path) -> None:
+def test_all_of_it_is_there_or_nothing(
+    world: BranchWorld, operation: str, first: int, tmp_path: Path
+) -> None:
     url, before = url_of(world), everything(world)
     commit = dies_at(url, world.now, operation, 0)
     for at in (*range(first, commit - 1, EACH), commit - 1, commit):

@@ -1,6 +1,8 @@
-"""Cost as a contract: SQL statements that a late file takes on its way through three datasets, on each database.
+"""Cost as a contract: SQL statements that a late file takes on its way through three datasets, on
+each database.
 
-They are those of the passes of the loop, of claims and of reports, with the few that the engine of the tests reads.
+They are those of the passes of the loop, of claims and of reports, with the few that the engine of
+the tests reads.
 """
 
 from __future__ import annotations

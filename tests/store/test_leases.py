@@ -59,7 +59,9 @@ def test_one_that_was_taken_before_the_clock_went_back_is_not_held_for_hours(wor
         assert tx.leases.take(LOOP, "b", LONG_S / 4).holder == "b"
 
 
-def test_its_holder_goes_on_and_who_begins_anew_under_its_name_has_a_new_epoch(world: World) -> None:
+def test_its_holder_goes_on_and_who_begins_anew_under_its_name_has_a_new_epoch(
+    world: World,
+) -> None:
     with world.begin() as tx:
         first = tx.leases.take(LOOP, "a", PAST_S)
         assert tx.leases.renew(LOOP, first.epoch, LONG_S), "nobody took it"
@@ -102,7 +104,9 @@ def write(store: Store, namespace: str) -> None:
 def test_an_older_version_beside_a_leader(world: World) -> None:
     """It knows of no lease. What both want is decided as ever: by comparing and setting."""
     with world.begin() as tx:
-        leader = FencedStore(world.store, tx.leases.take(LOOP, "new", LONG_S).epoch, world.namespace)
+        leader = FencedStore(
+            world.store, tx.leases.take(LOOP, "new", LONG_S).epoch, world.namespace
+        )
     with world.begin() as tx:
         tx.states.commit(state(1), 0)
     with leader.begin(world.namespace) as tx:
@@ -114,7 +118,9 @@ def test_an_older_version_beside_a_leader(world: World) -> None:
 # --- on PostgreSQL, where transactions meet -------------------------------------------------------
 
 
-def test_who_takes_it_waits_for_a_commit_under_way(stores: dict[str, Store], postgres: Postgres) -> None:
+def test_who_takes_it_waits_for_a_commit_under_way(
+    stores: dict[str, Store], postgres: Postgres
+) -> None:
     """So that a commit that looked at the lease in time is seen by who leads next."""
     world = World(stores["postgresql"], uuid.uuid4().hex)
     with world.begin() as tx:
@@ -137,9 +143,13 @@ def test_who_takes_it_waits_for_a_commit_under_way(stores: dict[str, Store], pos
 
 
 @pytest.mark.usefixtures("stores")
-def test_who_is_paused_in_a_transaction_holds_nobody_up(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_paused_in_a_transaction_holds_nobody_up(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The server ends the transaction, which lets go of the lease, and nothing of it is there."""
-    monkeypatch.setattr(dialects, "WRITER_LIMITS", {**dialects.WRITER_LIMITS, dialects.IDLE: "500ms"})
+    monkeypatch.setattr(
+        dialects, "WRITER_LIMITS", {**dialects.WRITER_LIMITS, dialects.IDLE: "500ms"}
+    )
     paused = World(open_store(postgres.url()), uuid.uuid4().hex)
     other = World(open_store(postgres.url()), paused.namespace)
     with paused.begin() as tx:
@@ -164,12 +174,17 @@ def test_readers_may_think_longer_than_writers(postgres: Postgres) -> None:
     writer, reader = dialects.postgres_engines(make_url(postgres.url()))
     with writer.connect() as writing, reader.connect() as reading:
         asked = text(f"SHOW {dialects.IDLE}")
-        assert (writing.execute(asked).scalar_one(), reading.execute(asked).scalar_one()) == ("20s", "10min")
+        assert (writing.execute(asked).scalar_one(), reading.execute(asked).scalar_one()) == (
+            "20s",
+            "10min",
+        )
     for engine in (writer, reader):
         engine.dispose()
 
 
-def test_the_clock_of_a_process_does_not_count(stores: dict[str, Store], postgres: Postgres) -> None:
+def test_the_clock_of_a_process_does_not_count(
+    stores: dict[str, Store], postgres: Postgres
+) -> None:
     world = World(stores["postgresql"], uuid.uuid4().hex)
     with world.begin() as tx:
         lease = tx.leases.take(LOOP, "a", 600.0)
@@ -182,7 +197,9 @@ def test_the_clock_of_a_process_does_not_count(stores: dict[str, Store], postgre
 def await_lock(server: Postgres, taking: threading.Thread) -> None:
     """Until it waits for a row, or has done what it wanted."""
     engine = create_engine(server.url())
-    waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%leases%'")
+    waiting = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%leases%'"
+    )
     with engine.connect() as connection:
         while taking.is_alive() and not connection.execute(waiting).scalar_one():
             connection.rollback()

@@ -9,7 +9,16 @@ from tests.store.examples import link
 
 
 def test_links_are_kept_as_they_were_put(world: World) -> None:
-    bare = link("b", partition=None, columns=(), where=None, limit=None, point="", compression="zstd", at=1.0)
+    bare = link(
+        "b",
+        partition=None,
+        columns=(),
+        where=None,
+        limit=None,
+        point="",
+        compression="zstd",
+        at=1.0,
+    )
     with world.begin() as tx:
         tx.links.put(link("a"))
         tx.links.put(bare)

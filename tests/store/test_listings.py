@@ -29,7 +29,9 @@ def test_a_confirmed_listing_is_as_it_was(world: World) -> None:
         seen, _ = tx.states.marked("main", 0)
         tx.listings.confirm(d(1), 1)
         tx.listings.confirm(d(2), 1)
-        assert tx.listings.get([d(1), d(2)]) == {d(1): listing(1, requested=3, served=2, error=error(), at=tx.now())}
+        assert tx.listings.get([d(1), d(2)]) == {
+            d(1): listing(1, requested=3, served=2, error=error(), at=tx.now())
+        }
         tx.listings.confirm(d(1), 3)
         assert tx.listings.get([d(1)])[d(1)].served == 3
     with world.begin() as tx:
@@ -48,7 +50,9 @@ def test_a_request_that_came_meanwhile_is_not_lost(world: World) -> None:
         assert tx.listings.get([d(1)]) == {d(1): listing(1, requested=2, served=1, objects=7)}
 
 
-def test_listings_of_plans_are_found_with_their_size_and_dropped_with_their_partitions(world: World) -> None:
+def test_listings_of_plans_are_found_with_their_size_and_dropped_with_their_partitions(
+    world: World,
+) -> None:
     look: PlanLook = {"plan": "p", "of": d(1).hex(), "base": "", "since": 5.0}
     with world.begin() as tx:
         tx.listings.put(listing(1, held={"awaited": True}))
@@ -62,14 +66,19 @@ def test_listings_of_plans_are_found_with_their_size_and_dropped_with_their_part
         tx.listings.drop([d(2), d(3), d(4)])
         assert tx.listings.of_plans() == []
         assert set(tx.listings.get([d(1), d(2), d(3)])) == {d(1)}
-        assert (len(tx.listings.partitions(d(1), "ab")), tx.listings.partitions(d(2), "ab")) == (2, {})
+        assert (len(tx.listings.partitions(d(1), "ab")), tx.listings.partitions(d(2), "ab")) == (
+            2,
+            {},
+        )
 
 
 def test_more_partitions_than_fit_into_a_statement(world: World) -> None:
     keys = [f"{i:05d}" for i in range(2500)]
     with world.begin() as tx:
         tx.listings.put_partitions(d(1), (source_partition(k) for k in keys), ())
-        tx.listings.put_partitions(d(1), (source_partition(k, 2) for k in keys[1500:]), iter(keys[:1200]))
+        tx.listings.put_partitions(
+            d(1), (source_partition(k, 2) for k in keys[1500:]), iter(keys[:1200])
+        )
         found = tx.listings.partitions(d(1), keys)
     assert [p.source for p in found.values()] == [d(1)] * 300 + [d(2)] * 1000
 
@@ -84,11 +93,16 @@ def test_partitions_of_many_listings(world: World) -> None:
     wanted = {d(n): [*ODD_KEYS, f"{n}.csv"] for n in range(40)}
     with world.begin() as tx:
         for n in range(40):
-            tx.listings.put_partitions(d(n), [source_partition(k, n) for k in (*ODD_KEYS, f"{n}.csv", "7.csv")], ())
+            tx.listings.put_partitions(
+                d(n), [source_partition(k, n) for k in (*ODD_KEYS, f"{n}.csv", "7.csv")], ()
+            )
     with world.read() as tx:
         found = tx.listings.partitions_of(wanted)
         assert found == {d(n): {k: source_partition(k, n) for k in wanted[d(n)]} for n in range(40)}
-        assert tx.listings.partitions_of({d(1): ["nope"], d(99): ["7.csv"]}) == {d(1): {}, d(99): {}}
+        assert tx.listings.partitions_of({d(1): ["nope"], d(99): ["7.csv"]}) == {
+            d(1): {},
+            d(99): {},
+        }
         assert tx.listings.partitions_of({}) == {}
 
 
@@ -100,5 +114,7 @@ def test_a_location_over_time(location: Location) -> None:
     entries = location.entries()
     rows = location.rows([*entries, *(f["name"] for f in files(2500))])
     assert {k: r.source for k, r in rows.items()} == {k: e.fragment for k, e in entries.items()}
-    assert {k: r.objects for k, r in rows.items()} == {p["key"]: tuple(p["objects"]) for p in each(more)}
+    assert {k: r.objects for k, r in rows.items()} == {
+        p["key"]: tuple(p["objects"]) for p in each(more)
+    }
     assert location.list(more).root == after.root

@@ -51,19 +51,25 @@ def test_empty_to_head_equals_the_metadata(url: str) -> None:
     engine = create_engine(url)
     with engine.connect() as connection:
         options = {"compare_type": True, "compare_server_default": True}
-        assert compare_metadata(MigrationContext.configure(connection, opts=options), metadata) == []
+        assert (
+            compare_metadata(MigrationContext.configure(connection, opts=options), metadata) == []
+        )
     engine.dispose()
 
 
 def test_the_same_statements_build_it_on_sqlite(tmp_path: Path) -> None:
     """Also what reflection does not see: tables that are clustered by their key."""
-    migrated, created = (create_engine(f"sqlite:///{tmp_path / name}") for name in ("migrated", "created"))
+    migrated, created = (
+        create_engine(f"sqlite:///{tmp_path / name}") for name in ("migrated", "created")
+    )
     upgrade(str(migrated.url))
     metadata.create_all(created)
 
     def statements(engine: Engine) -> dict[str, str]:
         with engine.connect() as connection:
-            rows = connection.execute(text("SELECT name, sql FROM sqlite_master WHERE sql NOTNULL")).fetchall()
+            rows = connection.execute(
+                text("SELECT name, sql FROM sqlite_master WHERE sql NOTNULL")
+            ).fetchall()
         engine.dispose()
         return {name: " ".join(sql.split()) for name, sql in rows if name != "alembic_version"}
 
@@ -78,14 +84,24 @@ def test_migrations_lead_from_the_first_release_to_head() -> None:
 
 
 def test_every_key_starts_with_the_namespace() -> None:
-    assert {next(iter(table.primary_key)).name for table in metadata.tables.values()} == {"namespace"}
+    assert {next(iter(table.primary_key)).name for table in metadata.tables.values()} == {
+        "namespace"
+    }
     indexes = [index for table in metadata.tables.values() for index in table.indexes]
     assert {index.columns[0].name for index in indexes} == {"namespace"}
 
 
 def test_digests_are_32_bytes() -> None:
-    lengths = {str(c): c.type.length for t in metadata.tables.values() for c in t.c if isinstance(c.type, LargeBinary)}
-    assert {column for column, length in lengths.items() if length != 32} == {"nodes.body", "profiles.body"}
+    lengths = {
+        str(c): c.type.length
+        for t in metadata.tables.values()
+        for c in t.c
+        if isinstance(c.type, LargeBinary)
+    }
+    assert {column for column, length in lengths.items() if length != 32} == {
+        "nodes.body",
+        "profiles.body",
+    }
 
 
 def test_an_upgrade_can_be_repeated(url: str) -> None:
@@ -102,8 +118,8 @@ def test_an_upgrade_can_be_repeated(url: str) -> None:
 
 
 def test_migrations_only_add(url: str) -> None:
-    """So that a process of the version before goes on with the new schema: what it reads and writes is as it was, and
-    what it does not know of may be left out of its rows."""
+    """So that a process of the version before goes on with the new schema: what it reads and writes
+    is as it was, and what it does not know of may be left out of its rows."""
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     versions = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
@@ -117,7 +133,9 @@ def test_migrations_only_add(url: str) -> None:
         for table, columns in before.items():
             assert columns.items() <= after[table].items(), f"{revision} changes {table}"
             new = after[table].keys() - columns.keys()
-            assert all(after[table][name][1] for name in new), f"{revision}: old rows lack {new} of {table}"
+            assert all(after[table][name][1] for name in new), (
+                f"{revision}: old rows lack {new} of {table}"
+            )
         before = after
     engine.dispose()
 
@@ -126,7 +144,10 @@ def _columns(engine: Engine) -> dict[str, dict[str, Any]]:
     """Table -> column -> its type, and whether it may be left out."""
     found = inspect(engine)
     return {
-        table: {c["name"]: (str(c["type"]), bool(c["nullable"] or c["default"])) for c in found.get_columns(table)}
+        table: {
+            c["name"]: (str(c["type"]), bool(c["nullable"] or c["default"]))
+            for c in found.get_columns(table)
+        }
         for table in found.get_table_names()
     }
 
@@ -163,7 +184,10 @@ def test_a_database_of_before_the_first_release_is_refused(url: str, revision: s
     engine = create_engine(url)
     run(engine, f"UPDATE alembic_version SET version_num = '{revision}'")
     run(engine, "DROP TABLE roles")
-    with pytest.raises(UnknownVersion, match=f"migration {revision}, which no release had.*Start with a new database"):
+    with pytest.raises(
+        UnknownVersion,
+        match=f"migration {revision}, which no release had.*Start with a new database",
+    ):
         upgrade(url)
     assert version(url) == revision
     assert "roles" not in inspect(engine).get_table_names()

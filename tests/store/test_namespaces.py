@@ -63,7 +63,8 @@ def test_a_dataflow_and_a_branch_are_in_use(world: World) -> None:
 
 
 def test_one_lease_fences_every_namespace(world: World) -> None:
-    """The loop of one namespace keeps nothing once the loop of the installation is somebody else's."""
+    """The loop of one namespace keeps nothing once the loop of the installation is somebody
+    else's."""
     team = uuid.uuid4().hex
     with world.begin() as tx:
         epoch = tx.leases.take(LOOP, "one", -1.0).epoch

@@ -1,4 +1,5 @@
-"""PostgreSQL goes away, or the line to it is cut, at any moment: nothing is lost or half done, and nobody restarts."""
+"""PostgreSQL goes away, or the line to it is cut, at any moment: nothing is lost or half done, and
+nobody restarts."""
 
 from __future__ import annotations
 
@@ -65,8 +66,18 @@ def seen(world: World) -> list[object]:
         states = tx.states.newest("main")
         partitions = [e.key for s in states.values() for e in tree.scan(tx.nodes, s.root)]
         numbers = [d(n) for n in range(9)]
-        remembered = [tx.traces.remembered(numbers, [])[0], tx.traces.hits(numbers), tx.traces.fragments(numbers)]
-        return [states, partitions, *remembered, tx.queue.demands("main", DATASET), tx.events.newer("main", 0)]
+        remembered = [
+            tx.traces.remembered(numbers, [])[0],
+            tx.traces.hits(numbers),
+            tx.traces.fragments(numbers),
+        ]
+        return [
+            states,
+            partitions,
+            *remembered,
+            tx.queue.demands("main", DATASET),
+            tx.events.newer("main", 0),
+        ]
 
 
 # --- the server ends, and starts again ------------------------------------------------------------
@@ -162,7 +173,8 @@ def test_while_many_write(world: World, server: Postgres) -> None:
 
 
 def test_a_server_that_ends_idle_transactions(server: Postgres) -> None:
-    """As hosted ones do. Its word for that, where it is still heard, is none of those for lost connections."""
+    """As hosted ones do. Its word for that, where it is still heard, is none of those for lost
+    connections."""
     url = server.create(f"t{uuid.uuid4().hex}")
     upgrade(url)
     impatient = open_store(f"{url}?options=-c%20idle_in_transaction_session_timeout%3D1000")
@@ -185,7 +197,9 @@ def test_a_server_that_ends_idle_transactions(server: Postgres) -> None:
 def is_there(server: Postgres, activity: str) -> bool:
     """Whether some session is in this state."""
     asked = "SELECT count(*) FROM pg_stat_activity WHERE state = %s"
-    with psycopg.connect(f"host=127.0.0.1 port={server.port} user=test dbname=postgres") as connection:
+    with psycopg.connect(
+        f"host=127.0.0.1 port={server.port} user=test dbname=postgres"
+    ) as connection:
         row = connection.execute(asked, [activity]).fetchone()
     return bool(row and row[0])
 
@@ -218,8 +232,11 @@ class Far:
     nearby: Store
     wire: Wire
 
-    def tries(self, cut: Cut, work: Callable[[World], object], prepare: Callable[[World], object]) -> Iterator[Try]:
-        """Do it in fresh namespaces, cut at the first message, at the second, ... until it does not come so far."""
+    def tries(
+        self, cut: Cut, work: Callable[[World], object], prepare: Callable[[World], object]
+    ) -> Iterator[Try]:
+        """Do it in fresh namespaces, cut at the first message, at the second, ... until it does not
+        come so far."""
         for message in count(1):
             namespace = uuid.uuid4().hex
             distant, near = World(self.distant, namespace), World(self.nearby, namespace)
@@ -276,4 +293,8 @@ def test_a_collection_that_is_cut_at_any_message(far: Far, cut: Cut) -> None:
         check_everything(near)
         collected(distant)
         with near.read() as tx:
-            assert len(tx.upkeep.node_digests(b"", 99)) == len(tx.states.history("main", DATASET, 99)) == 8
+            assert (
+                len(tx.upkeep.node_digests(b"", 99))
+                == len(tx.states.history("main", DATASET, 99))
+                == 8
+            )

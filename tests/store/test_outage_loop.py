@@ -1,4 +1,5 @@
-"""The loop through an outage of PostgreSQL, whenever it comes: passes fail, then work goes on to its end."""
+"""The loop through an outage of PostgreSQL, whenever it comes: passes fail, then work goes on to
+its end."""
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ class Following:
 
 @dataclass
 class Pool:
-    """A pool whose drivers work whenever the loop looks after them, as far as they can reach the control plane."""
+    """A pool whose drivers work whenever the loop looks after them, as far as they can reach the
+    control plane."""
 
     engine: Engine
     polls: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
@@ -73,7 +75,9 @@ class Pool:
     outlives: bool = False
     shares: tuple[PoolShare, ...] = (PoolShare("worker", "standard", SIZES, PoolLimits(1, 1)),)
 
-    def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
+    def scale(
+        self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()
+    ) -> None:
         """They are always there."""
 
     def end(self, driver: str, reason: str) -> None:
@@ -147,7 +151,9 @@ class Shop:
         self.following, self.wake, self._stop = Following(), WakeCounter(), threading.Event()
         self._at_rest = threading.Event()
         fleet = Fleet(Context(self.store), self.lake, self.pool)
-        self.loop = Reconciler(self.store, fleet, self.following, self.wake, on_progress=self._on_progress)
+        self.loop = Reconciler(
+            self.store, fleet, self.following, self.wake, on_progress=self._on_progress
+        )
         self._thread = threading.Thread(target=self.loop.run, args=[self._stop])
         self._wanted = 0
 
@@ -166,7 +172,9 @@ class Shop:
     def _on_progress(self, progress: Progress) -> None:
         """At rest once the last table holds what was wished for."""
         table = self.following.tables.get("shop.total")
-        is_done = set(progress.states.values()) == {"up_to_date"} and progress.states.keys() == DATASETS
+        is_done = (
+            set(progress.states.values()) == {"up_to_date"} and progress.states.keys() == DATASETS
+        )
         if is_done and table is not None and self.rows() == self._wanted:
             self._at_rest.set()
         else:

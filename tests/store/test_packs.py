@@ -1,7 +1,9 @@
-"""Packs beside a dataset of many small fragments: who reads by them, and what never depends on them.
+"""Packs beside a dataset of many small fragments: who reads by them, and what never depends on
+them.
 
-A driver that packs with pyarrow stands in Spark's place; the lake and the tables are real. Counted over 2,000
-fragments: files that a task which reads everything opens, and a reader of the table that looks for one value.
+A driver that packs with pyarrow stands in Spark's place; the lake and the tables are real. Counted
+over 2,000 fragments: files that a task which reads everything opens, and a reader of the table that
+looks for one value.
 """
 
 from __future__ import annotations
@@ -52,7 +54,11 @@ FEW, MANY, VALUES = 140, 2_000, 4  # fragments, rows in each
 
 def node() -> Node:
     made = revision(
-        dataflow="d", text=component(f"{READ}\nsort_by: [customer]"), files={}, uids={"c": "u"}, file="/f.yaml"
+        dataflow="d",
+        text=component(f"{READ}\nsort_by: [customer]"),
+        files={},
+        uids={"c": "u"},
+        file="/f.yaml",
     )
     return compile_revisions([made]).require().nodes["d.c"]
 
@@ -76,18 +82,32 @@ class Place:
     def fragment(self, number: int, again: int = 0) -> Fragment:
         """One file of rows; `customer` takes all values in every one of them."""
         label, attempt = d(number).hex()[:32], f"{again}{number:031}"
-        rows = [{"customer": (number * 7 + i * 500) % MANY, "amount": number + again} for i in range(VALUES)]
+        rows = [
+            {"customer": (number * 7 + i * 500) % MANY, "amount": number + again}
+            for i in range(VALUES)
+        ]
         return self.write(rows, attempt, label, 1)
 
     def write(self, rows: list[dict[str, int]], attempt: str, label: str, into: int) -> Fragment:
-        folder = self.root / f"{self.namespace}/shop/sales/_frags/{attempt[:2]}/{attempt}/_fragment={label}"
+        folder = (
+            self.root
+            / f"{self.namespace}/shop/sales/_frags/{attempt[:2]}/{attempt}/_fragment={label}"
+        )
         folder.mkdir(parents=True, exist_ok=True)
         size = -(-len(rows) // into)
         for i in range(into):
-            pq.write_table(pa.Table.from_pylist(rows[i * size : (i + 1) * size]), folder / f"part-{i}.parquet")
+            pq.write_table(
+                pa.Table.from_pylist(rows[i * size : (i + 1) * size]), folder / f"part-{i}.parquet"
+            )
         lake, paths = LocalLake(self.root), sorted(folder.iterdir())
-        entries = tuple(file_entry(lake, str(p.relative_to(self.root)), p.stat().st_size, SCHEMA) for p in paths)
-        content = reduce(Content.plus, (Content(1, r["customer"] * 977, r["amount"] * 31 + 1) for r in rows), EMPTY)
+        entries = tuple(
+            file_entry(lake, str(p.relative_to(self.root)), p.stat().st_size, SCHEMA) for p in paths
+        )
+        content = reduce(
+            Content.plus,
+            (Content(1, r["customer"] * 977, r["amount"] * 31 + 1) for r in rows),
+            EMPTY,
+        )
         return Fragment(fragment_id(SCHEMA, content), SCHEMA, content, entries, DATASET, attempt)
 
     def commit(self, changes: Sequence[tuple[str, Fragment | None]]) -> State:
@@ -98,7 +118,9 @@ class Place:
             edits = [(key, tree.Entry(key, f.id, f.content) if f else None) for key, f in changes]
             root = tree.edit(tx.nodes, before.root if before else tree.EMPTY_ROOT, edits)
             totals, seq = tree.totals(tx.nodes, root), (before.seq if before else 0) + 1
-            made = replace(state(seq, DATASET), root=root, schema=SCHEMA, at=tx.now(), inputs={}, cut={})
+            made = replace(
+                state(seq, DATASET), root=root, schema=SCHEMA, at=tx.now(), inputs={}, cut={}
+            )
             made = replace(made, partitions=totals.partitions, rows=totals.content.rows)
             tx.states.commit(made, seq - 1)
         return made
@@ -120,14 +142,23 @@ class Place:
         count = 0
         while claim := self.claim():
             results = [self.packed(claim, task) for task in claim["tasks"]]
-            reports.report(self.ctx, "driver", claim["attempt"], results, lake=LocalObjects(self.root))
+            reports.report(
+                self.ctx, "driver", claim["attempt"], results, lake=LocalObjects(self.root)
+            )
             count += len(results)
         return count
 
     def packed(self, claim: PackClaim, task: PackTask) -> TaskResult:
-        rows = [row for path in task["slots"][""] for row in pq.read_table(self.root / path).to_pylist()]
+        rows = [
+            row for path in task["slots"][""] for row in pq.read_table(self.root / path).to_pylist()
+        ]
         order = claim["job"]["sort_by"]
-        found = self.write(sorted(rows, key=lambda r: [r[c] for c in order]), claim["attempt"], task["task"][:32], 4)
+        found = self.write(
+            sorted(rows, key=lambda r: [r[c] for c in order]),
+            claim["attempt"],
+            task["task"][:32],
+            4,
+        )
         return {
             "task": task["task"],
             "epoch": task["epoch"],
@@ -157,7 +188,9 @@ class Place:
 
 def keys(count: int) -> list[str]:
     """Of several leaves."""
-    return [f"f{100 + n}" for n in range(count)] if count < 900 else [f"{n:05}" for n in range(count)]
+    return (
+        [f"f{100 + n}" for n in range(count)] if count < 900 else [f"{n:05}" for n in range(count)]
+    )
 
 
 def slots(task: Task) -> dict[str, list[str]]:
@@ -167,7 +200,11 @@ def slots(task: Task) -> dict[str, list[str]]:
 
 def of_leaf(tx: Tx, root: bytes, key: str) -> int:
     """How many entries its leaf has."""
-    return next(len(entries) for _, entries in tree.by_leaf(tx.nodes, root) if any(e.key == key for e in entries))
+    return next(
+        len(entries)
+        for _, entries in tree.by_leaf(tx.nodes, root)
+        if any(e.key == key for e in entries)
+    )
 
 
 @pytest.fixture
@@ -208,7 +245,9 @@ def test_a_changed_member_is_read_at_once(place: Place) -> None:
     place.pack()
     rows = place.rows(new)
     newer = place.commit([("f103", place.fragment(3, again=5))])
-    assert place.rows(newer) == sorted([*(r for r in rows if r[1] != 3), *((r[0], 8) for r in rows if r[1] == 3)])
+    assert place.rows(newer) == sorted(
+        [*(r for r in rows if r[1] != 3), *((r[0], 8) for r in rows if r[1] == 3)]
+    )
     assert place.rows(new) == rows  # who reads the older generation still does
 
 
@@ -241,13 +280,17 @@ def test_packs_that_are_given_up_while_a_table_is_published_do_not_stay_in_it(pl
             place.give_up()
             return version
 
-    published = [publish.publish(place.store, place.namespace, new, DeltaPublisher(str(place.root)))]
+    published = [
+        publish.publish(place.store, place.namespace, new, DeltaPublisher(str(place.root)))
+    ]
     place.give_up()
     place.ask(new)
     place.pack()
     published.append(publish.publish(place.store, place.namespace, new, Overtaken(str(place.root))))
     assert publish.behind(place.store, place.namespace, [new]) == (new,)
-    published.append(publish.publish(place.store, place.namespace, new, DeltaPublisher(str(place.root))))
+    published.append(
+        publish.publish(place.store, place.namespace, new, DeltaPublisher(str(place.root)))
+    )
     assert publish.behind(place.store, place.namespace, [new]) == ()
     assert published == sorted(set(published))
 
@@ -327,7 +370,8 @@ def counted(place: Place, new: State, publisher: DeltaPublisher) -> dict[str, tu
     assert publish.behind(place.store, place.namespace, [new]) == ()
     after, table_after = cost(place, new), opened(place, 1200)
     assert (before[0], table_before[0]) == (MANY, MANY)
-    assert after[0] <= left + 4 * 6  # the leaf of the last commit, and four files of each other leaf
+    # The leaf of the last commit, and four files of each other leaf
+    assert after[0] <= left + 4 * 6
     assert table_after[0] <= left + 6  # of each pack the one file in which the value may be
     assert after[1] < before[1] / 3
     assert place.rows(new) == rows == published(place)
@@ -336,7 +380,8 @@ def counted(place: Place, new: State, publisher: DeltaPublisher) -> dict[str, tu
 
 
 def appended(place: Place, publisher: DeltaPublisher) -> None:
-    """What breaks up a pack is a commit of its own, which changes no rows; the generation only adds."""
+    """What breaks up a pack is a commit of its own, which changes no rows; the generation only
+    adds."""
     old = published(place)
     late = place.fragment(MANY + 1)
     newer = place.commit([("00000x", late)])  # into a leaf that is packed
@@ -417,7 +462,9 @@ def opened(place: Place, customer: int) -> Cost:
 
 
 def published(place: Place, version: int | None = None) -> list[tuple[int, ...]]:
-    return sorted(tuple(row.values()) for row in table(place, version).to_pyarrow_table().to_pylist())
+    return sorted(
+        tuple(row.values()) for row in table(place, version).to_pyarrow_table().to_pylist()
+    )
 
 
 def data_changes(place: Place, version: int) -> list[bool]:

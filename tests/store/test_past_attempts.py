@@ -36,7 +36,9 @@ def test_one_for_each_branch_is_one_statement(world: World) -> None:
 
 
 def test_what_is_not_known_stays_unknown(world: World) -> None:
-    unknown = past("a", seconds=None, bytes_read=None, spark_jobs=None, spark_stages=None, spark_ui=None)
+    unknown = past(
+        "a", seconds=None, bytes_read=None, spark_jobs=None, spark_stages=None, spark_ui=None
+    )
     with world.begin() as tx:
         tx.past_attempts.put([unknown])
     with world.read() as tx:
@@ -57,9 +59,16 @@ def test_a_cost_is_a_tasks_share_of_its_attempt(world: World) -> None:
 
 def test_quantiles(world: World) -> None:
     with world.begin() as tx:
-        tx.past_attempts.put([past(str(n), done=1, seconds=float(n), ended_at=1e9 + n) for n in range(101)])
+        tx.past_attempts.put(
+            [past(str(n), done=1, seconds=float(n), ended_at=1e9 + n) for n in range(101)]
+        )
         found = tx.past_attempts.costs("main", [DAILY])[DAILY]
-    assert (found.seconds_p10, found.seconds, found.seconds_p90, found.attempts) == (10, 50, 90, 101)
+    assert (found.seconds_p10, found.seconds, found.seconds_p90, found.attempts) == (
+        10,
+        50,
+        90,
+        101,
+    )
 
 
 def test_the_newest_count(world: World) -> None:
@@ -72,7 +81,13 @@ def test_the_newest_count(world: World) -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [{"outcome": "failed"}, {"outcome": "retried"}, {"kind": "pack"}, {"seconds": None}, {"done": 0}],
+    [
+        {"outcome": "failed"},
+        {"outcome": "retried"},
+        {"kind": "pack"},
+        {"seconds": None},
+        {"done": 0},
+    ],
     ids=str,
 )
 def test_what_says_nothing_of_a_cost_does_not_count(world: World, other: dict[str, object]) -> None:
@@ -83,9 +98,13 @@ def test_what_says_nothing_of_a_cost_does_not_count(world: World, other: dict[st
 
 def test_a_branch_knows_what_main_knows_and_counts_nothing_twice(world: World) -> None:
     with world.begin() as tx:
-        tx.past_attempts.put([past("a"), past("a", branch="dev"), past("b"), past("c", branch="dev")])
+        tx.past_attempts.put(
+            [past("a"), past("a", branch="dev"), past("b"), past("c", branch="dev")]
+        )
         tx.past_attempts.put([past("d", branch="other")])
-        attempts = {b: tx.past_attempts.costs(b, [DAILY])[DAILY].attempts for b in ("main", "dev", "new")}
+        attempts = {
+            b: tx.past_attempts.costs(b, [DAILY])[DAILY].attempts for b in ("main", "dev", "new")
+        }
     assert attempts == {"main": 2, "dev": 3, "new": 2}
 
 

@@ -1,4 +1,5 @@
-"""A state is found by its generation or by a time, also of a branch, with one statement however many are kept."""
+"""A state is found by its generation or by a time, also of a branch, with one statement however
+many are kept."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ SECOND = 1_000
 
 @pytest.fixture
 def committed(world: World) -> World:
-    """Five states, at seconds 10 to 50, of three generations: 1, 1, 2, 2, 3. Main had three of them when `dev` came,
-    which has its fourth and fifth at seconds 45 and 55."""
+    """Five states, at seconds 10 to 50, of three generations: 1, 1, 2, 2, 3. Main had three of them
+    when `dev` came, which has its fourth and fifth at seconds 45 and 55."""
     with world.begin() as tx:
         tx.blueprints.put(revision(1), 0)
         for seq, generation in ((1, 1), (2, 1), (3, 2)):
@@ -29,20 +30,30 @@ def committed(world: World) -> World:
     return world
 
 
-def found(world: World, point: Generation | Moment | None, branch: str = "main") -> tuple[str, int] | None:
+def found(
+    world: World, point: Generation | Moment | None, branch: str = "main"
+) -> tuple[str, int] | None:
     with world.read() as tx:
         state = tx.states.find(branch, DAILY, point)
     return None if state is None else (state.branch, state.seq)
 
 
 def test_of_a_generation_the_newest_state(committed: World) -> None:
-    assert [found(committed, Generation(n)) for n in (1, 2, 3, 4)] == [("main", 2), ("main", 4), ("main", 5), None]
+    assert [found(committed, Generation(n)) for n in (1, 2, 3, 4)] == [
+        ("main", 2),
+        ("main", 4),
+        ("main", 5),
+        None,
+    ]
 
 
 @pytest.mark.parametrize(
-    ("ms", "seq"), [(9_999, None), (10_000, 1), (19_999, 1), (20_000, 2), (49_999, 4), (50_000, 5), (2**52, 5)]
+    ("ms", "seq"),
+    [(9_999, None), (10_000, 1), (19_999, 1), (20_000, 2), (49_999, 4), (50_000, 5), (2**52, 5)],
 )
-def test_at_a_time_the_newest_that_was_committed_by_then(committed: World, ms: int, seq: int | None) -> None:
+def test_at_a_time_the_newest_that_was_committed_by_then(
+    committed: World, ms: int, seq: int | None
+) -> None:
     assert found(committed, Moment(ms)) == (None if seq is None else ("main", seq))
 
 
@@ -65,7 +76,15 @@ def test_a_branch_has_the_past_that_it_goes_on_from(committed: World) -> None:
     generations = [found(committed, Generation(n), "dev") for n in (1, 2, 3, 4, 5)]
     assert generations == [("main", 2), ("main", 3), ("dev", 4), ("dev", 5), None]
     times = [found(committed, Moment(s * SECOND), "dev") for s in (5, 10, 40, 44, 45, 50, 55)]
-    assert times == [None, ("main", 1), ("main", 3), ("main", 3), ("dev", 4), ("dev", 4), ("dev", 5)]
+    assert times == [
+        None,
+        ("main", 1),
+        ("main", 3),
+        ("main", 3),
+        ("dev", 4),
+        ("dev", 4),
+        ("dev", 5),
+    ]
     with committed.read() as tx:
         assert tx.states.oldest("dev", DAILY) == state(1, generation=1, at=10.0)
 

@@ -1,4 +1,5 @@
-"""A pinned branch reads what a copy would have that was made when it was pinned, whatever main does afterwards."""
+"""A pinned branch reads what a copy would have that was made when it was pinned, whatever main does
+afterwards."""
 
 from __future__ import annotations
 
@@ -59,7 +60,11 @@ def compute(tx: Tx, random: Random) -> None:
 
 def collect(tx: Tx, random: Random) -> None:
     tx.upkeep.drop_states(
-        [Expired("main", span.dataset, span.seq, 10**6, 2e9) for span in tx.upkeep.spans() if span.branch == "main"]
+        [
+            Expired("main", span.dataset, span.seq, 10**6, 2e9)
+            for span in tx.upkeep.spans()
+            if span.branch == "main"
+        ]
     )
 
 
@@ -75,7 +80,16 @@ def learn(tx: Tx, random: Random) -> None:
     tx.states.pin_schema("main", random.choice(DATASETS), Pin(d(random.randrange(9)), SCHEMA))
 
 
-CHANGES: tuple[Callable[[Tx, Random], None], ...] = (edit, end, compute, compute, collect, pause, force, learn)
+CHANGES: tuple[Callable[[Tx, Random], None], ...] = (
+    edit,
+    end,
+    compute,
+    compute,
+    collect,
+    pause,
+    force,
+    learn,
+)
 
 
 @pytest.mark.parametrize("seed", sliced(range(3), 3))

@@ -1,4 +1,5 @@
-"""Cost as a contract: SQL statements and tree nodes that planning takes, for each kind of change, at any size.
+"""Cost as a contract: SQL statements and tree nodes that planning takes, for each kind of change,
+at any size.
 
 The graphs and changes are those of the planner's benchmark; no time is measured here.
 """
@@ -37,7 +38,11 @@ NODES = {  # at most, of LARGE; a tree has two levels
 @pytest.fixture
 def found(empty_database: Callable[[], str]) -> Callable[[str, int], Found]:
     def run(name: str, partitions: int) -> Found:
-        url, scenario, shape = empty_database(), BY_NAME[name], Shape(LAYERS, WIDTH, WIDTH, partitions)
+        url, scenario, shape = (
+            empty_database(),
+            BY_NAME[name],
+            Shape(LAYERS, WIDTH, WIDTH, partitions),
+        )
         upgrade(url)
         store = ours.open_counted(url)
         Seeder(store, shape, processes=1).seed(scenario.seed)
@@ -58,7 +63,9 @@ def test_a_change_costs_what_it_touches(found: Callable[[str, int], Found], name
 
 
 @pytest.mark.parametrize("name", ["S2", "S3", "S5/counted"])
-def test_a_plan_does_not_grow_with_the_partitions(found: Callable[[str, int], Found], name: str) -> None:
+def test_a_plan_does_not_grow_with_the_partitions(
+    found: Callable[[str, int], Found], name: str
+) -> None:
     small, large = found(name, SMALL), found(name, LARGE)
     assert large.statements == small.statements
     assert large.nodes_read <= small.nodes_read + 2
@@ -69,7 +76,8 @@ def test_nothing_changed_is_one_statement(found: Callable[[str, int], Found]) ->
 
 
 def test_holes_are_found_by_keys_alone(found: Callable[[str, int], Found]) -> None:
-    """A half-built root and its input differ in every fragment; only leaves with a hole are read."""
+    """A half-built root and its input differ in every fragment; only leaves with a hole are
+    read."""
     large = found("S7/holes", LARGE)
     assert large.statements <= STATEMENTS + A_LAYER * large.layers
     leaves = 8

@@ -21,7 +21,11 @@ DAILY = "flights.daily"
 
 
 def claim(
-    tx: Tx, attempt: str = "a1", kinds: Sequence[Kind] = ("transform",), n: int = 100, size: int = 10**9
+    tx: Tx,
+    attempt: str = "a1",
+    kinds: Sequence[Kind] = ("transform",),
+    n: int = 100,
+    size: int = 10**9,
 ) -> Attempt | None:
     return tx.queue.claim(attempt, "driver-1", kinds, max_tasks=n, max_bytes=size, lease_s=30)
 
@@ -66,14 +70,23 @@ def test_the_highest_priority_counts(world: World) -> None:
     with world.begin() as tx:
         tx.queue.enqueue("main", DAILY, [task(1, priority=5), task(2, priority=5)])
         tx.queue.enqueue("main", "flights.other", [task(1, priority=3), task(2, priority=7)])
-        assert {k: t.priority for k, t in tx.queue.tasks([d(1), d(2)]).items()} == {d(1): 5, d(2): 7}
+        assert {k: t.priority for k, t in tx.queue.tasks([d(1), d(2)]).items()} == {
+            d(1): 5,
+            d(2): 7,
+        }
 
 
 def test_the_largest_size_counts(world: World) -> None:
     with world.begin() as tx:
-        tx.queue.enqueue("main", DAILY, [task(1, size="small"), task(2, size="large"), task(3, size="small")])
+        tx.queue.enqueue(
+            "main", DAILY, [task(1, size="small"), task(2, size="large"), task(3, size="small")]
+        )
         tx.queue.enqueue("main", "flights.other", [task(1), task(2), task(3, size="large")])
-        assert {n: tx.queue.tasks([d(n)])[d(n)].size for n in (1, 2, 3)} == {1: "standard", 2: "large", 3: "large"}
+        assert {n: tx.queue.tasks([d(n)])[d(n)].size for n in (1, 2, 3)} == {
+            1: "standard",
+            2: "large",
+            3: "large",
+        }
 
 
 def test_how_demanded_tasks_stand_is_told_of_many_datasets(world: World) -> None:
@@ -92,7 +105,10 @@ def test_demanded_tasks_are_counted_by_state(world: World) -> None:
         tx.queue.enqueue("dev", DAILY, [task(3)])
         claimed(tx, n=1)
         assert tx.queue.fail("a1", d(1), error())
-        assert tx.queue.demand_counts("main") == {DAILY: {"failed": 1, "queued": 2}, "flights.other": {"failed": 1}}
+        assert tx.queue.demand_counts("main") == {
+            DAILY: {"failed": 1, "queued": 2},
+            "flights.other": {"failed": 1},
+        }
         assert tx.queue.demand_counts("dev") == {DAILY: {"queued": 1}}
         assert tx.queue.demand_counts("other") == {}
 
@@ -109,17 +125,32 @@ def test_what_failed_at_a_size_is_tried_at_a_larger_one(world: World) -> None:
 
 
 def test_claims_are_of_the_placements_that_a_process_takes(world: World) -> None:
-    """A task with the placement `either` goes to workers and drivers; one batch has one placement."""
+    """A task with the placement `either` goes to workers and drivers; one batch has one
+    placement."""
     parse = partial(task, kind="parse", size="small")
     with world.begin() as tx:
-        tx.queue.enqueue("main", DAILY, [parse(1), parse(2, placement="either"), parse(3, placement="either")])
+        tx.queue.enqueue(
+            "main", DAILY, [parse(1), parse(2, placement="either"), parse(3, placement="either")]
+        )
         assert tx.queue.tasks([d(2)])[d(2)].placement == "either"
         assert tx.queue.backlog(placements=STARTED_FOR["worker"]) == {"parse": 2}
         assert tx.queue.backlog(placements=STARTED_FOR["driver"]) == {"parse": 1}
         assert tx.queue.waiting_since(["worker"]) is None
-        asked: list[Collection[Placement]] = [["worker"], ["worker", "either"], placements_for(["parse"])]
+        asked: list[Collection[Placement]] = [
+            ["worker"],
+            ["worker", "either"],
+            placements_for(["parse"]),
+        ]
         made = [
-            tx.queue.claim(f"a{i}", "driver", ["parse"], max_tasks=9, max_bytes=1 << 40, lease_s=5.0, placements=of)
+            tx.queue.claim(
+                f"a{i}",
+                "driver",
+                ["parse"],
+                max_tasks=9,
+                max_bytes=1 << 40,
+                lease_s=5.0,
+                placements=of,
+            )
             for i, of in enumerate(asked)
         ]
         assert [one and set(one.tasks) for one in made] == [None, {d(2), d(3)}, {d(1)}]
@@ -132,12 +163,18 @@ def test_claims_are_of_the_placements_that_a_process_takes(world: World) -> None
 
 def test_claims_are_of_the_sizes_asked_for(world: World) -> None:
     with world.begin() as tx:
-        tx.queue.enqueue("main", DAILY, [task(1, size="large"), task(2), task(3, size="large"), task(4, kind="list")])
+        tx.queue.enqueue(
+            "main",
+            DAILY,
+            [task(1, size="large"), task(2), task(3, size="large"), task(4, kind="list")],
+        )
         assert (tx.queue.backlog(["large"]), tx.queue.backlog(["small"])) == ({"transform": 2}, {})
         assert tx.queue.backlog() == {"transform": 3, "list": 1}
         wanted: list[list[Size]] = [["small"], ["small", "standard"], ["standard", "large"]]
         made = [
-            tx.queue.claim(f"a{n}", "x", ["transform"], max_tasks=9, max_bytes=99, lease_s=9, sizes=sizes)
+            tx.queue.claim(
+                f"a{n}", "x", ["transform"], max_tasks=9, max_bytes=99, lease_s=9, sizes=sizes
+            )
             for n, sizes in enumerate(wanted)
         ]
     assert [set(found.tasks) if found else None for found in made] == [None, {d(2)}, {d(1), d(3)}]
@@ -159,17 +196,23 @@ def test_done_tasks_are_queued_again_when_asked_for(world: World) -> None:
 
 
 def test_a_write_that_was_given_up_while_it_runs_begins_again_when_asked_for(world: World) -> None:
-    first, other, again = (task(n, kind="write", spec={"generation": g}) for n, g in ((1, 2), (2, 3), (1, 4)))
+    first, other, again = (
+        task(n, kind="write", spec={"generation": g}) for n, g in ((1, 2), (2, 3), (1, 4))
+    )
     with world.begin() as tx:
         tx.queue.enqueue("main", DAILY, [first])
         assert claim(tx, "a1", ["write"])
-        assert tx.queue.enqueue("main", DAILY, [again]) == 0, "what is wished for all the time goes on"
+        assert tx.queue.enqueue("main", DAILY, [again]) == 0, (
+            "what is wished for all the time goes on"
+        )
         tx.queue.drop_demands("main", DAILY)
         tx.queue.enqueue("main", DAILY, [other])
         tx.queue.drop_demands("main", DAILY)
         assert tx.queue.enqueue("main", DAILY, [again]) == 1
         assert tx.queue.tasks([d(1)]) == {d(1): replace(again, epoch=1)}
-        assert tx.queue.finish("a1", [d(1)]) == frozenset(), "nobody knows whether the other was written after it"
+        assert tx.queue.finish("a1", [d(1)]) == frozenset(), (
+            "nobody knows whether the other was written after it"
+        )
         made = claim(tx, "a2", ["write"])
         assert made is not None
         assert made.tasks == {d(1): 2}
@@ -295,7 +338,9 @@ def test_priority_first_then_age(world: World) -> None:
 
 def test_a_batch_is_of_one_job_and_dataset(world: World) -> None:
     with world.begin() as tx:
-        tx.queue.enqueue("main", DAILY, [task(1), task(2, job=d(77)), task(3, dataset="flights.other"), task(4)])
+        tx.queue.enqueue(
+            "main", DAILY, [task(1), task(2, job=d(77)), task(3, dataset="flights.other"), task(4)]
+        )
         assert [set(claimed(tx, str(i)).tasks) for i in range(3)] == [{d(1), d(4)}, {d(2)}, {d(3)}]
 
 
@@ -303,7 +348,11 @@ def test_a_batch_has_limits(world: World) -> None:
     with world.begin() as tx:
         tx.queue.enqueue("main", DAILY, [task(n, size_bytes=10) for n in range(1, 8)])
         sizes = [(100, 25), (1, 1000), (100, 0), (2, 1000), (0, 1000)]
-        taken = [len(a.tasks) for i, (n, size) in enumerate(sizes) if (a := claim(tx, str(i), n=n, size=size))]
+        taken = [
+            len(a.tasks)
+            for i, (n, size) in enumerate(sizes)
+            if (a := claim(tx, str(i), n=n, size=size))
+        ]
     assert taken == [2, 1, 1, 2, 1]
 
 
@@ -394,7 +443,10 @@ def test_an_old_epoch_changes_nothing(lost: World) -> None:
         assert tx.queue.finish("a1", [d(1), d(2), d(3)]) == frozenset()
         assert not tx.queue.fail("a1", d(1), error())
         assert not tx.queue.fail("a1", d(2), error())
-        assert tx.queue.release([d(1), d(2)], attempt="a1", not_before=9e9, error=error(), burn=True) == 0
+        assert (
+            tx.queue.release([d(1), d(2)], attempt="a1", not_before=9e9, error=error(), burn=True)
+            == 0
+        )
         assert tx.queue.tasks([d(1), d(2)]) == before
         assert before[d(1)] == task(1, state="running", epoch=2, attempt="a2", failures=1)
         assert before[d(2)] == task(2, epoch=1, failures=1)
@@ -408,7 +460,12 @@ def test_tasks_of_a_batch_end_one_by_one(world: World) -> None:
         assert tx.queue.finish("a1", [d(1), d(2)]) == {d(2)}
         assert tx.queue.fail("a1", d(3), error())
         assert not tx.queue.fail("a1", d(3), error())
-        assert tx.queue.release([d(1), d(4)], attempt="a1", not_before=1.5, error=error("x"), burn=False) == 1
+        assert (
+            tx.queue.release(
+                [d(1), d(4)], attempt="a1", not_before=1.5, error=error("x"), burn=False
+            )
+            == 1
+        )
         tx.queue.end_attempt("a1")
     with world.read() as tx:
         assert states(tx, 1, 2, 3, 4) == ["done", "done", "failed", "queued"]
@@ -424,7 +481,9 @@ def test_a_finished_task_has_no_error(world: World) -> None:
         claim(tx, "a2")
         assert tx.queue.tasks([d(1)])[d(1)].error == error()
         tx.queue.finish("a2", [d(1)])
-        assert tx.queue.tasks([d(1)]) == {d(1): task(1, state="done", epoch=2, attempt="a2", failures=1)}
+        assert tx.queue.tasks([d(1)]) == {
+            d(1): task(1, state="done", epoch=2, attempt="a2", failures=1)
+        }
 
 
 def test_a_lease_can_be_renewed_while_the_attempt_is_there(world: World) -> None:
@@ -434,9 +493,9 @@ def test_a_lease_can_be_renewed_while_the_attempt_is_there(world: World) -> None
         tx.queue.claim("a2", "two", ["transform"], max_tasks=1, max_bytes=1, lease_s=-1000)
         assert all(a.lease_until < tx.now() for a in tx.queue.attempts().values())
         assert tx.queue.extend("one", ["a1", "a2", "a3"], 60) == {"a1"}
-        assert {i: a.lease_until - tx.now() for i, a in tx.queue.attempts().items()} == pytest.approx(
-            {"a1": 60, "a2": -1000}
-        )
+        assert {
+            i: a.lease_until - tx.now() for i, a in tx.queue.attempts().items()
+        } == pytest.approx({"a1": 60, "a2": -1000})
         assert tx.queue.attempts(["a1", "a3"]).keys() == {"a1"}
         tx.queue.end_attempt("a1")
         tx.queue.end_attempt("a1")
@@ -479,7 +538,9 @@ def test_a_claim_leaves_out_dataflows(world: World) -> None:
         tx.queue.enqueue("main", "flightsy.daily", [task(2, dataset="flightsy.daily")])
         left_out = ["flights", "other"]
         made = [
-            tx.queue.claim(f"a{i}", "x", ["transform"], max_tasks=9, max_bytes=99, lease_s=9, without=left_out)
+            tx.queue.claim(
+                f"a{i}", "x", ["transform"], max_tasks=9, max_bytes=99, lease_s=9, without=left_out
+            )
             for i in range(2)
         ]
         assert [set(found.tasks) if found else None for found in made] == [{d(2)}, None]
@@ -507,4 +568,6 @@ def test_how_long_due_tasks_have_waited(world: World) -> None:
         assert tx.queue.waiting_since(["driver"]) is None, "one runs, and the other is not due"
         tx.queue.release([d(1)], attempt="a1", not_before=since + 0.5, error=None, burn=False)
     with world.begin() as tx:
-        assert tx.queue.waiting_since(["driver"]) in (None, since + 0.5), "from when it is due again"
+        assert tx.queue.waiting_since(["driver"]) in (None, since + 0.5), (
+            "from when it is due again"
+        )

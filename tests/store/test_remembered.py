@@ -15,7 +15,9 @@ from tests.store.examples import ODD_KEYS, SCHEMA, d, error, fragment, trace
 
 def test_traces_and_fragments_are_found_again(world: World) -> None:
     with world.begin() as tx:
-        tx.traces.put([trace(1, 1), trace(2, 1, 2, by="adopted"), trace(3)], [fragment(1), fragment(2)])
+        tx.traces.put(
+            [trace(1, 1), trace(2, 1, 2, by="adopted"), trace(3)], [fragment(1), fragment(2)]
+        )
         assert tx.traces.last() == 3
     with world.read() as tx:
         assert tx.traces.hits([d(1), d(2), d(3), d(4)]) == {
@@ -35,7 +37,8 @@ def test_a_key_of_another_length_hides_no_other(world: World) -> None:
 
 
 def test_files_of_fragments_are_found_without_their_statistics(world: World) -> None:
-    """Also of several files, with escapes in a path, and beside statistics that look like another file."""
+    """Also of several files, with escapes in a path, and beside statistics that look like another
+    file."""
     [plain] = fragment(1).files
     like = {"path": "z", "rows": 1, "size": 2, "stats": 0}
     files: dict[int, list[FileEntry]] = {
@@ -43,13 +46,17 @@ def test_files_of_fragments_are_found_without_their_statistics(world: World) -> 
         2: [],
         3: [{**plain, "path": 'é \\ " , {'}],
         4: [plain, {**plain, "path": "b", "size": 7}],
-        5: [{**plain, "path": "a", "stats": {"minValues": like, "maxValues": {"s": '{"path":"z"}'}}}],
+        5: [
+            {**plain, "path": "a", "stats": {"minValues": like, "maxValues": {"s": '{"path":"z"}'}}}
+        ],
     }
     with world.begin() as tx:
         tx.traces.put([], [fragment(n, files=tuple(entries)) for n, entries in files.items()])
         assert tx.traces.stored_files([d(1)]) == {d(1): ((plain["path"], plain["size"]),)}
     with world.read() as tx:
-        expected = {d(n): tuple((f["path"], f["size"]) for f in entries) for n, entries in files.items()}
+        expected = {
+            d(n): tuple((f["path"], f["size"]) for f in entries) for n, entries in files.items()
+        }
         assert tx.traces.stored_files(map(d, [*files, 9])) == expected
         assert tx.traces.stored_files([d(9)]) == tx.traces.stored_files([]) == {}
         for id, of_one in expected.items():
@@ -61,7 +68,11 @@ def test_numbers_grow_over_transactions(world: World) -> None:
         with world.begin() as tx:
             tx.traces.put([trace(n, n)], [fragment(n)])
     with world.read() as tx:
-        assert {k: t.seq for k, t in tx.traces.hits([d(3), d(4), d(5)]).items()} == {d(5): 1, d(3): 2, d(4): 3}
+        assert {k: t.seq for k, t in tx.traces.hits([d(3), d(4), d(5)]).items()} == {
+            d(5): 1,
+            d(3): 2,
+            d(4): 3,
+        }
 
 
 def test_a_hit_stays_as_it_is(world: World) -> None:
@@ -102,7 +113,9 @@ def test_a_trace_without_its_fragment_is_no_hit(world: World) -> None:
 
 def test_the_first_of_equal_keys_counts(world: World) -> None:
     with world.begin() as tx:
-        tx.traces.put([trace(1, 1), trace(1, 2)], [fragment(1), fragment(2), fragment(1, attempt="again")])
+        tx.traces.put(
+            [trace(1, 1), trace(1, 2)], [fragment(1), fragment(2), fragment(1, attempt="again")]
+        )
         assert tx.traces.hits([d(1)]) == {d(1): trace(1, 1, seq=1)}
         assert tx.traces.fragments([d(1)]) == {d(1): fragment(1)}
 
@@ -111,16 +124,22 @@ def test_many_at_once(world: World) -> None:
     """What is lost comes back, what is stored stays as it is, among hundreds as among few."""
     every = range(1, 301)
     with world.begin() as tx:
-        old = [fragment(n, status="deleted" if n % 2 else "stored", attempt="old") for n in every[:200]]
+        old = [
+            fragment(n, status="deleted" if n % 2 else "stored", attempt="old") for n in every[:200]
+        ]
         tx.traces.put([trace(1000 + n, n) for n in every[:200]], old)
     with world.begin() as tx:
-        tx.traces.put([trace(1000 + n, n) for n in every], [fragment(n, attempt="new") for n in every])
+        tx.traces.put(
+            [trace(1000 + n, n) for n in every], [fragment(n, attempt="new") for n in every]
+        )
     with world.read() as tx:
         found = tx.traces.fragments(d(n) for n in (*every, 999))
         assert {n for n in every if found[d(n)].attempt == "old"} == set(range(2, 201, 2))
         assert len(found) == 300
         assert all(f.status == "stored" for f in found.values())
-        assert tx.traces.hits([d(n) for n in (*range(1001, 1301), 5000)]).keys() == {d(1000 + n) for n in every}
+        assert tx.traces.hits([d(n) for n in (*range(1001, 1301), 5000)]).keys() == {
+            d(1000 + n) for n in every
+        }
 
 
 def test_any_text_is_an_output(world: World) -> None:
@@ -154,6 +173,8 @@ def test_memos(world: World) -> None:
 
 def test_files_keep_the_attempt_that_wrote_them(world: World) -> None:
     with world.begin() as tx:
-        tx.traces.put([], [fragment(1), fragment(2, status="condemned"), fragment(3, status="deleted")])
+        tx.traces.put(
+            [], [fragment(1), fragment(2, status="condemned"), fragment(3, status="deleted")]
+        )
         asked = ["attempt-1", "attempt-2", "attempt-3", "nope"]
         assert tx.traces.referenced_attempts(asked) == {"attempt-1", "attempt-2"}

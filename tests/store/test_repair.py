@@ -1,4 +1,5 @@
-"""Giving up fragments whose files are gone: what is planned anew because of them, and what stays as it is."""
+"""Giving up fragments whose files are gone: what is planned anew because of them, and what stays as
+it is."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ def made(n: int) -> Fragment:
     attempt = f"aa{n % 3:030}"
     folder = f"default/flights/daily/_frags/aa/{attempt}/_fragment={n}"
     return replace(
-        fragment(n), files=(FileEntry(path=f"{folder}/0.parquet", size=5, rows=1, stats={}),), attempt=attempt
+        fragment(n),
+        files=(FileEntry(path=f"{folder}/0.parquet", size=5, rows=1, stats={}),),
+        attempt=attempt,
     )
 
 
@@ -41,10 +44,13 @@ def commit(tx: Tx, dataset: str, numbers: Iterable[int], **other: object) -> byt
 
 @pytest.fixture
 def lake(world: World) -> MemoryLake:
-    """Two datasets with fragments in common, one with partial results, one that is half built, and a branch."""
+    """Two datasets with fragments in common, one with partial results, one that is half built, and
+    a branch."""
     found = MemoryLake()
     with world.begin() as tx:
-        tx.traces.put([trace(n, n) for n in range(PARTITIONS)], [made(n) for n in range(PARTITIONS)])
+        tx.traces.put(
+            [trace(n, n) for n in range(PARTITIONS)], [made(n) for n in range(PARTITIONS)]
+        )
         commit(tx, "flights.daily", range(PARTITIONS - 100))
         commit(tx, "flights.other", range(PARTITIONS - 50, PARTITIONS))
         parts = tree.build(tx.nodes, entries(range(600, 650)))
@@ -54,14 +60,20 @@ def lake(world: World) -> MemoryLake:
         }
         commit(tx, "flights.sums", [690], inputs=used)
         tx.states.put_building(
-            PartialState("main", "flights.half", d(1), {}, tree.build(tx.nodes, entries([1, 2])), None, {})
+            PartialState(
+                "main", "flights.half", d(1), {}, tree.build(tx.nodes, entries([1, 2])), None, {}
+            )
         )
         tx.traces.put_build(d(1), tree.build(tx.nodes, entries(range(PARTITIONS - 100))), SCHEMA)
-        tx.traces.put_build(d(2), tree.build(tx.nodes, entries(range(PARTITIONS - 50, PARTITIONS))), SCHEMA)
+        tx.traces.put_build(
+            d(2), tree.build(tx.nodes, entries(range(PARTITIONS - 50, PARTITIONS))), SCHEMA
+        )
         tx.branches.create(branch())
         for state in tx.states.newest("main").values():
             tx.states.commit(replace(state, branch="dev", seq=state.seq + 1), state.seq)
-    found.objects.update({file["path"]: b"12345" for n in range(PARTITIONS) for file in made(n).files})
+    found.objects.update(
+        {file["path"]: b"12345" for n in range(PARTITIONS) for file in made(n).files}
+    )
     return found
 
 
@@ -81,7 +93,9 @@ def test_nothing_is_lost(world: World, lake: MemoryLake) -> None:
     assert heads(world) == before
 
 
-def test_who_has_a_lost_fragment_looks_at_all_again_in_every_branch(world: World, lake: MemoryLake) -> None:
+def test_who_has_a_lost_fragment_looks_at_all_again_in_every_branch(
+    world: World, lake: MemoryLake
+) -> None:
     before = {name: heads(world, name) for name in ("main", "dev")}
     lose(lake, 1, 300)
     found = repair(world.store, world.namespace, lake)
@@ -94,7 +108,8 @@ def test_who_has_a_lost_fragment_looks_at_all_again_in_every_branch(world: World
         )
         assert after == was
     with world.read() as tx:
-        assert tx.traces.hits([d(1), d(2), d(300)]).keys() == {d(2)}  # the others are computed again
+        # The others are computed again
+        assert tx.traces.hits([d(1), d(2), d(300)]).keys() == {d(2)}
         assert tx.traces.remembered([d(1), d(2)], [])[0].keys() == {d(2)}
         assert tx.states.unfinished("main")[0] == {}
         assert tx.states.unfinished("dev")[0] == {}
@@ -117,19 +132,27 @@ def test_one_that_was_stopped_is_finished_by_the_next(world: World, lake: Memory
 
 def test_a_file_that_was_cut_short_is_lost(world: World, lake: MemoryLake) -> None:
     lake.objects[made(660).files[0]["path"]] = b"123"
-    assert repair(world.store, world.namespace, lake).datasets == ("dev/flights.other", "main/flights.other")
+    assert repair(world.store, world.namespace, lake).datasets == (
+        "dev/flights.other",
+        "main/flights.other",
+    )
 
 
 def test_partial_results_are_not_used_any_more(world: World, lake: MemoryLake) -> None:
     lose(lake, 620)
-    assert repair(world.store, world.namespace, lake).datasets == ("dev/flights.sums", "main/flights.sums")
+    assert repair(world.store, world.namespace, lake).datasets == (
+        "dev/flights.sums",
+        "main/flights.sums",
+    )
     assert heads(world)["flights.sums"].inputs.keys() == {"in"}
 
 
 def test_what_comes_again_is_stored_under_its_new_files(world: World, lake: MemoryLake) -> None:
     lose(lake, 300)
     repair(world.store, world.namespace, lake)
-    again = replace(made(300), files=(FileEntry(path="elsewhere.parquet", size=7, rows=1, stats={}),))
+    again = replace(
+        made(300), files=(FileEntry(path="elsewhere.parquet", size=7, rows=1, stats={}),)
+    )
     with world.begin() as tx:
         tx.traces.put([trace(300, 300)], [again])
     with world.read() as tx:
@@ -150,7 +173,10 @@ def test_a_dataset_that_moves_on_meanwhile_is_looked_at_again(
         return commit_lost(tx, seen)
 
     monkeypatch.setattr(repairing, "_commit_lost", overtaken)
-    assert repair(world.store, world.namespace, lake).datasets == ("dev/flights.daily", "main/flights.daily")
+    assert repair(world.store, world.namespace, lake).datasets == (
+        "dev/flights.daily",
+        "main/flights.daily",
+    )
     assert sorted(heads(world, branch)["flights.daily"].seq for branch in ("main", "dev")) == [2, 4]
 
 

@@ -18,7 +18,10 @@ def test_roles_are_of_one_namespace(store: Store) -> None:
         tx.access.put_role(role("a", actor="bob"))
         tx.access.drop_role("b")
     with store.begin() as tx:
-        assert tx.access.roles() == (role("a"), role("b", permissions=frozenset({"data", "view"}), within=EVERYWHERE))
+        assert tx.access.roles() == (
+            role("a"),
+            role("b", permissions=frozenset({"data", "view"}), within=EVERYWHERE),
+        )
         assert tx.access.role("a") == role("a")
         tx.access.drop_role("a")
     with store.read() as tx:

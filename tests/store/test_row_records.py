@@ -10,7 +10,17 @@ from types import MappingProxyType
 from typing import Literal
 
 import pytest
-from sqlalchemy import Column, Double, LargeBinary, MetaData, Table, Text, create_engine, insert, select
+from sqlalchemy import (
+    Column,
+    Double,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    create_engine,
+    insert,
+    select,
+)
 
 from controlplane.core.rights import EVERYWHERE, TokenScope
 from controlplane.store.sql.row_records import Record

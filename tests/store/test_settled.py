@@ -30,9 +30,14 @@ def test_the_newest_state_counts(world: World) -> None:
         tx.states.commit(state(3, branch="dev"), 2)
     with world.read() as tx:
         newest = state(2, schema={"type": "struct", "fields": []}, inputs={}, cut={})
-        assert tx.states.newest("main") == {"flights.daily": newest, "flights.other": state(1, "flights.other")}
+        assert tx.states.newest("main") == {
+            "flights.daily": newest,
+            "flights.other": state(1, "flights.other"),
+        }
         assert tx.states.newest("main", ["flights.daily", "nope"]) == {"flights.daily": newest}
-        assert tx.states.newest("dev", ["flights.daily"]) == {"flights.daily": state(3, branch="dev")}
+        assert tx.states.newest("dev", ["flights.daily"]) == {
+            "flights.daily": state(3, branch="dev")
+        }
 
 
 @pytest.mark.parametrize(("seq", "expected"), [(1, 0), (3, 2), (2, 0), (3, 1)])
@@ -50,7 +55,11 @@ def test_history_goes_back_page_by_page(world: World) -> None:
         for seq in range(1, 8):
             tx.states.commit(state(seq), seq - 1)
         assert [s.seq for s in tx.states.history("main", "flights.daily", 3)] == [7, 6, 5]
-        assert [s.seq for s in tx.states.history("main", "flights.daily", 3, before_seq=5)] == [4, 3, 2]
+        assert [s.seq for s in tx.states.history("main", "flights.daily", 3, before_seq=5)] == [
+            4,
+            3,
+            2,
+        ]
         assert tx.states.history("main", "flights.daily", 3, before_seq=2) == (state(1),)
         assert tx.states.history("main", "flights.daily", 3, before_seq=1) == ()
         assert tx.states.history("main", "flights.none", 3) == ()
@@ -80,12 +89,21 @@ def test_pinned_schemas(world: World) -> None:
         assert tx.states.pinned_schemas("main", ["flights.raw"]) == {}
         widened = Widening("n", "INT", "DOUBLE", (("3.csv", d(3)), ("", d(4))))
         tx.states.pin_schema("main", "flights.raw", Pin(d(1), SCHEMA, (widened,)))
-        assert tx.states.pinned_schemas("main", ["flights.raw"]) == {"flights.raw": Pin(d(1), SCHEMA, (widened,))}
-        seen = Pin(d(1), SCHEMA, (widened,), FileColumns({"n": ("1.csv", 0), "s\x1fx": ("2.csv", 3)}, frozenset("n")))
+        assert tx.states.pinned_schemas("main", ["flights.raw"]) == {
+            "flights.raw": Pin(d(1), SCHEMA, (widened,))
+        }
+        seen = Pin(
+            d(1),
+            SCHEMA,
+            (widened,),
+            FileColumns({"n": ("1.csv", 0), "s\x1fx": ("2.csv", 3)}, frozenset("n")),
+        )
         tx.states.pin_schema("main", "flights.raw", seen)
         assert tx.states.pinned_schemas("main", ["flights.raw"]) == {"flights.raw": seen}
         tx.states.pin_schema("main", "flights.raw", Pin(d(2), SCHEMA))
-        assert tx.states.pinned_schemas("main", ["flights.raw"]) == {"flights.raw": Pin(d(2), SCHEMA)}
+        assert tx.states.pinned_schemas("main", ["flights.raw"]) == {
+            "flights.raw": Pin(d(2), SCHEMA)
+        }
 
 
 def test_publications_and_targets(world: World) -> None:
@@ -97,10 +115,15 @@ def test_publications_and_targets(world: World) -> None:
         tx.projections.put_target(replace(target("flights.other"), order=5, content_digest=d(3)))
         tx.projections.put_target(replace(target("flights.other"), order=7, content_digest=d(4)))
     with world.read() as tx:
-        assert tx.projections.publications("main", ["flights.daily"]) == {"flights.daily": publication(2)}
+        assert tx.projections.publications("main", ["flights.daily"]) == {
+            "flights.daily": publication(2)
+        }
         assert set(tx.projections.publications("main")) == {"flights.daily", "flights.other"}
         other = replace(target("flights.other"), order=7, content_digest=d(4))
-        assert tx.projections.targets("main") == {"flights.out": target("flights.out", 2), "flights.other": other}
+        assert tx.projections.targets("main") == {
+            "flights.out": target("flights.out", 2),
+            "flights.other": other,
+        }
         assert tx.projections.targets("main", ["flights.other"]) == {"flights.other": other}
         assert tx.projections.targets("dev") == {}
 
@@ -108,7 +131,9 @@ def test_publications_and_targets(world: World) -> None:
 def test_listings_are_replaced_but_requests_are_not_lost(world: World) -> None:
     with world.begin() as tx:
         tx.listings.put(listing(1, requested=1))
-        tx.listings.put(listing(2, root=None, at=None, error=error(), held={"before": 9, "lost": 8}))
+        tx.listings.put(
+            listing(2, root=None, at=None, error=error(), held={"before": 9, "lost": 8})
+        )
     with world.begin() as tx:
         tx.listings.put(listing(1, requested=3, served=1, objects=8))
         tx.listings.put(listing(1, requested=2, served=2, root=None))
@@ -123,9 +148,15 @@ def test_source_partitions(world: World) -> None:
         tx.listings.put_partitions(d(1), [source_partition(key) for key in ODD_KEYS], [])
         tx.listings.put_partitions(d(2), [source_partition("")], [])
     with world.begin() as tx:
-        tx.listings.put_partitions(d(1), [source_partition("", 2), source_partition("new")], [ODD_KEYS[1], "nope"])
+        tx.listings.put_partitions(
+            d(1), [source_partition("", 2), source_partition("new")], [ODD_KEYS[1], "nope"]
+        )
         found = tx.listings.partitions(d(1), [*ODD_KEYS, "new"])
-        assert found == {k: source_partition(k, 2 if k == "" else 1) for k in (*ODD_KEYS, "new") if k != ODD_KEYS[1]}
+        assert found == {
+            k: source_partition(k, 2 if k == "" else 1)
+            for k in (*ODD_KEYS, "new")
+            if k != ODD_KEYS[1]
+        }
         assert tx.listings.partitions(d(2), [""]) == {"": source_partition("")}
 
 
@@ -141,4 +172,8 @@ def test_nodes_never_change(world: World) -> None:
         tx.nodes.put_nodes({d(1): body, d(2): b""})
         tx.nodes.put_nodes({d(1): b"other", d(3): b"3"})
     with world.read() as tx:
-        assert tx.nodes.get_nodes([d(1), d(2), d(3), d(4), d(1)]) == {d(1): body, d(2): b"", d(3): b"3"}
+        assert tx.nodes.get_nodes([d(1), d(2), d(3), d(4), d(1)]) == {
+            d(1): body,
+            d(2): b"",
+            d(3): b"3",
+        }

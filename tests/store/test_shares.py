@@ -23,7 +23,10 @@ def test_a_share_goes_with_its_tables_alone(world: World) -> None:
         for table in (one, other, shared_table("y", "id of a", schema="b", has_history=False)):
             tx.shares.put_table(table)
     with world.read() as tx:
-        assert [(table.schema, table.name) for table in tx.shares.tables("id of a")] == [("b", "y"), ("shop", "x")]
+        assert [(table.schema, table.name) for table in tx.shares.tables("id of a")] == [
+            ("b", "y"),
+            ("shop", "x"),
+        ]
     with world.begin() as tx:
         tx.shares.drop_table(one)
         tx.shares.put_table(shared_table("y", "id of a", schema="b", has_history=True))

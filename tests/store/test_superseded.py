@@ -1,4 +1,5 @@
-"""Packs that no kept generation is read by go with their files; whoever may still read one finds it."""
+"""Packs that no kept generation is read by go with their files; whoever may still read one finds
+it."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def packed(place: Place) -> State:
 
 
 def broken_up(place: Place) -> State:
-    """Its packs are of no kept generation: a member of each leaf is another one, and eight states are newer."""
+    """Its packs are of no kept generation: a member of each leaf is another one, and eight states
+    are newer."""
     place.commit([(f"f{100 + n}", place.fragment(n, again=3)) for n in range(FEW)])
     for _ in range(8):
         newest = place.commit([])
@@ -75,7 +77,8 @@ def test_superseded_packs_go_with_their_files(place: Place) -> None:
     again = gc(place, 4 * HOUR)
     assert (again.superseded, again.folders) == (0, len(made) / 4)
     assert files(place).isdisjoint(made)
-    assert not any((place.root / path).parent.parent.exists() for path in made)  # nor their attempts
+    # Nor their attempts
+    assert not any((place.root / path).parent.parent.exists() for path in made)
     assert place.rows(newest) == rows
     assert gc(place, 6 * HOUR).folders == 0
     assert place.fsck() == set()
@@ -116,13 +119,18 @@ def test_queued_work_keeps_its_packs(place: Place) -> None:
 
 
 def test_another_leaf_of_the_same_rows_keeps_a_pack(place: Place) -> None:
-    """Files were renamed: other keys, another leaf, the same fragments. Nobody asked for a pack of it."""
+    """Files were renamed: other keys, another leaf, the same fragments. Nobody asked for a pack of
+    it."""
     fragments = [place.fragment(n) for n in range(20)]
     place.commit([(f"f{100 + n}", one) for n, one in enumerate(fragments)])
     new = place.commit([])
     place.ask(new)
     assert place.pack() == 1
-    moved = [(f"{name}{100 + n}", one if name == "g" else None) for name in "fg" for n, one in enumerate(fragments)]
+    moved = [
+        (f"{name}{100 + n}", one if name == "g" else None)
+        for name in "fg"
+        for n, one in enumerate(fragments)
+    ]
     place.commit(moved)
     for _ in range(8):
         newest = place.commit([])
@@ -179,7 +187,8 @@ def test_a_sweep_leaves_what_is_in_its_grace(place: Place) -> None:
 
 
 class Returning:
-    """Somebody who commits the packed rows once more before some transaction of a collection, and what he then read."""
+    """Somebody who commits the packed rows once more before some transaction of a collection, and
+    what he then read."""
 
     def __init__(self, place: Place, moment: int) -> None:
         self.place, self._moment = place, moment
@@ -195,7 +204,8 @@ class Returning:
 
 @pytest.mark.parametrize("moment", range(1, 16, 2))
 def test_at_every_moment_of_a_collection(tmp_path: Path, moment: int) -> None:
-    """A table that shows a kept generation, as it was published at any moment, never loses a file."""
+    """A table that shows a kept generation, as it was published at any moment, never loses a
+    file."""
     clock = [1_000_000.0]
     place = Place(new_store(lambda: clock[0]), "default", tmp_path / "lake")
     made = pack_files(place, packed(place))
@@ -234,14 +244,19 @@ def test_killed_in_the_middle_and_done_by_the_next_one(tmp_path: Path) -> None:
         now = tx.now()
     for failpoint, after in (("packs-dropped", 2 * HOUR), ("leftovers-deleted", 4 * HOUR)):
         command = [sys.executable, "-c", COLLECT, url, str(place.root), str(now + after)]
-        killed = subprocess.run(command, env={**os.environ, "HEADGATE_FAILPOINTS": failpoint}, check=False)
+        killed = subprocess.run(
+            command, env={**os.environ, "HEADGATE_FAILPOINTS": failpoint}, check=False
+        )
         assert killed.returncode == -signal.SIGKILL
     assert files(place).isdisjoint(made)
     with place.store.read() as tx:
         assert len(tx.upkeep.leftovers(now + DAY, 99)) == len(made) / 4  # nobody has noted it yet
     assert gc(place, 5 * HOUR).folders == len(made) / 4
     with place.store.read() as tx:
-        assert (place.rows(tx.states.newest("main")[DATASET]), tx.upkeep.leftovers(now + DAY, 99)) == (rows, ())
+        assert (
+            place.rows(tx.states.newest("main")[DATASET]),
+            tx.upkeep.leftovers(now + DAY, 99),
+        ) == (rows, ())
     assert place.fsck() == set()
     place.store.close()
 
@@ -256,7 +271,11 @@ def test_origins_and_leftovers(world: World) -> None:
         tx.upkeep.put_leftovers([PendingDeletion(f"a/b{n}/é", f"t{n}", 10.0 - n) for n in range(3)])
         tx.upkeep.put_leftovers([PendingDeletion("a/b0/é", "t9", 11.0)])
     with world.begin() as tx:
-        assert {o.pack: o.leaf for o in tx.upkeep.origins()} == {d(0): d(10), d(1): d(11), d(2): d(10)}
+        assert {o.pack: o.leaf for o in tx.upkeep.origins()} == {
+            d(0): d(10),
+            d(1): d(11),
+            d(2): d(10),
+        }
         assert tx.upkeep.leftovers(9.0, 9) == (
             PendingDeletion("a/b2/é", "t2", 8.0),
             PendingDeletion("a/b1/é", "t1", 9.0),

@@ -12,7 +12,10 @@ def test_rules_are_kept_as_they_were_put(world: World) -> None:
         tx.access.put_trust_rule(trust_rule("a"))
         tx.access.put_trust_rule(trust_rule("b", id="another", use="login", audience=""))
     with world.read() as tx:
-        assert tx.access.trust_rules() == (trust_rule("a"), trust_rule("b", id="another", use="login", audience=""))
+        assert tx.access.trust_rules() == (
+            trust_rule("a"),
+            trust_rule("b", id="another", use="login", audience=""),
+        )
         assert [tx.access.has_trust_rule(id) for id in ("id of a", "id of b", "another", "a")] == [
             True,
             False,

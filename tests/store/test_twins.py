@@ -87,29 +87,58 @@ def tasks_of(
 
 
 places = st.sampled_from([None, None, "either"])
-tasks = st.builds(tasks_of, numbers, small, st.sampled_from(KINDS), small, times, st.sampled_from(SIZES), places)
+tasks = st.builds(
+    tasks_of, numbers, small, st.sampled_from(KINDS), small, times, st.sampled_from(SIZES), places
+)
 
 DESIRED = [
     call(
-        lambda b, f, n, e: lambda tx: tx.blueprints.put(revision(n, f, uids={str(n): f}, branch=b), e),
+        lambda b, f, n, e: (
+            lambda tx: tx.blueprints.put(revision(n, f, uids={str(n): f}, branch=b), e)
+        ),
         branches,
         flows,
         small,
         small | st.none(),
     ),
     call(
-        lambda b, f: lambda tx: tx.blueprints.put(revision(tx.blueprints.last_number(b, f) + 1, f, branch=b), None),
+        lambda b, f: (
+            lambda tx: tx.blueprints.put(
+                revision(tx.blueprints.last_number(b, f) + 1, f, branch=b), None
+            )
+        ),
         branches,
         flows,
     ),
     call(lambda b, f: lambda tx: tx.blueprints.delete_dataflow(b, f), branches, flows),
-    call(lambda b, n, p: lambda tx: tx.blueprints.set_paused(b, n, p), branches, names, st.booleans()),
-    call(lambda b, n, s: lambda tx: tx.states.put_hold(hold(n, branch=b, seq=s)), branches, names, small),
-    call(lambda b, ns: lambda tx: tx.states.drop_holds(b, ns), branches, st.lists(names, max_size=2)),
-    call(lambda b, ns: lambda tx: tx.blueprints.force(b, ns), branches, st.lists(names, max_size=2)),
-    call(lambda b, n, k: lambda tx: tx.blueprints.bring_forces(b, {n: k}), branches, names, st.integers(1, 4)),
+    call(
+        lambda b, n, p: lambda tx: tx.blueprints.set_paused(b, n, p), branches, names, st.booleans()
+    ),
+    call(
+        lambda b, n, s: lambda tx: tx.states.put_hold(hold(n, branch=b, seq=s)),
+        branches,
+        names,
+        small,
+    ),
+    call(
+        lambda b, ns: lambda tx: tx.states.drop_holds(b, ns), branches, st.lists(names, max_size=2)
+    ),
+    call(
+        lambda b, ns: lambda tx: tx.blueprints.force(b, ns), branches, st.lists(names, max_size=2)
+    ),
+    call(
+        lambda b, n, k: lambda tx: tx.blueprints.bring_forces(b, {n: k}),
+        branches,
+        names,
+        st.integers(1, 4),
+    ),
     call(lambda n, b: lambda tx: tx.audit.put_change(change(str(n), b)), small, told_in),
-    call(lambda n, s, p: lambda tx: tx.branches.create(branch(n, source=s, pinned=p)), others, branches, st.booleans()),
+    call(
+        lambda n, s, p: lambda tx: tx.branches.create(branch(n, source=s, pinned=p)),
+        others,
+        branches,
+        st.booleans(),
+    ),
     call(lambda n: lambda tx: tx.branches.pin(n), others),
     call(lambda n, p: lambda tx: tx.branches.put(branch(n, protected=p)), others, st.booleans()),
     call(lambda n: lambda tx: tx.branches.drop(n), others),
@@ -117,15 +146,37 @@ DESIRED = [
     call(lambda f: lambda tx: tx.branches.share_dataflows("dev", [f]), flows),
 ]
 SETTLED = [
-    call(lambda b, n, s: lambda tx: tx.states.commit(state(s + 1, n, branch=b), s), branches, names, small),
-    call(lambda b, n, s: lambda tx: tx.states.commit(state(s + 1, n, branch=b), s), branches, names, small),
+    call(
+        lambda b, n, s: lambda tx: tx.states.commit(state(s + 1, n, branch=b), s),
+        branches,
+        names,
+        small,
+    ),
+    call(
+        lambda b, n, s: lambda tx: tx.states.commit(state(s + 1, n, branch=b), s),
+        branches,
+        names,
+        small,
+    ),
     call(lambda n: lambda tx: tx.branches.create(branch(n)), others),
-    call(lambda b, n, s: lambda tx: tx.states.pin_schema(b, n, Pin(d(s), SCHEMA)), branches, names, small),
+    call(
+        lambda b, n, s: lambda tx: tx.states.pin_schema(b, n, Pin(d(s), SCHEMA)),
+        branches,
+        names,
+        small,
+    ),
     call(lambda ns: lambda tx: tx.branches.share("dev", ns), st.lists(names, max_size=2)),
-    call(lambda n, r, s: lambda tx: tx.listings.put(listing(n, requested=r, served=s)), small, small, small),
+    call(
+        lambda n, r, s: lambda tx: tx.listings.put(listing(n, requested=r, served=s)),
+        small,
+        small,
+        small,
+    ),
     call(
         lambda p, c, g: (
-            lambda tx: tx.listings.put_partitions(d(p), [source_partition(str(k), p) for k in c], map(str, g))
+            lambda tx: tx.listings.put_partitions(
+                d(p), [source_partition(str(k), p) for k in c], map(str, g)
+            )
         ),
         small,
         st.sets(small),
@@ -133,14 +184,24 @@ SETTLED = [
     ),
     call(lambda ns: lambda tx: tx.nodes.put_nodes({d(n): str(ns).encode() for n in ns}), numbers),
     call(
-        lambda b, n, s: lambda tx: tx.states.put_unfinished(unfinished(n, branch=b, states={"é": s})),
+        lambda b, n, s: (
+            lambda tx: tx.states.put_unfinished(unfinished(n, branch=b, states={"é": s}))
+        ),
         branches,
         names,
         small,
     ),
-    call(lambda b, ns: lambda tx: tx.states.drop_unfinished(b, ns), branches, st.lists(names, max_size=2)),
     call(
-        lambda n, g, o: lambda tx: tx.projections.put_target(replace(target(n, g), order=o, content_digest=d(o))),
+        lambda b, ns: lambda tx: tx.states.drop_unfinished(b, ns),
+        branches,
+        st.lists(names, max_size=2),
+    ),
+    call(
+        lambda n, g, o: (
+            lambda tx: tx.projections.put_target(
+                replace(target(n, g), order=o, content_digest=d(o))
+            )
+        ),
         names,
         small,
         small,
@@ -149,7 +210,9 @@ SETTLED = [
 REMEMBERED = [
     call(
         lambda ts, out, fs, status: (
-            lambda tx: tx.traces.put([trace(t, *out) for t in ts], [fragment(f, status=status) for f in fs])
+            lambda tx: tx.traces.put(
+                [trace(t, *out) for t in ts], [fragment(f, status=status) for f in fs]
+            )
         ),
         numbers,
         st.lists(small, max_size=2),
@@ -157,12 +220,22 @@ REMEMBERED = [
         statuses,
     ),
     call(lambda k, n: lambda tx: tx.traces.put_build(d(k), d(n), SCHEMA), small, small),
-    call(lambda k, n: lambda tx: tx.traces.put_memos({d(k): {"rows": n}, d(k + 1): {"rows": k}}), small, small),
-    call(lambda ns, n: lambda tx: tx.traces.put_profiles({d(x): str(n).encode() for x in ns}), numbers, small),
+    call(
+        lambda k, n: lambda tx: tx.traces.put_memos({d(k): {"rows": n}, d(k + 1): {"rows": k}}),
+        small,
+        small,
+    ),
+    call(
+        lambda ns, n: lambda tx: tx.traces.put_profiles({d(x): str(n).encode() for x in ns}),
+        numbers,
+        small,
+    ),
 ]
 CLAIMS = [
     call(
-        lambda a, k, n, s, z: lambda tx: tx.queue.claim(a, "driver", k, max_tasks=n, max_bytes=s, lease_s=5, sizes=z),
+        lambda a, k, n, s, z: (
+            lambda tx: tx.queue.claim(a, "driver", k, max_tasks=n, max_bytes=s, lease_s=5, sizes=z)
+        ),
         attempts,
         st.sampled_from([KINDS, KINDS, KINDS[:1], ()]),
         small,
@@ -172,14 +245,23 @@ CLAIMS = [
 ]
 QUEUE = [
     call(lambda b, n, ts: lambda tx: tx.queue.enqueue(b, n, ts), branches, names, tasks),
-    call(lambda b, n, k: lambda tx: tx.queue.drop_demands(b, n, digests(k)), branches, names, numbers),
+    call(
+        lambda b, n, k: lambda tx: tx.queue.drop_demands(b, n, digests(k)), branches, names, numbers
+    ),
     call(lambda b, ns: lambda tx: tx.queue.retry(b, ns), branches, st.lists(names, max_size=2)),
-    call(lambda b, ns, k: lambda tx: tx.queue.retry(b, ns, digests(k)), branches, st.lists(names, max_size=2), numbers),
+    call(
+        lambda b, ns, k: lambda tx: tx.queue.retry(b, ns, digests(k)),
+        branches,
+        st.lists(names, max_size=2),
+        numbers,
+    ),
     *CLAIMS,
     call(lambda a, ns: lambda tx: tx.queue.finish(a, digests(ns)), attempts, numbers),
     call(lambda a, n: lambda tx: tx.queue.fail(a, d(n), error()), attempts, small),
     call(
-        lambda a, ns, t, b: lambda tx: tx.queue.release(digests(ns), attempt=a, not_before=t, error=error(), burn=b),
+        lambda a, ns, t, b: (
+            lambda tx: tx.queue.release(digests(ns), attempt=a, not_before=t, error=error(), burn=b)
+        ),
         attempts,
         numbers,
         times,
@@ -190,11 +272,15 @@ QUEUE = [
     call(lambda n: lambda tx: tx.queue.put_job(d(n), stored_job(n=n)), small),
 ]
 NOTED = [
-    call(lambda ns, b: lambda tx: tx.events.put([event(str(n), n, b) for n in ns]), numbers, told_in),
+    call(
+        lambda ns, b: lambda tx: tx.events.put([event(str(n), n, b) for n in ns]), numbers, told_in
+    ),
     call(lambda t, n: lambda tx: tx.audit.drop_reads(t, n), times, small),
     call(
         lambda n, b, d, t, s, k: (
-            lambda tx: tx.past_attempts.put([past(str(n), branch=b, dataset=d, ended_at=t, seconds=s, outcome=k)])
+            lambda tx: tx.past_attempts.put(
+                [past(str(n), branch=b, dataset=d, ended_at=t, seconds=s, outcome=k)]
+            )
         ),
         st.integers(0, 9),
         told_in,
@@ -249,16 +335,32 @@ def look(tx: Tx) -> list[object]:
             for b in ASKED
         ],
         [tx.states.holds(b) for b in ASKED],
-        [(tx.states.newest(b), tx.states.newest(b, ["flights.a"]), tx.blueprints.forces(b)) for b in ASKED],
-        [tx.states.history(b, "flights.a", n, before) for b in ASKED for n in (1, 9) for before in (None, 2)],
+        [
+            (tx.states.newest(b), tx.states.newest(b, ["flights.a"]), tx.blueprints.forces(b))
+            for b in ASKED
+        ],
+        [
+            tx.states.history(b, "flights.a", n, before)
+            for b in ASKED
+            for n in (1, 9)
+            for before in (None, 2)
+        ],
         [tx.states.find(b, "flights.a", point) for b in ASKED for point in POINTS],
         tx.branches.all(),
         [(tx.blueprints.paused(b), tx.states.pinned_schemas(b, ["flights.a"])) for b in ASKED],
         [tx.projections.targets(b) for b in ASKED],
         [tx.queue.branches_of(ALL), tx.queue.branches_of([])],
         [tx.blueprints.revision(b, "flights", n) for b in ASKED for n in range(4)],
-        [(tx.states.unfinished(b), tx.states.unfinished(b, ["flights.a"])) for b in ("main", "dev")],
-        [sorted(tx.states.settled(b, SETTLED_ASKED), key=lambda state: (state.dataset, state.seq)) for b in ASKED],
+        [
+            (tx.states.unfinished(b), tx.states.unfinished(b, ["flights.a"]))
+            for b in ("main", "dev")
+        ],
+        [
+            sorted(
+                tx.states.settled(b, SETTLED_ASKED), key=lambda state: (state.dataset, state.seq)
+            )
+            for b in ASKED
+        ],
         [tx.nodes.get_nodes(ALL), tx.listings.get(ALL), tx.traces.memos(ALL), tx.queue.jobs(ALL)],
         [tx.listings.partitions(k, map(str, range(4))) for k in ALL],
         tx.projections.branch_publications(),
@@ -274,9 +376,17 @@ def look(tx: Tx) -> list[object]:
             tx.queue.attempts(),
             [tx.queue.demanding(k) for k in ALL],
         ],
-        [tx.queue.demands(b, n) for b in ("main", "dev") for n in ("flights", "flights.a", "flights.b", "other.a")],
+        [
+            tx.queue.demands(b, n)
+            for b in ("main", "dev")
+            for n in ("flights", "flights.a", "flights.b", "other.a")
+        ],
         [tx.traces.referenced_attempts(["a1", "attempt-1", "attempt-2", "x"])],
-        [tx.events.count(b, 1, among) for b in ("main", "dev") for among in (None, "other".__eq__, "flights".__eq__)],
+        [
+            tx.events.count(b, 1, among)
+            for b in ("main", "dev")
+            for among in (None, "other".__eq__, "flights".__eq__)
+        ],
         [dict(tx.past_attempts.costs(b, ["flights.a", "flights.b", "x"])) for b in ("main", "dev")],
         [
             sorted(map(str, tx.upkeep.pointers())),
@@ -331,7 +441,9 @@ def twins(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.mark.parametrize("group", GROUPS)
 @settings(max_examples=settings().max_examples // 6)
 @given(data=st.data())
-def test_memory_and_sqlite_answer_alike(twins: list[Store], group: str, data: st.DataObject) -> None:
+def test_memory_and_sqlite_answer_alike(
+    twins: list[Store], group: str, data: st.DataObject
+) -> None:
     namespace = uuid.uuid4().hex
     memory, sqlite = (World(store, namespace) for store in twins)
     some = st.lists(st.one_of(*GROUPS[group]), min_size=12, max_size=30)

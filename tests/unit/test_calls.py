@@ -8,7 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 MOST = 6
-# Lists of columns, fields of a log line; and values that are made by the million, where names cost time.
+# Lists of columns, fields of a log line; and values that are made by the million, where names cost
+# time.
 LISTS = {"_table", "select", "info"}
 IN_HOT_LOOPS = {"NodeRef", "Lexeme"}
 

@@ -18,7 +18,8 @@ PAGES = (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *DECISIONS.glob("*.md"))
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
-NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[A-Z][a-z]+(?:[A-Z][a-z]+)+")  # with a dot, or of a class
+# With a dot, or of a class
+NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[A-Z][a-z]+(?:[A-Z][a-z]+)+")
 FILE_ENDS = (".db", ".json", ".py", ".md", ".yaml")
 PLANES = ("controlplane", "dataplane", "headgate")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
@@ -77,11 +78,14 @@ def test_the_blueprint_of_the_tutorial_has_no_problems() -> None:
     page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
     first, *more = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     text = first + "".join(more)
-    assert blueprints.validate([blueprints.SentBlueprint("/data/shop.yaml", text, {})]).problems == ()
+    assert (
+        blueprints.validate([blueprints.SentBlueprint("/data/shop.yaml", text, {})]).problems == ()
+    )
 
 
 def test_the_architecture_names_what_is_there() -> None:
-    """Modules, functions and methods of its walks, by the ends of their names: `claims.claim`, `Wake.notify`."""
+    """Modules, functions and methods of its walks, by the ends of their names: `claims.claim`,
+    `Wake.notify`."""
     page = FENCED.sub("", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"))
     names = {code.removesuffix("()") for code in CODE.findall(page)}
     names = {name for name in names if NAME.fullmatch(name) and not name.endswith(FILE_ENDS)}

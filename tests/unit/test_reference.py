@@ -32,7 +32,9 @@ def script() -> ModuleType:
 
 
 def test_the_page_is_as_the_tables_say(script: ModuleType) -> None:
-    assert script.PAGE.read_text(encoding="utf-8") == script.page(), "run .venv/bin/python scripts/reference"
+    assert script.PAGE.read_text(encoding="utf-8") == script.page(), (
+        "run .venv/bin/python scripts/reference"
+    )
 
 
 def _keys(script: ModuleType, schema: Schema, prefix: str = "") -> Iterator[tuple[str, Schema]]:
@@ -47,4 +49,6 @@ def test_every_key_has_an_example_that_its_schema_takes(script: ModuleType) -> N
         for path, key in _keys(script, section.schema):
             written = script.example(path, key)
             (value,) = yaml.safe_load(written.strip("`")).values()
-            assert jsonschema_rs.validator_for(key).is_valid(value), f"{section.title}: {path}: {written}"
+            assert jsonschema_rs.validator_for(key).is_valid(value), (
+                f"{section.title}: {path}: {written}"
+            )

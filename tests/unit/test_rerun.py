@@ -1,4 +1,5 @@
-"""A test that fails among others and passes alone does not end a run; one that may have found a wrong result does."""
+"""A test that fails among others and passes alone does not end a run; one that may have found a
+wrong result does."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ def run(folder: Path, tests: str) -> subprocess.CompletedProcess[str]:
     (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
     command = [sys.executable, "-m", "tests.rerun", "-p", "no:cacheprovider", "test_it.py"]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 def test_one_that_passes_alone_is_named_and_the_run_passes(tmp_path: Path) -> None:
@@ -67,7 +70,9 @@ def test_one_that_fails_alone_as_well_fails_the_run(tmp_path: Path) -> None:
         ({}, "belongs to no test"),
     ],
 )
-def test_what_may_be_a_wrong_result_is_never_run_again(failures: dict[str, str], reason: str) -> None:
+def test_what_may_be_a_wrong_result_is_never_run_again(
+    failures: dict[str, str], reason: str
+) -> None:
     assert reason in str(rerun.refusal(failures))
 
 

@@ -48,7 +48,9 @@ def test_a_loop_is_whole_in_soak() -> None:
 
 
 @pytest.mark.parametrize(("given", "number"), [("7", 7), ("0", 0)])
-def test_a_number_that_is_given_wins(monkeypatch: pytest.MonkeyPatch, given: str, number: int) -> None:
+def test_a_number_that_is_given_wins(
+    monkeypatch: pytest.MonkeyPatch, given: str, number: int
+) -> None:
     monkeypatch.setenv(slices.NAME, given)
     assert slices.turn() == number
 
@@ -58,7 +60,18 @@ def test_it_grows_by_one_with_a_commit(tmp_path: Path) -> None:
     assert _turn(tmp_path) == 0  # git tells nothing
     _git(tmp_path, "init", "--quiet")
     for number in (1, 2, 3):
-        _git(tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "one")
+        _git(
+            tmp_path,
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@b",
+            "commit",
+            "-q",
+            "--allow-empty",
+            "-m",
+            "one",
+        )
         assert _turn(tmp_path) == number
 
 

@@ -1,1 +1,2 @@
-"""One module of routes per resource. A route reads its request, calls one operation, and answers with its value."""
+"""One module of routes per resource. A route reads its request, calls one operation, and answers
+with its value."""

@@ -27,11 +27,15 @@ UNANSWERED: ConnectionFault = {
 
 
 @router.answers(rest.NOTIFY)
-async def notify(call: Called, branch: Branch, options: Wish | None = None) -> JsonAnswer[NotifyAnswer]:
-    """Send a test message to each channel of a dataflow and of the installation; without a target, of all dataflows.
-    What no worker has answered in time has an error `no-worker`."""
+async def notify(
+    call: Called, branch: Branch, options: Wish | None = None
+) -> JsonAnswer[NotifyAnswer]:
+    """Send a test message to each channel of a dataflow and of the installation; without a target,
+    of all dataflows. What no worker has answered in time has an error `no-worker`."""
     target = target_of(options.target if options else None)
-    return await to_thread.run_sync(_notify, call, branch, target, limiter=call.services.threads.connections)
+    return await to_thread.run_sync(
+        _notify, call, branch, target, limiter=call.services.threads.connections
+    )
 
 
 def _notify(call: Call, branch: str, target: str | None) -> JsonAnswer[NotifyAnswer]:

@@ -15,8 +15,12 @@ from controlplane.core.model.branches import MAIN
 from controlplane.operations.inspect import audit
 
 Limit = Annotated[int, Query(ge=1, le=10_000)]
-Since = Annotated[str | None, Query(max_length=100, description="A time with its zone: what was at it or later.")]
-Until = Annotated[str | None, Query(max_length=100, description="A time with its zone: what was before it.")]
+Since = Annotated[
+    str | None, Query(max_length=100, description="A time with its zone: what was at it or later.")
+]
+Until = Annotated[
+    str | None, Query(max_length=100, description="A time with its zone: what was before it.")
+]
 
 router = auth.router("admin")
 
@@ -30,7 +34,8 @@ def changes(
     until: Until = None,
     all_branches: bool = False,
 ) -> JsonAnswer[AuditAnswer]:
-    """Who changed what is wanted in a branch, in `all_branches`, or installation-wide; the last changes first."""
+    """Who changed what is wanted in a branch, in `all_branches`, or installation-wide; the last
+    changes first."""
     of = None if all_branches else branch_of(call, branch)
     entries = audit.changes(call.context, of, limit, since=_time(since) or 0.0, until=_time(until))
     return answer(entries)
@@ -44,10 +49,12 @@ def reads(
     since: Since = None,
     until: Until = None,
 ) -> JsonAnswer[ReadsAnswer]:
-    """Who read rows of which dataset, in a branch or in all; the last reads first. Reads through the S3 view are
-    counted by key, dataset and minute."""
+    """Who read rows of which dataset, in a branch or in all; the last reads first. Reads through
+    the S3 view are counted by key, dataset and minute."""
     of = None if branch is None else branch_of(call, branch)
-    return answer(audit.reads(call.context, of, limit, since=_time(since) or 0.0, until=_time(until)))
+    return answer(
+        audit.reads(call.context, of, limit, since=_time(since) or 0.0, until=_time(until))
+    )
 
 
 def _time(text: str | None) -> float | None:

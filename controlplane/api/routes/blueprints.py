@@ -26,7 +26,15 @@ from controlplane.api.calls import (
     branch_of,
     etag,
 )
-from controlplane.api.looks import LISTED_S, ListingOutcome, Timeout, analysed, look_for_plan, wait_until, waiting
+from controlplane.api.looks import (
+    LISTED_S,
+    ListingOutcome,
+    Timeout,
+    analysed,
+    look_for_plan,
+    wait_until,
+    waiting,
+)
 from controlplane.api.problem_json import JSON_TYPE, RequestRefused, wrong_type
 from controlplane.core import rest
 from controlplane.core.blueprint import parse
@@ -52,7 +60,11 @@ CONNECT_S = 60.0  # how long a worker may take to try all places
 UNANSWERED: ConnectionFound = {
     "connector": None,
     "place": None,
-    "error": {"kind": "infrastructure", "condition": "no-worker", "message": "no worker has answered in time"},
+    "error": {
+        "kind": "infrastructure",
+        "condition": "no-worker",
+        "message": "no worker has answered in time",
+    },
 }
 
 router = auth.router("edit", "all")
@@ -62,7 +74,8 @@ Name = Annotated[str, Field(max_length=4096, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
 class Document(ClosedBody):
-    """One blueprint: `name` is what problems call it, `files` the texts that it names by relative path."""
+    """One blueprint: `name` is what problems call it, `files` the texts that it names by relative
+    path."""
 
     name: Name = "blueprint.yaml"
     text: str
@@ -74,7 +87,8 @@ class Documents(ClosedBody):
 
 
 class Planned(ClosedBody):
-    """A plan to be carried out: its `basis`, and the blueprints that it was made of (none if they were stored)."""
+    """A plan to be carried out: its `basis`, and the blueprints that it was made of (none if they
+    were stored)."""
 
     blueprints: list[Document] = Field(default=[], max_length=1000)
     basis: PlanBasis
@@ -84,7 +98,9 @@ BODY = {
     "requestBody": {
         "required": True,
         "content": {
-            "application/json": {"schema": Documents.model_json_schema(ref_template="#/components/schemas/{model}")},
+            "application/json": {
+                "schema": Documents.model_json_schema(ref_template="#/components/schemas/{model}")
+            },
             "application/yaml": {"schema": {"description": "One blueprint."}},
         },
     }
@@ -92,7 +108,8 @@ BODY = {
 
 
 async def _sources(request: Request) -> tuple[blueprints.SentBlueprint, ...]:
-    """Blueprints out of a JSON set or of one bare YAML document. A coroutine, because it reads the body itself."""
+    """Blueprints out of a JSON set or of one bare YAML document. A coroutine, because it reads the
+    body itself."""
     raw = await request.body()
     content_type = request.headers.get("content-type", "")
     kind = content_type.partition(";")[0].strip().lower()
@@ -135,16 +152,23 @@ async def apply(
     analyse: bool = False,
     timeout_s: Timeout = LISTED_S,
 ) -> JsonAnswer[ApplyAnswer]:
-    """Store a set of blueprints, all or none; answers the new revisions and the plan. `dry_run` stores no dataflow.
-    With `refresh`, which goes with `dry_run`, workers list the sources first, as for `GET .../plan`. With `analyse`,
-    which does as well, Spark gives the columns of edited transforms; those still missing after `timeout_s` say so in
-    `schema_from` and `schema_unknown`."""
+    """Store a set of blueprints, all or none; answers the new revisions and the plan. `dry_run`
+    stores no dataflow. With `refresh`, which goes with `dry_run`, workers list the sources first,
+    as for `GET .../plan`. With `analyse`, which does as well, Spark gives the columns of edited
+    transforms; those still missing after `timeout_s` say so in `schema_from` and
+    `schema_unknown`."""
     if expected is not None and len(sources) > 1:
-        raise RequestRefused("invalid-request", "If-Match and If-None-Match go with one blueprint, not with several")
+        raise RequestRefused(
+            "invalid-request", "If-Match and If-None-Match go with one blueprint, not with several"
+        )
     if refresh and not dry_run:
-        raise RequestRefused("invalid-request", "refresh goes with dry_run=true: what is stored is listed anyway")
+        raise RequestRefused(
+            "invalid-request", "refresh goes with dry_run=true: what is stored is listed anyway"
+        )
     if analyse and not dry_run:
-        raise RequestRefused("invalid-request", "analyse goes with dry_run=true: what is stored is analysed anyway")
+        raise RequestRefused(
+            "invalid-request", "analyse goes with dry_run=true: what is stored is analysed anyway"
+        )
 
     def work() -> JsonAnswer[ApplyAnswer]:
         branch_of(call, branch)
@@ -152,10 +176,15 @@ async def apply(
         listings_seen = ListingOutcome()
         if refresh:
             listings_seen = look_for_plan(
-                call, branch, blueprints.preview(call.context, branch, sources).own_sources, timeout_s
+                call,
+                branch,
+                blueprints.preview(call.context, branch, sources).own_sources,
+                timeout_s,
             )
         analysis = (
-            analysed(call, branch, sources, deadline, timeout_s, listings_seen.plan) if analyse else nullcontext("")
+            analysed(call, branch, sources, deadline, timeout_s, listings_seen.plan)
+            if analyse
+            else nullcontext("")
         )
         with analysis as unanswered:
             result = blueprints.apply(
@@ -179,7 +208,8 @@ def _tag(revisions: Mapping[str, int]) -> Mapping[str, str]:
 
 @router.answers(rest.VALIDATE, openapi_extra=BODY)
 def validate(sources: Sources) -> JsonAnswer[ValidateAnswer]:
-    """All problems of a set of blueprints, without storing anything and without looking at what is stored."""
+    """All problems of a set of blueprints, without storing anything and without looking at what is
+    stored."""
     validated = blueprints.validate(sources)
     errors, notices = (
         [json_views.problem(p) for p in validated.problems],
@@ -190,18 +220,24 @@ def validate(sources: Sources) -> JsonAnswer[ValidateAnswer]:
 
 @router.answers(rest.CONNECTIONS, openapi_extra=BODY, dependencies=auth.needs("admin"))
 async def connections(call: Called, sources: Sources) -> JsonAnswer[ConnectionsAnswer]:
-    """Let a worker try every place that these blueprints read or write; nothing is stored. What nobody has answered in
-    time has an error `no-worker`."""
-    return await to_thread.run_sync(_connections, call, sources, limiter=call.services.threads.connections)
+    """Let a worker try every place that these blueprints read or write; nothing is stored. What
+    nobody has answered in time has an error `no-worker`."""
+    return await to_thread.run_sync(
+        _connections, call, sources, limiter=call.services.threads.connections
+    )
 
 
-def _connections(call: Call, sources: tuple[blueprints.SentBlueprint, ...]) -> JsonAnswer[ConnectionsAnswer]:
+def _connections(
+    call: Call, sources: tuple[blueprints.SentBlueprint, ...]
+) -> JsonAnswer[ConnectionsAnswer]:
     context = call.context
     keys = connection_checks.ask(context, sources)
     wait_until(call, CONNECT_S, lambda: len(connection_checks.answers(context, keys)) == len(keys))
     answers = connection_checks.answers(context, keys)
     connection_checks.forget(context, keys)
-    items: list[ConnectionEntry] = [{"component": name, **answers.get(name, UNANSWERED)} for name in keys]
+    items: list[ConnectionEntry] = [
+        {"component": name, **answers.get(name, UNANSWERED)} for name in keys
+    ]
     return answer({"connected": not any(i["error"] for i in items), "items": items})
 
 
@@ -219,7 +255,9 @@ def dataflow(call: Called, branch: Branch, dataflow: Dataflow) -> JsonAnswer[Dat
 
 
 @router.answers(rest.DELETE_DATAFLOW)
-def delete(call: Overriding, branch: Branch, dataflow: Dataflow, expected: Expected) -> JsonAnswer[DeleteAnswer]:
+def delete(
+    call: Overriding, branch: Branch, dataflow: Dataflow, expected: Expected
+) -> JsonAnswer[DeleteAnswer]:
     """End a dataflow: its demand and pointers go, data that others refer to stays."""
     return answer(blueprints.delete(call.context, branch, dataflow, expected=expected))
 
@@ -238,19 +276,28 @@ async def plan(
     after: Annotated[int, Query(ge=0, le=10**9)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
 ) -> JsonAnswer[PlanAnswer]:
-    """What would run now, with causes. `next` is the `after` of the next page. With `refresh`, which needs `operate`,
-    workers list the sources first, for at most `timeout_s`; what they find is stored for this plan alone, for an
-    hour, and nothing is computed from it before the plan is applied. Further pages of that plan have its `looked` (see
-    `basis`). `sources` has the time at which each was listed, and what it has that its dataset has not."""
+    """What would run now, with causes. `next` is the `after` of the next page. With `refresh`,
+    which needs `operate`, workers list the sources first, for at most `timeout_s`; what they find
+    is stored for this plan alone, for an hour, and nothing is computed from it before the plan is
+    applied. Further pages of that plan have its `looked` (see `basis`). `sources` has the time at
+    which each was listed, and what it has that its dataset has not."""
 
     def work() -> JsonAnswer[PlanAnswer]:
         flows = call.flows(dataflow)
         listings_seen = ListingOutcome(looked)
         if refresh:
             call.need("operate")
-            listings_seen = look_for_plan(call, branch, overview.sources(call.context, branch, flows), timeout_s)
+            listings_seen = look_for_plan(
+                call, branch, overview.sources(call.context, branch, flows), timeout_s
+            )
         return answer(
-            _page(overview.plan(call.context, branch, flows, listings_seen.unseen, listings_seen.plan), after, limit)
+            _page(
+                overview.plan(
+                    call.context, branch, flows, listings_seen.unseen, listings_seen.plan
+                ),
+                after,
+                limit,
+            )
         )
 
     return await waiting(call, work, may_wait=refresh)
@@ -258,10 +305,12 @@ async def plan(
 
 @router.answers(rest.CARRY_OUT)
 def carry_out(call: Overriding, branch: Branch, planned: Planned) -> JsonAnswer[ApplyAnswer]:
-    """Store the blueprints of a plan, if all that it rests on is as it was when the plan was made; else `plan-moved`
-    says what moved, and nothing is stored."""
+    """Store the blueprints of a plan, if all that it rests on is as it was when the plan was made;
+    else `plan-moved` says what moved, and nothing is stored."""
     sources = _as_sources(planned.blueprints)
-    return call.once(lambda: answer(blueprints.carry_out(call.context, branch, sources, planned.basis)))
+    return call.once(
+        lambda: answer(blueprints.carry_out(call.context, branch, sources, planned.basis))
+    )
 
 
 def _page(full_plan: PlanAnswer, after: int, limit: int) -> PlanAnswer:

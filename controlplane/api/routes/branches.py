@@ -7,7 +7,15 @@ from typing import Literal
 from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Branch, Called, ClosedBody, JsonAnswer, Overriding, answer, branch_of
+from controlplane.api.calls import (
+    Branch,
+    Called,
+    ClosedBody,
+    JsonAnswer,
+    Overriding,
+    answer,
+    branch_of,
+)
 from controlplane.api.problem_json import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.answers import (
@@ -23,9 +31,9 @@ router = auth.router("edit", "branches")
 
 
 class NewBranch(ClosedBody):
-    """`days`: until it ends by itself, unless it is edited; null keeps it. `redirect`: the table, path or topic that a
-    write component writes to in the branch, by `dataflow.component`. `pinned`: it sees main as it is now. `publish`:
-    datasets of its own also become Delta tables."""
+    """`days`: until it ends by itself, unless it is edited; null keeps it. `redirect`: the table,
+    path or topic that a write component writes to in the branch, by `dataflow.component`. `pinned`:
+    it sees main as it is now. `publish`: datasets of its own also become Delta tables."""
 
     name: str = Field(pattern=f"^{NAME}$")
     source: str = Field(default=MAIN, pattern=f"^{NAME}$")
@@ -41,8 +49,8 @@ class Protection(ClosedBody):
 
 
 class Merge(ClosedBody):
-    """`take` settles conflicts: `dataflow.component` to the side that wins. `when_ready`: only if nothing is left to
-    compute."""
+    """`take` settles conflicts: `dataflow.component` to the side that wins. `when_ready`: only if
+    nothing is left to compute."""
 
     into: str = Field(default=MAIN, pattern=f"^{NAME}$")
     dry_run: bool = False
@@ -106,14 +114,20 @@ def delete(call: Overriding, branch: Branch) -> JsonAnswer[DropBranchAnswer]:
 
 @router.answers(rest.MERGE_BRANCH)
 def merge(call: Called, branch: Branch, body: Merge | None = None) -> JsonAnswer[MergeAnswer]:
-    """Bring what was edited in a branch into another one, all or nothing; its results come along."""
+    """Bring what was edited in a branch into another one, all or nothing; its results come
+    along."""
     options = body or Merge()
 
     def work() -> JsonAnswer[MergeAnswer]:
         ready = options.when_ready
         branch_of(call, options.into)
         merged = merging.merge_branch(
-            call.context, branch, options.into, dry_run=options.dry_run, take=options.take, when_ready=ready
+            call.context,
+            branch,
+            options.into,
+            dry_run=options.dry_run,
+            take=options.take,
+            when_ready=ready,
         )
         return answer(merged)
 

@@ -27,9 +27,12 @@ ChangeFormat: TypeAlias = Literal["ndjson", "csv", "arrow", "parquet"]
 
 def _selection(
     columns: Annotated[
-        list[str] | None, Query(max_length=1_000, description="Names with commas between them; all by default.")
+        list[str] | None,
+        Query(max_length=1_000, description="Names with commas between them; all by default."),
     ] = None,
-    where: Annotated[str | None, Query(max_length=20_000, description="A condition on rows, in SQL.")] = None,
+    where: Annotated[
+        str | None, Query(max_length=20_000, description="A condition on rows, in SQL.")
+    ] = None,
 ) -> ChangesRequest:
     return ChangesRequest(requested_columns.names_of(columns or ()), where)
 
@@ -38,8 +41,13 @@ Selection: TypeAlias = Annotated[ChangesRequest, Depends(_selection)]
 
 
 def _next(request: Request, since: int) -> list[tuple[str, str]]:
-    """The parameters of the next request: changes behind `since`, of the same rows and in the same form."""
-    parameters = [(k, v) for k, v in request.query_params.multi_items() if k in ("columns", "where", "compression")]
+    """The parameters of the next request: changes behind `since`, of the same rows and in the same
+    form."""
+    parameters = [
+        (k, v)
+        for k, v in request.query_params.multi_items()
+        if k in ("columns", "where", "compression")
+    ]
     return [("since", str(since)), *parameters]
 
 
@@ -49,14 +57,20 @@ async def changes(
     branch: Branch,
     dataset: Dataset,
     format: ChangeFormat,
-    since: Annotated[str, Query(max_length=100, description="A generation or a time with its zone; 0: from nothing.")],
+    since: Annotated[
+        str,
+        Query(max_length=100, description="A generation or a time with its zone; 0: from nothing."),
+    ],
     negotiation: Negotiated,
     selection: Selection,
-    until: Annotated[str | None, Query(max_length=100, description="As `since`; the newest by default.")] = None,
+    until: Annotated[
+        str | None, Query(max_length=100, description="As `since`; the newest by default.")
+    ] = None,
 ) -> Response:
-    """Rows that were added (`insert`) and removed (`delete`) between two generations, in `_change_type`, with the later
-    one in `_generation`. `X-Generation` is that one, to send as `since` next; `Link` is the next request. Equal rows
-    cancel, wherever they are. With `columns` rows are compared by these columns alone."""
+    """Rows that were added (`insert`) and removed (`delete`) between two generations, in
+    `_change_type`, with the later one in `_generation`. `X-Generation` is that one, to send as
+    `since` next; `Link` is the next request. Equal rows cancel, wherever they are. With `columns`
+    rows are compared by these columns alone."""
     rendering = negotiation.rendering(format)
 
     def is_known(content: bytes) -> bool:
@@ -66,7 +80,14 @@ async def changes(
         first = None if since == "0" else addresses.point_of(since)
         last = None if until is None else addresses.point_of(until)
         return changes_between(
-            call.context, branch, dataset, first, last, rendering=rendering, request=selection, is_known=is_known
+            call.context,
+            branch,
+            dataset,
+            first,
+            last,
+            rendering=rendering,
+            request=selection,
+            is_known=is_known,
         )
 
     row_changes = await to_thread.run_sync(look, limiter=call.services.threads.users)
@@ -92,5 +113,6 @@ async def changes(
     await noted(call.services, call.context, "changes", branch, dataset, what)
     pieces = call.services.render_changes(row_changes.selection)
     caller = authentication.caller(call.request).id
-    stream = Stream(call.services.streams, caller, pieces, call.services.threads.connections)  # it may wait for a turn
+    # It may wait for a turn
+    stream = Stream(call.services.streams, caller, pieces, call.services.threads.connections)
     return await sent(stream, call.request, headers, media_type)

@@ -7,7 +7,17 @@ from typing import Annotated
 from fastapi import Path, Query
 
 from controlplane.api import auth
-from controlplane.api.calls import DATASET, Branch, Call, Called, Dataset, JsonAnswer, answer, branch_of, is_head
+from controlplane.api.calls import (
+    DATASET,
+    Branch,
+    Call,
+    Called,
+    Dataset,
+    JsonAnswer,
+    answer,
+    branch_of,
+    is_head,
+)
 from controlplane.api.looks import waiting
 from controlplane.api.problem_json import RequestRefused
 from controlplane.core import rest
@@ -40,13 +50,17 @@ async def branches(
     limit: Limit = 100,
     timeout_s: Timeout = COMPARED_S,
 ) -> JsonAnswer[BranchDifference | DataDifference]:
-    """How two branches differ: components and datasets; of one `dataset` columns and partitions, and with `rows`,
-    which needs `data`, the rows, for at most `timeout_s`. `key`: columns that identify a row. `next` is the `after`
-    of the next page."""
+    """How two branches differ: components and datasets; of one `dataset` columns and partitions,
+    and with `rows`, which needs `data`, the rows, for at most `timeout_s`. `key`: columns that
+    identify a row. `next` is the `after` of the next page."""
     if dataset is None:
         if rows or key or partition is not None:
-            raise RequestRefused("invalid-request", "rows, key and partition are of one dataset: say which")
-        return await waiting(call, lambda: _branches(call, branch, other, after, limit), may_wait=False)
+            raise RequestRefused(
+                "invalid-request", "rows, key and partition are of one dataset: say which"
+            )
+        return await waiting(
+            call, lambda: _branches(call, branch, other, after, limit), may_wait=False
+        )
     if not DATASET.fullmatch(dataset) or not call.has(dataset=dataset):
         raise NotFound("there is no dataset of this name")
     diff_request = _diff_request(call, after, limit, partition, timeout_s if rows else None, key)
@@ -55,8 +69,12 @@ async def branches(
         compare, second = call.services.compare, branch_of(call, other)
         if diff_request.timeout_s is not None:
             for read in {branch: second, second: branch}.items():
-                audit.note_read(call.context, "rows-diff", read[0], dataset, {"compared_with": read[1]})
-        return answer(data_diff.of_branches(call.context, compare, branch, second, dataset, diff_request))
+                audit.note_read(
+                    call.context, "rows-diff", read[0], dataset, {"compared_with": read[1]}
+                )
+        return answer(
+            data_diff.of_branches(call.context, compare, branch, second, dataset, diff_request)
+        )
 
     return await waiting(call, work, may_wait=diff_request.timeout_s is not None)
 
@@ -64,7 +82,9 @@ async def branches(
 def _branches(
     call: Call, branch: str, other: str, after: str | None, limit: int
 ) -> JsonAnswer[BranchDifference | DataDifference]:
-    difference = branch_diff.difference(call.context, branch, branch_of(call, other), after=after, limit=limit)
+    difference = branch_diff.difference(
+        call.context, branch, branch_of(call, other), after=after, limit=limit
+    )
     return answer(difference)
 
 
@@ -82,8 +102,8 @@ async def generations(
     limit: Limit = 100,
     timeout_s: Timeout = COMPARED_S,
 ) -> JsonAnswer[DataDifference]:
-    """How two generations of a dataset differ, as between branches. `one`, `other`: a generation, or a time with its
-    zone; the newest by default."""
+    """How two generations of a dataset differ, as between branches. `one`, `other`: a generation,
+    or a time with its zone; the newest by default."""
     points = [None if text is None else addresses.point_of(text) for text in (one, other)]
     diff_request = _diff_request(call, after, limit, partition, timeout_s if rows else None, key)
 
@@ -91,7 +111,9 @@ async def generations(
         compare = call.services.compare
         one_point, other_point = points
         if diff_request.timeout_s is not None:
-            audit.note_read(call.context, "rows-diff", branch, dataset, {"one": one, "other": other})
+            audit.note_read(
+                call.context, "rows-diff", branch, dataset, {"one": one, "other": other}
+            )
         difference = data_diff.of_points(
             call.context,
             compare,
@@ -107,7 +129,12 @@ async def generations(
 
 
 def _diff_request(
-    call: Call, after: str | None, limit: int, partition: str | None, timeout_s: float | None, key: list[str] | None
+    call: Call,
+    after: str | None,
+    limit: int,
+    partition: str | None,
+    timeout_s: float | None,
+    key: list[str] | None,
 ) -> DiffRequest:
     if timeout_s is not None:
         call.need("data")

@@ -38,8 +38,8 @@ async def events(
     follow: bool = True,
     branch: Annotated[str, Query()] = MAIN,
 ) -> Response:
-    """Events of a branch, and those of no branch, after an id (`Last-Event-ID` wins over `after`) or from now on;
-    `follow=false` ends at the newest."""
+    """Events of a branch, and those of no branch, after an id (`Last-Event-ID` wins over `after`)
+    or from now on; `follow=false` ends at the newest."""
     of = branch_of(call, branch)
     start = last_event_id if last_event_id is not None else after
     feeds = call.request.app.state.feeds
@@ -52,15 +52,19 @@ async def events(
     return _Stream(feed, caller(call.request).id, shown_parts)
 
 
-async def _visible_parts(call: Call, branch: str, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Remove events of hidden things, which may have come while the stream went on. A comment stands for those, as for
-    events of other branches."""
+async def _visible_parts(
+    call: Call, branch: str, parts: AsyncIterator[bytes]
+) -> AsyncIterator[bytes]:
+    """Remove events of hidden things, which may have come while the stream went on. A comment
+    stands for those, as for events of other branches."""
     async for part in parts:
         if DATA not in part:
             yield part
             continue
         limiter = call.services.threads.events
-        context = await to_thread.run_sync(hidden.names_redacted, call.context, [branch], limiter=limiter)
+        context = await to_thread.run_sync(
+            hidden.names_redacted, call.context, [branch], limiter=limiter
+        )
         yield b"".join(_shown(context, event) for event in part.split(END) if event) or STILL_HERE
 
 

@@ -23,8 +23,8 @@ router = auth.router("edit")
 
 
 class QuestionBody(ClosedBody):
-    """`question`: what `headgate test` asks of Spark. `files`: the content of each file that it names, by its path, in
-    base64."""
+    """`question`: what `headgate test` asks of Spark. `files`: the content of each file that it
+    names, by its path, in base64."""
 
     question: dict[str, JsonValue]
     files: dict[Annotated[str, Field(max_length=4096)], str] = Field({}, max_length=FILES)
@@ -32,11 +32,13 @@ class QuestionBody(ClosedBody):
 
 @router.answers(rest.ASK_TEST)
 async def ask(call: Called, body: QuestionBody) -> JsonAnswer[ExampleAnswer]:
-    """Have the service's Spark answer one question of a test, for at most 600 s; 503 while it answers another one. It
-    runs the code of the test on the service's machine, as transforms do, so it needs `edit`, which has `data`. Only
-    files that the request brings are read."""
+    """Have the service's Spark answer one question of a test, for at most 600 s; 503 while it
+    answers another one. It runs the code of the test on the service's machine, as transforms do, so
+    it needs `edit`, which has `data`. Only files that the request brings are read."""
     if call.context.namespace != DEFAULT:
-        raise RequestRefused("not-supported", f"tests run here for the namespace {DEFAULT} only: run yours yourself")
+        raise RequestRefused(
+            "not-supported", f"tests run here for the namespace {DEFAULT} only: run yours yourself"
+        )
 
     contents = {path: asking.decoded(path, text) for path, text in body.files.items()}
 

@@ -1,5 +1,5 @@
-"""Making, granting and listing feeds, for administrators: granted data leaves the dataflow, and perhaps the
-namespace."""
+"""Making, granting and listing feeds, for administrators: granted data leaves the dataflow, and
+perhaps the namespace."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ Dataflows = Annotated[str | None, Query(pattern=rf"^{GLOB}$")]
 
 
 class NewFeed(ClosedBody):
-    """A dataset of main under a name. `columns`: the contract as DDL; all that it has by default."""
+    """A dataset of main under a name. `columns`: the contract as DDL; all that it has by
+    default."""
 
     name: str = Field(pattern=f"^{NAME}$")
     dataset: DatasetName
@@ -46,7 +47,9 @@ class NewGrant(ClosedBody):
 def create(call: Called, new: NewFeed) -> JsonAnswer[FeedEntry]:
     """Offer a dataset that has data. Dataflows read it once it is granted to them."""
     dataset = dataset_of(call, new.dataset)
-    return call.once(lambda: answer(feeds.create(call.context, new.name, dataset, new.columns), 201))
+    return call.once(
+        lambda: answer(feeds.create(call.context, new.name, dataset, new.columns), 201)
+    )
 
 
 @router.answers(rest.FEEDS)
@@ -63,7 +66,8 @@ def show(call: Called, feed: FeedName) -> JsonAnswer[FeedEntry]:
 
 @router.answers(rest.CHANGE_FEED)
 def change(call: Called, feed: FeedName, contract: Contract | None = None) -> JsonAnswer[FeedEntry]:
-    """Promise more columns, or wider types. Readers go on, also those who waited since a column became wider."""
+    """Promise more columns, or wider types. Readers go on, also those who waited since a column
+    became wider."""
     columns = contract.columns if contract else None
     return call.once(lambda: answer(feeds.change(call.context, feed, columns)))
 
@@ -78,14 +82,20 @@ def delete(call: Called, feed: FeedName) -> Response:
 @router.answers(rest.GRANT_FEED)
 def grant(call: Called, feed: FeedName, new: NewGrant) -> JsonAnswer[FeedEntry]:
     """Let dataflows of a namespace read a feed."""
-    return call.once(lambda: answer(feeds.grant(call.context, feed, new.namespace, new.dataflows), 201))
+    return call.once(
+        lambda: answer(feeds.grant(call.context, feed, new.namespace, new.dataflows), 201)
+    )
 
 
 @router.answers(rest.REVOKE_FEED)
 def revoke(
-    call: Called, feed: FeedName, namespace: Annotated[str, Path(max_length=100)], dataflows: Dataflows = None
+    call: Called,
+    feed: FeedName,
+    namespace: Annotated[str, Path(max_length=100)],
+    dataflows: Dataflows = None,
 ) -> JsonAnswer[FeedEntry]:
-    """Take the grants of a namespace away, or the one with this pattern. Readers keep what they have."""
+    """Take the grants of a namespace away, or the one with this pattern. Readers keep what they
+    have."""
     return answer(feeds.revoke(call.context, feed, namespace, dataflows))
 
 

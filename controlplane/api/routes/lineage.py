@@ -29,9 +29,10 @@ def lineage(
     object: Annotated[str | None, Query(max_length=20_000)] = None,
     limit: Limit = inspecting.SHOWN_LINKS,
 ) -> JsonAnswer[LineageAnswer]:
-    """Where columns and partitions of a dataset come from, up to read components and their source objects; or
-    `downstream`, what depends on them. `object`: the partitions that rows of a source object are in, downstream of a
-    read component. At most `limit` links; `more` counts the others."""
+    """Where columns and partitions of a dataset come from, up to read components and their source
+    objects; or `downstream`, what depends on them. `object`: the partitions that rows of a source
+    object are in, downstream of a read component. At most `limit` links; `more` counts the
+    others."""
     lineage_request = inspecting.LineageRequest(
         dataset,
         column=column,

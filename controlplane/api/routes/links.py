@@ -1,4 +1,5 @@
-"""Making, listing and revoking signed links; and the one route that a link opens, without a token."""
+"""Making, listing and revoking signed links; and the one route that a link opens, without a
+token."""
 
 from __future__ import annotations
 
@@ -33,9 +34,12 @@ log = logs.get("links")
 
 @router.answers(rest.CREATE_LINK)
 def create(call: Called, new: NewLink) -> JsonAnswer[NewLinkAnswer]:
-    """Make a link; keep its address, which is not stored. So a repeat with an Idempotency-Key cannot be answered."""
+    """Make a link; keep its address, which is not stored. So a repeat with an Idempotency-Key
+    cannot be answered."""
     if call.repeat is not None:
-        raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a link: its address is shown once")
+        raise RequestRefused(
+            "not-supported", "an Idempotency-Key cannot go with a link: its address is shown once"
+        )
     fault = compression_fault(new.format, new.compression)
     if fault is not None:
         raise RequestRefused("invalid-request", fault)
@@ -51,7 +55,9 @@ def create(call: Called, new: NewLink) -> JsonAnswer[NewLinkAnswer]:
 @router.answers(rest.LINKS)
 def listing(call: Called) -> JsonAnswer[LinksAnswer]:
     """The links of this token, or all for who administers, without their addresses."""
-    return answer({"items": links.listing(call.context, authentication.caller(call.request)), "next": None})
+    return answer(
+        {"items": links.listing(call.context, authentication.caller(call.request)), "next": None}
+    )
 
 
 @router.responds(rest.REVOKE_LINK)
@@ -67,10 +73,13 @@ async def read(
     link: Annotated[str, Path(max_length=100)],
     file: Annotated[str, Path(max_length=500)],
     signature: Annotated[str, Query(max_length=200)] = "",
-    accept_encoding: Annotated[str | None, Header(max_length=1_000, include_in_schema=False)] = None,
+    accept_encoding: Annotated[
+        str | None, Header(max_length=1_000, include_in_schema=False)
+    ] = None,
     if_none_match: Annotated[str | None, Header(max_length=4_000)] = None,
 ) -> Response:
-    """The records that a link fixes, whatever else is in the query. `If-None-Match` is answered as for `records`."""
+    """The records that a link fixes, whatever else is in the query. `If-None-Match` is answered as
+    for `records`."""
     services = authentication.services(request)
 
     def look() -> tuple[Link, Token]:
@@ -105,9 +114,13 @@ async def read(
     try:
         response = await records.answered(services, context, request, query)
     except (BadColumns, BadCondition) as e:  # whose words name columns that the link does not read
-        raise NotFound("the dataset has no more the columns that this link reads; ask for another link") from e
+        raise NotFound(
+            "the dataset has no more the columns that this link reads; ask for another link"
+        ) from e
     if isinstance(response, StreamingResponse):
-        response.body_iterator = services.token_watch.while_live(maker.id, response.body_iterator, maker.principal)
+        response.body_iterator = services.token_watch.while_live(
+            maker.id, response.body_iterator, maker.principal
+        )
     with suppress(KeyError):
         del response.headers["X-Rows"]  # of all rows, also those that the link does not read
     return response

@@ -1,4 +1,5 @@
-"""Making, listing and deleting namespaces. For administrators of the installation: their tokens are of `default`."""
+"""Making, listing and deleting namespaces. For administrators of the installation: their tokens are
+of `default`."""
 
 from __future__ import annotations
 

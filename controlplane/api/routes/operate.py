@@ -33,17 +33,18 @@ class Wish(ClosedBody):
 
 
 class Retry(Wish):
-    """`tasks`: only what still wants one of these tasks, by their keys, and no listings. `partition`: only the tasks of
-    this partition of the dataset that `target` names, and nothing upstream of it."""
+    """`tasks`: only what still wants one of these tasks, by their keys, and no listings.
+    `partition`: only the tasks of this partition of the dataset that `target` names, and nothing
+    upstream of it."""
 
     tasks: list[TaskKey] | None = Field(default=None, max_length=50_000)
     partition: str | None = Field(default=None, max_length=20_000)
 
 
 class Refresh(Wish):
-    """`accept_deletes` confirms a loss of source objects that waits for confirmation; `force` makes the target again;
-    `schema` infers the columns of its sources again. `wait_s`: answer once workers have listed the sources, or after
-    this time, with what has changed there."""
+    """`accept_deletes` confirms a loss of source objects that waits for confirmation; `force` makes
+    the target again; `schema` infers the columns of its sources again. `wait_s`: answer once
+    workers have listed the sources, or after this time, with what has changed there."""
 
     accept_deletes: bool = False
     force: bool = False
@@ -52,17 +53,25 @@ class Refresh(Wish):
 
 
 @router.answers(rest.REFRESH)
-async def refresh(call: Called, branch: Branch, body: Refresh | None = None) -> JsonAnswer[RefreshAnswer]:
-    """List sources now; with `force`, compute the target again. With `wait_s`, `changes` has what the listings
-    found."""
+async def refresh(
+    call: Called, branch: Branch, body: Refresh | None = None
+) -> JsonAnswer[RefreshAnswer]:
+    """List sources now; with `force`, compute the target again. With `wait_s`, `changes` has what
+    the listings found."""
     options = body or Refresh()
     work = partial(_refreshed, call, branch, options)
-    return await waiting(call, lambda: call.once(lambda: answer(work())), may_wait=options.wait_s > 0)
+    return await waiting(
+        call, lambda: call.once(lambda: answer(work())), may_wait=options.wait_s > 0
+    )
 
 
 def _refreshed(call: Call, branch: str, options: Refresh) -> RefreshAnswer:
     context = call.context
-    how = {"accept_deletes": options.accept_deletes, "force": options.force, "schema": options.schema_}
+    how = {
+        "accept_deletes": options.accept_deletes,
+        "force": options.force,
+        "schema": options.schema_,
+    }
     refreshed, requests = controls.ask_refresh(context, branch, call.target(options.target), **how)
     if options.wait_s > 0:
         unseen = await_listings(call, requests, options.wait_s)
@@ -81,9 +90,13 @@ def retry(call: Called, branch: Branch, body: Retry | None = None) -> JsonAnswer
     return call.once(lambda: answer(controls.retry(call.context, branch, target, among=named)))
 
 
-def _retried_partition(context: Context, branch: str, target: str | None, options: Retry) -> RetryAnswer:
+def _retried_partition(
+    context: Context, branch: str, target: str | None, options: Retry
+) -> RetryAnswer:
     if target is None or "." not in target:
-        raise RequestRefused("invalid-request", "a partition is of a dataset: name it as target, such as shop.orders")
+        raise RequestRefused(
+            "invalid-request", "a partition is of a dataset: name it as target, such as shop.orders"
+        )
     if options.tasks is not None:
         raise RequestRefused("invalid-request", "send either tasks or a partition")
     assert options.partition is not None
@@ -91,25 +104,37 @@ def _retried_partition(context: Context, branch: str, target: str | None, option
 
 
 @router.answers(rest.PAUSE)
-def pause(call: Called, branch: Branch, options: Wish | None = None) -> JsonAnswer[PauseAnswer | PauseAllAnswer]:
+def pause(
+    call: Called, branch: Branch, options: Wish | None = None
+) -> JsonAnswer[PauseAnswer | PauseAllAnswer]:
     """Start nothing more; what is committed stays readable."""
     return call.once(lambda: answer(_each(call, branch, options, controls.pause)))
 
 
 @router.answers(rest.RESUME)
-def resume(call: Called, branch: Branch, options: Wish | None = None) -> JsonAnswer[PauseAnswer | PauseAllAnswer]:
+def resume(
+    call: Called, branch: Branch, options: Wish | None = None
+) -> JsonAnswer[PauseAnswer | PauseAllAnswer]:
     """Take back a pause, and let what was rolled back go on."""
     return call.once(lambda: answer(_each(call, branch, options, controls.resume)))
 
 
-@router.responds(rest.ATTEMPT_LOG, response_class=PlainTextResponse, dependencies=auth.needs("data"))
-def log(call: Called, attempt: Attempt, tail: Annotated[int, Query(ge=1, le=10_000)] = 200) -> Response:
+@router.responds(
+    rest.ATTEMPT_LOG, response_class=PlainTextResponse, dependencies=auth.needs("data")
+)
+def log(
+    call: Called, attempt: Attempt, tail: Annotated[int, Query(ge=1, le=10_000)] = 200
+) -> Response:
     """The last lines of the log of an attempt's driver."""
     text = tasks.log(call.context, attempt, tail, call.services.log)
-    return PlainTextResponse(text, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
+    return PlainTextResponse(
+        text, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+    )
 
 
-@router.responds(rest.DRIVER_LOG, response_class=PlainTextResponse, dependencies=auth.needs("admin"))
+@router.responds(
+    rest.DRIVER_LOG, response_class=PlainTextResponse, dependencies=auth.needs("admin")
+)
 def driver_log(
     call: Called,
     driver: Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,200}$")],
@@ -117,14 +142,21 @@ def driver_log(
 ) -> Response:
     """The last lines of the log of a driver or worker."""
     text = tasks.log_of_driver(call.context, driver, tail, call.services.log)
-    return PlainTextResponse(text, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
+    return PlainTextResponse(
+        text, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+    )
 
 
 def _each(
     call: Call, branch: str, options: Wish | None, work: Callable[[Context, str, str], PauseAnswer]
 ) -> PauseAnswer | PauseAllAnswer:
-    """Pauses belong to names: without a target, every dataflow that there is now, and that the token may."""
-    if options is not None and options.target is not None and (target := call.target(options.target)):
+    """Pauses belong to names: without a target, every dataflow that there is now, and that the
+    token may."""
+    if (
+        options is not None
+        and options.target is not None
+        and (target := call.target(options.target))
+    ):
         return work(call.context, branch, target)
     there = (flow["name"] for flow in blueprints.dataflows(call.context, branch))
     names = [name for name in there if call.has(dataflow=name)]

@@ -23,10 +23,16 @@ def listing(
     limit: Annotated[int, Query(ge=1, le=1000)] = 20,
 ) -> JsonAnswer[PastRunsAnswer]:
     """The last runs that reached a dataflow or dataset, or any; the last ones first."""
-    return answer(past_runs.listing(call.context, branch, None if target is None else call.target(target), limit))
+    return answer(
+        past_runs.listing(
+            call.context, branch, None if target is None else call.target(target), limit
+        )
+    )
 
 
 @router.answers(rest.PAST_RUN)
-def run(call: Called, branch: Branch, run: Annotated[str, Path(max_length=500)]) -> JsonAnswer[PastRunAnswer]:
+def run(
+    call: Called, branch: Branch, run: Annotated[str, Path(max_length=500)]
+) -> JsonAnswer[PastRunAnswer]:
     """One run, with its steps and its attempts."""
     return answer(past_runs.past_run(call.context, branch, run))

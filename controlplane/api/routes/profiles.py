@@ -1,4 +1,5 @@
-"""Profiles of datasets: NULLs, distinct values and, for who may read rows, what the values are like."""
+"""Profiles of datasets: NULLs, distinct values and, for who may read rows, what the values are
+like."""
 
 from __future__ import annotations
 
@@ -28,29 +29,43 @@ def profile(
     branch: Branch,
     dataset: Dataset,
     point: Point,
-    partition: Annotated[str | None, Query(max_length=LONGEST_KEY, description="Only this partition.")] = None,
+    partition: Annotated[
+        str | None, Query(max_length=LONGEST_KEY, description="Only this partition.")
+    ] = None,
     column: Column = None,
 ) -> JsonAnswer[ProfileAnswer]:
-    """What each column of one generation is like: NULLs and distinct values, and with the permission `data` the least
-    and greatest values, a histogram, frequent values and lengths. `is_partial`: another request goes on with the
-    rest."""
+    """What each column of one generation is like: NULLs and distinct values, and with the
+    permission `data` the least and greatest values, a histogram, frequent values and lengths.
+    `is_partial`: another request goes on with the rest."""
     with_values = _may_see_values(call, branch, dataset)
     if with_values:
         _note(call, branch, dataset, {"partition": partition, "column": column})
     content = dataset_profiles.profile(
-        call.context, branch, dataset, point, partition=partition, column=column, with_values=with_values
+        call.context,
+        branch,
+        dataset,
+        point,
+        partition=partition,
+        column=column,
+        with_values=with_values,
     )
     return answer(content)
 
 
 @router.answers(rest.PROFILE_HISTORY)
-def history(call: Called, branch: Branch, dataset: Dataset, column: Column = None) -> JsonAnswer[ProfileHistoryAnswer]:
-    """What each column was like in the last generations, oldest first, and where it `moved`. Means take the permission
-    `data`."""
+def history(
+    call: Called, branch: Branch, dataset: Dataset, column: Column = None
+) -> JsonAnswer[ProfileHistoryAnswer]:
+    """What each column was like in the last generations, oldest first, and where it `moved`. Means
+    take the permission `data`."""
     with_values = _may_see_values(call, branch, dataset)
     if with_values:
         _note(call, branch, dataset, {"column": column, "over": "generations"})
-    return answer(dataset_profiles.history(call.context, branch, dataset, column=column, with_values=with_values))
+    return answer(
+        dataset_profiles.history(
+            call.context, branch, dataset, column=column, with_values=with_values
+        )
+    )
 
 
 def _may_see_values(call: Call, branch: str, dataset: str) -> bool:

@@ -1,4 +1,5 @@
-"""The routes that need no token: is the process alive, is it ready, and the schema of blueprints for editors."""
+"""The routes that need no token: is the process alive, is it ready, and the schema of blueprints
+for editors."""
 
 from __future__ import annotations
 
@@ -19,9 +20,12 @@ router = Routes(route_class=EncodedRoute)
 
 @router.answers(rest.LIVEZ)
 async def livez(request: Request) -> JsonAnswer[HealthAnswer]:
-    """The process answers, and nothing in it has ended that must not; 503 otherwise: start another one."""
+    """The process answers, and nothing in it has ended that must not; 503 otherwise: start another
+    one."""
     if not services(request).is_alive():
-        raise RequestRefused("unavailable", "a part of this process has ended; it is to be started again")
+        raise RequestRefused(
+            "unavailable", "a part of this process has ended; it is to be started again"
+        )
     return answer({"status": "ok"})
 
 
@@ -34,7 +38,9 @@ async def readyz(request: Request) -> JsonAnswer[HealthAnswer]:
 
 
 def _check(app_services: Services) -> None:
-    reason = "the control plane is ending" if app_services.stopping.is_set() else app_services.unready()
+    reason = (
+        "the control plane is ending" if app_services.stopping.is_set() else app_services.unready()
+    )
     if reason:
         raise RequestRefused("unavailable", f"not ready: {reason}")
     with app_services.store.read() as tx:

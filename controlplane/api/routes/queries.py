@@ -18,7 +18,11 @@ from controlplane.api.looks import analysed, waiting
 from controlplane.api.points import moment
 from controlplane.api.problem_json import JSON_TYPE, RequestRefused
 from controlplane.core import rest
-from controlplane.core.model.answers.promotion import OpenedAnswer, PromotionAnalysis, PromotionAnswer
+from controlplane.core.model.answers.promotion import (
+    OpenedAnswer,
+    PromotionAnalysis,
+    PromotionAnswer,
+)
 from controlplane.core.model.answers.queries import CancelAnswer, QueryAnswer
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.desired import promotion
@@ -39,9 +43,10 @@ router = auth.router("data", "all")
 
 
 class QueryBody(ClosedBody):
-    """A query in the SQL of its engine, DuckDB's by default. Tables are `dataflow.dataset`, also `dataflow.dataset@12`,
-    at a time, and in another branch. `parameters`: values for `$name` of DuckDB, `:name` of Spark, or in order for `?`
-    of DuckDB. `id`: chosen by who asks, to cancel it by."""
+    """A query in the SQL of its engine, DuckDB's by default. Tables are `dataflow.dataset`, also
+    `dataflow.dataset@12`, at a time, and in another branch. `parameters`: values for `$name` of
+    DuckDB, `:name` of Spark, or in order for `?` of DuckDB. `id`: chosen by who asks, to cancel it
+    by."""
 
     sql: str = Field(min_length=1, max_length=SQL_MOST)
     engine: Literal["duckdb", "spark"] = "duckdb"
@@ -54,9 +59,9 @@ class QueryBody(ClosedBody):
 
 @router.answers(rest.QUERY)
 async def ask(call: Called, branch: Branch, query: QueryBody) -> JsonAnswer[QueryAnswer]:
-    """Rows of a SELECT: the first 10,000, or 8 MB, of at most a million, by default of 1,000. A value beyond 1 MB is
-    cut. With `Accept: application/vnd.apache.arrow.stream` all of them, as an Arrow stream. Who leaves cancels the
-    query."""
+    """Rows of a SELECT: the first 10,000, or 8 MB, of at most a million, by default of 1,000. A
+    value beyond 1 MB is cut. With `Accept: application/vnd.apache.arrow.stream` all of them, as an
+    Arrow stream. Who leaves cancels the query."""
     is_arrow = ARROW in call.request.headers.get("accept", "")
     query_request = _request_of(query, is_arrow=is_arrow)
     cancel = Cancel()
@@ -64,7 +69,9 @@ async def ask(call: Called, branch: Branch, query: QueryBody) -> JsonAnswer[Quer
     def work() -> JsonAnswer[QueryAnswer]:
         if is_arrow:
             return _streamed(call, branch, query_request, cancel)
-        result_page = queries.answer(call.context, call.services.queries, branch, query_request, cancel=cancel)
+        result_page = queries.answer(
+            call.context, call.services.queries, branch, query_request, cancel=cancel
+        )
         return _sent(result_page, cancel)
 
     return await _unless_left(call, work, cancel)
@@ -73,15 +80,27 @@ async def ask(call: Called, branch: Branch, query: QueryBody) -> JsonAnswer[Quer
 def _request_of(query: QueryBody, *, is_arrow: bool) -> queries.QueryRequest:
     limit = query.limit if is_arrow or query.limit is not None else DEFAULT_ROWS
     if not is_arrow and limit is not None and limit > queries.MOST_ROWS:
-        raise RequestRefused("invalid-request", f"a result has at most {queries.MOST_ROWS:,} rows; more as Arrow")
+        raise RequestRefused(
+            "invalid-request", f"a result has at most {queries.MOST_ROWS:,} rows; more as Arrow"
+        )
     at = moment(query.at)
     return queries.QueryRequest(
-        query.sql, query.parameters, limit, at=at, timeout_s=query.timeout_s, id=query.id, engine=query.engine
+        query.sql,
+        query.parameters,
+        limit,
+        at=at,
+        timeout_s=query.timeout_s,
+        id=query.id,
+        engine=query.engine,
     )
 
 
-def _streamed(call: Call, branch: str, query_request: queries.QueryRequest, cancel: Cancel) -> JsonAnswer[QueryAnswer]:
-    result_stream = queries.stream(call.context, call.services.queries, branch, query_request, cancel=cancel)
+def _streamed(
+    call: Call, branch: str, query_request: queries.QueryRequest, cancel: Cancel
+) -> JsonAnswer[QueryAnswer]:
+    result_stream = queries.stream(
+        call.context, call.services.queries, branch, query_request, cancel=cancel
+    )
     headers = {"X-Generations": json.dumps(result_stream.generations), "Cache-Control": "no-store"}
     response = CancelledStream(result_stream.pieces, cancel, ARROW, headers)
     return cast("JsonAnswer[QueryAnswer]", response)  # the other form of the same answer
@@ -104,14 +123,17 @@ def page(
     after: Annotated[int, Query(ge=0, le=queries.MOST_ROWS)] = 0,
     limit: Annotated[int, Query(ge=1, le=queries.PAGE_ROWS)] = queries.PAGE_ROWS,
 ) -> JsonAnswer[QueryAnswer]:
-    """More rows of a `result`, for an hour after it was last read; `next` is the `after` of the next page."""
+    """More rows of a `result`, for an hour after it was last read; `next` is the `after` of the
+    next page."""
     result_page = queries.page(call.context, call.services.queries, query, after, PageBounds(limit))
     return _sent(result_page, Cancel())
 
 
 def _sent(page: ResultPage, cancel: Cancel) -> JsonAnswer[QueryAnswer]:
     """Piece by piece as its reader takes it, and never as values."""
-    response = CancelledStream(page.body(), cancel, JSON_TYPE, {"Content-Length": str(page.size_bytes)})
+    response = CancelledStream(
+        page.body(), cancel, JSON_TYPE, {"Content-Length": str(page.size_bytes)}
+    )
     return cast("JsonAnswer[QueryAnswer]", response)
 
 
@@ -123,8 +145,8 @@ def cancel(call: Called, branch: Branch, query: QueryId) -> JsonAnswer[CancelAns
 
 
 class Promoted(ClosedBody):
-    """A query, and the dataset that it is to make. `analyse`: Spark is to say which columns it would have. `compare`:
-    the engine whose rows of the query are compared with those of Spark."""
+    """A query, and the dataset that it is to make. `analyse`: Spark is to say which columns it
+    would have. `compare`: the engine whose rows of the query are compared with those of Spark."""
 
     sql: str = Field(min_length=1, max_length=SQL_MOST)
     dataset: DatasetName
@@ -135,9 +157,10 @@ class Promoted(ClosedBody):
 
 @router.answers(rest.PROMOTE, dependencies=auth.needs("view"))
 async def promote(call: Called, branch: Branch, query: Promoted) -> JsonAnswer[PromotionAnswer]:
-    """A proposed blueprint with the query as a transform, and how each input would be read. Nothing is stored.
-    `analyse` needs `edit`, as a dry run of an apply does; `compare` needs `data` of the query's tables, and looks at
-    results of at most 100,000 rows. Either waits for at most `timeout_s`."""
+    """A proposed blueprint with the query as a transform, and how each input would be read. Nothing
+    is stored. `analyse` needs `edit`, as a dry run of an apply does; `compare` needs `data` of the
+    query's tables, and looks at results of at most 100,000 rows. Either waits for at most
+    `timeout_s`."""
     cancel = Cancel()
 
     def work() -> JsonAnswer[PromotionAnswer]:
@@ -163,7 +186,9 @@ async def promote(call: Called, branch: Branch, query: Promoted) -> JsonAnswer[P
     return await _unless_left(call, work, cancel)
 
 
-def _analysis(call: Call, branch: str, proposal: promotion.Proposal, timeout_s: float) -> PromotionAnalysis:
+def _analysis(
+    call: Call, branch: str, proposal: promotion.Proposal, timeout_s: float
+) -> PromotionAnalysis:
     deadline = time.monotonic() + timeout_s
     with analysed(call, branch, proposal.sources, deadline, timeout_s) as unanswered:
         return promotion.analysis(call.context, branch, proposal, unanswered)

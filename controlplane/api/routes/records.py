@@ -21,7 +21,14 @@ from controlplane.core.model import addresses
 from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.model.reads import How
 from controlplane.core.records import requested_columns
-from controlplane.core.records.formats import MEDIA_TYPES, TEXTS, Compression, Format, coding_of, compression_fault
+from controlplane.core.records.formats import (
+    MEDIA_TYPES,
+    TEXTS,
+    Compression,
+    Format,
+    coding_of,
+    compression_fault,
+)
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import audit
 from controlplane.operations.inspect import records as rows
@@ -35,11 +42,17 @@ MOST_ROWS = 2**53
 def _point(
     generation: Number = None,
     at: Annotated[
-        str | None, Query(max_length=100, description="A generation, or a time with its zone; the newest by default.")
+        str | None,
+        Query(
+            max_length=100,
+            description="A generation, or a time with its zone; the newest by default.",
+        ),
     ] = None,
 ) -> addresses.Point | None:
     if generation is not None and at is not None:
-        raise RequestRefused("invalid-request", "generation and at both say which state is meant; send one of them")
+        raise RequestRefused(
+            "invalid-request", "generation and at both say which state is meant; send one of them"
+        )
     if at is not None:
         return addresses.point_of(at)
     return None if generation is None else addresses.generation_of(generation)
@@ -48,18 +61,24 @@ def _point(
 def _selection(
     partition: Annotated[str | None, Query(max_length=20_000)] = None,
     columns: Annotated[
-        list[str] | None, Query(max_length=1_000, description="Names with commas between them; all by default.")
+        list[str] | None,
+        Query(max_length=1_000, description="Names with commas between them; all by default."),
     ] = None,
-    where: Annotated[str | None, Query(max_length=20_000, description="A condition on rows, in SQL.")] = None,
+    where: Annotated[
+        str | None, Query(max_length=20_000, description="A condition on rows, in SQL.")
+    ] = None,
     offset: Annotated[int, Query(ge=0, le=MOST_ROWS)] = 0,
     limit: Annotated[int | None, Query(ge=0, le=MOST_ROWS)] = None,
 ) -> RecordsRequest:
-    return RecordsRequest(partition, requested_columns.names_of(columns or ()), where, offset=offset, limit=limit)
+    return RecordsRequest(
+        partition, requested_columns.names_of(columns or ()), where, offset=offset, limit=limit
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Negotiation:
-    """What a client accepts: compression within a form, codings of a body, and content that it has."""
+    """What a client accepts: compression within a form, codings of a body, and content that it
+    has."""
 
     compression: Compression | None
     accept_encoding: str | None
@@ -69,12 +88,18 @@ class Negotiation:
         fault = compression_fault(format, self.compression)
         if fault is not None:
             raise RequestRefused("invalid-request", fault)
-        return Rendering(format, self.compression, coding_of(self.accept_encoding) if format in TEXTS else "")
+        return Rendering(
+            format, self.compression, coding_of(self.accept_encoding) if format in TEXTS else ""
+        )
 
 
 def _negotiation(
-    compression: Annotated[Compression | None, Query(description="Of Arrow and Parquet, within.")] = None,
-    accept_encoding: Annotated[str | None, Header(max_length=1_000, include_in_schema=False)] = None,
+    compression: Annotated[
+        Compression | None, Query(description="Of Arrow and Parquet, within.")
+    ] = None,
+    accept_encoding: Annotated[
+        str | None, Header(max_length=1_000, include_in_schema=False)
+    ] = None,
     if_none_match: Annotated[str | None, Header(max_length=4_000)] = None,
 ) -> Negotiation:
     return Negotiation(compression, accept_encoding, if_none_match)
@@ -95,10 +120,17 @@ async def records(
     negotiation: Negotiated,
     format: Format = "json",
 ) -> Response:
-    """Records of one committed generation, streamed in the order of partition keys. The ETag is that of the content,
-    whichever generation has it: with `If-None-Match`, data that did not change is answered with 304."""
+    """Records of one committed generation, streamed in the order of partition keys. The ETag is
+    that of the content, whichever generation has it: with `If-None-Match`, data that did not change
+    is answered with 304."""
     return await _of_call(
-        call, branch, dataset, point=point, selection=selection, format=format, negotiation=negotiation
+        call,
+        branch,
+        dataset,
+        point=point,
+        selection=selection,
+        format=format,
+        negotiation=negotiation,
     )
 
 
@@ -114,7 +146,13 @@ async def records_as(
 ) -> Response:
     """As `records`, by an address that ends as the name of a file does."""
     return await _of_call(
-        call, branch, dataset, point=point, selection=selection, format=format, negotiation=negotiation
+        call,
+        branch,
+        dataset,
+        point=point,
+        selection=selection,
+        format=format,
+        negotiation=negotiation,
     )
 
 
@@ -166,7 +204,9 @@ class RecordsQuery:
         }
 
 
-async def answered(services: Services, context: Context, request: Request, query: RecordsQuery) -> Response:
+async def answered(
+    services: Services, context: Context, request: Request, query: RecordsQuery
+) -> Response:
     """The records, or 304, or headers alone for HEAD."""
 
     def is_known(content: bytes) -> bool:
@@ -207,12 +247,20 @@ async def answered(services: Services, context: Context, request: Request, query
     )
     pieces = services.render(read_records.selection)
     return await sent(
-        Stream(services.streams, query.caller, pieces, services.threads.records), request, headers, media_type
+        Stream(services.streams, query.caller, pieces, services.threads.records),
+        request,
+        headers,
+        media_type,
     )
 
 
 async def noted(
-    services: Services, context: Context, how: How, branch: str, dataset: str, what: Mapping[str, JsonValue]
+    services: Services,
+    context: Context,
+    how: How,
+    branch: str,
+    dataset: str,
+    what: Mapping[str, JsonValue],
 ) -> None:
     """In the audit, before the first row."""
 
@@ -222,7 +270,9 @@ async def noted(
     await to_thread.run_sync(note, limiter=services.threads.users)
 
 
-async def sent(stream: Stream, request: Request, headers: Mapping[str, str], media_type: str) -> Response:
+async def sent(
+    stream: Stream, request: Request, headers: Mapping[str, str], media_type: str
+) -> Response:
     try:
         return await stream.response(request, headers, media_type)
     except OSError as error:
@@ -238,4 +288,8 @@ def named(dataset: str, point: addresses.Point | None, rendering: Rendering) -> 
     state = "" if point is None else f"@{point}".replace(":", "")
     name = f"{dataset}{state}.{rendering.format}"
     coded = {"Content-Encoding": rendering.coding} if rendering.coding else {}
-    return {"Content-Disposition": f'attachment; filename="{name}"', "X-Content-Type-Options": "nosniff", **coded}
+    return {
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "X-Content-Type-Options": "nosniff",
+        **coded,
+    }

@@ -37,7 +37,10 @@ def create(call: Called, new: NewRole) -> JsonAnswer[RoleEntry]:
     """Make a role, which tokens and rules of trust name."""
 
     def work() -> JsonAnswer[RoleEntry]:
-        return answer(roles.create(call.context, new.name, new.permissions, within=new.within.token_scope()), 201)
+        return answer(
+            roles.create(call.context, new.name, new.permissions, within=new.within.token_scope()),
+            201,
+        )
 
     return call.once(work)
 
@@ -57,7 +60,9 @@ def show(call: Called, role: Name) -> JsonAnswer[RoleEntry]:
 @router.answers(rest.CHANGE_ROLE)
 def change(call: Called, role: Name, new: RoleBody) -> JsonAnswer[RoleEntry]:
     """What all who have the role may do from now on."""
-    return answer(roles.change(call.context, role, new.permissions, within=new.within.token_scope()))
+    return answer(
+        roles.change(call.context, role, new.permissions, within=new.within.token_scope())
+    )
 
 
 @router.responds(rest.DELETE_ROLE)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Branch, ClosedBody, Dataflow, Expected, JsonAnswer, Overriding, answer, etag
+from controlplane.api.calls import (
+    Branch,
+    ClosedBody,
+    Dataflow,
+    Expected,
+    JsonAnswer,
+    Overriding,
+    answer,
+    etag,
+)
 from controlplane.api.problem_json import RequestRefused
 from controlplane.core import rest
 from controlplane.core.errors import NotFound
@@ -17,8 +26,9 @@ router = auth.router("operate", "all")
 
 
 class Rollback(ClosedBody):
-    """Either the `generation` of a dataset, or `at`: a time in ISO 8601 with its zone, for a dataset or all of a
-    dataflow. `force`: also where datasets would reflect different states of one source."""
+    """Either the `generation` of a dataset, or `at`: a time in ISO 8601 with its zone, for a
+    dataset or all of a dataflow. `force`: also where datasets would reflect different states of one
+    source."""
 
     target: str = Field(max_length=1000)
     generation: int | None = Field(default=None, ge=1, le=10**15)
@@ -36,13 +46,17 @@ class Revert(ClosedBody):
 
 @router.answers(rest.ROLLBACK)
 def roll_back(call: Overriding, branch: Branch, options: Rollback) -> JsonAnswer[RollbackAnswer]:
-    """Give datasets the rows of an earlier generation, and hold them there until `resume`. All of it happens, or
-    nothing."""
+    """Give datasets the rows of an earlier generation, and hold them there until `resume`. All of
+    it happens, or nothing."""
     target, to = call.target(options.target), _to(options)
     if target is None:
         raise NotFound("there is no dataflow or dataset of this name")
     return call.once(
-        lambda: answer(rollback.rollback(call.context, branch, target, to, reason=options.reason, force=options.force))
+        lambda: answer(
+            rollback.rollback(
+                call.context, branch, target, to, reason=options.reason, force=options.force
+            )
+        )
     )
 
 
@@ -61,7 +75,9 @@ def revert_dataflow(
     """Store the text of an earlier revision again, as a new one; answers as for blueprints."""
 
     def work() -> JsonAnswer[ApplyAnswer]:
-        applied = revert.revert(call.context, branch, dataflow, options.to, dry_run=options.dry_run, expected=expected)
+        applied = revert.revert(
+            call.context, branch, dataflow, options.to, dry_run=options.dry_run, expected=expected
+        )
         return answer(applied, headers=etag(*applied["revisions"].values()))
 
     return call.once(work)

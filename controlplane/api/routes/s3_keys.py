@@ -32,17 +32,23 @@ class NewS3Key(ClosedBody):
 
 @router.answers(rest.CREATE_S3_KEY)
 def create(call: Called, new: NewS3Key) -> JsonAnswer[NewS3KeyAnswer]:
-    """Make a key; keep its secret, which is not stored. One of who is no administrator reads no more than the token
-    that makes it, and ends with it. So a repeat with an Idempotency-Key cannot be answered."""
+    """Make a key; keep its secret, which is not stored. One of who is no administrator reads no
+    more than the token that makes it, and ends with it. So a repeat with an Idempotency-Key cannot
+    be answered."""
     if call.repeat is not None:
-        raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a key: its secret is shown once")
-    key = s3_keys.create(call.context, new.name, new.read, ttl_s=new.ttl_s, parent=_owner(call) or "")
+        raise RequestRefused(
+            "not-supported", "an Idempotency-Key cannot go with a key: its secret is shown once"
+        )
+    key = s3_keys.create(
+        call.context, new.name, new.read, ttl_s=new.ttl_s, parent=_owner(call) or ""
+    )
     secret = s3_keys.secret_key(call.services.s3_secret, call.context.namespace, key.id)
     return answer(_shown(key, secret, str(call.request.base_url).rstrip("/")), 201)
 
 
 def _owner(call: Call) -> str | None:
-    """The token that keys are of. Keys of administrators stand alone, and administrators see to all."""
+    """The token that keys are of. Keys of administrators stand alone, and administrators see to
+    all."""
     return None if may(call.context.principal, "admin") else caller(call.request).id
 
 
@@ -61,12 +67,15 @@ def _shown(key: Token, secret: str, endpoint: str) -> NewS3KeyAnswer:
 
 @router.answers(rest.S3_KEYS)
 def listing(call: Called) -> JsonAnswer[S3KeysAnswer]:
-    """All keys, without their secrets; for who is no administrator, those that the same token made."""
+    """All keys, without their secrets; for who is no administrator, those that the same token
+    made."""
     return answer({"items": s3_keys.listing(call.context, parent=_owner(call)), "next": None})
 
 
 @router.responds(rest.REVOKE_S3_KEY)
-def revoke(call: Called, key: Annotated[str, Path(pattern=r"^[^\x00-\x1f\x7f]{1,100}$")]) -> Response:
+def revoke(
+    call: Called, key: Annotated[str, Path(pattern=r"^[^\x00-\x1f\x7f]{1,100}$")]
+) -> Response:
     """End a key now: that with this access key, or else the live one with this name."""
     s3_keys.revoke(call.context, key, parent=_owner(call))
     return Response(status_code=204)

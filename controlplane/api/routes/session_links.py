@@ -16,6 +16,8 @@ router = auth.router("view", "all")
 def create(call: Called) -> JsonAnswer[SessionLinkAnswer]:
     """Make a link that opens one session of the caller's own token, once, within five minutes."""
     if call.repeat is not None:
-        raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a link: it is shown once")
+        raise RequestRefused(
+            "not-supported", "an Idempotency-Key cannot go with a link: it is shown once"
+        )
     text, expires = browser_sessions.link(call.context, authentication.caller(call.request))
     return answer({"path": f"/open?key={text}", "expires": expires}, 201)

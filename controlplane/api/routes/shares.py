@@ -1,5 +1,5 @@
-"""Making, filling and listing shares; making, listing and revoking recipients. For administrators: shared data leaves
-the installation."""
+"""Making, filling and listing shares; making, listing and revoking recipients. For administrators:
+shared data leaves the installation."""
 
 from __future__ import annotations
 
@@ -69,18 +69,21 @@ def add(call: Called, share: ShareName, new: NewTable) -> JsonAnswer[ShareEntry]
 
 
 @router.answers(rest.REMOVE_FROM_SHARE)
-def remove(call: Called, share: ShareName, table: Annotated[str, Path(pattern=TABLE)]) -> JsonAnswer[ShareEntry]:
+def remove(
+    call: Called, share: ShareName, table: Annotated[str, Path(pattern=TABLE)]
+) -> JsonAnswer[ShareEntry]:
     """Take a dataset out now, by the name that recipients know."""
     return answer(shares.remove(call.context, share, table))
 
 
 @router.answers(rest.CREATE_RECIPIENT)
 def invite(call: Called, new: NewRecipient) -> JsonAnswer[NewRecipientAnswer]:
-    """Make a recipient; keep its profile, which is not stored. So a repeat with an Idempotency-Key cannot be
-    answered."""
+    """Make a recipient; keep its profile, which is not stored. So a repeat with an Idempotency-Key
+    cannot be answered."""
     if call.repeat is not None:
         raise RequestRefused(
-            "not-supported", "an Idempotency-Key cannot go with a recipient: its profile is shown once"
+            "not-supported",
+            "an Idempotency-Key cannot go with a recipient: its profile is shown once",
         )
     text, token = recipients.create(call.context, new)
     entry = recipients.shown(call.context, token)
@@ -104,7 +107,9 @@ def invited(call: Called) -> JsonAnswer[RecipientsAnswer]:
 
 
 @router.responds(rest.REVOKE_RECIPIENT)
-def revoke(call: Called, recipient: Annotated[str, Path(pattern=r"^[^\x00-\x1f\x7f]{1,100}$")]) -> Response:
+def revoke(
+    call: Called, recipient: Annotated[str, Path(pattern=r"^[^\x00-\x1f\x7f]{1,100}$")]
+) -> Response:
     """End a recipient now: that with this id, or else the live one with this name."""
     recipients.revoke(call.context, recipient)
     return Response(status_code=204)

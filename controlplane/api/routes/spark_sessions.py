@@ -1,4 +1,5 @@
-"""Spark Connect sessions: opening one over committed datasets, those that are open, and ending one."""
+"""Spark Connect sessions: opening one over committed datasets, those that are open, and ending
+one."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ from controlplane.api.problem_json import RequestRefused
 from controlplane.core import rest
 from controlplane.core.errors import HeadgateError
 from controlplane.core.model.access import Token
-from controlplane.core.model.answers.spark_sessions import NewSparkSessionAnswer, SparkSessionsAnswer
+from controlplane.core.model.answers.spark_sessions import (
+    NewSparkSessionAnswer,
+    SparkSessionsAnswer,
+)
 from controlplane.services.sessions import sessions as spark_sessions
 
 HOUR_S = 3_600.0
@@ -30,28 +34,37 @@ _watching: set[asyncio.Task[None]] = set()  # the event loop itself does not kee
 
 
 class NewSparkSession(ClosedBody):
-    """`datasets`: names, also with a point behind `@`, and patterns such as `shop.*`; all of them where none is given.
-    `at`: the time that is meant of names without a point."""
+    """`datasets`: names, also with a point behind `@`, and patterns such as `shop.*`; all of them
+    where none is given. `at`: the time that is meant of names without a point."""
 
-    datasets: list[Annotated[str, Field(min_length=1, max_length=500)]] = Field([], max_length=1_000)
+    datasets: list[Annotated[str, Field(min_length=1, max_length=500)]] = Field(
+        [], max_length=1_000
+    )
     at: str | None = Field(None, max_length=100)
     ttl_s: float = Field(HOUR_S, gt=0, le=LONGEST_S)
 
 
 @router.answers(rest.OPEN_SPARK_SESSION)
-async def create(call: Called, branch: Branch, new: NewSparkSession) -> JsonAnswer[NewSparkSessionAnswer]:
-    """Open a session with datasets as views. It can run any code on the service's machine, as transforms can, so it
-    needs `edit`, which has `data`. It ends after `ttl_s`, or with the token that opened it. Its address is shown
-    once."""
+async def create(
+    call: Called, branch: Branch, new: NewSparkSession
+) -> JsonAnswer[NewSparkSessionAnswer]:
+    """Open a session with datasets as views. It can run any code on the service's machine, as
+    transforms can, so it needs `edit`, which has `data`. It ends after `ttl_s`, or with the token
+    that opened it. Its address is shown once."""
     if call.repeat is not None:
-        raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a session: its address is shown once")
+        raise RequestRefused(
+            "not-supported",
+            "an Idempotency-Key cannot go with a session: its address is shown once",
+        )
     at = moment(new.at)
 
     token = authentication.caller(call.request)
 
     def work() -> NewSparkSessionAnswer:
         sessions = call.services.spark_sessions
-        return spark_sessions.begin(call.context, sessions, branch, new.datasets, at, new.ttl_s, token=token.id)
+        return spark_sessions.begin(
+            call.context, sessions, branch, new.datasets, at, new.ttl_s, token=token.id
+        )
 
     opened = await waiting(call, work, may_wait=True)
     watching = asyncio.create_task(_end_with_token(call, token, opened["id"]))
@@ -70,14 +83,17 @@ async def _end_with_token(call: Call, token: Token, id: str) -> None:
                 return
         if not has_ended():
             return  # this process ends: sessions of its own do with it, and pods go on
-    with suppress(RuntimeError, HeadgateError):  # threads are over; or the cluster does not answer, and is asked again
+    # Threads are over; or the cluster does not answer, and is asked again
+    with suppress(RuntimeError, HeadgateError):
         await to_thread.run_sync(sessions.end, id, limiter=threads)
 
 
 @router.answers(rest.SPARK_SESSIONS)
 def listing(call: Called) -> JsonAnswer[SparkSessionsAnswer]:
     """The sessions of the caller, or all for who administers, without their addresses."""
-    return answer({"items": spark_sessions.listing(call.context, call.services.spark_sessions), "next": None})
+    return answer(
+        {"items": spark_sessions.listing(call.context, call.services.spark_sessions), "next": None}
+    )
 
 
 @router.responds(rest.END_SPARK_SESSION)

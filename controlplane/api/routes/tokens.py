@@ -22,7 +22,10 @@ router = auth.router("admin")
 
 RoleName = Annotated[
     str,
-    Field(pattern=f"^{ROLE_NAME}$", description="view, data, operate, edit, admin, driver, or a role of one's own."),
+    Field(
+        pattern=f"^{ROLE_NAME}$",
+        description="view, data, operate, edit, admin, driver, or a role of one's own.",
+    ),
 ]
 Pattern = Annotated[str, Field(max_length=400)]
 Patterns = Annotated[list[Pattern], Field(max_length=100)]
@@ -40,8 +43,8 @@ class Within(ClosedBody):
 
 
 class NewToken(ClosedBody):
-    """What a token may do (docs/rights.md), within which names, and for how long. `namespace`: another one than the
-    caller's, which administrators of the installation may name."""
+    """What a token may do (docs/rights.md), within which names, and for how long. `namespace`:
+    another one than the caller's, which administrators of the installation may name."""
 
     name: Label
     scopes: list[RoleName] = Field(["admin"], min_length=1, max_length=20)
@@ -52,13 +55,18 @@ class NewToken(ClosedBody):
 
 @router.answers(rest.CREATE_TOKEN)
 def create(call: Called, new: NewToken) -> JsonAnswer[NewTokenAnswer]:
-    """Make a token; keep its text, which is not stored. So a repeat with an Idempotency-Key cannot be answered."""
+    """Make a token; keep its text, which is not stored. So a repeat with an Idempotency-Key cannot
+    be answered."""
     if call.repeat is not None:
-        raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a token: its text is shown once")
+        raise RequestRefused(
+            "not-supported", "an Idempotency-Key cannot go with a token: its text is shown once"
+        )
     scopes = tuple(dict.fromkeys(new.scopes))
     within = new.within.token_scope()
     namespace = new.namespace or call.context.namespace
-    text, token = namespaces.create_token(call.context, namespace, new.name, scopes, ttl_s=new.ttl_s, within=within)
+    text, token = namespaces.create_token(
+        call.context, namespace, new.name, scopes, ttl_s=new.ttl_s, within=within
+    )
     return answer(_shown(text, token), 201)
 
 
@@ -82,7 +90,9 @@ def listing(call: Called) -> JsonAnswer[TokensAnswer]:
 
 
 @router.responds(rest.REVOKE_TOKEN)
-def revoke(call: Called, id: Annotated[str, Path(pattern=r"^[^\x00-\x1f\x7f]{1,100}$")]) -> Response:
+def revoke(
+    call: Called, id: Annotated[str, Path(pattern=r"^[^\x00-\x1f\x7f]{1,100}$")]
+) -> Response:
     """End a token now: that with this id, or else the live one with this name."""
     tokens.revoke(call.context, id)
     return Response(status_code=204)

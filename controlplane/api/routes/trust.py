@@ -1,4 +1,5 @@
-"""Rules of trust, and the exchange of identity tokens for tokens of ours. Rules are for administrators."""
+"""Rules of trust, and the exchange of identity tokens for tokens of ours. Rules are for
+administrators."""
 
 from __future__ import annotations
 
@@ -87,19 +88,24 @@ def delete(call: Called, rule: Annotated[str, Path(pattern=f"^{NAME}$")]) -> Res
 
 @public.answers(rest.EXCHANGE)
 async def exchange(request: Request, shown: IdentityToken) -> JsonAnswer[ExchangeAnswer]:
-    """A short-lived token for the identity token of a CI job, by the rule of trust that fits it. The identity token is
-    what opens this call."""
+    """A short-lived token for the identity token of a CI job, by the rule of trust that fits it.
+    The identity token is what opens this call."""
     app_services = services(request)
     if app_services.issuers is None:
         raise RequestRefused("not-supported", "this process exchanges no identity tokens")
     context = Context(app_services.store, namespace=shown.namespace, request_id=request_id(request))
     users, issuers = app_services.threads.users, app_services.issuers
     try:
-        issuer, audiences = await to_thread.run_sync(trust.candidates, context, issuers, shown.token, limiter=users)
+        issuer, audiences = await to_thread.run_sync(
+            trust.candidates, context, issuers, shown.token, limiter=users
+        )
+        # In threads of their own, and without a transaction: an issuer may be slow
         claims = await to_thread.run_sync(
             issuers.claims, shown.token, issuer, audiences, limiter=app_services.threads.issuers
-        )  # in threads of their own, and without a transaction: an issuer may be slow
-        text, token, rule = await to_thread.run_sync(trust.exchange, context, issuer, audiences, claims, limiter=users)
+        )
+        text, token, rule = await to_thread.run_sync(
+            trust.exchange, context, issuer, audiences, claims, limiter=users
+        )
     except HeadgateError:
         app_services.counters.add("token_failures")
         raise

@@ -15,9 +15,9 @@ router = auth.router("admin")
 
 
 class Check(ClosedBody):
-    """`files` also looks for every file in the lake, which takes a listing for each attempt that ever wrote one.
-    `contents` also reads all rows, or those of one `dataset`, and compares them with what was written.
-    `types` also reports which columns of files an earlier version misread.
+    """`files` also looks for every file in the lake, which takes a listing for each attempt that
+    ever wrote one. `contents` also reads all rows, or those of one `dataset`, and compares them
+    with what was written. `types` also reports which columns of files an earlier version misread.
     `repair` does so beforehand, and has what is lost or damaged made again."""
 
     files: bool = False
@@ -28,14 +28,16 @@ class Check(ClosedBody):
 
 
 class Collection(ClosedBody):
-    """`packs` also gives up all packs, which are made again in time: after files of some were lost."""
+    """`packs` also gives up all packs, which are made again in time: after files of some were
+    lost."""
 
     packs: bool = False
 
 
 @router.answers(rest.GC)
 def gc(call: Called, options: Collection | None = None) -> JsonAnswer[CollectAnswer]:
-    """Collect now; a running service does it by itself now and then. Answers how many rows of each kind went."""
+    """Collect now; a running service does it by itself now and then. Answers how many rows of each
+    kind went."""
     return call.once(lambda: answer(_collect(call, packs=bool(options and options.packs))))
 
 
@@ -46,8 +48,8 @@ def _collect(call: Call, *, packs: bool) -> CollectAnswer:
 
 @router.answers(rest.FSCK)
 def check(call: Called, options: Check | None = None) -> JsonAnswer[FsckAnswer]:
-    """Check that what the database says is so. Changes nothing but what `repair` asks for, and answers what is wrong
-    beside that. `complete` is false where more may be wrong."""
+    """Check that what the database says is so. Changes nothing but what `repair` asks for, and
+    answers what is wrong beside that. `complete` is false where more may be wrong."""
     return call.once(lambda: answer(_checked(call.context, call.services, options or Check())))
 
 
@@ -55,5 +57,7 @@ def _checked(context: Context, services: Services, options: Check) -> FsckAnswer
     lake = services.lake
     reading = RowCheck(services.damages, options.dataset) if options.contents else None
     if not options.repair:
-        return upkeep_requests.check_now(context, lake if options.files else None, reading, types=options.types)
+        return upkeep_requests.check_now(
+            context, lake if options.files else None, reading, types=options.types
+        )
     return upkeep_requests.repair_now(context, lake, reading)

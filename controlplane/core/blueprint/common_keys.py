@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from controlplane.core.blueprint.section_keys import Key, Nested, Section
 from controlplane.core.blueprint.transforms import DATASET
-from controlplane.core.blueprint.value_kinds import Choice, ColumnsText, Fraction, Options, RefreshInterval
+from controlplane.core.blueprint.value_kinds import (
+    Choice,
+    ColumnsText,
+    Fraction,
+    Options,
+    RefreshInterval,
+)
 from dataplane.contract.jobs import OnBadRecord
 
 READERS = Choice(("files", "delta", "jdbc", "kafka", "python", "feed"))
@@ -13,7 +19,13 @@ NO_OPTIONS: tuple[tuple[str, str], ...] = ()
 
 READ_CONNECTOR = Key("connector", READERS, "files", "What is read.", is_required=True)
 WRITE_CONNECTOR = Key("connector", WRITERS, "files", "What is written to.", is_required=True)
-OPTIONS = Key("options", Options(), NO_OPTIONS, "Options of Spark's reader or writer.", example={"header": True})
+OPTIONS = Key(
+    "options",
+    Options(),
+    NO_OPTIONS,
+    "Options of Spark's reader or writer.",
+    example={"header": True},
+)
 SCHEMA: Key[str | None] = Key(
     "schema",
     ColumnsText(),
@@ -36,10 +48,24 @@ SCHEMA_CHANGE = Key(
     "How the schema follows the sources: fail, append or sync.",
 )
 ON_BAD_RECORD: Key[OnBadRecord] = Key(
-    "on_bad_record", Choice(("fail", "drop"), ("quarantine",)), "fail", "What a bad record leads to."
+    "on_bad_record",
+    Choice(("fail", "drop"), ("quarantine",)),
+    "fail",
+    "What a bad record leads to.",
 )
-MAX = Key("max", Fraction(), 0.5, "Share of the objects that a listing may lose without confirmation.", example=0.9)
-DELETES = Key("deletes", Nested(Section((MAX,)), lambda f, _: f[MAX]), 0.5, "When a loss of objects is held back.")
+MAX = Key(
+    "max",
+    Fraction(),
+    0.5,
+    "Share of the objects that a listing may lose without confirmation.",
+    example=0.9,
+)
+DELETES = Key(
+    "deletes",
+    Nested(Section((MAX,)), lambda f, _: f[MAX]),
+    0.5,
+    "When a loss of objects is held back.",
+)
 FROM = Key("from", DATASET, "", "The dataset to copy.", is_required=True, example="delays")
 
 

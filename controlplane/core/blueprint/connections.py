@@ -35,7 +35,11 @@ def connections(section: Node | None, problems: Problems) -> dict[str, Entries]:
             _report_keys(node, problems)
             by_name[key.text] = only(node, KEYS)
         elif not isinstance(node, BrokenNode):
-            problems.add(node.place, "wrong-type", f"expected the keys of a connection, found {described(node)}")
+            problems.add(
+                node.place,
+                "wrong-type",
+                f"expected the keys of a connection, found {described(node)}",
+            )
     return by_name
 
 
@@ -46,7 +50,9 @@ def _report_keys(connection: Entries, problems: Problems) -> None:
     for key, _ in connection.entries:
         if key.text not in KEYS:
             hint = problems.guess(key.text, KEYS) or f"known here: {', '.join(KEYS)}"
-            problems.add(key.place, "unknown-key", f"a connection has no key {shown(key.text)}", hint)
+            problems.add(
+                key.place, "unknown-key", f"a connection has no key {shown(key.text)}", hint
+            )
 
 
 def schemas(section: Node | None, document: YamlDocument, problems: Problems) -> dict[str, Scalar]:
@@ -57,7 +63,9 @@ def schemas(section: Node | None, document: YamlDocument, problems: Problems) ->
             report_columns(node, document, problems)
             by_name[key.text] = node
         elif not isinstance(node, BrokenNode):
-            problems.add(node.place, "wrong-type", f"expected columns as DDL, found {described(node)}")
+            problems.add(
+                node.place, "wrong-type", f"expected columns as DDL, found {described(node)}"
+            )
     return by_name
 
 
@@ -68,16 +76,25 @@ def _named(section: Node | None, what: str, problems: Problems) -> tuple[tuple[S
                 problems.add(key.place, *fault)
         return section.entries
     if section is not None and not isinstance(section, BrokenNode):
-        problems.add(section.place, "wrong-type", f"expected a mapping of names to {what}, found {described(section)}")
+        problems.add(
+            section.place,
+            "wrong-type",
+            f"expected a mapping of names to {what}, found {described(section)}",
+        )
     return ()
 
 
 def connected(
-    section: Entries, declared: Mapping[str, Entries], keys_of: Mapping[str, Collection[str]], problems: Problems
+    section: Entries,
+    declared: Mapping[str, Entries],
+    keys_of: Mapping[str, Collection[str]],
+    problems: Problems,
 ) -> Entries:
-    """A read or write with what its connection says, as far as the connector has such keys; its own keys win.
+    """A read or write with what its connection says, as far as the connector has such keys; its own
+    keys win.
 
-    `keys_of`: the keys of each connector. Raises BlueprintRefused where there is no such connection.
+    `keys_of`: the keys of each connector. Raises BlueprintRefused where there is no such
+    connection.
     """
     node = section.get(CONNECTION)
     if node is None:
@@ -96,16 +113,20 @@ def _connection(node: Node, declared: Mapping[str, Entries], problems: Problems)
     if isinstance(node, BrokenNode):
         raise BlueprintRefused
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
-        raise problems.refuse(node.place, "wrong-type", f"expected the name of a connection, found {described(node)}")
+        raise problems.refuse(
+            node.place, "wrong-type", f"expected the name of a connection, found {described(node)}"
+        )
     if node.text in declared:
         return declared[node.text]
     hint = problems.guess(node.text, declared) or "declare it below connections"
-    raise problems.refuse(node.place, "unknown-reference", f"there is no connection {shown(node.text)}", hint)
+    raise problems.refuse(
+        node.place, "unknown-reference", f"there is no connection {shown(node.text)}", hint
+    )
 
 
 def with_schema(section: Entries, declared: Mapping[str, Scalar], problems: Problems) -> Entries:
-    """A read or transform whose `schema` is written out where it is a name. DDL has a type for each column, so a lone
-    word is a name."""
+    """A read or transform whose `schema` is written out where it is a name. DDL has a type for each
+    column, so a lone word is a name."""
     node = section.get(SCHEMA)
     if not isinstance(node, Scalar) or not _NAME_OF_SCHEMA.fullmatch(node.text):
         return section
@@ -113,5 +134,10 @@ def with_schema(section: Entries, declared: Mapping[str, Scalar], problems: Prob
         return replaced(section, SCHEMA, declared[node.text])
     if not declared:
         return section
-    hint = problems.guess(node.text, declared) or "declare it below schemas, or write columns: id INT, name STRING"
-    raise problems.refuse(node.place, "unknown-reference", f"there is no schema {shown(node.text)}", hint)
+    hint = (
+        problems.guess(node.text, declared)
+        or "declare it below schemas, or write columns: id INT, name STRING"
+    )
+    raise problems.refuse(
+        node.place, "unknown-reference", f"there is no schema {shown(node.text)}", hint
+    )

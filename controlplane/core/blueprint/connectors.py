@@ -1,4 +1,5 @@
-"""The connectors beside `files`, each a module of its own with its keys: the one place where they are registered."""
+"""The connectors beside `files`, each a module of its own with its keys: the one place where they
+are registered."""
 
 from __future__ import annotations
 
@@ -28,14 +29,23 @@ PLACES: Mapping[str, str] = MappingProxyType(
 )
 
 READS: Mapping[str, Nested[Read]] = MappingProxyType(
-    {"delta": delta.READ, "jdbc": jdbc.READ, "kafka": kafka.READ, "python": python.READ, "feed": feed.READ}
+    {
+        "delta": delta.READ,
+        "jdbc": jdbc.READ,
+        "kafka": kafka.READ,
+        "python": python.READ,
+        "feed": feed.READ,
+    }
 )
-WRITES: Mapping[str, Nested[Write]] = MappingProxyType({"delta": delta.WRITE, "jdbc": jdbc.WRITE, "kafka": kafka.WRITE})
+WRITES: Mapping[str, Nested[Write]] = MappingProxyType(
+    {"delta": delta.WRITE, "jdbc": jdbc.WRITE, "kafka": kafka.WRITE}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ByConnector(Generic[T]):
-    """A section whose `connector` says which keys it has; `files` where it says nothing that is known."""
+    """A section whose `connector` says which keys it has; `files` where it says nothing that is
+    known."""
 
     sections: Mapping[str, Nested[T]]
 
@@ -45,7 +55,10 @@ class ByConnector(Generic[T]):
         return self.sections.get(name, self.sections["files"]).read(node, reading)
 
     def schema(self) -> JsonSchema:
-        return {"type": "object", "oneOf": [_only(name, kind.schema()) for name, kind in self.sections.items()]}
+        return {
+            "type": "object",
+            "oneOf": [_only(name, kind.schema()) for name, kind in self.sections.items()],
+        }
 
 
 def _only(connector: str, schema: JsonSchema) -> JsonSchema:
@@ -54,7 +67,9 @@ def _only(connector: str, schema: JsonSchema) -> JsonSchema:
 
 
 def by_connector(
-    others: Mapping[str, Nested[T]], keys: tuple[Key[object], ...], build: Callable[[Fields, Reading], T]
+    others: Mapping[str, Nested[T]],
+    keys: tuple[Key[object], ...],
+    build: Callable[[Fields, Reading], T],
 ) -> ByConnector[T]:
     """`keys` and `build` are those of `files`."""
     return ByConnector({"files": Nested(section(keys), build), **others})

@@ -9,9 +9,12 @@ from controlplane.core.blueprint.problems import Problems, shown
 from controlplane.core.blueprint.yaml_nodes import Entries, Items, Node, Scalar
 
 _SECRET_KEY = re.compile(
-    r"password|passwd|passphrase|secret|token|credential|(access|account|api|private|shared)[._-]?key", re.IGNORECASE
+    r"password|passwd|passphrase|secret|token|credential|(access|account|api|private|shared)[._-]?key",
+    re.IGNORECASE,
 )
-_SECRET_IN_URL = re.compile(r"://[^/\s:@]*:[^/\s@]+@|[?&;](password|pwd|sig|token)=[^&;\s]", re.IGNORECASE)
+_SECRET_IN_URL = re.compile(
+    r"://[^/\s:@]*:[^/\s@]+@|[?&;](password|pwd|sig|token)=[^&;\s]", re.IGNORECASE
+)
 _HINT = "write secret://name/key; the value stays outside the blueprint"
 
 
@@ -20,7 +23,9 @@ def report(connector: Entries, problems: Problems) -> None:
         if value.text.startswith("secret://") or not value.text:
             continue
         if key and _SECRET_KEY.search(key) and not isinstance(value.value, bool | None):
-            problems.add(value.place, "literal-secret", f"{shown(key)} holds a secret in plain text", _HINT)
+            problems.add(
+                value.place, "literal-secret", f"{shown(key)} holds a secret in plain text", _HINT
+            )
         elif _SECRET_IN_URL.search(value.text):
             problems.add(value.place, "literal-secret", "this URL holds a password or token", _HINT)
 

@@ -25,11 +25,26 @@ PATH = Key(
     example="/data/events",
 )
 VERSION: Key[int | None] = Key(
-    "version", Whole(0, 2**53), None, "The one version to read. Else the newest, whenever it is listed.", example=12
+    "version",
+    Whole(0, 2**53),
+    None,
+    "The one version to read. Else the newest, whenever it is listed.",
+    example=12,
 )
 # Who removes files from a table does so on purpose, and rewriting all of them is ordinary.
-MAX = Key("max", Fraction(), 1.0, "Share of the files that a listing may lose without confirmation.", example=0.9)
-DELETES = Key("deletes", Nested(Section((MAX,)), lambda f, _: f[MAX]), 1.0, "When a loss of files is held back.")
+MAX = Key(
+    "max",
+    Fraction(),
+    1.0,
+    "Share of the files that a listing may lose without confirmation.",
+    example=0.9,
+)
+DELETES = Key(
+    "deletes",
+    Nested(Section((MAX,)), lambda f, _: f[MAX]),
+    1.0,
+    "When a loss of files is held back.",
+)
 
 
 def _read(fields: Fields, _: Reading) -> Read:
@@ -50,7 +65,9 @@ def _read(fields: Fields, _: Reading) -> Read:
     )
 
 
-READ = Nested(section((READ_CONNECTOR, PATH, VERSION, SCHEMA, REFRESH, SCHEMA_CHANGE, DELETES)), _read)
+READ = Nested(
+    section((READ_CONNECTOR, PATH, VERSION, SCHEMA, REFRESH, SCHEMA_CHANGE, DELETES)), _read
+)
 
 
 def _write(fields: Fields, _: Reading) -> Write:

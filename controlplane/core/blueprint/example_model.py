@@ -36,7 +36,8 @@ class ExampleRow:
 
 @dataclass(frozen=True, slots=True)
 class ExampleFile:
-    """A file of rows beside the blueprint. `format` and `options` are None where they are those of the input."""
+    """A file of rows beside the blueprint. `format` and `options` are None where they are those of
+    the input."""
 
     path: str
     format: str | None
@@ -45,7 +46,8 @@ class ExampleFile:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The rows of one input. `schema`: its columns as DDL; empty where the input's own are meant."""
+    """The rows of one input. `schema`: its columns as DDL; empty where the input's own are
+    meant."""
 
     name: str
     place: Position
@@ -58,7 +60,8 @@ class Given:
 class ExpectedRows:
     """Exactly these rows, of the columns that they name.
 
-    `tolerance`: by how much floats may differ, as a share of the expected value, or of 1 where that is more.
+    `tolerance`: by how much floats may differ, as a share of the expected value, or of 1 where that
+    is more.
     """
 
     rows: tuple[ExampleRow, ...]
@@ -86,7 +89,8 @@ Expected: TypeAlias = ExpectedRows | ExpectedCheck | ExpectedError
 
 @dataclass(frozen=True, slots=True)
 class TransformExample:
-    """One test. `params` replace those of the transform; `as_of` is the time that SQL reads as the clock."""
+    """One test. `params` replace those of the transform; `as_of` is the time that SQL reads as the
+    clock."""
 
     name: str
     place: Position

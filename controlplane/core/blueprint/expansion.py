@@ -1,7 +1,8 @@
-"""Blueprints written out: `defaults`, `templates`, `connections` and `schemas` are put where they are used.
+"""Blueprints written out: `defaults`, `templates`, `connections` and `schemas` are put where they
+are used.
 
-It works on the nodes of the document, which keep their places. So all that follows, identities among it, sees a
-blueprint as if it had been written out.
+It works on the nodes of the document, which keep their places. So all that follows, identities
+among it, sees a blueprint as if it had been written out.
 """
 
 from __future__ import annotations
@@ -57,14 +58,17 @@ class _Declared:
 
 
 def _keys(bodies: ByConnector[Read] | ByConnector[Write]) -> dict[str, Collection[str]]:
-    return {name: [key.name for key in nested.section.keys] for name, nested in bodies.sections.items()}
+    return {
+        name: [key.name for key in nested.section.keys] for name, nested in bodies.sections.items()
+    }
 
 
 KNOWN = {"read": _keys(READ_SECTIONS), "write": _keys(WRITE_SECTIONS)}
 
 
 def expanded(document: YamlDocument, problems: Problems) -> Expansion:
-    """Problems of declarations and of their uses are added; a component that cannot be written out is broken."""
+    """Problems of declarations and of their uses are added; a component that cannot be written out
+    is broken."""
     root = document.root
     components = root.get(COMPONENTS) if isinstance(root, Entries) else None
     if not isinstance(root, Entries) or not isinstance(components, Entries):
@@ -80,7 +84,9 @@ def expanded(document: YamlDocument, problems: Problems) -> Expansion:
     return Expansion(dataclasses.replace(document, root=expanded_root), uses)
 
 
-def _written_out(components: Entries, declared: _Declared, problems: Problems) -> tuple[Entries, dict[str, Use]]:
+def _written_out(
+    components: Entries, declared: _Declared, problems: Problems
+) -> tuple[Entries, dict[str, Use]]:
     uses: dict[str, Use] = {}
     pairs: list[tuple[Scalar, Node]] = []
     room = _Room(problems)
@@ -114,7 +120,9 @@ def _from_template(key: Scalar, node: Entries, declared: _Declared, problems: Pr
         return templates.component(key.text, node, declared.templates, problems)
     if params := key_of(node, templates.PARAMS):
         hint = "name one: template: ..., or put the parameters of a transform below transform"
-        problems.add(params.place, "unknown-key", "'params' belongs to a component with a template", hint)
+        problems.add(
+            params.place, "unknown-key", "'params' belongs to a component with a template", hint
+        )
         return without(node, (templates.PARAMS,))
     return node
 
@@ -177,7 +185,9 @@ def _walk(root: Node) -> Iterator[Node]:
 
 def text_of(document: YamlDocument) -> str:
     """A document as YAML that is read back to the same values."""
-    text: str = yaml.serialize(_yaml(document.root), Dumper=yaml.SafeDumper, width=100, allow_unicode=True)
+    text: str = yaml.serialize(
+        _yaml(document.root), Dumper=yaml.SafeDumper, width=100, allow_unicode=True
+    )
     return text
 
 
@@ -190,7 +200,9 @@ def _yaml(node: Node) -> yaml.Node:
             return yaml.ScalarNode(_tag(node), node.text, style=_style(node))
         case Items(items=items):
             is_flat = all(isinstance(item, Scalar) for item in items)
-            return yaml.SequenceNode("tag:yaml.org,2002:seq", [*map(_yaml, items)], flow_style=is_flat)
+            return yaml.SequenceNode(
+                "tag:yaml.org,2002:seq", [*map(_yaml, items)], flow_style=is_flat
+            )
         case Entries(entries=entries):
             pairs = [(_yaml(key), _yaml(value)) for key, value in entries]
             return yaml.MappingNode("tag:yaml.org,2002:map", pairs, flow_style=not pairs)
@@ -199,7 +211,8 @@ def _yaml(node: Node) -> yaml.Node:
 
 
 def _tag(scalar: Scalar) -> str:
-    """Texts are marked as such, so that they are quoted where YAML 1.1 would take them for something else."""
+    """Texts are marked as such, so that they are quoted where YAML 1.1 would take them for
+    something else."""
     if isinstance(scalar.value, str):
         return _TEXT
     tag: str = yaml.SafeLoader("").resolve(yaml.ScalarNode, scalar.text, (True, False))  # type: ignore[no-untyped-call]

@@ -1,4 +1,5 @@
-"""The language of expectations: conditions on rows, unique columns, bounds of how many rows there are."""
+"""The language of expectations: conditions on rows, unique columns, bounds of how many rows there
+are."""
 
 from __future__ import annotations
 
@@ -27,7 +28,11 @@ NO_TEXT = Passage("", TextPlace("", 0, 0, exact=False))
 NO_COLUMNS: tuple[str, ...] = ()
 
 NAME: Key[str | None] = Key(
-    "name", Text(), None, "What it is called in results; by default what it says.", example="known carrier"
+    "name",
+    Text(),
+    None,
+    "What it is called in results; by default what it says.",
+    example="known carrier",
 )
 CHECK = Key(
     "check",
@@ -43,9 +48,15 @@ UNIQUE = Key(
     "Columns that no two rows have the same values in.",
     example=["year", "month", "carrier"],
 )
-LEAST: Key[int | None] = Key("min", Whole(0, MOST_ROWS), None, "The least number of rows.", example=1)
-MOST: Key[int | None] = Key("max", Whole(0, MOST_ROWS), None, "The greatest number of rows.", example=1000000)
-ON_FAIL = Key("on_fail", Choice(("fail", "warn", "drop", "quarantine")), "fail", "What a failure leads to.")
+LEAST: Key[int | None] = Key(
+    "min", Whole(0, MOST_ROWS), None, "The least number of rows.", example=1
+)
+MOST: Key[int | None] = Key(
+    "max", Whole(0, MOST_ROWS), None, "The greatest number of rows.", example=1000000
+)
+ON_FAIL = Key(
+    "on_fail", Choice(("fail", "warn", "drop", "quarantine")), "fail", "What a failure leads to."
+)
 THRESHOLD = Key("threshold", Fraction(), 0.0, "The share of rows that may fail.", example=0.01)
 
 
@@ -59,14 +70,17 @@ def _bounds(fields: Fields, reading: Reading) -> tuple[int | None, int | None]:
 
 
 NO_BOUNDS: tuple[int | None, int | None] | None = None
-ROWS = Key("rows", Nested(Section((LEAST, MOST)), _bounds), NO_BOUNDS, "How many rows there may be.")
+ROWS = Key(
+    "rows", Nested(Section((LEAST, MOST)), _bounds), NO_BOUNDS, "How many rows there may be."
+)
 
 
 def _expectation(fields: Fields, reading: Reading) -> Expectation:
     passage, unique, rows = fields[CHECK], fields[UNIQUE], fields[ROWS]
     if not (passage.text or unique or rows):
         _report_no_columns(fields, reading)
-        raise BlueprintRefused  # what it expects is missing or cannot be read, which has been reported
+        # What it expects is missing or cannot be read, which has been reported
+        raise BlueprintRefused
     _report_conflicts(fields, reading)
     expectation = Expectation(
         "",
@@ -104,7 +118,8 @@ def _report_conflicts(fields: Fields, reading: Reading) -> None:
 
 
 EXPECTATION = Nested(
-    Section((NAME, CHECK, UNIQUE, ROWS, ON_FAIL, THRESHOLD), one_of=("check", "unique", "rows")), _expectation
+    Section((NAME, CHECK, UNIQUE, ROWS, ON_FAIL, THRESHOLD), one_of=("check", "unique", "rows")),
+    _expectation,
 )
 
 
@@ -118,7 +133,9 @@ class Expectations:
         for expectation in expectations:
             if expectation.name in names:
                 message = f"two expectations are called {shown(expectation.name)}"
-                reading.problems.add(expectation.place, "invalid-value", message, "give each a 'name' of its own")
+                reading.problems.add(
+                    expectation.place, "invalid-value", message, "give each a 'name' of its own"
+                )
             names.add(expectation.name)
         return expectations
 

@@ -1,4 +1,5 @@
-"""The keys of `connector: feed`: a dataset that another dataflow, or another namespace, offers under a name."""
+"""The keys of `connector: feed`: a dataset that another dataflow, or another namespace, offers
+under a name."""
 
 from __future__ import annotations
 
@@ -11,25 +12,45 @@ from controlplane.core.blueprint.value_kinds import Fault, Reading, Text
 from controlplane.core.model import feeds, namespaces
 
 CONNECTOR = "feed"
-MISPLACED = ("profile", "sort_by")  # keys of a component that say how rows are written: a feed's are written already
+# Keys of a component that say how rows are written: a feed's are written already
+MISPLACED = ("profile", "sort_by")
 FILTERING = ("drop", "quarantine")
 
 
 def _feed_name(text: str) -> Fault | None:
     if feeds.FEED_NAME.fullmatch(text):
         return None
-    return Fault("invalid-name", f"{shown(text)} is no name of a feed", "lower-case letters, digits and _: orders")
+    return Fault(
+        "invalid-name",
+        f"{shown(text)} is no name of a feed",
+        "lower-case letters, digits and _: orders",
+    )
 
 
 def _namespace_name(text: str) -> Fault | None:
     if namespaces.is_name(text):
         return None
-    return Fault("invalid-name", f"{shown(text)} is no name of a namespace", "as its administrators call it: team-a")
+    return Fault(
+        "invalid-name",
+        f"{shown(text)} is no name of a namespace",
+        "as its administrators call it: team-a",
+    )
 
 
-FEED = Key("feed", Text((_feed_name,), f"^{feeds.NAME}$"), "", "Name of the feed.", is_required=True, example="orders")
+FEED = Key(
+    "feed",
+    Text((_feed_name,), f"^{feeds.NAME}$"),
+    "",
+    "Name of the feed.",
+    is_required=True,
+    example="orders",
+)
 NAMESPACE = Key(
-    "namespace", Text((_namespace_name,)), "", "The namespace that offers it. Else this one.", example="team-a"
+    "namespace",
+    Text((_namespace_name,)),
+    "",
+    "The namespace that offers it. Else this one.",
+    example="team-a",
 )
 
 
@@ -60,7 +81,9 @@ def report_misplaced(fields: Fields, body: object, reading: Reading) -> None:
         return
     for name in MISPLACED:
         if name in fields.nodes:
-            message = f"{name!r} says how rows are written, and the rows of a feed are written already"
+            message = (
+                f"{name!r} says how rows are written, and the rows of a feed are written already"
+            )
             hint = "say it of the dataset that is offered, or of a transform that reads this one"
             reading.problems.add(fields.nodes[name][0].place, "conflicting-keys", message, hint)
     for expectation in fields[EXPECT]:

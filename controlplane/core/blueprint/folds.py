@@ -1,4 +1,5 @@
-"""The language of folds: `self: previous`, a dataset's own partition before as an input of the next."""
+"""The language of folds: `self: previous`, a dataset's own partition before as an input of the
+next."""
 
 from __future__ import annotations
 
@@ -15,12 +16,19 @@ PREVIOUS: Final = "previous"
 _INSTEAD = "write self: previous, or name: {from: self, mode: previous}"
 
 
-def split(hints: Sequence[InputHint], problems: Problems) -> tuple[tuple[InputHint, ...], InputHint | None]:
+def split(
+    hints: Sequence[InputHint], problems: Problems
+) -> tuple[tuple[InputHint, ...], InputHint | None]:
     """The inputs that are other datasets, and the one that is the partition before."""
     others = tuple(h for h in hints if h.mode != PREVIOUS and not _is_self(h))
     own = list(_own(hints, problems))
     for extra in own[1:]:
-        problems.add(extra.place, "conflicting-keys", "the partition before has a name already", "remove this one")
+        problems.add(
+            extra.place,
+            "conflicting-keys",
+            "the partition before has a name already",
+            "remove this one",
+        )
     return others, own[0] if own else None
 
 
@@ -31,11 +39,18 @@ def _is_self(hint: InputHint) -> bool:
 def _own(hints: Sequence[InputHint], problems: Problems) -> Iterator[InputHint]:
     for hint in hints:
         if hint.name == SELF and hint.dataset not in (None, SELF):
-            problems.add(hint.place, "invalid-name", "self is this dataset", "give the input another name")
+            problems.add(
+                hint.place, "invalid-name", "self is this dataset", "give the input another name"
+            )
         elif _is_self(hint) and hint.mode == PREVIOUS:
             yield hint
         elif _is_self(hint):
-            problems.add(hint.place, "self-reference", "of itself a dataset reads the partition before only", _INSTEAD)
+            problems.add(
+                hint.place,
+                "self-reference",
+                "of itself a dataset reads the partition before only",
+                _INSTEAD,
+            )
         elif hint.mode == PREVIOUS:
             problems.add(hint.place, "invalid-value", "only self has a partition before", _INSTEAD)
 
@@ -43,8 +58,8 @@ def _own(hints: Sequence[InputHint], problems: Problems) -> Iterator[InputHint]:
 def previous(
     own: InputHint | None, schema: str, at: Position, keys: dict[str, Scalar], problems: Problems
 ) -> Previous | None:
-    """The fold, if it is one. `keys`: the keys `schema` and `partition_by` where the transform has them; `at`: where
-    the schema stands."""
+    """The fold, if it is one. `keys`: the keys `schema` and `partition_by` where the transform has
+    them; `at`: where the schema stands."""
     if own is None:
         if "schema" in keys:
             message = "'schema' is for transforms that read their own partition before"
@@ -53,7 +68,8 @@ def previous(
         return None
     if "schema" not in keys:
         hint = (
-            'the columns of each partition, such as schema: "day STRING, total BIGINT"; the first reads no rows of them'
+            'the columns of each partition, such as schema: "day STRING, total BIGINT"; the first '
+            "reads no rows of them"
         )
         problems.add(own.place, "missing-key", f"{own.name}: previous needs the key 'schema'", hint)
     if "partition_by" in keys:

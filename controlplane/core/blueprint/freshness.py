@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 from controlplane.core.blueprint.model import Write
 from controlplane.core.blueprint.section_keys import Fields, Key
-from controlplane.core.blueprint.value_kinds import DURATION, JsonSchema, Reading, described, seconds, text_of
+from controlplane.core.blueprint.value_kinds import (
+    DURATION,
+    JsonSchema,
+    Reading,
+    described,
+    seconds,
+    text_of,
+)
 from controlplane.core.blueprint.yaml_nodes import Node, Scalar
 
 WANTED = "a duration such as 30m, 26h or 7d"
@@ -20,7 +27,9 @@ class Duration:
         text = node.text if isinstance(node, Scalar) else text_of(node, reading, WANTED)
         duration_s = seconds(text)
         if duration_s is None:
-            raise reading.refuse(node, "invalid-duration", f"expected {WANTED}, found {described(node)}")
+            raise reading.refuse(
+                node, "invalid-duration", f"expected {WANTED}, found {described(node)}"
+            )
         return duration_s
 
     def schema(self) -> JsonSchema:
@@ -28,7 +37,11 @@ class Duration:
 
 
 FRESHNESS: Key[float | None] = Key(
-    "freshness", Duration(), None, "How old the newest data may be before the dataset is overdue.", example="26h"
+    "freshness",
+    Duration(),
+    None,
+    "How old the newest data may be before the dataset is overdue.",
+    example="26h",
 )
 
 
@@ -36,4 +49,6 @@ def report_freshness(fields: Fields, body: object, reading: Reading) -> None:
     """A copy has no data of its own."""
     for key in fields.present((FRESHNESS,)) if isinstance(body, Write) else ():
         message = "a write component makes no dataset whose data could be late"
-        reading.problems.add(key.place, "conflicting-keys", message, "expect it of the dataset that is written")
+        reading.problems.add(
+            key.place, "conflicting-keys", message, "expect it of the dataset that is written"
+        )

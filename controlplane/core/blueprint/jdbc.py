@@ -45,7 +45,11 @@ def _url(text: str) -> Fault | None:
         hint = "jdbc:postgresql://host:5432/database, or secret://name/key"
         return Fault("invalid-value", f"{shown(text)} is no JDBC URL", hint)
     if kind not in DRIVERS:
-        return Fault("not-supported", f"databases of {shown(kind)} come with a later release", "use jdbc:postgresql:")
+        return Fault(
+            "not-supported",
+            f"databases of {shown(kind)} come with a later release",
+            "use jdbc:postgresql:",
+        )
     return next(filter(None, map(_option, refused_parameters(text))), None)
 
 
@@ -91,7 +95,11 @@ OPTIONS = Key(
     example={"user": "app", "password": "secret://shop/password"},
 )
 TABLE: Key[str | None] = Key(
-    "table", NAMED, None, "The table, perhaps with its schema: public.orders", example="public.orders"
+    "table",
+    NAMED,
+    None,
+    "The table, perhaps with its schema: public.orders",
+    example="public.orders",
 )
 
 # --- read ---------------------------------------------------------------------------------------
@@ -103,7 +111,9 @@ QUERY: Key[str | None] = Key(
     "A SELECT in the database's own SQL, in place of a table.",
     example="SELECT id, amount FROM orders",
 )
-COLUMN = Key("column", NAMED, "", "The column by which rows are told apart.", is_required=True, example="id")
+COLUMN = Key(
+    "column", NAMED, "", "The column by which rows are told apart.", is_required=True, example="id"
+)
 BOUNDS = Key(
     "bounds",
     ListOf(Bound()),
@@ -147,7 +157,9 @@ READ_KEYS = (
 def _read(fields: Fields, reading: Reading) -> Read:
     for extra in fields.present((FULL, INCREMENTAL, PARTITIONED))[1:]:
         message = f"{extra.text!r} cannot stand beside another way of slicing"
-        reading.problems.add(extra.place, "conflicting-keys", message, "give one of full, incremental, partitioned")
+        reading.problems.add(
+            extra.place, "conflicting-keys", message, "give one of full, incremental, partitioned"
+        )
     slicing = fields[INCREMENTAL] or fields[PARTITIONED] or (("by", "full"),)
     table, query = fields[TABLE], fields[QUERY]
     own: Settings = (("url", fields[URL]), ("table", table), ("query", query), *slicing)
@@ -176,9 +188,27 @@ READ = Nested(
 
 # --- write --------------------------------------------------------------------------------------
 
-TO_TABLE = Key("table", NAMED, "", "The table to write to: public.daily", is_required=True, example="public.orders")
-MODE = Key("mode", Choice(("replace", "upsert")), "replace", "Whether rows of a partition are replaced or merged.")
-KEY = Key("key", ListOf(NAMED), NO_TEXTS, "Columns that name a row, for upsert.", example=["day", "carrier"])
+TO_TABLE = Key(
+    "table",
+    NAMED,
+    "",
+    "The table to write to: public.daily",
+    is_required=True,
+    example="public.orders",
+)
+MODE = Key(
+    "mode",
+    Choice(("replace", "upsert")),
+    "replace",
+    "Whether rows of a partition are replaced or merged.",
+)
+KEY = Key(
+    "key",
+    ListOf(NAMED),
+    NO_TEXTS,
+    "Columns that name a row, for upsert.",
+    example=["day", "carrier"],
+)
 LAYOUT = Key(
     "schema_change",
     Choice(("fail", "alter", "recreate")),

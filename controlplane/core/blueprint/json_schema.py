@@ -1,7 +1,8 @@
-"""JSON Schema (2020-12) of the blueprint language, for editors; made from the tables that the parser uses.
+"""JSON Schema (2020-12) of the blueprint language, for editors; made from the tables that the
+parser uses.
 
-A blueprint with shared parts may leave out in a component what these parts say. So its components have the same keys,
-and none is required.
+A blueprint with shared parts may leave out in a component what these parts say. So its components
+have the same keys, and none is required.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def _part() -> JsonSchema:
 
 def _of_any_connector(body: JsonSchema) -> JsonSchema:
     """The keys of all connectors. A value is checked only where they agree."""
-    properties: JsonSchema = {"connection": {**NAME.schema(), "description": "The connection that it uses."}}
+    properties: JsonSchema = {
+        "connection": {**NAME.schema(), "description": "The connection that it uses."}
+    }
     for connector in body["oneOf"]:
         for key, schema in connector["properties"].items():
             properties[key] = schema if properties.get(key, schema) == schema else {}

@@ -16,7 +16,15 @@ from controlplane.core.blueprint.common_keys import (
 from controlplane.core.blueprint.model import Read, Settings, Write
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested
 from controlplane.core.blueprint.text_places import ParamValue
-from controlplane.core.blueprint.value_kinds import Choice, ListOf, Options, Reading, RefreshInterval, Text, Whole
+from controlplane.core.blueprint.value_kinds import (
+    Choice,
+    ListOf,
+    Options,
+    Reading,
+    RefreshInterval,
+    Text,
+    Whole,
+)
 
 CONTINUOUS_S = 2.0
 RAW = (
@@ -30,7 +38,13 @@ ABOUT = (  # a message, beside its value
 
 SERVERS = Key(
     "servers",
-    Text((text_forms.matching(r"[^\s,]+:[0-9]+(,[^\s,]+:[0-9]+)*", "host:port, or several with commas"),)),
+    Text(
+        (
+            text_forms.matching(
+                r"[^\s,]+:[0-9]+(,[^\s,]+:[0-9]+)*", "host:port, or several with commas"
+            ),
+        )
+    ),
     "",
     "Where to ask first: host:port,host:port",
     is_required=True,
@@ -53,7 +67,10 @@ FORMAT = Key(
 REGISTRY: Key[str | None] = Key(
     "registry",
     Text(
-        (text_forms.matching(r"https?://[^\s?#]+", "http://host:port of a schema registry"), text_forms.no_link_local)
+        (
+            text_forms.matching(r"https?://[^\s?#]+", "http://host:port of a schema registry"),
+            text_forms.no_link_local,
+        )
     ),
     None,
     "Where schemas of avro are: http://host:port",
@@ -67,9 +84,18 @@ SUBJECT: Key[str | None] = Key(
     example="orders-value",
 )
 SLICE = Key(
-    "slice", Whole(1, 100_000_000), 500_000, "Offsets of one of the topic's partitions in one of the dataset's."
+    "slice",
+    Whole(1, 100_000_000),
+    500_000,
+    "Offsets of one of the topic's partitions in one of the dataset's.",
 )
-CLIENT = ("security.protocol", "sasl.mechanism", "sasl.username", "sasl.password", "ssl.ca.location")
+CLIENT = (
+    "security.protocol",
+    "sasl.mechanism",
+    "sasl.username",
+    "sasl.password",
+    "ssl.ca.location",
+)
 TO_REGISTRY = ("registry.username", "registry.password", "registry.ca.location")
 OPTIONS = Key(
     "options",
@@ -99,7 +125,10 @@ def _client(fields: Fields, reading: Reading, names: tuple[str, ...]) -> Setting
     for unknown in (name for name, _ in fields[OPTIONS] if name not in names):
         message = f"a client of Kafka is not told {unknown!r} here"
         reading.problems.add(
-            fields.present((OPTIONS,))[0].place, "not-supported", message, f"one of {', '.join(names)}"
+            fields.present((OPTIONS,))[0].place,
+            "not-supported",
+            message,
+            f"one of {', '.join(names)}",
         )
     return tuple((f"client.{name}", text) for name, text in fields[OPTIONS])
 
@@ -118,7 +147,12 @@ def _report(fields: Fields, reading: Reading) -> None:
         message = "the key 'schema' is missing; messages have no columns of their own: declare those of their values"
         problems.add(fields.place, "missing-key", message, "schema: id INT, name STRING")
     if kind == "avro" and not fields.present((REGISTRY,)):
-        problems.add(fields.place, "missing-key", "the key 'registry' is missing", "registry: http://host:port")
+        problems.add(
+            fields.place,
+            "missing-key",
+            "the key 'registry' is missing",
+            "registry: http://host:port",
+        )
     for extra in fields.present(k for k in OF_FORMAT["avro"] if k not in OF_FORMAT[kind]):
         message = f"{extra.text!r} says nothing of {kind} values"
         hint = f"remove it, or format: {' or '.join(f for f, keys in OF_FORMAT.items() if extra.text in _names(keys))}"
@@ -134,7 +168,10 @@ def _read(fields: Fields, reading: Reading) -> Read:
     schema, kind = fields[SCHEMA], fields[FORMAT]
     values: dict[str, str] = {"format": kind}
     if kind == "avro":
-        values |= {"registry": fields[REGISTRY] or "", "subject": fields[SUBJECT] or f"{fields[TOPIC]}-value"}
+        values |= {
+            "registry": fields[REGISTRY] or "",
+            "subject": fields[SUBJECT] or f"{fields[TOPIC]}-value",
+        }
     if schema is not None:
         values["schema"] = schema
     settings: dict[str, ParamValue] = {
@@ -155,7 +192,9 @@ def _read(fields: Fields, reading: Reading) -> Read:
         on_bad_record=fields[ON_BAD_RECORD],
         schema_change=fields[SCHEMA_CHANGE] if kind == "avro" else "fail",
         deletes_max=1.0,
-        settings=tuple(sorted((*settings.items(), *_client(fields, reading, (*CLIENT, *TO_REGISTRY))))),
+        settings=tuple(
+            sorted((*settings.items(), *_client(fields, reading, (*CLIENT, *TO_REGISTRY))))
+        ),
         is_growing=True,
     )
 
@@ -188,13 +227,21 @@ READ = Nested(section(READ_KEYS), _read)
 NO_COLUMNS: tuple[str, ...] = ()
 TO_TOPIC = Key(
     "topic",
-    Text((text_forms.matching(r"[A-Za-z0-9._-]{1,240}", "the name of a topic, of at most 240 characters"),)),
+    Text(
+        (
+            text_forms.matching(
+                r"[A-Za-z0-9._-]{1,240}", "the name of a topic, of at most 240 characters"
+            ),
+        )
+    ),
     "",
     "The topic to write to. It is made if there is none.",
     is_required=True,
     example="orders",
 )
-TO_FORMAT = Key("format", Choice(("json",), ("avro", "raw")), "json", "What keys and values are: json.")
+TO_FORMAT = Key(
+    "format", Choice(("json",), ("avro", "raw")), "json", "What keys and values are: json."
+)
 KEY = Key(
     "key",
     ListOf(Text()),
@@ -223,7 +270,11 @@ def _write(fields: Fields, reading: Reading) -> Write:
         ("servers", fields[SERVERS]),
         ("topic", fields[TO_TOPIC]),
     )
-    return Write("kafka", fields[FROM], f"kafka://{fields[SERVERS]}/{fields[TO_TOPIC]}", "kafka", (), own)
+    return Write(
+        "kafka", fields[FROM], f"kafka://{fields[SERVERS]}/{fields[TO_TOPIC]}", "kafka", (), own
+    )
 
 
-WRITE = Nested(section((WRITE_CONNECTOR, FROM, SERVERS, TO_TOPIC, TO_FORMAT, KEY, PARTITIONS, OPTIONS)), _write)
+WRITE = Nested(
+    section((WRITE_CONNECTOR, FROM, SERVERS, TO_TOPIC, TO_FORMAT, KEY, PARTITIONS, OPTIONS)), _write
+)

@@ -27,7 +27,14 @@ from controlplane.core.blueprint.notify import NOTIFY
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
 from controlplane.core.blueprint.shared_parts import SHARED
-from controlplane.core.blueprint.storage import GROUP, HIVE_PARTITIONING, REGEX, STORAGE, settings, stored
+from controlplane.core.blueprint.storage import (
+    GROUP,
+    HIVE_PARTITIONING,
+    REGEX,
+    STORAGE,
+    settings,
+    stored,
+)
 from controlplane.core.blueprint.transform_tests import TESTS
 from controlplane.core.blueprint.transforms import NAME, TRANSFORM
 from controlplane.core.blueprint.value_kinds import (
@@ -127,13 +134,22 @@ TO_PATH = Key(
     is_required=True,
     example="out/delays",
 )
-TO_FORMAT = Key("format", Choice(("csv", "json", "parquet")), "csv", "Format of the files.", is_required=True)
+TO_FORMAT = Key(
+    "format", Choice(("csv", "json", "parquet")), "csv", "Format of the files.", is_required=True
+)
 WRITE_KEYS = (WRITE_CONNECTOR, FROM, TO_PATH, TO_FORMAT, OPTIONS, STORAGE)
 
 
 def _write(fields: Fields, reading: Reading) -> Write:
     own = stored(fields, fields[TO_PATH], reading)
-    return Write(fields[WRITE_CONNECTOR], fields[FROM], fields[TO_PATH], fields[TO_FORMAT], fields[OPTIONS], own)
+    return Write(
+        fields[WRITE_CONNECTOR],
+        fields[FROM],
+        fields[TO_PATH],
+        fields[TO_FORMAT],
+        fields[OPTIONS],
+        own,
+    )
 
 
 # --- components ---------------------------------------------------------------------------------
@@ -144,7 +160,11 @@ DAYS = Key("days", Whole(0, 36_500), 30, "Days for which old generations are kep
 READ_SECTIONS = by_connector(READS, READ_KEYS, _read)
 WRITE_SECTIONS = by_connector(WRITES, WRITE_KEYS, _write)
 READ: Key[Read | None] = Key(
-    "read", READ_SECTIONS, None, "A source.", example={"connector": "files", "path": "data/*.csv", "format": "csv"}
+    "read",
+    READ_SECTIONS,
+    None,
+    "A source.",
+    example={"connector": "files", "path": "data/*.csv", "format": "csv"},
 )
 TRANSFORM_KEY = Key("transform", TRANSFORM, None, "A dataset computed from others.")
 WRITE: Key[Write | None] = Key(
@@ -154,7 +174,9 @@ WRITE: Key[Write | None] = Key(
     "A copy.",
     example={"connector": "files", "from": "delays", "path": "out", "format": "csv"},
 )
-COMPONENT_DESCRIPTION = Key("description", ANY, "", "What it is, in words.", example="Flights out of New York")
+COMPONENT_DESCRIPTION = Key(
+    "description", ANY, "", "What it is, in words.", example="Flights out of New York"
+)
 OWNER = Key("owner", ANY, "", "Who answers for it.", example="team-revenue")
 TAGS = Key("tags", ListOf(ANY), NO_TEXTS, "Words to find it by.", example=["finance", "daily"])
 PAUSED = Key("paused", Flag(), False, "Whether no new work is started.")
@@ -165,9 +187,18 @@ RETENTION = Key(
     Retention(),
     "Which old generations are kept: whichever of the two keeps more.",
 )
-RESOURCES = Key("resources", Choice(("small", "standard", "large")), "standard", "How large a Spark task may be.")
+RESOURCES = Key(
+    "resources",
+    Choice(("small", "standard", "large")),
+    "standard",
+    "How large a Spark task may be.",
+)
 SORT_BY = Key(
-    "sort_by", ListOf(ANY), NO_TEXTS, "Columns by which rows are sorted within fragments.", example=["day", "carrier"]
+    "sort_by",
+    ListOf(ANY),
+    NO_TEXTS,
+    "Columns by which rows are sorted within fragments.",
+    example=["day", "carrier"],
 )
 PROFILE = Key(
     "profile",
@@ -175,7 +206,9 @@ PROFILE = Key(
     "full",
     "What is kept of each partition's columns: basic is NULLs, least and greatest values; full also a sample of rows.",
 )
-PUBLISH = Key("publish", Choice(("whole",), ("progressive",)), "whole", "When readers see new partitions.")
+PUBLISH = Key(
+    "publish", Choice(("whole",), ("progressive",)), "whole", "When readers see new partitions."
+)
 COMPONENT = Section(
     (
         READ,
@@ -210,19 +243,27 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         body = _placed(body, fields.nodes[WRITE.name][1])
     for expect in fields.present((EXPECT,)) if isinstance(body, Write) else ():
         message = "a write component makes no dataset of which anything could be expected"
-        reading.problems.add(expect.place, "conflicting-keys", message, "expect it of the dataset that is written")
+        reading.problems.add(
+            expect.place, "conflicting-keys", message, "expect it of the dataset that is written"
+        )
     report_freshness(fields, body, reading)
     report_misplaced(fields, body, reading)
     feed.report_misplaced(fields, body, reading)
     for sort in fields.present((SORT_BY,)) if isinstance(body, Write) else ():
         message = "a write component has no fragments whose rows could be sorted"
-        reading.problems.add(sort.place, "conflicting-keys", message, "sort the dataset that is written")
+        reading.problems.add(
+            sort.place, "conflicting-keys", message, "sort the dataset that is written"
+        )
     for profile in fields.present((PROFILE,)) if isinstance(body, Write) else ():
         message = "a write component has no fragments of which a profile could be kept"
-        reading.problems.add(profile.place, "conflicting-keys", message, "say it of the dataset that is written")
+        reading.problems.add(
+            profile.place, "conflicting-keys", message, "say it of the dataset that is written"
+        )
     for tests in fields.present((TESTS,)) if isinstance(body, Read | Write) else ():
         message = "only transforms have tests"
-        reading.problems.add(tests.place, "conflicting-keys", message, "test the transform that reads this dataset")
+        reading.problems.add(
+            tests.place, "conflicting-keys", message, "test the transform that reads this dataset"
+        )
     return Component(
         name=key.text,
         place=key.place,
@@ -279,7 +320,11 @@ class Components:
         return DeclaredComponents(tuple(components), frozenset(unsound))
 
     def schema(self) -> JsonSchema:
-        return {"type": "object", "propertyNames": NAME.schema(), "additionalProperties": COMPONENT.schema()}
+        return {
+            "type": "object",
+            "propertyNames": NAME.schema(),
+            "additionalProperties": COMPONENT.schema(),
+        }
 
 
 def _named(key: Scalar, node: Node, reading: Reading) -> Component | None:
@@ -299,16 +344,22 @@ def _report_clashes(keys: list[Scalar], reading: Reading) -> None:
         other = first_keys.setdefault(key.text.lower(), key)
         if other is not key:
             message = f"{shown(key.text)} and {shown(other.text)} differ in case only"
-            reading.problems.add(key.place, "name-clash", message, "datasets are found without regard to case")
+            reading.problems.add(
+                key.place, "name-clash", message, "datasets are found without regard to case"
+            )
 
 
 # --- dataflow -----------------------------------------------------------------------------------
 
 ANSI = Key("ansi", Flag(), True, "Whether bad casts and overflows are errors.")
-CASE_SENSITIVE = Key("case_sensitive", Flag(), False, "Whether column names are told apart by case.")
+CASE_SENSITIVE = Key(
+    "case_sensitive", Flag(), False, "Whether column names are told apart by case."
+)
 
 DATAFLOW = Key("dataflow", NAME, "", "The dataflow's name.", is_required=True, example="flights")
-DESCRIPTION = Key("description", ANY, "", "What it is, in words.", example="Flights out of New York")
+DESCRIPTION = Key(
+    "description", ANY, "", "What it is, in words.", example="Flights out of New York"
+)
 ZONE = Text(
     (text_forms.matching(text_forms.TIMEZONE, "a time zone such as UTC or Europe/Berlin"),),
     f"^({text_forms.TIMEZONE})$",

@@ -1,4 +1,5 @@
-"""The language of results that outlive the code or the moment that made them: `volatile` and `pin` of a component."""
+"""The language of results that outlive the code or the moment that made them: `volatile` and `pin`
+of a component."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ class Lifetime:
         text = text_of(node, reading, "true, daily or hourly")
         if text in PERIODS:
             return text
-        raise reading.refuse(node, "invalid-value", f"expected true, daily or hourly, found {shown(text)}")
+        raise reading.refuse(
+            node, "invalid-value", f"expected true, daily or hourly, found {shown(text)}"
+        )
 
     def schema(self) -> JsonSchema:
         return {"enum": [True, *PERIODS]}
@@ -35,11 +38,18 @@ def _logic_id(text: str) -> Fault | None:
     if re.fullmatch(DIGEST, text):
         return None
     return Fault(
-        "invalid-value", f"{shown(text)} is no logic id", "64 hexadecimal digits, as `headgate why` shows them"
+        "invalid-value",
+        f"{shown(text)} is no logic id",
+        "64 hexadecimal digits, as `headgate why` shows them",
     )
 
 
-VOLATILE = Key("volatile", Lifetime(), "", "Results are frozen and shared with nobody; or made anew each day or hour.")
+VOLATILE = Key(
+    "volatile",
+    Lifetime(),
+    "",
+    "Results are frozen and shared with nobody; or made anew each day or hour.",
+)
 PIN = Key(
     "pin",
     Text((_logic_id,), f"^{DIGEST}$", "a logic id"),

@@ -1,4 +1,5 @@
-"""What a blueprint says, as values that can only be right. Every other part of the core works on these."""
+"""What a blueprint says, as values that can only be right. Every other part of the core works on
+these."""
 
 from __future__ import annotations
 
@@ -12,19 +13,22 @@ from controlplane.core.model.tasks import Size
 from dataplane.contract import profiles
 from dataplane.contract.jobs import Mode, OnBadRecord
 
-Settings: TypeAlias = tuple[tuple[str, ParamValue | tuple[str, ...]], ...]  # a connector's own keys, sorted by name
+# A connector's own keys, sorted by name
+Settings: TypeAlias = tuple[tuple[str, ParamValue | tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A component that takes parts from elsewhere in its blueprint. It stands between `start` and `end`."""
+    """A component that takes parts from elsewhere in its blueprint. It stands between `start` and
+    `end`."""
 
     component: str
     start: Position
     end: Position | None
 
     def message_at(self, place: Position, message: str) -> str:
-        """A message about the component; it names the component where the place is that of a part from elsewhere."""
+        """A message about the component; it names the component where the place is that of a part
+        from elsewhere."""
         is_own = self.start <= place and (self.end is None or place < self.end)
         if is_own or place.file != self.start.file:
             return message
@@ -49,7 +53,8 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class InputHint:
-    """What a transform declares about one input. `dataset` and `mode` are None where they are not declared."""
+    """What a transform declares about one input. `dataset` and `mode` are None where they are not
+    declared."""
 
     name: str
     dataset: str | None
@@ -59,8 +64,8 @@ class InputHint:
 
 @dataclass(frozen=True, slots=True)
 class Previous:
-    """The dataset's own partition before, in the order of keys, as an input: its name, and the columns (DDL) of all
-    partitions."""
+    """The dataset's own partition before, in the order of keys, as an input: its name, and the
+    columns (DDL) of all partitions."""
 
     name: str
     schema: str
@@ -70,7 +75,8 @@ class Previous:
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
-    """One part of an output's partition key: the values of a column, granules of its time, or hash buckets of it."""
+    """One part of an output's partition key: the values of a column, granules of its time, or hash
+    buckets of it."""
 
     column: str
     granule: str = ""  # hour | day | week | month | quarter | year
@@ -82,8 +88,9 @@ class KeyColumn:
 class Read:
     """A read connector. `refresh_s` is None where listings are only made on request.
 
-    For connectors other than `files`, `path` is the place in words, `format` the connector's name, and `settings` are
-    all keys of its own. `is_growing`: a listing only adds to the one before it, from where that one ended.
+    For connectors other than `files`, `path` is the place in words, `format` the connector's name,
+    and `settings` are all keys of its own. `is_growing`: a listing only adds to the one before it,
+    from where that one ended.
     """
 
     connector: str
@@ -116,7 +123,8 @@ class SqlTransform:
 
 @dataclass(frozen=True, slots=True)
 class PythonTransform:
-    """A function in the module `main`. `modules` are (path, text) pairs in order of path, `main` among them."""
+    """A function in the module `main`. `modules` are (path, text) pairs in order of path, `main`
+    among them."""
 
     modules: tuple[tuple[str, str], ...]
     main: str
@@ -131,14 +139,15 @@ class PythonTransform:
 
     @property
     def is_inline(self) -> bool:
-        """The text of `main` stands in the blueprint, and has the component's name only for want of another one."""
+        """The text of `main` stands in the blueprint, and has the component's name only for want of
+        another one."""
         return self.text.file != self.main
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A write connector: an external copy of the dataset `source`, named as written at `source_place`. `path`, `format`
-    and `settings` as in Read."""
+    """A write connector: an external copy of the dataset `source`, named as written at
+    `source_place`. `path`, `format` and `settings` as in Read."""
 
     connector: str
     source: str
@@ -151,10 +160,11 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One expectation on a dataset's rows. Exactly one of `check`, `unique` and `rows` says something.
+    """One expectation on a dataset's rows. Exactly one of `check`, `unique` and `rows` says
+    something.
 
-    `text` places the condition of `check`; `rows` are the least and the most of them. `threshold` is the share of rows
-    that may fail.
+    `text` places the condition of `check`; `rows` are the least and the most of them. `threshold`
+    is the share of rows that may fail.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """The language of alerts: `notify:` of a dataflow, and of the installation's own file.
 
-A command runs only if the installation's file names it: who writes a blueprint must not run commands. Does not belong
-here: when alerts are sent (`core.alerts`).
+A command runs only if the installation's file names it: who writes a blueprint must not run
+commands. Does not belong here: when alerts are sent (`core.alerts`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from controlplane.core.blueprint import yaml_reader
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems, shown
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
 from controlplane.core.blueprint.text_forms import no_link_local
-from controlplane.core.blueprint.value_kinds import Choice, Fault, ListOf, Reading, RefreshInterval, Text, secret_fault
+from controlplane.core.blueprint.value_kinds import (
+    Choice,
+    Fault,
+    ListOf,
+    Reading,
+    RefreshInterval,
+    Text,
+    secret_fault,
+)
 from controlplane.core.model.alerts import AFTER_S, OCCASIONS, Channel
 from dataplane.contract.jobs import ChannelKind
 
@@ -35,7 +43,9 @@ def _url(text: str) -> Fault | None:
 def _secret(text: str) -> Fault | None:
     if text.startswith("secret://"):
         return secret_fault(text)
-    return Fault("literal-secret", "this key holds a secret in plain text", "write secret://name/key")
+    return Fault(
+        "literal-secret", "this key holds a secret in plain text", "write secret://name/key"
+    )
 
 
 def _server(text: str) -> Fault | None:
@@ -48,15 +58,26 @@ def _server(text: str) -> Fault | None:
 def _address(text: str) -> Fault | None:
     if _ADDRESS.fullmatch(text):
         return None
-    return Fault("invalid-value", f"{shown(text)} is no e-mail address", "for example ops@example.com")
+    return Fault(
+        "invalid-value", f"{shown(text)} is no e-mail address", "for example ops@example.com"
+    )
 
 
 KINDS: tuple[ChannelKind, ...] = ("webhook", "slack", "email")
 ON = Key(
-    "on", ListOf(Choice(OCCASIONS)), OCCASIONS, "What is told; everything by default.", example=["failed", "recovered"]
+    "on",
+    ListOf(Choice(OCCASIONS)),
+    OCCASIONS,
+    "What is told; everything by default.",
+    example=["failed", "recovered"],
 )
 AFTER: Key[float | None] = Key(
-    "after", RefreshInterval(), AFTER_S, "How long something is late or blocked first.", example="30m", written="10m"
+    "after",
+    RefreshInterval(),
+    AFTER_S,
+    "How long something is late or blocked first.",
+    example="30m",
+    written="10m",
 )
 URL = Key(
     "url",
@@ -66,9 +87,15 @@ URL = Key(
     example="jdbc:postgresql://host:5432/shop",
 )
 SECRET = Key(
-    "secret", Text((_secret,)), "", "What a webhook's messages are signed with.", example="secret://alerts/key"
+    "secret",
+    Text((_secret,)),
+    "",
+    "What a webhook's messages are signed with.",
+    example="secret://alerts/key",
 )
-ADDRESS = Key("address", ListOf(Text((_address,))), NO_TEXTS, "Who gets e-mail.", example=["data@example.com"])
+ADDRESS = Key(
+    "address", ListOf(Text((_address,))), NO_TEXTS, "Who gets e-mail.", example=["data@example.com"]
+)
 SENDER = Key("from", Text((_address,)), "", "The sender of e-mail.", example="headgate@example.com")
 SERVER = Key(
     "server",
@@ -78,14 +105,26 @@ SERVER = Key(
     example="smtp://mail.example.com:587",
 )
 USER = Key("user", Text(), "", "The user of the mail server.", example="headgate")
-PASSWORD = Key("password", Text((_secret,)), "", "The password of the mail server.", example="secret://mail/password")
+PASSWORD = Key(
+    "password",
+    Text((_secret,)),
+    "",
+    "The password of the mail server.",
+    example="secret://mail/password",
+)
 COMMAND = Key("command", ListOf(Text()), NO_TEXTS, "A program with its arguments.")
 
 OWN = (URL, SECRET, ADDRESS, SENDER, SERVER, USER, PASSWORD)
-REQUIRED = {"webhook": ("url",), "slack": ("url",), "email": ("address", "from", "server"), "command": ("command",)}
-ALLOWED = {"webhook": ("url", "secret"), "email": ("address", "from", "server", "user", "password")} | {
-    kind: REQUIRED[kind] for kind in ("slack", "command")
+REQUIRED = {
+    "webhook": ("url",),
+    "slack": ("url",),
+    "email": ("address", "from", "server"),
+    "command": ("command",),
 }
+ALLOWED = {
+    "webhook": ("url", "secret"),
+    "email": ("address", "from", "server", "user", "password"),
+} | {kind: REQUIRED[kind] for kind in ("slack", "command")}
 
 
 def _channel(fields: Fields, reading: Reading) -> Channel:
@@ -97,20 +136,26 @@ def _channel(fields: Fields, reading: Reading) -> Channel:
         if key.name not in ALLOWED[to]:
             message = f"{key.name!r} says nothing of {to}"
             place = fields.nodes[key.name][0].place
-            reading.problems.add(place, "conflicting-keys", message, f"known here: {', '.join(ALLOWED[to])}")
+            reading.problems.add(
+                place, "conflicting-keys", message, f"known here: {', '.join(ALLOWED[to])}"
+            )
     for name in REQUIRED[to]:
         if name not in fields.nodes:
             reading.problems.add(fields.place, "missing-key", f"the key {name!r} is missing")
     after = fields[AFTER]
     if after is None:
-        raise reading.refuse(fields.nodes["after"][1], "invalid-duration", "expected a duration such as 10m")
+        raise reading.refuse(
+            fields.nodes["after"][1], "invalid-duration", "expected a duration such as 10m"
+        )
     settings = tuple(sorted((key.name, cast("str | tuple[str, ...]", fields[key])) for key in own))
     return Channel(to, fields[ON], after, settings)
 
 
 def _kind(kinds: tuple[ChannelKind, ...], keys: tuple[Key[object], ...] = ()) -> Nested[Channel]:
     to = Key("to", Choice(kinds), kinds[0], "webhook, slack or email.", is_required=True)
-    return Nested(Section((to, ON, AFTER, *OWN, *keys), first="to", may_hold_secrets=True), _channel)
+    return Nested(
+        Section((to, ON, AFTER, *OWN, *keys), first="to", may_hold_secrets=True), _channel
+    )
 
 
 NO_CHANNELS: tuple[Channel, ...] = ()

@@ -1,4 +1,5 @@
-"""Text to blueprint, or every problem at once; and a draft of the readable parts in spite of problems."""
+"""Text to blueprint, or every problem at once; and a draft of the readable parts in spite of
+problems."""
 
 from __future__ import annotations
 
@@ -9,7 +10,14 @@ from types import MappingProxyType
 
 from controlplane.core.blueprint import text_forms, yaml_reader
 from controlplane.core.blueprint.expansion import expanded, text_of
-from controlplane.core.blueprint.language import BLUEPRINT, COMPONENTS, DATAFLOW, DESCRIPTION, SPARK, TIMEZONE
+from controlplane.core.blueprint.language import (
+    BLUEPRINT,
+    COMPONENTS,
+    DATAFLOW,
+    DESCRIPTION,
+    SPARK,
+    TIMEZONE,
+)
 from controlplane.core.blueprint.model import Blueprint
 from controlplane.core.blueprint.notify import NOTIFY
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems
@@ -27,9 +35,10 @@ _NAME_LINE = re.compile(r"^dataflow:[ \t]*([a-z][a-z0-9_]*)[ \t]*(#.*)?$", re.MU
 class Draft:
     """What could be read of a blueprint, and all that is wrong with it.
 
-    `dataflow` is its name as written, even where that is no name; empty where it is unknown. `place` is where it
-    stands. `blueprint` holds all components with a body; None where the text is no blueprint at all. `unsound` are the
-    components with problems of their own, whether or not they are among these.
+    `dataflow` is its name as written, even where that is no name; empty where it is unknown.
+    `place` is where it stands. `blueprint` holds all components with a body; None where the text is
+    no blueprint at all. `unsound` are the components with problems of their own, whether or not
+    they are among these.
     """
 
     dataflow: str
@@ -40,9 +49,11 @@ class Draft:
 
 
 def parse(text: str | bytes, *, file: str, files: Mapping[str, str] = NO_FILES) -> Blueprint:
-    """Read one blueprint. `file` names it in places; `files` are the texts of the Python files that it names.
+    """Read one blueprint. `file` names it in places; `files` are the texts of the Python files that
+    it names.
 
-    Raises InvalidBlueprint with every problem, in order of place, and nothing else whatever the text.
+    Raises InvalidBlueprint with every problem, in order of place, and nothing else whatever the
+    text.
     """
     parsed = draft(text, file=file, files=files)
     if parsed.problems:
@@ -86,28 +97,33 @@ def _name_line(text: str | bytes) -> str:
     return match[1] if match else ""
 
 
-def _fields(text: str | bytes, file: str, files: Mapping[str, str], problems: Problems) -> Fields | None:
+def _fields(
+    text: str | bytes, file: str, files: Mapping[str, str], problems: Problems
+) -> Fields | None:
     document = yaml_reader.read(text, file, problems)
     if document is None:
         return None
     try:
         expansion = expanded(document, problems)
         return BLUEPRINT.read(
-            expansion.document.root, Reading(expansion.document, files, problems, uses=expansion.uses)
+            expansion.document.root,
+            Reading(expansion.document, files, problems, uses=expansion.uses),
         )
     except BlueprintRefused:
         return None
 
 
 def file_references(text: str | bytes) -> tuple[str, ...]:
-    """The relative Python files that a blueprint names, for a client to send along. Problems are left to `parse`."""
+    """The relative Python files that a blueprint names, for a client to send along. Problems are
+    left to `parse`."""
     document = _expanded(text, Problems())
     paths = _named_files(document.root) if document else ()
     return tuple(sorted({path for path in paths if text_forms.module_path(path) is None}))
 
 
 def written_out(text: str | bytes, *, file: str) -> str:
-    """A blueprint with its defaults, templates, connections and schemas put where they are used, as YAML.
+    """A blueprint with its defaults, templates, connections and schemas put where they are used, as
+    YAML.
 
     Raises InvalidBlueprint for problems of these.
     """
@@ -131,7 +147,10 @@ def _named_files(root: Node) -> Iterator[str]:
     for _, component in components.entries if isinstance(components, Entries) else ():
         for body in (_child(component, "transform"), _child(component, "read")):
             modules = _child(body, "modules")
-            for node in (_child(body, "file"), *(modules.items if isinstance(modules, Items) else ())):
+            for node in (
+                _child(body, "file"),
+                *(modules.items if isinstance(modules, Items) else ()),
+            ):
                 if isinstance(node, Scalar) and isinstance(node.value, str):
                     yield node.value
 

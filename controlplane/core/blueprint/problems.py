@@ -85,14 +85,17 @@ class Problems:
         return BlueprintRefused()
 
     def guess(self, word: str, candidates: Iterable[str]) -> str:
-        """`did_you_mean`, for the first problems only: comparing names takes longer than finding them missing."""
+        """`did_you_mean`, for the first problems only: comparing names takes longer than finding
+        them missing."""
         return did_you_mean(word, candidates) if len(self._problems) < _MOST_GUESSES else ""
 
     def holds(self, place: Position, code: Code, message: str) -> bool:
         """Whether a problem is known, with another component that uses the same part."""
         at = (place.file, place.line, place.column, code)
         same = (p for p in self._problems if (p.file, p.line, p.column, p.code) == at)
-        return any(p.message == message or p.message.startswith(f"{message}; component ") for p in same)
+        return any(
+            p.message == message or p.message.startswith(f"{message}; component ") for p in same
+        )
 
     def raise_if_any(self) -> None:
         if self._problems:
@@ -105,12 +108,22 @@ class Problems:
         if self._dropped:
             last = in_order[-1]
             message = f"{self._dropped} more problems are not shown"
-            in_order.append(Problem(last.file, last.line, last.column, "too-many-problems", message, "fix these first"))
+            in_order.append(
+                Problem(
+                    last.file,
+                    last.line,
+                    last.column,
+                    "too-many-problems",
+                    message,
+                    "fix these first",
+                )
+            )
         return tuple(in_order)
 
 
 class ProblemsOfUse(Problems):
-    """The problems of a component that takes parts from elsewhere: they go to those of the document.
+    """The problems of a component that takes parts from elsewhere: they go to those of the
+    document.
 
     A problem of a part that several components use is reported once, with the first of them.
     """
@@ -133,7 +146,9 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     """A hint with the closest known name, or nothing."""
     if len(word) > _LONGEST_GUESS:
         return ""
-    near = [c for c in candidates if abs(len(c) - len(word)) <= len(word) // 2 + 1][:_MOST_CANDIDATES]
+    near = [c for c in candidates if abs(len(c) - len(word)) <= len(word) // 2 + 1][
+        :_MOST_CANDIDATES
+    ]
     matches = get_close_matches(word.lower(), near, n=1)
     return f"did you mean {matches[0]!r}?" if matches else ""
 

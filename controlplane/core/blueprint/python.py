@@ -1,7 +1,7 @@
 """The keys of `connector: python`: a source that the user's own code lists and reads.
 
-The code is identified by its syntax tree, as that of transforms is, and run in the data plane alone. Does not belong
-here: keys that connectors share.
+The code is identified by its syntax tree, as that of transforms is, and run in the data plane
+alone. Does not belong here: keys that connectors share.
 """
 
 from __future__ import annotations
@@ -65,7 +65,11 @@ def _read(fields: Fields, reading: Reading) -> Read:
 
 def _report_secrets(fields: Fields, reading: Reading) -> None:
     for _, value in fields[PARAMS]:
-        if isinstance(value, str) and value.startswith("secret://") and (fault := secret_fault(value)):
+        if (
+            isinstance(value, str)
+            and value.startswith("secret://")
+            and (fault := secret_fault(value))
+        ):
             reading.problems.add(fields.nodes[PARAMS.name][0].place, *fault)
 
 
@@ -74,7 +78,11 @@ def _identity(modules: dict[str, str], main: str, place: TextPlace, reading: Rea
     try:
         bundles = [code.analyse(modules, main, name) for name in ENTRYPOINTS]
     except code.CodeProblem as e:
-        at = place.at(e.line, e.column) if e.file == main else TextPlace(e.file, 1, 1, exact=True).at(e.line, e.column)
+        at = (
+            place.at(e.line, e.column)
+            if e.file == main
+            else TextPlace(e.file, 1, 1, exact=True).at(e.line, e.column)
+        )
         hint = _FUNCTIONS if e.code == "missing-entrypoint" else e.hint
         raise reading.refuse(at, _code_of(e), e.message, hint) from e
     return bundles[-1].digest.hex()

@@ -1,6 +1,7 @@
 """The language of `requirements`: packages that Python code needs, each pinned to one version.
 
-The listed packages are installed without their dependencies: so the list alone determines which code runs.
+The listed packages are installed without their dependencies: so the list alone determines which
+code runs.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ class Requirements:
 
     def read(self, node: Node, reading: Reading) -> tuple[str, ...]:
         if not isinstance(node, Items):
-            raise reading.refuse(node, "wrong-type", "expected a list of packages", "write [humanize==4.9.0]")
+            raise reading.refuse(
+                node, "wrong-type", "expected a list of packages", "write [humanize==4.9.0]"
+            )
         pinned: dict[str, str] = {}
         for item in node.items:
             try:
@@ -42,7 +45,9 @@ def _pinned(node: Node, reading: Reading) -> tuple[str, str]:
     text = text_of(node, reading, "a package with its version")
     if not re.fullmatch(PINNED, text):
         hint = "name==version; packages that it depends on are listed, too"
-        raise reading.refuse(node, "invalid-value", f"{shown(text)} is not pinned to one version", hint)
+        raise reading.refuse(
+            node, "invalid-value", f"{shown(text)} is not pinned to one version", hint
+        )
     name, _, version = text.partition("==")
     name = re.sub(r"[-_.]+", "-", name).lower()
     if name in _OURS:

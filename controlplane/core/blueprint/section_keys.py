@@ -1,4 +1,5 @@
-"""Sections: mappings with a fixed set of keys. One table of keys drives reading, suggestions and JSON Schema."""
+"""Sections: mappings with a fixed set of keys. One table of keys drives reading, suggestions and
+JSON Schema."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ T_co = TypeVar("T_co", covariant=True)
 class Key(Generic[T_co]):
     """One key of a section. `default` is its value where it is absent.
 
-    `example`: a value as JSON, where the kind of value suggests none. `written`: the default as a blueprint would have
-    it, where that differs. `since`: the version that brought the key.
+    `example`: a value as JSON, where the kind of value suggests none. `written`: the default as a
+    blueprint would have it, where that differs. `since`: the version that brought the key.
     """
 
     name: str
@@ -55,9 +56,11 @@ class Key(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The keys of one mapping. `later`: keys that later releases bring. `one_of`: exactly one of these is to be given.
+    """The keys of one mapping. `later`: keys that later releases bring. `one_of`: exactly one of
+    these is to be given.
 
-    `first`: the key without which the others cannot be judged. `may_hold_secrets`: users put credentials here.
+    `first`: the key without which the others cannot be judged. `may_hold_secrets`: users put
+    credentials here.
     """
 
     keys: tuple[Key[object], ...]
@@ -81,7 +84,9 @@ class Section:
     def _read_key(self, key: Key[object], fields: Fields, reading: Reading) -> None:
         if key.name not in fields.nodes:
             if key.is_required:
-                reading.problems.add(fields.place, "missing-key", f"the key {key.name!r} is missing", key.doc)
+                reading.problems.add(
+                    fields.place, "missing-key", f"the key {key.name!r} is missing", key.doc
+                )
             return
         try:
             fields.values[key.name] = key.kind.read(fields.nodes[key.name][1], reading)
@@ -98,12 +103,18 @@ class Section:
                 message = f"{key.text!r} comes with a later release"
                 reading.problems.add(key.place, "not-supported", message, "remove it for now")
             elif key.text not in names:
-                hint = reading.problems.guess(key.text, sorted(names)) or f"known here: {', '.join(sorted(names))}"
-                reading.problems.add(key.place, "unknown-key", f"there is no key {shown(key.text)} here", hint)
+                hint = (
+                    reading.problems.guess(key.text, sorted(names))
+                    or f"known here: {', '.join(sorted(names))}"
+                )
+                reading.problems.add(
+                    key.place, "unknown-key", f"there is no key {shown(key.text)} here", hint
+                )
         self._report_choice(entries, reading)
 
     def _is_later(self, entries: Entries) -> bool:
-        """Whether the first key's value belongs to a later release: then nothing is known of the other keys."""
+        """Whether the first key's value belongs to a later release: then nothing is known of the
+        other keys."""
         later = next((getattr(k.kind, "later", ()) for k in self.keys if k.name == self.first), ())
         node = entries.get(self.first)
         return isinstance(node, BrokenNode) or (isinstance(node, Scalar) and node.text in later)
@@ -112,14 +123,22 @@ class Section:
         chosen = [key for key, _ in entries.entries if key.text in self.one_of]
         names = ", ".join(self.one_of)
         if self.one_of and not chosen:
-            reading.problems.add(entries.place, "missing-key", f"one of the keys {names} is missing")
+            reading.problems.add(
+                entries.place, "missing-key", f"one of the keys {names} is missing"
+            )
         for extra in chosen[1:]:
             message = f"{extra.text!r} cannot stand beside {chosen[0].text!r}"
-            reading.problems.add(extra.place, "conflicting-keys", message, f"give exactly one of {names}")
+            reading.problems.add(
+                extra.place, "conflicting-keys", message, f"give exactly one of {names}"
+            )
 
     def schema(self) -> JsonSchema:
         properties = {key.name: key.schema() for key in self.keys}
-        section: JsonSchema = {"type": "object", "properties": properties, "additionalProperties": False}
+        section: JsonSchema = {
+            "type": "object",
+            "properties": properties,
+            "additionalProperties": False,
+        }
         if required := [k.name for k in self.keys if k.is_required]:
             section["required"] = required
         if self.one_of:

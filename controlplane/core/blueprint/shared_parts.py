@@ -1,4 +1,5 @@
-"""The sections of what components share, for editors and the list of keys: they are read by `expansion`."""
+"""The sections of what components share, for editors and the list of keys: they are read by
+`expansion`."""
 
 from __future__ import annotations
 
@@ -32,7 +33,11 @@ def _by_name(value: JsonSchema) -> JsonSchema:
 
 
 def _open(*keys: str) -> JsonSchema:
-    return {"type": "object", "properties": {key: {} for key in keys}, "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": {key: {} for key in keys},
+        "additionalProperties": False,
+    }
 
 
 _TEMPLATE: JsonSchema = {"type": "object", "properties": {"params": PARAMS}}

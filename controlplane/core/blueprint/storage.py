@@ -1,4 +1,5 @@
-"""Keys of `connector: files` beyond path and format: which files, at which address, whose credentials, how grouped."""
+"""Keys of `connector: files` beyond path and format: which files, at which address, whose
+credentials, how grouped."""
 
 from __future__ import annotations
 
@@ -7,7 +8,15 @@ import re2
 from controlplane.core.blueprint.model import Settings
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
 from controlplane.core.blueprint.text_forms import matching, no_link_local
-from controlplane.core.blueprint.value_kinds import Choice, Fault, Flag, Reading, Text, Whole, secret_fault
+from controlplane.core.blueprint.value_kinds import (
+    Choice,
+    Fault,
+    Flag,
+    Reading,
+    Text,
+    Whole,
+    secret_fault,
+)
 from dataplane.contract.limits import REGEX_BYTES
 
 LONGEST_REGEX = 1000
@@ -15,17 +24,27 @@ NOTHING: Settings = ()
 
 
 def _regex(text: str) -> Fault | None:
-    """RE2 matches in time linear in the name, whatever the expression; so it has no look-around and no `\\1`."""
+    """RE2 matches in time linear in the name, whatever the expression; so it has no look-around and
+    no `\\1`."""
     if not text or len(text) > LONGEST_REGEX:
-        return Fault("invalid-value", f"no regular expression: has to have from 1 to {LONGEST_REGEX} characters")
+        return Fault(
+            "invalid-value",
+            f"no regular expression: has to have from 1 to {LONGEST_REGEX} characters",
+        )
     options = re2.Options()
     options.max_mem, options.log_errors = REGEX_BYTES, False
     try:
         re2.compile(text, options)
     except re2.error as e:
-        return Fault("invalid-value", f"no regular expression: {_words(e)}", "as of RE2: no (?=...), (?<...) and \\1")
+        return Fault(
+            "invalid-value",
+            f"no regular expression: {_words(e)}",
+            "as of RE2: no (?=...), (?<...) and \\1",
+        )
     except UnicodeEncodeError:
-        return Fault("invalid-value", "no regular expression: it holds a character that cannot be encoded")
+        return Fault(
+            "invalid-value", "no regular expression: it holds a character that cannot be encoded"
+        )
     return None
 
 
@@ -57,7 +76,9 @@ HIVE_PARTITIONING: Key[bool | None] = Key(
 _SECRET = Text((_reference,))
 ENDPOINT: Key[str | None] = Key(
     "endpoint",
-    Text((matching(r"https?://[^\s/?#@]+/?", "an address such as https://host:9000"), no_link_local)),
+    Text(
+        (matching(r"https?://[^\s/?#@]+/?", "an address such as https://host:9000"), no_link_local)
+    ),
     None,
     "Another server than the provider's own: https://host:9000",
     example="https://minio.example:9000",
@@ -69,10 +90,18 @@ REGION: Key[str | None] = Key(
     "Region of the bucket.",
     example="eu-central-1",
 )
-ACCESS_KEY: Key[str | None] = Key("access_key_id", _SECRET, None, "secret://name/key", example="secret://shop/id")
-SECRET_KEY: Key[str | None] = Key("secret_access_key", _SECRET, None, "secret://name/key", example="secret://shop/key")
+ACCESS_KEY: Key[str | None] = Key(
+    "access_key_id", _SECRET, None, "secret://name/key", example="secret://shop/id"
+)
+SECRET_KEY: Key[str | None] = Key(
+    "secret_access_key", _SECRET, None, "secret://name/key", example="secret://shop/key"
+)
 TOKEN: Key[str | None] = Key(
-    "session_token", _SECRET, None, "secret://name/key, for credentials that end.", example="secret://shop/session"
+    "session_token",
+    _SECRET,
+    None,
+    "secret://name/key, for credentials that end.",
+    example="secret://shop/session",
 )
 
 
@@ -83,7 +112,12 @@ def _storage(fields: Fields, reading: Reading) -> Settings:
     lone = "session_token" in names and "access_key_id" not in names
     if lone or ("access_key_id" in names) != ("secret_access_key" in names):
         message = "access_key_id and secret_access_key go together"
-        reading.problems.add(fields.place, "missing-key", message, "give both, or neither for those of the environment")
+        reading.problems.add(
+            fields.place,
+            "missing-key",
+            message,
+            "give both, or neither for those of the environment",
+        )
     return tuple(sorted((f"storage.{name}", value) for name, value in values.items()))
 
 
@@ -96,17 +130,33 @@ STORAGE: Key[Settings] = Key(
 
 
 GROUP_BYTES = 64 << 20
-BY = Key("by", Choice(("folder", "size")), "", "folder, or size: one after the other until they come to bytes.")
+BY = Key(
+    "by",
+    Choice(("folder", "size")),
+    "",
+    "folder, or size: one after the other until they come to bytes.",
+)
 BYTES: Key[int | None] = Key(
-    "bytes", Whole(1, 1 << 40), None, "What a group by size comes to, about; 64 MiB.", example=67108864
+    "bytes",
+    Whole(1, 1 << 40),
+    None,
+    "What a group by size comes to, about; 64 MiB.",
+    example=67108864,
 )
 
 
 def _group(fields: Fields, reading: Reading) -> Settings:
     if BY.name not in fields.nodes:
-        reading.problems.add(fields.place, "missing-key", "the key 'by' is missing", "group: {by: folder}, or by: size")
+        reading.problems.add(
+            fields.place,
+            "missing-key",
+            "the key 'by' is missing",
+            "group: {by: folder}, or by: size",
+        )
     for misplaced in fields.present((BYTES,)) if fields[BY] == "folder" else ():
-        reading.problems.add(misplaced.place, "conflicting-keys", "folders have no limit", "remove it, or by: size")
+        reading.problems.add(
+            misplaced.place, "conflicting-keys", "folders have no limit", "remove it, or by: size"
+        )
     by, size = ("group.by", fields[BY]), ("group.bytes", fields[BYTES] or GROUP_BYTES)
     return (by, size) if fields[BY] == "size" else (by,)
 
@@ -132,6 +182,8 @@ def settings(fields: Fields, path: str, reading: Reading) -> Settings:
     """What these keys of a read come to; nothing where none is given."""
     for extra in fields.present((GROUP,)) if "partition" in fields.nodes else ():
         message = "'group' cannot stand beside 'partition'"
-        reading.problems.add(extra.place, "conflicting-keys", message, "either says what a partition is")
+        reading.problems.add(
+            extra.place, "conflicting-keys", message, "either says what a partition is"
+        )
     regex = (("regex", fields[REGEX]),) if fields[REGEX] is not None else ()
     return tuple(sorted((*stored(fields, path, reading), *fields[GROUP], *regex)))

@@ -7,8 +7,8 @@
     components:
       orders: {template: csv_folder, params: {folder: orders}}
 
-A scalar that is one reference takes the parameter's value with its type; inside of a text stands the value's text.
-`$${` is `${`.
+A scalar that is one reference takes the parameter's value with its type; inside of a text stands
+the value's text. `$${` is `${`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,12 @@ def _template(key: Scalar, node: Node, problems: Problems) -> Template | None:
         return None
     assert isinstance(node, Entries)
     if nested := key_of(node, TEMPLATE):
-        problems.add(nested.place, "not-supported", "a template cannot be made from a template", "write it out")
+        problems.add(
+            nested.place,
+            "not-supported",
+            "a template cannot be made from a template",
+            "write it out",
+        )
         return None
     params = _params(node.get(PARAMS), problems)
     template = Template(key.text, params, without(node, (PARAMS,)))
@@ -83,7 +88,10 @@ def _report_unknown(template: Template, problems: Problems) -> None:
         for name in _references(scalar.text):
             if name not in template.params:
                 message = f"the template {template.name} has no parameter {shown(name)}"
-                hint = problems.guess(name, template.params) or "declare it in params, or write $${ for ${"
+                hint = (
+                    problems.guess(name, template.params)
+                    or "declare it in params, or write $${ for ${"
+                )
                 problems.add(scalar.place, "unknown-reference", message, hint)
 
 
@@ -108,10 +116,14 @@ def _scalars(root: Node) -> Iterator[Scalar]:
                 pass
 
 
-def component(name: str, use: Entries, templates: Mapping[str, Template], problems: Problems) -> Entries:
-    """The component that a use of a template stands for: the keys beside `template` and `params` win.
+def component(
+    name: str, use: Entries, templates: Mapping[str, Template], problems: Problems
+) -> Entries:
+    """The component that a use of a template stands for: the keys beside `template` and `params`
+    win.
 
-    Raises BlueprintRefused where there is no such template, or its parameters are not those that are given.
+    Raises BlueprintRefused where there is no such template, or its parameters are not those that
+    are given.
     """
     template = _named(use.get(TEMPLATE), templates, problems)
     values = _values(name, template, use, problems)
@@ -129,7 +141,9 @@ def _named(node: Node | None, templates: Mapping[str, Template], problems: Probl
     if node.text in templates:
         return templates[node.text]
     hint = problems.guess(node.text, templates) or "declare it below templates"
-    raise problems.refuse(node.place, "unknown-reference", f"there is no template {shown(node.text)}", hint)
+    raise problems.refuse(
+        node.place, "unknown-reference", f"there is no template {shown(node.text)}", hint
+    )
 
 
 def _values(name: str, template: Template, use: Entries, problems: Problems) -> dict[str, Scalar]:
@@ -138,7 +152,10 @@ def _values(name: str, template: Template, use: Entries, problems: Problems) -> 
     for key, _ in params.entries if isinstance(params, Entries) else ():
         if key.text not in template.params:
             message = f"the template {template.name} has no parameter {shown(key.text)}"
-            hint = problems.guess(key.text, template.params) or f"known here: {', '.join(template.params) or 'none'}"
+            hint = (
+                problems.guess(key.text, template.params)
+                or f"known here: {', '.join(template.params) or 'none'}"
+            )
             problems.add(key.place, "unknown-key", message, hint)
     values = {**template.params, **own}
     missing = [param for param, value in values.items() if value.value is None]
@@ -175,7 +192,8 @@ def _entries(node: Entries, values: Mapping[str, Scalar], problems: Problems) ->
 
 
 def _scalar(scalar: Scalar, values: Mapping[str, Scalar]) -> Scalar:
-    """With the values of the parameters that it names. Lines of a block stay lines of the file if none is added."""
+    """With the values of the parameters that it names. Lines of a block stay lines of the file if
+    none is added."""
     if "${" not in scalar.text:
         return scalar
     reference = _REFERENCE.fullmatch(scalar.text)

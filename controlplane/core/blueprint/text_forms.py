@@ -31,10 +31,20 @@ def name(text: str) -> Fault | None:
     if not re.fullmatch(NAME, text):
         return Fault("invalid-name", f"{shown(text)} is no name", _name_hint(text))
     if "__" in text:
-        return Fault("invalid-name", f"{shown(text)} holds '__', which is reserved", "use one underscore")
+        return Fault(
+            "invalid-name", f"{shown(text)} holds '__', which is reserved", "use one underscore"
+        )
     if len(text) > LONGEST_NAME:
-        return Fault("invalid-name", f"a name of {len(text)} characters", f"at most {LONGEST_NAME} are possible")
-    return Fault("invalid-name", f"{text!r} is reserved", "choose another name") if text in RESERVED else None
+        return Fault(
+            "invalid-name",
+            f"a name of {len(text)} characters",
+            f"at most {LONGEST_NAME} are possible",
+        )
+    return (
+        Fault("invalid-name", f"{text!r} is reserved", "choose another name")
+        if text in RESERVED
+        else None
+    )
 
 
 def _name_hint(text: str) -> str:
@@ -68,7 +78,8 @@ def matching(pattern: str, expected: str) -> Check:
 
 
 def no_link_local(text: str) -> Fault | None:
-    """An address of a service that is not link-local; what its name leads to is for workers to see."""
+    """An address of a service that is not link-local; what its name leads to is for workers to
+    see."""
     if not names_link_local(text):
         return None
     return Fault("place-refused", f"{shown(text)} {LINK_LOCAL}", "name the host of a service")
@@ -82,12 +93,15 @@ def path(text: str) -> Fault | None:
     if scheme in LATER_SCHEMES:
         return Fault("not-supported", f"{scheme}:// comes with a later release", "use local files")
     if scheme != "file":
-        return Fault("invalid-path", f"there is no scheme {shown(scheme)}", did_you_mean(scheme, ("file",)))
+        return Fault(
+            "invalid-path", f"there is no scheme {shown(scheme)}", did_you_mean(scheme, ("file",))
+        )
     return None
 
 
 def no_system_place(text: str) -> Fault | None:
-    """A path that is not one of the system's, as it is written; where links lead is for workers to see."""
+    """A path that is not one of the system's, as it is written; where links lead is for workers to
+    see."""
     path = posixpath.normpath("/" + text.removeprefix("file:").lstrip("/"))
     for place in SYSTEM_PLACES if text.startswith(("/", "file:")) else ():
         if path == place or path.startswith(f"{place}/"):
@@ -103,26 +117,41 @@ def source_path(text: str) -> Fault | None:
         return path(text)
     bucket, _, below = rest.partition("/")
     if not re.fullmatch(r"[A-Za-z0-9._@-]+", bucket):
-        return Fault("invalid-path", f"{shown(bucket)} names no bucket", f"for example {scheme}://bucket/folder/*.csv")
+        return Fault(
+            "invalid-path",
+            f"{shown(bucket)} names no bucket",
+            f"for example {scheme}://bucket/folder/*.csv",
+        )
     return path(f"/{below}")
 
 
 def glob(text: str) -> Fault | None:
     """A path whose braces, if it has any, stand for a number of paths that can be looked for."""
     fault = braces_fault(text)
-    return Fault("invalid-path", fault, "use * in place of some braces, or several read components") if fault else None
+    return (
+        Fault("invalid-path", fault, "use * in place of some braces, or several read components")
+        if fault
+        else None
+    )
 
 
 def no_glob(text: str) -> Fault | None:
     if any(c in text for c in GLOB_CHARACTERS):
-        return Fault("invalid-path", "a path to write to holds one of * ? [ { \\", "name one folder")
+        return Fault(
+            "invalid-path", "a path to write to holds one of * ? [ { \\", "name one folder"
+        )
     return None
 
 
 def module_path(text: str) -> Fault | None:
     """A Python file beside the blueprint or in a folder below it."""
     parts = text.split("/")
-    if not text.endswith(".py") or "\\" in text or ":" in text or any(p in ("", ".", "..") for p in parts):
+    if (
+        not text.endswith(".py")
+        or "\\" in text
+        or ":" in text
+        or any(p in ("", ".", "..") for p in parts)
+    ):
         hint = "a relative path below the blueprint's folder, such as transforms/scores.py"
         return Fault("invalid-path", f"{shown(text)} names no Python file here", hint)
     return None

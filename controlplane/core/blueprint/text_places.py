@@ -27,8 +27,8 @@ class Position:
 class TextPlace:
     """Where the first character of a user's text stands.
 
-    `exact`: every line of the text is one line of the file, at the same indent. Otherwise (folded or escaped text)
-    only its beginning is known.
+    `exact`: every line of the text is one line of the file, at the same indent. Otherwise (folded
+    or escaped text) only its beginning is known.
     """
 
     file: str

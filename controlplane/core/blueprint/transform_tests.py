@@ -57,7 +57,9 @@ class ExampleRows:
             raise wrong_type(node, "a list of rows", reading, ROW_HINT)
         if len(node.items) > MOST_ROWS:
             message = f"{len(node.items):,} rows; a test has at most {MOST_ROWS:,}"
-            raise reading.refuse(node, "invalid-value", message, "keep the rows that matter, or name a `file`")
+            raise reading.refuse(
+                node, "invalid-value", message, "keep the rows that matter, or name a `file`"
+            )
         return tuple(_rows(node, reading))
 
     def schema(self) -> JsonSchema:
@@ -95,7 +97,9 @@ def _plain(node: Node) -> Plain:
 
 
 NO_OPTIONS: tuple[tuple[str, str], ...] | None = None
-ROWS = Key("rows", ExampleRows(), NO_ROWS, "Rows of the input; columns that a row does not name are NULL.")
+ROWS = Key(
+    "rows", ExampleRows(), NO_ROWS, "Rows of the input; columns that a row does not name are NULL."
+)
 FILE = Key(
     "file",
     Text((text_forms.path, text_forms.no_glob)),
@@ -104,25 +108,44 @@ FILE = Key(
     example="transforms/scores.py",
 )
 FORMAT: Key[str | None] = Key(
-    "format", Choice(("csv", "json", "parquet", "orc", "text")), None, "Format of the file; else that of the input."
+    "format",
+    Choice(("csv", "json", "parquet", "orc", "text")),
+    None,
+    "Format of the file; else that of the input.",
 )
 OPTIONS = Key(
-    "options", Options(), NO_OPTIONS, "Options of Spark's reader; else those of the input.", example={"header": True}
+    "options",
+    Options(),
+    NO_OPTIONS,
+    "Options of Spark's reader; else those of the input.",
+    example={"header": True},
 )
-SCHEMA = Key("schema", ColumnsText(), "", "Columns as DDL; else those of the input.", example="year INT, name STRING")
+SCHEMA = Key(
+    "schema",
+    ColumnsText(),
+    "",
+    "Columns as DDL; else those of the input.",
+    example="year INT, name STRING",
+)
 _OF_FILES = (FORMAT, OPTIONS)
 
 
-def _given_rows(fields: Fields, reading: Reading) -> tuple[tuple[ExampleRow, ...], str, ExampleFile | None]:
+def _given_rows(
+    fields: Fields, reading: Reading
+) -> tuple[tuple[ExampleRow, ...], str, ExampleFile | None]:
     if not fields[FILE]:
         for key in fields.present(_OF_FILES):
             message = f"{key.text!r} belongs to a 'file'"
-            reading.problems.add(key.place, "conflicting-keys", message, "name the file, or remove this key")
+            reading.problems.add(
+                key.place, "conflicting-keys", message, "name the file, or remove this key"
+            )
         return fields[ROWS], fields[SCHEMA], None
     return NO_ROWS, fields[SCHEMA], ExampleFile(fields[FILE], fields[FORMAT], fields[OPTIONS])
 
 
-GIVEN_SECTION = Nested(Section((ROWS, FILE, FORMAT, OPTIONS, SCHEMA), one_of=("rows", "file")), _given_rows)
+GIVEN_SECTION = Nested(
+    Section((ROWS, FILE, FORMAT, OPTIONS, SCHEMA), one_of=("rows", "file")), _given_rows
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +194,15 @@ class Tolerance:
         return {"type": "number", "minimum": 0}
 
 
-EXPECTED_ROWS = Key("rows", ExampleRows(), NO_ROWS, "All rows of the result, by the columns that are named.")
+EXPECTED_ROWS = Key(
+    "rows", ExampleRows(), NO_ROWS, "All rows of the result, by the columns that are named."
+)
 ORDER = Key("order", Choice(("any", "exact")), "any", "Whether the order of the rows matters.")
 TOLERANCE_KEY = Key(
-    "tolerance", Tolerance(), TOLERANCE, "By how much floats may differ, of the larger of 1 and the value."
+    "tolerance",
+    Tolerance(),
+    TOLERANCE,
+    "By how much floats may differ, of the larger of 1 and the value.",
 )
 CHECK = Key(
     "check",
@@ -200,11 +228,14 @@ def _expected(fields: Fields, reading: Reading) -> Expected:
 
 def _report_row_keys(fields: Fields, reading: Reading) -> None:
     for key in fields.present((ORDER, TOLERANCE_KEY)):
-        reading.problems.add(key.place, "conflicting-keys", f"{key.text!r} belongs to 'rows'", "remove it")
+        reading.problems.add(
+            key.place, "conflicting-keys", f"{key.text!r} belongs to 'rows'", "remove it"
+        )
 
 
 EXPECT_SECTION = Nested(
-    Section((EXPECTED_ROWS, ORDER, TOLERANCE_KEY, CHECK, ERROR), one_of=("rows", "check", "error")), _expected
+    Section((EXPECTED_ROWS, ORDER, TOLERANCE_KEY, CHECK, ERROR), one_of=("rows", "check", "error")),
+    _expected,
 )
 
 
@@ -228,14 +259,23 @@ def _time_fault(text: str) -> Fault | None:
     try:
         datetime.fromisoformat(text)
     except ValueError:
-        return Fault("invalid-value", f"{shown(text)} is no time", "for example 2013-07-04 12:00:00")
+        return Fault(
+            "invalid-value", f"{shown(text)} is no time", "for example 2013-07-04 12:00:00"
+        )
     return None
 
 
 NO_GIVEN: tuple[Given, ...] = ()
 NO_PARAMS: tuple[tuple[str, ParamValue], ...] = ()
 NO_EXPECTED: Expected = ExpectedRows((), False, TOLERANCE)
-NAME = Key("name", Text(), "", "What the test is called in results.", is_required=True, example="known carrier")
+NAME = Key(
+    "name",
+    Text(),
+    "",
+    "What the test is called in results.",
+    is_required=True,
+    example="known carrier",
+)
 GIVEN = Key(
     "given",
     ExampleInputs(),
@@ -244,10 +284,18 @@ GIVEN = Key(
     example={"flights": [{"carrier": "UA"}]},
 )
 PARAMS = Key(
-    "params", Params(Text()), NO_PARAMS, "Parameters in place of those of the transform.", example={"minimum": 0}
+    "params",
+    Params(Text()),
+    NO_PARAMS,
+    "Parameters in place of those of the transform.",
+    example={"minimum": 0},
 )
 PARTITION: Key[str | None] = Key(
-    "partition", Text(), None, "The key of the task, of inputs that are read by key.", example="{month}.csv"
+    "partition",
+    Text(),
+    None,
+    "The key of the task, of inputs that are read by key.",
+    example="{month}.csv",
 )
 AS_OF = Key(
     "as_of",
@@ -291,7 +339,9 @@ class ExampleList:
 
     def read(self, node: Node, reading: Reading) -> tuple[TransformExample, ...]:
         if not isinstance(node, Items):
-            raise wrong_type(node, "a list of tests", reading, "begin each with a line `- name: ...`")
+            raise wrong_type(
+                node, "a list of tests", reading, "begin each with a line `- name: ...`"
+            )
         examples: dict[str, TransformExample] = {}
         for item in node.items:
             try:
@@ -300,7 +350,9 @@ class ExampleList:
                 continue
             if example.name in examples:
                 message = f"two tests are called {shown(example.name)}"
-                reading.problems.add(example.place, "invalid-value", message, "give each a 'name' of its own")
+                reading.problems.add(
+                    example.place, "invalid-value", message, "give each a 'name' of its own"
+                )
             examples[example.name] = example
         return tuple(examples.values())
 

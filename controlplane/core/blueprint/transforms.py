@@ -9,7 +9,13 @@ from typing import NamedTuple
 
 from controlplane.core.blueprint import folds, text_forms
 from controlplane.core.blueprint.key_columns import NO_KEY, KeyColumns
-from controlplane.core.blueprint.model import QUARANTINE, InputHint, Previous, PythonTransform, SqlTransform
+from controlplane.core.blueprint.model import (
+    QUARANTINE,
+    InputHint,
+    Previous,
+    PythonTransform,
+    SqlTransform,
+)
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.requirements import Requirements
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
@@ -31,10 +37,16 @@ from controlplane.core.blueprint.yaml_nodes import Entries, Node, Scalar
 from dataplane.contract.jobs import Mode
 
 NAME = Text((text_forms.name,), f"^{text_forms.NAME}$", "a name")
-DATASET = Text((text_forms.dataset,), rf"^{text_forms.NAME}(\.{text_forms.NAME})?({QUARANTINE})?$", "a dataset's name")
+DATASET = Text(
+    (text_forms.dataset,),
+    rf"^{text_forms.NAME}(\.{text_forms.NAME})?({QUARANTINE})?$",
+    "a dataset's name",
+)
 INPUT_DATASET = Text((text_forms.input_dataset,), DATASET.pattern, DATASET.expected)
 MODULE_PATH = Text((text_forms.module_path,), r"\.py$", "a path")
-PARAMETER = Text((text_forms.matching(text_forms.PARAMETER, "a parameter's name"),), f"^{text_forms.PARAMETER}$")
+PARAMETER = Text(
+    (text_forms.matching(text_forms.PARAMETER, "a parameter's name"),), f"^{text_forms.PARAMETER}$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +54,9 @@ class DeclaredInputs:
     """Declared inputs: `name: mode`, or `name: {from: dataset, mode: mode}`."""
 
     def read(self, node: Node, reading: Reading) -> tuple[InputHint, ...]:
-        return tuple(self._hints(entries_of(node, reading, "a mapping of input names to modes"), reading))
+        return tuple(
+            self._hints(entries_of(node, reading, "a mapping of input names to modes"), reading)
+        )
 
     def _hints(self, entries: Entries, reading: Reading) -> Iterator[InputHint]:
         for key, value in entries.entries:
@@ -110,7 +124,13 @@ PYTHON = Key(
     "A module with the function to call.",
     example="def transform(delays): return delays",
 )
-FILE = Key("file", ModuleFile(), Module("", ""), "A Python file beside the blueprint.", example="transforms/scores.py")
+FILE = Key(
+    "file",
+    ModuleFile(),
+    Module("", ""),
+    "A Python file beside the blueprint.",
+    example="transforms/scores.py",
+)
 MODULES = Key(
     "modules",
     ListOf(ModuleFile()),
@@ -222,17 +242,33 @@ def _report_arguments(fields: Fields, reading: Reading) -> None:
     for hint in fields[INPUTS]:
         if not hint.name.isidentifier() or keyword.iskeyword(hint.name):
             message = f"{hint.name!r} cannot be the name of an argument"
-            reading.problems.add(hint.place, "invalid-name", message, "write name: {from: dataset, mode: all}")
+            reading.problems.add(
+                hint.place, "invalid-name", message, "write name: {from: dataset, mode: all}"
+            )
         elif hint.name in params:
             message = f"{hint.name!r} is a parameter or the session already"
             reading.problems.add(
-                hint.place, "conflicting-keys", message, "write another name: {from: dataset, mode: all}"
+                hint.place,
+                "conflicting-keys",
+                message,
+                "write another name: {from: dataset, mode: all}",
             )
 
 
 TRANSFORM = Nested(
     Section(
-        (SQL, PYTHON, FILE, MODULES, ENTRYPOINT, PARAMS, INPUTS, REQUIREMENTS, PARTITION_BY, SCHEMA),
+        (
+            SQL,
+            PYTHON,
+            FILE,
+            MODULES,
+            ENTRYPOINT,
+            PARAMS,
+            INPUTS,
+            REQUIREMENTS,
+            PARTITION_BY,
+            SCHEMA,
+        ),
         one_of=("sql", "python", "file"),
     ),
     _transform,

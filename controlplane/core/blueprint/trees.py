@@ -1,4 +1,5 @@
-"""Operations on trees of YAML nodes: merging of mappings, replacement of entries, and a bound of the result."""
+"""Operations on trees of YAML nodes: merging of mappings, replacement of entries, and a bound of
+the result."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ Pair = tuple[Scalar, Node]
 
 
 def merged(over: Entries, under: Entries) -> Entries:
-    """The entries of both. Where both have a key, mappings are merged, and anything else is that of `over`."""
+    """The entries of both. Where both have a key, mappings are merged, and anything else is that of
+    `over`."""
     upper = {key.text: (key, value) for key, value in over.entries}
     lower = {key.text for key, _ in under.entries}
     pairs = [_merged_pair(pair, upper.get(pair[0].text)) for pair in under.entries]
@@ -38,7 +40,9 @@ def only(node: Entries, keys: Collection[str]) -> Entries:
 
 def replaced(node: Entries, name: str, value: Node) -> Entries:
     """With another value of an existing key."""
-    return Entries(node.place, tuple((key, value if key.text == name else old) for key, old in node.entries))
+    return Entries(
+        node.place, tuple((key, value if key.text == name else old) for key, old in node.entries)
+    )
 
 
 def key_of(node: Entries, name: str) -> Scalar | None:

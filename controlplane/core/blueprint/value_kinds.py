@@ -1,4 +1,5 @@
-"""Kinds of values: how each is read from a node, and how JSON Schema describes it. Both in one place, for no drift."""
+"""Kinds of values: how each is read from a node, and how JSON Schema describes it. Both in one
+place, for no drift."""
 
 from __future__ import annotations
 
@@ -9,9 +10,23 @@ from math import isfinite
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from controlplane.core.blueprint.model import Use
-from controlplane.core.blueprint.problems import BlueprintRefused, Code, Problems, ProblemsOfUse, shown
+from controlplane.core.blueprint.problems import (
+    BlueprintRefused,
+    Code,
+    Problems,
+    ProblemsOfUse,
+    shown,
+)
 from controlplane.core.blueprint.text_places import ParamValue, Position, TextPlace
-from controlplane.core.blueprint.yaml_nodes import BrokenNode, Entries, Items, Node, Scalar, YamlDocument, text_place
+from controlplane.core.blueprint.yaml_nodes import (
+    BrokenNode,
+    Entries,
+    Items,
+    Node,
+    Scalar,
+    YamlDocument,
+    text_place,
+)
 from controlplane.core.schema import ddl
 
 T = TypeVar("T")
@@ -25,7 +40,8 @@ DURATION = "[0-9]{1,6}[smhd]"  # as JSON Schema has it
 
 
 def seconds(text: str) -> float | None:
-    """The seconds of a duration such as 30s, 5m, 1h or 1d; None where it is none, or no time at all."""
+    """The seconds of a duration such as 30s, 5m, 1h or 1d; None where it is none, or no time at
+    all."""
     match = _DURATION.fullmatch(text)
     if match is None or int(match[1]) == 0:
         return None
@@ -34,8 +50,8 @@ def seconds(text: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The state of reading one blueprint: the document, the files sent along, the problems so far, and the present
-    component.
+    """The state of reading one blueprint: the document, the files sent along, the problems so far,
+    and the present component.
 
     `uses`: the components that take parts from elsewhere in the document.
     """
@@ -52,8 +68,12 @@ class Reading:
         problems = self.problems if use is None else ProblemsOfUse(self.problems, use)
         return replace(self, component=component, problems=problems)
 
-    def refuse(self, at: Node | Position, code: Code, message: str, hint: str = "") -> BlueprintRefused:
-        return self.problems.refuse(at if isinstance(at, Position) else at.place, code, message, hint)
+    def refuse(
+        self, at: Node | Position, code: Code, message: str, hint: str = ""
+    ) -> BlueprintRefused:
+        return self.problems.refuse(
+            at if isinstance(at, Position) else at.place, code, message, hint
+        )
 
 
 class Kind(Protocol[T_co]):
@@ -81,7 +101,11 @@ def secret_fault(text: str) -> Fault | None:
     """The fault of a reference to a secret; None if it is one."""
     if _SECRET.fullmatch(text):
         return None
-    return Fault("invalid-value", f"{shown(text)} names no secret", "secret://name/key, of letters, digits, _ . -")
+    return Fault(
+        "invalid-value",
+        f"{shown(text)} names no secret",
+        "secret://name/key, of letters, digits, _ . -",
+    )
 
 
 def described(node: Node) -> str:
@@ -113,7 +137,9 @@ def text_of(node: Node, reading: Reading, expected: str = "a text") -> str:
     raise wrong_type(node, expected, reading, hint)
 
 
-def entries_of(node: Node, reading: Reading, expected: str = "a mapping of keys to values", hint: str = "") -> Entries:
+def entries_of(
+    node: Node, reading: Reading, expected: str = "a mapping of keys to values", hint: str = ""
+) -> Entries:
     if isinstance(node, Entries):
         return node
     raise wrong_type(node, expected, reading, hint)
@@ -199,9 +225,16 @@ class Choice(Generic[Word]):
             if text == word:
                 return word
         if text in self.later:
-            raise reading.refuse(node, "not-supported", f"{text} comes with a later release", f"use {self._expected()}")
+            raise reading.refuse(
+                node,
+                "not-supported",
+                f"{text} comes with a later release",
+                f"use {self._expected()}",
+            )
         hint = reading.problems.guess(text, self.now)
-        raise reading.refuse(node, "invalid-value", f"expected {self._expected()}, found {shown(text)}", hint)
+        raise reading.refuse(
+            node, "invalid-value", f"expected {self._expected()}, found {shown(text)}", hint
+        )
 
     def _expected(self) -> str:
         return " or ".join(filter(None, (", ".join(self.now[:-1]), self.now[-1])))
@@ -217,7 +250,9 @@ class Flag:
     def read(self, node: Node, reading: Reading) -> bool:
         if isinstance(node, Scalar) and isinstance(node.value, bool):
             return node.value
-        raise wrong_type(node, "true or false", reading, "yes, no, on and off are texts in YAML 1.2")
+        raise wrong_type(
+            node, "true or false", reading, "yes, no, on and off are texts in YAML 1.2"
+        )
 
     def schema(self) -> JsonSchema:
         return {"type": "boolean"}
@@ -232,7 +267,11 @@ class Whole:
 
     def read(self, node: Node, reading: Reading) -> int:
         expected = f"a whole number from {self.least} to {self.most}"
-        if not isinstance(node, Scalar) or not isinstance(node.value, int) or isinstance(node.value, bool):
+        if (
+            not isinstance(node, Scalar)
+            or not isinstance(node.value, int)
+            or isinstance(node.value, bool)
+        ):
             raise wrong_type(node, expected, reading)
         if not self.least <= node.value <= self.most:
             raise reading.refuse(node, "invalid-value", f"expected {expected}, found {node.text}")
@@ -250,7 +289,9 @@ class Fraction:
         if not isinstance(node, Scalar) or isinstance(node.value, bool | str | None):
             raise wrong_type(node, "a number from 0 to 1", reading)
         if not 0 <= node.value <= 1:
-            raise reading.refuse(node, "invalid-value", f"expected a number from 0 to 1, found {node.text}")
+            raise reading.refuse(
+                node, "invalid-value", f"expected a number from 0 to 1, found {node.text}"
+            )
         return float(node.value)
 
     def schema(self) -> JsonSchema:
@@ -259,7 +300,8 @@ class Fraction:
 
 @dataclass(frozen=True, slots=True)
 class RefreshInterval:
-    """How often to list: seconds, or None for `manual`. `continuous_s`: what `continuous` comes to, where it may be."""
+    """How often to list: seconds, or None for `manual`. `continuous_s`: what `continuous` comes to,
+    where it may be."""
 
     continuous_s: float | None = None
 
@@ -275,7 +317,9 @@ class RefreshInterval:
             raise reading.refuse(node, "not-supported", message, f"use {expected}")
         duration_s = seconds(text)
         if duration_s is None:
-            raise reading.refuse(node, "invalid-duration", f"expected {expected}, found {described(node)}")
+            raise reading.refuse(
+                node, "invalid-duration", f"expected {expected}, found {described(node)}"
+            )
         return duration_s
 
     def schema(self) -> JsonSchema:
@@ -291,7 +335,9 @@ class ListOf(Generic[T]):
 
     def read(self, node: Node, reading: Reading) -> tuple[T, ...]:
         if not isinstance(node, Items):
-            raise wrong_type(node, "a list", reading, "write [one, two], or a line with '- ' for each")
+            raise wrong_type(
+                node, "a list", reading, "write [one, two], or a line with '- ' for each"
+            )
         values: dict[T, None] = {}
         for item in node.items:
             try:
@@ -299,7 +345,9 @@ class ListOf(Generic[T]):
             except BlueprintRefused:
                 continue
             if value in values:
-                reading.problems.add(item.place, "invalid-value", f"{shown(str(value))} is listed twice")
+                reading.problems.add(
+                    item.place, "invalid-value", f"{shown(str(value))} is listed twice"
+                )
             values[value] = None
         return tuple(values)
 
@@ -309,8 +357,8 @@ class ListOf(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Settings passed to Spark's reader or writer: texts in the end, sorted by name. `may_refer`: to secrets. `checks`:
-    of the names."""
+    """Settings passed to Spark's reader or writer: texts in the end, sorted by name. `may_refer`:
+    to secrets. `checks`: of the names."""
 
     may_refer: bool = False
     checks: tuple[Check, ...] = ()
@@ -320,7 +368,9 @@ class Options:
         for key, _ in entries:
             if fault := next(filter(None, (check(key.text) for check in self.checks)), None):
                 reading.refuse(key, *fault)
-        options = ((key.text, _option(value, reading, may_refer=self.may_refer)) for key, value in entries)
+        options = (
+            (key.text, _option(value, reading, may_refer=self.may_refer)) for key, value in entries
+        )
         return tuple(sorted((name, text) for name, text in options if text is not None))
 
     def schema(self) -> JsonSchema:
@@ -330,11 +380,15 @@ class Options:
 def _option(node: Node, reading: Reading, *, may_refer: bool) -> str | None:
     if not isinstance(node, Scalar) or (node.value is None):
         if not isinstance(node, BrokenNode):
-            wrong_type(node, "a text, a number, true or false", reading, 'write "" for an empty text')
+            wrong_type(
+                node, "a text, a number, true or false", reading, 'write "" for an empty text'
+            )
         return None
     if node.text.startswith("secret://"):
         if not may_refer:
-            reading.refuse(node, "not-supported", "this connector takes no references to secrets yet")
+            reading.refuse(
+                node, "not-supported", "this connector takes no references to secrets yet"
+            )
         elif fault := secret_fault(node.text):
             reading.refuse(node, *fault)
     return str(node.value).lower() if isinstance(node.value, bool) else node.text
@@ -348,7 +402,9 @@ class Params:
 
     def read(self, node: Node, reading: Reading) -> tuple[tuple[str, ParamValue], ...]:
         params: dict[str, ParamValue] = {}
-        for key, value in entries_of(node, reading, "a mapping of parameter names to values").entries:
+        for key, value in entries_of(
+            node, reading, "a mapping of parameter names to values"
+        ).entries:
             try:
                 params[self.name.read(as_text(key), reading)] = _param(value, reading)
             except BlueprintRefused:
@@ -357,7 +413,11 @@ class Params:
 
     def schema(self) -> JsonSchema:
         values = {"type": ["string", "number", "boolean", "null"]}
-        return {"type": "object", "propertyNames": self.name.schema(), "additionalProperties": values}
+        return {
+            "type": "object",
+            "propertyNames": self.name.schema(),
+            "additionalProperties": values,
+        }
 
 
 def _param(node: Node, reading: Reading) -> ParamValue:

@@ -1,4 +1,5 @@
-"""The tree of a YAML document: what stands where, with scalars resolved by YAML 1.2's core schema."""
+"""The tree of a YAML document: what stands where, with scalars resolved by YAML 1.2's core
+schema."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from controlplane.core.blueprint.text_places import ParamValue, Position, TextPl
 class Scalar:
     """`text` is the characters between quotes or as written; `value` what YAML 1.2 takes them for.
 
-    `style` is the opening character of quoted and block scalars, else empty; `start` and `end` are source offsets.
+    `style` is the opening character of quoted and block scalars, else empty; `start` and `end` are
+    source offsets.
     """
 
     place: Position
@@ -84,7 +86,10 @@ class NumberError(ValueError):
 
 
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
-_BOOLEANS = {**dict.fromkeys(("true", "True", "TRUE"), True), **dict.fromkeys(("false", "False", "FALSE"), False)}
+_BOOLEANS = {
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -96,7 +101,8 @@ _LONGEST_FLOAT = 400
 
 
 def resolve(text: str) -> ParamValue:
-    """The value of a plain scalar. Raises NumberError for one that is written as a number but too long or large."""
+    """The value of a plain scalar. Raises NumberError for one that is written as a number but too
+    long or large."""
     if text in _NULL:
         return None
     if text in _BOOLEANS:
@@ -119,7 +125,9 @@ def _number(text: str) -> ParamValue:
 def _integer(digits: str, base: int) -> int:
     value = int(digits or "0", base) if len(digits) <= _MOST_DIGITS * 2 else _LIMIT
     if value >= _LIMIT:
-        raise NumberError(f"an integer of {len(digits)} digits; at most {_MOST_DIGITS} are possible")
+        raise NumberError(
+            f"an integer of {len(digits)} digits; at most {_MOST_DIGITS} are possible"
+        )
     return value
 
 
@@ -136,15 +144,23 @@ def text_place(scalar: Scalar, document: YamlDocument) -> TextPlace:
     if scalar.style in ("|", ">"):
         return _block_place(scalar, document)
     inset = len(scalar.style)
-    exact = document.source[scalar.start + inset : scalar.end - inset] == scalar.text and "\n" not in scalar.text
+    exact = (
+        document.source[scalar.start + inset : scalar.end - inset] == scalar.text
+        and "\n" not in scalar.text
+    )
     return TextPlace(at.file, at.line, at.column + inset, exact)
 
 
 def _block_place(scalar: Scalar, document: YamlDocument) -> TextPlace:
-    """A block scalar's text starts on the line after its header; its first full line shows the indent."""
+    """A block scalar's text starts on the line after its header; its first full line shows the
+    indent."""
     line = scalar.place.line + 1
     lines = re.split(r"\r\n?|\n", document.source[scalar.start : scalar.end])[1:]
-    full_lines = ((source, text) for source, text in zip(lines, scalar.text.split("\n"), strict=False) if text.strip())
+    full_lines = (
+        (source, text)
+        for source, text in zip(lines, scalar.text.split("\n"), strict=False)
+        if text.strip()
+    )
     source, text = next(full_lines, ("", ""))
     indent = _indent(source) - (_indent(text) if scalar.style == "|" else 0)
     return TextPlace(scalar.place.file, line, max(indent, 0) + 1, exact=scalar.style == "|")

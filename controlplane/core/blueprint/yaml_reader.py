@@ -1,8 +1,9 @@
-"""A strict reader of YAML 1.2 over the events of PyYAML's parsers: guarded by size, depth and count.
+"""A strict reader of YAML 1.2 over the events of PyYAML's parsers: guarded by size, depth and
+count.
 
-Texts of ordinary size go through the Python parser, which gives the best messages. Larger ones go through libyaml,
-which takes a fifteenth of the time and takes a tab in some more places. Only its events are used: they nest without
-recursion, while composing with it can crash the process.
+Texts of ordinary size go through the Python parser, which gives the best messages. Larger ones go
+through libyaml, which takes a fifteenth of the time and takes a tab in some more places. Only its
+events are used: they nest without recursion, while composing with it can crash the process.
 """
 
 from __future__ import annotations
@@ -34,37 +35,56 @@ MOST_DEPTH = 64
 MOST_NODES = 200_000
 LARGE = 50_000  # characters: the Python parser takes up to two seconds for as many
 
-# Beside what YAML forbids: line breaks that editors do not count (NEL, LS, PS) and byte order marks inside a text.
-_FORBIDDEN = re.compile("[^\t\n\r -~\u00a0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
-_FORBIDDEN_IN_VALUES = re.compile("[\0\ud800-\udfff]")  # can be escaped, but no database or file name takes them
+# Beside what YAML forbids: line breaks that editors do not count (NEL, LS, PS) and byte order marks
+# inside a text.
+_FORBIDDEN = re.compile(
+    "[^\t\n\r -~\u00a0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+)
+# Can be escaped, but no database or file name takes them
+_FORBIDDEN_IN_VALUES = re.compile("[\0\ud800-\udfff]")
 _ESCAPED_BYTE = re.compile("[\udc80-\udcff]")  # of a file that was read with `surrogateescape`
 _MOST_CHARACTERS_SHOWN = 20
 
 
-def read(text: str | bytes, file: str, problems: Problems, *, most_nodes: int = MOST_NODES) -> YamlDocument | None:
-    """The tree of one document, or None after a problem that ended the reading. Never raises on any input."""
+def read(
+    text: str | bytes, file: str, problems: Problems, *, most_nodes: int = MOST_NODES
+) -> YamlDocument | None:
+    """The tree of one document, or None after a problem that ended the reading. Never raises on any
+    input."""
     try:
         source = _source(text, file, problems)
         return YamlDocument(
-            file, source, _NodeBuilder(file, problems, most_nodes).build(_events(source, file, problems))
+            file,
+            source,
+            _NodeBuilder(file, problems, most_nodes).build(_events(source, file, problems)),
         )
     except BlueprintRefused:
         return None
 
 
 def _source(text: str | bytes, file: str, problems: Problems) -> str:
-    if len(text) > MOST_BYTES or (isinstance(text, str) and len(text.encode(errors="surrogatepass")) > MOST_BYTES):
+    if len(text) > MOST_BYTES or (
+        isinstance(text, str) and len(text.encode(errors="surrogatepass")) > MOST_BYTES
+    ):
         raise problems.refuse(
-            Position(file, 1, 1), "too-large", f"more than {MOST_BYTES:,} bytes", "split the dataflow"
+            Position(file, 1, 1),
+            "too-large",
+            f"more than {MOST_BYTES:,} bytes",
+            "split the dataflow",
         )
-    source = (text if isinstance(text, str) else _decoded(text, file, problems)).removeprefix("\ufeff")
+    source = (text if isinstance(text, str) else _decoded(text, file, problems)).removeprefix(
+        "\ufeff"
+    )
     if byte := _ESCAPED_BYTE.search(source):
         raise _not_utf8(_place(source, byte.start(), file), ord(byte[0]) - 0xDC00, problems)
     forbidden = list(islice(_FORBIDDEN.finditer(source), _MOST_CHARACTERS_SHOWN))
     for match in forbidden:
         message = f"the character U+{ord(match[0]):04X} is not allowed"
         problems.add(
-            _place(source, match.start(), file), "invalid-character", message, "use an escape in double quotes"
+            _place(source, match.start(), file),
+            "invalid-character",
+            message,
+            "use an escape in double quotes",
         )
     if forbidden:
         raise BlueprintRefused
@@ -80,7 +100,9 @@ def _decoded(data: bytes, file: str, problems: Problems) -> str:
 
 
 def _not_utf8(place: Position, byte: int, problems: Problems) -> BlueprintRefused:
-    return problems.refuse(place, "invalid-encoding", f"byte 0x{byte:02X} is not UTF-8", "save the file as UTF-8")
+    return problems.refuse(
+        place, "invalid-encoding", f"byte 0x{byte:02X} is not UTF-8", "save the file as UTF-8"
+    )
 
 
 def _place(source: str, index: int, file: str) -> Position:
@@ -100,9 +122,15 @@ def _events(source: str, file: str, problems: Problems) -> Iterator[yaml.Event]:
         mark = e.context_mark if fault.at_opening else e.problem_mark
         place = _at(mark or e.problem_mark or e.context_mark, file)
         raise problems.refuse(place, "invalid-yaml", fault.message, fault.hint) from None
-    except (yaml.YAMLError, ValueError, OverflowError):  # the parser converts some escapes without checks
+    except (
+        yaml.YAMLError,
+        ValueError,
+        OverflowError,
+    ):  # the parser converts some escapes without checks
         message = "an escape in double quotes stands for no character"
-        raise problems.refuse(Position(file, 1, 1), "invalid-yaml", message, "look for \\U and \\x") from None
+        raise problems.refuse(
+            Position(file, 1, 1), "invalid-yaml", message, "look for \\U and \\x"
+        ) from None
 
 
 class _Mark(Protocol):
@@ -142,7 +170,11 @@ class _NodeBuilder:
     def build(self, events: Iterator[yaml.Event]) -> Node:
         for event in events:
             self._take(event)
-        return self._roots[0] if self._roots else Scalar(Position(self._file, 1, 1), "", None, "", 0, 0)
+        return (
+            self._roots[0]
+            if self._roots
+            else Scalar(Position(self._file, 1, 1), "", None, "", 0, 0)
+        )
 
     def _take(self, event: yaml.Event) -> None:
         match event:
@@ -158,7 +190,9 @@ class _NodeBuilder:
                 self._add(BrokenNode(self._at(event)))
             case yaml.DocumentStartEvent() if self._roots:
                 message = "a second document starts here"
-                raise self._problems.refuse(self._at(event), "several-documents", message, "one file is one dataflow")
+                raise self._problems.refuse(
+                    self._at(event), "several-documents", message, "one file is one dataflow"
+                )
             case _:
                 pass
 
@@ -168,7 +202,9 @@ class _NodeBuilder:
     def _open(self, event: yaml.CollectionStartEvent) -> None:
         place = self._at(event)
         if len(self._stack) >= MOST_DEPTH:
-            raise self._problems.refuse(place, "too-deep", f"nested deeper than {MOST_DEPTH} levels", "flatten it")
+            raise self._problems.refuse(
+                place, "too-deep", f"nested deeper than {MOST_DEPTH} levels", "flatten it"
+            )
         self._checked(event, BrokenNode(place))
         self._counted(place)
         self._stack.append(_Open(place, isinstance(event, yaml.MappingStartEvent)))
@@ -177,11 +213,15 @@ class _NodeBuilder:
         """Report anchors and tags. A tagged value would mean something else, so it is none."""
         if event.anchor is not None:
             message = f"the anchor &{shown(event.anchor)[1:-1]} is not allowed"
-            self._problems.add(node.place, "yaml-anchor", message, "write the value out where it is used")
+            self._problems.add(
+                node.place, "yaml-anchor", message, "write the value out where it is used"
+            )
         tag = getattr(event, "tag", None)
         if tag is None:
             return node
-        self._problems.add(node.place, "yaml-tag", f"the tag {shown(tag)[1:-1]} is not allowed", "remove it")
+        self._problems.add(
+            node.place, "yaml-tag", f"the tag {shown(tag)[1:-1]} is not allowed", "remove it"
+        )
         return BrokenNode(node.place)
 
     def _add(self, node: Node, *, is_new: bool = True) -> None:
@@ -193,7 +233,10 @@ class _NodeBuilder:
         self._count += 1
         if self._count > self._most_nodes:
             raise self._problems.refuse(
-                place, "too-many-nodes", f"more than {self._most_nodes:,} values", "split the dataflow"
+                place,
+                "too-many-nodes",
+                f"more than {self._most_nodes:,} values",
+                "split the dataflow",
             )
 
     def _scalar(self, event: yaml.ScalarEvent) -> Node:
@@ -207,19 +250,25 @@ class _NodeBuilder:
         except NumberError as e:
             self._problems.add(place, "invalid-number", str(e), "put it in quotes if it is text")
             return BrokenNode(place)
-        return Scalar(place, text, value, event.style or "", _index(event.start_mark), _index(event.end_mark))
+        return Scalar(
+            place, text, value, event.style or "", _index(event.start_mark), _index(event.end_mark)
+        )
 
     def _closed(self, opened: _Open) -> Node:
         if not opened.is_mapping:
             return Items(opened.place, tuple(opened.nodes))
         places: dict[str, Position] = {}
         pairs = zip(opened.nodes[::2], opened.nodes[1::2], strict=True)
-        return Entries(opened.place, tuple((key, value) for k, value in pairs if (key := self._key(k, places))))
+        return Entries(
+            opened.place, tuple((key, value) for k, value in pairs if (key := self._key(k, places)))
+        )
 
     def _key(self, key: Node, places: dict[str, Position]) -> Scalar | None:
         if not isinstance(key, Scalar) or (key.value is None):
             if not isinstance(key, BrokenNode):
-                self._problems.add(key.place, "invalid-key", "a key must be a text", "put it in quotes")
+                self._problems.add(
+                    key.place, "invalid-key", "a key must be a text", "put it in quotes"
+                )
             return None
         if key.text in places:
             message = f"the key {shown(key.text)} was given on line {places[key.text].line} already"

@@ -1,8 +1,9 @@
-"""Columns that a blueprint names and no row will have, and output columns that come twice, as far as columns are known.
+"""Columns that a blueprint names and no row will have, and output columns that come twice, as far
+as columns are known.
 
-It looks at texts as they are validated or applied. Stored blueprints were accepted under the rules of their time, and
-are left alone. Columns are known where a read component declares them, and for SQL over such columns, as far as its
-text determines them.
+It looks at texts as they are validated or applied. Stored blueprints were accepted under the rules
+of their time, and are left alone. Columns are known where a read component declares them, and for
+SQL over such columns, as far as its text determines them.
 """
 
 from __future__ import annotations
@@ -72,7 +73,11 @@ class DatasetColumns:
         if node.query is None or not node.query.parsed:
             return None
         if node.dataset not in self.selected:
-            inputs = {slot.name: names for slot in node.slots if (names := self.by_dataset[slot.dataset]) is not None}
+            inputs = {
+                slot.name: names
+                for slot in node.slots
+                if (names := self.by_dataset[slot.dataset]) is not None
+            }
             if node.fold is not None:
                 inputs[node.fold.name] = _names(node.fold.schema)
             columns = node.query.output_columns(inputs, case_sensitive=node.is_case_sensitive)
@@ -110,7 +115,9 @@ class ColumnWords:
     names: tuple[str, ...]
     case_sensitive: bool
 
-    def at_names(self, words: Sequence[str], places: Sequence[Position | None]) -> Iterator[Problem]:
+    def at_names(
+        self, words: Sequence[str], places: Sequence[Position | None]
+    ) -> Iterator[Problem]:
         for word, place in zip(words, places, strict=False):
             if place is not None and not self._has(word):
                 yield self._unknown(word, place)
@@ -131,10 +138,14 @@ class ColumnWords:
             yield self._unknown(word, text.at(line, column))
 
     def _has(self, word: str) -> bool:
-        return word in self.names or (not self.case_sensitive and word.lower() in map(str.lower, self.names))
+        return word in self.names or (
+            not self.case_sensitive and word.lower() in map(str.lower, self.names)
+        )
 
     def _unknown(self, word: str, place: Position) -> Problem:
-        there = ", ".join(self.names[:_MOST_NAMED]) + (", ..." if len(self.names) > _MOST_NAMED else "")
+        there = ", ".join(self.names[:_MOST_NAMED]) + (
+            ", ..." if len(self.names) > _MOST_NAMED else ""
+        )
         hint = did_you_mean(word, self.names) or f"there is {there}"
         return place.problem("unknown-column", f"there is no column {word[:40]!r}", hint)
 
@@ -155,19 +166,30 @@ def _twice(node: Transform, tables: DatasetColumns) -> Iterator[Problem]:
             continue
         reported.add(name)
         place = node.body.text.at(column.line, column.column)
-        hint = "give it another name" if column.is_written else "name the columns that you want, in place of *"
-        yield place.problem("duplicate-column", f"the output has two columns called {column.name[:40]!r}", hint)
+        hint = (
+            "give it another name"
+            if column.is_written
+            else "name the columns that you want, in place of *"
+        )
+        yield place.problem(
+            "duplicate-column", f"the output has two columns called {column.name[:40]!r}", hint
+        )
 
 
 def _untaken(node: Transform) -> Iterator[Problem]:
     """Inputs of Python that the function has no argument for: it would be called without them."""
     if node.bundle is None or not isinstance(node.body, PythonTransform):
         return
-    free = [a for a in node.bundle.arguments if a not in _GIVEN and a not in {h.name for h in node.body.inputs}]
+    free = [
+        a
+        for a in node.bundle.arguments
+        if a not in _GIVEN and a not in {h.name for h in node.body.inputs}
+    ]
     for hint in node.body.inputs:
         if hint.name not in node.bundle.arguments:
             message = f"the function has no argument {hint.name!r}"
             remedy = (
-                did_you_mean(hint.name, free) or f"add it: def {node.body.entrypoint}({hint.name}, ...), or remove it"
+                did_you_mean(hint.name, free)
+                or f"add it: def {node.body.entrypoint}({hint.name}, ...), or remove it"
             )
             yield hint.place.problem("unused-input", message, remedy)

@@ -1,8 +1,9 @@
-"""Expectations on a dataset's rows, compiled to values that can be evaluated and remembered: identities, results.
+"""Expectations on a dataset's rows, compiled to values that can be evaluated and remembered:
+identities, results.
 
-`drop` decides which rows there are, so it is part of the dataset's logic. All other expectations check existing rows:
-their findings are remembered by the identity of the question, which excludes the name of the expectation and the
-consequence of a failure.
+`drop` decides which rows there are, so it is part of the dataset's logic. All other expectations
+check existing rows: their findings are remembered by the identity of the question, which excludes
+the name of the expectation and the consequence of a failure.
 """
 
 from __future__ import annotations
@@ -57,8 +58,11 @@ class CompiledCheck:
 def compiled(
     component: Component, spark: JobSparkSettings, semantics: int, problems: list[Problem]
 ) -> tuple[CompiledCheck, ...]:
-    """The component's expectations; conditions that cannot be read are problems at their own places."""
-    return tuple(c for e in component.expect if (c := _compiled(e, spark, semantics, problems)) is not None)
+    """The component's expectations; conditions that cannot be read are problems at their own
+    places."""
+    return tuple(
+        c for e in component.expect if (c := _compiled(e, spark, semantics, problems)) is not None
+    )
 
 
 def _compiled(
@@ -74,22 +78,26 @@ def _compiled(
         at = expectation.text.at(e.line, e.column)
         problems.append(at.problem(e.code, e.message, e.hint))
         return None
-    return CompiledCheck(expectation, digest("condition/1", condition=condition.digest, **common), condition)
+    return CompiledCheck(
+        expectation, digest("condition/1", condition=condition.digest, **common), condition
+    )
 
 
 def filtered_logic(logic: bytes, checks: Iterable[CompiledCheck]) -> bytes:
-    """Logic that leaves out the rows that fail some of these; `logic` itself where nothing is dropped."""
+    """Logic that leaves out the rows that fail some of these; `logic` itself where nothing is
+    dropped."""
     taken_out = [c for c in checks if c.is_drop]
     drops = sorted({c.id for c in taken_out})
     if not any(c.quarantines for c in taken_out):
         return digest("filtered/1", logic=logic, drop=drops) if drops else logic
-    rules = [(c.id, c.name if c.quarantines else None) for c in taken_out]  # the first that a row fails is its reason
+    # The first that a row fails is its reason
+    rules = [(c.id, c.name if c.quarantines else None) for c in taken_out]
     return digest("quarantining/1", logic=logic, rules=rules)
 
 
 def not_quarantined(checks: Iterable[CompiledCheck]) -> Iterator[Problem]:
-    """Problems of a transform in which one task gives partitions by key: quarantined rows would need a second partition
-    for each."""
+    """Problems of a transform in which one task gives partitions by key: quarantined rows would
+    need a second partition for each."""
     message = "rows cannot be quarantined where one task gives partitions by key"
     hint = "drop them, read an input `by` the key, or quarantine them in what reads this dataset"
     for check in checks:
@@ -122,7 +130,8 @@ def _rule(check: CompiledCheck) -> DropRule:
 
 
 def absent_columns(checks: Iterable[CompiledCheck], schema: Schema, own: Schema) -> Schema:
-    """The columns of a dataset that its rows are dropped by, and that one of its partitions does not have."""
+    """The columns of a dataset that its rows are dropped by, and that one of its partitions does
+    not have."""
     have = {f["name"] for f in own["fields"]}
     named = {f["name"] for c in checks if c.is_drop for f in c.read_schema(schema)["fields"]}
     return select_columns(schema, named - have)
@@ -131,12 +140,17 @@ def absent_columns(checks: Iterable[CompiledCheck], schema: Schema, own: Schema)
 def place_of(
     component: Component, file: str | None, line: int | None, column: int | None
 ) -> tuple[str, int, int] | None:
-    """(file, line, column) in the blueprint of an error in an expectation; None if it is about none."""
+    """(file, line, column) in the blueprint of an error in an expectation; None if it is about
+    none."""
     name = file.removeprefix(EXPECTATION) if file and file.startswith(EXPECTATION) else None
     expectation = next((e for e in component.expect if e.name == name), None)
     if expectation is None:
         return None
-    place = expectation.text.at(line, column or 1) if expectation.check and line is not None else expectation.place
+    place = (
+        expectation.text.at(line, column or 1)
+        if expectation.check and line is not None
+        else expectation.place
+    )
     return place.file, place.line, place.column
 
 

@@ -1,4 +1,5 @@
-"""From accepted texts to nodes that can be planned: names are resolved, then modes decided, then logic identified."""
+"""From accepted texts to nodes that can be planned: names are resolved, then modes decided, then
+logic identified."""
 
 from __future__ import annotations
 
@@ -8,7 +9,14 @@ from types import MappingProxyType
 from typing import assert_never
 
 from controlplane.core import sql
-from controlplane.core.blueprint import QUARANTINE, Draft, PythonTransform, Read, SqlTransform, Write
+from controlplane.core.blueprint import (
+    QUARANTINE,
+    Draft,
+    PythonTransform,
+    Read,
+    SqlTransform,
+    Write,
+)
 from controlplane.core.blueprint.text_forms import name as name_fault
 from controlplane.core.compile import (
     column_problems,
@@ -23,7 +31,15 @@ from controlplane.core.compile.compiled_checks import CompiledCheck
 from controlplane.core.compile.component_modes import ComponentInputs, Modes
 from controlplane.core.compile.dependency_graph import Graph
 from controlplane.core.compile.node_identity import NamedComponent
-from controlplane.core.compile.nodes import NOTHING, Desired, Node, NodeText, Sink, Source, Transform
+from controlplane.core.compile.nodes import (
+    NOTHING,
+    Desired,
+    Node,
+    NodeText,
+    Sink,
+    Source,
+    Transform,
+)
 from controlplane.core.compile.periods import zone_fault
 from controlplane.core.errors import InvalidBlueprint, Problem
 from controlplane.core.model.revisions import Revision
@@ -34,8 +50,8 @@ from dataplane.contract.schemas import Schema
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """What a set of dataflows asks for, as far as it compiles, and every problem. Components with one are left out, and
-    so are those that read them."""
+    """What a set of dataflows asks for, as far as it compiles, and every problem. Components with
+    one are left out, and so are those that read them."""
 
     desired: Desired
     problems: tuple[Problem, ...]
@@ -55,18 +71,20 @@ def compile_revisions(
     before: Desired | None = None,
     parsed: Mapping[str, Draft] = MappingProxyType({}),
 ) -> Compilation:
-    """Compile a set of dataflows that may refer to each other, as much as can be: a problem that is found early hides
-    none of other components.
+    """Compile a set of dataflows that may refer to each other, as much as can be: a problem that is
+    found early hides none of other components.
 
-    `before` was compiled with the same namespace and semantics: unchanged parts are taken from it. `parsed` holds
-    drafts of revisions that were parsed already, by dataflow.
+    `before` was compiled with the same namespace and semantics: unchanged parts are taken from it.
+    `parsed` holds drafts of revisions that were parsed already, by dataflow.
     """
     before = before or NOTHING
     problems: list[Problem] = []
     by_flow: dict[str, NodeText] = {}
     unreadable: set[str] = set()
     for revision in revisions:
-        text = _unchanged_text(before, revision) or name_lookup.read(revision, parsed.get(revision.dataflow), problems)
+        text = _unchanged_text(before, revision) or name_lookup.read(
+            revision, parsed.get(revision.dataflow), problems
+        )
         if text is None:
             unreadable.add(revision.dataflow)
         else:
@@ -74,7 +92,10 @@ def compile_revisions(
     doubtful = _Doubtful.of(by_flow, frozenset(unreadable))
     blueprints = [text.blueprint for text in by_flow.values()]
     linked, unlinked = dependency_graph.link(
-        blueprints, lambda b, c: name_lookup.references(by_flow[b.dataflow], c), doubtful, doubtful.datasets
+        blueprints,
+        lambda b, c: name_lookup.references(by_flow[b.dataflow], c),
+        doubtful,
+        doubtful.datasets,
     )
     problems.extend(unlinked)
     nodes: dict[str, Node] = {}
@@ -87,16 +108,22 @@ def compile_revisions(
             nodes |= _quarantine(dataset, nodes.get(dataset.removesuffix(QUARANTINE)))
         else:
             step = _Step(
-                NamedComponent(dataset, component, text, namespace, semantics), linked.inputs(dataset), nodes, problems
+                NamedComponent(dataset, component, text, namespace, semantics),
+                linked.inputs(dataset),
+                nodes,
+                problems,
             )
             node = step.compile()
             if node is not None:
                 nodes[dataset] = node
     problems.extend(column_problems.problems(nodes, parsed.keys()))
     depths = {} if problems else _depths(linked)
-    late = tuple(d for d in linked.order if (node := nodes.get(d)) and node.is_transform and node.by_key)
+    late = tuple(
+        d for d in linked.order if (node := nodes.get(d)) and node.is_transform and node.by_key
+    )
     return Compilation(
-        Desired(nodes, linked.order, linked, depths, by_flow, undecided=late), tuple(sorted(set(problems)))
+        Desired(nodes, linked.order, linked, depths, by_flow, undecided=late),
+        tuple(sorted(set(problems))),
     )
 
 
@@ -111,7 +138,9 @@ class _Doubtful(Container[str]):
 
     @staticmethod
     def of(texts: Mapping[str, NodeText], unreadable: frozenset[str]) -> _Doubtful:
-        unsound = {f"{flow}.{name.lower()}" for flow, text in texts.items() for name in text.unsound}
+        unsound = {
+            f"{flow}.{name.lower()}" for flow, text in texts.items() for name in text.unsound
+        }
         quarantines = {dataset + QUARANTINE for dataset in unsound}
         flows = texts.keys() | unreadable
         is_named = all(name_fault(flow.partition("#")[0]) is None for flow in flows)
@@ -126,7 +155,11 @@ class _Doubtful(Container[str]):
 def _unchanged_text(before: Desired, revision: Revision) -> NodeText | None:
     """The text as it was read before."""
     text = before.texts.get(revision.dataflow)
-    return text if text is not None and _compiled_from(text.revision) == _compiled_from(revision) else None
+    return (
+        text
+        if text is not None and _compiled_from(text.revision) == _compiled_from(revision)
+        else None
+    )
 
 
 def _compiled_from(revision: Revision) -> tuple[object, ...]:
@@ -134,21 +167,31 @@ def _compiled_from(revision: Revision) -> tuple[object, ...]:
     return revision.number, revision.file, revision.text, dict(revision.files), dict(revision.uids)
 
 
-def _is_kept(before: Desired, dataset: str, text: NodeText, linked: Graph, nodes: Mapping[str, Node]) -> bool:
+def _is_kept(
+    before: Desired, dataset: str, text: NodeText, linked: Graph, nodes: Mapping[str, Node]
+) -> bool:
     """Whether its text and everything upstream are the same as they were."""
     if before.texts.get(text.blueprint.dataflow) is not text:
         return False
     inputs = linked.inputs(dataset)
-    return before.graph.inputs(dataset) == inputs and all(nodes.get(i) is before.nodes[i] for i in inputs.values())
+    return before.graph.inputs(dataset) == inputs and all(
+        nodes.get(i) is before.nodes[i] for i in inputs.values()
+    )
 
 
 def _quarantine(dataset: str, maker: Node | None) -> dict[str, Node]:
-    """The dataset of rows that are taken out of another one: the second output of the same tasks."""
+    """The dataset of rows that are taken out of another one: the second output of the same
+    tasks."""
     if maker is None or maker.is_copy:
         return {}
-    logic, lineage = compiled_checks.quarantine_logic(maker.logic), compiled_checks.quarantine_logic(maker.lineage)
+    logic, lineage = (
+        compiled_checks.quarantine_logic(maker.logic),
+        compiled_checks.quarantine_logic(maker.lineage),
+    )
     checks = tuple(c for c in maker.checks if c.is_drop)
-    twin = replace(maker, dataset=dataset, logic=logic, lineage=lineage, checks=checks, output=QUARANTINED)
+    twin = replace(
+        maker, dataset=dataset, logic=logic, lineage=lineage, checks=checks, output=QUARANTINED
+    )
     return {dataset: replace(twin, work=maker.logic) if twin.is_transform else twin}
 
 
@@ -161,7 +204,8 @@ def _depths(linked: Graph) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One component on its way from its text to a node. Problems are added to those of the whole set."""
+    """One component on its way from its text to a node. Problems are added to those of the whole
+    set."""
 
     named: NamedComponent
     datasets: Mapping[str, str]  # what it reads, by the names that it has for it
@@ -172,7 +216,9 @@ class _Step:
         """None where it, or one of its inputs, has a problem."""
         count = len(self.problems)
         node = self._compiled()
-        self.problems[count:] = [name_lookup.of_use(self.named.component, problem) for problem in self.problems[count:]]
+        self.problems[count:] = [
+            name_lookup.of_use(self.named.component, problem) for problem in self.problems[count:]
+        ]
         return node
 
     def _compiled(self) -> Node | None:
@@ -195,7 +241,11 @@ class _Step:
         location = self._located(read.path) if connector_identity.is_path(read) else read.path
         declared = self._declared(read)
         checks = self._checks() if location is not None else ()
-        return None if location is None else node_identity.source(self.named, read, location, declared, checks)
+        return (
+            None
+            if location is None
+            else node_identity.source(self.named, read, location, declared, checks)
+        )
 
     def _sink(self, write: Write) -> Sink | None:
         path = self._located(write.path) if connector_identity.is_path(write) else write.path
@@ -205,7 +255,10 @@ class _Step:
         return node_identity.sink(self.named, write, path, source, self.nodes)
 
     def _sql(self, body: SqlTransform) -> Transform | None:
-        component, query = self.named.component, self.named.text.queries.get(self.named.component.name)
+        component, query = (
+            self.named.component,
+            self.named.text.queries.get(self.named.component.name),
+        )
         checks = self._checks()
         if query is None:
             return None
@@ -216,7 +269,10 @@ class _Step:
         return node_identity.transform(self.named, body, query, chosen, checks, self.nodes)
 
     def _python(self, body: PythonTransform) -> Transform | None:
-        component, bundle = self.named.component, self.named.text.bundles.get(self.named.component.name)
+        component, bundle = (
+            self.named.component,
+            self.named.text.bundles.get(self.named.component.name),
+        )
         checks = self._checks()
         if bundle is None:
             return None
@@ -229,7 +285,9 @@ class _Step:
     def _inputs(self) -> ComponentInputs:
         return ComponentInputs(self.datasets, self.nodes, bool(self.named.spark["case_sensitive"]))
 
-    def _is_sound(self, body: SqlTransform | PythonTransform, chosen: Modes, checks: tuple[CompiledCheck, ...]) -> bool:
+    def _is_sound(
+        self, body: SqlTransform | PythonTransform, chosen: Modes, checks: tuple[CompiledCheck, ...]
+    ) -> bool:
         """Adds problems. Whether all that it reads was compiled."""
         self.problems.extend(chosen.problems)
         is_read_by_key = any(slot.mode == "by" for slot in chosen.slots)
@@ -239,7 +297,9 @@ class _Step:
 
     def _checks(self) -> tuple[CompiledCheck, ...]:
         named = self.named
-        return compiled_checks.compiled(named.component, named.spark, named.semantics, self.problems)
+        return compiled_checks.compiled(
+            named.component, named.spark, named.semantics, self.problems
+        )
 
     def _declared(self, read: Read) -> Schema | None:
         try:
@@ -252,7 +312,9 @@ class _Step:
         location = name_lookup.absolute(path, self.named.text.revision.file)
         if location is None:
             hint = "write an absolute path, or send the blueprint with its own absolute file name"
-            self._refuse("relative-path", f"{path!r} is relative to nothing that the server knows", hint)
+            self._refuse(
+                "relative-path", f"{path!r} is relative to nothing that the server knows", hint
+            )
         return location
 
     def _refuse_zone(self, query: sql.AnalysedQuery | None) -> None:

@@ -1,4 +1,5 @@
-"""Second step of compiling: how each input of a transform is read (each, by, all, previous), and if these agree."""
+"""Second step of compiling: how each input of a transform is read (each, by, all, previous), and if
+these agree."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ from dataplane.contract.schemas import Schema
 
 @dataclass(frozen=True, slots=True)
 class ComponentInputs:
-    """What a component reads: datasets by the names that it has for them, and the nodes compiled so far. A name that
-    could not be resolved has no dataset."""
+    """What a component reads: datasets by the names that it has for them, and the nodes compiled so
+    far. A name that could not be resolved has no dataset."""
 
     datasets: Mapping[str, str]
     nodes: Mapping[str, Node]
@@ -31,8 +32,9 @@ class ComponentInputs:
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """How a transform reads its inputs, and, where it reads its own partition before, as what. `by_key`: how it reads
-    them if they have the same types for the key, where that is not known yet."""
+    """How a transform reads its inputs, and, where it reads its own partition before, as what.
+    `by_key`: how it reads them if they have the same types for the key, where that is not known
+    yet."""
 
     slots: tuple[Slot, ...]
     fold: Fold | None
@@ -40,18 +42,29 @@ class Modes:
     by_key: tuple[Slot, ...] = ()
 
 
-def of_sql(component: Component, body: SqlTransform, query: sql.AnalysedQuery, inputs: ComponentInputs) -> Modes:
+def of_sql(
+    component: Component, body: SqlTransform, query: sql.AnalysedQuery, inputs: ComponentInputs
+) -> Modes:
     slots, by_key = _sql_slots(component, body, query, inputs)
     read = {slot.name for slot in slots}
     unread = [_unread(hint.place, hint.name, read) for hint in body.inputs if hint.name not in read]
     folded, wrong = _folded(component, body, slots, {".".join(r.parts) for r in query.references})
-    problems = (*unread, *_unset(component, body, query), *wrong, *_conflicts(component, body, slots))
+    problems = (
+        *unread,
+        *_unset(component, body, query),
+        *wrong,
+        *_conflicts(component, body, slots),
+    )
     return Modes(slots, folded, problems, by_key)
 
 
-def of_python(component: Component, body: PythonTransform, bundle: code.CodeBundle, inputs: ComponentInputs) -> Modes:
+def of_python(
+    component: Component, body: PythonTransform, bundle: code.CodeBundle, inputs: ComponentInputs
+) -> Modes:
     """Each input is read as it is declared; `all` where that is left out."""
-    slots = tuple(_python_slot(component, body, hint.name, hint.mode or "all", inputs) for hint in body.inputs)
+    slots = tuple(
+        _python_slot(component, body, hint.name, hint.mode or "all", inputs) for hint in body.inputs
+    )
     unnamed = _unnamed(component, body, bundle)
     folded, wrong = _folded(component, body, slots, None)
     return Modes(slots, folded, (*unnamed, *wrong, *_conflicts(component, body, slots)))
@@ -63,7 +76,8 @@ def of_python(component: Component, body: PythonTransform, bundle: code.CodeBund
 def _sql_slots(
     component: Component, body: SqlTransform, query: sql.AnalysedQuery, inputs: ComponentInputs
 ) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
-    """The inputs; and, where it depends on types that are not known yet, the inputs if these are the same."""
+    """The inputs; and, where it depends on types that are not known yet, the inputs if these are
+    the same."""
     declared = {hint.name: hint.mode for hint in body.inputs if hint.mode}
     parts = [
         sql.OutputKeyPart(key.column, key.granule or f"bucket {key.buckets}" * bool(key.buckets))
@@ -74,7 +88,9 @@ def _sql_slots(
     renamed = name_lookup.renamed(component)
     datasets = {name: inputs.datasets.get(renamed.get(name, name), "") for name in verdicts}
     slots = []
-    for name, mode, reason in _chosen({name: verdict.planned for name, verdict in verdicts.items()}, declared):
+    for name, mode, reason in _chosen(
+        {name: verdict.planned for name, verdict in verdicts.items()}, declared
+    ):
         cure = mode_advice.of_sql(body, name, verdicts[name], declared) if mode == "all" else ""
         if mode == "all" and verdicts[name].mode == "by" and not declared:
             reason = "`all`: a part of the key is an expression of columns, in one of its inputs"
@@ -85,22 +101,30 @@ def _sql_slots(
     return _by_types(body, slots, [_by(slot, verdicts, keyed) for slot in slots], inputs)
 
 
-def _by(slot: Slot, verdicts: Mapping[str, sql.Verdict], keyed: Mapping[str, tuple[str, ...]]) -> Slot:
+def _by(
+    slot: Slot, verdicts: Mapping[str, sql.Verdict], keyed: Mapping[str, tuple[str, ...]]
+) -> Slot:
     """The input as it is read where the key is proven."""
     if slot.name not in keyed:
         return slot
-    return Slot(slot.name, slot.dataset, "by", verdicts[slot.name].reason, keyed[slot.name], is_proven=True)
+    return Slot(
+        slot.name, slot.dataset, "by", verdicts[slot.name].reason, keyed[slot.name], is_proven=True
+    )
 
 
 def _by_types(
     body: SqlTransform, slots: Sequence[Slot], by_key: Sequence[Slot], inputs: ComponentInputs
 ) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
-    """One input is read by the key whatever its types are. With several inputs, a key might have another text in
-    each."""
+    """One input is read by the key whatever its types are. With several inputs, a key might have
+    another text in each."""
     sides = [slot for slot in by_key if slot.mode == "by"]
     if len(sides) == 1:
         return tuple(by_key), ()
-    schemas = {side.name: schema for side in sides if (schema := _declared(side.dataset, inputs)) is not None}
+    schemas = {
+        side.name: schema
+        for side in sides
+        if (schema := _declared(side.dataset, inputs)) is not None
+    }
     types = KeyTypes.of(body.partition_by, sides, schemas, case_sensitive=inputs.case_sensitive)
     if types.difference is not None:
         part, words = types.difference
@@ -110,9 +134,13 @@ def _by_types(
     return tuple(_awaiting(slot, sides, types) for slot in slots), tuple(by_key)
 
 
-def _explained(slots: Sequence[Slot], sides: Sequence[Slot], reason: str, cure: str) -> tuple[Slot, ...]:
+def _explained(
+    slots: Sequence[Slot], sides: Sequence[Slot], reason: str, cure: str
+) -> tuple[Slot, ...]:
     of_key = {side.name for side in sides}
-    return tuple(replace(slot, reason=reason, cure=cure) if slot.name in of_key else slot for slot in slots)
+    return tuple(
+        replace(slot, reason=reason, cure=cure) if slot.name in of_key else slot for slot in slots
+    )
 
 
 def _awaiting(slot: Slot, sides: Sequence[Slot], types: KeyTypes) -> Slot:
@@ -124,33 +152,48 @@ def _awaiting(slot: Slot, sides: Sequence[Slot], types: KeyTypes) -> Slot:
     return replace(slot, reason=reason, cure="", awaits_types=True)
 
 
-def _python_slot(component: Component, body: PythonTransform, name: str, mode: Mode, inputs: ComponentInputs) -> Slot:
+def _python_slot(
+    component: Component, body: PythonTransform, name: str, mode: Mode, inputs: ComponentInputs
+) -> Slot:
     dataset = inputs.datasets.get(name_lookup.renamed(component).get(name, name), "")
     cure = mode_advice.of_python() if mode == "all" else ""
     return Slot(name, dataset, mode, f"declared {mode}", _columns(body, mode), cure=cure)
 
 
 def _proven_keys(verdicts: Mapping[str, sql.Verdict]) -> dict[str, tuple[str, ...]]:
-    """The columns of the key in inputs that are proven to be read by it; none where one of them has no such columns."""
-    by = {name: tuple(k.column for k in verdict.keys) for name, verdict in verdicts.items() if verdict.mode == "by"}
+    """The columns of the key in inputs that are proven to be read by it; none where one of them has
+    no such columns."""
+    by = {
+        name: tuple(k.column for k in verdict.keys)
+        for name, verdict in verdicts.items()
+        if verdict.mode == "by"
+    }
     return by if all(all(columns) for columns in by.values()) else {}
 
 
 def _declared(dataset: str, inputs: ComponentInputs) -> Schema | None:
-    """The columns that a read component declares; None where they are not known before its data is."""
+    """The columns that a read component declares; None where they are not known before its data
+    is."""
     node = inputs.nodes.get(dataset)
     return node.declared if node is not None else None
 
 
-def _chosen(inferred: Mapping[str, sql.Mode], hints: Mapping[str, Mode]) -> Iterator[tuple[str, Mode, str]]:
-    """Name, mode and reason. Inputs are proven `each` together: where one is declared otherwise, none of them is."""
+def _chosen(
+    inferred: Mapping[str, sql.Mode], hints: Mapping[str, Mode]
+) -> Iterator[tuple[str, Mode, str]]:
+    """Name, mode and reason. Inputs are proven `each` together: where one is declared otherwise,
+    none of them is."""
     other = [n for n, m in inferred.items() if m.mode == "each" and hints.get(n, "each") != "each"]
     for name, inferred_mode in inferred.items():
         hint = hints.get(name)
         if hint is not None and hint != inferred_mode.mode:
             yield name, hint, f"declared {hint}; inferred {inferred_mode.reason}"
         elif hint is None and inferred_mode.mode == "each" and other:
-            yield name, "all", f"`all`: {other[0]} is declared `{hints[other[0]]}`; inferred {inferred_mode.reason}"
+            yield (
+                name,
+                "all",
+                f"`all`: {other[0]} is declared `{hints[other[0]]}`; inferred {inferred_mode.reason}",
+            )
         else:
             yield name, inferred_mode.mode, inferred_mode.reason
 
@@ -161,11 +204,16 @@ def _columns(body: SqlTransform | PythonTransform, mode: str) -> tuple[str, ...]
 
 
 def _folded(
-    component: Component, body: SqlTransform | PythonTransform, slots: tuple[Slot, ...], read: set[str] | None
+    component: Component,
+    body: SqlTransform | PythonTransform,
+    slots: tuple[Slot, ...],
+    read: set[str] | None,
 ) -> tuple[Fold | None, tuple[Problem, ...]]:
     if body.previous is None:
         return None, ()
-    previous_fold, problems = ordered_fold.fold(component, body.previous, ((s.name, s.mode) for s in slots), read)
+    previous_fold, problems = ordered_fold.fold(
+        component, body.previous, ((s.name, s.mode) for s in slots), read
+    )
     return previous_fold, tuple(problems)
 
 
@@ -182,22 +230,35 @@ def _unset(component: Component, body: SqlTransform, query: sql.AnalysedQuery) -
     for name in sorted(query.parameters - dict(body.params).keys()):
         hint = did_you_mean(name, dict(body.params)) or f"add it below params of {component.name}"
         place = body.text.at(*query.parameter_place(name))
-        yield place.problem("missing-parameter", f"the SQL uses :{name}, and params has no such name", hint)
+        yield place.problem(
+            "missing-parameter", f"the SQL uses :{name}, and params has no such name", hint
+        )
 
 
-def _unnamed(component: Component, body: PythonTransform, bundle: code.CodeBundle) -> Iterator[Problem]:
+def _unnamed(
+    component: Component, body: PythonTransform, bundle: code.CodeBundle
+) -> Iterator[Problem]:
     """Arguments of the function that are neither inputs nor what Headgate hands in."""
-    available = {hint.name for hint in body.inputs} | {"params", "spark", ordered_fold.name_of(component)}
+    available = {hint.name for hint in body.inputs} | {
+        "params",
+        "spark",
+        ordered_fold.name_of(component),
+    }
     for name, place in zip(bundle.arguments, bundle.places, strict=True):
         if name not in available:
             hint = _argument_hint(name, body)
-            yield body.text.at(*place).problem("missing-input", f"the function takes {name!r}, which is no input", hint)
+            yield body.text.at(*place).problem(
+                "missing-input", f"the function takes {name!r}, which is no input", hint
+            )
 
 
 def _argument_hint(name: str, body: PythonTransform) -> str:
     if name in dict(body.params):
         return f"constants come in one argument: params[{name!r}]"
-    return did_you_mean(name, (hint.name for hint in body.inputs)) or f"name it: inputs: {{{name}: all}}"
+    return (
+        did_you_mean(name, (hint.name for hint in body.inputs))
+        or f"name it: inputs: {{{name}: all}}"
+    )
 
 
 def _conflicts(
@@ -209,10 +270,16 @@ def _conflicts(
     place = next((declared[name] for name in modes.values() if name in declared), component.place)
     if "by" in modes and not body.partition_by and body.previous is None:
         message = f"{modes['by']} is read `by` a key, and no key is given"
-        yield place.problem("missing-key", message, "name the columns of the key: partition_by: [...]")
+        yield place.problem(
+            "missing-key", message, "name the columns of the key: partition_by: [...]"
+        )
     if "by" in modes and "each" in modes:
         message = f"{modes['each']} is read `each`, and {modes['by']} `by` a key"
-        yield place.problem("conflicting-keys", message, "read one of them `all`, or both `by` the key")
+        yield place.problem(
+            "conflicting-keys", message, "read one of them `all`, or both `by` the key"
+        )
     if body.partition_by and "each" in modes and "by" not in modes:
         message = f"{modes['each']} is read `each`: its partitions are those of the output"
-        yield place.problem("conflicting-keys", message, "read it `by` the key or `all`, or remove partition_by")
+        yield place.problem(
+            "conflicting-keys", message, "read it `by` the key or `all`, or remove partition_by"
+        )

@@ -1,4 +1,5 @@
-"""The identity of a place that a connector reads or writes, and the description of it for the data plane.
+"""The identity of a place that a connector reads or writes, and the description of it for the data
+plane.
 
 `files` came first: its identities and jobs stay as they are.
 """
@@ -55,16 +56,32 @@ def has_columns(read: Read) -> bool:
 
 def logic_options(read: Read) -> dict[str, str]:
     """Options that can change rows: not those that refer to secrets."""
-    return {name: text for name, text in read.options if is_files(read) or not text.startswith("secret://")}
+    return {
+        name: text
+        for name, text in read.options
+        if is_files(read) or not text.startswith("secret://")
+    }
 
 
 def listing_id(read: Read, location: str) -> bytes:
     """Equal places that are listed in the same way share the listing."""
     if is_files(read):
-        files = ids.listing_id(location, read.format, dict(read.options), read.partition, tuple(read.metadata))
-        return digest("files-listing/1", listing=files, settings=dict(read.settings)) if read.settings else files
-    place = {"location": location, "settings": _identifying(read.settings), "options": dict(read.options)}
-    return digest("connector-listing/1", connector=read.connector, metadata=sorted(read.metadata), **place)
+        files = ids.listing_id(
+            location, read.format, dict(read.options), read.partition, tuple(read.metadata)
+        )
+        return (
+            digest("files-listing/1", listing=files, settings=dict(read.settings))
+            if read.settings
+            else files
+        )
+    place = {
+        "location": location,
+        "settings": _identifying(read.settings),
+        "options": dict(read.options),
+    }
+    return digest(
+        "connector-listing/1", connector=read.connector, metadata=sorted(read.metadata), **place
+    )
 
 
 def feed_of(read: Read, namespace: str) -> FeedAddress | None:
@@ -76,19 +93,25 @@ def feed_of(read: Read, namespace: str) -> FeedAddress | None:
 
 
 def feed_listing_id(address: FeedAddress, dataflow: str) -> bytes:
-    """The id of the listing that a dataflow has of a feed. Grants are given to dataflows, so each has one of its
-    own."""
-    return digest("feed-listing/1", namespace=address.namespace, feed=address.name, dataflow=dataflow)
+    """The id of the listing that a dataflow has of a feed. Grants are given to dataflows, so each
+    has one of its own."""
+    return digest(
+        "feed-listing/1", namespace=address.namespace, feed=address.name, dataflow=dataflow
+    )
 
 
 def key_columns(key: Sequence[KeyColumn]) -> tuple[str, ...]:
     """The columns of a key that is made of plain values; none where it is not."""
-    return () if any(part.granule or part.buckets for part in key) else tuple(part.column for part in key)
+    return (
+        ()
+        if any(part.granule or part.buckets for part in key)
+        else tuple(part.column for part in key)
+    )
 
 
 def is_keyed_by_columns(dataset: str, nodes: Mapping[str, Node]) -> bool:
-    """Whether plain values of columns name the partitions of a dataset: columns of its own, or of the datasets that it
-    follows."""
+    """Whether plain values of columns name the partitions of a dataset: columns of its own, or of
+    the datasets that it follows."""
     node = nodes.get(dataset)
     if node is None:
         return False
@@ -98,23 +121,34 @@ def is_keyed_by_columns(dataset: str, nodes: Mapping[str, Node]) -> bool:
     return bool(followed) and all(is_keyed_by_columns(name, nodes) for name in followed)
 
 
-def target_id(namespace: str, dataset: str, uid: str, write: Write, path: str, keyed: Sequence[str]) -> bytes:
-    """Where and how a copy is kept. A copy with another id is written from the start; `uid` is that of the
-    component."""
+def target_id(
+    namespace: str, dataset: str, uid: str, write: Write, path: str, keyed: Sequence[str]
+) -> bytes:
+    """Where and how a copy is kept. A copy with another id is written from the start; `uid` is that
+    of the component."""
     if is_files(write):
         files = ids.target_id(namespace, dataset, path, write.format, dict(write.options))
         endpoint = dict(write.settings).get("storage.endpoint")
         return digest("files-target/1", target=files, endpoint=endpoint) if endpoint else files
     place = {"path": path, "settings": _identifying(write.settings), "keyed": list(keyed)}
     return digest(
-        "connector-target/1", namespace=namespace, component=dataset, uid=uid, connector=write.connector, **place
+        "connector-target/1",
+        namespace=namespace,
+        component=dataset,
+        uid=uid,
+        connector=write.connector,
+        **place,
     )
 
 
 def _identifying(settings: Settings) -> dict[str, object]:
-    """Excluded are the client's settings (`client.`), the copy's reaction to changed columns, and modules: `code`
-    stands for them."""
-    return {k: v for k, v in settings if k not in ("schema_change", "modules") and not k.startswith("client.")}
+    """Excluded are the client's settings (`client.`), the copy's reaction to changed columns, and
+    modules: `code` stands for them."""
+    return {
+        k: v
+        for k, v in settings
+        if k not in ("schema_change", "modules") and not k.startswith("client.")
+    }
 
 
 class ConnectorFacts(TypedDict, total=False):

@@ -1,4 +1,5 @@
-"""How datasets of several dataflows depend on each other: names resolved, cycles refused, a stable order."""
+"""How datasets of several dataflows depend on each other: names resolved, cycles refused, a stable
+order."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ References: TypeAlias = Callable[[Blueprint, Component], tuple[Reference, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Components as `dataflow.name`. In `order` every input comes first; ties are broken by name."""
+    """Components as `dataflow.name`. In `order` every input comes first; ties are broken by
+    name."""
 
     order: tuple[str, ...]
     _owners: Mapping[str, Owned]
@@ -70,11 +72,13 @@ def _reached(start: Iterable[str], following: Callable[[str], Iterable[str]]) ->
     return reached
 
 
-def build(blueprints: Iterable[Blueprint], references: References, elsewhere: Container[str] = ()) -> Graph:
+def build(
+    blueprints: Iterable[Blueprint], references: References, elsewhere: Container[str] = ()
+) -> Graph:
     """Link components by the references that `references` finds in each, in order.
 
-    `elsewhere` holds datasets of dataflows that are not among `blueprints`. Raises InvalidBlueprint with every problem:
-    missing inputs, self-references, inputs that are write components, cycles.
+    `elsewhere` holds datasets of dataflows that are not among `blueprints`. Raises InvalidBlueprint
+    with every problem: missing inputs, self-references, inputs that are write components, cycles.
     """
     linked, problems = link(blueprints, references, elsewhere)
     if problems:
@@ -88,16 +92,24 @@ def link(
     elsewhere: Container[str] = (),
     also_named: Iterable[str] = (),
 ) -> tuple[Graph, tuple[Problem, ...]]:
-    """As `build`; problems are part of the answer. Inputs that could not be resolved are left out of the graph.
+    """As `build`; problems are part of the answer. Inputs that could not be resolved are left out
+    of the graph.
 
     `also_named`: datasets without a component that hints may name.
     """
     problems = Problems()
     owners = _owners(blueprints, problems)
     resolver = _Resolver(owners, elsewhere, tuple(also_named), problems)
-    makers = {dataset: owned for dataset, owned in owners.items() if not dataset.endswith(QUARANTINE)}
-    inputs = {dataset: resolver.inputs(dataset, references(*owned)) for dataset, owned in makers.items()}
-    inputs |= {dataset: inputs[dataset.removesuffix(QUARANTINE)] for dataset in owners.keys() - makers.keys()}
+    makers = {
+        dataset: owned for dataset, owned in owners.items() if not dataset.endswith(QUARANTINE)
+    }
+    inputs = {
+        dataset: resolver.inputs(dataset, references(*owned)) for dataset, owned in makers.items()
+    }
+    inputs |= {
+        dataset: inputs[dataset.removesuffix(QUARANTINE)]
+        for dataset in owners.keys() - makers.keys()
+    }
     readers = _readers(inputs)
     order = _order(inputs, readers)
     _report_cycles(owners, inputs, set(inputs).difference(order), problems)
@@ -115,7 +127,11 @@ def _owners(blueprints: Iterable[Blueprint], problems: Problems) -> dict[str, Ow
             continue
         files[name] = file
         owners.update((f"{name}.{c.name}", (blueprint, c)) for c in blueprint.components)
-        owners.update((f"{name}.{c.name}{QUARANTINE}", (blueprint, c)) for c in blueprint.components if c.quarantines)
+        owners.update(
+            (f"{name}.{c.name}{QUARANTINE}", (blueprint, c))
+            for c in blueprint.components
+            if c.quarantines
+        )
     return owners
 
 
@@ -127,27 +143,38 @@ class _Resolver:
     problems: Problems
 
     def inputs(self, dataset: str, references: tuple[Reference, ...]) -> dict[str, str]:
-        """Slots that could be resolved. A name that is read several times is one slot, reported once."""
+        """Slots that could be resolved. A name that is read several times is one slot, reported
+        once."""
         first = {r.name: r for r in reversed(references)}
         names = dict.fromkeys(r.name for r in references)
         resolved = {name: self._resolve(dataset, first[name]) for name in names}
         return {name: source for name, source in resolved.items() if source}
 
     def _resolve(self, dataset: str, reference: Reference) -> str | None:
-        source, place, add = self._find(self.owners[dataset][0], reference.name), reference.place, self.problems.add
+        source, place, add = (
+            self._find(self.owners[dataset][0], reference.name),
+            reference.place,
+            self.problems.add,
+        )
         if source is None:
             message = f"there is no dataset {shown(reference.name)}"
             add(place, "missing-input", message, self._hint(dataset, reference))
         elif source in (dataset, dataset + QUARANTINE):
             add(place, "self-reference", f"{dataset} reads itself", "read another dataset")
         elif source in self.owners and isinstance(self.owners[source][1].body, Write):
-            add(place, "input-is-write", f"{source} writes and makes no dataset", "read what it copies")
+            add(
+                place,
+                "input-is-write",
+                f"{source} writes and makes no dataset",
+                "read what it copies",
+            )
         else:
             return source
         return None
 
     def _find(self, blueprint: Blueprint, name: str) -> str | None:
-        """A bare name is of the own dataflow. Names are found without regard to case where Spark has none."""
+        """A bare name is of the own dataflow. Names are found without regard to case where Spark
+        has none."""
         written = name if blueprint.spark.case_sensitive else name.lower()
         source = written if "." in written else f"{blueprint.dataflow}.{written}"
         return source if source in self.owners or source in self.elsewhere else None
@@ -157,7 +184,10 @@ class _Resolver:
             return "to read its own partition before, declare inputs: {self: previous}"
         flow = dataset.partition(".")[0] + "."
         names = [d.removeprefix(flow) for d in (*self.owners, *self.also_named) if d != dataset]
-        return self.problems.guess(reference.name, names) or "declare it; those of other dataflows are dataflow.name"
+        return (
+            self.problems.guess(reference.name, names)
+            or "declare it; those of other dataflows are dataflow.name"
+        )
 
 
 def _readers(inputs: Edges) -> dict[str, tuple[str, ...]]:
@@ -169,7 +199,8 @@ def _readers(inputs: Edges) -> dict[str, tuple[str, ...]]:
 
 
 def _order(inputs: Edges, readers: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """Kahn's algorithm with a heap: the least ready name comes first. Datasets behind a cycle are left out."""
+    """Kahn's algorithm with a heap: the least ready name comes first. Datasets behind a cycle are
+    left out."""
     missing = {d: len({s for s in slots.values() if s in inputs}) for d, slots in inputs.items()}
     ready = [d for d, count in missing.items() if not count]
     heapify(ready)
@@ -184,18 +215,26 @@ def _order(inputs: Edges, readers: Mapping[str, tuple[str, ...]]) -> tuple[str, 
     return tuple(order)
 
 
-def _report_cycles(owners: Mapping[str, Owned], inputs: Edges, suspects: set[str], problems: Problems) -> None:
+def _report_cycles(
+    owners: Mapping[str, Owned], inputs: Edges, suspects: set[str], problems: Problems
+) -> None:
     """One cycle of every knot, reported at its first component by name."""
     edges = {d: sorted(suspects.intersection(inputs[d].values())) for d in sorted(suspects)}
     for knot in _knots(edges):
         cycle = _cycle(knot, edges)
         names = cycle if len(cycle) <= _LONGEST_CYCLE else [*cycle[:_LONGEST_CYCLE], "..."]
         message = " -> ".join([*names, cycle[0]])
-        problems.add(owners[cycle[0]][1].place, "cycle", f"{message} is a cycle", "take one of these inputs out")
+        problems.add(
+            owners[cycle[0]][1].place,
+            "cycle",
+            f"{message} is a cycle",
+            "take one of these inputs out",
+        )
 
 
 def _cycle(knot: set[str], edges: Mapping[str, list[str]]) -> list[str]:
-    """Follow the first input inside the knot until a component comes again; in the direction of the data."""
+    """Follow the first input inside the knot until a component comes again; in the direction of the
+    data."""
     trail: dict[str, None] = {}
     at = min(knot)
     while at not in trail:
@@ -208,7 +247,8 @@ def _cycle(knot: set[str], edges: Mapping[str, list[str]]) -> list[str]:
 
 
 def _knots(edges: Mapping[str, list[str]]) -> list[set[str]]:
-    """Sets of more than one node that all reach each other (Kosaraju's algorithm, without recursion)."""
+    """Sets of more than one node that all reach each other (Kosaraju's algorithm, without
+    recursion)."""
     backward: dict[str, list[str]] = {node: [] for node in edges}
     for node, following in edges.items():
         for other in following:
@@ -221,7 +261,8 @@ def _knots(edges: Mapping[str, list[str]]) -> list[set[str]]:
 
 
 def _finished(start: str, edges: Mapping[str, list[str]], visited: set[str]) -> list[str]:
-    """Nodes reached from `start` and not seen before, in the order in which a depth-first search leaves them."""
+    """Nodes reached from `start` and not seen before, in the order in which a depth-first search
+    leaves them."""
     if start in visited:
         return []
     visited.add(start)

@@ -19,7 +19,9 @@ def place_of_error(node: Node, error: TaskError) -> tuple[str | None, int | None
             place = node.component.place
             return place.file, place.line, place.column
         return error["file"], None, None
-    if isinstance(body, SqlTransform) or (isinstance(body, PythonTransform) and error["file"] in (None, body.main)):
+    if isinstance(body, SqlTransform) or (
+        isinstance(body, PythonTransform) and error["file"] in (None, body.main)
+    ):
         place = body.text.at(line, column or 1)
         return place.file, place.line, place.column
     return error["file"], line, column

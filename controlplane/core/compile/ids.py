@@ -1,6 +1,7 @@
 """Identities of logic: what decides, besides the data, which rows a component produces.
 
-Names of secrets, resources, descriptions, paths of outputs and positions in files do not belong to an identity.
+Names of secrets, resources, descriptions, paths of outputs and positions in files do not belong to
+an identity.
 """
 
 from __future__ import annotations
@@ -15,12 +16,17 @@ from dataplane.contract.jobs import JobSparkSettings, Parameters
 from dataplane.contract.keys import KeyPart
 from dataplane.contract.schemas import Schema
 
-FOOTERS = ("parquet", "orc")  # formats whose files have types of their own, which parsing asks since "parse/2"
+# Formats whose files have types of their own, which parsing asks since "parse/2"
+FOOTERS = ("parquet", "orc")
 SPARK_LINE = "4"  # results are shared within one major line of Spark
 
 
 def listing_id(
-    location: str, format: str, options: Mapping[str, str], partition: str | None, metadata: tuple[str, ...]
+    location: str,
+    format: str,
+    options: Mapping[str, str],
+    partition: str | None,
+    metadata: tuple[str, ...],
 ) -> bytes:
     """Equal locations that are listed in the same way share the listing."""
     return digest(
@@ -47,7 +53,8 @@ def parse_logic(
     semantics: int,
     tag: str = "parse/1",
 ) -> bytes:
-    """How bytes of one source object become rows; its location and the dataset's schema are not part of it."""
+    """How bytes of one source object become rows; its location and the dataset's schema are not
+    part of it."""
     return digest(
         tag,
         format=format,
@@ -65,9 +72,12 @@ def footers_key(task: bytes) -> bytes:
     return digest("footers/1", task=task)
 
 
-def read_logic(parse: bytes, declared: Schema | None, schema_change: str, *, folders: bool = False) -> bytes:
-    """Logic of a read component as a whole: its parse logic and how its schema comes about. `folders`: those named
-    `key=value` are columns. Their values are part of what identifies the objects, so the parse logic is the same."""
+def read_logic(
+    parse: bytes, declared: Schema | None, schema_change: str, *, folders: bool = False
+) -> bytes:
+    """Logic of a read component as a whole: its parse logic and how its schema comes about.
+    `folders`: those named `key=value` are columns. Their values are part of what identifies the
+    objects, so the parse logic is the same."""
     optional = {"folders": True} if folders else {}
     return digest("read/1", parse=parse, declared=declared, schema_change=schema_change, **optional)
 
@@ -85,9 +95,10 @@ def transform_logic(
     fold: Mapping[str, object] | None = None,
     libraries: Mapping[str, str] = MappingProxyType({}),
 ) -> bytes:
-    """Logic of a transform: its code, parameters, input slots with their modes and semantic Spark settings; where its
-    output is partitioned by columns, how (`keyed`); the packages that it requires, if any; where it reads its own
-    partition before, as what (`fold`); the driver's libraries that it imports, if any, by their major versions."""
+    """Logic of a transform: its code, parameters, input slots with their modes and semantic Spark
+    settings; where its output is partitioned by columns, how (`keyed`); the packages that it
+    requires, if any; where it reads its own partition before, as what (`fold`); the driver's
+    libraries that it imports, if any, by their major versions."""
     optional: dict[str, object] = {} if keyed is None else {"keyed": keyed}
     if requirements:
         optional["requirements"] = list(requirements)
@@ -119,19 +130,27 @@ def volatile_logic(logic: bytes, uid: str) -> bytes:
     return digest("volatile/1", logic=logic, uid=uid)
 
 
-def salt(uid: str, partition: str, period: str = "", force: int = 0, *, is_pinned: bool = False) -> bytes:
-    """Distinguishes the frozen results of one component's partitions by period, and by the last time they were forced.
-    `is_pinned`: other code than the logic says gave them."""
+def salt(
+    uid: str, partition: str, period: str = "", force: int = 0, *, is_pinned: bool = False
+) -> bytes:
+    """Distinguishes the frozen results of one component's partitions by period, and by the last
+    time they were forced. `is_pinned`: other code than the logic says gave them."""
     optional = {"pinned": True} if is_pinned else {}
     return digest("salt/1", uid=uid, partition=partition, period=period, force=force, **optional)
 
 
 def analysis_key(logic: bytes, schemas: Mapping[str, Schema]) -> bytes:
-    return digest("analysis/1", logic=logic, schemas={name: schema_id(s) for name, s in schemas.items()})
+    return digest(
+        "analysis/1", logic=logic, schemas={name: schema_id(s) for name, s in schemas.items()}
+    )
 
 
-def inference_key(format: str, options: Mapping[str, str], timezone: str, sources: list[bytes]) -> bytes:
-    return digest("inference/2", format=format, options=options, timezone=timezone, sources=sorted(sources))
+def inference_key(
+    format: str, options: Mapping[str, str], timezone: str, sources: list[bytes]
+) -> bytes:
+    return digest(
+        "inference/2", format=format, options=options, timezone=timezone, sources=sorted(sources)
+    )
 
 
 def index_id(schema: Schema, key: Sequence[KeyPart], timezone: str) -> bytes:
@@ -145,15 +164,28 @@ def index_key(index: bytes, content: Content) -> bytes:
 
 
 def part_logic(
-    code: bytes, params: Parameters, spark: JobSparkSettings, semantics: int, others: Mapping[str, bytes]
+    code: bytes,
+    params: Parameters,
+    spark: JobSparkSettings,
+    semantics: int,
+    others: Mapping[str, bytes],
 ) -> bytes:
-    """Logic of partial results over one part of an input; `others` are the slots that it reads of other inputs."""
-    return digest("part/1", code=code, params=params, spark=spark, line=SPARK_LINE, semantics=semantics, others=others)
+    """Logic of partial results over one part of an input; `others` are the slots that it reads of
+    other inputs."""
+    return digest(
+        "part/1",
+        code=code,
+        params=params,
+        spark=spark,
+        line=SPARK_LINE,
+        semantics=semantics,
+        others=others,
+    )
 
 
 def build_key(logic: bytes, slots: Mapping[str, object], salt: bytes | None = None) -> bytes:
-    """Whole-dataset memory: this logic over these roots (or contents) under these read schemas; with a salt, one
-    component's own."""
+    """Whole-dataset memory: this logic over these roots (or contents) under these read schemas;
+    with a salt, one component's own."""
     return digest("build/1", logic=logic, slots=slots, **({} if salt is None else {"salt": salt}))
 
 
@@ -166,5 +198,14 @@ def job_id(body: StoredJob) -> bytes:
     return digest("job/1", body=body)
 
 
-def target_id(namespace: str, component: str, path: str, format: str, options: Mapping[str, str]) -> bytes:
-    return digest("target/1", namespace=namespace, component=component, path=path, format=format, options=options)
+def target_id(
+    namespace: str, component: str, path: str, format: str, options: Mapping[str, str]
+) -> bytes:
+    return digest(
+        "target/1",
+        namespace=namespace,
+        component=component,
+        path=path,
+        format=format,
+        options=options,
+    )

@@ -9,7 +9,9 @@ from controlplane.core.blueprint import SqlTransform
 from dataplane.contract.jobs import Mode
 
 
-def of_sql(body: SqlTransform, name: str, verdict: sql.Verdict, declared: Mapping[str, Mode]) -> str:
+def of_sql(
+    body: SqlTransform, name: str, verdict: sql.Verdict, declared: Mapping[str, Mode]
+) -> str:
     """For an input of a query, by the proven mode and the declared modes."""
     unsplit = [other for other, mode in declared.items() if mode != "each"]
     if name in unsplit:
@@ -26,4 +28,6 @@ def of_sql(body: SqlTransform, name: str, verdict: sql.Verdict, declared: Mappin
 
 def of_python() -> str:
     """For an input of a function, which declares its modes."""
-    return "to be read in part, declare `each`; or `by`, with the columns of a key in `partition_by:`"
+    return (
+        "to be read in part, declare `each`; or `by`, with the columns of a key in `partition_by:`"
+    )

@@ -6,7 +6,15 @@ import posixpath
 from dataclasses import replace
 
 from controlplane.core import sql
-from controlplane.core.blueprint import Component, Draft, Position, PythonTransform, SqlTransform, Write, draft
+from controlplane.core.blueprint import (
+    Component,
+    Draft,
+    Position,
+    PythonTransform,
+    SqlTransform,
+    Write,
+    draft,
+)
 from controlplane.core.compile import ordered_fold
 from controlplane.core.compile.dependency_graph import Reference
 from controlplane.core.compile.nodes import NodeText
@@ -16,7 +24,8 @@ from controlplane.core.python import code
 
 
 def read(revision: Revision, parsed: Draft | None, problems: list[Problem]) -> NodeText | None:
-    """A revision with its queries and bundles analysed; None where it is no blueprint. Problems are added.
+    """A revision with its queries and bundles analysed; None where it is no blueprint. Problems are
+    added.
 
     Code that is refused has no query or bundle.
     """
@@ -34,22 +43,35 @@ def read(revision: Revision, parsed: Draft | None, problems: list[Problem]) -> N
                 queries[component.name] = sql.analyse(body.sql)
             elif isinstance(body, PythonTransform):
                 bundles[component.name] = code.analyse(
-                    dict(body.modules), body.main, body.entrypoint, body.requirements, is_inline=body.is_inline
+                    dict(body.modules),
+                    body.main,
+                    body.entrypoint,
+                    body.requirements,
+                    is_inline=body.is_inline,
                 )
         except sql.SqlProblem as e:
-            problems.append(_located(component, Problem("", e.line, e.column, e.code, e.message, e.hint)))
+            problems.append(
+                _located(component, Problem("", e.line, e.column, e.code, e.message, e.hint))
+            )
         except code.CodeProblem as e:
-            problems.append(_located(component, Problem(e.file, e.line, e.column, e.code, e.message, e.hint)))
+            problems.append(
+                _located(component, Problem(e.file, e.line, e.column, e.code, e.message, e.hint))
+            )
     return NodeText(blueprint, revision, queries, bundles, parsed_draft.unsound)
 
 
 def _located(component: Component, problem: Problem) -> Problem:
     """With its place in the file, for one whose place is in the text of the component."""
     body = component.body
-    if isinstance(body, PythonTransform) and problem.file != body.main:  # a module that lies in a file of its own
+    # A module that lies in a file of its own
+    if isinstance(body, PythonTransform) and problem.file != body.main:
         return problem
     place = component.place
-    if problem.code == "missing-entrypoint" and isinstance(body, PythonTransform) and body.entrypoint_place:
+    if (
+        problem.code == "missing-entrypoint"
+        and isinstance(body, PythonTransform)
+        and body.entrypoint_place
+    ):
         return replace(
             problem,
             file=body.entrypoint_place.file,
@@ -63,7 +85,8 @@ def _located(component: Component, problem: Problem) -> Problem:
 
 
 def of_use(component: Component, problem: Problem) -> Problem:
-    """Where a component takes parts from elsewhere, such as a template, a problem there names the component."""
+    """Where a component takes parts from elsewhere, such as a template, a problem there names the
+    component."""
     if component.use is None:
         return problem
     place = Position(problem.file, problem.line, problem.column)
@@ -88,9 +111,13 @@ def references(text: NodeText, component: Component) -> tuple[Reference, ...]:
                 return ()
             names = {".".join(r.parts): (r.line, r.column) for r in reversed(query.references)}
             names.pop(ordered_fold.name_of(component), None)
-            return tuple(Reference(datasets.get(n, n), body.text.at(*at)) for n, at in names.items())
+            return tuple(
+                Reference(datasets.get(n, n), body.text.at(*at)) for n, at in names.items()
+            )
         case PythonTransform() as body:
-            return tuple(Reference(datasets.get(hint.name, hint.name), hint.place) for hint in body.inputs)
+            return tuple(
+                Reference(datasets.get(hint.name, hint.name), hint.place) for hint in body.inputs
+            )
         case Write(source=source, source_place=place):
             return (Reference(source, place or component.place),) if source else ()
         case _:
@@ -98,7 +125,8 @@ def references(text: NodeText, component: Component) -> tuple[Reference, ...]:
 
 
 def absolute(path: str, file: str) -> str | None:
-    """A path of a blueprint in this file; None where it is relative to nothing that the server knows."""
+    """A path of a blueprint in this file; None where it is relative to nothing that the server
+    knows."""
     if "://" in path or path.startswith("/"):
         return path
     folder = posixpath.dirname(file)

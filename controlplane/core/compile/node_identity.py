@@ -1,4 +1,5 @@
-"""Third step of compiling: nodes with their identities. `logic` covers all that decides which rows come out.
+"""Third step of compiling: nodes with their identities. `logic` covers all that decides which rows
+come out.
 
 Nothing is refused here.
 """
@@ -32,7 +33,8 @@ class NamedComponent:
 
     @property
     def uid(self) -> str:
-        """Stays as it is when a component is edited, and is another one for one that comes back under its name."""
+        """Stays as it is when a component is edited, and is another one for one that comes back
+        under its name."""
         return self.text.revision.uids.get(self.component.name, self.component.name)
 
     @property
@@ -47,14 +49,25 @@ class NamedComponent:
     def spark(self) -> JobSparkSettings:
         """Settings of Spark that decide about rows."""
         spark = self.text.blueprint.spark
-        return {"ansi": spark.ansi, "case_sensitive": spark.case_sensitive, "timezone": self.timezone}
+        return {
+            "ansi": spark.ansi,
+            "case_sensitive": spark.case_sensitive,
+            "timezone": self.timezone,
+        }
 
 
 def source(
-    named: NamedComponent, read: Read, location: str, declared: Schema | None, checks: tuple[CompiledCheck, ...]
+    named: NamedComponent,
+    read: Read,
+    location: str,
+    declared: Schema | None,
+    checks: tuple[CompiledCheck, ...],
 ) -> Source:
     read = connector_identity.with_defaults(read, named.uid)
-    options, folders = connector_identity.logic_options(read), connector_identity.reads_folders(read)
+    options, folders = (
+        connector_identity.logic_options(read),
+        connector_identity.reads_folders(read),
+    )
     parse_logic = partial(
         ids.parse_logic,
         format=read.format,
@@ -67,7 +80,9 @@ def source(
     unfiltered = parse_logic()
     first = compiled_checks.filtered_logic(unfiltered, checks)
     has_footers = connector_identity.is_files(read) and read.format in ids.FOOTERS
-    parse = compiled_checks.filtered_logic(parse_logic(tag="parse/2"), checks) if has_footers else first
+    parse = (
+        compiled_checks.filtered_logic(parse_logic(tag="parse/2"), checks) if has_footers else first
+    )
     logic = ids.read_logic(parse, declared, read.schema_change, folders=folders)
     feed = connector_identity.feed_of(read, named.namespace)
     if feed is None:
@@ -96,7 +111,9 @@ def source(
     )
 
 
-def sink(named: NamedComponent, write: Write, path: str, source: str, nodes: Mapping[str, Node]) -> Sink:
+def sink(
+    named: NamedComponent, write: Write, path: str, source: str, nodes: Mapping[str, Node]
+) -> Sink:
     """`nodes` holds the dataset `source` and its inputs, unless these could not be compiled."""
     maker = nodes.get(source)
     keyed = connector_identity.key_columns(maker.key) if maker is not None else ()
@@ -108,7 +125,9 @@ def sink(named: NamedComponent, write: Write, path: str, source: str, nodes: Map
         revision=named.revision,
         source=source,
         path=path,
-        identity=connector_identity.target_id(named.namespace, named.dataset, named.uid, write, path, keyed),
+        identity=connector_identity.target_id(
+            named.namespace, named.dataset, named.uid, write, path, keyed
+        ),
         keyed=keyed,
         by_columns=connector_identity.is_keyed_by_columns(source, nodes),
     )
@@ -126,7 +145,9 @@ def transform(
     is_volatile = bool(named.component.volatile or analysed.volatile)
 
     def own_logic(slots: tuple[Slot, ...]) -> bytes:
-        own = compiled_checks.filtered_logic(_code_logic(named, body, analysed, replace(modes, slots=slots)), checks)
+        own = compiled_checks.filtered_logic(
+            _code_logic(named, body, analysed, replace(modes, slots=slots)), checks
+        )
         return ids.volatile_logic(own, named.uid) if is_volatile else own
 
     own = own_logic(modes.slots)
@@ -135,7 +156,9 @@ def transform(
     by_key: ByKey | None = None
     if modes.by_key and pin != own:  # a pin to what it is if it is read whole is kept
         own_by_key = own_logic(modes.by_key)
-        by_key = ByKey(modes.by_key, pin or own_by_key, b"" if pin in (b"", own_by_key) else own_by_key, logic)
+        by_key = ByKey(
+            modes.by_key, pin or own_by_key, b"" if pin in (b"", own_by_key) else own_by_key, logic
+        )
     upstream = {slot.name: nodes[slot.dataset].lineage for slot in modes.slots}
     return Transform(
         dataset=named.dataset,
@@ -184,15 +207,21 @@ def _code_logic(
 
 
 def _libraries(analysed: sql.AnalysedQuery | code.CodeBundle) -> dict[str, str]:
-    """The driver's libraries that the code imports, by the major versions within which their results are shared."""
+    """The driver's libraries that the code imports, by the major versions within which their
+    results are shared."""
     if not isinstance(analysed, code.CodeBundle):
         return {}
     return {name: libraries.LINES[name] for name in sorted(analysed.libraries)}
 
 
-def _keyed(body: SqlTransform | PythonTransform, slots: tuple[Slot, ...]) -> dict[str, object] | None:
+def _keyed(
+    body: SqlTransform | PythonTransform, slots: tuple[Slot, ...]
+) -> dict[str, object] | None:
     """How a key assigns rows to partitions, as part of the logic; None without a key."""
     if not body.partition_by:
         return None
     parts = [[part.column, part.granule, part.buckets] for part in body.partition_by]
-    return {"parts": parts, "columns": {slot.name: list(slot.columns) for slot in slots if slot.columns}}
+    return {
+        "parts": parts,
+        "columns": {slot.name: list(slot.columns) for slot in slots if slot.columns},
+    }

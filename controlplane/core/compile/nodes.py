@@ -1,7 +1,8 @@
 """The nodes of a plan: their kinds, inputs with modes, and identities.
 
-Each kind says by constants of its class which one it is, and has an empty value for what it lacks: a source has no
-`slots`, a copy no `query`. mypy narrows a node by `is_source`, `is_transform`, `is_copy` and `has_rows`.
+Each kind says by constants of its class which one it is, and has an empty value for what it lacks:
+a source has no `slots`, a copy no `query`. mypy narrows a node by `is_source`, `is_transform`,
+`is_copy` and `has_rows`.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ from dataplane.contract.schemas import Schema, select_columns
 class Slot:
     """One input of a transform. `reason` says why it has its mode, in words.
 
-    `columns`: of a `by` input, the columns that stand for the parts of the output's key, in order. `is_proven`: over
-    many keys at once the query gives the same as over each, so that they may be computed together. `cure`: what to
-    write so that it is not read whole, where there is something. `awaits_types`: it is read by the key if its types,
-    once they are known, are those of the others; nothing is computed before.
+    `columns`: of a `by` input, the columns that stand for the parts of the output's key, in order.
+    `is_proven`: over many keys at once the query gives the same as over each, so that they may be
+    computed together. `cure`: what to write so that it is not read whole, where there is something.
+    `awaits_types`: it is read by the key if its types, once they are known, are those of the
+    others; nothing is computed before.
     """
 
     name: str
@@ -70,8 +72,8 @@ UNDECIDED: Final = "undecided"
 
 @dataclass(frozen=True, slots=True)
 class ByKey:
-    """What a transform is where its inputs have the same types for the key. `logic`, `own`: see `Transform`. `whole`:
-    its logic where they have not."""
+    """What a transform is where its inputs have the same types for the key. `logic`, `own`: see
+    `Transform`. `whole`: its logic where they have not."""
 
     slots: tuple[Slot, ...]
     logic: bytes
@@ -110,12 +112,16 @@ class Source:
     checks: tuple[CompiledCheck, ...] = ()
     earlier: bytes | None = None  # `parse` of versions that did not ask files for their types
     output: str = ""  # of its tasks
-    feed: FeedAddress | None = None  # the feed to read, in place of a location: nothing is listed or parsed
+    # The feed to read, in place of a location: nothing is listed or parsed
+    feed: FeedAddress | None = None
 
     @property
     def positional(self) -> bool:
         """CSV without a header: columns have places, not names."""
-        return self.read.format == "csv" and dict(self.read.options).get("header", "false").lower() != "true"
+        return (
+            self.read.format == "csv"
+            and dict(self.read.options).get("header", "false").lower() != "true"
+        )
 
     @property
     def maker(self) -> str:
@@ -182,12 +188,16 @@ class Transform:
         return compiled_checks.with_reason(schema) if schema is not None and self.output else schema
 
     def has_made(self, logic: bytes) -> bool:
-        """Whether results under this logic are of the present code, be its inputs read whole or by the key."""
-        return logic == self.logic or (self.by_key is not None and logic in (self.by_key.logic, self.by_key.whole))
+        """Whether results under this logic are of the present code, be its inputs read whole or by
+        the key."""
+        return logic == self.logic or (
+            self.by_key is not None and logic in (self.by_key.logic, self.by_key.whole)
+        )
 
     @property
     def key(self) -> tuple[KeyColumn, ...]:
-        """What the output's partition keys are made of; empty where they are those of inputs, or there is one."""
+        """What the output's partition keys are made of; empty where they are those of inputs, or
+        there is one."""
         return self.body.partition_by
 
     @property
@@ -196,10 +206,14 @@ class Transform:
 
     def read_schema(self, slot: Slot, schema: Schema) -> Schema:
         """The part of an input's schema that this logic can see, the columns of keys among it."""
-        names = self.query.named_columns([f["name"] for f in schema["fields"]]) if self.query else None
+        names = (
+            self.query.named_columns([f["name"] for f in schema["fields"]]) if self.query else None
+        )
         if names is None:
             return schema
-        keys = (named(schema, column, case_sensitive=self.is_case_sensitive) for column in slot.columns)
+        keys = (
+            named(schema, column, case_sensitive=self.is_case_sensitive) for column in slot.columns
+        )
         return select_columns(schema, [*names, *filter(None, keys)])
 
 
@@ -228,10 +242,12 @@ class Sink:
     source: str
     path: str
     identity: bytes
-    keyed: tuple[str, ...] = ()  # columns whose values are the partition keys, for connectors with keyed rows
+    # Columns whose values are the partition keys, for connectors with keyed rows
+    keyed: tuple[str, ...] = ()
     branch: str = ""  # whose copy it is, where it was redirected there
     since: int = 0  # orders of writes begin here: after those of an earlier branch of that name
-    by_columns: bool = False  # whether partition keys are plain values of columns, of the dataset or of one it follows
+    # Whether partition keys are plain values of columns, of the dataset or of one it follows
+    by_columns: bool = False
 
     @property
     def maker(self) -> str:
@@ -249,8 +265,10 @@ class Desired:
     order: tuple[str, ...]
     graph: Graph
     depth: Mapping[str, int]  # longest way from a source
-    texts: Mapping[str, NodeText] = field(default_factory=dict, repr=False, compare=False)  # by dataflow
-    left_out: Mapping[str, str] = field(default_factory=dict, compare=False)  # dataflows that do not compile, and why
+    # By dataflow
+    texts: Mapping[str, NodeText] = field(default_factory=dict, repr=False, compare=False)
+    # Dataflows that do not compile, and why
+    left_out: Mapping[str, str] = field(default_factory=dict, compare=False)
     undecided: tuple[str, ...] = ()  # transforms whose modes follow from types
 
     def scope(self, flows: Iterable[str]) -> frozenset[str]:
@@ -262,7 +280,8 @@ class Desired:
 
 @dataclass(frozen=True, slots=True)
 class NodeText:
-    """One parsed blueprint with what its code was found to be. `unsound` are components that are refused as written."""
+    """One parsed blueprint with what its code was found to be. `unsound` are components that are
+    refused as written."""
 
     blueprint: Blueprint
     revision: Revision
@@ -272,8 +291,8 @@ class NodeText:
 
 
 def paused_by(dataset: str) -> set[str]:
-    """The names that an operator may pause so that it is not worked on: rows that are taken out of a dataset are a
-    dataset of their own, made by the same tasks."""
+    """The names that an operator may pause so that it is not worked on: rows that are taken out of
+    a dataset are a dataset of their own, made by the same tasks."""
     return {dataset, dataset.removesuffix(QUARANTINE), dataset.partition(".")[0]}
 
 
@@ -286,5 +305,6 @@ NOTHING = Desired({}, (), dependency_graph.build([], lambda _b, _c: ()), {})
 
 
 def settings_id(source: Source) -> bytes:
-    """What a pinned schema belongs to: another declaration or way of reading starts from nothing."""
+    """What a pinned schema belongs to: another declaration or way of reading starts from
+    nothing."""
     return digest("pin/1", logic=source.reading, listing=source.listing)

@@ -1,4 +1,5 @@
-"""The ordered fold: a transform that reads its own partition before, in the order of keys, beside its inputs' rows.
+"""The ordered fold: a transform that reads its own partition before, in the order of keys, beside
+its inputs' rows.
 
 State k is f(state k-1, inputs k); before the first one there are no rows.
 """
@@ -22,7 +23,8 @@ REASON = "the partition before, in the order of keys"
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """The partition before as an input: its name in the code, and the columns of every partition."""
+    """The partition before as an input: its name in the code, and the columns of every
+    partition."""
 
     name: str
     schema: Schema
@@ -36,33 +38,49 @@ class Fold:
 def name_of(component: Component) -> str:
     """What the code calls the partition before; empty where it does not read it."""
     body = component.body
-    return body.previous.name if isinstance(body, SqlTransform | PythonTransform) and body.previous else ""
+    return (
+        body.previous.name
+        if isinstance(body, SqlTransform | PythonTransform) and body.previous
+        else ""
+    )
 
 
 def in_words(fold: Fold, key: str, before: str | None) -> str:
-    """Why a partition is another one though its inputs are the same. `before`: the key of the one before it."""
+    """Why a partition is another one though its inputs are the same. `before`: the key of the one
+    before it."""
     if before is None:
         return f"{key}: no partition is before it any more ({fold.name})"
     return f"{key}: {fold.name}, the partition before ({before}), is another one"
 
 
 def fold(
-    component: Component, previous: Previous, modes: Iterable[tuple[str, str]], read: Iterable[str] | None
+    component: Component,
+    previous: Previous,
+    modes: Iterable[tuple[str, str]],
+    read: Iterable[str] | None,
 ) -> tuple[Fold | None, list[Problem]]:
-    """The fold, and all that is wrong with it. `modes` of the other inputs by name; `read`: what the SQL names."""
+    """The fold, and all that is wrong with it. `modes` of the other inputs by name; `read`: what
+    the SQL names."""
     previous_fold, problems = None, list(_problems(component, previous, list(modes), read))
     try:
         previous_fold = Fold(previous.name, parse_ddl(previous.schema))
     except InvalidSchema as e:
-        problems.append(previous.schema_place.problem(e.code, str(e), "for example: day STRING, total BIGINT"))
+        problems.append(
+            previous.schema_place.problem(e.code, str(e), "for example: day STRING, total BIGINT")
+        )
     return previous_fold, problems
 
 
 def _problems(
-    component: Component, previous: Previous, modes: Sequence[tuple[str, str]], read: Iterable[str] | None
+    component: Component,
+    previous: Previous,
+    modes: Sequence[tuple[str, str]],
+    read: Iterable[str] | None,
 ) -> Iterator[Problem]:
     if read is not None and previous.name not in read:
-        yield previous.place.problem("unused-input", f"the SQL does not read {previous.name!r}", "remove it")
+        yield previous.place.problem(
+            "unused-input", f"the SQL does not read {previous.name!r}", "remove it"
+        )
     for name, _ in (m for m in modes if m[1] == "by"):
         message, hint = f"{name} is read `by` a key in a fold", "read it `each` or `all`"
         yield previous.place.problem("not-supported", message, hint)
@@ -73,4 +91,6 @@ def _problems(
         yield previous.place.problem("missing-input", message, hint)
     for expectation in (e for e in component.expect if e.on_fail == "quarantine"):
         hint = "on_fail: drop, or quarantine the rows of what it reads"
-        yield expectation.place.problem("not-supported", "a fold cannot keep rows that it takes out", hint)
+        yield expectation.place.problem(
+            "not-supported", "a fold cannot keep rows that it takes out", hint
+        )

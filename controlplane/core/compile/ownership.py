@@ -17,19 +17,23 @@ def own(
     of_main: Mapping[str, int],
     held: Container[str] = (),
 ) -> frozenset[str]:
-    """Datasets and write components of a branch that are not main's. `forces`: how often each was forced, in both.
-    `held`: datasets that were rolled back in the branch itself."""
+    """Datasets and write components of a branch that are not main's. `forces`: how often each was
+    forced, in both. `held`: datasets that were rolled back in the branch itself."""
     owned: set[str] = set()
     for dataset in desired.order:  # inputs first
         is_forced = forces.get(dataset) != of_main.get(dataset)
-        if is_forced or dataset in held or _differs(desired.nodes[dataset], main.nodes.get(dataset), owned):
+        if (
+            is_forced
+            or dataset in held
+            or _differs(desired.nodes[dataset], main.nodes.get(dataset), owned)
+        ):
             owned.add(dataset)
     return frozenset(owned)
 
 
 def decided(desired: Desired, owned: Collection[str], off: Container[str] = ()) -> frozenset[str]:
-    """The branch's own datasets that are decided about there: write components are off, unless they were redirected.
-    `off`: those that are off nevertheless."""
+    """The branch's own datasets that are decided about there: write components are off, unless they
+    were redirected. `off`: those that are off nevertheless."""
     return frozenset(d for d in owned if d not in off and not is_off(desired.nodes[d]))
 
 
@@ -44,8 +48,8 @@ def is_edited(node: Source | Transform, before: Source | Transform) -> bool:
 
 
 def ends_hold(before: Node | None, after: Node | None) -> bool:
-    """Whether an edit ends the hold of a dataset: it is edited itself, or gone. False where it did not compile: then
-    the effect of the edit is unknown."""
+    """Whether an edit ends the hold of a dataset: it is edited itself, or gone. False where it did
+    not compile: then the effect of the edit is unknown."""
     if before is None or before.is_copy:
         return False
     if after is None or after.is_copy:

@@ -1,4 +1,5 @@
-"""What a component needs of its dataflow's time zone: days and hours of `volatile:`, and the clock of its SQL."""
+"""What a component needs of its dataflow's time zone: days and hours of `volatile:`, and the clock
+of its SQL."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Write components of a branch that write to another place than main's. Pure.
 
-A redirect names the place alone: a path, a table or a topic. Server, credentials and format are those of the component.
-A redirect must not write to a place that another component may read or write. Unless two places are certain to differ,
-they count as the same: names of tables and topics are compared whatever the server is, and a folder within another
-component's folder belongs to that component.
+A redirect names the place alone: a path, a table or a topic. Server, credentials and format are
+those of the component. A redirect must not write to a place that another component may read or
+write. Unless two places are certain to differ, they count as the same: names of tables and topics
+are compared whatever the server is, and a folder within another component's folder belongs to that
+component.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ PlaceKind: TypeAlias = Literal["path", "table", "topic"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a connector reads or writes, without the server. `name` is in the form in which places are compared."""
+    """What a connector reads or writes, without the server. `name` is in the form in which places
+    are compared."""
 
     kind: PlaceKind
     name: str
@@ -41,14 +43,15 @@ class Place:
             return False
         if self.kind == "path":
             return _holds(self.name, other.name) or _holds(other.name, self.name)
-        if self.kind == "table" and not ("." in self.name and "." in other.name):  # in whatever schema
+        # In whatever schema
+        if self.kind == "table" and not ("." in self.name and "." in other.name):
             return self.name.rpartition(".")[2] == other.name.rpartition(".")[2]
         return self.name == other.name
 
 
 def resolved(sink: Sink, name: str) -> str:
-    """The place that a redirect of this component names: a name without a folder or schema takes the place of the last
-    part of the component's own. Raises BadRedirect."""
+    """The place that a redirect of this component names: a name without a folder or schema takes
+    the place of the last part of the component's own. Raises BadRedirect."""
     kind, own = _kind(sink.write), _own_name(sink)
     if kind == "path" and "/" not in name:
         place = f"{own.rstrip('/').rpartition('/')[0]}/{name}"
@@ -73,9 +76,12 @@ def applied(desired: Desired, branch: Branch | None) -> Desired:
     return replace(desired, nodes={**desired.nodes, **moved}) if moved else desired
 
 
-def occupied(desired: Desired, main: Desired, branch: Branch | None, others: Iterable[Branch]) -> dict[str, str]:
-    """Redirected write components of a branch whose place is not theirs alone, with the reason why they are off.
-    `others`: all branches. If two branches have one place, it belongs to the older one."""
+def occupied(
+    desired: Desired, main: Desired, branch: Branch | None, others: Iterable[Branch]
+) -> dict[str, str]:
+    """Redirected write components of a branch whose place is not theirs alone, with the reason why
+    they are off. `others`: all branches. If two branches have one place, it belongs to the older
+    one."""
     moved = [node for node in desired.nodes.values() if node.is_copy and node.branch]
     if not moved or branch is None:
         return {}
@@ -127,8 +133,8 @@ def _text(write: Write) -> str:
 
 
 def _places(desired: Desired) -> Iterator[tuple[str, Place]]:
-    """All that is read or written, by component. A redirected one has its branch in its name, which separates it from
-    the same component elsewhere."""
+    """All that is read or written, by component. A redirected one has its branch in its name, which
+    separates it from the same component elsewhere."""
     for dataset, node in desired.nodes.items():
         if node.is_source:
             if place := _read_place(node):
@@ -173,8 +179,12 @@ def _form(kind: PlaceKind, text: str) -> str:
         return text.replace('"', "").replace("`", "").casefold()
     if kind == "topic":
         return text
-    scheme, _, rest = text.partition("://") if "://" in text else ("", "", text.removeprefix("file:"))
-    return ("" if scheme in ("", "file") else f"{scheme}:") + posixpath.normpath("/" + rest.lstrip("/")).casefold()
+    scheme, _, rest = (
+        text.partition("://") if "://" in text else ("", "", text.removeprefix("file:"))
+    )
+    return ("" if scheme in ("", "file") else f"{scheme}:") + posixpath.normpath(
+        "/" + rest.lstrip("/")
+    ).casefold()
 
 
 def _holds(folder: str, path: str) -> bool:
@@ -214,6 +224,8 @@ def named(desired: Desired, redirects: Mapping[str, str]) -> dict[str, str]:
     for name, text in redirects.items():
         node: Node | None = desired.nodes.get(name)
         if node is None or node.has_rows:
-            raise BadRedirect(name, "there is no write component of this name: write FLOW.COMPONENT")
+            raise BadRedirect(
+                name, "there is no write component of this name: write FLOW.COMPONENT"
+            )
         places[name] = resolved(node, text)
     return places

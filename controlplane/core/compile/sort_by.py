@@ -1,6 +1,7 @@
 """`sort_by`: the order of rows within fragments, by which readers skip files and parts of them.
 
-It is layout, not logic: rows are the same in any order, and so are their fragment's id and all that is made of them.
+It is layout, not logic: rows are the same in any order, and so are their fragment's id and all that
+is made of them.
 """
 
 from __future__ import annotations
@@ -34,9 +35,13 @@ def _unordered(kind: Type) -> str | None:
     return kind["type"] if kind["type"] in _UNORDERED else None
 
 
-def sorting(component: Component, schema: Schema | None, *, case_sensitive: bool) -> list[str] | None:
+def sorting(
+    component: Component, schema: Schema | None, *, case_sensitive: bool
+) -> list[str] | None:
     """The columns that rows are sorted by, as the schema spells them; None without `sort_by`."""
     if not component.sort_by:
         return None
-    spelled = (named(schema, c, case_sensitive=case_sensitive) if schema else c for c in component.sort_by)
+    spelled = (
+        named(schema, c, case_sensitive=case_sensitive) if schema else c for c in component.sort_by
+    )
     return [name for name in spelled if name]

@@ -1,5 +1,5 @@
-"""Notices: not errors in a blueprint, yet worth knowing before it runs. Now: code whose results may change by
-themselves."""
+"""Notices: not errors in a blueprint, yet worth knowing before it runs. Now: code whose results may
+change by themselves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _DECLARE = "declare `volatile: true | daily | hourly`"
 
 
 def notices(desired: Desired, datasets: Container[str] | None = None) -> tuple[Problem, ...]:
-    """Notices about Python transforms (all, or those named) that are not declared volatile, in order of place."""
+    """Notices about Python transforms (all, or those named) that are not declared volatile, in
+    order of place."""
     chosen = (node for name, node in desired.nodes.items() if datasets is None or name in datasets)
     nodes = (node for node in chosen if node.is_transform and not node.component.volatile)
     return tuple(sorted({notice for node in nodes for notice in _of(node)}))
@@ -40,4 +41,6 @@ def _notice(body: PythonTransform, code: VolatileCode) -> Problem:
 
 def _hint(construct: str) -> str:
     remedy = cure(construct)
-    return f"{remedy}; or {_DECLARE}" if remedy else f"hand the value in by `params:`, or {_DECLARE}"
+    return (
+        f"{remedy}; or {_DECLARE}" if remedy else f"hand the value in by `params:`, or {_DECLARE}"
+    )

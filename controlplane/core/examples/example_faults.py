@@ -1,7 +1,7 @@
 """Faults of tests that can be found without running them.
 
-A stored blueprint runs whatever its tests say, so these are problems of `validate` and of `test` only. Does not belong
-here: the form of tests, which every blueprint has to keep to.
+A stored blueprint runs whatever its tests say, so these are problems of `validate` and of `test`
+only. Does not belong here: the form of tests, which every blueprint has to keep to.
 """
 
 from __future__ import annotations
@@ -9,13 +9,25 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from controlplane.core import sql
-from controlplane.core.blueprint.example_model import ExampleRow, ExpectedCheck, ExpectedRows, Given, TransformExample
+from controlplane.core.blueprint.example_model import (
+    ExampleRow,
+    ExpectedCheck,
+    ExpectedRows,
+    Given,
+    TransformExample,
+)
 from controlplane.core.blueprint.problems import did_you_mean, shown
 from controlplane.core.blueprint.text_places import Position
 from controlplane.core.compile.column_problems import ColumnWords, DatasetColumns
 from controlplane.core.compile.nodes import Desired, Node, Transform
 from controlplane.core.errors import Problem
-from controlplane.core.examples.example_inputs import MixedTypes, declared, inferred, input_named, input_names
+from controlplane.core.examples.example_inputs import (
+    MixedTypes,
+    declared,
+    inferred,
+    input_named,
+    input_names,
+)
 from controlplane.core.schema.ddl_schemas import InvalidSchema, parse_ddl
 from dataplane.contract.cells import BadCell, typed
 from dataplane.contract.schemas import Schema, Type
@@ -27,7 +39,9 @@ def problems(desired: Desired, datasets: Container[str] | None = None) -> tuple[
     chosen = (node for name, node in desired.nodes.items() if datasets is None or name in datasets)
     nodes = (node for node in chosen if node.is_transform and not node.output)
     tables = DatasetColumns(desired.nodes)
-    distinct = {p for node in nodes for test in node.component.tests for p in _of_test(node, test, tables)}
+    distinct = {
+        p for node in nodes for test in node.component.tests for p in _of_test(node, test, tables)
+    }
     return tuple(sorted(distinct))
 
 
@@ -48,7 +62,9 @@ def _of_given(node: Transform, input_rows: Given, nodes: Mapping[str, Node]) -> 
     name = input_named(node, input_rows.name)
     if name is None:
         names = input_names(node)
-        hint = did_you_mean(input_rows.name, names) or f"its inputs are {', '.join(names) or 'none'}"
+        hint = (
+            did_you_mean(input_rows.name, names) or f"its inputs are {', '.join(names) or 'none'}"
+        )
         yield input_rows.place.problem(
             "unknown-key", f"{node.component.name} has no input {shown(input_rows.name)}", hint
         )
@@ -61,7 +77,9 @@ def _of_given(node: Transform, input_rows: Given, nodes: Mapping[str, Node]) -> 
     except InvalidSchema as e:
         yield input_rows.place.problem(e.code, str(e), "for example: year INT, name STRING")
     except MixedTypes as e:
-        yield input_rows.place.problem("wrong-type", str(e), 'for example: {schema: "id INT", rows: [...]}')
+        yield input_rows.place.problem(
+            "wrong-type", str(e), 'for example: {schema: "id INT", rows: [...]}'
+        )
     else:
         for row in input_rows.rows:
             yield from row_problems(row, schema, input_rows.name, str(node.spark["timezone"]))
@@ -81,7 +99,9 @@ def row_problems(row: ExampleRow, schema: Schema, name: str, timezone: str) -> I
         kind = types.get(cell.column)
         if kind is None:
             hint = did_you_mean(cell.column, types) or f"its columns are {', '.join(types)}"
-            yield cell.place.problem("unknown-key", f"{name} has no column {shown(cell.column)}", hint)
+            yield cell.place.problem(
+                "unknown-key", f"{name} has no column {shown(cell.column)}", hint
+            )
         elif fault := _fault(kind, cell.value, timezone):
             yield cell.place.problem("wrong-type", f"{cell.column}: {fault}", "")
 

@@ -34,7 +34,8 @@ def given_by_input(node: Transform, inputs: Iterable[Given]) -> dict[str, Given]
 
 
 def declared(node: Node) -> Schema | None:
-    """The columns of a dataset as its blueprint says them; None where they are found out only by running something."""
+    """The columns of a dataset as its blueprint says them; None where they are found out only by
+    running something."""
     if node.declared is not None:
         return node.with_metadata(node.declared)
     if node.fold is not None:
@@ -77,11 +78,17 @@ def _type_of(values: Sequence[Plain], place: str) -> Type | None:
     if kinds == {"long", "double"}:
         return "double"
     if len(kinds) > 1:
-        raise MixedTypes(f"{place} has values of several kinds ({', '.join(sorted(kinds))}): give the input a `schema`")
+        raise MixedTypes(
+            f"{place} has values of several kinds ({', '.join(sorted(kinds))}): give the input a `schema`"
+        )
     (kind,) = kinds
     if kind == "list":
         items = [item for value in present if isinstance(value, list) for item in value]
-        return {"type": "array", "elementType": _type_of(items, place) or "string", "containsNull": True}
+        return {
+            "type": "array",
+            "elementType": _type_of(items, place) or "string",
+            "containsNull": True,
+        }
     return _struct_of(present, place) if kind == "mapping" else kind
 
 
@@ -106,4 +113,6 @@ def _struct_of(values: Sequence[Plain], place: str) -> Type:
     for value in values:
         for name, inner in value.items() if isinstance(value, dict) else ():
             fields.setdefault(name, []).append(inner)
-    return struct_of(field_of(n, _type_of(inner, f"{place}.{n}") or "string") for n, inner in fields.items())
+    return struct_of(
+        field_of(n, _type_of(inner, f"{place}.{n}") or "string") for n, inner in fields.items()
+    )

@@ -35,8 +35,11 @@ class Difference:
         return bool(self.missing or self.unexpected or self.changed) or self.moved is not None
 
 
-def difference(expected: Sequence[Row], actual: Sequence[Row], *, tolerance: float, is_ordered: bool) -> Difference:
-    """The difference of rows with the same columns. Floats are equal within the tolerance, as `is_near` says."""
+def difference(
+    expected: Sequence[Row], actual: Sequence[Row], *, tolerance: float, is_ordered: bool
+) -> Difference:
+    """The difference of rows with the same columns. Floats are equal within the tolerance, as
+    `is_near` says."""
     missing, unexpected = _unmatched(expected, actual, tolerance)
     if not missing and not unexpected:
         return Difference(moved=_first_moved(expected, actual, tolerance) if is_ordered else None)
@@ -50,19 +53,24 @@ def difference(expected: Sequence[Row], actual: Sequence[Row], *, tolerance: flo
 
 
 def is_near(expected: Json, actual: Json, tolerance: float) -> bool:
-    """Equal; floats up to the tolerance times the larger of 1 and the expected value, also within lists and structs."""
+    """Equal; floats up to the tolerance times the larger of 1 and the expected value, also within
+    lists and structs."""
     if isinstance(expected, list) and isinstance(actual, list):
         pairs = zip(expected, actual, strict=False)
         return len(expected) == len(actual) and all(is_near(e, f, tolerance) for e, f in pairs)
     if isinstance(expected, dict) and isinstance(actual, dict):
         is_same = expected.keys() == actual.keys()
-        return is_same and all(is_near(value, actual[key], tolerance) for key, value in expected.items())
+        return is_same and all(
+            is_near(value, actual[key], tolerance) for key, value in expected.items()
+        )
     if isinstance(expected, float) and isinstance(actual, float):
         return abs(expected - actual) <= tolerance * max(1.0, abs(expected))
     return type(expected) is type(actual) and bool(expected == actual)
 
 
-def _unmatched(expected: Sequence[Row], actual: Sequence[Row], tolerance: float) -> tuple[list[Row], list[Row]]:
+def _unmatched(
+    expected: Sequence[Row], actual: Sequence[Row], tolerance: float
+) -> tuple[list[Row], list[Row]]:
     """Both sides without their equal rows, in their own order."""
     counts = Counter(map(_bytes, actual))
     missing = []
@@ -83,10 +91,15 @@ def _bytes(row: Row) -> bytes:
     return canonical(list(row))
 
 
-def _not_near(missing: Sequence[Row], unexpected: Sequence[Row], tolerance: float) -> tuple[list[Row], list[Row]]:
+def _not_near(
+    missing: Sequence[Row], unexpected: Sequence[Row], tolerance: float
+) -> tuple[list[Row], list[Row]]:
     left, others = [], list(unexpected)
     for row in missing:
-        near = next((i for i, other in enumerate(others) if is_near(list(row), list(other), tolerance)), None)
+        near = next(
+            (i for i, other in enumerate(others) if is_near(list(row), list(other), tolerance)),
+            None,
+        )
         if near is None:
             left.append(row)
         else:
@@ -103,7 +116,8 @@ def _first_moved(expected: Sequence[Row], actual: Sequence[Row], tolerance: floa
 
 
 def _key(expected: Sequence[Row], actual: Sequence[Row]) -> tuple[int, ...]:
-    """The columns that identify rows on both sides: a single one, or else the first ones; empty if none do."""
+    """The columns that identify rows on both sides: a single one, or else the first ones; empty if
+    none do."""
     width = len(expected[0]) if expected else 0
     candidates = [(i,) for i in range(width)] + [tuple(range(n)) for n in range(2, width)]
     for columns in candidates:

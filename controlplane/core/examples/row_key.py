@@ -11,7 +11,9 @@ from dataplane.contract.keys import KeyPart, column_texts
 from dataplane.contract.schemas import Json, Schema
 
 
-def has_key(row: Mapping[str, Json], schema: Schema, parts: Sequence[KeyPart], key: str, zone: tzinfo) -> bool:
+def has_key(
+    row: Mapping[str, Json], schema: Schema, parts: Sequence[KeyPart], key: str, zone: tzinfo
+) -> bool:
     """Raises BadCell for a value that is none of its type."""
     types = {field["name"]: field["type"] for field in schema["fields"]}
     for part, text in zip(parts, column_texts(key), strict=True):

@@ -42,8 +42,8 @@ def headline(roots: Sequence[str]) -> str:
 
 
 def of_objects(node: Source, differing: Differences, *, is_edited: bool = False) -> str:
-    """`c/1.csv changed`; `5 files are new: a.csv, b.csv, c.csv, ...`. `is_edited`: the dataflow was, so that a file
-    which is left out may be there still."""
+    """`c/1.csv changed`; `5 files are new: a.csv, b.csv, c.csv, ...`. `is_edited`: the dataflow
+    was, so that a file which is left out may be there still."""
     left_out = _unread(node, differing) if is_edited else _removed(node, differing)
     parts = [_new(node, differing), _changed(node, differing), left_out]
     return and_list([part for part in parts if part])
@@ -63,7 +63,11 @@ def _removed(node: Source, differing: Differences) -> str:
 
 def _unread(node: Source, differing: Differences) -> str:
     return _some(
-        node, differing.removed, differing.is_whole, singular="is not read any more", plural="are not read any more"
+        node,
+        differing.removed,
+        differing.is_whole,
+        singular="is not read any more",
+        plural="are not read any more",
     )
 
 
@@ -85,7 +89,11 @@ def _nouns(node: Source) -> str:
 def object_name(node: Source, key: str) -> str:
     """A file with the folder that it lies in; else a partition with its source."""
     if not _is_by_file(node):
-        return f"partition {plain_key(key)} of {node.dataset}" if key else f"the content of {node.dataset}"
+        return (
+            f"partition {plain_key(key)} of {node.dataset}"
+            if key
+            else f"the content of {node.dataset}"
+        )
     folder = _fixed_folder(node.location)
     if "*" not in node.location and "?" not in node.location:
         return plain_key(key)
@@ -100,14 +108,18 @@ def _is_by_file(node: Source) -> bool:
 def _fixed_folder(location: str) -> str:
     """The name of the folder below which a pattern begins."""
     folders = location.split("/")
-    fixed = next((at for at, name in enumerate(folders) if set("*?[{") & set(name)), len(folders) - 1)
+    fixed = next(
+        (at for at, name in enumerate(folders) if set("*?[{") & set(name)), len(folders) - 1
+    )
     return folders[fixed - 1] if fixed else ""
 
 
 # --- causes of a dataset's own --------------------------------------------------------------------
 
 
-def of_own(node: Source | Transform, cause: Cause, audit: Audit, *, revision: int, at: float) -> str:
+def of_own(
+    node: Source | Transform, cause: Cause, audit: Audit, *, revision: int, at: float
+) -> str:
     """A cause that lies in the dataset itself. `at`: when it showed, or now."""
     name = node.dataset
     match cause:
@@ -137,7 +149,9 @@ def of_own(node: Source | Transform, cause: Cause, audit: Audit, *, revision: in
 
 def of_types(node: Transform) -> str:
     """That a transform reads its inputs in another way, since their types are known."""
-    return f"the types of the inputs of {node.dataset} decide how it reads them: by its key, or whole"
+    return (
+        f"the types of the inputs of {node.dataset} decide how it reads them: by its key, or whole"
+    )
 
 
 def _code(node: Source | Transform) -> str:

@@ -1,10 +1,11 @@
-"""The tree of causes: what changed, or is to change, in a dataset, and in each input that led to it.
+"""The tree of causes: what changed, or is to change, in a dataset, and in each input that led to
+it.
 
     pending    the plan has work on the dataset: what differs between its state and what there is now
     settled    it went from one state to another one: what differs between these two
 
-An input is explained in the same two ways: by its pending changes, else by the step that the dataset saw of it. Inputs
-that did not change are left out, or marked as unchanged.
+An input is explained in the same two ways: by its pending changes, else by the step that the
+dataset saw of it. Inputs that did not change are left out, or marked as unchanged.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ UNKNOWN = "its states before that are not kept any more"
 class CauseNode:
     """One dataset in the tree of causes. `roots`: causes that begin here or above it, in words.
 
-    `cause` is None where it has not changed. One that stands elsewhere in the tree is `repeated`, without its inputs.
+    `cause` is None where it has not changed. One that stands elsewhere in the tree is `repeated`,
+    without its inputs.
     """
 
     dataset: str
@@ -75,7 +77,12 @@ class Explaining:
         if node.is_copy:
             above = self.of(node.source, partition)
             return above and CauseNode(
-                dataset, "sync", f"it follows {node.source}", roots=above.roots, at=above.at, inputs=(above,)
+                dataset,
+                "sync",
+                f"it follows {node.source}",
+                roots=above.roots,
+                at=above.at,
+                inputs=(above,),
             )
         step = last_step(self.world.nodes, self.states(dataset), partition)
         return None if step is None else self.settled(node, step, partitions)
@@ -89,7 +96,12 @@ class Explaining:
     def pending(self, dataset: str, partitions: Partitions) -> CauseNode:
         items, state = self.work_on(dataset, partitions), self.world.state(dataset)
         cause_node = CauseNode(
-            dataset, items[0].cause, "", items, generation=state.generation if state else None, is_pending=True
+            dataset,
+            items[0].cause,
+            "",
+            items,
+            generation=state.generation if state else None,
+            is_pending=True,
         )
         if repeated := self._repeated(cause_node):
             return repeated
@@ -100,45 +112,71 @@ class Explaining:
                 above = list(self._pending_inputs(node, state, partitions))
                 cause = items[0].cause if state else "missing"
                 return self._keep(
-                    _with_inputs(cause_node, self._pending_own(node, cause, state), above, is_new=state is None)
+                    _with_inputs(
+                        cause_node,
+                        self._pending_own(node, cause, state),
+                        above,
+                        is_new=state is None,
+                    )
                 )
             case Sink(source=source):
-                above = [self.pending(source, partitions)] if self.work_on(source, partitions) else []
+                above = (
+                    [self.pending(source, partitions)] if self.work_on(source, partitions) else []
+                )
                 own = "" if above else f"{source} has rows that the copy lacks"
                 return self._keep(_with_inputs(cause_node, own, above))
 
     def _pending_own(self, node: Source | Transform, cause: Cause, state: State | None) -> str:
         if cause in ("input", "removed"):
             return ""
-        if cause == "logic" and state is not None and node.is_transform and node.has_made(state.logic):
+        if (
+            cause == "logic"
+            and state is not None
+            and node.is_transform
+            and node.has_made(state.logic)
+        ):
             return cause_sentences.of_types(node)
         return cause_sentences.of_own(node, cause, self.audit, revision=node.revision, at=self.now)
 
     def _pending_source(
         self, node: Source, cause_node: CauseNode, state: State | None, partitions: Partitions
     ) -> CauseNode:
-        own, listing = self._pending_own(node, cause_node.items[0].cause, state), self.world.listing(node.listing)
+        own, listing = (
+            self._pending_own(node, cause_node.items[0].cause, state),
+            self.world.listing(node.listing),
+        )
         if listing is None or listing.root is None:
             return _leaf(cause_node, f"{node.dataset} was not listed yet")
         if own or state is None:
             return _leaf(cause_node, own)
         if OBJECTS not in state.inputs:
             return _leaf(
-                cause_node, cause_sentences.of_own(node, "resume", self.audit, revision=node.revision, at=self.now)
+                cause_node,
+                cause_sentences.of_own(
+                    node, "resume", self.audit, revision=node.revision, at=self.now
+                ),
             )
         before = state.inputs[OBJECTS].root
         if before == listing.root:
             return replace(cause_node, sentence="it is to be listed")  # which may come to nothing
         objects = differences(self.world.nodes, before, listing.root, partitions, by_key=False)
-        return _leaf(cause_node, cause_sentences.of_objects(node, objects, is_edited=node.revision != state.revision))
+        return _leaf(
+            cause_node,
+            cause_sentences.of_objects(node, objects, is_edited=node.revision != state.revision),
+        )
 
-    def _pending_inputs(self, node: Transform, state: State | None, partitions: Partitions) -> Iterator[CauseNode]:
+    def _pending_inputs(
+        self, node: Transform, state: State | None, partitions: Partitions
+    ) -> Iterator[CauseNode]:
         for slot in node.slots:
             read = read_of(self.world.nodes, state, slot, partitions) if state else None
             if self.work_on(slot.dataset, read):
                 yield self.pending(slot.dataset, read)
                 continue
-            now, used = self.world.state(slot.dataset), state.inputs.get(slot.name) if state else None
+            now, used = (
+                self.world.state(slot.dataset),
+                state.inputs.get(slot.name) if state else None,
+            )
             if now is None or used is None:
                 continue
             after = replace(used, root=now.root)
@@ -146,22 +184,30 @@ class Explaining:
 
     # --- steps that were made ---------------------------------------------------------------------
 
-    def settled(self, node: Source | Transform, step: StateStep, partitions: Partitions) -> CauseNode:
+    def settled(
+        self, node: Source | Transform, step: StateStep, partitions: Partitions
+    ) -> CauseNode:
         """How a dataset went from one state to another one."""
         newer = step.newer
-        cause_node = CauseNode(node.dataset, newer.cause, "", generation=newer.generation, at=newer.at)
+        cause_node = CauseNode(
+            node.dataset, newer.cause, "", generation=newer.generation, at=newer.at
+        )
         if repeated := self._repeated(cause_node):
             return repeated
         keys = changed_keys(self.world.nodes, step, partitions)
         because = tuple(_because(node, step))
-        item = Item(node.dataset, "compute", newer.cause, certain=True, tasks=0, keys=keys, because=because)
+        item = Item(
+            node.dataset, "compute", newer.cause, certain=True, tasks=0, keys=keys, because=because
+        )
         cause_node = replace(cause_node, items=(item,))
         cause = own_cause(node, step)
         own = ""
         if cause == "logic" and node.is_transform and _is_of_types(node, step):
             own = cause_sentences.of_types(node)
         elif cause is not None:
-            own = cause_sentences.of_own(node, cause, self.audit, revision=newer.revision, at=newer.at)
+            own = cause_sentences.of_own(
+                node, cause, self.audit, revision=newer.revision, at=newer.at
+            )
         elif not step.is_known:
             own = f"{node.dataset} changed at {cause_sentences.instant(newer.at)}; {UNKNOWN}"
         if node.is_source:
@@ -172,20 +218,27 @@ class Explaining:
     def _settled_source(
         self, node: Source, cause_node: CauseNode, step: StateStep, own: str, partitions: Partitions
     ) -> CauseNode:
-        """Its keys are those of its listings, which are dropped earlier than the states made from them."""
+        """Its keys are those of its listings, which are dropped earlier than the states made from
+        them."""
         if step.older is None and not step.is_first:
             return _leaf(cause_node, own)
         is_remade = bool(own)
-        objects = differences(self.world.nodes, step.before, step.newer.root, partitions, by_key=is_remade)
+        objects = differences(
+            self.world.nodes, step.before, step.newer.root, partitions, by_key=is_remade
+        )
         is_edited = step.older is not None and step.older.revision != step.newer.revision
         objects_text = cause_sentences.of_objects(node, objects, is_edited=is_edited)
         if step.is_first and partitions is None:
             return replace(_leaf(cause_node, own), sentence=objects_text or own)
         if step.is_first:
             return _leaf(cause_node, objects_text)
-        return _leaf(cause_node, cause_sentences.and_list([part for part in (own, objects_text) if part]))
+        return _leaf(
+            cause_node, cause_sentences.and_list([part for part in (own, objects_text) if part])
+        )
 
-    def _settled_inputs(self, node: Transform, step: StateStep, partitions: Partitions) -> Iterator[CauseNode]:
+    def _settled_inputs(
+        self, node: Transform, step: StateStep, partitions: Partitions
+    ) -> Iterator[CauseNode]:
         if not step.is_known:
             return
         older = step.older.inputs if step.older else {}
@@ -193,10 +246,17 @@ class Explaining:
             after = step.newer.inputs.get(slot.name)
             if after is not None:
                 read = read_of(self.world.nodes, step.newer, slot, partitions)
-                yield from self._input(slot, older.get(slot.name), after, at=step.newer.at, partitions=read)
+                yield from self._input(
+                    slot, older.get(slot.name), after, at=step.newer.at, partitions=read
+                )
 
     def _input(
-        self, slot: Slot, before: Consumed | None, after: Consumed, at: float, partitions: Partitions
+        self,
+        slot: Slot,
+        before: Consumed | None,
+        after: Consumed,
+        at: float,
+        partitions: Partitions,
     ) -> Iterator[CauseNode]:
         """An input that a dataset has seen in two states, or first in the second one."""
         node = self.desired.nodes[slot.dataset]
@@ -204,7 +264,9 @@ class Explaining:
             return
         step = None
         if before is None or before.root != after.root:
-            step = step_between(self.states(slot.dataset), before.root if before else None, after.root, at)
+            step = step_between(
+                self.states(slot.dataset), before.root if before else None, after.root, at
+            )
         if step is None or not self._is_cause(step, before, partitions):
             if self.shows_all:
                 yield CauseNode(slot.dataset, None, "unchanged")
@@ -217,7 +279,11 @@ class Explaining:
             return False
         if partitions is None or step.older is None:
             return True
-        return bool(differences(self.world.nodes, step.before, step.newer.root, partitions, by_key=False).keys)
+        return bool(
+            differences(
+                self.world.nodes, step.before, step.newer.root, partitions, by_key=False
+            ).keys
+        )
 
     # --- each once --------------------------------------------------------------------------------
 
@@ -250,8 +316,11 @@ def _leaf(cause_node: CauseNode, sentence: str) -> CauseNode:
     return replace(cause_node, sentence=sentence, roots=(sentence,) if sentence else ())
 
 
-def _with_inputs(cause_node: CauseNode, own: str, above: Sequence[CauseNode], *, is_new: bool = False) -> CauseNode:
-    """With the inputs that changed. A cause of its own comes first; a new dataset needs no other one."""
+def _with_inputs(
+    cause_node: CauseNode, own: str, above: Sequence[CauseNode], *, is_new: bool = False
+) -> CauseNode:
+    """With the inputs that changed. A cause of its own comes first; a new dataset needs no other
+    one."""
     changed = [node for node in above if node.cause is not None]
     if is_new:
         return replace(cause_node, sentence=own, roots=(own,), inputs=tuple(above))
@@ -265,7 +334,10 @@ def _with_inputs(cause_node: CauseNode, own: str, above: Sequence[CauseNode], *,
     elif not own:
         parts.append(cause_sentences.of_possible([node.dataset for node in changed]))
     return replace(
-        cause_node, sentence=cause_sentences.and_list(parts), roots=tuple(dict.fromkeys(roots)), inputs=tuple(above)
+        cause_node,
+        sentence=cause_sentences.and_list(parts),
+        roots=tuple(dict.fromkeys(roots)),
+        inputs=tuple(above),
     )
 
 

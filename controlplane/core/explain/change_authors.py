@@ -21,13 +21,17 @@ class Audit:
         live = self.revisions.get(dataflow)
         if live is not None and live.number == number:
             return live.actor
-        stored = (change for action in ("apply", "revert") for change in self._of(action, {dataflow}))
+        stored = (
+            change for action in ("apply", "revert") for change in self._of(action, {dataflow})
+        )
         return next((change.actor for change in stored if change.after == number), "")
 
     def forced(self, dataset: str, by: float) -> AuditedChange | None:
         """The last request before this time to compute all of the dataset again."""
         refreshes = self._of("refresh", _names(dataset))
-        return next((change for change in refreshes if change.at <= by and _is_forcing(change)), None)
+        return next(
+            (change for change in refreshes if change.at <= by and _is_forcing(change)), None
+        )
 
     def rolled_back(self, dataset: str, by: float) -> AuditedChange | None:
         """The last rollback of it before this time."""
@@ -39,7 +43,11 @@ class Audit:
         return next(iter(self._of("pause", set(names))), None)
 
     def _of(self, action: str, targets: set[str]) -> Iterable[AuditedChange]:
-        return (change for change in self.changes if change.action == action and change.target in targets)
+        return (
+            change
+            for change in self.changes
+            if change.action == action and change.target in targets
+        )
 
 
 def _names(dataset: str) -> set[str]:

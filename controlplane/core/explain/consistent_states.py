@@ -1,7 +1,8 @@
 """States of several datasets that were made of the same sources. Pure.
 
-A cut says of each source which version a state reflects (and of each salt, which stands under the name of its maker).
-Versions have no order of their own: the order of the source's states decides which came first.
+A cut says of each source which version a state reflects (and of each salt, which stands under the
+name of its maker). Versions have no order of their own: the order of the source's states decides
+which came first.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ def agree(states: Iterable[State]) -> bool:
 
 
 def consistent(datasets: Iterable[str], states: StatesOf) -> dict[str, State | None]:
-    """The newest states that agree: a dataset that reflects a newer version of a source than another one steps back.
-    None where a dataset had no data of these versions. Where a source came back to a version that it had before, newer
-    ones may agree as well. Raises GenerationGone and NotConsistent where there are no such states."""
+    """The newest states that agree: a dataset that reflects a newer version of a source than
+    another one steps back. None where a dataset had no data of these versions. Where a source came
+    back to a version that it had before, newer ones may agree as well. Raises GenerationGone and
+    NotConsistent where there are no such states."""
     names, past = list(datasets), _Past(states)
     chosen: dict[str, State | None] = dict.fromkeys(names)
     there = names
@@ -40,9 +42,12 @@ def consistent(datasets: Iterable[str], states: StatesOf) -> dict[str, State | N
         without = [line.dataset for line in lines if line.state is None]
         if not without:
             break
-        there = [name for name in there if name not in without]  # which hold the others back no longer
+        # Which hold the others back no longer
+        there = [name for name in there if name not in without]
     if not agree(state for state in chosen.values() if state is not None):
-        raise NotConsistent("these datasets were made of versions of their sources that are not kept any more")
+        raise NotConsistent(
+            "these datasets were made of versions of their sources that are not kept any more"
+        )
     return chosen
 
 
@@ -90,21 +95,27 @@ class _DatasetLine:
         before = self.state
         self.place += 1
         if self.place > WALKED:
-            raise NotConsistent(f"{reason} than {WALKED:,} states of {self.dataset}; bring it up to date first")
+            raise NotConsistent(
+                f"{reason} than {WALKED:,} states of {self.dataset}; bring it up to date first"
+            )
         if self.state is None and before is not None and before.seq != 1:
             raise GenerationGone(f"{reason}, and {self.dataset} keeps none that was made of that")
 
 
 @dataclass(slots=True)
 class _Versions:
-    """Numbers of versions of sources: the `seq` of the newest state of the source that had it when it was read. Who
-    steps back has older ones, so the states of a source are walked once for each dataset."""
+    """Numbers of versions of sources: the `seq` of the newest state of the source that had it when
+    it was read. Who steps back has older ones, so the states of a source are walked once for each
+    dataset."""
 
     past: _Past
     places: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def numbers(self, dataset: str, state: State) -> dict[str, int]:
-        return {source: self._number(dataset, state, source, version) for source, version in state.cut.items()}
+        return {
+            source: self._number(dataset, state, source, version)
+            for source, version in state.cut.items()
+        }
 
     def _number(self, dataset: str, state: State, source: str, version: bytes) -> int:
         """0 where no state that is kept has it: it is older than those that are."""

@@ -1,4 +1,5 @@
-"""What keeps work from being done: a pause, a hold, something that is waited for, a dataset upstream that failed."""
+"""What keeps work from being done: a pause, a hold, something that is waited for, a dataset
+upstream that failed."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ LOOKED_AT = 1_000  # datasets, nearest first
 
 @dataclass(frozen=True, slots=True)
 class HeldUp:
-    """`dataset`: where it begins, and `at` when, where that is noted. `fix`: what ends it; empty where nothing has to
-    be done. `commands`: those of the fix."""
+    """`dataset`: where it begins, and `at` when, where that is noted. `fix`: what ends it; empty
+    where nothing has to be done. `commands`: those of the fix."""
 
     dataset: str
     sentence: str
@@ -34,10 +35,14 @@ def _by_commands(dataset: str, sentence: str, *commands: str, at: float | None =
 
 
 def held_up(
-    desired: Desired, decisions: Mapping[str, Decision], audit: Audit, dataset: str, paused: frozenset[str]
+    desired: Desired,
+    decisions: Mapping[str, Decision],
+    audit: Audit,
+    dataset: str,
+    paused: frozenset[str],
 ) -> HeldUp | None:
-    """Why a dataset is paused, held, blocked, waiting or failed, or reads one that is paused or held; None for
-    others."""
+    """Why a dataset is paused, held, blocked, waiting or failed, or reads one that is paused or
+    held; None for others."""
     decision = decisions[dataset]
     match decision.status:
         case "paused":
@@ -55,9 +60,14 @@ def held_up(
 
 
 def _stopped_above(
-    desired: Desired, decisions: Mapping[str, Decision], audit: Audit, dataset: str, paused: frozenset[str]
+    desired: Desired,
+    decisions: Mapping[str, Decision],
+    audit: Audit,
+    dataset: str,
+    paused: frozenset[str],
 ) -> HeldUp | None:
-    """The nearest dataset upstream that is paused or held: the datasets after it get nothing new."""
+    """The nearest dataset upstream that is paused or held: the datasets after it get nothing
+    new."""
     for name in islice(upstream(desired, dataset), LOOKED_AT):
         if name in decisions and decisions[name].status == "paused":
             return _paused(desired.nodes[name], audit, paused)
@@ -87,14 +97,26 @@ def _paused(node: Node, audit: Audit, paused: frozenset[str]) -> HeldUp:
 
 
 def _blocked(
-    desired: Desired, decisions: Mapping[str, Decision], audit: Audit, decision: Decision, paused: frozenset[str]
+    desired: Desired,
+    decisions: Mapping[str, Decision],
+    audit: Audit,
+    decision: Decision,
+    paused: frozenset[str],
 ) -> HeldUp:
     """By the first one upstream that is not blocked itself."""
     blocker, visited = decision, set[str]()
-    while blocker.status == "blocked" and blocker.blocked_by in decisions and blocker.dataset not in visited:
+    while (
+        blocker.status == "blocked"
+        and blocker.blocked_by in decisions
+        and blocker.dataset not in visited
+    ):
         visited.add(blocker.dataset)
         blocker = decisions[blocker.blocked_by]
-    above = held_up(desired, decisions, audit, blocker.dataset, paused) if blocker.status != "blocked" else None
+    above = (
+        held_up(desired, decisions, audit, blocker.dataset, paused)
+        if blocker.status != "blocked"
+        else None
+    )
     if above is None:
         return HeldUp(blocker.dataset, in_words(blocker.dataset, blocker.status))
     return replace(above, sentence=f"{in_words(above.dataset, blocker.status)}: {above.sentence}")

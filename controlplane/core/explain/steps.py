@@ -1,6 +1,8 @@
-"""From one state of a dataset to another one, and which of its partitions and inputs differ between them.
+"""From one state of a dataset to another one, and which of its partitions and inputs differ between
+them.
 
-Trees of what old states have read may have been collected: each reader here says what its answer is without them.
+Trees of what old states have read may have been collected: each reader here says what its answer is
+without them.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from controlplane.core.plan.work_keys import Keys, lacking, listed
 from controlplane.core.tree import NodeStore
 from dataplane.contract.keys import pair_key
 
-StatesOf: TypeAlias = Callable[[str], Iterable[State]]  # all of a dataset that are kept, newest first
+# All of a dataset that are kept, newest first
+StatesOf: TypeAlias = Callable[[str], Iterable[State]]
 Partitions: TypeAlias = Sequence[str] | None  # those that are asked about; None: all
 
 WALKED = 1_000  # states of a dataset among which one is looked for
@@ -30,7 +33,8 @@ WINDOW = 4  # nodes at a time for them: where all has changed, so many have that
 
 @dataclass(frozen=True, slots=True)
 class StateStep:
-    """A dataset went from one state to another one. `older` is None where it had none, or where it is not kept."""
+    """A dataset went from one state to another one. `older` is None where it had none, or where it
+    is not kept."""
 
     newer: State
     older: State | None
@@ -74,7 +78,8 @@ class Differences:
 
 
 def last_step(nodes: NodeStore, states: Iterable[State], partition: str | None) -> StateStep | None:
-    """The step to the newest generation; with a partition, the newest of some steps that changed it."""
+    """The step to the newest generation; with a partition, the newest of some steps that changed
+    it."""
     steps = _steps(states)
     if partition is None:
         return next(steps, None)
@@ -88,13 +93,18 @@ def _steps(states: Iterable[State]) -> Iterator[StateStep]:
     """From generation to generation, newest first; the first one comes from nothing."""
     for newer, older in pairwise(chain(states, [None])):
         assert newer is not None
-        is_same = older is not None and older.generation == newer.generation and older.root == newer.root
+        is_same = (
+            older is not None and older.generation == newer.generation and older.root == newer.root
+        )
         if not is_same and (older is not None or newer.seq == 1):
             yield StateStep(newer, older)
 
 
-def step_between(states: Iterable[State], before: bytes | None, after: bytes, at: float) -> StateStep | None:
-    """The step that led to the root `after` by then, from the root `before`; from the state before it with None."""
+def step_between(
+    states: Iterable[State], before: bytes | None, after: bytes, at: float
+) -> StateStep | None:
+    """The step that led to the root `after` by then, from the root `before`; from the state before
+    it with None."""
     newer: State | None = None
     for state in islice(states, WALKED):
         if state.at > at:
@@ -132,7 +142,9 @@ def differs(nodes: NodeStore, old: bytes, new: bytes, key: str) -> bool:
     return tree.lookup(nodes, old, [key]) != tree.lookup(nodes, new, [key])
 
 
-def differences(nodes: NodeStore, old: bytes, new: bytes, partitions: Partitions, *, by_key: bool) -> Differences:
+def differences(
+    nodes: NodeStore, old: bytes, new: bytes, partitions: Partitions, *, by_key: bool
+) -> Differences:
     """What two trees differ in, up to MOST keys. `by_key`: what both have counts as equal."""
     if partitions is not None:
         return _of_partitions(nodes, old, new, partitions)
@@ -147,14 +159,19 @@ def differences(nodes: NodeStore, old: bytes, new: bytes, partitions: Partitions
 
 
 def _diff(nodes: NodeStore, old: bytes, new: bytes) -> Iterator[tuple[str, bool, bool]]:
-    return ((c.key, c.before is not None, c.after is not None) for c in tree.diff(nodes, old, new, window=WINDOW))
+    return (
+        (c.key, c.before is not None, c.after is not None)
+        for c in tree.diff(nodes, old, new, window=WINDOW)
+    )
 
 
 def _diff_keys(nodes: NodeStore, old: bytes, new: bytes) -> Iterator[tuple[str, bool, bool]]:
     return ((c.key, c.before, c.after) for c in tree.diff_keys(nodes, old, new, window=WINDOW))
 
 
-def _of_partitions(nodes: NodeStore, old: bytes, new: bytes, partitions: Sequence[str]) -> Differences:
+def _of_partitions(
+    nodes: NodeStore, old: bytes, new: bytes, partitions: Sequence[str]
+) -> Differences:
     differing = Differences()
     before, after = tree.lookup(nodes, old, partitions), tree.lookup(nodes, new, partitions)
     for key in partitions:
@@ -164,7 +181,8 @@ def _of_partitions(nodes: NodeStore, old: bytes, new: bytes, partitions: Sequenc
 
 
 def changed_keys(nodes: NodeStore, step: StateStep, partitions: Partitions) -> Keys:
-    """The partitions that a step changed; where they are many, an upper bound that is not enumerated."""
+    """The partitions that a step changed; where they are many, an upper bound that is not
+    enumerated."""
     if partitions is None and step.older is None:
         return lacking(nodes, step.newer.root)
     differing = differences(nodes, step.before, step.newer.root, partitions, by_key=False)

@@ -1,4 +1,5 @@
-"""Changes that went no further, because rows came out equal: why a dataset did not change although a source did."""
+"""Changes that went no further, because rows came out equal: why a dataset did not change although
+a source did."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class Stop:
 
 
 def stops(explaining: Explaining, dataset: str, since: float) -> tuple[Stop, ...]:
-    """The newest changes in a dataset, and upstream of it, that its rows did not change by since then."""
+    """The newest changes in a dataset, and upstream of it, that its rows did not change by since
+    then."""
     newest: list[Stop] = []
     for name in islice(upstream(explaining.desired, dataset), LOOKED_AT):
         node = explaining.desired.nodes[name]
@@ -65,6 +67,8 @@ def _objects(explaining: Explaining, node: Source, step: StateStep) -> str:
     if before == after:
         return ""
     try:
-        return cause_sentences.of_objects(node, differences(explaining.world.nodes, before, after, None, by_key=False))
+        return cause_sentences.of_objects(
+            node, differences(explaining.world.nodes, before, after, None, by_key=False)
+        )
     except CorruptNode:  # the older listing was collected
         return f"objects of {node.dataset} changed"

@@ -34,15 +34,19 @@ def _inputs(desired: Desired, dataset: str) -> Sequence[str]:
     return [node.source] if node.is_copy else [s.dataset for s in node.slots]
 
 
-def sources(world: Snapshot, desired: Desired, dataset: str, partition: str | None = None) -> list[SourceOrigin]:
-    """Source objects behind a dataset; with a partition, those of that key where every step keeps partitions."""
+def sources(
+    world: Snapshot, desired: Desired, dataset: str, partition: str | None = None
+) -> list[SourceOrigin]:
+    """Source objects behind a dataset; with a partition, those of that key where every step keeps
+    partitions."""
     origins: list[SourceOrigin] = []
     for name in upstream(desired, dataset):
         node, state = desired.nodes[name], world.state(name)
         if not node.is_source or state is None:
             continue
         keys = [partition] if partition is not None and _reads_each(desired, dataset, name) else []
-        listed = state.inputs.get("objects")  # of one that was rolled back, only its partitions are known
+        # Of one that was rolled back, only its partitions are known
+        listed = state.inputs.get("objects")
         there = tree.lookup(world.nodes, listed.root if listed else state.root, keys)
         parts = world.source_partitions({node.listing: list(there)})[node.listing]
         objects = [o["uri"] for p in parts.values() for o in p.objects][:SHOWN_OBJECTS]
@@ -51,13 +55,18 @@ def sources(world: Snapshot, desired: Desired, dataset: str, partition: str | No
 
 
 def of_fold(world: Snapshot, desired: Desired, dataset: str, partition: str | None) -> str:
-    """In words, why the newest change of a fold reached a partition whose inputs are the same; else nothing."""
+    """In words, why the newest change of a fold reached a partition whose inputs are the same; else
+    nothing."""
     node = desired.nodes[dataset]
     if partition is None or node.fold is None:
         return ""
     steps = ((a, b) for a, b in pairwise(world.history(dataset)) if a.root != b.root)
     newer, older = next(steps, (None, None))
-    if newer is None or older is None or not differs(world.nodes, newer.root, older.root, partition):
+    if (
+        newer is None
+        or older is None
+        or not differs(world.nodes, newer.root, older.root, partition)
+    ):
         return ""
     if _is_input_changed(world, node, newer, older, partition):
         return ""
@@ -65,7 +74,9 @@ def of_fold(world: Snapshot, desired: Desired, dataset: str, partition: str | No
     return ordered_fold.in_words(node.fold, partition, before.key if before else None)
 
 
-def _is_input_changed(world: Snapshot, node: Transform, newer: State, older: State, partition: str) -> bool:
+def _is_input_changed(
+    world: Snapshot, node: Transform, newer: State, older: State, partition: str
+) -> bool:
     """True also where that is no longer known."""
     if not newer.inputs or not older.inputs:
         return True

@@ -1,4 +1,5 @@
-"""From column to column: where one comes from, up to read components, and what depends on it. Bounded."""
+"""From column to column: where one comes from, up to read components, and what depends on it.
+Bounded."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from dataplane.contract.transform_lineage import EVERY, Subtype
 
 @dataclass(frozen=True, slots=True)
 class LineageLink:
-    """A column, and one that it comes of. No `column`: which rows there are, or in which order. No `of_column`: of all
-    rows of that dataset."""
+    """A column, and one that it comes of. No `column`: which rows there are, or in which order. No
+    `of_column`: of all rows of that dataset."""
 
     dataset: str
     column: str | None
@@ -23,8 +24,8 @@ class LineageLink:
 
 @dataclass(slots=True)
 class LineageLinks:
-    """The first `most` links of datasets that `sees` allows, nearest first; `left_out`: how many there are beside
-    them."""
+    """The first `most` links of datasets that `sees` allows, nearest first; `left_out`: how many
+    there are beside them."""
 
     most: int
     sees: Callable[[str], bool] = bool  # all, by default
@@ -45,8 +46,11 @@ class LineageLinks:
             self.left_out += 1
 
 
-def upstream(lineages: Lineages, dataset: str, columns: Iterable[str], links: LineageLinks) -> LineageLinks:
-    """Add the columns that these are made of, and those that decide on the rows on the way there."""
+def upstream(
+    lineages: Lineages, dataset: str, columns: Iterable[str], links: LineageLinks
+) -> LineageLinks:
+    """Add the columns that these are made of, and those that decide on the rows on the way
+    there."""
     desired = lineages.desired
     columns_of: dict[str, dict[str, None]] = {dataset: dict.fromkeys(columns)}
     for name in reversed(desired.order):
@@ -58,7 +62,9 @@ def upstream(lineages: Lineages, dataset: str, columns: Iterable[str], links: Li
             for edge in lineage.fields.get(column, ()):
                 links.add(LineageLink(name, column, edge.dataset, edge.column, edge.steps))
                 if edge.dataset != name:
-                    columns_of.setdefault(edge.dataset, {}).update(dict.fromkeys(_named(lineages, edge)))
+                    columns_of.setdefault(edge.dataset, {}).update(
+                        dict.fromkeys(_named(lineages, edge))
+                    )
         for edge in lineage.rows:
             links.add(LineageLink(name, None, edge.dataset, edge.column, edge.steps))
     return links
@@ -84,10 +90,14 @@ def _named(lineages: Lineages, edge: Edge) -> tuple[str, ...]:
 
 
 def downstream(
-    lineages: Lineages, readers: Iterable[str], dataset: str, columns: Iterable[str], links: LineageLinks
+    lineages: Lineages,
+    readers: Iterable[str],
+    dataset: str,
+    columns: Iterable[str],
+    links: LineageLinks,
 ) -> LineageLinks:
-    """Add what depends on these columns: columns, and datasets of which they decide which rows there are. `readers`:
-    the components to look at, inputs first."""
+    """Add what depends on these columns: columns, and datasets of which they decide which rows
+    there are. `readers`: the components to look at, inputs first."""
     touched: dict[str, set[str | None]] = {dataset: {column.lower() for column in columns}}
     links.reach(dataset)
     for name in readers:

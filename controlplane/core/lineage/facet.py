@@ -1,4 +1,5 @@
-"""OpenLineage's column-lineage facet of one component (https://openlineage.io/docs/spec/facets/dataset-facets/)."""
+"""OpenLineage's column-lineage facet of one component
+(https://openlineage.io/docs/spec/facets/dataset-facets/)."""
 
 from __future__ import annotations
 
@@ -10,9 +11,7 @@ from controlplane.core.model.answers.lineage import ColumnLineageFacet, FacetInp
 from dataplane.contract.transform_lineage import transformation
 
 PRODUCER: Final = "https://pypi.org/project/headgate"
-SCHEMA: Final = (
-    "https://openlineage.io/spec/facets/1-2-0/ColumnLineageDatasetFacet.json#/$defs/ColumnLineageDatasetFacet"
-)
+SCHEMA: Final = "https://openlineage.io/spec/facets/1-2-0/ColumnLineageDatasetFacet.json#/$defs/ColumnLineageDatasetFacet"
 
 
 def facet(lineage: NodeLineage, namespace: str) -> ColumnLineageFacet:
@@ -20,7 +19,10 @@ def facet(lineage: NodeLineage, namespace: str) -> ColumnLineageFacet:
     return {
         "_producer": PRODUCER,
         "_schemaURL": SCHEMA,
-        "fields": {name: {"inputFields": _inputs(edges, namespace)} for name, edges in lineage.fields.items()},
+        "fields": {
+            name: {"inputFields": _inputs(edges, namespace)}
+            for name, edges in lineage.fields.items()
+        },
         "dataset": _inputs(lineage.rows, namespace),
     }
 

@@ -19,21 +19,32 @@ from controlplane.core.review.node_schemas import Schemas
 from controlplane.core.review.review_values import KnownFacts
 from dataplane.contract.results import REASON
 from dataplane.contract.schemas import Schema, column_names
-from dataplane.contract.transform_lineage import EVERY, ColumnLineage, InputField, Subtype, all_of_all
+from dataplane.contract.transform_lineage import (
+    EVERY,
+    ColumnLineage,
+    InputField,
+    Subtype,
+    all_of_all,
+)
 
 Kind: TypeAlias = Literal["read", "sql", "python", "write"]
 Origin: TypeAlias = Literal["spark", "sqlglot", "declared", "assumed"]
-"""Who says so. `declared`: a read or write component has the columns of its place or of its dataset."""
+"""Who says so. `declared`: a read or write component has the columns of its place or of its
+dataset."""
 
-_UNANALYSED: Final = "only Spark can tell, and has not analysed it: each column is said to come of all columns"
-_READS_DATA: Final = "its code looks at data: each column is said to come of all columns that it reads"
+_UNANALYSED: Final = (
+    "only Spark can tell, and has not analysed it: each column is said to come of all columns"
+)
+_READS_DATA: Final = (
+    "its code looks at data: each column is said to come of all columns that it reads"
+)
 _REASON: Final = f"{REASON}: what a row failed may be any of its columns"
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A column that is read, and the steps in which it takes part. `column`: EVERY where those of the dataset are not
-    known."""
+    """A column that is read, and the steps in which it takes part. `column`: EVERY where those of
+    the dataset are not known."""
 
     dataset: str
     column: str
@@ -56,7 +67,9 @@ class NodeLineage:
         """As it is written, of a name in whatever case."""
         if name in self.fields:
             return name
-        return next((spelling for spelling in self.fields if spelling.lower() == name.lower()), None)
+        return next(
+            (spelling for spelling in self.fields if spelling.lower() == name.lower()), None
+        )
 
 
 @dataclass(slots=True)
@@ -73,7 +86,8 @@ class Lineages:
         self.schemas = Schemas(self.desired, self.facts)
 
     def prepare(self, datasets: Iterable[str]) -> None:
-        """Load the columns of these datasets and of all that they read, inputs first, and their remembered analyses."""
+        """Load the columns of these datasets and of all that they read, inputs first, and their
+        remembered analyses."""
         needed = set(datasets)
         needed |= self.desired.graph.upstream(needed)
         keys: list[bytes] = []
@@ -106,7 +120,9 @@ class Lineages:
     def _of(self, node: Node) -> NodeLineage:
         match node:
             case Source():
-                return NodeLineage(node.dataset, "read", "declared", dict.fromkeys(self.columns(node.dataset), ()))
+                return NodeLineage(
+                    node.dataset, "read", "declared", dict.fromkeys(self.columns(node.dataset), ())
+                )
             case Sink():
                 columns = self.columns(node.source)
                 copied = {name: (Edge(node.source, name, ("IDENTITY",)),) for name in columns}
@@ -118,7 +134,9 @@ class Lineages:
         reads = {name: read.schema for name, read in self.schemas.reads(node).items()}
         if node.fold is not None:
             reads[node.fold.name] = node.fold.schema
-        columns = [name for name in self.columns(node.dataset) if not (node.output and name == REASON)]
+        columns = [
+            name for name in self.columns(node.dataset) if not (node.output and name == REASON)
+        ]
         by, analysis = self._analysis_of(node, reads, columns)
         datasets = {slot.name: slot.dataset for slot in node.slots}
         if node.fold is not None:
@@ -127,7 +145,9 @@ class Lineages:
         fields = {name: expand.edges(of["inputFields"]) for name, of in analysis["fields"].items()}
         notes = list(analysis["over_reported"])
         if node.output:
-            fields[REASON] = expand.edges(all_of_all([REASON], reads, "")["fields"][REASON]["inputFields"])
+            fields[REASON] = expand.edges(
+                all_of_all([REASON], reads, "")["fields"][REASON]["inputFields"]
+            )
             notes.append(_REASON)
         kind: Kind = "python" if node.query is None else "sql"
         return NodeLineage(

@@ -1,4 +1,5 @@
-"""What OpenLineage calls the places that read and write components name (https://openlineage.io/docs/spec/naming/)."""
+"""What OpenLineage calls the places that read and write components name
+(https://openlineage.io/docs/spec/naming/)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ UNKNOWN = "headgate-place"  # namespace of places whose server is a secret, or i
 
 
 def place(body: Read | Write, location: str) -> tuple[str, str]:
-    """Namespace and name. `location`: a path or URI; of connectors without one, the place in words."""
+    """Namespace and name. `location`: a path or URI; of connectors without one, the place in
+    words."""
     settings = dict(body.settings)
     match body.connector:
         case "jdbc":
@@ -39,7 +41,8 @@ def of_path(location: str) -> tuple[str, str]:
 
 
 def _table(url: str, table: str) -> tuple[str, str]:
-    """`jdbc:postgresql://host:5432/shop?...` and `public.orders`: `postgresql://host:5432` and `shop.public.orders`."""
+    """`jdbc:postgresql://host:5432/shop?...` and `public.orders`: `postgresql://host:5432` and
+    `shop.public.orders`."""
     plain = re.split("[?;]", url, maxsplit=1)[0]  # what follows are settings, passwords among them
     if "secret:" in plain:
         return UNKNOWN, table

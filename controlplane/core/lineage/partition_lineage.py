@@ -1,4 +1,5 @@
-"""From partition to partition, by how inputs are read; exact, for states name the roots that they were made from.
+"""From partition to partition, by how inputs are read; exact, for states name the roots that they
+were made from.
 
 each   the same key
 by     the partitions of the input that hold the output's key, as the tree of pairs says
@@ -20,15 +21,18 @@ from dataplane.contract.jobs import Mode
 from dataplane.contract.keys import pair_key
 
 OBJECTS: Final = "objects"  # under which the state of a read component has its listing
-MOST_KEYS: Final = 10_000  # of one dataset that are followed one by one; of more, all of its partitions are named
+# Of one dataset that are followed one by one; of more, all of its partitions are named
+MOST_KEYS: Final = 10_000
 Way: TypeAlias = Mode | Literal["subject"]
 Keys: TypeAlias = frozenset[str] | None  # None: all
-Kept: TypeAlias = Callable[[str, bytes], State | None]  # the state in which a dataset had this root, if it is kept
+# The state in which a dataset had this root, if it is kept
+Kept: TypeAlias = Callable[[str, bytes], State | None]
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionsAtRoot:
-    """Partitions of a dataset at one root. `state`: None where it is no longer kept, or none is needed."""
+    """Partitions of a dataset at one root. `state`: None where it is no longer kept, or none is
+    needed."""
 
     dataset: str
     mode: Way
@@ -51,9 +55,12 @@ class _Demand:
 def upstream(
     desired: Desired, nodes: tree.NodeStore, state_of: Kept, state: State, partition: str | None
 ) -> Iterator[PartitionsAtRoot]:
-    """What this state of a dataset, or one partition of it, was made from: nearest first, itself among them."""
+    """What this state of a dataset, or one partition of it, was made from: nearest first, itself
+    among them."""
     own: Keys = None if partition is None else frozenset((partition,))
-    demands: dict[str, dict[bytes, _Demand]] = {state.dataset: {state.root: _Demand("subject", state.root, own)}}
+    demands: dict[str, dict[bytes, _Demand]] = {
+        state.dataset: {state.root: _Demand("subject", state.root, own)}
+    }
     for name in reversed(desired.order):
         for want in demands.get(name, {}).values():
             of = state if name == state.dataset else state_of(name, want.root)
@@ -69,7 +76,9 @@ def _add(demands: dict[bytes, _Demand], demand: _Demand) -> None:
     if before is None:
         demands[demand.root] = demand
         return
-    keys = None if before.keys is None or demand.keys is None else _bounded(before.keys | demand.keys)
+    keys = (
+        None if before.keys is None or demand.keys is None else _bounded(before.keys | demand.keys)
+    )
     demands[demand.root] = _Demand(before.mode, demand.root, keys)
 
 
@@ -78,14 +87,21 @@ def inputs(
 ) -> Iterator[tuple[str, PartitionsAtRoot]]:
     """What one partition was made from directly, by the names of inputs."""
     for name, above, want in _by_slot(desired, nodes, state, frozenset((partition,))):
-        yield name, PartitionsAtRoot(above, want.mode, want.root, want.keys, state_of(above, want.root))
+        yield (
+            name,
+            PartitionsAtRoot(above, want.mode, want.root, want.keys, state_of(above, want.root)),
+        )
 
 
-def _inputs(desired: Desired, nodes: tree.NodeStore, state: State, keys: Keys) -> Iterator[tuple[str, _Demand]]:
+def _inputs(
+    desired: Desired, nodes: tree.NodeStore, state: State, keys: Keys
+) -> Iterator[tuple[str, _Demand]]:
     return ((dataset, want) for _, dataset, want in _by_slot(desired, nodes, state, keys))
 
 
-def _by_slot(desired: Desired, nodes: tree.NodeStore, state: State, keys: Keys) -> Iterator[tuple[str, str, _Demand]]:
+def _by_slot(
+    desired: Desired, nodes: tree.NodeStore, state: State, keys: Keys
+) -> Iterator[tuple[str, str, _Demand]]:
     node = desired.nodes.get(state.dataset)
     if node is None:
         return
@@ -99,7 +115,9 @@ def _by_slot(desired: Desired, nodes: tree.NodeStore, state: State, keys: Keys) 
             there = tree.lookup(nodes, consumed.root, sorted(read))
             yield slot.name, slot.dataset, _Demand("each", consumed.root, frozenset(there))
         elif slot.mode == "by" and pairs is not None and read is not None:
-            output_keys = {key for partition in sorted(read) for key in _paired(nodes, pairs.root, partition)}
+            output_keys = {
+                key for partition in sorted(read) for key in _paired(nodes, pairs.root, partition)
+            }
             yield slot.name, slot.dataset, _Demand("by", consumed.root, _bounded(output_keys))
         else:
             yield slot.name, slot.dataset, _Demand(slot.mode, consumed.root, None)
@@ -132,8 +150,8 @@ def _bounded(keys: Iterable[str]) -> Keys:
 def downstream(
     desired: Desired, nodes: tree.NodeStore, states: Mapping[str, State], dataset: str, keys: Keys
 ) -> Iterator[PartitionsAtRoot]:
-    """The partitions of present states that rows of these partitions of a dataset have gone into, itself first.
-    Components that have no state yet hold nothing."""
+    """The partitions of present states that rows of these partitions of a dataset have gone into,
+    itself first. Components that have no state yet hold nothing."""
     below = desired.graph.downstream({dataset})
     held: dict[str, Keys] = {dataset: keys}
     if dataset in states:
@@ -150,14 +168,23 @@ def downstream(
 
 
 def readers(
-    desired: Desired, nodes: tree.NodeStore, states: Mapping[str, State], dataset: str, entry: tree.Entry
+    desired: Desired,
+    nodes: tree.NodeStore,
+    states: Mapping[str, State],
+    dataset: str,
+    entry: tree.Entry,
 ) -> Iterator[PartitionsAtRoot]:
-    """The partitions of present states that were made directly from this partition, as it is in `entry`."""
+    """The partitions of present states that were made directly from this partition, as it is in
+    `entry`."""
     held: dict[str, Keys] = {dataset: frozenset((entry.key,))}
     for name, state in states.items():
         node = desired.nodes.get(name)
         slots = node.slots if node is not None else ()
-        roots = {state.inputs[s.name].root for s in slots if s.dataset == dataset and s.name in state.inputs}
+        roots = {
+            state.inputs[s.name].root
+            for s in slots
+            if s.dataset == dataset and s.name in state.inputs
+        }
         if not any(tree.lookup(nodes, root, [entry.key]).get(entry.key) == entry for root in roots):
             continue  # it has not read it yet, or not any more
         mode, holding = _holding(desired, nodes, state, held)
@@ -183,7 +210,10 @@ def _holding(
         made = keys if pairs is None else _keys_in(nodes, pairs.root, keys)
         made_keys |= set(tree.lookup(nodes, state.root, sorted(made)))
     if node.fold is not None and made_keys:  # and all that come after
-        made_keys |= {entry.key for entry in islice(tree.scan(nodes, state.root, start=min(made_keys)), MOST_KEYS + 1)}
+        made_keys |= {
+            entry.key
+            for entry in islice(tree.scan(nodes, state.root, start=min(made_keys)), MOST_KEYS + 1)
+        }
     return first, _bounded(made_keys)
 
 

@@ -1,7 +1,8 @@
-"""OpenLineage's events of runs: a state was committed, a copy was written to, a task was given up. Pure.
+"""OpenLineage's events of runs: a state was committed, a copy was written to, a task was given up.
+Pure.
 
-A run has a START and an end at one time: the events report that data moved, not how long it took. Ids follow from the
-reported change, so an event that is sent again is the same one.
+A run has a START and an end at one time: the events report that data moved, not how long it took.
+Ids follow from the reported change, so an event that is sent again is the same one.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class RunInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunComponent:
-    """A component in a branch, and what its run read. `node`: None where the code of then is no longer known;
-    `lineage`: None where its columns cannot be determined."""
+    """A component in a branch, and what its run read. `node`: None where the code of then is no
+    longer known; `lineage`: None where its columns cannot be determined."""
 
     namespace: str  # of the installation
     branch: str
@@ -104,15 +105,22 @@ def written(component: RunComponent, event: int, partitions: int, at: float) -> 
 
 
 def failed(component: RunComponent, base: int, message: str, at: float) -> list[RunEvent]:
-    """A task was given up. `base`: the `seq` of the state that the dataset had then: all that fails on the way to the
-    next one is one run."""
+    """A task was given up. `base`: the `seq` of the state that the dataset had then: all that fails
+    on the way to the next one is one run."""
     error = {
         **_head("ErrorMessageRunFacet"),
         "message": redacted(message)[: MOST_TEXT // 100],
         "programmingLanguage": "PYTHON" if _kind(component) == "PYTHON" else "SQL",
     }
     run = {"headgate_state": _own(component, {"base": base}), "errorMessage": error}
-    return _events(component, "FAIL", failed_run(component, base), run, at, _ours(component, component.dataset, {}))
+    return _events(
+        component,
+        "FAIL",
+        failed_run(component, base),
+        run,
+        at,
+        _ours(component, component.dataset, {}),
+    )
 
 
 def failed_run(component: RunComponent, base: int) -> str:
@@ -122,8 +130,14 @@ def failed_run(component: RunComponent, base: int) -> str:
 
 def _run_id(component: RunComponent, kind: str, **fields: int) -> str:
     """A UUID of version 8, whose bits follow from what the run is of."""
-    where = {"namespace": component.namespace, "branch": component.branch, "dataset": component.dataset}
-    bits = int.from_bytes(digest("openlineage/1", kind=kind, lake=component.lake, **where, **fields)[:16])
+    where = {
+        "namespace": component.namespace,
+        "branch": component.branch,
+        "dataset": component.dataset,
+    }
+    bits = int.from_bytes(
+        digest("openlineage/1", kind=kind, lake=component.lake, **where, **fields)[:16]
+    )
     bits = bits & ~(0xF << 76) | 8 << 76
     bits = bits & ~(0x3 << 62) | 2 << 62
     text = f"{bits:032x}"
@@ -131,7 +145,12 @@ def _run_id(component: RunComponent, kind: str, **fields: int) -> str:
 
 
 def _events(
-    component: RunComponent, end: EventType, id: str, run: Facets, at: float, output: OpenLineageDataset
+    component: RunComponent,
+    end: EventType,
+    id: str,
+    run: Facets,
+    at: float,
+    output: OpenLineageDataset,
 ) -> list[RunEvent]:
     when = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
     types: tuple[EventType, ...] = ("START", end)
@@ -181,8 +200,8 @@ def _ownership(facet_name: str, node: Node) -> dict[str, Mapping[str, object]]:
 
 
 def _code_location(node: Node) -> dict[str, Mapping[str, object]]:
-    """The blueprint's file, if its folder is known. Our revision of it is the version: a file need not be in a
-    repository."""
+    """The blueprint's file, if its folder is known. Our revision of it is the version: a file need
+    not be in a repository."""
     file = node.component.place.file
     if not file.startswith("/"):
         return {}
@@ -228,7 +247,11 @@ def _state_of(component: RunComponent, state: State) -> OpenLineageDataset:
     if component.lineage is not None:
         facets["columnLineage"] = {**facet(component.lineage, component.home)}
     if component.branch == MAIN:  # tables of branches are not written
-        facets["storage"] = {**_head("StorageDatasetFacet"), "storageLayer": "delta", "fileFormat": "parquet"}
+        facets["storage"] = {
+            **_head("StorageDatasetFacet"),
+            "storageLayer": "delta",
+            "fileFormat": "parquet",
+        }
         table = f"{component.lake.rstrip('/')}/{table_path(component.namespace, MAIN, component.dataset)}"
         facets["symlinks"] = {**_head("SymlinksDatasetFacet"), "identifiers": [_table(table)]}
     return _ours(component, component.dataset, facets)
@@ -240,12 +263,18 @@ def _table(uri: str) -> dict[str, str]:
     return {"namespace": namespace, "name": name, "type": "LOCATION"}
 
 
-def _ours(component: RunComponent, dataset: str, facets: Mapping[str, Mapping[str, object]]) -> OpenLineageDataset:
+def _ours(
+    component: RunComponent, dataset: str, facets: Mapping[str, Mapping[str, object]]
+) -> OpenLineageDataset:
     node = component.node
     if node is not None and node.is_copy and dataset == component.dataset:
         return outside(*place(node.write, node.path))
     source = {"dataSource": _source("headgate", component.home)}
-    owner = _ownership("OwnershipDatasetFacet", node) if node is not None and dataset == component.dataset else {}
+    owner = (
+        _ownership("OwnershipDatasetFacet", node)
+        if node is not None and dataset == component.dataset
+        else {}
+    )
     return {"namespace": component.home, "name": dataset, "facets": {**source, **owner, **facets}}
 
 
@@ -281,7 +310,11 @@ def _field(name: str, kind: Type) -> dict[str, object]:
         case "struct":
             return {"name": name, "type": "struct", "fields": _fields(kind["fields"])}
         case "array":
-            return {"name": name, "type": "array", "fields": [_field("_element", kind["elementType"])]}
+            return {
+                "name": name,
+                "type": "array",
+                "fields": [_field("_element", kind["elementType"])],
+            }
         case "map":
             parts = [_field("key", kind["keyType"]), _field("value", kind["valueType"])]
             return {"name": name, "type": "map", "fields": parts}
@@ -291,4 +324,7 @@ def _field(name: str, kind: Type) -> dict[str, object]:
 
 def _head(name: str) -> dict[str, object]:
     """What every facet begins with."""
-    return {"_producer": PRODUCER, "_schemaURL": f"{SPEC}/facets/{_VERSIONS[name]}/{name}.json#/$defs/{name}"}
+    return {
+        "_producer": PRODUCER,
+        "_schemaURL": f"{SPEC}/facets/{_VERSIONS[name]}/{name}.json#/$defs/{name}",
+    }

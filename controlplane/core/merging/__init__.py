@@ -1,1 +1,2 @@
-"""Merging of blueprints' texts, component by component. Pure; knows no store and compiles nothing."""
+"""Merging of blueprints' texts, component by component. Pure; knows no store and compiles
+nothing."""

@@ -21,7 +21,8 @@ def new_dataflow(dataflow: str, name: str, sql: str) -> str:
 
 
 def with_transform(text: str, name: str, sql: str) -> str | None:
-    """The blueprint with a transform behind its last component; None where its components do not begin lines."""
+    """The blueprint with a transform behind its last component; None where its components do not
+    begin lines."""
     parts = split(text)
     if parts is None:
         return None

@@ -1,8 +1,8 @@
-"""The text of a blueprint in parts: the text before its components, each component with its keys, and the text after
-them.
+"""The text of a blueprint in parts: the text before its components, each component with its keys,
+and the text after them.
 
-A part keeps its comments and its layout, so that parts put together again are the same text; beside it is its meaning
-without them.
+A part keeps its comments and its layout, so that parts put together again are the same text; beside
+it is its meaning without them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from controlplane.core.blueprint.yaml_nodes import BrokenNode, Entries, Items, N
 from controlplane.core.blueprint.yaml_reader import read
 
 NO_FILES: Mapping[str, str] = MappingProxyType({})
-WHOLE_BODY = ""  # in place of a key: all that a component says, where its keys do not each begin a line
+# In place of a key: all that a component says, where its keys do not each begin a line
+WHOLE_BODY = ""
 Meaning: TypeAlias = tuple[object, ...]  # a tree of tuples and texts
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Lines that belong together. `meaning`: their content without layout, and the texts of the Python files that they
-    name."""
+    """Lines that belong together. `meaning`: their content without layout, and the texts of the
+    Python files that they name."""
 
     text: str
     meaning: Meaning
@@ -33,9 +34,11 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class ComponentPart:
-    """One component: comments and its name, the text between that and its first key, its keys, and blank lines.
+    """One component: comments and its name, the text between that and its first key, its keys, and
+    blank lines.
 
-    `line` and `column` count from 1. `indent` is how far to the right its keys stand, or -1 for WHOLE_BODY.
+    `line` and `column` count from 1. `indent` is how far to the right its keys stand, or -1 for
+    WHOLE_BODY.
     """
 
     name: str
@@ -71,7 +74,8 @@ class ComponentPart:
 
 @dataclass(frozen=True, slots=True)
 class BlueprintParts:
-    """`head` and `tail` are what stands before and after the components. Each part ends with a line break."""
+    """`head` and `tail` are what stands before and after the components. Each part ends with a line
+    break."""
 
     head: Unit
     components: Mapping[str, ComponentPart]
@@ -79,7 +83,11 @@ class BlueprintParts:
 
     @property
     def text(self) -> str:
-        return self.head.text + "".join(part.text for part in self.components.values()) + self.tail.text
+        return (
+            self.head.text
+            + "".join(part.text for part in self.components.values())
+            + self.tail.text
+        )
 
     @property
     def indents(self) -> frozenset[int]:
@@ -133,14 +141,16 @@ def _begin_lines(entries: Iterable[tuple[Scalar, Node]], lines: Sequence[str]) -
 
 
 def _above(lines: Sequence[str], line: int, indent: int, least: int = 0) -> int:
-    """The line where an entry begins, with the comments right above it that stand as far to the right."""
+    """The line where an entry begins, with the comments right above it that stand as far to the
+    right."""
     while line > least and lines[line - 1].startswith(" " * indent + "#"):
         line -= 1
     return line
 
 
 def _end(lines: Sequence[str], last: Scalar) -> int:
-    """The line after the last component: the first that stands less far to the right than its name."""
+    """The line after the last component: the first that stands less far to the right than its
+    name."""
     for number in range(last.place.line, len(lines)):
         line = lines[number]
         if line.strip() and len(line) - len(line.lstrip(" ")) < last.place.column - 1:
@@ -151,7 +161,9 @@ def _end(lines: Sequence[str], last: Scalar) -> int:
 class _Component:
     """`lines` are its own; the first of them is number `first` of the text, counted from 0."""
 
-    def __init__(self, lines: list[str], first: int, key: Scalar, node: Node, files: Mapping[str, str]) -> None:
+    def __init__(
+        self, lines: list[str], first: int, key: Scalar, node: Node, files: Mapping[str, str]
+    ) -> None:
         self._first, self._key, self._node, self._files = first, key, node, files
         filled = len(lines)
         while filled > key.place.line - first and not lines[filled - 1].strip():
@@ -194,7 +206,9 @@ class _Component:
             line = key.place.line - 1 - self._first
             if line < least or self._lines[line][: key.place.column - 1].strip():
                 return []
-            starts.append(_above(self._lines, line, key.place.column - 1, starts[-1] + 1 if starts else least))
+            starts.append(
+                _above(self._lines, line, key.place.column - 1, starts[-1] + 1 if starts else least)
+            )
         return starts
 
     def _keys(self, starts: Sequence[int]) -> Iterator[tuple[str, Unit]]:

@@ -1,7 +1,7 @@
 """Three-way merge of one dataflow's text and the Python files that it names.
 
-Where ours is the base, it becomes theirs as it is. Otherwise what changed is put into the text of ours, whose comments
-and layout stay.
+Where ours is the base, it becomes theirs as it is. Otherwise what changed is put into the text of
+ours, whose comments and layout stay.
 """
 
 from __future__ import annotations
@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from controlplane.core.merging import identities
-from controlplane.core.merging.spans import BlueprintParts, ComponentPart, Meaning, Unit, definitions, split
+from controlplane.core.merging.spans import (
+    BlueprintParts,
+    ComponentPart,
+    Meaning,
+    Unit,
+    definitions,
+    split,
+)
 from controlplane.core.merging.three_way import (
     WHOLE,
     Clash,
@@ -40,7 +47,8 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """What both sides changed: a component, a Python file by its path, or WHOLE. A side is None where it has none."""
+    """What both sides changed: a component, a Python file by its path, or WHOLE. A side is None
+    where it has none."""
 
     name: str
     kind: ConflictKind
@@ -51,7 +59,8 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The dataflow, if there is no conflict. `taken` are the components that come from theirs, whole or in part."""
+    """The dataflow, if there is no conflict. `taken` are the components that come from theirs,
+    whole or in part."""
 
     text: str
     files: Mapping[str, str] = field(default_factory=dict)
@@ -63,16 +72,24 @@ class Merged:
 def merge_dataflow(
     base: Revision | None, ours: Revision, theirs: Revision, take: Mapping[str, Side] | None = None
 ) -> Merged:
-    """Bring the changes from `base` to `theirs` into `ours`. `take` settles conflicts, by component or path."""
+    """Bring the changes from `base` to `theirs` into `ours`. `take` settles conflicts, by component
+    or path."""
     if base is not None and _is_same(base, ours):
         return Merged(theirs.text, theirs.files, theirs.uids, _other_in(theirs, ours))
     if _is_same(theirs, ours) or (base is not None and _is_same(theirs, base)):
         return Merged(ours.text, ours.files, ours.uids)
     parts = [split(revision.text, revision.files) for revision in (ours, theirs)]
     before = NO_PARTS if base is None else split(base.text, base.files)
-    if before is None or parts[0] is None or parts[1] is None or len(parts[0].indents | parts[1].indents) > 1:
+    if (
+        before is None
+        or parts[0] is None
+        or parts[1] is None
+        or len(parts[0].indents | parts[1].indents) > 1
+    ):
         return Merged(ours.text, conflicts=(_whole_conflict("not_mergeable", base, ours, theirs),))
-    merge_of = _TextMerge(base, ours, theirs, take or {}, before=before, mine=parts[0], other=parts[1])
+    merge_of = _TextMerge(
+        base, ours, theirs, take or {}, before=before, mine=parts[0], other=parts[1]
+    )
     return merge_of.merged()
 
 
@@ -90,7 +107,9 @@ def _other_in(theirs: Revision, ours: Revision) -> tuple[str, ...]:
     return tuple(name for name, meaning in new.items() if old.get(name) != meaning)
 
 
-def _whole_conflict(kind: ConflictKind, base: Revision | None, ours: Revision, theirs: Revision) -> Conflict:
+def _whole_conflict(
+    kind: ConflictKind, base: Revision | None, ours: Revision, theirs: Revision
+) -> Conflict:
     before = Version(1, 1, base.text) if base else None
     return Conflict(WHOLE, kind, before, Version(1, 1, ours.text), Version(1, 1, theirs.text))
 
@@ -120,7 +139,13 @@ class _TextMerge:
         base, ours = _by_uid(self._before, self._base), _by_uid(self._mine, self._ours)
         outcome = merge(base, ours, _by_uid(self._other, self._theirs), self._take)
         self._conflicts += [
-            Conflict(_name(clash), clash.kind, _version(clash.base), _version(clash.ours), _version(clash.theirs))
+            Conflict(
+                _name(clash),
+                clash.kind,
+                _version(clash.base),
+                _version(clash.ours),
+                _version(clash.theirs),
+            )
             for clash in outcome.conflicts
         ]
         head = self._around(self._before.head, self._mine.head, self._other.head)
@@ -142,14 +167,20 @@ class _TextMerge:
         if side is None:
             kind: ConflictKind = "both_edited" if self._base else "both_added"
             before = Version(1, 1, base.text) if self._base else None
-            self._conflicts.append(Conflict(WHOLE, kind, before, Version(1, 1, ours.text), Version(1, 1, theirs.text)))
+            self._conflicts.append(
+                Conflict(WHOLE, kind, before, Version(1, 1, ours.text), Version(1, 1, theirs.text))
+            )
         return theirs if side == "theirs" else ours
 
     def _files(self) -> Iterator[tuple[str, str]]:
         """A file goes with the components that name it, where these were settled by hand."""
         base = {} if self._base is None else self._base.files
         for path in order([*self._ours.files], [*self._theirs.files]):
-            sides = (_file(base, path), _file(self._ours.files, path), _file(self._theirs.files, path))
+            sides = (
+                _file(base, path),
+                _file(self._ours.files, path),
+                _file(self._theirs.files, path),
+            )
             sides_chosen = self._sides_chosen(path)
             side = sides_chosen.pop() if len(sides_chosen) == 1 else pick(*sides)
             if side is None or sides_chosen:
@@ -164,7 +195,11 @@ class _TextMerge:
         if path in self._take:
             return {self._take[path]}
         parts = [*self._mine.components.values(), *self._other.components.values()]
-        return {self._take[part.name] for part in parts if path in part.files and part.name in self._take}
+        return {
+            self._take[part.name]
+            for part in parts
+            if path in part.files and part.name in self._take
+        }
 
 
 def _file(files: Mapping[str, str], path: str) -> Unit | None:

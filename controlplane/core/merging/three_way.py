@@ -1,8 +1,9 @@
-"""Three-way merge of one dataflow: what one side changed since the base is taken, what both changed is a conflict.
+"""Three-way merge of one dataflow: what one side changed since the base is taken, what both changed
+is a conflict.
 
-Components are identified by their uids, so that a rename is no deletion. The name and each key of a component merge by
-themselves. The keys that make its rows are one unit, since half of each of two queries is a query that neither side
-wrote. Pure.
+Components are identified by their uids, so that a rename is no deletion. The name and each key of a
+component merge by themselves. The keys that make its rows are one unit, since half of each of two
+queries is a query that neither side wrote. Pure.
 """
 
 from __future__ import annotations
@@ -14,17 +15,31 @@ from typing import Literal, TypeAlias
 from controlplane.core.merging.spans import ComponentPart, Unit
 
 Side: TypeAlias = Literal["ours", "theirs"]
-ConflictKind: TypeAlias = Literal["both_edited", "edit_delete", "both_added", "name_taken", "not_mergeable"]
+ConflictKind: TypeAlias = Literal[
+    "both_edited", "edit_delete", "both_added", "name_taken", "not_mergeable"
+]
 WHOLE = ""  # in place of a component's name: the text as a whole, or the text around the components
 LOGIC = "logic"  # in place of a key: all keys but the following
 ALONE = frozenset(
-    {"description", "owner", "tags", "paused", "priority", "retention", "resources", "publish", "freshness", "tests"}
+    {
+        "description",
+        "owner",
+        "tags",
+        "paused",
+        "priority",
+        "retention",
+        "resources",
+        "publish",
+        "freshness",
+        "tests",
+    }
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """What both sides changed: a component by its uid, or WHOLE. A side is None where the component is not there."""
+    """What both sides changed: a component by its uid, or WHOLE. A side is None where the component
+    is not there."""
 
     component: str
     kind: ConflictKind
@@ -38,7 +53,8 @@ Components: TypeAlias = Mapping[str, ComponentPart]  # by uid, in the order of t
 
 @dataclass(frozen=True, slots=True)
 class MergeOutcome:
-    """Components by uid, in order. Without conflicts, all of them; a component with a conflict is that of ours."""
+    """Components by uid, in order. Without conflicts, all of them; a component with a conflict is
+    that of ours."""
 
     components: Components
     conflicts: tuple[Clash, ...] = ()
@@ -47,13 +63,14 @@ class MergeOutcome:
 def merge(
     base: Components, ours: Components, theirs: Components, take: Mapping[str, Side] | None = None
 ) -> MergeOutcome:
-    """Bring the changes from `base` to `theirs` into `ours`. `take` settles conflicts, by any name of a component."""
+    """Bring the changes from `base` to `theirs` into `ours`. `take` settles conflicts, by any name
+    of a component."""
     return _ComponentMerge(base, ours, theirs, take or {}).outcome()
 
 
 def pick(base: Unit | None, ours: Unit | None, theirs: Unit | None) -> Side | None:
-    """The side that has the merged version; None if both changed it. Comments and layout decide only where the meaning
-    is the same."""
+    """The side that has the merged version; None if both changed it. Comments and layout decide
+    only where the meaning is the same."""
     if _is_same(ours, theirs) or _is_same(theirs, base):
         return "ours"
     if _is_same(ours, base):
@@ -77,7 +94,9 @@ def _means_same(unit: Unit | None, other: Unit | None) -> bool:
 
 
 class _ComponentMerge:
-    def __init__(self, base: Components, ours: Components, theirs: Components, take: Mapping[str, Side]) -> None:
+    def __init__(
+        self, base: Components, ours: Components, theirs: Components, take: Mapping[str, Side]
+    ) -> None:
         self._base, self._ours, self._theirs = base, ours, theirs
         self._take = take
         self._conflicts: list[Clash] = []
@@ -108,7 +127,11 @@ class _ComponentMerge:
         return uid, self._together(uid, base, ours, theirs)
 
     def _of_one(
-        self, uid: str, base: ComponentPart | None, ours: ComponentPart | None, theirs: ComponentPart | None
+        self,
+        uid: str,
+        base: ComponentPart | None,
+        ours: ComponentPart | None,
+        theirs: ComponentPart | None,
     ) -> ComponentPart | None:
         """At least one side has not got it."""
         left = ours or theirs
@@ -143,7 +166,8 @@ class _ComponentMerge:
         ours: ComponentPart | None,
         theirs: ComponentPart | None,
     ) -> Side:
-        """The side chosen to win. Otherwise there is a conflict, and ours stays for the time being."""
+        """The side chosen to win. Otherwise there is a conflict, and ours stays for the time
+        being."""
         names = [part.name for part in (ours, theirs, base) if part is not None]
         for name in names:
             if name in self._take:
@@ -160,10 +184,20 @@ class _ComponentMerge:
                 pair = self._pair(other, uid, part.name)
                 self._conflicts.append(Clash(uid, "name_taken", self._base.get(uid), *pair))
 
-    def _pair(self, first: str, second: str, name: str) -> tuple[ComponentPart | None, ComponentPart | None]:
+    def _pair(
+        self, first: str, second: str, name: str
+    ) -> tuple[ComponentPart | None, ComponentPart | None]:
         """The component with the name in ours, and the one in theirs."""
-        mine = [self._ours[uid] for uid in (first, second) if uid in self._ours and self._ours[uid].name == name]
-        their = [self._theirs[uid] for uid in (first, second) if uid in self._theirs and self._theirs[uid].name == name]
+        mine = [
+            self._ours[uid]
+            for uid in (first, second)
+            if uid in self._ours and self._ours[uid].name == name
+        ]
+        their = [
+            self._theirs[uid]
+            for uid in (first, second)
+            if uid in self._theirs and self._theirs[uid].name == name
+        ]
         return (mine[0] if mine else None), (their[0] if their else None)
 
 
@@ -182,7 +216,9 @@ def _says_same(part: ComponentPart, other: ComponentPart) -> bool:
 # --- the keys of one component
 
 
-def _by_keys(base: ComponentPart | None, ours: ComponentPart, theirs: ComponentPart) -> ComponentPart | None:
+def _by_keys(
+    base: ComponentPart | None, ours: ComponentPart, theirs: ComponentPart
+) -> ComponentPart | None:
     """None if there is a conflict."""
     head = pick(base.head if base else None, ours.head, theirs.head)
     if head is None:
@@ -196,12 +232,16 @@ def _by_keys(base: ComponentPart | None, ours: ComponentPart, theirs: ComponentP
     keys = _keys(base.keys if base else {}, ours.keys, theirs.keys)
     if keys is None:
         return None
-    colon = pick(None if base is None else Unit(base.colon, ()), Unit(ours.colon, ()), Unit(theirs.colon, ()))
+    colon = pick(
+        None if base is None else Unit(base.colon, ()), Unit(ours.colon, ()), Unit(theirs.colon, ())
+    )
     after = theirs.colon if colon == "theirs" else ours.colon
     return replace(ours, name=named.name, head=named.head, colon=after, keys=keys)
 
 
-def _keys(base: Mapping[str, Unit], ours: Mapping[str, Unit], theirs: Mapping[str, Unit]) -> Mapping[str, Unit] | None:
+def _keys(
+    base: Mapping[str, Unit], ours: Mapping[str, Unit], theirs: Mapping[str, Unit]
+) -> Mapping[str, Unit] | None:
     """None if there is a conflict."""
     keys_of_unit: dict[str, Mapping[str, Unit]] = {}
     for unit in {*map(_unit_of, base), *map(_unit_of, ours), *map(_unit_of, theirs)}:
@@ -231,11 +271,14 @@ def _grouped(keys: Mapping[str, Unit], unit: str) -> Unit | None:
 
 
 def order(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
-    """The names of ours in their order; those of theirs alone come after the one before them there."""
+    """The names of ours in their order; those of theirs alone come after the one before them
+    there."""
     names = list(ours)
     for i, name in enumerate(theirs):
         if name in names:
             continue
-        before = next((names.index(earlier) for earlier in reversed(theirs[:i]) if earlier in names), -1)
+        before = next(
+            (names.index(earlier) for earlier in reversed(theirs[:i]) if earlier in names), -1
+        )
         names.insert(before + 1, name)
     return names

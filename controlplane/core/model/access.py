@@ -15,15 +15,18 @@ class Token:
     id: str
     hash: bytes
     name: str
-    scopes: tuple[str, ...]  # roles (core.rights) | driver; of an S3 key, s3:<scope>; of a recipient, share:<id>
+    # Roles (core.rights) | driver; of an S3 key, s3:<scope>; of a recipient, share:<id>
+    scopes: tuple[str, ...]
     subject: str
     at: float
     expires: float | None = None
     revoked: bool = False
     within: TokenScope = EVERYWHERE
-    parent: str = ""  # of an S3 key: the token that made it, with which it ends; empty: it stands alone
+    # Of an S3 key: the token that made it, with which it ends; empty: it stands alone
+    parent: str = ""
     used: float | None = None  # when it was last seen, at most a minute late
-    roles: tuple[NamedRole, ...] = ()  # of its namespace, among its scopes, as they are now; not stored with it
+    # Of its namespace, among its scopes, as they are now; not stored with it
+    roles: tuple[NamedRole, ...] = ()
 
     @property
     def namespace(self) -> str:

@@ -33,8 +33,8 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A time, in milliseconds since 1970: answers have times to the millisecond, so a time copied from an answer finds
-    the state it belongs to."""
+    """A time, in milliseconds since 1970: answers have times to the millisecond, so a time copied
+    from an answer finds the state it belongs to."""
 
     milliseconds: int
 
@@ -80,18 +80,22 @@ def parse(text: str) -> Address:
 
 
 def named(name: str, generation: int | None = None, at: str | datetime | None = None) -> Address:
-    """A name that may be an address, with a generation or time given beside it. Raises BadAddress."""
+    """A name that may be an address, with a generation or time given beside it. Raises
+    BadAddress."""
     address = parse(name)
     parts = [part for part in (address.point, generation, at) if part is not None]
     if len(parts) > 1:
-        raise BadAddress(f"{_quoted(name)}: which state is meant is said twice; say it once, as {FORMS}")
+        raise BadAddress(
+            f"{_quoted(name)}: which state is meant is said twice; say it once, as {FORMS}"
+        )
     if generation is not None:
         return Address(address.name, generation_of(generation))
     return address if at is None else Address(address.name, moment_of(at))
 
 
 def time_of(name: str, at: str | datetime | None = None) -> tuple[str, Moment | None]:
-    """The name of a dataflow, and the time that is meant, if any: it has no generations. Raises BadAddress."""
+    """The name of a dataflow, and the time that is meant, if any: it has no generations. Raises
+    BadAddress."""
     address = named(name, at=at)
     if isinstance(address.point, Generation):
         raise BadAddress(
@@ -101,7 +105,8 @@ def time_of(name: str, at: str | datetime | None = None) -> tuple[str, Moment | 
 
 
 def point_of(text: str, address: str = "") -> Point:
-    """A generation or a time. `address`: the address that it stands in, for the error. Raises BadAddress."""
+    """A generation or a time. `address`: the address that it stands in, for the error. Raises
+    BadAddress."""
     if _NUMBER.fullmatch(text):
         return generation_of(int(text[:20]), address or text)
     return moment_of(text, address)
@@ -119,7 +124,9 @@ def moment_of(at: str | datetime, address: str = "") -> Moment:
     moment = _time(at, address) if isinstance(at, str) else at
     shown = _quoted(address or str(at))
     if moment.tzinfo is None:
-        raise BadAddress(f"{shown}: the time says no zone; add Z for UTC, or an offset such as +01:00")
+        raise BadAddress(
+            f"{shown}: the time says no zone; add Z for UTC, or an offset such as +01:00"
+        )
     try:
         return Moment(_milliseconds(moment.astimezone(UTC)))
     except OverflowError:
@@ -129,7 +136,9 @@ def moment_of(at: str | datetime, address: str = "") -> Moment:
 def _time(text: str, address: str) -> datetime:
     shown = _quoted(address or text)
     if _DAY.fullmatch(text):
-        raise BadAddress(f"{shown}: a day is no moment; add a time and its zone, as in {text}T07:00Z")
+        raise BadAddress(
+            f"{shown}: a day is no moment; add a time and its zone, as in {text}T07:00Z"
+        )
     if not _TIME.fullmatch(text):
         raise BadAddress(f"{shown}: write {FORMS}")
     try:

@@ -1,4 +1,5 @@
-"""Alerts: conditions of datasets that are reported to people, channels, and messages on their way."""
+"""Alerts: conditions of datasets that are reported to people, channels, and messages on their
+way."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ AFTER_S = 600.0  # for which a dataset is late or blocked before it is reported,
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """Where to send alerts, and for which occasions. `settings`: what its kind needs, as it is written; secrets by
-    reference.
+    """Where to send alerts, and for which occasions. `settings`: what its kind needs, as it is
+    written; secrets by reference.
 
     `after_s` holds for `late` and `blocked`: others are sent at once.
     """
@@ -45,7 +46,8 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A condition of a dataset. `notified`: ids of the channels that got it; `ended`: since when it is over."""
+    """A condition of a dataset. `notified`: ids of the channels that got it; `ended`: since when it
+    is over."""
 
     branch: str
     dataset: str
@@ -67,7 +69,8 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """News for one channel about one dataflow, until it is acknowledged. `tries` have failed so far.
+    """News for one channel about one dataflow, until it is acknowledged. `tries` have failed so
+    far.
 
     `task`: the task that is sending it at present.
     """

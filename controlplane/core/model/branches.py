@@ -1,4 +1,5 @@
-"""A branch: a name under which dataflows can be edited, and which follows main in all that it did not edit."""
+"""A branch: a name under which dataflows can be edited, and which follows main in all that it did
+not edit."""
 
 from __future__ import annotations
 
@@ -14,9 +15,10 @@ NAME = r"[a-z0-9][a-z0-9._-]{0,62}"
 class Branch:
     """Times are seconds since 1970. `source` is the branch that it was made from.
 
-    `expires`: None for a branch that stays. `protected`: it changes by merges alone. `redirects`: places that its write
-    components write to, by component; all others are off. `pinned`: it sees main as it was when it was made or last
-    updated; any other one follows main. `publish`: its own datasets are also there as Delta tables.
+    `expires`: None for a branch that stays. `protected`: it changes by merges alone. `redirects`:
+    places that its write components write to, by component; all others are off. `pinned`: it sees
+    main as it was when it was made or last updated; any other one follows main. `publish`: its own
+    datasets are also there as Delta tables.
     """
 
     name: str

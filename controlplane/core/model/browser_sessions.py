@@ -11,9 +11,11 @@ SessionKind: TypeAlias = Literal["session", "link", "used"]
 
 @dataclass(frozen=True, slots=True)
 class BrowserSession:
-    """What a random text opens, stored under the SHA-256 of that text. It ends with its token, whose id it has.
+    """What a random text opens, stored under the SHA-256 of that text. It ends with its token,
+    whose id it has.
 
-    `seen`: when it was last used; `ends`: when it is over however often it is used. Seconds since 1970.
+    `seen`: when it was last used; `ends`: when it is over however often it is used. Seconds since
+    1970.
     """
 
     hash: bytes

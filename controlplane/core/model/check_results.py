@@ -18,7 +18,8 @@ class Example(TypedDict):
 
 
 class CheckFinding(TypedDict):
-    """What one expectation found in some rows. Drivers send examples as texts; sums also have their partitions."""
+    """What one expectation found in some rows. Drivers send examples as texts; sums also have their
+    partitions."""
 
     rows: int
     failing: int
@@ -27,7 +28,8 @@ class CheckFinding(TypedDict):
 
 
 class CheckResult(TypedDict):
-    """What one expectation came to. `rows` and `failing` are None where they say nothing, or are not known any more."""
+    """What one expectation came to. `rows` and `failing` are None where they say nothing, or are
+    not known any more."""
 
     name: str
     expects: str

@@ -12,16 +12,26 @@ from controlplane.core.model.tasks import Size
 NOTICE_S = 10.0  # before the first notice that Spark is starting, and between two
 
 Fault: TypeAlias = Literal[
-    "", "crashed", "memory", "deadline", "evicted", "disrupted", "quota", "refused", "image", "unschedulable"
+    "",
+    "crashed",
+    "memory",
+    "deadline",
+    "evicted",
+    "disrupted",
+    "quota",
+    "refused",
+    "image",
+    "unschedulable",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """A child or pod that pulls work. `pool` is `local` or `kubernetes`; `kind` determines if it has a JVM.
+    """A child or pod that pulls work. `pool` is `local` or `kubernetes`; `kind` determines if it
+    has a JVM.
 
-    `reason` is that of its end, or of its waiting. The `fault` is what its attempts ended of; it and the `size` are not
-    stored.
+    `reason` is that of its end, or of its waiting. The `fault` is what its attempts ended of; it
+    and the `size` are not stored.
     """
 
     id: str
@@ -37,7 +47,9 @@ class Driver:
 
 def spark_starting_s(drivers: Iterable[Driver], now: float) -> float | None:
     """The longest time for which one of these drivers has been starting Spark; None if none is."""
-    times = [now - driver.at for driver in drivers if driver.reason == STARTING and not driver.ended]
+    times = [
+        now - driver.at for driver in drivers if driver.reason == STARTING and not driver.ended
+    ]
     return max(0.0, *times) if times else None
 
 

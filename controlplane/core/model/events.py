@@ -14,7 +14,8 @@ COMMITTED = "dataset.committed"  # the kind of event for a new state: `committed
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened in a branch, or in none (`NO_BRANCH`). `n` is what counters add up."""
+    """Something that happened in a branch, or in none (`NO_BRANCH`). `n` is what counters add
+    up."""
 
     kind: str
     dataset: str = ""
@@ -37,15 +38,24 @@ def committed_body(state: State) -> dict[str, object]:
 
 
 def claimed(
-    attempt: str, driver: str, dataset: str, tasks: Iterable[bytes], demanding: Mapping[bytes, Sequence[str]]
+    attempt: str,
+    driver: str,
+    dataset: str,
+    tasks: Iterable[bytes],
+    demanding: Mapping[bytes, Sequence[str]],
 ) -> list[Event]:
     """That an attempt began, for each branch that demands tasks of it."""
     body = {"attempt": attempt, "driver": driver}
     shares = by_branch(tasks, demanding)
-    return [Event(CLAIMED, dataset, len(theirs), body, branch=branch) for branch, theirs in shares.items()]
+    return [
+        Event(CLAIMED, dataset, len(theirs), body, branch=branch)
+        for branch, theirs in shares.items()
+    ]
 
 
-def by_branch(tasks: Iterable[bytes], demanding: Mapping[bytes, Sequence[str]]) -> dict[str, list[bytes]]:
+def by_branch(
+    tasks: Iterable[bytes], demanding: Mapping[bytes, Sequence[str]]
+) -> dict[str, list[bytes]]:
     """The tasks that each branch demands. Those without a demand stand under NO_BRANCH."""
     tasks_of: dict[str, list[bytes]] = {}
     for task in tasks:

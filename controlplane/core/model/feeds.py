@@ -1,4 +1,5 @@
-"""Feeds: datasets that are offered to other dataflows and namespaces under a name, with a contract of columns."""
+"""Feeds: datasets that are offered to other dataflows and namespaces under a name, with a contract
+of columns."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from dataplane.contract.schemas import Schema
 NAME: Final = r"[a-z][a-z0-9_]{0,199}"
 FEED_NAME: Final = re.compile(NAME, re.ASCII)
 BREACH: Final = "feed-breach"
-"""The condition of a reader whose feed offers an earlier state, as the newest one breaks the contract."""
+"""The condition of a reader whose feed offers an earlier state, as the newest one breaks the
+contract."""
 
 GLOB: Final = r"[a-z*][a-z0-9_*]{0,199}"
 DATAFLOWS: Final = re.compile(GLOB, re.ASCII)
@@ -19,7 +21,8 @@ DATAFLOWS: Final = re.compile(GLOB, re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """`dataset`: of main. `columns`: those that every state has that is offered; it may have more."""
+    """`dataset`: of main. `columns`: those that every state has that is offered; it may have
+    more."""
 
     name: str
     dataset: str
@@ -30,7 +33,8 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class FeedGrant:
-    """Dataflows of a namespace that may read a feed. `dataflows`: their name, or a pattern with `*`."""
+    """Dataflows of a namespace that may read a feed. `dataflows`: their name, or a pattern with
+    `*`."""
 
     feed: str
     namespace: str

@@ -1,4 +1,5 @@
-"""Holds: datasets that an operator rolled back, and that stay as they were then until the hold is released."""
+"""Holds: datasets that an operator rolled back, and that stay as they were then until the hold is
+released."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ from datetime import UTC, datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """`seq`: the state that the rollback wrote. `generation`: the earlier one whose rows that state has. `at`: seconds
-    since 1970."""
+    """`seq`: the state that the rollback wrote. `generation`: the earlier one whose rows that state
+    has. `at`: seconds since 1970."""
 
     branch: str
     dataset: str

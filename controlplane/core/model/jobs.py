@@ -1,4 +1,5 @@
-"""Jobs and specs of tasks as they are stored: roots of trees and ids of fragments, where a claim has files.
+"""Jobs and specs of tasks as they are stored: roots of trees and ids of fragments, where a claim
+has files.
 
 A job is what many tasks share, a spec is what one has of its own.
 """
@@ -28,7 +29,8 @@ from dataplane.contract.source_objects import SourceObject
 
 class StoredSqlJob(SqlLogic):
     shared: dict[str, str]  # roots (hex) of inputs that all tasks read whole
-    pairs: NotRequired[dict[str, str]]  # roots of the trees of pairs, of inputs that are read by key
+    # Roots of the trees of pairs, of inputs that are read by key
+    pairs: NotRequired[dict[str, str]]
 
 
 class StoredPythonJob(PythonLogic):
@@ -62,9 +64,11 @@ StoredJob: TypeAlias = (
 
 @final
 class NoSpec(TypedDict):
-    """The spec of a task whose job is complete: analyse, connect, notify, a check of a whole dataset. It is empty."""
+    """The spec of a task whose job is complete: analyse, connect, notify, a check of a whole
+    dataset. It is empty."""
 
-    nothing: NotRequired[None]  # never there; without it, mypy takes every other spec for one of these
+    # Never there; without it, mypy takes every other spec for one of these
+    nothing: NotRequired[None]
 
 
 @final
@@ -88,7 +92,8 @@ class ParseSpec(TypedDict):
 
 
 class FollowingSpec(TypedDict):
-    """A task after one of a fold. `ids`: the slots that it reads besides the partition before it (hex)."""
+    """A task after one of a fold. `ids`: the slots that it reads besides the partition before it
+    (hex)."""
 
     partition: str
     slots: dict[str, list[str]]
@@ -98,8 +103,8 @@ class FollowingSpec(TypedDict):
 
 @final
 class FragmentsSpec(TypedDict):
-    """The spec of tasks that read fragments: transform, index, check, pack. `slots`: ids of fragments (hex) by
-    input."""
+    """The spec of tasks that read fragments: transform, index, check, pack. `slots`: ids of
+    fragments (hex) by input."""
 
     slots: dict[str, list[str]]
     into: NotRequired[int]  # pack: the number of files
@@ -125,4 +130,6 @@ class WriteWholeSpec(TypedDict):
     changes: int  # partitions in which it differs from the present output
 
 
-Spec: TypeAlias = NoSpec | ListSpec | InferSpec | ParseSpec | FragmentsSpec | WriteSpec | WriteWholeSpec
+Spec: TypeAlias = (
+    NoSpec | ListSpec | InferSpec | ParseSpec | FragmentsSpec | WriteSpec | WriteWholeSpec
+)

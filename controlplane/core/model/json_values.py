@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from typing_extensions import TypeAliasType  # pydantic describes no other recursive type before Python 3.12
+# Pydantic describes no other recursive type before Python 3.12
+from typing_extensions import TypeAliasType
 
-JsonValue = TypeAliasType("JsonValue", "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None")
+JsonValue = TypeAliasType(
+    "JsonValue", "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+)
 JsonObject: TypeAlias = dict[str, JsonValue]

@@ -9,8 +9,9 @@ from controlplane.core.records.formats import Compression, Format
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """All that is answered under a link is fixed here. `point`: a generation or a time, empty for the newest state;
-    `columns`: all where it is empty. `maker` is the id of the token that made it, with which it ends."""
+    """All that is answered under a link is fixed here. `point`: a generation or a time, empty for
+    the newest state; `columns`: all where it is empty. `maker` is the id of the token that made it,
+    with which it ends."""
 
     id: str
     maker: str

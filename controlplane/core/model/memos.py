@@ -1,4 +1,5 @@
-"""Memos: answers that are remembered under the key of the question. The key determines the kind of a memo."""
+"""Memos: answers that are remembered under the key of the question. The key determines the kind of
+a memo."""
 
 from __future__ import annotations
 
@@ -12,9 +13,11 @@ from dataplane.contract.results import FootersAnswer, IndexAnswer, Misread, Sche
 from dataplane.contract.schemas import Schema
 from dataplane.contract.transform_lineage import ColumnLineage
 
-# Of a task; of a check over many partitions; of rows that tasks dropped, by check; of the tasks of a run (hex); of the
-# checks of a generation, by name.
-Memo: TypeAlias = TaskAnswer | CheckFinding | Mapping[str, int] | list[str] | Mapping[str, CheckResult]
+# Of a task; of a check over many partitions; of rows that tasks dropped, by check; of the tasks of
+# a run (hex); of the checks of a generation, by name.
+Memo: TypeAlias = (
+    TaskAnswer | CheckFinding | Mapping[str, int] | list[str] | Mapping[str, CheckResult]
+)
 Memos: TypeAlias = Mapping[bytes, Memo]
 
 
@@ -24,12 +27,14 @@ def schema_in(memo: Memo) -> Schema | None:
 
 
 def lineage_in(memo: Memo) -> ColumnLineage | None:
-    """The lineage in the memo of an analysis; None where the analysis found none, or is older than this field."""
+    """The lineage in the memo of an analysis; None where the analysis found none, or is older than
+    this field."""
     return cast("SchemaAnswer", memo).get("lineage")
 
 
 def known_schema_in(memo: Memo) -> Schema:
-    """The schema in the memo of an inference, or of the analysis of a query: both always have one."""
+    """The schema in the memo of an inference, or of the analysis of a query: both always have
+    one."""
     schema = schema_in(memo)
     assert schema is not None
     return schema

@@ -1,7 +1,8 @@
-"""Namespaces: parts of one installation that share nothing with each other, and ids that name their namespace.
+"""Namespaces: parts of one installation that share nothing with each other, and ids that name their
+namespace.
 
-The id of a token, a key or a driver of another namespace than `default` ends with the namespace, so that the id leads
-there. It grants nothing: the id has to match there as before.
+The id of a token, a key or a driver of another namespace than `default` ends with the namespace, so
+that the id leads there. It grants nothing: the id has to match there as before.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 DEFAULT: Final = "default"
-"""The namespace of the installation itself: it is always there, and its administrators make the others."""
+"""The namespace of the installation itself: it is always there, and its administrators make the
+others."""
 
 SHORTEST, LONGEST = 3, 40  # characters: it is a bucket of the S3 view, and a folder of the lake
 NAME: Final = r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
@@ -24,7 +26,8 @@ _RESERVED: Final = frozenset({"main", "v1"})
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """One beside `default`, as it was made. `ended`: when it was deleted; its name is not given again."""
+    """One beside `default`, as it was made. `ended`: when it was deleted; its name is not given
+    again."""
 
     name: str
     actor: str
@@ -33,13 +36,15 @@ class Namespace:
 
 
 def is_name(text: str) -> bool:
-    """Whether a namespace may be called so: lower-case letters, digits and single hyphens between them."""
+    """Whether a namespace may be called so: lower-case letters, digits and single hyphens between
+    them."""
     is_long_enough = SHORTEST <= len(text) <= LONGEST
     return is_long_enough and _NAME.fullmatch(text) is not None and text not in _RESERVED
 
 
 def id_in(namespace: str, digits: str) -> str:
-    """An id of this namespace, of hexadecimal digits (behind a word and a hyphen, as drivers have it)."""
+    """An id of this namespace, of hexadecimal digits (behind a word and a hyphen, as drivers have
+    it)."""
     if namespace == DEFAULT:
         return digits
     return f"{digits}n{b32encode(namespace.encode()).decode('ascii').rstrip('=').lower()}"
@@ -59,7 +64,8 @@ def of_id(id: str) -> str:
 
 
 def text_in(namespace: str, text: str) -> str:
-    """A secret text of this namespace: its name stands before a point, which the rest does not have."""
+    """A secret text of this namespace: its name stands before a point, which the rest does not
+    have."""
     return text if namespace == DEFAULT else f"{namespace}.{text}"
 
 

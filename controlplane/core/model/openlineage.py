@@ -1,5 +1,5 @@
-"""Run events as OpenLineage has them (https://openlineage.io/spec/2-0-2/OpenLineage.json), limited to the parts that we
-send."""
+"""Run events as OpenLineage has them (https://openlineage.io/spec/2-0-2/OpenLineage.json), limited
+to the parts that we send."""
 
 from __future__ import annotations
 

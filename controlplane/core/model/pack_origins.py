@@ -1,4 +1,5 @@
-"""The remains of packs that are no longer read: where each came from, and folders that wait for deletion."""
+"""The remains of packs that are no longer read: where each came from, and folders that wait for
+deletion."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The leaf that a pack was requested for, one fragment in it, and when. Other leaves of the same rows have the same
-    pack: each of them holds `member`."""
+    """The leaf that a pack was requested for, one fragment in it, and when. Other leaves of the
+    same rows have the same pack: each of them holds `member`."""
 
     pack: bytes
     leaf: bytes

@@ -1,9 +1,11 @@
-"""Packs: the rows of many small fragments of one tree leaf in one place, for readers of whole datasets and tables.
+"""Packs: the rows of many small fragments of one tree leaf in one place, for readers of whole
+datasets and tables.
 
-A pack is derived data beside a dataset, no part of it: it has an id of its own (schema and content of its rows), which
-stands in no tree and no trace, and a reader without it reads the members. So it may be missing, dropped, made again,
-and a leaf that changes is read from its members by that alone. Leaves are what shape follows from keys: a change
-elsewhere leaves the others as they are, and their packs right.
+A pack is derived data beside a dataset, no part of it: it has an id of its own (schema and content
+of its rows), which stands in no tree and no trace, and a reader without it reads the members. So it
+may be missing, dropped, made again, and a leaf that changes is read from its members by that alone.
+Leaves are what shape follows from keys: a change elsewhere leaves the others as they are, and their
+packs right.
 """
 
 from __future__ import annotations
@@ -23,9 +25,11 @@ from dataplane.contract.schemas import Schema
 
 SMALL_BYTES = 4 << 20  # of a fragment's files, up to which it is packed
 FEWEST = 16  # fragments in a pack
-FILE_BYTES = 64 << 20  # of members in one file of a pack; readers skip files by their statistics, so
+# Of members in one file of a pack; readers skip files by their statistics, so
+FILE_BYTES = 64 << 20
 SORTED_FILE_BYTES = 16 << 20  # files of sorted rows are smaller
-QUIET_S = 600.0  # after which a dataset's leaves count as stable although nothing was committed since
+# After which a dataset's leaves count as stable although nothing was committed since
+QUIET_S = 600.0
 PRIORITY = -1_000_000  # whatever else is to be done comes first
 _NAME = "/packs"
 
@@ -43,7 +47,8 @@ class Pack:
 
 def packs_of(entries: Iterable[Entry], fragments: Mapping[bytes, Fragment]) -> tuple[Pack, ...]:
     """The packs of one leaf: one for each schema that enough of its small fragments have."""
-    groups: dict[int, list[Fragment]] = {}  # by the schema as an object: stores give one for equal ones
+    # By the schema as an object: stores give one for equal ones
+    groups: dict[int, list[Fragment]] = {}
     for entry in entries:
         fragment = fragments[entry.fragment]
         if 0 < size_of(fragment) <= SMALL_BYTES:
@@ -69,8 +74,8 @@ def _pack(members: Sequence[Fragment]) -> Pack:
 def laid_out(
     entries: Iterable[Entry], packs: Iterable[Pack], fragments: Mapping[bytes, Fragment]
 ) -> Iterator[Fragment]:
-    """The rows of a leaf's entries: existing packs, and fragments that are in none of these, one as often as partitions
-    have it."""
+    """The rows of a leaf's entries: existing packs, and fragments that are in none of these, one as
+    often as partitions have it."""
     there = [pack for pack in packs if pack.id in fragments]
     packed = frozenset(chain.from_iterable(pack.members for pack in there))
     yield from (fragments[pack.id] for pack in there)

@@ -10,19 +10,22 @@ from typing import Literal, TypeAlias
 from dataplane.contract.kinds import Kind
 
 Outcome: TypeAlias = Literal["done", "failed", "retried"]
-"""What became of an attempt: all of its tasks are done; one failed; or none failed and one goes back to the queue."""
+"""What became of an attempt: all of its tasks are done; one failed; or none failed and one goes
+back to the queue."""
 
 COST_ATTEMPTS = 200  # the newest ones of a dataset, which its cost is estimated from
 SLOW_TIMES, SLOW_MORE_S, SLOW_KNOWN = 2.0, 10.0, 3  # bounds of a slow attempt: see `is_slow`
-COMPUTING: tuple[Kind, ...] = ("parse", "transform", "index", "write")  # kinds whose cost a plan asks for
+# Kinds whose cost a plan asks for
+COMPUTING: tuple[Kind, ...] = ("parse", "transform", "index", "write")
 
 
 @dataclass(frozen=True, slots=True)
 class PastAttempt:
-    """An attempt that is over, as one branch sees it. One whose tasks several branches demand is there for each.
+    """An attempt that is over, as one branch sees it. One whose tasks several branches demand is
+    there for each.
 
-    `tasks` counts claimed tasks, `done` accepted results, including those of a fold's tasks that were not claimed.
-    None: it is not known, as of a driver that ended without a report.
+    `tasks` counts claimed tasks, `done` accepted results, including those of a fold's tasks that
+    were not claimed. None: it is not known, as of a driver that ended without a report.
     """
 
     id: str
@@ -51,9 +54,11 @@ class PastAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one task of a dataset took, by its last attempts that succeeded: each attempt's share for one of its tasks.
+    """What one task of a dataset took, by its last attempts that succeeded: each attempt's share
+    for one of its tasks.
 
-    Seconds are those of the 10th, 50th and 90th percentile; `rows` and `bytes` are what a task wrote, by the median.
+    Seconds are those of the 10th, 50th and 90th percentile; `rows` and `bytes` are what a task
+    wrote, by the median.
     """
 
     seconds_p10: float
@@ -99,7 +104,8 @@ def cost(shares: Iterable[TaskShare]) -> Cost:
 
 
 def is_slow(seconds: float, usual: Cost | None) -> bool:
-    """Whether a task took more than twice the median, and ten seconds more: of at least three attempts."""
+    """Whether a task took more than twice the median, and ten seconds more: of at least three
+    attempts."""
     if usual is None or usual.attempts < SLOW_KNOWN:
         return False
     return seconds > SLOW_TIMES * usual.seconds and seconds > usual.seconds + SLOW_MORE_S

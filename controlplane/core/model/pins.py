@@ -1,4 +1,5 @@
-"""Pinned schemas: the columns of a read component that were found in its sources, and what made their types wider."""
+"""Pinned schemas: the columns of a read component that were found in its sources, and what made
+their types wider."""
 
 from __future__ import annotations
 
@@ -8,14 +9,15 @@ from typing import Final, NamedTuple
 
 from dataplane.contract.schemas import Schema
 
-TAKEN_BACK: Final = bytes(32)  # as the settings of a pin: the next listing is looked at as if it were the first
+# As the settings of a pin: the next listing is looked at as if it were the first
+TAKEN_BACK: Final = bytes(32)
 MOST_CAUSES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Widening:
-    """A column whose type became wider, from `before` to `after` in words of DDL. `causes`: the partitions whose
-    objects needed it, with the ids of these."""
+    """A column whose type became wider, from `before` to `after` in words of DDL. `causes`: the
+    partitions whose objects needed it, with the ids of these."""
 
     column: str
     before: str
@@ -25,10 +27,12 @@ class Widening:
 
 @dataclass(frozen=True, slots=True)
 class FileColumns:
-    """What the files that were seen since a schema was last inferred had, beyond the types of its columns.
+    """What the files that were seen since a schema was last inferred had, beyond the types of its
+    columns.
 
-    `places`: for each column and nested field, also those without a value, the first file in the order of names and the
-    place in it. `empty`: columns of text that no file has a value of; they are STRING until one has.
+    `places`: for each column and nested field, also those without a value, the first file in the
+    order of names and the place in it. `empty`: columns of text that no file has a value of; they
+    are STRING until one has.
     """
 
     places: Mapping[str, tuple[str, int]]
@@ -36,8 +40,8 @@ class FileColumns:
 
 
 class Pin(NamedTuple):
-    """A schema, and the digest of the settings that it was found under. Pins of versions before have no history: their
-    columns stay as they are, and grow at the end."""
+    """A schema, and the digest of the settings that it was found under. Pins of versions before
+    have no history: their columns stay as they are, and grow at the end."""
 
     settings: bytes
     schema: Schema

@@ -12,8 +12,8 @@ from dataplane.contract.schemas import Schema
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """How far a dataset's Delta table has followed its states. `version` -1: it is not known to be there; of a branch
-    beside main, files of it may be."""
+    """How far a dataset's Delta table has followed its states. `version` -1: it is not known to be
+    there; of a branch beside main, files of it may be."""
 
     branch: str
     dataset: str
@@ -34,15 +34,18 @@ NO_CONTENT = bytes(32)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """How far an external copy has followed its dataset. `root` is a tree: partition key -> content at the last sync.
+    """How far an external copy has followed its dataset. `root` is a tree: partition key -> content
+    at the last sync.
 
-    `order` grows with each change of the wanted content, and fences writers: generations go down where a copy is made
-    of another dataset. It is the generation, as long as nothing but that changes.
+    `order` grows with each change of the wanted content, and fences writers: generations go down
+    where a copy is made of another dataset. It is the generation, as long as nothing but that
+    changes.
     """
 
     branch: str
     component: str  # flow.name
-    identity: bytes  # of everything that says where and how it is written; another one starts from nothing
+    # Of everything that says where and how it is written; another one starts from nothing
+    identity: bytes
     root: bytes
     generation: int
     error: TaskError | None = None
@@ -54,10 +57,10 @@ class Target:
 class TableContent:
     """What a published table is to hold. A fragment comes once for each partition that has it.
 
-    `path` is the table's folder relative to the lake. Fragments whose files lie elsewhere are linked below it, or, if
-    it `borrows` them, named where they are; only a second copy of a file is linked then.
-    `is_layout`: it has these rows already, perhaps in other files.
-    `is_passing`: so it does as far as is known, and one of a newer generation, or none, is left alone.
+    `path` is the table's folder relative to the lake. Fragments whose files lie elsewhere are
+    linked below it, or, if it `borrows` them, named where they are; only a second copy of a file is
+    linked then. `is_layout`: it has these rows already, perhaps in other files. `is_passing`: so it
+    does as far as is known, and one of a newer generation, or none, is left alone.
     """
 
     path: str

@@ -15,8 +15,9 @@ How: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class RecordedRead:
-    """A read of rows of a dataset. `times` and `bytes` add up the requests of a minute where these are recorded
-    together; `at` is then its beginning. `what` describes the request: generation, format, and the like."""
+    """A read of rows of a dataset. `times` and `bytes` add up the requests of a minute where these
+    are recorded together; `at` is then its beginning. `what` describes the request: generation,
+    format, and the like."""
 
     actor: str
     request_id: str

@@ -1,4 +1,5 @@
-"""What the store holds of the past, as collecting and checking see it: pointers to trees, and spans of states."""
+"""What the store holds of the past, as collecting and checking see it: pointers to trees, and spans
+of states."""
 
 from __future__ import annotations
 
@@ -8,18 +9,30 @@ from typing import Literal, TypeAlias
 from dataplane.contract.identity import Content, label_of
 from dataplane.contract.results import LABEL, FileEntry
 
-PointerKind: TypeAlias = Literal["state", "input", "building", "build", "listing", "target", "task", "publication"]
-"""What holds on to a tree. `input`: what a newest state, or a half-built dataset, was made of. `build`: a build trace.
-`task`: the `shared` inputs of queued work."""
+PointerKind: TypeAlias = Literal[
+    "state", "input", "building", "build", "listing", "target", "task", "publication"
+]
+"""What holds on to a tree. `input`: what a newest state, or a half-built dataset, was made of.
+`build`: a build trace. `task`: the `shared` inputs of queued work."""
 
-HOLDERS: tuple[PointerKind, ...] = ("state", "input", "building", "build", "listing", "target", "task", "publication")
+HOLDERS: tuple[PointerKind, ...] = (
+    "state",
+    "input",
+    "building",
+    "build",
+    "listing",
+    "target",
+    "task",
+    "publication",
+)
 WEAK_POINTERS: tuple[PointerKind, ...] = ("publication",)
 """Pointers whose trees are not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """One tree that is in use. `number` is a state's seq; partitions and rows are what a state says of its tree."""
+    """One tree that is in use. `number` is a state's seq; partitions and rows are what a state says
+    of its tree."""
 
     holder: PointerKind
     name: str
@@ -49,7 +62,8 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """States of one dataset up to `seq` that are older than `before` and of a generation below `generation`."""
+    """States of one dataset up to `seq` that are older than `before` and of a generation below
+    `generation`."""
 
     branch: str
     dataset: str
@@ -77,4 +91,8 @@ class Files:
     @property
     def is_pack(self) -> bool:
         """Packs are named after themselves, other fragments after the tasks that gave them."""
-        return f"{LABEL}={label_of(self.fragment)}" in self.files[0]["path"].split("/") if self.files else False
+        return (
+            f"{LABEL}={label_of(self.fragment)}" in self.files[0]["path"].split("/")
+            if self.files
+            else False
+        )

@@ -8,8 +8,8 @@ from typing import Final
 
 MAIN = "main"  # the branch that is always there
 
-# A component has the defaults of the edition of the language in which it was made; its uid names the
-# edition. So existing components keep their rows, whatever later editions do.
+# A component has the defaults of the edition of the language in which it was made; its uid names
+# the edition. So existing components keep their rows, whatever later editions do.
 FOLDERS: Final = 2  # folders `key=value` of files are columns
 NEWEST_EDITION: Final = FOLDERS
 _EDITION = "+"  # before its number, from the second on
@@ -31,7 +31,8 @@ def in_edition(uid: str, edition: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One accepted text of a dataflow. `files` are the texts that it names; `uids` its components' immutable ids."""
+    """One accepted text of a dataflow. `files` are the texts that it names; `uids` its components'
+    immutable ids."""
 
     branch: str
     dataflow: str
@@ -47,8 +48,8 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class AuditedChange:
-    """An audited change of desired state (who, when, what before and after). One that concerns the whole installation,
-    such as a new token, has NO_BRANCH."""
+    """An audited change of desired state (who, when, what before and after). One that concerns the
+    whole installation, such as a new token, has NO_BRANCH."""
 
     actor: str
     request_id: str

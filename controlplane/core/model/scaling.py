@@ -1,4 +1,5 @@
-"""How many drivers are worth having: grow at once, shrink late; and who gets them where they are too few for all."""
+"""How many drivers are worth having: grow at once, shrink late; and who gets them where they are
+too few for all."""
 
 from __future__ import annotations
 
@@ -27,13 +28,15 @@ class PoolLimits:
 
 @dataclass(frozen=True, slots=True)
 class PoolShare:
-    """What a pool has of one kind and size of drivers, and the sizes of the tasks that those take."""
+    """What a pool has of one kind and size of drivers, and the sizes of the tasks that those
+    take."""
 
     kind: Process
     size: Size
     serves: tuple[Size, ...]
     limits: PoolLimits
-    most: int | None = None  # in all namespaces together, where that is more than one of them may have
+    # In all namespaces together, where that is more than one of them may have
+    most: int | None = None
 
     @property
     def room(self) -> int:
@@ -55,13 +58,14 @@ class Level:
 
 
 def surplus(idle: Sequence[T], running: int, target: int) -> Sequence[T]:
-    """The drivers to end, so that `target` of those `running` remain: the last of the idle ones, never a busy one."""
+    """The drivers to end, so that `target` of those `running` remain: the last of the idle ones,
+    never a busy one."""
     return idle[max(0, target - (running - len(idle))) :]
 
 
 def fair(targets: Mapping[str, int], room: int, order: Sequence[str]) -> dict[str, int]:
-    """Each one's share of `room`, at most its target: no share exceeds by two or more that of another whose target is
-    not met. What cannot be split goes to the first ones in `order`."""
+    """Each one's share of `room`, at most its target: no share exceeds by two or more that of
+    another whose target is not met. What cannot be split goes to the first ones in `order`."""
     got = dict.fromkeys(order, 0)
     left = room
     while left > 0 and (short := [name for name in order if got[name] < targets[name]]):

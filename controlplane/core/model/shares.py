@@ -23,7 +23,8 @@ class ShareRow:
 
 @dataclass(frozen=True, slots=True)
 class SharedTable:
-    """A dataset of a branch in a share. `has_history`: earlier generations and changes are given, too."""
+    """A dataset of a branch in a share. `has_history`: earlier generations and changes are given,
+    too."""
 
     share: str  # its id
     schema: str

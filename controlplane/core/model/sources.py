@@ -10,7 +10,8 @@ from dataplane.contract.source_objects import SourceObject
 
 
 class PlanLook(TypedDict):
-    """Whose a listing is that belongs to a plan. `of`: the shared listing; `base`: the root that it had then."""
+    """Whose a listing is that belongs to a plan. `of`: the shared listing; `base`: the root that it
+    had then."""
 
     plan: str
     of: str
@@ -19,7 +20,8 @@ class PlanLook(TypedDict):
 
 
 class HeldListing(TypedDict, total=False):
-    """What a listing waits for: a loss to be confirmed, the next listing, or that its plan is applied."""
+    """What a listing waits for: a loss to be confirmed, the next listing, or that its plan is
+    applied."""
 
     before: int  # objects of the last listing that was taken in
     lost: int  # of these
@@ -30,7 +32,8 @@ class HeldListing(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a location held when it was last listed whole. `requested` > `served` asks for another listing."""
+    """What a location held when it was last listed whole. `requested` > `served` asks for another
+    listing."""
 
     id: bytes
     root: bytes | None  # of a tree: partition key -> source id
@@ -42,7 +45,8 @@ class Listing:
     error: TaskError | None = None
     held: HeldListing | None = None
     digest: bytes | None = None  # of all that the worker found; an equal one is an equal listing
-    columns: tuple[tuple[str, ...] | None, ...] = ()  # distinct own columns of objects, in order of the first key
+    # Distinct own columns of objects, in order of the first key
+    columns: tuple[tuple[str, ...] | None, ...] = ()
     all_columns: bool = True  # there are no more than those
 
     @property

@@ -14,8 +14,10 @@ Cause: TypeAlias = Literal[
 ]  # fmt: skip
 
 
-KEYS, PAIRS, PARTS, PARTED = "/keys", "/pairs", "/parts", "/parted"  # end names of inputs: trees of hidden datasets
-LOST = bytes(32)  # stands for the code of a state some of whose files are gone: all of it is looked at again
+# End names of inputs: trees of hidden datasets
+KEYS, PAIRS, PARTS, PARTED = "/keys", "/pairs", "/parts", "/parted"
+# Stands for the code of a state some of whose files are gone: all of it is looked at again
+LOST = bytes(32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,8 @@ class Consumed:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A settled state of a dataset. `seq` counts all states, `generation` those that changed what readers see.
+    """A settled state of a dataset. `seq` counts all states, `generation` those that changed what
+    readers see.
 
     `cut` maps source datasets (`flow.name`) to the listing roots reflected here.
     """
@@ -48,16 +51,17 @@ class State:
     cause: Cause
     revision: int
     at: float
-    lineage: bytes  # digest of this logic and of all logic upstream: inputs of other code are never mixed
+    # Digest of this logic and of all logic upstream: inputs of other code are never mixed
+    lineage: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class PartialState:
-    """A dataset that is being built in windows: `root` holds the finished partitions for these inputs; the rest are its
-    holes.
+    """A dataset that is being built in windows: `root` holds the finished partitions for these
+    inputs; the rest are its holes.
 
-    `lineage` and `cut` are those of the finished state; `inputs` are the roots (perhaps half-built, too) consumed so
-    far.
+    `lineage` and `cut` are those of the finished state; `inputs` are the roots (perhaps half-built,
+    too) consumed so far.
     """
 
     branch: str
@@ -73,8 +77,8 @@ class PartialState:
 class UnfinishedRun:
     """What a run under way reads: it is finished on that, whatever comes meanwhile.
 
-    `states` are those of the inputs, by slot (their `seq`). A read component has none: it reads the listing whose root
-    stands in its `cut`.
+    `states` are those of the inputs, by slot (their `seq`). A read component has none: it reads the
+    listing whose root stands in its `cut`.
     """
 
     branch: str

@@ -6,16 +6,22 @@ from controlplane.core.model.revisions import MAIN
 
 
 def table_path(namespace: str, branch: str, dataset: str) -> str:
-    """The folder of a dataset's table in a branch, relative to the lake: no two branches share a Delta log.
+    """The folder of a dataset's table in a branch, relative to the lake: no two branches share a
+    Delta log.
 
     `table_path("default", "main", "air.flights")` is `default/air/flights`; in branch `try` it is
     `default/air/flights/_branches/try`.
     """
-    return _folder(namespace, dataset) if branch == MAIN else f"{branch_tables(namespace, dataset)}/{branch}"
+    return (
+        _folder(namespace, dataset)
+        if branch == MAIN
+        else f"{branch_tables(namespace, dataset)}/{branch}"
+    )
 
 
 def branch_tables(namespace: str, dataset: str) -> str:
-    """The folder that has one for each branch with a table of the dataset. Readers of main's table pass it over."""
+    """The folder that has one for each branch with a table of the dataset. Readers of main's table
+    pass it over."""
     return f"{_folder(namespace, dataset)}/_branches"
 
 

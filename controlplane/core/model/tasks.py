@@ -30,7 +30,8 @@ class StoredFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """Immutable files that hold one partition's rows. `home` is the dataset whose folder they lie in."""
+    """Immutable files that hold one partition's rows. `home` is the dataset whose folder they lie
+    in."""
 
     id: bytes
     schema: Schema
@@ -46,10 +47,11 @@ By: TypeAlias = Literal["executed", "adopted"]
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The fact that a task gave these fragments, by the names of outputs (`contract.output_results`).
+    """The fact that a task gave these fragments, by the names of outputs
+    (`contract.output_results`).
 
-    `seq` grows with every trace in the namespace; `by` records whether the work was executed or adopted from a
-    manifest.
+    `seq` grows with every trace in the namespace; `by` records whether the work was executed or
+    adopted from a manifest.
     """
 
     task: bytes
@@ -57,13 +59,14 @@ class Trace:
     seq: int = 0
     by: By = "executed"
     home: str = ""
-    contents: Mapping[str, Content] = field(default_factory=dict, compare=False)  # of outputs; stores fill it in
+    # Of outputs; stores fill it in
+    contents: Mapping[str, Content] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One unit of work, keyed by its logic and inputs. `job` is the digest of the JSON that it shares with its
-    batch."""
+    """One unit of work, keyed by its logic and inputs. `job` is the digest of the JSON that it
+    shares with its batch."""
 
     key: bytes
     kind: Kind
@@ -101,7 +104,8 @@ class Demand(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try of a driver at a batch of tasks. `tasks` maps task keys to the epochs that this attempt holds.
+    """One try of a driver at a batch of tasks. `tasks` maps task keys to the epochs that this
+    attempt holds.
 
     `partition` is the first one of its tasks, `queued_at` when the oldest of them was queued.
     """

@@ -81,13 +81,17 @@ def plan(
     widest: int = WIDEST,
     standing: Mapping[str, Decision] | None = None,
 ) -> Plan:
-    """Decide about every node in `scope` (all by default), inputs first. Equal facts give an equal plan.
+    """Decide about every node in `scope` (all by default), inputs first. Equal facts give an equal
+    plan.
 
-    With more than `exact` partitions to check, a dataset requests `window` tasks at a time; 0 only counts them. An
-    aggregate over an input with `fewest` partitions is computed in parts, up to `widest` of which are merged at once.
-    `standing`: decisions about nodes outside the scope that still hold.
+    With more than `exact` partitions to check, a dataset requests `window` tasks at a time; 0 only
+    counts them. An aggregate over an input with `fewest` partitions is computed in parts, up to
+    `widest` of which are merged at once. `standing`: decisions about nodes outside the scope that
+    still hold.
     """
-    planning = Planning(desired, world, branch, now=now, window=window, exact=exact, fewest=fewest, widest=widest)
+    planning = Planning(
+        desired, world, branch, now=now, window=window, exact=exact, fewest=fewest, widest=widest
+    )
     planning.decisions.update(standing or {})
     planning.holds = world.holds()
     if planning.holds:
@@ -132,11 +136,17 @@ def _decide(planning: Planning, node: Node) -> Deciding[Decision]:
         case Source():
             return (
                 yield from _run_first(
-                    planning, node, source_decision.finish(planning, node), source_decision.decide(planning, node)
+                    planning,
+                    node,
+                    source_decision.finish(planning, node),
+                    source_decision.decide(planning, node),
                 )
             )
         case Transform():
-            finishing, deciding = transform_decision.finish(planning, node), transform_decision.decide(planning, node)
+            finishing, deciding = (
+                transform_decision.finish(planning, node),
+                transform_decision.decide(planning, node),
+            )
             return (yield from _run_first(planning, node, finishing, deciding))
         case Sink():
             return (yield from sink.decide(planning, node))
@@ -147,8 +157,8 @@ def _decide(planning: Planning, node: Node) -> Deciding[Decision]:
 def _run_first(
     planning: Planning, node: Source | Transform, finishing: Finishing, deciding: Deciding[Decision]
 ) -> Deciding[Decision]:
-    """The remaining work of the run under way; if there is no such run, or it is given up, the work that the newest
-    inputs need. Rows become a generation only if the checks of the dataset hold."""
+    """The remaining work of the run under way; if there is no such run, or it is given up, the work
+    that the newest inputs need. Rows become a generation only if the checks of the dataset hold."""
     run = yield from finishing
     if isinstance(run, Decision):
         gated = yield from check_decision.gate_on_checks(planning, node, run)

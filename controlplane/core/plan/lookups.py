@@ -1,5 +1,5 @@
-"""Questions that decisions ask of the world. Deciding is a generator that yields them, so that what many components
-want to know is looked up in one go.
+"""Questions that decisions ask of the world. Deciding is a generator that yields them, so that what
+many components want to know is looked up in one go.
 
 Each function here is used with `yield from`.
 """
@@ -23,7 +23,15 @@ from dataplane.contract.schemas import Schema
 
 T = TypeVar("T")
 What: TypeAlias = Literal[
-    "nodes", "diffs", "missing_keys", "remembered", "traces", "fragments", "tasks", "partitions", "settled"
+    "nodes",
+    "diffs",
+    "missing_keys",
+    "remembered",
+    "traces",
+    "fragments",
+    "tasks",
+    "partitions",
+    "settled",
 ]
 Path: TypeAlias = tuple[bytes, Sequence[str]]  # a root, and keys in it
 
@@ -88,7 +96,8 @@ def partitions(listing: bytes, keys: Sequence[str]) -> Deciding[Mapping[str, Sou
 
 
 def settled(states: Sequence[tuple[str, int]]) -> Deciding[Mapping[tuple[str, int], State]]:
-    """Former states of datasets, by (dataset, `seq`); the answer may hold states that other decisions requested."""
+    """Former states of datasets, by (dataset, `seq`); the answer may hold states that other
+    decisions requested."""
     answer: Mapping[tuple[str, int], State] = yield Ask("settled", states)
     return answer
 
@@ -107,7 +116,8 @@ Answer: TypeAlias = Any  # the requested value, or _Unanswered
 
 
 def prefetch(roots: Iterable[bytes], world: Snapshot) -> None:
-    """Have the nodes of these roots at hand. A damaged node is reported to the decision that needs it."""
+    """Have the nodes of these roots at hand. A damaged node is reported to the decision that needs
+    it."""
     with suppress(CorruptNode):
         tree.warm(world.nodes, [(root, ()) for root in roots])
 
@@ -115,8 +125,8 @@ def prefetch(roots: Iterable[bytes], world: Snapshot) -> None:
 def decide_all(deciding: Mapping[str, Deciding[Decision]], world: Snapshot) -> dict[str, Decision]:
     """Run all of them in step; their simultaneous look-ups are combined.
 
-    Each stands by itself: one that raises is decided to have failed, and no other one notices. Only a failure of the
-    database (OSError) ends all of them.
+    Each stands by itself: one that raises is decided to have failed, and no other one notices. Only
+    a failure of the database (OSError) ends all of them.
     """
     running, decided = dict(deciding), {}
     answers: dict[str, Answer] = dict.fromkeys(running)
@@ -138,7 +148,11 @@ def decide_all(deciding: Mapping[str, Deciding[Decision]], world: Snapshot) -> d
 
 
 def _resume(generator: Deciding[Decision], answer: Answer) -> Ask:
-    return generator.throw(answer.reason) if isinstance(answer, _Unanswered) else generator.send(answer)
+    return (
+        generator.throw(answer.reason)
+        if isinstance(answer, _Unanswered)
+        else generator.send(answer)
+    )
 
 
 def _answers(asks: Mapping[str, Ask], world: Snapshot) -> dict[str, Answer]:
@@ -152,7 +166,8 @@ def _answers(asks: Mapping[str, Ask], world: Snapshot) -> dict[str, Answer]:
 
 
 def _together_or_apart(what: What, about: Mapping[str, Any], world: Snapshot) -> dict[str, Answer]:
-    """One look-up for all; where it fails, one for each, so that only the decision that caused the failure gets it."""
+    """One look-up for all; where it fails, one for each, so that only the decision that caused the
+    failure gets it."""
     try:
         return dict(zip(about, _ANSWERING[what](world, list(about.values())), strict=True))
     except OSError:
@@ -171,7 +186,9 @@ def _warm(world: Snapshot, asks: list[list[Path]]) -> list[None]:
     return [None] * len(asks)
 
 
-def _diffs(world: Snapshot, asks: list[Sequence[tuple[bytes, bytes]]]) -> list[list[list[tree.EntryChange]]]:
+def _diffs(
+    world: Snapshot, asks: list[Sequence[tuple[bytes, bytes]]]
+) -> list[list[list[tree.EntryChange]]]:
     pairs = list(chain.from_iterable(asks))
     changes: list[list[tree.EntryChange]] = [[] for _ in pairs]
     for number, change in tree.diff_many(world.nodes, pairs):
@@ -179,7 +196,9 @@ def _diffs(world: Snapshot, asks: list[Sequence[tuple[bytes, bytes]]]) -> list[l
     return _split(changes, asks)
 
 
-def _missing_keys(world: Snapshot, asks: list[Sequence[tuple[bytes, bytes]]]) -> list[list[list[str]]]:
+def _missing_keys(
+    world: Snapshot, asks: list[Sequence[tuple[bytes, bytes]]]
+) -> list[list[list[str]]]:
     pairs = list(chain.from_iterable(asks))
     keys: list[list[str]] = [[] for _ in pairs]
     for number, change in tree.diff_keys_many(world.nodes, pairs):
@@ -194,7 +213,9 @@ def _split(answers: list[T], asks: list[Sequence[tuple[bytes, bytes]]]) -> list[
     return [[next(rest) for _ in ask] for ask in asks]
 
 
-def _remembered(world: Snapshot, asks: list[tuple[Sequence[bytes], Sequence[bytes]]]) -> list[Remembered]:
+def _remembered(
+    world: Snapshot, asks: list[tuple[Sequence[bytes], Sequence[bytes]]]
+) -> list[Remembered]:
     builds, memos = zip(*asks, strict=True)
     return [world.remembered(_distinct(builds), _distinct(memos))] * len(asks)
 
@@ -203,11 +224,15 @@ def _distinct(asks: Iterable[Iterable[T]]) -> list[T]:
     return list(dict.fromkeys(chain.from_iterable(asks)))
 
 
-def _together(look: Callable[[Snapshot, list[Any]], Any]) -> Callable[[Snapshot, list[Any]], list[Any]]:
+def _together(
+    look: Callable[[Snapshot, list[Any]], Any],
+) -> Callable[[Snapshot, list[Any]], list[Any]]:
     return lambda world, asks: [look(world, _distinct(asks))] * len(asks)
 
 
-def _partitions(world: Snapshot, asks: list[tuple[bytes, Sequence[str]]]) -> list[Mapping[str, SourcePartition]]:
+def _partitions(
+    world: Snapshot, asks: list[tuple[bytes, Sequence[str]]]
+) -> list[Mapping[str, SourcePartition]]:
     keys_of: dict[bytes, dict[str, None]] = {}
     for listing, keys in asks:
         keys_of.setdefault(listing, {}).update(dict.fromkeys(keys))
@@ -224,5 +249,7 @@ _ANSWERING: Mapping[What, Callable[[Snapshot, list[Any]], list[Any]]] = {
     "fragments": _together(lambda world, ids: world.fragments(ids)),
     "tasks": _together(lambda world, keys: world.tasks(keys)),
     "partitions": _partitions,
-    "settled": _together(lambda world, states: {(s.dataset, s.seq): s for s in world.settled(states)}),
+    "settled": _together(
+        lambda world, states: {(s.dataset, s.seq): s for s in world.settled(states)}
+    ),
 }

@@ -1,4 +1,5 @@
-"""The values of a plan, and the facts that planning reads. How each kind of node is decided is beside this module."""
+"""The values of a plan, and the facts that planning reads. How each kind of node is decided is
+beside this module."""
 
 from __future__ import annotations
 
@@ -25,17 +26,21 @@ from dataplane.contract.results import TaskError, infrastructure_error, task_err
 from dataplane.contract.schemas import Schema
 
 Action: TypeAlias = Literal["compute", "adopt", "remove", "check", "sync"]
-Status: TypeAlias = Literal["up_to_date", "stale", "building", "failed", "blocked", "waiting", "paused", "held"]
+Status: TypeAlias = Literal[
+    "up_to_date", "stale", "building", "failed", "blocked", "waiting", "paused", "held"
+]
 SEVERITY: tuple[Status, ...] = (
     "up_to_date", "paused", "held", "building", "stale", "waiting", "blocked", "failed",
 )  # fmt: skip
 KEPT_KEYS = 100_000  # of equal sets of keys, at a time
 EXACT = 1_000  # partitions up to which each is checked before a decision
-FEWEST = 16  # of an input that is read in parts: below, the plain query costs less than reading what parts gave
+# Of an input that is read in parts: below, the plain query costs less than reading what parts gave
+FEWEST = 16
 RECENT = 8  # states of an input in which a consistent combination is looked for
 ROW_COST = 100  # bytes that a row counts for when claims are sized
 
-WIDEST = 1_024  # parts up to which all of them are merged by one task; else those of each leaf of their tree first
+# Parts up to which all of them are merged by one task; else those of each leaf of their tree first
+WIDEST = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,8 @@ class Because:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Work of one kind on one dataset. `tasks` counts exactly if `certain`, else it is an upper bound."""
+    """Work of one kind on one dataset. `tasks` counts exactly if `certain`, else it is an upper
+    bound."""
 
     dataset: str
     action: Action
@@ -76,8 +82,8 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Move the dataset to `state`. `entered` maps the partitions that enter its root to their tasks (None: a build
-    trace brought the whole root, `adopted` partitions of it)."""
+    """Move the dataset to `state`. `entered` maps the partitions that enter its root to their tasks
+    (None: a build trace brought the whole root, `adopted` partitions of it)."""
 
     tasks = ()
     state: State
@@ -90,9 +96,9 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """Ask for these tasks; they share `job`. If there are many, these are the first; `building` holds the finished part
-    so far, with `entered` the tasks of the partitions that came to it. They belong to the run that reads the inputs in
-    `unfinished`."""
+    """Ask for these tasks; they share `job`. If there are many, these are the first; `building`
+    holds the finished part so far, with `entered` the tasks of the partitions that came to it. They
+    belong to the run that reads the inputs in `unfinished`."""
 
     tasks: tuple[Task, ...]
     job: StoredJob
@@ -103,7 +109,8 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Learn:
-    """A schema has to be inferred or analysed before anything else can be decided; its memo key is the task's key."""
+    """A schema has to be inferred or analysed before anything else can be decided; its memo key is
+    the task's key."""
 
     tasks: tuple[Task, ...]  # one
     job: StoredJob
@@ -111,8 +118,8 @@ class Learn:
 
 @dataclass(frozen=True, slots=True)
 class RunChecks:
-    """The expectations on some rows have no answer yet: request these check tasks, and remember the answers that follow
-    from others already."""
+    """The expectations on some rows have no answer yet: request these check tasks, and remember the
+    answers that follow from others already."""
 
     tasks: tuple[Task, ...]
     jobs: Mapping[bytes, StoredJob]
@@ -121,7 +128,8 @@ class RunChecks:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """Bring an external copy to `state`: `target` is where it stands, with every stale entry voided."""
+    """Bring an external copy to `state`: `target` is where it stands, with every stale entry
+    voided."""
 
     target: Target
     tasks: tuple[Task, ...]
@@ -161,8 +169,8 @@ class Plan:
         return next((d for d in self.decisions if d.dataset == dataset), None)
 
     def work(self, nodes: NodeStore) -> Iterator[tuple[str, str, Cause]]:
-        """All that is to be computed or synced as (dataset, partition, cause). Reads trees where there is much, those
-        of equal keys only once."""
+        """All that is to be computed or synced as (dataset, partition, cause). Reads trees where
+        there is much, those of equal keys only once."""
         keys_of: dict[object, Sequence[str]] = {}
         for item in (i for i in self.items if i.tasks):
             names = item.keys.name
@@ -185,7 +193,8 @@ def worst(decisions: Iterable[Decision]) -> Status:
 
 
 class Snapshot(Protocol):
-    """Facts that planning reads, of one consistent snapshot. Look-ups of many components are combined into one."""
+    """Facts that planning reads, of one consistent snapshot. Look-ups of many components are
+    combined into one."""
 
     @property
     def nodes(self) -> NodeStore:
@@ -199,7 +208,9 @@ class Snapshot(Protocol):
         """Those of these states (dataset, `seq`) that are still there."""
 
     def listing(self, id: bytes) -> Listing | None: ...
-    def source_partitions(self, keys: Mapping[bytes, Sequence[str]]) -> Mapping[bytes, Mapping[str, SourcePartition]]:
+    def source_partitions(
+        self, keys: Mapping[bytes, Sequence[str]]
+    ) -> Mapping[bytes, Mapping[str, SourcePartition]]:
         """By listing."""
 
     def building(self, dataset: str) -> PartialState | None: ...
@@ -222,13 +233,15 @@ class Snapshot(Protocol):
 
 @dataclass(slots=True)
 class Planning:
-    """One pass over the nodes in order. Later nodes see what earlier decisions will have committed."""
+    """One pass over the nodes in order. Later nodes see what earlier decisions will have
+    committed."""
 
     desired: Desired
     world: Snapshot
     branch: str
     now: float
-    window: int = 0  # tasks that are asked for at a time of a dataset with more than `exact`; 0: only count them
+    # Tasks that are asked for at a time of a dataset with more than `exact`; 0: only count them
+    window: int = 0
     exact: int = EXACT
     fewest: int = FEWEST  # partitions from which on an aggregate is computed in parts
     widest: int = WIDEST  # parts that are merged at once, where they may be merged by steps
@@ -278,10 +291,15 @@ def next_state(
     cut: Mapping[str, bytes],
     cause: Cause,
 ) -> State:
-    """What the node has come to: its generation counts up only if readers see something else than before, be it other
-    files of the same rows where some were lost."""
+    """What the node has come to: its generation counts up only if readers see something else than
+    before, be it other files of the same rows where some were lost."""
     before, totals = planning.state(node.dataset), tree.totals(planning.nodes, root)
-    is_same = before is not None and before.root == root and before.schema == schema and before.logic != LOST
+    is_same = (
+        before is not None
+        and before.root == root
+        and before.schema == schema
+        and before.logic != LOST
+    )
     return State(
         branch=planning.branch,
         dataset=node.dataset,
@@ -305,10 +323,13 @@ INTERNAL = "internal-error"  # the condition of what Headgate itself could not d
 
 
 def broken(dataset: str, error: Exception) -> Decision:
-    """Planning of a dataset raised, so its status is unknown. It is decided again with its next change, or sweep."""
+    """Planning of a dataset raised, so its status is unknown. It is decided again with its next
+    change, or sweep."""
     message = f"Headgate could not plan this dataset: {error_text(error)}"[:LONGEST_INTERNAL]
     trace = "".join(traceback.format_exception(error))[-LONGEST_INTERNAL * 8 :]
-    return Decision(dataset, "failed", error={**infrastructure_error(INTERNAL, message), "detail": trace})
+    return Decision(
+        dataset, "failed", error={**infrastructure_error(INTERNAL, message), "detail": trace}
+    )
 
 
 LONGEST_INTERNAL = 1_000  # characters

@@ -1,8 +1,9 @@
-"""What makes results one component's own: its period, when it was last forced, and code that runs under a pin.
+"""What makes results one component's own: its period, when it was last forced, and code that runs
+under a pin.
 
-A salt goes into task keys and build keys, so that such results are frozen, and shared with no other component. It also
-stands in the cut of the state that was made with it, and of all that is made of that state: so a change of the salt is
-noticed, and results of two different salts are never mixed.
+A salt goes into task keys and build keys, so that such results are frozen, and shared with no other
+component. It also stands in the cut of the state that was made with it, and of all that is made of
+that state: so a change of the salt is noticed, and results of two different salts are never mixed.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ def of(planning: Planning, node: Source | Transform) -> SaltOf:
 
 
 def of_output(planning: Planning, node: Source | Transform) -> bytes | None:
-    """The salt of a whole output. None also for a dataset that is frozen for good: its logic is its own."""
+    """The salt of a whole output. None also for a dataset that is frozen for good: its logic is its
+    own."""
     salt = _salt(planning, node).encoded
     if not salt:
         return None
@@ -83,8 +85,11 @@ def cut(planning: Planning, node: Source | Transform) -> dict[str, bytes]:
     return {node.maker + _NAME: salt}
 
 
-def is_of(planning: Planning, node: Source | Transform, used: State | PartialState | UnfinishedRun) -> bool:
-    """Whether a result has the present salt, or that of the code to which the present one is pinned."""
+def is_of(
+    planning: Planning, node: Source | Transform, used: State | PartialState | UnfinishedRun
+) -> bool:
+    """Whether a result has the present salt, or that of the code to which the present one is
+    pinned."""
     now, then = _salt(planning, node), _of_state(node, used)
     if then == now:
         return True
@@ -103,13 +108,20 @@ def agree(planning: Planning, inputs: Sequence[tuple[str, State | PartialState]]
     return all(len(_input_salts(planning, inputs, name)) == 1 for name in names)
 
 
-def _input_salts(planning: Planning, inputs: Sequence[tuple[str, State | PartialState]], name: str) -> set[bytes]:
-    """The salts of one component that these inputs were made with, as far as they are made of its results."""
+def _input_salts(
+    planning: Planning, inputs: Sequence[tuple[str, State | PartialState]], name: str
+) -> set[bytes]:
+    """The salts of one component that these inputs were made with, as far as they are made of its
+    results."""
     maker = name.removesuffix(_NAME)
     salts: set[bytes] = set()
     for dataset, used in inputs:
         # One that is made of its results, and says nothing, was made with no salt.
-        if name in used.cut or maker == dataset or maker in planning.desired.graph.upstream([dataset]):
+        if (
+            name in used.cut
+            or maker == dataset
+            or maker in planning.desired.graph.upstream([dataset])
+        ):
             salts.add(used.cut.get(name, b""))
     return salts
 
@@ -159,7 +171,8 @@ def in_words(planning: Planning, node: Source | Transform, state: State | None) 
 # --- turning --------------------------------------------------------------------------------------
 
 
-PeriodKind: TypeAlias = tuple[str, str]  # how often results are computed again, and in which time zone
+# How often results are computed again, and in which time zone
+PeriodKind: TypeAlias = tuple[str, str]
 
 
 def kinds(desired: Desired) -> frozenset[PeriodKind]:
@@ -177,7 +190,9 @@ def _kind(node: Node) -> PeriodKind | None:
     return node.component.volatile, str(node.spark["timezone"])
 
 
-def period_changed(desired: Desired, before: Mapping[PeriodKind, str], now: Mapping[PeriodKind, str]) -> set[str]:
+def period_changed(
+    desired: Desired, before: Mapping[PeriodKind, str], now: Mapping[PeriodKind, str]
+) -> set[str]:
     """Datasets whose period is another one than before."""
     moved = {kind for kind, period in now.items() if before.get(kind) != period}
     if not moved:

@@ -1,4 +1,5 @@
-"""Deciding about write components: the diff between the last synced root and the dataset's root is the work.
+"""Deciding about write components: the diff between the last synced root and the dataset's root is
+the work.
 
     no state of the dataset yet             -> blocked, or stale: waits for it
       | newest state
@@ -10,8 +11,9 @@
       |
                                             -> up to date
 
-The progress of the copy is a `Target`: a tree of its content. Partitions that a task is about to write are voided in it
-first. The writer may fall silent, and then it is not known what the copy has of them.
+The progress of the copy is a `Target`: a tree of its content. Partitions that a task is about to
+write are voided in it first. The writer may fall silent, and then it is not known what the copy has
+of them.
 """
 
 from __future__ import annotations
@@ -28,7 +30,15 @@ from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, unfinished
 from controlplane.core.plan.lookups import Deciding
-from controlplane.core.plan.plan_values import RECENT, Because, Decision, Item, Planning, Status, Sync
+from controlplane.core.plan.plan_values import (
+    RECENT,
+    Because,
+    Decision,
+    Item,
+    Planning,
+    Status,
+    Sync,
+)
 from controlplane.core.plan.transform.input_states import FURTHER, UNRELIABLE, blocked
 from controlplane.core.plan.work_keys import Keys, listed
 from dataplane.contract.encoding import digest
@@ -73,12 +83,15 @@ def _synced(planning: Planning, node: Sink) -> Decision:
 
 
 def _waits(planning: Planning, node: Sink) -> Decision:
-    """Waits for its dataset's result: at most each of the partitions that may change there is written."""
+    """Waits for its dataset's result: at most each of the partitions that may change there is
+    written."""
     reason = f"if rows of {node.source} differ"
     above = planning.decisions.get(node.source)
     keys = above.pending if above is not None and above.pending is not None else Keys()
     tasks = min(keys.count, 1) if connector_identity.is_whole(node.write) else keys.count
-    possible = Item(node.dataset, "sync", "sync", certain=False, tasks=tasks, keys=keys, reason=reason)
+    possible = Item(
+        node.dataset, "sync", "sync", certain=False, tasks=tasks, keys=keys, reason=reason
+    )
     return Decision(node.dataset, "stale", items=(possible,), reason=f"waits for {node.source}")
 
 
@@ -86,7 +99,8 @@ def _waits(planning: Planning, node: Sink) -> Decision:
 
 
 def _unfinished(planning: Planning, node: Sink, newest: State) -> State | None:
-    """The state that is being written, where it is not the newest. It is finished first, as every run is."""
+    """The state that is being written, where it is not the newest. It is finished first, as every
+    run is."""
     target = planning.world.target(node.dataset)
     # Nothing is being written.
     if target is None or target.order == target.generation:
@@ -95,13 +109,17 @@ def _unfinished(planning: Planning, node: Sink, newest: State) -> State | None:
         return None
     for limit in (RECENT, FURTHER):
         for state in planning.history(node.source, limit):
-            if _identity(node, state) == target.identity and _digest_of(node, state, target) == target.content_digest:
+            if (
+                _identity(node, state) == target.identity
+                and _digest_of(node, state, target) == target.content_digest
+            ):
                 return state
     return None
 
 
 def _goes_first(decision: Decision) -> bool:
-    """Writers are at work; or all is written, and has only to be noted. Writes that failed give way to newer ones."""
+    """Writers are at work; or all is written, and has only to be noted. Writes that failed give way
+    to newer ones."""
     return decision.status == "building" or not decision.items
 
 
@@ -109,7 +127,8 @@ def _goes_first(decision: Decision) -> bool:
 
 
 def _target(planning: Planning, node: Sink, state: State) -> Target:
-    """Where the copy stands; under another identity (place, format, schema) each partition has to be written again."""
+    """Where the copy stands; under another identity (place, format, schema) each partition has to
+    be written again."""
     identity = _identity(node, state)
     target = planning.world.target(node.dataset)
     if target is None:
@@ -120,7 +139,8 @@ def _target(planning: Planning, node: Sink, state: State) -> Target:
 
 
 def voided(nodes: tree.NodeStore, target: Target) -> Target:
-    """The target where it is not known what of it is there: each partition is to be written again, or removed."""
+    """The target where it is not known what of it is there: each partition is to be written again,
+    or removed."""
     keys = [entry.key for entry in tree.scan(nodes, target.root)]
     root = tree.edit(nodes, target.root, _void(keys))
     order = max(target.order, target.generation)
@@ -136,7 +156,8 @@ def _void(keys: Iterable[str]) -> list[tuple[str, tree.Entry | None]]:
 
 
 def _ordered(node: Sink, state: State, target: Target) -> Target:
-    """With an order for this state that comes after all orders before it; the same order while it is being written."""
+    """With an order for this state that comes after all orders before it; the same order while it
+    is being written."""
     content_digest = _digest_of(node, state, target)
     if content_digest == target.content_digest:
         return target
@@ -180,7 +201,8 @@ def _sync(
     if tasks:
         moved = replace(ordered, root=tree.edit(planning.nodes, target.root, _void(keys)))
     else:
-        moved = replace(ordered, generation=state.generation)  # all is written: the copy is at this generation
+        # All is written: the copy is at this generation
+        moved = replace(ordered, generation=state.generation)
     items: tuple[Item, ...] = ()
     if tasks:
         because = Because(node.source, target.root, state.root)
@@ -242,7 +264,8 @@ def _job(node: Sink, state: State) -> WriteJob:
 
 
 def _owner(node: Sink) -> str:
-    """The uid distinguishes components of one name in two installations; a branch, its copy from main's."""
+    """The uid distinguishes components of one name in two installations; a branch, its copy from
+    main's."""
     return " ".join(filter(None, (node.dataset, node.uid, node.branch)))
 
 
@@ -292,7 +315,11 @@ def _whole_task(node: Sink, state: State, target: Target, job: bytes, changes: i
         generation=state.generation,
         job=job,
     )
-    spec: WriteWholeSpec = {"root": state.root.hex(), "generation": target.order, "changes": changes}
+    spec: WriteWholeSpec = {
+        "root": state.root.hex(),
+        "generation": target.order,
+        "changes": changes,
+    }
     return Task(
         key,
         "write",

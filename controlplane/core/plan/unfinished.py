@@ -1,14 +1,16 @@
-"""Runs under way: a run finishes on the inputs that it began with, before newer inputs are considered.
+"""Runs under way: a run finishes on the inputs that it began with, before newer inputs are
+considered.
 
-Otherwise a dataset that takes longer to compute than its inputs take to change would never be committed.
+Otherwise a dataset that takes longer to compute than its inputs take to change would never be
+committed.
 
     no run --------- Compute requests its tasks ----------> under way
     under way ------ continue_run: tasks are left --------> under way
     under way ------ continue_run: Commit ----------------> no run
     under way ------ GIVEN_UP, then replace_run ----------> no run, or the run of the newest inputs
 
-A run is given up if its code or salt changed, if one of its tasks failed, if its inputs are gone, or if the newest
-inputs need no work.
+A run is given up if its code or salt changed, if one of its tasks failed, if its inputs are gone,
+or if the newest inputs need no work.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from controlplane.core.plan.plan_values import Commit, Compute, Decision, Keep, 
 
 
 class GivenUp:
-    """There is a run under way that reads other inputs than the newest, and is not to be finished."""
+    """There is a run under way that reads other inputs than the newest, and is not to be
+    finished."""
 
 
 GIVEN_UP = GivenUp()
@@ -96,5 +99,6 @@ def replace_run(decision: Decision) -> Decision:
     step = decision.step
     if isinstance(step, Compute) and step.unfinished is not None:
         return decision  # the run that it begins takes the place of the other one
-    # The failed tasks of the run are no longer demanded. Once they are forgotten, it would be begun again.
+    # The failed tasks of the run are no longer demanded. Once they are forgotten, it would be begun
+    # again.
     return replace(decision, gives_up=isinstance(step, WorkStep))

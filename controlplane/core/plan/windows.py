@@ -1,4 +1,5 @@
-"""From partitions to tasks: results in memory enter the root, the rest has to be computed, many of them in windows.
+"""From partitions to tasks: results in memory enter the root, the rest has to be computed, many of
+them in windows.
 
 What source and transform share.
 """
@@ -27,7 +28,8 @@ UNDER_WAY = ("queued", "running")
 T = TypeVar("T")
 TasksOf = Callable[[Sequence[str]], Deciding[dict[str, Task]]]
 Hits: TypeAlias = dict[str, tuple[bytes, Trace]]  # partition -> its task and trace
-Elsewhere = Callable[[Mapping[str, Task]], Deciding[tuple[Hits, dict[str, Task]]]]  # for tasks without an own trace
+# For tasks without an own trace
+Elsewhere = Callable[[Mapping[str, Task]], Deciding[tuple[Hits, dict[str, Task]]]]
 
 
 @dataclass(slots=True)
@@ -36,7 +38,8 @@ class Window:
 
     hits: Hits = field(default_factory=dict)
     missing: dict[str, Task] = field(default_factory=dict)  # partition -> its task
-    queued: dict[bytes, Task] = field(default_factory=dict)  # those of them that are on the queue, or failed
+    # Those of them that are on the queue, or failed
+    queued: dict[bytes, Task] = field(default_factory=dict)
     is_whole: bool = True  # all partitions were looked at
     output: str = ""  # of the tasks
 
@@ -87,7 +90,8 @@ class Window:
 
 
 def _outputs(key: str, trace: Trace, output: str) -> Iterator[tree.Entry]:
-    """What of a trace is in this output: its only fragment, or one for each partition that the task dealt out."""
+    """What of a trace is in this output: its only fragment, or one for each partition that the task
+    dealt out."""
     for name, fragment in trace.outputs.items():
         if name == output:
             yield tree.Entry(key, fragment, trace.contents[name])
@@ -96,10 +100,14 @@ def _outputs(key: str, trace: Trace, output: str) -> Iterator[tree.Entry]:
 
 
 def look(
-    keys: Iterable[str], tasks_of: TasksOf, limit: int, output: str = "", elsewhere: Elsewhere | None = None
+    keys: Iterable[str],
+    tasks_of: TasksOf,
+    limit: int,
+    output: str = "",
+    elsewhere: Elsewhere | None = None,
 ) -> Deciding[Window]:
-    """Look partitions up in memory until `limit` tasks are open. `elsewhere`: looks for results of tasks that memory
-    does not have, and may put other tasks in their place."""
+    """Look partitions up in memory until `limit` tasks are open. `elsewhere`: looks for results of
+    tasks that memory does not have, and may put other tasks in their place."""
     window = Window(output=output)
 
     def take(chunk: Sequence[str]) -> Deciding[None]:
@@ -110,7 +118,11 @@ def look(
 
 
 def walk(
-    window: Window, items: Iterable[T], limit: int, take: Callable[[Sequence[T]], Deciding[None]], size: int = CHUNK
+    window: Window,
+    items: Iterable[T],
+    limit: int,
+    take: Callable[[Sequence[T]], Deciding[None]],
+    size: int = CHUNK,
 ) -> Deciding[None]:
     """`take` in chunks of `size` items, until `limit` tasks of the window are open."""
     rest = iter(items)
@@ -146,15 +158,22 @@ def limit(planning: Planning, count: int) -> int:
     return planning.exact + 1
 
 
-def hole_keys(planning: Planning, roots: Sequence[bytes], have: bytes, count: int) -> Deciding[Iterable[str]]:
-    """The keys of the trees of `roots` that `have` lacks, in order; a few are read together with those of others."""
+def hole_keys(
+    planning: Planning, roots: Sequence[bytes], have: bytes, count: int
+) -> Deciding[Iterable[str]]:
+    """The keys of the trees of `roots` that `have` lacks, in order; a few are read together with
+    those of others."""
     if count > planning.exact:
-        return union(Keys((), {(root, have): (root, have)}, count) for root in roots).read(planning.nodes)
+        return union(Keys((), {(root, have): (root, have)}, count) for root in roots).read(
+            planning.nodes
+        )
     several = yield from lookups.missing_keys([(have, root) for root in roots])
     return sorted(set(chain.from_iterable(several)))
 
 
-def edited(planning: Planning, base: bytes, window: Window, removed: Iterable[str]) -> Deciding[bytes]:
+def edited(
+    planning: Planning, base: bytes, window: Window, removed: Iterable[str]
+) -> Deciding[bytes]:
     """The root with the hits of a window in it, and without `removed`."""
     edits: dict[str, tree.Entry | None] = dict.fromkeys(removed)
     for key, (_, entry) in window.entries.items():
@@ -183,8 +202,11 @@ def entering(planning: Planning, base: bytes, window: Window) -> Deciding[dict[s
     return entered
 
 
-def computing(decision: Decision, window: Window, job: StoredJob, building: PartialState | None = None) -> Decision:
-    """A decision to compute what a window misses, with the status that the tasks already there give."""
+def computing(
+    decision: Decision, window: Window, job: StoredJob, building: PartialState | None = None
+) -> Decision:
+    """A decision to compute what a window misses, with the status that the tasks already there
+    give."""
     failed, tasks = window.failed, window.tasks
     entered: dict[str, bytes] = {}
     if building is not None and not window.output:

@@ -1,6 +1,8 @@
-"""Which partitions a piece of work is about: listed one by one, or as the keys that one tree has and another lacks.
+"""Which partitions a piece of work is about: listed one by one, or as the keys that one tree has
+and another lacks.
 
-So a million partitions are described in O(1), and enumerated only where they are shown. Pure values.
+So a million partitions are described in O(1), and enumerated only where they are shown. Pure
+values.
 """
 
 from __future__ import annotations
@@ -17,13 +19,16 @@ from controlplane.core.tree import NodeStore
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """`listed`, and the keys of each tree `root` that `have` lacks. `count` is exact, or an upper bound.
+    """`listed`, and the keys of each tree `root` that `have` lacks. `count` is exact, or an upper
+    bound.
 
-    `trees` are known by the digests of their keys, so that equal sets of keys are one, whatever they hold.
+    `trees` are known by the digests of their keys, so that equal sets of keys are one, whatever
+    they hold.
     """
 
     listed: tuple[str, ...] = ()
-    trees: Mapping[tuple[bytes, bytes], tuple[bytes, bytes]] = field(default_factory=dict)  # -> (wanted, have)
+    # -> (wanted, have)
+    trees: Mapping[tuple[bytes, bytes], tuple[bytes, bytes]] = field(default_factory=dict)
     count: int = 0
 
     @property
@@ -81,7 +86,8 @@ def union(parts: Iterable[Keys]) -> Keys:
 
 
 def minus(part: Keys, other: Keys) -> Keys:
-    """The keys that are in `part` alone. Exact where all are listed, or both speak of the same trees."""
+    """The keys that are in `part` alone. Exact where all are listed, or both speak of the same
+    trees."""
     other_keys = set(other.listed)
     names = tuple(key for key in part.listed if key not in other_keys)
     trees = {id: pair for id, pair in part.trees.items() if id not in other.trees}

@@ -1,4 +1,5 @@
-"""Python transforms as text: identity, the entrypoint's arguments, and what makes their results volatile.
+"""Python transforms as text: identity, the entrypoint's arguments, and what makes their results
+volatile.
 
 Code is parsed here, never imported or run.
 """
@@ -24,16 +25,25 @@ _DOCUMENTED = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 class CodeProblem(HeadgateError):
     """Code that is refused. Lines and columns count from 1 in the module's own text."""
 
-    def __init__(self, code: str, message: str, file: str, line: int = 1, column: int = 1, hint: str = "") -> None:
+    def __init__(
+        self, code: str, message: str, file: str, line: int = 1, column: int = 1, hint: str = ""
+    ) -> None:
         super().__init__(message)
-        self.code, self.message, self.file, self.line, self.column, self.hint = code, message, file, line, column, hint
+        self.code, self.message, self.file, self.line, self.column, self.hint = (
+            code,
+            message,
+            file,
+            line,
+            column,
+            hint,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class CodeBundle:
-    """All modules of a transform. `optional` are the arguments that have a default; `libraries` those of the driver
-    that the code imports and does not require in a version of its own. `places` are lines and columns of the arguments,
-    each where it stands in the main module."""
+    """All modules of a transform. `optional` are the arguments that have a default; `libraries`
+    those of the driver that the code imports and does not require in a version of its own. `places`
+    are lines and columns of the arguments, each where it stands in the main module."""
 
     digest: bytes
     arguments: tuple[str, ...]
@@ -51,7 +61,8 @@ def analyse(
     *,
     is_inline: bool = False,
 ) -> CodeBundle:
-    """Read modules (path -> text). Raises CodeProblem, and nothing else, for what cannot be run as a transform.
+    """Read modules (path -> text). Raises CodeProblem, and nothing else, for what cannot be run as
+    a transform.
 
     `is_inline`: the name of `main` was not given, and is no part of its identity then.
     """
@@ -64,7 +75,10 @@ def analyse(
     return CodeBundle(
         digest=digest(
             "python/1",
-            modules=[(names[path], list(_facts(trees[path]))) for path in sorted(trees, key=names.__getitem__)],
+            modules=[
+                (names[path], list(_facts(trees[path])))
+                for path in sorted(trees, key=names.__getitem__)
+            ],
             main=names[main],
             entrypoint=entrypoint,
         ),
@@ -81,10 +95,14 @@ def _parse(path: str, text: str) -> ast.Module:
         return ast.parse(text.removeprefix("\ufeff"), filename=path)
     except SyntaxError as e:
         message, hint = syntax_words(e.msg or "")
-        raise CodeProblem("invalid-python", message, path, e.lineno or 1, max(e.offset or 1, 1), hint) from e
+        raise CodeProblem(
+            "invalid-python", message, path, e.lineno or 1, max(e.offset or 1, 1), hint
+        ) from e
     except ValueError as e:
         message = "the code holds a character that no text can have: NUL, or half a surrogate pair"
-        raise CodeProblem("invalid-python", message, path, hint="leave it out, or write an escape") from e
+        raise CodeProblem(
+            "invalid-python", message, path, hint="leave it out, or write an escape"
+        ) from e
     except (RecursionError, MemoryError):
         raise CodeProblem("invalid-python", "the code is nested too deeply", path) from None
 
@@ -95,10 +113,14 @@ def _parse(path: str, text: str) -> ast.Module:
 def _entrypoint(trees: Mapping[str, ast.Module], main: str, name: str) -> ast.FunctionDef:
     if main not in trees:
         raise CodeProblem("missing-entrypoint", f"the bundle has no module {main}", main)
-    functions = [node for node in trees[main].body if isinstance(node, ast.FunctionDef) and node.name == name]
+    functions = [
+        node for node in trees[main].body if isinstance(node, ast.FunctionDef) and node.name == name
+    ]
     if not functions:
         message = f"{main} defines no function {name!r} at its top level"
-        raise CodeProblem("missing-entrypoint", message, main, hint=_entrypoint_hint(trees[main], name))
+        raise CodeProblem(
+            "missing-entrypoint", message, main, hint=_entrypoint_hint(trees[main], name)
+        )
     return functions[-1]
 
 
@@ -124,9 +146,15 @@ def _arguments(main: str, function: ast.FunctionDef) -> tuple[tuple[str, ...], f
         if arg is not None:
             message = f"arguments are bound by name, so {function.name} cannot take {arg.arg!r} in this way"
             hint = "name each input: no *args, **kwargs, or arguments before /"
-            raise CodeProblem("unsupported-signature", message, main, arg.lineno, arg.col_offset + 1, hint)
+            raise CodeProblem(
+                "unsupported-signature", message, main, arg.lineno, arg.col_offset + 1, hint
+            )
     defaulted = [arg.arg for arg in spec.args[len(spec.args) - len(spec.defaults) :]]
-    defaulted += [arg.arg for arg, value in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if value is not None]
+    defaulted += [
+        arg.arg
+        for arg, value in zip(spec.kwonlyargs, spec.kw_defaults, strict=True)
+        if value is not None
+    ]
     return tuple(arg.arg for arg in (*spec.args, *spec.kwonlyargs)), frozenset(defaulted)
 
 
@@ -139,10 +167,11 @@ class _Close:
 
 
 def _facts(tree: ast.AST) -> Iterator[object]:
-    """The tree as a flat run of plain values, opened and closed, so that no depth of nesting matters.
+    """The tree as a flat run of plain values, opened and closed, so that no depth of nesting
+    matters.
 
-    The same on Python 3.11 to 3.14: fields that are empty are left out (newer versions add such fields), in order of
-    their names, and the pieces of f-strings are joined.
+    The same on Python 3.11 to 3.14: fields that are empty are left out (newer versions add such
+    fields), in order of their names, and the pieces of f-strings are joined.
     """
     stack: list[object] = [tree]
     while stack:
@@ -156,7 +185,9 @@ def _facts(tree: ast.AST) -> Iterator[object]:
             case ast.AST() as node:
                 yield True, type(node).__name__
                 stack.append(_Close())
-                stack += reversed([item for name in sorted(node._fields) for item in _field(node, name)])
+                stack += reversed(
+                    [item for name in sorted(node._fields) for item in _field(node, name)]
+                )
             case None:
                 yield ("absent",)  # in a list, where None as a value is a Constant
             case list() as items:
@@ -174,8 +205,18 @@ def _field(node: ast.AST, name: str) -> tuple[object, ...]:
         value = _without_docstring(node.body)
     if isinstance(node, ast.JoinedStr):
         value = _joined(node.values)
-    is_empty_format = name == "format_spec" and isinstance(value, ast.JoinedStr) and _plain_text(value.values) == ""
-    if name in _LEFT_OUT or is_empty_format or value is None or value == [] or (value == 0 and isinstance(value, int)):
+    is_empty_format = (
+        name == "format_spec"
+        and isinstance(value, ast.JoinedStr)
+        and _plain_text(value.values) == ""
+    )
+    if (
+        name in _LEFT_OUT
+        or is_empty_format
+        or value is None
+        or value == []
+        or (value == 0 and isinstance(value, int))
+    ):
         return ()
     return f"{name}:", value
 

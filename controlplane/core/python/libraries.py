@@ -1,4 +1,5 @@
-"""Libraries that drivers come with beside Spark: which of them code imports, and what its identity holds of them."""
+"""Libraries that drivers come with beside Spark: which of them code imports, and what its identity
+holds of them."""
 
 from __future__ import annotations
 
@@ -6,19 +7,49 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-# Results are shared within one major version of each, as within one of Spark. `pyproject.toml` pins the same majors.
+# Results are shared within one major version of each, as within one of Spark. `pyproject.toml` pins
+# the same majors.
 LINES: Final[Mapping[str, str]] = {"numpy": "2", "pandas": "2", "pyarrow": "26"}
 
 # What reads files, tables or the clipboard: a task is given its inputs.
 READERS: Final = (
-    *("numpy.fromfile", "numpy.fromregex", "numpy.genfromtxt", "numpy.load", "numpy.loadtxt", "numpy.memmap"),
+    *(
+        "numpy.fromfile",
+        "numpy.fromregex",
+        "numpy.genfromtxt",
+        "numpy.load",
+        "numpy.loadtxt",
+        "numpy.memmap",
+    ),
     *("pandas.ExcelFile", "pandas.HDFStore", "pandas.io"),
-    *("pyarrow.OSFile", "pyarrow.flight", "pyarrow.fs", "pyarrow.input_stream", "pyarrow.memory_map"),
-    *("pyarrow.csv", "pyarrow.dataset", "pyarrow.feather", "pyarrow.json", "pyarrow.orc", "pyarrow.parquet"),
+    *(
+        "pyarrow.OSFile",
+        "pyarrow.flight",
+        "pyarrow.fs",
+        "pyarrow.input_stream",
+        "pyarrow.memory_map",
+    ),
+    *(
+        "pyarrow.csv",
+        "pyarrow.dataset",
+        "pyarrow.feather",
+        "pyarrow.json",
+        "pyarrow.orc",
+        "pyarrow.parquet",
+    ),
     *("pyspark.pandas.sql",),
 )
 _READS: Final = ("pandas.read_", "pyspark.pandas.read_")
-_SEEDED: Final = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "RandomState", "SFC64", "SeedSequence", "default_rng")
+_SEEDED: Final = (
+    "MT19937",
+    "PCG64",
+    "PCG64DXSM",
+    "Philox",
+    "RandomState",
+    "SFC64",
+    "SeedSequence",
+    "default_rng",
+)
 _GENERATOR: Final = "numpy.random.Generator"  # is made of one of these
 
 
@@ -53,7 +84,8 @@ def is_seeded(origin: str, call: ast.Call) -> bool:
 
 
 def has_value(call: ast.Call, keyword: str, *, first: bool = False) -> bool:
-    """Whether an argument is given, and is not the constant None. `first`: it may be the first one without a name."""
+    """Whether an argument is given, and is not the constant None. `first`: it may be the first one
+    without a name."""
     values = [argument.value for argument in call.keywords if argument.arg == keyword]
     if first:
         values += call.args[:1]

@@ -1,7 +1,7 @@
 """What in the modules of a Python transform may give another result over the same inputs.
 
-Closed tables, matched by imports, names and attributes; a name that is hidden on purpose stays hidden. Flagging too
-much costs reuse, flagging too little costs truth.
+Closed tables, matched by imports, names and attributes; a name that is hidden on purpose stays
+hidden. Flagging too much costs reuse, flagging too little costs truth.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from controlplane.core.python import libraries
 from controlplane.core.sql import SqlProblem, clock, functions
 from controlplane.core.sql.scan import scan
 
-_SPARK_FUNCTIONS: Final = functions.CHANCE | functions.ORDER_DEPENDENT | functions.AMBIENT | functions.SOURCE_FILE
+_SPARK_FUNCTIONS: Final = (
+    functions.CHANCE | functions.ORDER_DEPENDENT | functions.AMBIENT | functions.SOURCE_FILE
+)
 
 # Importing one of these is enough.
 _MODULES: Final = frozenset(
@@ -47,14 +49,36 @@ _MODULES: Final = frozenset(
             "signal",
             "smtplib",
         ),
-        *("socket", "socketserver", "sqlite3", "ssl", "subprocess", "telnetlib", "tempfile", "urllib.request"),
+        *(
+            "socket",
+            "socketserver",
+            "sqlite3",
+            "ssl",
+            "subprocess",
+            "telnetlib",
+            "tempfile",
+            "urllib.request",
+        ),
         *("webbrowser", "xmlrpc"),
     }
 )
 # Anything of these, by where it was imported from.
 _ORIGINS: Final = (
-    *("time.time", "time.time_ns", "time.monotonic", "time.perf_counter", "time.process_time", "time.localtime"),
-    *("time.monotonic_ns", "time.perf_counter_ns", "time.process_time_ns", "time.thread_time", "time.thread_time_ns"),
+    *(
+        "time.time",
+        "time.time_ns",
+        "time.monotonic",
+        "time.perf_counter",
+        "time.process_time",
+        "time.localtime",
+    ),
+    *(
+        "time.monotonic_ns",
+        "time.perf_counter_ns",
+        "time.process_time_ns",
+        "time.thread_time",
+        "time.thread_time_ns",
+    ),
     *("time.clock_gettime", "time.clock_gettime_ns"),
     *(
         "time.gmtime",
@@ -66,7 +90,17 @@ _ORIGINS: Final = (
         "os.urandom",
         "os.getpid",
     ),
-    *("os.listdir", "os.scandir", "os.walk", "os.stat", "os.system", "os.popen", "os.exec", "os.spawn", "os.fork"),
+    *(
+        "os.listdir",
+        "os.scandir",
+        "os.walk",
+        "os.stat",
+        "os.system",
+        "os.popen",
+        "os.exec",
+        "os.spawn",
+        "os.fork",
+    ),
     *(
         "os.getcwd",
         "os.uname",
@@ -77,7 +111,15 @@ _ORIGINS: Final = (
         "os.path.exists",
         "os.path.getmtime",
     ),
-    *("os.path.getsize", "os.path.isfile", "os.path.isdir", "uuid.uuid1", "uuid.uuid4", "uuid.getnode", "pathlib.Path"),
+    *(
+        "os.path.getsize",
+        "os.path.isfile",
+        "os.path.isdir",
+        "uuid.uuid1",
+        "uuid.uuid4",
+        "uuid.getnode",
+        "pathlib.Path",
+    ),
     *(
         "io.open",
         "codecs.open",
@@ -91,7 +133,18 @@ _ORIGINS: Final = (
     ),
 )
 _BUILTINS: Final = frozenset(
-    {"__import__", "breakpoint", "compile", "eval", "exec", "globals", "hash", "id", "input", "open"}
+    {
+        "__import__",
+        "breakpoint",
+        "compile",
+        "eval",
+        "exec",
+        "globals",
+        "hash",
+        "id",
+        "input",
+        "open",
+    }
 )
 _CLOCK_METHODS: Final = frozenset({"now", "today", "utcnow"})
 _CLOCK_CLASSES: Final = ("datetime.date", "datetime.datetime", "pandas.Timestamp")
@@ -99,12 +152,16 @@ _CLOCK_TEXTS: Final = frozenset({"now", "today"})
 _CLOCK_READERS: Final = frozenset({"Timestamp", "datetime64", "to_datetime"})  # of such texts
 _UNORDERED_METHODS: Final = frozenset({"head", "limit", "offset", "tail", "take"})
 _CHANCE_METHODS: Final = frozenset({"randomSplit", "sample", "sampleBy", "zipWithUniqueId"})
-_KEEPING_METHODS: Final = frozenset({"dropDuplicates", "drop_duplicates", "dropDuplicatesWithinWatermark"})
+_KEEPING_METHODS: Final = frozenset(
+    {"dropDuplicates", "drop_duplicates", "dropDuplicatesWithinWatermark"}
+)
 _EFFECTS: Final = frozenset({"foreach", "foreachPartition", "write", "writeStream", "writeTo"})
 _SORTING_METHODS: Final = frozenset({"orderBy", "sort", "sort_index", "sort_values"})
 _PANDAS_ON_SPARK: Final = "pyspark.pandas"  # which samples each partition of the data by itself
 _SESSION_METHODS: Final = frozenset({"active", "getActiveSession", "getOrCreate", "newSession"})
-_SESSION_READS: Final = frozenset({"catalog", "conf", "read", "readStream", "sparkContext", "sql", "streams", "table"})
+_SESSION_READS: Final = frozenset(
+    {"catalog", "conf", "read", "readStream", "sparkContext", "sql", "streams", "table"}
+)
 _SQL_METHODS: Final = frozenset({"expr", "filter", "selectExpr", "sql", "where"})
 
 _CLOCK_CONSTRUCTS: Final = (
@@ -135,7 +192,13 @@ class VolatileCode:
 
 def volatile(trees: Mapping[str, ast.Module], requirements: tuple[str, ...]) -> list[VolatileCode]:
     """In order of file and line, each construct once a line."""
-    modules = {"pyspark", *libraries.LINES, *sys.stdlib_module_names, *_own_names(trees), *map(module_of, requirements)}
+    modules = {
+        "pyspark",
+        *libraries.LINES,
+        *sys.stdlib_module_names,
+        *_own_names(trees),
+        *map(module_of, requirements),
+    }
     constructs = (
         VolatileCode(construct, path, node.lineno)
         for path, tree in trees.items()
@@ -145,7 +208,8 @@ def volatile(trees: Mapping[str, ast.Module], requirements: tuple[str, ...]) -> 
 
 
 def _own_names(trees: Mapping[str, ast.Module]) -> set[str]:
-    """Every part of the modules' paths: which of them is the root of an import is for the driver to say."""
+    """Every part of the modules' paths: which of them is the root of an import is for the driver to
+    say."""
     return {part for path in trees for part in re.split(r"[/\\]", path.removesuffix(".py"))}
 
 
@@ -159,16 +223,25 @@ def module_of(requirement: str) -> str:
 Located = ast.expr | ast.stmt
 
 
-def _constructs(tree: ast.Module, modules: set[str] | frozenset[str]) -> Iterator[tuple[Located, str]]:
+def _constructs(
+    tree: ast.Module, modules: set[str] | frozenset[str]
+) -> Iterator[tuple[Located, str]]:
     origins = _origins(tree)
     seeded = _seeded(tree, origins)
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
-                yield from ((node, text) for a in names if (text := _import_problem(a.name, modules)))
+                yield from (
+                    (node, text) for a in names if (text := _import_problem(a.name, modules))
+                )
             case ast.ImportFrom(module=str(module), names=names, level=0):
                 construct = _import_problem(module, modules) or next(
-                    (f"import of {module}.{a.name}" for a in names if f"{module}.{a.name}" in _MODULES), ""
+                    (
+                        f"import of {module}.{a.name}"
+                        for a in names
+                        if f"{module}.{a.name}" in _MODULES
+                    ),
+                    "",
                 )
                 if construct:
                     yield node, construct
@@ -181,7 +254,8 @@ def _constructs(tree: ast.Module, modules: set[str] | frozenset[str]) -> Iterato
 
 
 def _seeded(tree: ast.Module, origins: Mapping[str, str]) -> set[ast.AST]:
-    """Calls that depend on chance unless they are given a seed, and are; with the names that they call."""
+    """Calls that depend on chance unless they are given a seed, and are; with the names that they
+    call."""
     has_samples = not any(origin.startswith(_PANDAS_ON_SPARK) for origin in origins.values())
     calls: set[ast.AST] = set()
     for node in ast.walk(tree):
@@ -246,7 +320,8 @@ def _use(node: ast.Name | ast.Attribute, origins: Mapping[str, str]) -> str:
 
 
 def _origin(node: ast.expr, origins: Mapping[str, str]) -> str:
-    """The dotted name that an expression stands for by its imports; empty if they do not determine it."""
+    """The dotted name that an expression stands for by its imports; empty if they do not determine
+    it."""
     names: list[str] = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)
@@ -285,7 +360,9 @@ def _clock_call(node: ast.Call, origins: Mapping[str, str]) -> str:
     name = _origin(node.func, origins).rpartition(".")[2] or getattr(node.func, "attr", "")
     if name == clock.SECONDS and not (node.args or node.keywords):
         return f"{name}()"
-    texts = (a.value for a in node.args[:1] if isinstance(a, ast.Constant) and name in _CLOCK_READERS)
+    texts = (
+        a.value for a in node.args[:1] if isinstance(a, ast.Constant) and name in _CLOCK_READERS
+    )
     return next((f"{name}({text!r})" for text in texts if text in _CLOCK_TEXTS), "")
 
 

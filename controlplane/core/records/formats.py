@@ -10,7 +10,8 @@ Compression: TypeAlias = Literal["none", "gzip", "zstd", "lz4", "snappy"]
 Coding: TypeAlias = Literal["", "gzip", "zstd"]  # of a whole body
 
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
-TEXTS: Final[tuple[Format, ...]] = ("json", "ndjson", "csv")  # compressed as a whole, where a client says so
+# Compressed as a whole, where a client says so
+TEXTS: Final[tuple[Format, ...]] = ("json", "ndjson", "csv")
 CHANGE_FORMATS: Final[tuple[Format, ...]] = ("ndjson", "csv", "arrow", "parquet")
 MEDIA_TYPES: Final[Mapping[Format, str]] = {
     "json": "application/json",

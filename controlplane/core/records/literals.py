@@ -5,14 +5,20 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime
 
-_PIECE = re.compile(r"""(?P<raw>[rR](?:'[^']*'|"[^"]*"))|(?P<plain>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)
+_PIECE = re.compile(
+    r"""(?P<raw>[rR](?:'[^']*'|"[^"]*"))|(?P<plain>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""",
+    re.DOTALL,
+)
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _SHORT = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
-_TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?(?P<zone>Z|[+-]\d\d:\d\d)?", re.ASCII)
+_TIME = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?(?P<zone>Z|[+-]\d\d:\d\d)?", re.ASCII
+)
 
 
 def unquoted(token: str) -> str:
-    """What a literal of Spark's means: `'it''s'`, `'it\\'s'` and `"it's"` are one text, `r'\\d'` has its backslash."""
+    """What a literal of Spark's means: `'it''s'`, `'it\\'s'` and `"it's"` are one text, `r'\\d'`
+    has its backslash."""
     text, quote = "", ""
     for match in _PIECE.finditer(token):
         if match["raw"]:
@@ -38,7 +44,11 @@ def _unescaped(match: re.Match[str]) -> str:
 def date_text(text: str) -> str | None:
     """None unless the text is a date such as 2013-02-28."""
     try:
-        return date.fromisoformat(text).isoformat() if re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII) else None
+        return (
+            date.fromisoformat(text).isoformat()
+            if re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII)
+            else None
+        )
     except ValueError:
         return None
 

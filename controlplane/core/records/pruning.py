@@ -1,4 +1,5 @@
-"""Files and partitions without a row that fits a condition, by facts that are known without opening them.
+"""Files and partitions without a row that fits a condition, by facts that are known without opening
+them.
 
 A bound that is not known for certain leaves a file in: a wrong one would lose rows.
 """
@@ -29,8 +30,8 @@ _YEAR: Final = re.compile(r"\d{4}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ColumnBounds:
-    """Bounds of one column in some rows. `low` and `high` hold all values that are not NULL; None: not known.
-    `may_be_null`, `may_have_value`: False only where it is certain."""
+    """Bounds of one column in some rows. `low` and `high` hold all values that are not NULL; None:
+    not known. `may_be_null`, `may_have_value`: False only where it is certain."""
 
     low: Bound | None = None
     high: Bound | None = None
@@ -40,7 +41,8 @@ class ColumnBounds:
 
 @dataclass(frozen=True, slots=True)
 class PartitionKeyPart:
-    """One part of partition keys: its name there, the column whose values it holds, and its granule."""
+    """One part of partition keys: its name there, the column whose values it holds, and its
+    granule."""
 
     name: str
     column: str
@@ -65,12 +67,18 @@ def may_match(condition: Condition, bounds_of: Known, *, negated: bool = False) 
             bounds = bounds_of(name)
             return bounds.may_have_value if negated else bounds.may_be_null
         case Column((name,)):
-            return _compares(bounds_of(name), "eq", PredicateValue("boolean", "false" if negated else "true"))
+            return _compares(
+                bounds_of(name), "eq", PredicateValue("boolean", "false" if negated else "true")
+            )
         case PredicateCall("eq" | "ne" | "lt" | "le" | "gt" | "ge" as name, (left, right)):
             operator = _NEGATED[name] if negated else name
             return _comparison(operator, left, right, bounds_of)
         case PredicateCall("in", (Column((name,)), *values)) if not negated:
-            return any(_compares(bounds_of(name), "eq", value) for value in values if isinstance(value, PredicateValue))
+            return any(
+                _compares(bounds_of(name), "eq", value)
+                for value in values
+                if isinstance(value, PredicateValue)
+            )
         case PredicateCall("like", (Column((name,)), PredicateValue(_, pattern))) if not negated:
             return _has_prefix(bounds_of(name), re.split(r"[%_\\]", pattern, maxsplit=1)[0])
     return True
@@ -139,10 +147,13 @@ def _plain(value: PredicateValue) -> Bound | None:
 
 
 def of_file(entry: FileEntry, schema: Schema) -> Known:
-    """By the least and greatest values that Delta's statistics have, under the dataset's schema of now."""
+    """By the least and greatest values that Delta's statistics have, under the dataset's schema of
+    now."""
     types = _types(schema)
     stats = entry["stats"]
-    lows, highs, nulls = (_mapping(stats.get(key)) for key in ("minValues", "maxValues", "nullCount"))
+    lows, highs, nulls = (
+        _mapping(stats.get(key)) for key in ("minValues", "maxValues", "nullCount")
+    )
 
     def bounds_of(column: str) -> ColumnBounds:
         count, kind = nulls.get(column), types.get(column)
@@ -213,7 +224,9 @@ def _of_text(text: str | None, granule: str, kind: Type | None) -> ColumnBounds:
         return ColumnBounds(may_have_value=False)
     if granule == BUCKET:
         return ColumnBounds(may_be_null=False)
-    low, high = _span(text, kind) if granule and kind == "date" else (_value(text, kind, granule),) * 2
+    low, high = (
+        _span(text, kind) if granule and kind == "date" else (_value(text, kind, granule),) * 2
+    )
     return ColumnBounds(low, high, may_be_null=False)
 
 

@@ -1,4 +1,5 @@
-"""The columns that a reader names: `columns=carrier,delay`, or `` `a,b` `` for a name with a comma."""
+"""The columns that a reader names: `columns=carrier,delay`, or `` `a,b` `` for a name with a
+comma."""
 
 from __future__ import annotations
 
@@ -19,14 +20,17 @@ def names_of(texts: Iterable[str]) -> tuple[str, ...]:
         while at < len(text):
             name = _NAME.match(text, at)
             if name is None:
-                raise BadColumns(f"{text[:100]!r} is no list of columns; write names with commas between them")
+                raise BadColumns(
+                    f"{text[:100]!r} is no list of columns; write names with commas between them"
+                )
             names.append(name[1].replace("``", "`") if name[1] else name[2])
             at = name.end()
     return tuple(names)
 
 
 def chosen(schema: Schema, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Columns as the schema spells them, in the order of `names`; all where none is named. Raises BadColumns."""
+    """Columns as the schema spells them, in the order of `names`; all where none is named. Raises
+    BadColumns."""
     have = column_names(schema)
     if not names:
         return have

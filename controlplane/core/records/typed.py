@@ -1,7 +1,8 @@
-"""Operands of a condition with their types: which column a name means, and which types can be compared.
+"""Operands of a condition with their types: which column a name means, and which types can be
+compared.
 
-A literal becomes a value of the type that it is compared with, exactly, or is refused at its place. Does not belong
-here: the grammar (`where`).
+A literal becomes a value of the type that it is compared with, exactly, or is refused at its place.
+Does not belong here: the grammar (`where`).
 """
 
 from __future__ import annotations
@@ -15,11 +16,20 @@ from typing import Final, Literal, TypeAlias
 
 from controlplane.core.records.condition_error import bad_condition
 from controlplane.core.records.literals import date_text, instant_text, local_text
-from dataplane.contract.predicates import Column, Condition, Kind, Name, PredicateCall, PredicateValue
+from dataplane.contract.predicates import (
+    Column,
+    Condition,
+    Kind,
+    Name,
+    PredicateCall,
+    PredicateValue,
+)
 from dataplane.contract.schemas import Field, Schema, Type
 from dataplane.contract.types import in_words
 
-Family: TypeAlias = Literal["number", "text", "boolean", "date", "timestamp", "timestamp_ntz", "other"]
+Family: TypeAlias = Literal[
+    "number", "text", "boolean", "date", "timestamp", "timestamp_ntz", "other"
+]
 DIGITS: Final = 38  # of a decimal
 LONG: Final = 2**63
 INTEGERS: Final = ("byte", "short", "integer", "long")
@@ -63,18 +73,22 @@ class ConditionColumns:
         self._text, self._schema = text, schema
 
     def column(self, path: Sequence[str], start: int) -> Operand:
-        """The column, or the field of a struct, that a path of names means: as it is spelled, or the only one that
-        differs in case alone."""
+        """The column, or the field of a struct, that a path of names means: as it is spelled, or
+        the only one that differs in case alone."""
         fields, spelled = self._schema["fields"], list[str]()
         kind: Type = self._schema
         for name in path:
             field = _field(fields, name)
             if field is None:
                 where = f" in {'.'.join(spelled)}" if spelled else ""
-                raise bad_condition(self._text, start, f"there is no column {name}{where}", _column_names(fields))
+                raise bad_condition(
+                    self._text, start, f"there is no column {name}{where}", _column_names(fields)
+                )
             spelled.append(field["name"])
             kind = field["type"]
-            fields = kind["fields"] if not isinstance(kind, str) and kind["type"] == "struct" else []
+            fields = (
+                kind["fields"] if not isinstance(kind, str) and kind["type"] == "struct" else []
+            )
         return Operand(Column(tuple(spelled)), kind, start)
 
 
@@ -125,7 +139,11 @@ def timed(text: str, word: str, written: str, start: int) -> Operand:
     """`DATE '...'` and the like. A TIMESTAMP without a zone is a local one."""
     if word == "TIMESTAMP" and local_text(written) is not None:
         word = "TIMESTAMP_NTZ"
-    kinds: dict[str, Kind] = {"DATE": "date", "TIMESTAMP": "timestamp", "TIMESTAMP_NTZ": "timestamp_ntz"}
+    kinds: dict[str, Kind] = {
+        "DATE": "date",
+        "TIMESTAMP": "timestamp",
+        "TIMESTAMP_NTZ": "timestamp_ntz",
+    }
     kind = kinds[word]
     return literal(kind, _time(text, kind, written, start), start)
 
@@ -145,7 +163,9 @@ def truth(text: str, operand: Operand) -> Condition:
     """The condition in a boolean operand."""
     if operand.type != "boolean" or operand.literal is not None:
         words = "a value" if operand.literal is not None else _words(operand.type)
-        raise bad_condition(text, operand.start, f"{words} alone is no condition", "compare it with something")
+        raise bad_condition(
+            text, operand.start, f"{words} alone is no condition", "compare it with something"
+        )
     return operand.condition
 
 
@@ -162,7 +182,9 @@ def compared(text: str, name: Name, left: Operand, right: Operand) -> Condition:
     family = family_of(left.type if left.literal is None else right.type)
     if family == "other":
         odd = left if left.literal is None else right
-        raise bad_condition(text, odd.start, f"{_words(odd.type)} is not compared; only IS NULL is told of it")
+        raise bad_condition(
+            text, odd.start, f"{_words(odd.type)} is not compared; only IS NULL is told of it"
+        )
     if family == "boolean" and name not in ("eq", "ne", "same"):
         raise bad_condition(text, left.start, "booleans have no order; use = or <>")
     if left.literal is not None:
@@ -170,7 +192,9 @@ def compared(text: str, name: Name, left: Operand, right: Operand) -> Condition:
     if right.literal is not None:
         return PredicateCall(name, (left.condition, _as(text, right, left.type)))
     if family_of(right.type) != family:
-        raise bad_condition(text, right.start, f"{_words(left.type)} is not compared with {_words(right.type)}")
+        raise bad_condition(
+            text, right.start, f"{_words(left.type)} is not compared with {_words(right.type)}"
+        )
     _check_digits(text, left.type, right.type, right.start)
     return PredicateCall(name, (left.condition, right.condition))
 
@@ -179,20 +203,28 @@ def among(text: str, left: Operand, values: Sequence[Operand]) -> Condition:
     if left.literal is not None:
         raise bad_condition(text, left.start, "a column is expected before IN")
     if family_of(left.type) == "other":
-        raise bad_condition(text, left.start, f"{_words(left.type)} is not compared; only IS NULL is told of it")
+        raise bad_condition(
+            text, left.start, f"{_words(left.type)} is not compared; only IS NULL is told of it"
+        )
     for value in values:
         if value.literal is None:
             raise bad_condition(text, value.start, "IN takes values; compare columns by = and OR")
-    return PredicateCall("in", (left.condition, *(_exactly(text, value, left.type) for value in values)))
+    return PredicateCall(
+        "in", (left.condition, *(_exactly(text, value, left.type) for value in values))
+    )
 
 
 def liked(text: str, name: Name, left: Operand, pattern: Operand) -> Condition:
     if family_of(left.type) != "text" or left.literal is not None:
-        raise bad_condition(text, left.start, f"LIKE is for columns of text; this is {_words(left.type)}")
+        raise bad_condition(
+            text, left.start, f"LIKE is for columns of text; this is {_words(left.type)}"
+        )
     if pattern.literal is None or pattern.literal.kind != "string":
         raise bad_condition(text, pattern.start, "a pattern is expected, such as 'A%'")
     if re.search(r"(?<!\\)(?:\\\\)*\\(?![%_\\])", pattern.literal.text):
-        raise bad_condition(text, pattern.start, "a backslash in a pattern stands before %, _ or another one")
+        raise bad_condition(
+            text, pattern.start, "a backslash in a pattern stands before %, _ or another one"
+        )
     return PredicateCall(name, (left.condition, pattern.condition))
 
 
@@ -250,7 +282,9 @@ def _number_as(text: str, value: PredicateValue, kind: Type, start: int) -> Pred
         return value
     digits = Decimal(value.text)
     scale = max(0, -int(digits.as_tuple().exponent))
-    _check_digits(text, kind, f"decimal({max(len(digits.as_tuple().digits), scale)},{scale})", start)
+    _check_digits(
+        text, kind, f"decimal({max(len(digits.as_tuple().digits), scale)},{scale})", start
+    )
     return PredicateValue("decimal", value.text)
 
 
@@ -266,13 +300,20 @@ def _exactly(text: str, operand: Operand, kind: Type) -> PredicateValue:
     if kind in INTEGERS and not -LONG <= exact < LONG:
         raise bad_condition(text, operand.start, f"{value.text} never equals {_words(kind)}")
     return (
-        PredicateValue("long", str(int(exact))) if kind in INTEGERS else PredicateValue("decimal", format(exact, "f"))
+        PredicateValue("long", str(int(exact)))
+        if kind in INTEGERS
+        else PredicateValue("decimal", format(exact, "f"))
     )
 
 
 def _check_digits(text: str, left: Type, right: Type, start: int) -> None:
     """Two exact numbers are compared as decimals that hold both."""
-    if family_of(left) != "number" or left in FLOATS or right in FLOATS or (left in INTEGERS and right in INTEGERS):
+    if (
+        family_of(left) != "number"
+        or left in FLOATS
+        or right in FLOATS
+        or (left in INTEGERS and right in INTEGERS)
+    ):
         return
     scale = max(_scale(left), _scale(right))
     if max(_whole_digits(left), _whole_digits(right)) + scale > DIGITS:

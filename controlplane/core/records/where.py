@@ -1,4 +1,5 @@
-"""The condition on rows that a reader sends as text: a small part of SQL, parsed and typed, and nothing else.
+"""The condition on rows that a reader sends as text: a small part of SQL, parsed and typed, and
+nothing else.
 
     origin = 'JFK' AND dep_delay > 15.5
     time_hour >= TIMESTAMP '2013-02-01T00:00Z' OR lower(carrier) IN ('ua', 'aa')
@@ -29,14 +30,30 @@ COMPARISONS: Final[dict[str, Name]] = {
     "=": "eq", "==": "eq", "<>": "ne", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge", "<=>": "same",
 }  # fmt: skip
 _RESERVED: Final = frozenset(
-    {"AND", "OR", "NOT", "IN", "IS", "NULL", "LIKE", "ILIKE", "BETWEEN", "TRUE", "FALSE", "ESCAPE", "CASE", "CAST"}
+    {
+        "AND",
+        "OR",
+        "NOT",
+        "IN",
+        "IS",
+        "NULL",
+        "LIKE",
+        "ILIKE",
+        "BETWEEN",
+        "TRUE",
+        "FALSE",
+        "ESCAPE",
+        "CASE",
+        "CAST",
+    }
 )
 _QUERIES: Final = frozenset({"SELECT", "FROM", "WITH", "VALUES", "TABLE", "EXISTS"})
 _Typed: TypeAlias = Literal["DATE", "TIMESTAMP", "TIMESTAMP_NTZ"]
 
 
 def parse(text: str, schema: Schema) -> Condition:
-    """Raises BadCondition for text that is no condition on one row of this schema, with the place."""
+    """Raises BadCondition for text that is no condition on one row of this schema, with the
+    place."""
     if len(text) > LONGEST:
         raise bad_condition(text, 0, f"it is longer than {LONGEST:,} characters")
     try:
@@ -179,7 +196,9 @@ class _Parser:
             self._next()
             following = self._peek()
             if following is None or following.kind != "number":
-                self._refuse(f"a number is expected after {token.text}; nothing is computed in a condition")
+                self._refuse(
+                    f"a number is expected after {token.text}; nothing is computed in a condition"
+                )
             sign = "-" if token.text == "-" else ""
             return typed.number(self.text, sign + self._next().text, token.start)
         return self._refuse(f"{self._shown()} is not expected here; a column or a value is")
@@ -188,7 +207,11 @@ class _Parser:
         if token.upper in ("TRUE", "FALSE"):
             return typed.literal("boolean", self._next().upper.lower(), token.start)
         following = self.tokens[self.at + 1] if self.at + 1 < len(self.tokens) else None
-        if token.upper in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ") and following and following.kind == "string":
+        if (
+            token.upper in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
+            and following
+            and following.kind == "string"
+        ):
             self._next()
             return typed.timed(self.text, token.upper, unquoted(self._next().text), following.start)
         if following is not None and following.kind == "symbol" and following.text == "(":
@@ -217,7 +240,9 @@ class _Parser:
         if name not in typed.FUNCTIONS:
             functions = ", ".join(sorted(typed.FUNCTIONS))
             raise bad_condition(
-                self.text, token.start, f"{name}(...) is no function of conditions; there are {functions}"
+                self.text,
+                token.start,
+                f"{name}(...) is no function of conditions; there are {functions}",
             )
         self._expect_symbol("(")
         argument = self._deeper(self._value)

@@ -1,7 +1,8 @@
 """The effect of an edit of blueprints on readers of the data, before anything is computed.
 
-A review compares the nodes before an edit with those after it: texts, logic, columns, and what breaks. Pure. Does not
-belong here: which tasks will run (plan), where facts come from (operations.planning.edit_review).
+A review compares the nodes before an edit with those after it: texts, logic, columns, and what
+breaks. Pure. Does not belong here: which tasks will run (plan), where facts come from
+(operations.planning.edit_review).
 """
 
 from __future__ import annotations

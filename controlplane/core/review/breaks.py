@@ -1,7 +1,7 @@
 """Breakage by an edit: the edit itself, readers, targets, checks; each with its place.
 
-Where Spark has analysed a reader under the new columns, its answer counts. Else each mention of a column that is gone
-counts, as sqlglot resolves it.
+Where Spark has analysed a reader under the new columns, its answer counts. Else each mention of a
+column that is gone counts, as sqlglot resolves it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,19 @@ CODES: Mapping[BreakKind, str] = {
     "check": "edit-breaks-check",
 }
 FAMILIES: Mapping[str, str] = {
-    **dict.fromkeys(("TINYINT", "BYTE", "SMALLINT", "SHORT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"), "number"),
+    **dict.fromkeys(
+        ("TINYINT", "BYTE", "SMALLINT", "SHORT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"),
+        "number",
+    ),
     **dict.fromkeys(("DATE", "TIMESTAMP", "TIMESTAMP_NTZ"), "time"),
 }
 
 
-def of_node(node: Node, schemas: Schemas, changes: Mapping[str, ColumnChanges], *, is_edited: bool) -> Iterator[Break]:
-    """The breaks of one node. `changes`: how the columns of datasets differ, only for those that do."""
+def of_node(
+    node: Node, schemas: Schemas, changes: Mapping[str, ColumnChanges], *, is_edited: bool
+) -> Iterator[Break]:
+    """The breaks of one node. `changes`: how the columns of datasets differ, only for those that
+    do."""
     match node:
         case Transform():
             yield from _of_transform(node, schemas, changes, is_edited=is_edited)
@@ -60,14 +66,18 @@ def _of_transform(
         yield from _of_key(node, columns.schema)
 
 
-def _refused(node: Transform, error: TaskError, changes: Mapping[str, ColumnChanges], *, is_edited: bool) -> Break:
+def _refused(
+    node: Transform, error: TaskError, changes: Mapping[str, ColumnChanges], *, is_edited: bool
+) -> Break:
     """What Spark's analyzer says."""
     changed = [slot.dataset for slot in node.slots if slot.dataset in changes]
     what: BreakKind = "reader" if changed and not is_edited else "itself"
     by = changed[0] if what == "reader" else node.dataset
     condition = f" [{error['condition']}]" if error["condition"] else ""
     message = f"{node.dataset}: Spark refuses it{condition}: {first_line(error['message'])}"
-    return _break(by, node, what, _place_of(node, error), message, "" if is_edited else _hint(by, node))
+    return _break(
+        by, node, what, _place_of(node, error), message, "" if is_edited else _hint(by, node)
+    )
 
 
 def _place_of(node: Transform, error: TaskError) -> Position:
@@ -79,10 +89,19 @@ def _of_key(node: Transform, schema: Schema) -> Iterator[Break]:
     """Its own keys and order, which are made of columns of its output."""
     fault = output_error(node, schema)
     if fault is not None:
-        yield _break(node.dataset, node, "itself", node.component.place, f"{node.dataset}: {fault['message']}", "")
+        yield _break(
+            node.dataset,
+            node,
+            "itself",
+            node.component.place,
+            f"{node.dataset}: {fault['message']}",
+            "",
+        )
 
 
-def _mentions(node: Transform, schemas: Schemas, changes: Mapping[str, ColumnChanges]) -> Iterator[Break]:
+def _mentions(
+    node: Transform, schemas: Schemas, changes: Mapping[str, ColumnChanges]
+) -> Iterator[Break]:
     """Mentions of columns that its inputs no longer have, or have with a type of another kind."""
     touched = [slot for slot in node.slots if slot.dataset in changes]
     if node.query is None or not touched or schemas.earlier is None:
@@ -109,16 +128,26 @@ def _of_use(node: Transform, slot: Slot, use: ColumnUse, changes: ColumnChanges)
     is_exact = node.is_case_sensitive
     removed = _named(changes.removed, use.name, case_sensitive=is_exact)
     if removed is not None:
-        message = f"{node.dataset} reads {_in_call(use, removed)} of {slot.dataset}, which has it no more"
+        message = (
+            f"{node.dataset} reads {_in_call(use, removed)} of {slot.dataset}, which has it no more"
+        )
         yield _break(slot.dataset, node, "reader", place, message, _hint(slot.dataset, node))
     for retyped in changes.narrowed:
-        is_meant = fold(retyped.name, case_sensitive=is_exact) == fold(use.name, case_sensitive=is_exact)
+        is_meant = fold(retyped.name, case_sensitive=is_exact) == fold(
+            use.name, case_sensitive=is_exact
+        )
         if is_meant and _is_other_kind(retyped):
             message = (
-                f"{node.dataset} reads {_in_call(use, retyped.name)} of {slot.dataset}, which becomes {retyped.after}"
+                f"{node.dataset} reads {_in_call(use, retyped.name)} of {slot.dataset}, which becomes "
+                f"{retyped.after}"
             )
             yield _break(
-                slot.dataset, node, "reader", place, f"{message} (was {retyped.before})", _hint(slot.dataset, node)
+                slot.dataset,
+                node,
+                "reader",
+                place,
+                f"{message} (was {retyped.before})",
+                _hint(slot.dataset, node),
             )
 
 
@@ -155,7 +184,9 @@ def _of_checks(node: Source | Transform, changes: Mapping[str, ColumnChanges]) -
         for name in _looked_at(check, removed):
             message = f"the check {check.name!r} of {node.dataset} looks at {name}, which is no column any more"
             place = _place_in(check, name)
-            yield _break(node.dataset, node, "check", place, message, "keep the column, or change the check")
+            yield _break(
+                node.dataset, node, "check", place, message, "keep the column, or change the check"
+            )
 
 
 def _looked_at(check: CompiledCheck, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -169,7 +200,11 @@ def _place_in(check: CompiledCheck, name: str) -> Position:
     if check.predicate is None:
         return check.of.place
     folded = name.casefold()
-    places = ((line, at) for word, line, at, _ in check.predicate.mentioned_columns() if word.casefold() == folded)
+    places = (
+        (line, at)
+        for word, line, at, _ in check.predicate.mentioned_columns()
+        if word.casefold() == folded
+    )
     return check.of.text.at(*next(places, (1, 1)))
 
 
@@ -180,8 +215,12 @@ def _of_sink(node: Sink, changes: Mapping[str, ColumnChanges]) -> Iterator[Break
         return
     lost = _lost_key(node, column_changes)
     if lost is not None:
-        message = f"{node.dataset} tells rows apart by {lost} of {node.source}, which has it no more"
-        yield _break(node.source, node, "target", node.component.place, message, _hint(node.source, node))
+        message = (
+            f"{node.dataset} tells rows apart by {lost} of {node.source}, which has it no more"
+        )
+        yield _break(
+            node.source, node, "target", node.component.place, message, _hint(node.source, node)
+        )
         return
     policy = dict(node.write.settings).get("schema_change")
     refused = _not_taken(column_changes, str(policy)) if policy is not None else ""

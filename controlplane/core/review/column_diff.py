@@ -26,12 +26,17 @@ def compare(before: Schema, after: Schema, *, case_sensitive: bool = False) -> C
             continue
         new = has[key][1]
         if _differ(old, new):
-            retyped.append(Retyped(name, in_words(old), in_words(new), is_held(old, new, is_text=False)))
+            retyped.append(
+                Retyped(name, in_words(old), in_words(new), is_held(old, new, is_text=False))
+            )
     return ColumnChanges(added, removed, tuple(retyped))
 
 
 def _folded(schema: Schema, case_sensitive: bool) -> dict[str, tuple[str, Type]]:
-    return {fold(name, case_sensitive=case_sensitive): (name, kind) for name, kind in types(schema).items()}
+    return {
+        fold(name, case_sensitive=case_sensitive): (name, kind)
+        for name, kind in types(schema).items()
+    }
 
 
 def fold(name: str, *, case_sensitive: bool) -> str:

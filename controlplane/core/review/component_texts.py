@@ -1,4 +1,5 @@
-"""What differs in the text of one component: its lines of the blueprint, and the Python files that it names."""
+"""What differs in the text of one component: its lines of the blueprint, and the Python files that
+it names."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ _HUNK = re.compile(r"^@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@")
 
 
 def component_texts(desired: Desired, dataset: str) -> Mapping[str, tuple[int, str]]:
-    """Each file's part of a component, by file: the first line of the part, and the part. Empty if there is none. The
-    blueprint's own part comes first."""
+    """Each file's part of a component, by file: the first line of the part, and the part. Empty if
+    there is none. The blueprint's own part comes first."""
     node = desired.nodes.get(dataset)
     of = desired.texts.get(dataset.partition(".")[0])
     if node is None or of is None:
@@ -64,8 +65,8 @@ def _indent(line: str) -> int:
 
 
 def text_diff(before: Mapping[str, tuple[int, str]], after: Mapping[str, tuple[int, str]]) -> str:
-    """A unified diff over all files, with the line numbers of the files; empty if nothing differs. A blueprint that
-    comes from another path is the same blueprint."""
+    """A unified diff over all files, with the line numbers of the files; empty if nothing differs.
+    A blueprint that comes from another path is the same blueprint."""
     before = _under_the_name_of(after, before)
     parts: list[str] = []
     for file in sorted({*before, *after}):

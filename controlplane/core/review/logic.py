@@ -16,7 +16,11 @@ def logic_diff(before: Node, after: Node) -> tuple[str, ...]:
     """One entry for each part that differs, such as `params.minimum: 0 -> 5`."""
     match before, after:
         case Source(), Source():
-            return () if before.logic == after.logic and before.listing == after.listing else _of_sources(before, after)
+            return (
+                ()
+                if before.logic == after.logic and before.listing == after.listing
+                else _of_sources(before, after)
+            )
         case Transform(), Transform():
             return () if before.logic == after.logic else _of_transforms(before, after)
         case Sink(), Sink():
@@ -34,7 +38,9 @@ def _of_sources(before: Source, after: Source) -> tuple[str, ...]:
     old, new = dict(before.read.options), dict(after.read.options)
     differences += _settings("options.", old, new)
     plain = {"format": before.read.format, "schema_change": before.read.schema_change}
-    differences += _settings("", plain, {"format": after.read.format, "schema_change": after.read.schema_change})
+    differences += _settings(
+        "", plain, {"format": after.read.format, "schema_change": after.read.schema_change}
+    )
     if {c.id for c in before.checks if c.is_drop} != {c.id for c in after.checks if c.is_drop}:
         differences.append("the rows that are dropped")
     return tuple(differences) or ("how it is read",)
@@ -66,7 +72,9 @@ def _modes(node: Transform) -> dict[str, str]:
     return {slot.name: slot.mode for slot in node.slots}
 
 
-def _settings(prefix: str, before: Mapping[str, object], after: Mapping[str, object]) -> Iterator[str]:
+def _settings(
+    prefix: str, before: Mapping[str, object], after: Mapping[str, object]
+) -> Iterator[str]:
     for name in sorted({*before, *after}):
         old, new = before.get(name, ABSENT), after.get(name, ABSENT)
         if old != new:

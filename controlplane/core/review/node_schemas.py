@@ -26,7 +26,12 @@ from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan.transform.transform_jobs import logic_job
 from controlplane.core.review.column_diff import NOT_REPORTED, as_ddl, fold, from_ddl
-from controlplane.core.review.review_values import AnalyseRequest, KnownFacts, KnownSchema, SchemaOrigin
+from controlplane.core.review.review_values import (
+    AnalyseRequest,
+    KnownFacts,
+    KnownSchema,
+    SchemaOrigin,
+)
 from controlplane.core.schema.ddl_schemas import struct, types
 from dataplane.contract.identity import schema_id
 from dataplane.contract.results import TaskError
@@ -45,7 +50,8 @@ class Schemas:
     earlier: Schemas | None = None
     unanswered: str = ""  # why Spark's answers are missing, where it got a request
     requests: dict[str, AnalyseRequest] = field(default_factory=dict)
-    errors: dict[str, TaskError] = field(default_factory=dict)  # what Spark says against a transform
+    # What Spark says against a transform
+    errors: dict[str, TaskError] = field(default_factory=dict)
     _schemas: dict[str, KnownSchema] = field(default_factory=dict)
     _missing: dict[str, str] = field(default_factory=dict)  # why there is no answer of Spark's
 
@@ -81,14 +87,20 @@ class Schemas:
         if node.fold is not None:
             return KnownSchema(node.with_reason(node.fold.schema), "declared")
         reads = self.reads(node)
-        exact = {name: read.schema for name, read in reads.items() if read.is_exact and read.schema is not None}
+        exact = {
+            name: read.schema
+            for name, read in reads.items()
+            if read.is_exact and read.schema is not None
+        }
         if len(exact) == len(reads):
             by_spark = self._by_spark(node, state, exact)
             if by_spark is not None:
                 return by_spark
         return self._by_sqlglot(node, reads)
 
-    def _by_spark(self, node: Transform, state: State | None, reads: Mapping[str, Schema]) -> KnownSchema | None:
+    def _by_spark(
+        self, node: Transform, state: State | None, reads: Mapping[str, Schema]
+    ) -> KnownSchema | None:
         """Spark's answer if there is one; else the request for it is recorded."""
         node = key_types.decided(node, reads)
         if state is not None and _is_made_by(state, node, reads):
@@ -97,7 +109,9 @@ class Schemas:
         memo = self.facts.answers((key,)).get(key)
         if memo is not None:
             schema = node.with_reason(schema_in(memo))
-            return KnownSchema(schema, "spark" if schema else "unknown", "" if schema else "its code looks at data")
+            return KnownSchema(
+                schema, "spark" if schema else "unknown", "" if schema else "its code looks at data"
+            )
         task = self.facts.tasks((key,)).get(key)
         if task is not None and task.error is not None and task.state == "failed":
             return self._failed(node, task.error)
@@ -106,7 +120,8 @@ class Schemas:
         return None
 
     def _failed(self, node: Transform, error: TaskError) -> KnownSchema | None:
-        """A fault of the code is reported with it; a fault elsewhere leaves the schema to sqlglot."""
+        """A fault of the code is reported with it; a fault elsewhere leaves the schema to
+        sqlglot."""
         if error["kind"] == "user":
             self.errors[node.dataset] = error
             return KnownSchema(None, "unknown", "Spark refuses it")
@@ -119,14 +134,17 @@ class Schemas:
             return _unknown("the columns of Python code are known once Spark has run it", why)
         for name, read in reads.items():
             if read.schema is None:
-                return KnownSchema(None, "unknown", f"the columns of {name} are not known: {read.why}")
+                return KnownSchema(
+                    None, "unknown", f"the columns of {name} are not known: {read.why}"
+                )
         inferred = _inferred(node, reads)
         if inferred is None:
             return _unknown("only Spark can tell the columns of this query", why)
         return KnownSchema(node.with_reason(self._corrected(node, inferred)), "sqlglot", why)
 
     def _corrected(self, node: Transform, inferred: Schema) -> Schema:
-        """With the types that Spark gave before, for columns of which sqlglot says the same before and after."""
+        """With the types that Spark gave before, for columns of which sqlglot says the same before
+        and after."""
         before = self._before(node.dataset)
         if before is None:
             return inferred
@@ -149,7 +167,10 @@ class Schemas:
         if guessed is None or present.schema is None or present.origin != "spark":
             return None
         by_name = {fold(name, case_sensitive=False): kind for name, kind in types(guessed).items()}
-        real = {fold(name, case_sensitive=False): (name, kind) for name, kind in types(present.schema).items()}
+        real = {
+            fold(name, case_sensitive=False): (name, kind)
+            for name, kind in types(present.schema).items()
+        }
         return by_name, real
 
 
@@ -207,8 +228,8 @@ def _of_source(facts: KnownFacts, node: Source, state: State | None) -> KnownSch
 
 
 def _appended(node: Source, listing: Listing | None, state: State | None) -> dict[str, Type]:
-    """Columns that the objects have and the declared schema lacks, which reading appends. Their types are those that
-    they had; else they are not known before they are read."""
+    """Columns that the objects have and the declared schema lacks, which reading appends. Their
+    types are those that they had; else they are not known before they are read."""
     if listing is None or node.read.schema_change == "fail" or node.positional:
         return {}
     declared = types(node.declared or struct(()))

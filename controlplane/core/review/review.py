@@ -25,14 +25,18 @@ NO_SCHEMA = KnownSchema(None, "unknown")
 
 
 def review(before: Desired, after: Desired, facts: KnownFacts, unanswered: str = "") -> Review:
-    """The differences, and the breaks that they cause, in all dataflows that these nodes are of. `unanswered`: why
-    requested answers of Spark are missing."""
+    """The differences, and the breaks that they cause, in all dataflows that these nodes are of.
+    `unanswered`: why requested answers of Spark are missing."""
     earlier = Schemas(before, facts)
     later = Schemas(after, facts, earlier, unanswered)
     changed = _changed_columns(before, after, earlier, later)
     broken = _breaks(before, after, later, changed)
-    requests = tuple(later.requests.values())  # of edited components and their inputs: the rest needs no Spark
-    reviewed = [_change(dataset, before, after, (earlier, later), changed, broken) for dataset in _names(before, after)]
+    # Of edited components and their inputs: the rest needs no Spark
+    requests = tuple(later.requests.values())
+    reviewed = [
+        _change(dataset, before, after, (earlier, later), changed, broken)
+        for dataset in _names(before, after)
+    ]
     return Review(tuple(change for change in reviewed if change is not None), requests)
 
 
@@ -40,7 +44,9 @@ def _names(before: Desired, after: Desired) -> Iterator[str]:
     """Names of components, inputs first; deleted ones come last."""
     yield from (dataset for dataset in after.order if not _is_second(after.nodes[dataset]))
     yield from (
-        dataset for dataset in before.order if dataset not in after.nodes and not _is_second(before.nodes[dataset])
+        dataset
+        for dataset in before.order
+        if dataset not in after.nodes and not _is_second(before.nodes[dataset])
     )
 
 
@@ -58,7 +64,9 @@ def _is_touched(before: Node | None, after: Node) -> bool:
     return before.lineage != after.lineage
 
 
-def _changed_columns(before: Desired, after: Desired, earlier: Schemas, later: Schemas) -> dict[str, ColumnChanges]:
+def _changed_columns(
+    before: Desired, after: Desired, earlier: Schemas, later: Schemas
+) -> dict[str, ColumnChanges]:
     """How the columns of datasets differ, only for those that do."""
     changes_of: dict[str, ColumnChanges] = {}
     for dataset in after.order:

@@ -16,11 +16,12 @@ from dataplane.contract.jobs import AnalyseJob
 from dataplane.contract.schemas import Schema
 
 ChangeKind: TypeAlias = Literal["added", "removed", "logic", "text", "columns"]
-"""`logic`: the rows may be others. `text`: only words or settings that no row depends on. `columns`: it is as it was,
-and its inputs have other columns."""
+"""`logic`: the rows may be others. `text`: only words or settings that no row depends on.
+`columns`: it is as it was, and its inputs have other columns."""
 
 Impact: TypeAlias = Literal["breaking", "widening", "neutral", "unknown"]
-"""What becomes of the columns: some are gone or retyped; there are more or wider ones; they are as they were."""
+"""What becomes of the columns: some are gone or retyped; there are more or wider ones; they are as
+they were."""
 
 SchemaOrigin: TypeAlias = Literal["spark", "declared", "sqlglot", "unknown"]
 BreakKind: TypeAlias = Literal["itself", "reader", "target", "check"]
@@ -29,8 +30,8 @@ EXACT: tuple[SchemaOrigin, ...] = ("spark", "declared")
 
 @dataclass(frozen=True, slots=True)
 class KnownSchema:
-    """The columns of a dataset, and who says so; `why` it is not from Spark, where that was requested or cannot be
-    determined."""
+    """The columns of a dataset, and who says so; `why` it is not from Spark, where that was
+    requested or cannot be determined."""
 
     schema: Schema | None
     origin: SchemaOrigin
@@ -43,7 +44,8 @@ class KnownSchema:
 
 @dataclass(frozen=True, slots=True)
 class Retyped:
-    """A column whose type changes. `is_wider`: each value of the old type is one of the new type."""
+    """A column whose type changes. `is_wider`: each value of the old type is one of the new
+    type."""
 
     name: str
     before: str
@@ -70,7 +72,8 @@ class ColumnChanges:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Break:
-    """One thing that an edit breaks. `by`: the dataset whose change breaks it; `component` is what breaks."""
+    """One thing that an edit breaks. `by`: the dataset whose change breaks it; `component` is what
+    breaks."""
 
     by: str
     component: str
@@ -103,7 +106,8 @@ class AnalyseRequest:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """All changes, in the order of the dataflow. `requests`: the questions to Spark that would give more."""
+    """All changes, in the order of the dataflow. `requests`: the questions to Spark that would give
+    more."""
 
     changes: tuple[ComponentReview, ...]
     requests: tuple[AnalyseRequest, ...]

@@ -74,7 +74,9 @@ def remove(part: TableFile, milliseconds: int) -> Json:
 
 
 def commit_info(milliseconds: int) -> Json:
-    return {"commitInfo": {"timestamp": milliseconds, "operation": "WRITE", "engineInfo": "headgate"}}
+    return {
+        "commitInfo": {"timestamp": milliseconds, "operation": "WRITE", "engineInfo": "headgate"}
+    }
 
 
 def table_id(digits: str) -> str:

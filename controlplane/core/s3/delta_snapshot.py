@@ -1,4 +1,5 @@
-"""The Delta log of one state: version 0 of a table that never changes, whose files lie beside it. Pure.
+"""The Delta log of one state: version 0 of a table that never changes, whose files lie beside it.
+Pure.
 
 It is a function of the state, made on demand, and never stored.
 """
@@ -24,6 +25,8 @@ def log(state: State, parts: Iterable[TableFile]) -> bytes:
 def _actions(state: State, parts: Iterable[TableFile]) -> Iterator[Json]:
     milliseconds = int(state.at * 1000)
     yield delta_actions.protocol(state.schema)
-    yield delta_actions.metadata(delta_actions.table_id(state.root.hex()), state.schema, milliseconds)
+    yield delta_actions.metadata(
+        delta_actions.table_id(state.root.hex()), state.schema, milliseconds
+    )
     yield from (delta_actions.add(part, milliseconds) for part in parts)
     yield delta_actions.commit_info(milliseconds)

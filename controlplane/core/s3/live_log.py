@@ -1,13 +1,15 @@
-"""The Delta log of a dataset in a branch, which moves: each generation is a version of its number. Pure.
+"""The Delta log of a dataset in a branch, which moves: each generation is a version of its number.
+Pure.
 
     00000000000000000000.json             a table without rows
     00000000000000000001.json             generation 1, and so on: the difference from the generation before
     00000000000000000020.checkpoint...    where the log begins, once there are more: all of generation 20
     _last_checkpoint                      the number at which it begins
 
-A reader that has a version finds the next one under the next number. The beginning moves on by whole steps, so that a
-reader which has found it goes on with the same files for a while, and so that few checkpoints are made. Does not belong
-here: comparing trees, and making Parquet of a checkpoint.
+A reader that has a version finds the next one under the next number. The beginning moves on by
+whole steps, so that a reader which has found it goes on with the same files for a while, and so
+that few checkpoints are made. Does not belong here: comparing trees, and making Parquet of a
+checkpoint.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ STEPS = ((10_000, 20), (20_000, 10), (100_000, 2))  # up to so many partitions, 
 
 @dataclass(frozen=True, slots=True)
 class LiveTable:
-    """One dataset in one branch. `created`: when the branch was made, in milliseconds since 1970."""
+    """One dataset in one branch. `created`: when the branch was made, in milliseconds since
+    1970."""
 
     id: str
     created: int
@@ -45,8 +48,9 @@ class LiveTable:
 
 
 def begin(newest: int, partitions: int) -> int:
-    """The version that the log of this newest one begins with. It has one to two steps, and these are shorter where a
-    commit may change many partitions: all of a log is made when it is listed."""
+    """The version that the log of this newest one begins with. It has one to two steps, and these
+    are shorter where a commit may change many partitions: all of a log is made when it is
+    listed."""
     step = next((step for most, step in STEPS if partitions <= most), 1)
     return max((newest // step - 1) * step, 0)
 
@@ -81,14 +85,22 @@ def empty(table: LiveTable, first: State) -> bytes:
 
 
 def commit(
-    table: LiveTable, before: Schema, after: State, removed: Iterable[TableFile], added: Iterable[TableFile]
+    table: LiveTable,
+    before: Schema,
+    after: State,
+    removed: Iterable[TableFile],
+    added: Iterable[TableFile],
 ) -> bytes:
     """One generation after another. `before`: the schema until then."""
     return commit_body(_commit(table, before, after, removed, added))
 
 
 def _commit(
-    table: LiveTable, before: Schema, after: State, removed: Iterable[TableFile], added: Iterable[TableFile]
+    table: LiveTable,
+    before: Schema,
+    after: State,
+    removed: Iterable[TableFile],
+    added: Iterable[TableFile],
 ) -> Iterator[Json]:
     milliseconds = int(after.at * 1000)
     if before != after.schema:
@@ -99,7 +111,8 @@ def _commit(
 
 
 def checkpoint_body(table: LiveTable, state: State, parts: Iterable[TableFile]) -> bytes:
-    """All that a checkpoint of a generation is to hold, as a commit. `parts`: all files of the state."""
+    """All that a checkpoint of a generation is to hold, as a commit. `parts`: all files of the
+    state."""
     milliseconds = int(state.at * 1000)
     adds = (delta_actions.add(part, milliseconds) for part in parts)
     return commit_body(action for some in (_head(table, state.schema), adds) for action in some)

@@ -3,9 +3,9 @@
     date=2013-02            date@2013-02!0-6f1c....parquet
     carrier=UA/month=1      carrier@UA.~month@1!0-6f1c....parquet
 
-Names are flat: Spark reads no folders but `column=value` ones, and replaces a column of the rows by such a folder's
-text. They are injective, and their order is that of the keys, so a listing reads the tree in its own order and sorts
-nothing. Two things make the order hold:
+Names are flat: Spark reads no folders but `column=value` ones, and replaces a column of the rows by
+such a folder's text. They are injective, and their order is that of the keys, so a listing reads
+the tree in its own order and sorts nothing. Two things make the order hold:
 
 - `!` ends the key, and is below every character that a key can become;
 - a character becomes a text that starts as high among the others as the character itself stands.
@@ -30,7 +30,8 @@ _TOKEN = re.compile(
 
 
 class PartName(NamedTuple):
-    """`fragment`: the first 32 hexadecimal digits of its id. `number`: which of the fragment's files."""
+    """`fragment`: the first 32 hexadecimal digits of its id. `number`: which of the fragment's
+    files."""
 
     key: str
     number: int
@@ -53,7 +54,8 @@ def parse(name: str) -> PartName | None:
 
 
 def least_key(text: str) -> str:
-    """No key below this one has a name that is `text` or comes after it. `text` may be any part of a name."""
+    """No key below this one has a name that is `text` or comes after it. `text` may be any part of
+    a name."""
     return _decoded(text)[0]
 
 
@@ -65,7 +67,8 @@ def encode(key: str) -> str:
 
 
 def _encoded(character: str) -> str:
-    """Characters that no key of ours has are written as hexadecimal digits behind one that stands where they stand."""
+    """Characters that no key of ours has are written as hexadecimal digits behind one that stands
+    where they stand."""
     if _PLAIN.fullmatch(character):
         return character
     match character:

@@ -1,7 +1,8 @@
-"""The order of columns: by the first file, in the order of names, that has a column, and its place in that file.
+"""The order of columns: by the first file, in the order of names, that has a column, and its place
+in that file.
 
-So it does not count when a file came. A file that was replaced can give two columns one place: they go by name. Places
-of fields in structs go by NESTED paths, as in listings.
+So it does not count when a file came. A file that was replaced can give two columns one place: they
+go by name. Places of fields in structs go by NESTED paths, as in listings.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ def first_places(objects: Iterable[SourceObject]) -> dict[str, Place]:
     for source_object in objects:
         columns = tuple(source_object["columns"] or ())
         names[columns] = min(names.get(columns, _LAST), source_object["name"])
-    return merged_places({path: (name, at) for at, path in enumerate(kind)} for kind, name in names.items())
+    return merged_places(
+        {path: (name, at) for at, path in enumerate(kind)} for kind, name in names.items()
+    )
 
 
 def merged_places(several: Iterable[Places]) -> dict[str, Place]:
@@ -36,8 +39,8 @@ def merged_places(several: Iterable[Places]) -> dict[str, Place]:
 
 
 def in_order_of(schema: Schema, places: Places, fixed: Iterable[str] = ()) -> Schema:
-    """The schema with its columns in the order of their places; `fixed` ones stay before all others, as they are.
-    Columns without a place come last, as they are."""
+    """The schema with its columns in the order of their places; `fixed` ones stay before all
+    others, as they are. Columns without a place come last, as they are."""
     return _in_order(schema, places, "", tuple(fixed))
 
 
@@ -49,7 +52,9 @@ def _in_order(schema: Schema, places: Places, above: str, fixed: tuple[str, ...]
         first, at = places.get(above + name, (_LAST, order[name]))
         return (False, "", order[name], "") if name in fixed else (True, first, at, name)
 
-    inner = {n: t if n in fixed else _nested(t, places, above + n + NESTED) for n, t in kinds.items()}
+    inner = {
+        n: t if n in fixed else _nested(t, places, above + n + NESTED) for n, t in kinds.items()
+    }
     return struct((name, inner[name]) for name in sorted(kinds, key=rank))
 
 

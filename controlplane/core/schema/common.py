@@ -1,4 +1,5 @@
-"""The columns that two schemas have in common, so that rows of both can be compared; and what differs otherwise."""
+"""The columns that two schemas have in common, so that rows of both can be compared; and what
+differs otherwise."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from dataplane.contract.types import in_words
 
 @dataclass(frozen=True, slots=True)
 class TypeDifference:
-    """A column with another type on each side, as DDL. `held`: the type that holds both; None where there is none."""
+    """A column with another type on each side, as DDL. `held`: the type that holds both; None where
+    there is none."""
 
     name: str
     before: str
@@ -34,7 +36,11 @@ class CommonColumns:
 def common_columns(before: Schema, after: Schema) -> CommonColumns:
     """In the order of `after`."""
     old, new = types(before), types(after)
-    retyped = tuple(_retyped(name, old[name], new[name]) for name in new if name in old and old[name] != new[name])
+    retyped = tuple(
+        _retyped(name, old[name], new[name])
+        for name in new
+        if name in old and old[name] != new[name]
+    )
     return CommonColumns(
         struct(_shared(old, new)),
         added=tuple(name for name in new if name not in old),
@@ -61,4 +67,6 @@ def _held(name: str, old: Type, new: Type) -> Type | None:
 
 def _retyped(name: str, old: Type, new: Type) -> TypeDifference:
     held = _held(name, old, new)
-    return TypeDifference(name, in_words(old), in_words(new), None if held is None else in_words(held))
+    return TypeDifference(
+        name, in_words(old), in_words(new), None if held is None else in_words(held)
+    )

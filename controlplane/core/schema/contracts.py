@@ -1,5 +1,6 @@
-"""Contracts of feeds: whether columns are as they were promised. Columns may be added; none goes, or changes its type.
-A contract may be changed to another one that promises more: further columns, and types that hold all values of before.
+"""Contracts of feeds: whether columns are as they were promised. Columns may be added; none goes,
+or changes its type. A contract may be changed to another one that promises more: further columns,
+and types that hold all values of before.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from dataplane.contract.types import in_words
 
 
 def breaches(contract: Schema, actual: Schema) -> tuple[str, ...]:
-    """What of the contract does not hold, a sentence for each column; empty if it is kept. Names are compared as they
-    are written."""
+    """What of the contract does not hold, a sentence for each column; empty if it is kept. Names
+    are compared as they are written."""
     return tuple(_breaches(contract, actual))
 
 
 def broken_promises(contract: Schema, changed: Schema) -> tuple[str, ...]:
-    """The promises to readers that a changed contract would break, a sentence for each column; empty if it promises no
-    less."""
+    """The promises to readers that a changed contract would break, a sentence for each column;
+    empty if it promises no less."""
     return tuple(_broken_promises(contract, changed))
 
 

@@ -1,4 +1,5 @@
-"""Faults of a `schema:` text, and the word at fault: a reader of `name TYPE, ...` for the sake of its mistakes."""
+"""Faults of a `schema:` text, and the word at fault: a reader of `name TYPE, ...` for the sake of
+its mistakes."""
 
 from __future__ import annotations
 
@@ -12,12 +13,39 @@ from typing import Final
 EXAMPLE: Final = "for example: year INT, name STRING"
 PLAIN: Final = frozenset(
     {
-        *("BIGINT", "BINARY", "BOOLEAN", "BYTE", "CHAR", "CHARACTER", "DATE", "DEC", "DECIMAL", "DOUBLE", "FLOAT"),
-        *("INT", "INTEGER", "LONG", "NUMERIC", "REAL", "SHORT", "SMALLINT", "STRING", "TIMESTAMP", "TIMESTAMP_LTZ"),
+        *(
+            "BIGINT",
+            "BINARY",
+            "BOOLEAN",
+            "BYTE",
+            "CHAR",
+            "CHARACTER",
+            "DATE",
+            "DEC",
+            "DECIMAL",
+            "DOUBLE",
+            "FLOAT",
+        ),
+        *(
+            "INT",
+            "INTEGER",
+            "LONG",
+            "NUMERIC",
+            "REAL",
+            "SHORT",
+            "SMALLINT",
+            "STRING",
+            "TIMESTAMP",
+            "TIMESTAMP_LTZ",
+        ),
         *("TIMESTAMP_NTZ", "TINYINT", "VARCHAR"),
     }
 )
-NESTED: Final = {"ARRAY": "ARRAY<STRING>", "MAP": "MAP<STRING, INT>", "STRUCT": "STRUCT<name: STRING, n: INT>"}
+NESTED: Final = {
+    "ARRAY": "ARRAY<STRING>",
+    "MAP": "MAP<STRING, INT>",
+    "STRUCT": "STRUCT<name: STRING, n: INT>",
+}
 MOST_DIGITS: Final = 38  # of Spark's decimals
 _TEXTS: Final = frozenset({"CHAR", "CHARACTER", "STRING", "VARCHAR"})
 _CONSTRAINTS: Final = frozenset(
@@ -48,14 +76,16 @@ class DdlFault:
 
 
 def ddl_faults(text: str) -> list[DdlFault]:
-    """All that is wrong with a list of columns and types, in order. The list is empty for every right text."""
+    """All that is wrong with a list of columns and types, in order. The list is empty for every
+    right text."""
     reader = _TypeReader([(m[0], m.start()) for m in _TOKEN.finditer(text)], len(text))
     reader.columns("")
     return reader.faults
 
 
 def refused(text: str, faults: list[DdlFault]) -> list[DdlFault]:
-    """The faults for which a text cannot be taken: more types are read than are written down here."""
+    """The faults for which a text cannot be taken: more types are read than are written down
+    here."""
     certain = [fault for fault in faults if fault.is_certain]
     if not faults or (not certain and _is_read(text)):
         return []
@@ -63,7 +93,8 @@ def refused(text: str, faults: list[DdlFault]) -> list[DdlFault]:
 
 
 def _is_read(text: str) -> bool:
-    from controlplane.core.schema.ddl_schemas import InvalidSchema, parse_ddl  # a parser library: for wrong texts only
+    # A parser library: for wrong texts only
+    from controlplane.core.schema.ddl_schemas import InvalidSchema, parse_ddl
 
     try:
         parse_ddl(text)
@@ -81,7 +112,8 @@ class _TypeReader:
     tokens: list[tuple[str, int]]
     end: int
     at: int = 0
-    path: tuple[str, ...] = ()  # the column that is read, and the fields down to it; empty in an array or a map
+    # The column that is read, and the fields down to it; empty in an array or a map
+    path: tuple[str, ...] = ()
     faults: list[DdlFault] = field(default_factory=list)
 
     def columns(self, closing: str) -> None:
@@ -112,7 +144,10 @@ class _TypeReader:
         if self._text() == ":":
             self._colon(is_field=is_field)
         if self._text() not in ("", ",", ">", ")") and not _is_name(self._text()):
-            self._stop(f"{self._text()!r} in the name of a column", "put the name in backquotes: `flight-no` INT")
+            self._stop(
+                f"{self._text()!r} in the name of a column",
+                "put the name in backquotes: `flight-no` INT",
+            )
         if not _is_name(self._text()):
             self.at = place
             self._stop(f"{name[:40]!r} has no type", f"for example: {name[:40]} STRING")
@@ -138,11 +173,18 @@ class _TypeReader:
     def _note_key(self, at: int, names: list[str]) -> None:
         checks = [f"{{check: {_quoted(f'{name} IS NOT NULL')}}}" for name in names]
         lines = ", ".join([f"{{unique: [{', '.join(map(_plain, names))}]}}", *checks])
-        self._note(at, "PRIMARY KEY is not kept", f"leave it out, and write expect: [{lines}]", is_certain=True)
+        self._note(
+            at,
+            "PRIMARY KEY is not kept",
+            f"leave it out, and write expect: [{lines}]",
+            is_certain=True,
+        )
 
     def _colon(self, *, is_field: bool) -> None:
         if not is_field:
-            self._note(self.at, "a colon between a column and its type", "write a space: name STRING")
+            self._note(
+                self.at, "a colon between a column and its type", "write a space: name STRING"
+            )
         self.at += 1
 
     def _type(self) -> None:
@@ -211,23 +253,32 @@ class _TypeReader:
         kind = "STRING" if word in _TEXTS else word
         is_length = word in _TEXTS and len(digits) == 1 and bool(self.path)
         limit = _expected(f"length({'.'.join(self.path)}) <= {digits[0]}") if is_length else ""
-        self._note(opening - 1, f"the size of {size} is not kept", f"write {kind}{limit}", is_certain=True)
+        self._note(
+            opening - 1, f"the size of {size} is not kept", f"write {kind}{limit}", is_certain=True
+        )
 
     def _tail(self) -> None:
         """NOT NULL, COMMENT and the like."""
         words = {"NOT", "NULL", "COMMENT", "PRECISION", "PRIMARY", "KEY"}
         while self._text().upper() in words or self._text()[:1] in ("'", '"'):
-            following = self.tokens[self.at + 1][0].upper() if self.at + 1 < len(self.tokens) else ""
+            following = (
+                self.tokens[self.at + 1][0].upper() if self.at + 1 < len(self.tokens) else ""
+            )
             match self._text().upper(), following:
                 case "NOT", "NULL":
                     limit = _expected(f"{'.'.join(self.path)} IS NOT NULL") if self.path else ""
-                    self._note(self.at, "NOT NULL is not kept", f"leave it out{limit}", is_certain=True)
+                    self._note(
+                        self.at, "NOT NULL is not kept", f"leave it out{limit}", is_certain=True
+                    )
                 case "PRIMARY", "KEY":
                     self._note_key(self.at, [".".join(self.path)])
             self.at += 1
         if (word := self._text().upper()) in _CONSTRAINTS:
             self._note(
-                self.at, f"{word} is not kept", "leave it out, and write expect: what rows fulfil", is_certain=True
+                self.at,
+                f"{word} is not kept",
+                "leave it out, and write expect: what rows fulfil",
+                is_certain=True,
             )
             raise _UnreadableError
 
@@ -252,7 +303,9 @@ class _TypeReader:
     def _text(self) -> str:
         return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
 
-    def _note(self, at: int, message: str, hint: str, *, is_certain: bool = False, kind: str = "") -> None:
+    def _note(
+        self, at: int, message: str, hint: str, *, is_certain: bool = False, kind: str = ""
+    ) -> None:
         offset = self.tokens[at][1] if at < len(self.tokens) else self.end
         self.faults.append(DdlFault(offset, message, hint, is_certain, kind))
 
@@ -273,7 +326,9 @@ def _quoted(condition: str) -> str:
 
 def _plain(name: str) -> str:
     """A column, as `unique` names it."""
-    return name if name[:1] != "`" else json.dumps(name[1:-1].replace("``", "`"), ensure_ascii=False)
+    return (
+        name if name[:1] != "`" else json.dumps(name[1:-1].replace("``", "`"), ensure_ascii=False)
+    )
 
 
 def _is_name(token: str) -> bool:
@@ -284,7 +339,11 @@ def _type_hint(word: str) -> str:
     if word in _MEANT:
         return f"write {_MEANT[word]}"
     near = get_close_matches(word[:40], _TYPE_WORDS, n=1, cutoff=0.7)
-    return f"did you mean {near[0]}?" if near else "for example STRING, INT, DOUBLE, DATE, DECIMAL(10, 2)"
+    return (
+        f"did you mean {near[0]}?"
+        if near
+        else "for example STRING, INT, DOUBLE, DATE, DECIMAL(10, 2)"
+    )
 
 
 def lines_and_columns(text: str, faults: list[DdlFault]) -> Iterator[tuple[int, int, DdlFault]]:

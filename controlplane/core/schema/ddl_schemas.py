@@ -32,7 +32,9 @@ SIMPLE = {
     "VARCHAR": "string",
     "CHAR": "string",
 }
-_NEGATIVE_SCALE = re.compile(r"\b(?:DECIMAL|DEC|NUMERIC)\s*\(\s*(\d{1,9})\s*,\s*-\s*(\d{1,9})\s*\)", re.IGNORECASE)
+_NEGATIVE_SCALE = re.compile(
+    r"\b(?:DECIMAL|DEC|NUMERIC)\s*\(\s*(\d{1,9})\s*,\s*-\s*(\d{1,9})\s*\)", re.IGNORECASE
+)
 EMPTY_SCHEMA: Schema = {"type": "struct", "fields": []}
 
 
@@ -43,10 +45,13 @@ class InvalidSchema(HeadgateError):
 
 
 def parse_ddl(text: str) -> Schema:
-    """Read `name TYPE, ...` as Spark's DDL schemas are written, into canonical JSON. Raises InvalidSchema, also for
-    what a schema cannot keep: NOT NULL, keys, lengths (`core.schema.ddl` says where, and what to write)."""
+    """Read `name TYPE, ...` as Spark's DDL schemas are written, into canonical JSON. Raises
+    InvalidSchema, also for what a schema cannot keep: NOT NULL, keys, lengths (`core.schema.ddl`
+    says where, and what to write)."""
     try:
-        table = sqlglot.parse_one(f"CREATE TABLE t ({_NEGATIVE_SCALE.sub(_without_fraction, text)})", read="spark")
+        table = sqlglot.parse_one(
+            f"CREATE TABLE t ({_NEGATIVE_SCALE.sub(_without_fraction, text)})", read="spark"
+        )
     except (SqlglotError, RecursionError) as e:
         raise InvalidSchema(f"cannot read {text[:80]!r} as columns and types") from e
     schema = table.this if isinstance(table, exp.Create) else None
@@ -57,7 +62,8 @@ def parse_ddl(text: str) -> Schema:
 
 
 def _without_fraction(match: re.Match[str]) -> str:
-    """`NUMERIC(5, -2)` of PostgreSQL is a number of five digits and two zeros, which Spark has no type for."""
+    """`NUMERIC(5, -2)` of PostgreSQL is a number of five digits and two zeros, which Spark has no
+    type for."""
     return f"DECIMAL({int(match[1]) + int(match[2])}, 0)"
 
 
@@ -71,7 +77,9 @@ def types(schema: Schema) -> dict[str, Type]:
 
 
 def _column(column: exp.Expression) -> tuple[str, Type]:
-    if not isinstance(column, exp.ColumnDef) or not isinstance(column.args.get("kind"), exp.DataType):
+    if not isinstance(column, exp.ColumnDef) or not isinstance(
+        column.args.get("kind"), exp.DataType
+    ):
         raise InvalidSchema(f"{column.sql(dialect='spark')!r} is no column with a type")
     for constraint in column.args.get("constraints") or ():
         kind = constraint.args.get("kind")
@@ -79,7 +87,9 @@ def _column(column: exp.Expression) -> tuple[str, Type]:
             isinstance(kind, exp.NotNullColumnConstraint) and kind.args.get("allow_null")
         )
         if not is_kept:
-            raise InvalidSchema(f"{constraint.sql(dialect='spark')} is not kept: leave it out of {column.name}")
+            raise InvalidSchema(
+                f"{constraint.sql(dialect='spark')} is not kept: leave it out of {column.name}"
+            )
     return column.name, _type(column.args["kind"])
 
 
@@ -101,7 +111,9 @@ def _type(kind: exp.Expression) -> Type:
         case _ if name in SIMPLE and not inner:
             return SIMPLE[name]
         case _ if name in SIMPLE:
-            raise InvalidSchema(f"the size of {kind.sql(dialect='spark')} is not kept: leave it out")
+            raise InvalidSchema(
+                f"the size of {kind.sql(dialect='spark')} is not kept: leave it out"
+            )
     raise InvalidSchema(f"type {kind.sql(dialect='spark')} is not supported here")
 
 
@@ -121,12 +133,15 @@ def missing_columns(schema: Schema, own: Iterable[str]) -> tuple[str, ...]:
 def append_columns(schema: Schema, names: Iterable[str], typed: Schema) -> Schema:
     """`schema` with the named columns of `typed` at its end, with its types."""
     new = types(typed)
-    return {"type": "struct", "fields": [*schema["fields"], *struct((n, new[n]) for n in names if n in new)["fields"]]}
+    return {
+        "type": "struct",
+        "fields": [*schema["fields"], *struct((n, new[n]) for n in names if n in new)["fields"]],
+    }
 
 
 def own_columns(columns: list[str] | None, schema: Schema, *, positional: bool) -> list[str]:
-    """The columns of one source object under a schema: all where they are unknown, by position for headerless CSV.
-    Without the fields within them."""
+    """The columns of one source object under a schema: all where they are unknown, by position for
+    headerless CSV. Without the fields within them."""
     names = [f["name"] for f in schema["fields"]]
     if columns is None:
         return names
@@ -134,8 +149,8 @@ def own_columns(columns: list[str] | None, schema: Schema, *, positional: bool) 
 
 
 def names_by_place(columns: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Columns of headerless CSV under the dataset's names: those of the file by their places, as many as there are
-    names, then those that its folders give."""
+    """Columns of headerless CSV under the dataset's names: those of the file by their places, as
+    many as there are names, then those that its folders give."""
     count = next((i for i, column in enumerate(columns) if column != f"_c{i}"), len(columns))
     own, folders = columns[:count], columns[count:]
     names = [name for name in names if name not in folders]

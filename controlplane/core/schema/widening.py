@@ -1,4 +1,5 @@
-"""Schemas that grow: whether files of one type are read as another, and which nested fields a schema lacks."""
+"""Schemas that grow: whether files of one type are read as another, and which nested fields a
+schema lacks."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ from dataplane.contract.types import NOTHING
 
 
 def is_read_as(old: Type, new: Type) -> bool:
-    """Whether Parquet files written with the old type can stay under the new one, for Spark and for every reader of
-    Delta tables that we know: wider integers, doubles of floats, structs with more fields."""
+    """Whether Parquet files written with the old type can stay under the new one, for Spark and for
+    every reader of Delta tables that we know: wider integers, doubles of floats, structs with more
+    fields."""
     if old == new:
         return True
     if isinstance(old, str) or isinstance(new, str):
@@ -21,7 +23,9 @@ def is_read_as(old: Type, new: Type) -> bool:
     if old["type"] != "struct" or new["type"] != "struct":
         return False
     fields = types(new)
-    return all(name in fields and _is_within(kind, fields[name]) for name, kind in types(old).items())
+    return all(
+        name in fields and _is_within(kind, fields[name]) for name, kind in types(old).items()
+    )
 
 
 def _is_read_as_plain(old: Type, new: Type) -> bool:
@@ -36,12 +40,14 @@ def _is_within(old: Type, new: Type) -> bool:
 
 
 def with_values(inferred: Schema, format: str) -> tuple[Schema, frozenset[str]]:
-    """Without the columns that no file has a value of; such columns of CSV, which may be identified by their places,
-    are STRING, and named."""
+    """Without the columns that no file has a value of; such columns of CSV, which may be identified
+    by their places, are STRING, and named."""
     kinds = {name: without_nothing(kind) for name, kind in types(inferred).items()}
     empty = frozenset(name for name, kind in kinds.items() if kind == NOTHING)
     if format != "csv":
-        return struct((name, kind) for name, kind in kinds.items() if name not in empty), frozenset()
+        return struct(
+            (name, kind) for name, kind in kinds.items() if name not in empty
+        ), frozenset()
     return struct((name, STRING if name in empty else kind) for name, kind in kinds.items()), empty
 
 
@@ -74,10 +80,12 @@ def _in_lists(kind: Type) -> Type:
 
 
 def lacking_fields(schema: Schema, columns: Iterable[str]) -> tuple[str, ...]:
-    """The nested fields among an object's own columns that the schema lacks. A column that is no struct in the schema
-    takes whatever is in it."""
+    """The nested fields among an object's own columns that the schema lacks. A column that is no
+    struct in the schema takes whatever is in it."""
     kinds = types(schema)
-    return tuple(dict.fromkeys(c for c in columns if NESTED in c and _is_lacking(kinds, c.split(NESTED))))
+    return tuple(
+        dict.fromkeys(c for c in columns if NESTED in c and _is_lacking(kinds, c.split(NESTED)))
+    )
 
 
 def _is_lacking(kinds: Mapping[str, Type], path: list[str]) -> bool:

@@ -1,8 +1,9 @@
-"""Hints of clients about the rows that they will keep, as a condition by which files are left out. Pure.
+"""Hints of clients about the rows that they will keep, as a condition by which files are left out.
+Pure.
 
-Hints are SQL texts (`predicateHints`), all of which hold, and a tree in JSON (`jsonPredicateHints`). Both are read by
-the conditions that records have. What these do not know is no hint: leaving out too little is right, and too much never
-is.
+Hints are SQL texts (`predicateHints`), all of which hold, and a tree in JSON
+(`jsonPredicateHints`). Both are read by the conditions that records have. What these do not know is
+no hint: leaving out too little is right, and too much never is.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _NUMBERS: Final = ("int", "long", "float", "double")
 
 
 def condition_of(texts: Sequence[str], tree: str, schema: Schema) -> Condition | None:
-    """The condition that certainly holds for all rows that the client keeps; None if none is certain. `tree`: JSON,
-    or empty."""
+    """The condition that certainly holds for all rows that the client keeps; None if none is
+    certain. `tree`: JSON, or empty."""
     conditions = [_parsed(text, schema) for text in texts]
     if tree:
         conditions.append(_parsed(_of_tree(tree), schema))
@@ -63,7 +64,9 @@ def _condition(node: object, depth: int) -> str | None:
     if not isinstance(operator, str) or not isinstance(children, list):
         return None
     if operator in _COMPARISONS:
-        return _joined(f" {_COMPARISONS[operator]} ", [_operand(child) for child in children], least=2, most=2)
+        return _joined(
+            f" {_COMPARISONS[operator]} ", [_operand(child) for child in children], least=2, most=2
+        )
     if operator == "isNull":
         return _wrapped("{} IS NULL", [_operand(child) for child in children])
     parts = [_condition(child, depth + 1) for child in children]
@@ -74,7 +77,9 @@ def _condition(node: object, depth: int) -> str | None:
     return _wrapped("NOT {}", parts) if operator == "not" else None
 
 
-def _joined(word: str, parts: Sequence[str | None], *, least: int = 1, most: int | None = None) -> str | None:
+def _joined(
+    word: str, parts: Sequence[str | None], *, least: int = 1, most: int | None = None
+) -> str | None:
     certain = [part for part in parts if part is not None]
     is_whole = len(certain) == len(parts) >= least and (most is None or len(parts) <= most)
     return f"({word.join(certain)})" if is_whole else None
@@ -103,4 +108,8 @@ def _literal(value: str, kind: str) -> str | None:
         return value.upper() if value in ("true", "false") else None
     if "'" in value or "\\" in value:  # which literals of SQL write in another way
         return None
-    return {"string": f"'{value}'", "date": f"DATE '{value}'", "timestamp": f"TIMESTAMP '{value}'"}.get(kind)
+    return {
+        "string": f"'{value}'",
+        "date": f"DATE '{value}'",
+        "timestamp": f"TIMESTAMP '{value}'",
+    }.get(kind)

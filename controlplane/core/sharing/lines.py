@@ -2,8 +2,8 @@
 
 https://github.com/delta-io/delta-sharing/blob/main/PROTOCOL.md
 
-`parquet` is the protocol's own form. `delta` carries actions of a Delta log, for tables that need a feature of Delta.
-Files hold all columns, so no table has partition columns.
+`parquet` is the protocol's own form. `delta` carries actions of a Delta log, for tables that need a
+feature of Delta. Files hold all columns, so no table has partition columns.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class TableHead:
 
 @dataclass(frozen=True, slots=True)
 class SharedFile:
-    """`id` is of its content, and stays. `expires`: of its URL. Times are milliseconds since 1970."""
+    """`id` is of its content, and stays. `expires`: of its URL. Times are milliseconds since
+    1970."""
 
     id: str
     url: str
@@ -63,7 +64,10 @@ def _of_delta_table(head: TableHead) -> Json:
     """A log with changes is of tables that writers of version 4 write, or that name the feature."""
     if needs_local_times(head.schema):
         features = ["changeDataFeed"] if head.has_changes else []
-        return {**WITH_LOCAL_TIMES, "writerFeatures": [*WITH_LOCAL_TIMES["writerFeatures"], *features]}
+        return {
+            **WITH_LOCAL_TIMES,
+            "writerFeatures": [*WITH_LOCAL_TIMES["writerFeatures"], *features],
+        }
     return {**PLAIN, "minWriterVersion": 4} if head.has_changes else PLAIN
 
 

@@ -37,33 +37,37 @@ class Capabilities:
     features: frozenset[str] = frozenset()
 
     def form_for(self, schema: Schema) -> Form:
-        """The form of the answer: `delta` only where nothing else is read, or the table has times that only it knows.
-        Raises BadRequest."""
+        """The form of the answer: `delta` only where nothing else is read, or the table has times
+        that only it knows. Raises BadRequest."""
         needs_delta = needs_local_times(schema)
         if "parquet" in self.forms and not (needs_delta and "delta" in self.forms):
             return "parquet"
         if "delta" not in self.forms:
             raise BadRequest("responseformat has to be parquet or delta, or both")
         if needs_delta and LOCAL_TIMES not in self.features:
-            raise BadRequest(f"the table has columns of TIMESTAMP_NTZ, and readerfeatures does not have {LOCAL_TIMES}")
+            raise BadRequest(
+                f"the table has columns of TIMESTAMP_NTZ, and readerfeatures does not have {LOCAL_TIMES}"
+            )
         return "delta"
 
 
 def capabilities_of(header: str) -> Capabilities:
-    """As in `responseformat=delta,parquet;readerfeatures=timestampntz`; unknown ones are left out."""
+    """As in `responseformat=delta,parquet;readerfeatures=timestampntz`; unknown ones are left
+    out."""
     settings: dict[str, frozenset[str]] = {}
     for part in header.lower().split(";"):
         name, _, values = part.partition("=")
         settings[name.strip()] = frozenset(value.strip() for value in values.split(","))
     return Capabilities(
-        settings.get("responseformat", frozenset({"parquet"})), settings.get("readerfeatures", frozenset())
+        settings.get("responseformat", frozenset({"parquet"})),
+        settings.get("readerfeatures", frozenset()),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class WantedSnapshot:
-    """The newest version where neither `version` nor `at` is given. `limit`: rows that are enough. `texts`, `tree`:
-    hints about rows that are kept (`hints`). All three may be ignored."""
+    """The newest version where neither `version` nor `at` is given. `limit`: rows that are enough.
+    `texts`, `tree`: hints about rows that are kept (`hints`). All three may be ignored."""
 
     version: int | None = None
     at: Moment | None = None
@@ -81,23 +85,30 @@ def snapshot_of(body: bytes) -> WantedSnapshot:
     if not isinstance(request, dict):
         raise BadRequest("the body is no JSON object")
     if "startingVersion" in request or "endingVersion" in request:
-        raise BadRequest("a query of several versions is not answered; ask for the changes of the table")
+        raise BadRequest(
+            "a query of several versions is not answered; ask for the changes of the table"
+        )
     timestamp = request.get("timestamp")
     if timestamp is not None and not isinstance(timestamp, str):
         raise BadRequest("timestamp is no text")
     snapshot = _snapshot(
-        _natural_number(request, "version"), _time("timestamp", timestamp), _natural_number(request, "limitHint")
+        _natural_number(request, "version"),
+        _time("timestamp", timestamp),
+        _natural_number(request, "limitHint"),
     )
     return _hinted(snapshot, request)
 
 
 def _hinted(snapshot: WantedSnapshot, body: Mapping[str, object]) -> WantedSnapshot:
-    """A limit counts kept rows, and hints mean that not all rows of a file are kept: then it limits nothing."""
+    """A limit counts kept rows, and hints mean that not all rows of a file are kept: then it limits
+    nothing."""
     texts, tree = body.get("predicateHints"), body.get("jsonPredicateHints")
     if not texts and not tree:
         return snapshot
     sql = tuple(text for text in texts if isinstance(text, str)) if isinstance(texts, list) else ()
-    return replace(snapshot, limit=None, texts=sql[:MOST_HINTS], tree=tree if isinstance(tree, str) else "")
+    return replace(
+        snapshot, limit=None, texts=sql[:MOST_HINTS], tree=tree if isinstance(tree, str) else ""
+    )
 
 
 def head_of(query: Mapping[str, str]) -> WantedSnapshot:
@@ -113,7 +124,8 @@ def _snapshot(version: int | None, at: Moment | None, limit: int | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class VersionRange:
-    """From a version or a time on, up to one, both included; to the newest version without `last`."""
+    """From a version or a time on, up to one, both included; to the newest version without
+    `last`."""
 
     first: int | Moment
     last: int | Moment | None

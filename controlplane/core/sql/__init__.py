@@ -1,4 +1,5 @@
-"""Spark SQL as text: identity, references, parameters, columns, partition modes, and edits that keep positions.
+"""Spark SQL as text: identity, references, parameters, columns, partition modes, and edits that
+keep positions.
 
 SQL is read here, never run and never printed from a tree.
 """

@@ -12,7 +12,15 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError
 
-from controlplane.core.sql import clock, column_lineage, edits, mode_proof, named_columns, references, resolution
+from controlplane.core.sql import (
+    clock,
+    column_lineage,
+    edits,
+    mode_proof,
+    named_columns,
+    references,
+    resolution,
+)
 from controlplane.core.sql.column_origins import KnownNames
 from controlplane.core.sql.edits import Edit
 from controlplane.core.sql.function_calls import Unproven
@@ -39,7 +47,8 @@ _ARITY: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class AnalysedQuery:
-    """A query that passed. `parsed` is False where only Spark can read it: then nothing about it is proven."""
+    """A query that passed. `parsed` is False where only Spark can read it: then nothing about it is
+    proven."""
 
     text: str
     digest: bytes
@@ -53,7 +62,11 @@ class AnalysedQuery:
 
     def named_columns(self, names: Iterable[str]) -> tuple[str, ...] | None:
         """Which of an input's columns the query names; None: all of them, or unknown."""
-        return named_columns.named_columns(self._lexemes, self.references, names) if self.parsed else None
+        return (
+            named_columns.named_columns(self._lexemes, self.references, names)
+            if self.parsed
+            else None
+        )
 
     def verdicts(
         self,
@@ -64,18 +77,21 @@ class AnalysedQuery:
     ) -> Mapping[str, Verdict]:
         """The proven mode of each input, by its name in the text.
 
-        `columns` are those of inputs whose schemas are known: without them, the origin of a column may be unknown.
+        `columns` are those of inputs whose schemas are known: without them, the origin of a column
+        may be unknown.
         """
         wished = tuple(partition_by)
         if not wished:
             return self._verdicts
-        return self._analysis().verdicts(wished, _known_names(columns, case_sensitive=case_sensitive))
+        return self._analysis().verdicts(
+            wished, _known_names(columns, case_sensitive=case_sensitive)
+        )
 
     def outputs(
         self, columns: Mapping[str, tuple[str, ...]] | None = None, *, case_sensitive: bool = False
     ) -> tuple[str, ...] | None:
-        """The names of the output's columns, empty where Spark makes one up; None where the text does not determine
-        them."""
+        """The names of the output's columns, empty where Spark makes one up; None where the text
+        does not determine them."""
         return self._analysis().outputs(_known_names(columns, case_sensitive=case_sensitive))
 
     def output_columns(
@@ -85,7 +101,8 @@ class AnalysedQuery:
         return self._analysis().output_columns(_known_names(columns, case_sensitive=case_sensitive))
 
     def mentioned_columns(self) -> Iterator[tuple[str, int, int, bool]]:
-        """Columns that the text names: name, line, column, and whether it is all of the name (not so in `a.b`)."""
+        """Columns that the text names: name, line, column, and whether it is all of the name (not
+        so in `a.b`)."""
         tree = _parse(self.text, self._lexemes)
         for name, offset, is_all in mentioned_columns(tree) if tree is not None else ():
             yield name, *line_column(self.text, offset), is_all
@@ -103,10 +120,13 @@ class AnalysedQuery:
     def column_uses(self, inputs: resolution.InputTypes) -> tuple[ColumnUse, ...]:
         """Where it names columns of these inputs, as far as sqlglot resolves them."""
         tree = _parse(self.text, self._lexemes)
-        return () if tree is None else resolution.column_uses(self.text, tree, self.references, inputs)
+        return (
+            () if tree is None else resolution.column_uses(self.text, tree, self.references, inputs)
+        )
 
     def output_types(self, inputs: resolution.InputTypes) -> resolution.OutputTypes | None:
-        """The output's columns with their types under these inputs, as far as sqlglot resolves them."""
+        """The output's columns with their types under these inputs, as far as sqlglot resolves
+        them."""
         tree = _parse(self.text, self._lexemes)
         if tree is None:
             return None
@@ -117,11 +137,17 @@ class AnalysedQuery:
             return None
         return types
 
-    def lineage(self, inputs: resolution.InputTypes, columns: Sequence[str] = ()) -> ColumnLineage | None:
-        """The lineage of each output column, over these inputs, as far as sqlglot resolves it; None: it cannot.
-        `columns`: how the output's are called in fact, in order."""
+    def lineage(
+        self, inputs: resolution.InputTypes, columns: Sequence[str] = ()
+    ) -> ColumnLineage | None:
+        """The lineage of each output column, over these inputs, as far as sqlglot resolves it;
+        None: it cannot. `columns`: how the output's are called in fact, in order."""
         tree = _parse(self.text, self._lexemes)
-        return None if tree is None else column_lineage.of_query(tree, self.references, inputs, columns)
+        return (
+            None
+            if tree is None
+            else column_lineage.of_query(tree, self.references, inputs, columns)
+        )
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -136,18 +162,22 @@ class AnalysedQuery:
         """The query taken apart by parts of this input. Raises Unproven with the obstacle."""
         tree = _parse(self.text, self._lexemes)
         if tree is None or self.volatile:
-            raise Unproven("what only Spark can read" if tree is None else self.volatile[0].construct, 0)
+            raise Unproven(
+                "what only Spark can read" if tree is None else self.volatile[0].construct, 0
+            )
         return split(self.text, self._lexemes, tree, self.references, name)
 
     def label_edits(self, name: str) -> tuple[Edit, ...] | None:
-        """Edits that carry an `each` input's label through the select list; None: not safely possible."""
+        """Edits that carry an `each` input's label through the select list; None: not safely
+        possible."""
         driver = self._shape.driver
         if driver is None or driver.name.lower() != name.lower():
             return None
         return edits.label(self.text, self._lexemes, driver)
 
     def rename_edits(self, names: Mapping[str, str]) -> tuple[Edit, ...]:
-        """Edits that give tables other names, by the names they have in the text; columns stay qualified as before."""
+        """Edits that give tables other names, by the names they have in the text; columns stay
+        qualified as before."""
         return tuple(sorted(edits.rename(self.text, self._lexemes, self.references, names)))
 
     @property
@@ -189,12 +219,18 @@ def _analysed(text: str) -> AnalysedQuery:
         parsed=tree is not None,
         _lexemes=lexemes,
         _shape=shape,
-        _verdicts=Analysis(text, lexemes, tree, refs, constructs, shape).verdicts((), KnownNames({})),
+        _verdicts=Analysis(text, lexemes, tree, refs, constructs, shape).verdicts(
+            (), KnownNames({})
+        ),
     )
 
 
-def _known_names(columns: Mapping[str, tuple[str, ...]] | None, *, case_sensitive: bool) -> KnownNames:
-    return KnownNames({name.lower(): names for name, names in (columns or {}).items()}, case_sensitive)
+def _known_names(
+    columns: Mapping[str, tuple[str, ...]] | None, *, case_sensitive: bool
+) -> KnownNames:
+    return KnownNames(
+        {name.lower(): names for name, names in (columns or {}).items()}, case_sensitive
+    )
 
 
 def _without_end(lexemes: tuple[Lexeme, ...]) -> tuple[Lexeme, ...]:
@@ -205,7 +241,8 @@ def _without_end(lexemes: tuple[Lexeme, ...]) -> tuple[Lexeme, ...]:
 
 
 def _parameters(lexemes: tuple[Lexeme, ...]) -> Iterator[tuple[int, str]]:
-    """Offsets of colons that have no operand before them (`v:name` is a path in a variant), and the names behind."""
+    """Offsets of colons that have no operand before them (`v:name` is a path in a variant), and the
+    names behind."""
     for before, colon, name in zip(lexemes, lexemes[1:], lexemes[2:], strict=False):
         if colon.is_symbol(":") and name.token.kind in ("word", "quoted") and before.role == "open":
             yield colon.token.start, name.token.name
@@ -216,7 +253,9 @@ def _parse(text: str, lexemes: tuple[Lexeme, ...]) -> exp.Expr | None:
     plain = blank(text, tuple(x.token for x in lexemes if not x.in_hint))
     try:
         tree = _tree(plain)
-    except Exception as e:  # the parser fails on hostile text in many ways; all of them mean the same here
+    except (
+        Exception
+    ) as e:  # the parser fails on hostile text in many ways; all of them mean the same here
         if has_path(lexemes) and not isinstance(e, RecursionError):
             return None
         raise syntax_problem(text, lexemes, e) from e
@@ -224,9 +263,11 @@ def _parse(text: str, lexemes: tuple[Lexeme, ...]) -> exp.Expr | None:
 
 
 def _without_paths(text: str, lexemes: tuple[Lexeme, ...]) -> exp.Expr:
-    """The tree of a query that the parser cannot read, without the paths into variants: it names the same tables.
+    """The tree of a query that the parser cannot read, without the paths into variants: it names
+    the same tables.
 
-    What cannot be read even so is refused. Spark may be able to, and read from places that nothing here knows of.
+    What cannot be read even so is refused. Spark may be able to, and read from places that nothing
+    here knows of.
     """
     plain = blank(text, tuple(x.token for x in without_paths(lexemes) if not x.in_hint))
     try:
@@ -243,16 +284,21 @@ def _without_paths(text: str, lexemes: tuple[Lexeme, ...]) -> exp.Expr:
 
 def _query(tree: exp.Expr) -> exp.Expr:
     if not isinstance(tree, exp.Query) or isinstance(tree, exp.Values) or tree.args.get("into"):
-        raise SqlProblem("not-a-query", "a transform is one query", hint="begin with SELECT or WITH")
+        raise SqlProblem(
+            "not-a-query", "a transform is one query", hint="begin with SELECT or WITH"
+        )
     return tree
 
 
 def _tree(plain: str) -> exp.Expr:
-    """How many arguments a function takes is for Spark to say: complaints about that alone are passed over."""
+    """How many arguments a function takes is for Spark to say: complaints about that alone are
+    passed over."""
     try:
         return sqlglot.parse_one(plain, read="spark", error_level=ErrorLevel.RAISE)
     except ParseError as e:
-        if not all(_is_about_arguments(str(complaint.get("description"))) for complaint in e.errors):
+        if not all(
+            _is_about_arguments(str(complaint.get("description"))) for complaint in e.errors
+        ):
             raise
         return sqlglot.parse_one(plain, read="spark", error_level=ErrorLevel.IGNORE)
 
@@ -261,4 +307,8 @@ def _is_about_arguments(description: str) -> bool:
     if (match := _ARITY.match(description)) is None:
         return False
     kind = getattr(exp, match[1] or "Func", None)
-    return isinstance(kind, type) and issubclass(kind, exp.Func) and not issubclass(kind, exp.Connector | exp.Case)
+    return (
+        isinstance(kind, type)
+        and issubclass(kind, exp.Func)
+        and not issubclass(kind, exp.Connector | exp.Case)
+    )

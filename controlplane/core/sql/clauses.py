@@ -1,4 +1,5 @@
-"""Where the clauses of one SELECT stand among the lexemes of a query, checked against the parser's tree."""
+"""Where the clauses of one SELECT stand among the lexemes of a query, checked against the parser's
+tree."""
 
 from __future__ import annotations
 
@@ -25,8 +26,9 @@ _SETS: Final = ("UNION", "EXCEPT", "INTERSECT", "MINUS")
 
 @dataclass(frozen=True, slots=True)
 class Clauses:
-    """`items` are those of the select list, with their names; `source` to `source_end` is FROM with WHERE; `commons`
-    are the common table expressions that can be seen from here, the word WITH left out."""
+    """`items` are those of the select list, with their names; `source` to `source_end` is FROM with
+    WHERE; `commons` are the common table expressions that can be seen from here, the word WITH left
+    out."""
 
     items: tuple[Span, ...]
     source: int
@@ -47,7 +49,9 @@ def clauses_of(lexemes: tuple[Lexeme, ...], scope: QueryScope) -> Clauses:
             positions.setdefault(phrase, at)
     _check(scope, positions)
     after = min((at for phrase, at in positions.items() if phrase not in _SOURCE), default=end)
-    items = _items(lexemes, opening + len(lexemes[opening].phrase.split()), positions["FROM"], depth)
+    items = _items(
+        lexemes, opening + len(lexemes[opening].phrase.split()), positions["FROM"], depth
+    )
     if len(items) != len(scope.select.expressions):
         raise Unproven("a select list that is not followed", scope.offset)
     group = _group(lexemes, positions, depth, end)
@@ -87,15 +91,21 @@ def _check(scope: QueryScope, positions: dict[str, int]) -> None:
 
 def _items(lexemes: tuple[Lexeme, ...], start: int, end: int, depth: int) -> tuple[Span, ...]:
     """Between commas."""
-    commas = [at for at in range(start, end) if lexemes[at].depth == depth and lexemes[at].is_symbol(",")]
+    commas = [
+        at for at in range(start, end) if lexemes[at].depth == depth and lexemes[at].is_symbol(",")
+    ]
     return tuple(zip([start, *(at + 1 for at in commas)], [*commas, end], strict=True))
 
 
-def _group(lexemes: tuple[Lexeme, ...], positions: dict[str, int], depth: int, end: int) -> tuple[Span, ...]:
+def _group(
+    lexemes: tuple[Lexeme, ...], positions: dict[str, int], depth: int, end: int
+) -> tuple[Span, ...]:
     if "GROUP BY" not in positions:
         return ()
     start = positions["GROUP BY"]
-    return _items(lexemes, start + 2, min((at for at in positions.values() if at > start), default=end), depth)
+    return _items(
+        lexemes, start + 2, min((at for at in positions.values() if at > start), default=end), depth
+    )
 
 
 def _commons(lexemes: tuple[Lexeme, ...], scope: QueryScope, opening: int) -> Iterator[Span]:
@@ -109,11 +119,17 @@ def _commons(lexemes: tuple[Lexeme, ...], scope: QueryScope, opening: int) -> It
     names: set[str] = set()
     for clause in reversed(clauses):
         for common in clause.expressions:
-            start = next(i for i, x in enumerate(lexemes) if x.token.start == common.args["alias"].this.meta["start"])
+            start = next(
+                i
+                for i, x in enumerate(lexemes)
+                if x.token.start == common.args["alias"].this.meta["start"]
+            )
             end = _closing(lexemes, start)
             if end <= opening:
                 if common.alias.lower() in names:
-                    raise Unproven(f"two common table expressions called {common.alias}", scope.offset)
+                    raise Unproven(
+                        f"two common table expressions called {common.alias}", scope.offset
+                    )
                 names.add(common.alias.lower())
                 yield start, end
 
@@ -121,6 +137,10 @@ def _commons(lexemes: tuple[Lexeme, ...], scope: QueryScope, opening: int) -> It
 def _closing(lexemes: tuple[Lexeme, ...], start: int) -> int:
     """After the parenthesis that ends the common table expression."""
     depth = lexemes[start].depth
-    at = next(i for i in range(start, len(lexemes)) if lexemes[i].depth == depth and lexemes[i].upper == "AS")
+    at = next(
+        i
+        for i in range(start, len(lexemes))
+        if lexemes[i].depth == depth and lexemes[i].upper == "AS"
+    )
     opening = next(i for i in range(at, len(lexemes)) if lexemes[i].is_symbol("("))
     return 1 + next(i for i in range(opening + 1, len(lexemes)) if lexemes[i].depth == depth)

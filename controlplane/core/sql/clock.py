@@ -16,7 +16,9 @@ from controlplane.core.sql.edits import Edit
 from controlplane.core.sql.scan import Lexeme
 
 SECONDS: Final = "unix_timestamp"  # of the clock only without arguments
-_MOVING: Final = re.compile(r"""[rR]?['"]\s*(now|today|tomorrow|yesterday)(\s+[^'"]*)?['"]""", re.IGNORECASE)
+_MOVING: Final = re.compile(
+    r"""[rR]?['"]\s*(now|today|tomorrow|yesterday)(\s+[^'"]*)?['"]""", re.IGNORECASE
+)
 _DAYS: Final = frozenset({"curdate", "current_date"})
 
 
@@ -26,7 +28,9 @@ def is_read(lexemes: tuple[Lexeme, ...], at: int) -> bool:
     if lexeme.token.name.lower() not in functions.CLOCK | {SECONDS} or not lexeme.is_call:
         return False
     is_member = at > 0 and lexemes[at - 1].is_symbol(".")
-    return not is_member and len(behind) == 2 and behind[0].is_symbol("(") and behind[1].is_symbol(")")
+    return (
+        not is_member and len(behind) == 2 and behind[0].is_symbol("(") and behind[1].is_symbol(")")
+    )
 
 
 def is_moving(lexeme: Lexeme) -> bool:

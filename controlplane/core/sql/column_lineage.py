@@ -1,4 +1,5 @@
-"""What the columns of a query's result are made of, read off the query as sqlglot resolves it (`resolution`).
+"""What the columns of a query's result are made of, read off the query as sqlglot resolves it
+(`resolution`).
 
     a table that is an input   -> its columns
     a query                    -> each item of its list, over what FROM gives; WHERE, ON, GROUP BY ... decide on rows
@@ -34,9 +35,12 @@ from dataplane.contract.transform_lineage import (
 if TYPE_CHECKING:  # with an optimizer that few commands need
     from sqlglot.optimizer.scope import Scope
 
-Values: TypeAlias = Mapping[str, Value]  # of the columns of a relation in order, by their lower case
+# Of the columns of a relation in order, by their lower case
+Values: TypeAlias = Mapping[str, Value]
 
-UNTOLD: Final = "sqlglot cannot tell where {} comes from: all columns of all inputs are named for it"
+UNTOLD: Final = (
+    "sqlglot cannot tell where {} comes from: all columns of all inputs are named for it"
+)
 _MOST_REPORTED: Final = 3  # names of unresolved columns in a message
 USING: Final = "RIGHT JOIN with USING: a column that both sides have is said to come of both"
 _DECIDING: Final[Mapping[str, Indirect]] = {
@@ -44,14 +48,24 @@ _DECIDING: Final[Mapping[str, Indirect]] = {
     "cluster": "SORT",
 }  # fmt: skip
 # What sqlglot counts as aggregates and Spark computes row by row, within a window.
-_OF_ROWS: Final = (exp.Lag, exp.Lead, exp.NthValue, exp.Explode, exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile)
+_OF_ROWS: Final = (
+    exp.Lag,
+    exp.Lead,
+    exp.NthValue,
+    exp.Explode,
+    exp.RowNumber,
+    exp.Rank,
+    exp.DenseRank,
+    exp.Ntile,
+)
 
 
 def of_query(
     tree: exp.Expr, refs: tuple[TableRef, ...], inputs: InputTypes, columns: Sequence[str] = ()
 ) -> ColumnLineage | None:
-    """None where sqlglot cannot resolve the query. `columns`: the names that the output's columns have in fact, in
-    order; where there are not as many, those of the text stand. The tree that is given is changed."""
+    """None where sqlglot cannot resolve the query. `columns`: the names that the output's columns
+    have in fact, in order; where there are not as many, those of the text stand. The tree that is
+    given is changed."""
     from sqlglot.optimizer.scope import build_scope
 
     if any(clause.args.get("recursive") for clause in tree.find_all(exp.With)):
@@ -71,7 +85,9 @@ def of_query(
     if has_right:
         walk.tracing.over_reported.add(USING)
     if walk.untold:
-        unresolved = ", ".join(walk.untold[:_MOST_REPORTED]) + (", ..." if len(walk.untold) > _MOST_REPORTED else "")
+        unresolved = ", ".join(walk.untold[:_MOST_REPORTED]) + (
+            ", ..." if len(walk.untold) > _MOST_REPORTED else ""
+        )
         walk.tracing.over_reported.add(UNTOLD.format(unresolved))
     names = columns if len(columns) == len(outputs) else tuple(outputs)
     return walk.tracing.lineage(dict(zip(names, outputs.values(), strict=True)))
@@ -79,12 +95,19 @@ def of_query(
 
 def _has_right(tree: exp.Expr) -> bool:
     """Whether a column that USING or NATURAL makes of two may be that of the right side."""
-    joins = [join for join in tree.find_all(exp.Join) if join.args.get("using") or join.args.get("method")]
+    joins = [
+        join
+        for join in tree.find_all(exp.Join)
+        if join.args.get("using") or join.args.get("method")
+    ]
     return any((join.args.get("side") or "").upper() == "RIGHT" for join in joins)
 
 
 def _has_full(tree: exp.Expr) -> bool:
-    return any((join.args.get("side") or "").upper() in ("RIGHT", "FULL") for join in tree.find_all(exp.Join))
+    return any(
+        (join.args.get("side") or "").upper() in ("RIGHT", "FULL")
+        for join in tree.find_all(exp.Join)
+    )
 
 
 @dataclass(slots=True)
@@ -125,19 +148,24 @@ class _LineageWalk:
         if tree.args.get("by_name"):
             names = dict.fromkeys(name for side in sides for name in side)
             return {name: merged(side[name] for side in sides if name in side) for name in names}
-        columns = [merged(values) for values in zip(*(side.values() for side in sides), strict=True)]
+        columns = [
+            merged(values) for values in zip(*(side.values() for side in sides), strict=True)
+        ]
         return dict(zip(sides[0], columns, strict=True))
 
     def _of_function(self, scope: Scope, tree: exp.Expr) -> Values:
-        """The values of a function in FROM: a name stands for all that the function takes. A query in its place has
-        columns."""
+        """The values of a function in FROM: a name stands for all that the function takes. A query
+        in its place has columns."""
         if scope.subquery_scopes:
             return self.of(scope.subquery_scopes[0])
-        made = merged(self._column(scope, column) for column in tree.find_all(exp.Column)).through("TRANSFORMATION")
+        made = merged(self._column(scope, column) for column in tree.find_all(exp.Column)).through(
+            "TRANSFORMATION"
+        )
         return _Any(made)
 
     def _of_select(self, scope: Scope, tree: exp.Select) -> Values:
-        for _, source in scope.selected_sources.values():  # a join decides on rows, also without a column read
+        # A join decides on rows, also without a column read
+        for _, source in scope.selected_sources.values():
             if not isinstance(source, exp.Table):
                 self.of(source)
         columns: dict[str, Value] = {}
@@ -162,15 +190,23 @@ class _LineageWalk:
                 self.tracing.note("JOIN", [self.value(scope, join.args["on"])])
         for window in tree.find_all(exp.Window):
             if window.find_ancestor(exp.Query) is tree:
-                self.tracing.note("WINDOW", self._each(scope, _specification(window, tree), columns))
+                self.tracing.note(
+                    "WINDOW", self._each(scope, _specification(window, tree), columns)
+                )
         if tree.args.get("distinct"):
             self.tracing.note("GROUP_BY", columns.values())
         group = tree.args.get("group")
         if isinstance(group, exp.Group) and group.args.get("all"):
-            plain = [item for item in tree.expressions if not any(map(_is_aggregate, item.find_all(exp.Func)))]
+            plain = [
+                item
+                for item in tree.expressions
+                if not any(map(_is_aggregate, item.find_all(exp.Func)))
+            ]
             self.tracing.note("GROUP_BY", (self._item(scope, item) for item in plain))
 
-    def _each(self, scope: Scope, clause: exp.Expr | Iterable[exp.Expr], columns: Values) -> Iterator[Value]:
+    def _each(
+        self, scope: Scope, clause: exp.Expr | Iterable[exp.Expr], columns: Values
+    ) -> Iterator[Value]:
         """The expressions of a clause, which may name columns of the result."""
         parts = clause.iter_expressions() if isinstance(clause, exp.Expr) else clause
         for part in parts:
@@ -256,7 +292,10 @@ class _LineageWalk:
         results.append(node.args.get("default" if isinstance(node, exp.Case) else "false"))
         return merged(
             [
-                *(self.value(scope, operand_node, columns).through("CONDITIONAL") for operand_node in conditions),
+                *(
+                    self.value(scope, operand_node, columns).through("CONDITIONAL")
+                    for operand_node in conditions
+                ),
                 *(
                     self.value(scope, operand_node, columns).through("TRANSFORMATION")
                     for operand_node in results
@@ -329,8 +368,13 @@ def _is_aggregate(node: exp.Expr) -> bool:
 def _specification(window: exp.Window, select: exp.Expr | None) -> list[exp.Expr]:
     """What rows are partitioned and ordered by; of a window with a name, as WINDOW says."""
     named = window
-    for definition in (select.args.get("windows") or ()) if select is not None and window.alias else ():
+    for definition in (
+        (select.args.get("windows") or ()) if select is not None and window.alias else ()
+    ):
         if definition.name == window.alias:
             named = definition
     order = named.args.get("order")
-    return [*(named.args.get("partition_by") or ()), *(order.expressions if isinstance(order, exp.Order) else ())]
+    return [
+        *(named.args.get("partition_by") or ()),
+        *(order.expressions if isinstance(order, exp.Order) else ()),
+    ]

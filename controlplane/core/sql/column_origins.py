@@ -1,8 +1,8 @@
-"""Which source a column comes from, and which columns an output column is made of, as far as text and known schemas
-determine it.
+"""Which source a column comes from, and which columns an output column is made of, as far as text
+and known schemas determine it.
 
-Inside of a scope a column is known by the number of its source; `MERGED` stands for what USING made of two. None always
-means unknown.
+Inside of a scope a column is known by the number of its source; `MERGED` stands for what USING made
+of two. None always means unknown.
 """
 
 from __future__ import annotations
@@ -21,16 +21,47 @@ Outputs: TypeAlias = tuple[str, ...] | None
 
 # What a key may be made of: values of the same row, the same each time.
 _PURE: Final = (
-    *(exp.Column, exp.Identifier, exp.Literal, exp.Cast, exp.DataType, exp.DataTypeParam, exp.Paren, exp.Var),
-    *(exp.Add, exp.Sub, exp.Mul, exp.IntDiv, exp.Mod, exp.Neg, exp.Abs, exp.Floor, exp.Coalesce, exp.Upper, exp.Lower),
-    *(exp.Year, exp.Quarter, exp.Month, exp.Day, exp.DateTrunc, exp.TimestampTrunc, exp.TsOrDsToDate, exp.Date),
+    *(
+        exp.Column,
+        exp.Identifier,
+        exp.Literal,
+        exp.Cast,
+        exp.DataType,
+        exp.DataTypeParam,
+        exp.Paren,
+        exp.Var,
+    ),
+    *(
+        exp.Add,
+        exp.Sub,
+        exp.Mul,
+        exp.IntDiv,
+        exp.Mod,
+        exp.Neg,
+        exp.Abs,
+        exp.Floor,
+        exp.Coalesce,
+        exp.Upper,
+        exp.Lower,
+    ),
+    *(
+        exp.Year,
+        exp.Quarter,
+        exp.Month,
+        exp.Day,
+        exp.DateTrunc,
+        exp.TimestampTrunc,
+        exp.TsOrDsToDate,
+        exp.Date,
+    ),
     *(exp.Substring, exp.Left, exp.Trim, exp.Concat),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """Columns of inputs by the lower case of their names; an input that is not there may have any."""
+    """Columns of inputs by the lower case of their names; an input that is not there may have
+    any."""
 
     columns: Mapping[str, tuple[str, ...]]
     case_sensitive: bool = False
@@ -40,7 +71,8 @@ class KnownNames:
         return name if self.case_sensitive or not name.isascii() else name.lower()
 
     def outputs(self, relation: Relation) -> Outputs:
-        """Names of a relation's columns in order; empty where only Spark knows them. None: not even how many."""
+        """Names of a relation's columns in order; empty where only Spark knows them. None: not even
+        how many."""
         if relation not in self._outputs:
             self._outputs[relation] = self._computed(relation)
         return self._outputs[relation]
@@ -70,7 +102,12 @@ class KnownNames:
         if not item.is_star:
             return tuple(map(self.fold, _names_of(item)))
         by_source = [self.of_source(scope.sources[at]) for at in star_sources(scope, item)]
-        if _is_edited(item) or _merges(scope) or not by_source or any(names is None for names in by_source):
+        if (
+            _is_edited(item)
+            or _merges(scope)
+            or not by_source
+            or any(names is None for names in by_source)
+        ):
             return None
         return tuple(name for names in by_source for name in names or ())
 
@@ -99,7 +136,10 @@ def star_sources(scope: QueryScope, item: exp.Expr) -> list[int]:
 def visible_sources(scope: QueryScope) -> Iterator[int]:
     """A semi join shows nothing of its right side."""
     for at, source in enumerate(scope.sources):
-        if source.join is None or (source.join.args.get("kind") or "").upper() not in ("SEMI", "ANTI"):
+        if source.join is None or (source.join.args.get("kind") or "").upper() not in (
+            "SEMI",
+            "ANTI",
+        ):
             yield at
 
 
@@ -110,7 +150,9 @@ def _is_edited(item: exp.Expr) -> bool:
 
 def _merges(scope: QueryScope) -> bool:
     joins = [source.join for source in scope.sources if source.join is not None]
-    return bool(scope.select.args.get("laterals")) or any(j.args.get("using") or j.args.get("method") for j in joins)
+    return bool(scope.select.args.get("laterals")) or any(
+        j.args.get("using") or j.args.get("method") for j in joins
+    )
 
 
 def _table(name: str) -> str:
@@ -122,8 +164,11 @@ def column(name: str, source: str = "") -> exp.Column:
     return exp.Column(this=exp.to_identifier(name, quoted=True), table=table)
 
 
-def replaced(expression: exp.Expr, change: Callable[[exp.Column], exp.Expr | None]) -> exp.Expr | None:
-    """The expression with each of its columns changed; None if one of them cannot be, or it is no pure value."""
+def replaced(
+    expression: exp.Expr, change: Callable[[exp.Column], exp.Expr | None]
+) -> exp.Expr | None:
+    """The expression with each of its columns changed; None if one of them cannot be, or it is no
+    pure value."""
     if not all(isinstance(node, _PURE) for node in expression.walk()):
         return None
     copy = expression.copy()
@@ -144,8 +189,11 @@ class Inside:
     scope: QueryScope
     columns: KnownNames
 
-    def value(self, expression: exp.Expr, sources: list[int], aliases: frozenset[str] = frozenset()) -> exp.Expr | None:
-        """An expression of the scope over numbered sources. `aliases` of the SELECT list could be meant as well."""
+    def value(
+        self, expression: exp.Expr, sources: list[int], aliases: frozenset[str] = frozenset()
+    ) -> exp.Expr | None:
+        """An expression of the scope over numbered sources. `aliases` of the SELECT list could be
+        meant as well."""
         return replaced(expression, lambda c: self._column(c, sources, aliases))
 
     def output(self, name: str) -> exp.Expr | None:
@@ -168,7 +216,9 @@ class Inside:
         items = self.scope.select.expressions[:before]
         return frozenset(self.columns.fold(i.alias) for i in items if isinstance(i, exp.Alias))
 
-    def _column(self, node: exp.Column, sources: list[int], aliases: frozenset[str]) -> exp.Expr | None:
+    def _column(
+        self, node: exp.Column, sources: list[int], aliases: frozenset[str]
+    ) -> exp.Expr | None:
         name = self.columns.fold(node.name)
         if node.args.get("db") or isinstance(node.this, exp.Star):
             return None
@@ -206,11 +256,17 @@ class Inside:
         """May it come from a LATERAL VIEW?"""
         for lateral in self.scope.select.args.get("laterals") or ():
             alias = lateral.args.get("alias")
-            columns = [self.columns.fold(c.name) for c in alias.columns] if isinstance(alias, exp.TableAlias) else []
+            columns = (
+                [self.columns.fold(c.name) for c in alias.columns]
+                if isinstance(alias, exp.TableAlias)
+                else []
+            )
             if not columns or name in columns:
                 return True
         return False
 
     def using(self, at: int) -> tuple[str, ...]:
         join = self.scope.sources[at].join
-        return tuple(self.columns.fold(c.name) for c in (join.args.get("using") if join else None) or ())
+        return tuple(
+            self.columns.fold(c.name) for c in (join.args.get("using") if join else None) or ()
+        )

@@ -1,7 +1,9 @@
-"""Which aggregate may be computed from one input a part at a time, and the parts merged: by proof, else not.
+"""Which aggregate may be computed from one input a part at a time, and the parts merged: by proof,
+else not.
 
-There has to be one scope that aggregates, whose FROM is linear in the input: over two lots of its rows it gives the
-rows that it gives over either. All else that the query does is done to merged groups and never sees the input.
+There has to be one scope that aggregates, whose FROM is linear in the input: over two lots of its
+rows it gives the rows that it gives over either. All else that the query does is done to merged
+groups and never sees the input.
 """
 
 from __future__ import annotations
@@ -13,25 +15,58 @@ from typing import Final
 from sqlglot import exp
 
 from controlplane.core.sql import functions
-from controlplane.core.sql.function_calls import Calls, FunctionCall, Unproven, is_aggregated, windows
+from controlplane.core.sql.function_calls import (
+    Calls,
+    FunctionCall,
+    Unproven,
+    is_aggregated,
+    windows,
+)
 from controlplane.core.sql.relations import FromItem, Mention, Other, QueryScope, Relation, Union
 from controlplane.core.sql.volatile import VolatileCall
 
 # Merged by themselves, or (avg) made of such aggregates.
 MERGED: Final = frozenset(
     {
-        *("avg", "bit_and", "bit_or", "bit_xor", "bool_and", "bool_or", "count", "count_if", "every"),
+        *(
+            "avg",
+            "bit_and",
+            "bit_or",
+            "bit_xor",
+            "bool_and",
+            "bool_or",
+            "count",
+            "count_if",
+            "every",
+        ),
         *("max", "mean", "min", "some", "sum"),
     }
 )
-_ROW_PARTS: Final = frozenset({"expressions", "from_", "joins", "laterals", "where", "with_", "hint"})
+_ROW_PARTS: Final = frozenset(
+    {"expressions", "from_", "joins", "laterals", "where", "with_", "hint"}
+)
 _GROUP_PARTS: Final = _ROW_PARTS | {
-    *("group", "having", "windows", "qualify", "order", "limit", "offset", "distinct", "sort", "cluster", "distribute")
+    *(
+        "group",
+        "having",
+        "windows",
+        "qualify",
+        "order",
+        "limit",
+        "offset",
+        "distinct",
+        "sort",
+        "cluster",
+        "distribute",
+    )
 }
 _SETS: Final[dict[type[exp.Expr], str]] = {
     exp.Rollup: "ROLLUP", exp.Cube: "CUBE", exp.GroupingSets: "GROUPING SETS"
 }  # fmt: skip
-_FROM_LEFT: Final = {"": ("", "INNER", "CROSS", "SEMI", "ANTI"), "LEFT": ("", "OUTER", "SEMI", "ANTI")}
+_FROM_LEFT: Final = {
+    "": ("", "INNER", "CROSS", "SEMI", "ANTI"),
+    "LEFT": ("", "OUTER", "SEMI", "ANTI"),
+}
 _FROM_RIGHT: Final = {"": ("", "INNER", "CROSS"), "RIGHT": ("", "OUTER")}
 
 
@@ -43,7 +78,9 @@ class Decomposition:
     scope: QueryScope
 
 
-def decompose(query: Relation, calls: Calls, volatile: tuple[VolatileCall, ...], name: str) -> Decomposition:
+def decompose(
+    query: Relation, calls: Calls, volatile: tuple[VolatileCall, ...], name: str
+) -> Decomposition:
     """Decompose by this input. Raises Unproven with the obstacle."""
     folded = name.lower()
     if volatile:
@@ -65,7 +102,8 @@ def decompose(query: Relation, calls: Calls, volatile: tuple[VolatileCall, ...],
 
 
 def _scopes(relation: Relation, visited: set[Relation]) -> Iterator[QueryScope]:
-    """Outer ones first, each once. Queries within expressions are left out: they may look at the row around them."""
+    """Outer ones first, each once. Queries within expressions are left out: they may look at the
+    row around them."""
     if relation in visited:
         return
     visited.add(relation)
@@ -91,7 +129,9 @@ def _reads(relation: Relation, name: str) -> bool:
     return any(ref.name.lower() == name for ref in relation.reads)
 
 
-def _reader_besides(relation: Relation, scope: QueryScope, name: str, visited: set[Relation]) -> Relation | None:
+def _reader_besides(
+    relation: Relation, scope: QueryScope, name: str, visited: set[Relation]
+) -> Relation | None:
     """What reads the input although it is not part of the scope."""
     if relation is scope or relation in visited or not _reads(relation, name):
         return None
@@ -113,7 +153,9 @@ def _check_aggregate(call: FunctionCall) -> None:
 def _check_groups(scope: QueryScope) -> None:
     """Sets of groups would need a part query of each: `split` takes none of them apart."""
     group = scope.select.args.get("group")
-    sets = group.find(exp.Rollup, exp.Cube, exp.GroupingSets) if isinstance(group, exp.Group) else None
+    sets = (
+        group.find(exp.Rollup, exp.Cube, exp.GroupingSets) if isinstance(group, exp.Group) else None
+    )
     if sets is not None:
         raise Unproven(f"GROUP BY {_SETS[type(sets)]}", scope.offset)
 
@@ -126,7 +168,8 @@ def _check_parts(scope: QueryScope, allowed: frozenset[str]) -> None:
 
 @dataclass(slots=True)
 class _Linear:
-    """Whether two lots of rows in come to their two results out, none of none. `checked` was found to be so."""
+    """Whether two lots of rows in come to their two results out, none of none. `checked` was found
+    to be so."""
 
     calls: Calls
     name: str
@@ -162,7 +205,9 @@ class _Linear:
         """Exactly one source reads the input, and no other row can take the place of its rows."""
         if inner := next((i for i in scope.inner if _reads(i, self.name)), None):
             raise Unproven(f"{self.name} is read in a subquery", inner.offset)
-        readers = [at for at, source in enumerate(scope.sources) if _reads(source.relation, self.name)]
+        readers = [
+            at for at, source in enumerate(scope.sources) if _reads(source.relation, self.name)
+        ]
         if len(readers) != 1:
             raise Unproven(f"{self.name} meets itself", scope.sources[readers[-1]].relation.offset)
         for at, source in enumerate(scope.sources):
@@ -174,4 +219,6 @@ class _Linear:
 def _check_join(source: FromItem, join: exp.Join, kinds: dict[str, tuple[str, ...]]) -> None:
     side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
     if kind not in kinds.get(side, ()):
-        raise Unproven(f"{side or kind} JOIN may keep rows that meet none of the input", source.relation.offset)
+        raise Unproven(
+            f"{side or kind} JOIN may keep rows that meet none of the input", source.relation.offset
+        )

@@ -1,4 +1,5 @@
-"""Edits of a query's own text: other names for its tables, and a label carried through its select list.
+"""Edits of a query's own text: other names for its tables, and a label carried through its select
+list.
 
 The rest of the text stays as the user wrote it, so that Spark's positions can be mapped back.
 """
@@ -35,7 +36,8 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 
 def original_offset(edits: Iterable[Edit], offset: int) -> int:
-    """Where a character of the edited text stood; for one inside new text, where that text was put."""
+    """Where a character of the edited text stood; for one inside new text, where that text was
+    put."""
     shift = 0  # edited minus original, before the edit at hand
     for edit in sorted(edits):
         if offset < edit.start + shift:
@@ -72,7 +74,9 @@ def _alias_place(lexemes: tuple[Lexeme, ...], ref: TableRef) -> int:
     end = ref.end
     while at + 1 < len(lexemes) and lexemes[at].upper in ("TABLESAMPLE", "REPEATABLE"):
         depth = lexemes[at + 1].depth
-        at = next((i for i in range(at + 2, len(lexemes)) if lexemes[i].depth == depth), len(lexemes) - 1)
+        at = next(
+            (i for i in range(at + 2, len(lexemes)) if lexemes[i].depth == depth), len(lexemes) - 1
+        )
         end, at = lexemes[at].token.end, at + 1
     return end
 
@@ -92,7 +96,8 @@ def _requalify(lexemes: tuple[Lexeme, ...], ref: TableRef, last: str) -> Iterato
 
 
 def label(text: str, lexemes: tuple[Lexeme, ...], ref: TableRef) -> tuple[Edit, ...] | None:
-    """What carries the label of `ref`, the row-wise input, through the one select list; None: cannot be done safely."""
+    """What carries the label of `ref`, the row-wise input, through the one select list; None:
+    cannot be done safely."""
     places = [i for i, x in enumerate(lexemes) if x.depth == 0 and x.phrase == "FROM"]
     if not places or lexemes[0].phrase != "SELECT" or any(x.upper == "NATURAL" for x in lexemes):
         return None

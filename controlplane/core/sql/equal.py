@@ -1,4 +1,5 @@
-"""Equal expressions in the rows of a join or a filter, and their consequences for the parts of a key.
+"""Equal expressions in the rows of a join or a filter, and their consequences for the parts of a
+key.
 
 A part is a set of expressions that are equal in each row that matters; see keyed.
 """
@@ -44,7 +45,9 @@ def closed(key: Key, pairs: Pairs) -> Key:
 
 
 def _closure(part: Part, pairs: Pairs) -> Part:
-    while equals := {b for a, b in [*pairs, *((b, a) for a, b in pairs)] if a in part and b not in part}:
+    while equals := {
+        b for a, b in [*pairs, *((b, a) for a, b in pairs)] if a in part and b not in part
+    }:
         part |= equals
     return part
 
@@ -53,14 +56,18 @@ def coalesced(key: Key, pairs: Pairs) -> Key:
     """In an outer join, the first of two equal ones that is not NULL is the preserved side's."""
     out = []
     for part in key:
-        equal = [(a, b) for a, b in pairs for m in part if is_coalesce(m, a, b) or is_coalesce(m, b, a)]
+        equal = [
+            (a, b) for a, b in pairs for m in part if is_coalesce(m, a, b) or is_coalesce(m, b, a)
+        ]
         out.append(part | {side for pair in equal for side in pair})
     return tuple(out)
 
 
 def is_coalesce(expression: exp.Expr, first: exp.Expr, second: exp.Expr) -> bool:
     return (
-        isinstance(expression, exp.Coalesce) and expression.this == first and list(expression.expressions) == [second]
+        isinstance(expression, exp.Coalesce)
+        and expression.this == first
+        and list(expression.expressions) == [second]
     )
 
 

@@ -1,7 +1,8 @@
-"""Which functions each scope calls, by the text, and whether the parser's tree agrees with the text.
+"""Which functions each scope calls, by the text, and whether the parser's tree agrees with the
+text.
 
-A proof over the tree holds only if the tree is what Spark will read. So each call is looked up by its place in the
-text, and clauses that make rows depend on each other are counted in both.
+A proof over the tree holds only if the tree is what Spark will read. So each call is looked up by
+its place in the text, and clauses that make rows depend on each other are counted in both.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from controlplane.core.sql import functions
 from controlplane.core.sql.relations import QueryScope, all_nodes
 from controlplane.core.sql.scan import Lexeme
 
-MOST_SCOPES: Final = 50  # proofs recurse: these limits, unlike that of the stack, do not depend on who asks
+# Proofs recurse: these limits, unlike that of the stack, do not depend on who asks
+MOST_SCOPES: Final = 50
 MOST_JOINS: Final = 60
 _KNOWN: Final = functions.ROW_WISE | functions.GENERATORS | functions.AGGREGATES | functions.WINDOWS
 _PASSED: Final = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
@@ -53,11 +55,16 @@ class FunctionCall:
 
 
 class Calls:
-    """The calls of one query by their place. Raises Unproven where the tree and the text do not agree."""
+    """The calls of one query by their place. Raises Unproven where the tree and the text do not
+    agree."""
 
     def __init__(self, lexemes: tuple[Lexeme, ...], tree: exp.Expr) -> None:
         check_size(tree)
-        lists = {alias.this.meta.get("start") for alias in tree.find_all(exp.TableAlias) if alias.this is not None}
+        lists = {
+            alias.this.meta.get("start")
+            for alias in tree.find_all(exp.TableAlias)
+            if alias.this is not None
+        }
         self._names = {start: name for start, name in _called(lexemes) if start not in lists}
         placed = {node.meta["start"] for node in tree.find_all(exp.Func) if "start" in node.meta}
         for start, name in self._names.items():
@@ -119,4 +126,8 @@ def _is_written(node: exp.Expr) -> bool:
 
 def _is_clause(lexemes: tuple[Lexeme, ...], at: int, word: str) -> bool:
     phrase = lexemes[at].phrase
-    return word in phrase.split() and not phrase.startswith("IS ") and phrase not in ("WITH ROLLUP", "WITH CUBE")
+    return (
+        word in phrase.split()
+        and not phrase.startswith("IS ")
+        and phrase not in ("WITH ROLLUP", "WITH CUBE")
+    )

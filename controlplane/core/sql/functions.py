@@ -1,7 +1,8 @@
-"""Names of Spark's functions by their effect on rows. Frozen: digests and partition modes rest on these tables.
+"""Names of Spark's functions by their effect on rows. Frozen: digests and partition modes rest on
+these tables.
 
-A name that is missing here is never taken for row-wise and never case-folded, which costs a recomputation and
-nothing else.
+A name that is missing here is never taken for row-wise and never case-folded, which costs a
+recomputation and nothing else.
 """
 
 from __future__ import annotations
@@ -97,7 +98,17 @@ AGGREGATES: Final = _names(
 
 # Only with OVER.
 WINDOWS: Final = frozenset(
-    {"cume_dist", "dense_rank", "lag", "lead", "nth_value", "ntile", "percent_rank", "rank", "row_number"}
+    {
+        "cume_dist",
+        "dense_rank",
+        "lag",
+        "lead",
+        "nth_value",
+        "ntile",
+        "percent_rank",
+        "rank",
+        "row_number",
+    }
 )
 
 # Grouping by time.
@@ -118,7 +129,9 @@ AMBIENT: Final = _names(
 CLOCK: Final = frozenset({"curdate", "current_date", "current_timestamp", "localtimestamp", "now"})
 
 # Where a row was read from.
-SOURCE_FILE: Final = frozenset({"input_file_block_length", "input_file_block_start", "input_file_name"})
+SOURCE_FILE: Final = frozenset(
+    {"input_file_block_length", "input_file_block_start", "input_file_name"}
+)
 
 # Another value on each run: chance, placement, effects.
 CHANCE: Final = _names(
@@ -128,7 +141,8 @@ CHANCE: Final = _names(
     """
 )
 
-# The value depends on the order in which rows arrive, on which of several equal rows comes first, or on chance.
+# The value depends on the order in which rows arrive, on which of several equal rows comes first,
+# or on chance.
 ORDER_DEPENDENT: Final = _names(
     """
     any_value approx_percentile approx_top_k approx_top_k_accumulate approx_top_k_combine array_agg collect_list
@@ -139,4 +153,13 @@ ORDER_DEPENDENT: Final = _names(
 )
 
 # Every name that may be written in any case before a parenthesis.
-FOLDED: Final = ROW_WISE | GENERATORS | AGGREGATES | WINDOWS | TIME_WINDOWS | TABLE_FUNCTIONS | AMBIENT | SOURCE_FILE
+FOLDED: Final = (
+    ROW_WISE
+    | GENERATORS
+    | AGGREGATES
+    | WINDOWS
+    | TIME_WINDOWS
+    | TABLE_FUNCTIONS
+    | AMBIENT
+    | SOURCE_FILE
+)

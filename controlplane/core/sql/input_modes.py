@@ -1,6 +1,7 @@
 """How each input of a query may be read, with the reason: the one place that says so.
 
-`each` is proven over the text (modes), `by` and decomposable aggregates over relations (keyed, decomposable).
+`each` is proven over the text (modes), `by` and decomposable aggregates over relations (keyed,
+decomposable).
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ class OutputKeyPart:
 
 @dataclass(frozen=True, slots=True)
 class InputKey:
-    """What a part of the key is in the rows of an input. `expression` is for people; `column` is empty if it is more.
+    """What a part of the key is in the rows of an input. `expression` is for people; `column` is
+    empty if it is more.
 
-    The caller, which knows the types, has to ensure that the values have the same text on every side.
+    The caller, which knows the types, has to ensure that the values have the same text on every
+    side.
     """
 
     part: OutputKeyPart
@@ -48,8 +51,8 @@ class InputKey:
 class PartsMerge:
     """Partial results over parts of an input may be merged while all other inputs are read whole.
 
-    `aggregates` by the names of their functions, none if there are only groups. `start` is where in the text what the
-    aggregating scope selects begins, and `line` its line.
+    `aggregates` by the names of their functions, none if there are only groups. `start` is where in
+    the text what the aggregating scope selects begins, and `line` its line.
     """
 
     aggregates: tuple[str, ...]
@@ -59,7 +62,8 @@ class PartsMerge:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The proven mode of one input. `keys` are there for `by`; `merge` for `all`, or `unmerged` says why not."""
+    """The proven mode of one input. `keys` are there for `by`; `merge` for `all`, or `unmerged`
+    says why not."""
 
     mode: Literal["each", "by", "all"]
     reason: str
@@ -69,7 +73,8 @@ class Verdict:
 
     @property
     def planned(self) -> Mode:
-        """The mode in which it is read today: partitions of `each` inputs, everything else whole."""
+        """The mode in which it is read today: partitions of `each` inputs, everything else
+        whole."""
         words = self.reason if self.mode != "by" else f"`all`: it could be read {self.reason}"
         if self.merge is not None:
             aggregates = ", ".join(self.merge.aggregates) or "groups"
@@ -88,13 +93,18 @@ class Analysis:
     volatile: tuple[VolatileCall, ...]
     shape: Shape
 
-    def verdicts(self, partition_by: tuple[OutputKeyPart, ...], columns: KnownNames) -> Mapping[str, Verdict]:
+    def verdicts(
+        self, partition_by: tuple[OutputKeyPart, ...], columns: KnownNames
+    ) -> Mapping[str, Verdict]:
         """By the names that the inputs have in the text."""
         names = tuple(dict.fromkeys(ref.name for ref in self.references))
         if not partition_by and self.shape.scopes:
             return {name: _plain(self.shape.mode(self.references, name)) for name in names}
         if self.tree is None:
-            return {name: Verdict("all", self.shape.reason, unmerged=self.shape.reason) for name in names}
+            return {
+                name: Verdict("all", self.shape.reason, unmerged=self.shape.reason)
+                for name in names
+            }
         try:
             calls = Calls(self.lexemes, self.tree)
             relation = relation_of(self.tree, self.references)
@@ -103,10 +113,13 @@ class Analysis:
             words = f"`all`: {reason}" if partition_by else self.shape.reason
             return {name: Verdict("all", words, unmerged=reason) for name in names}
         by_key = self._by(relation, calls, partition_by, columns)
-        return {name: by_key.get(name) or self._all(relation, calls, name, by_key[""]) for name in names}
+        return {
+            name: by_key.get(name) or self._all(relation, calls, name, by_key[""]) for name in names
+        }
 
     def outputs(self, columns: KnownNames) -> tuple[str, ...] | None:
-        """Names of the output's columns in order; empty where an expression has none; None if they are unknown."""
+        """Names of the output's columns in order; empty where an expression has none; None if they
+        are unknown."""
         if self.tree is None:
             return None
         try:
@@ -126,16 +139,27 @@ class Analysis:
         return output_columns(self.text, relation_of(self.tree, self.references), columns)
 
     def _by(
-        self, relation: Relation, calls: Calls, partition_by: tuple[OutputKeyPart, ...], columns: KnownNames
+        self,
+        relation: Relation,
+        calls: Calls,
+        partition_by: tuple[OutputKeyPart, ...],
+        columns: KnownNames,
     ) -> dict[str, Verdict]:
-        """Verdicts of inputs that are read by the key; under the empty name, the reason why all others are not."""
+        """Verdicts of inputs that are read by the key; under the empty name, the reason why all
+        others are not."""
         if not partition_by:
             return {"": Verdict("all", self.shape.reason)}
         try:
-            proof = keyed_inputs.prove(relation, calls, columns, [part.name for part in partition_by])
+            proof = keyed_inputs.prove(
+                relation, calls, columns, [part.name for part in partition_by]
+            )
         except Unproven as unproven:
             return {"": Verdict("all", f"`all`: {self._words(unproven)}")}
-        by = {ref.name: proof.by[ref.name.lower()] for ref in self.references if ref.name.lower() in proof.by}
+        by = {
+            ref.name: proof.by[ref.name.lower()]
+            for ref in self.references
+            if ref.name.lower() in proof.by
+        }
         verdicts = {name: _keyed(partition_by, expressions) for name, expressions in by.items()}
         readers = ", ".join(by)
         return {**verdicts, "": Verdict("all", f"`all`: any row may meet any row of {readers}")}
@@ -165,5 +189,9 @@ def _keyed(partition_by: tuple[OutputKeyPart, ...], expressions: tuple[exp.Expr,
         else InputKey(part, expression.sql("spark"), "")
         for part, expression in zip(partition_by, expressions, strict=True)
     )
-    words = ", ".join(f"{k.part.granule} of {k.expression}" if k.part.granule else k.expression for k in keys)
-    return Verdict("by", f"`by` {words}: rows with one key make the rows of the output with it", keys)
+    words = ", ".join(
+        f"{k.part.granule} of {k.expression}" if k.part.granule else k.expression for k in keys
+    )
+    return Verdict(
+        "by", f"`by` {words}: rows with one key make the rows of the output with it", keys
+    )

@@ -1,8 +1,10 @@
-"""Which inputs of a query may be read by key: by proof that rows of a key can be picked before the query, not after it.
+"""Which inputs of a query may be read by key: by proof that rows of a key can be picked before the
+query, not after it.
 
-The proof goes down from the output. At each relation a key is a tuple of parts, and a part is a set of expressions over
-the relation's columns that are equal in each row that matters; picking the rows in which they have some value (or are
-NULL) has to be the same as picking such rows from what the relation is made of.
+The proof goes down from the output. At each relation a key is a tuple of parts, and a part is a set
+of expressions over the relation's columns that are equal in each row that matters; picking the rows
+in which they have some value (or are NULL) has to be the same as picking such rows from what the
+relation is made of.
 """
 
 from __future__ import annotations
@@ -13,7 +15,14 @@ from typing import Final
 
 from sqlglot import exp
 
-from controlplane.core.sql.column_origins import MERGED, Inside, KnownNames, column, replaced, visible_sources
+from controlplane.core.sql.column_origins import (
+    MERGED,
+    Inside,
+    KnownNames,
+    column,
+    replaced,
+    visible_sources,
+)
 from controlplane.core.sql.equal import (
     Key,
     Pairs,
@@ -32,7 +41,18 @@ from controlplane.core.sql.relations import Mention, Other, QueryScope, Relation
 MOST_STEPS: Final = 5_000  # a common table expression that is used twice is looked at twice
 _SCOPE_PARTS: Final = frozenset(
     {
-        *("expressions", "from_", "joins", "laterals", "where", "group", "having", "windows", "qualify", "order"),
+        *(
+            "expressions",
+            "from_",
+            "joins",
+            "laterals",
+            "where",
+            "group",
+            "having",
+            "windows",
+            "qualify",
+            "order",
+        ),
         *("distinct", "with_", "hint"),
     }
 )
@@ -52,7 +72,8 @@ class _MixedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class InputKeys:
-    """`by`: expressions over an input's columns, for each part of the key; `unsplit`: inputs that are read whole."""
+    """`by`: expressions over an input's columns, for each part of the key; `unsplit`: inputs that
+    are read whole."""
 
     by: Mapping[str, tuple[exp.Expr, ...]]
     unsplit: frozenset[str]
@@ -68,7 +89,8 @@ class InputKeys:
 
 
 def prove(query: Relation, calls: Calls, columns: KnownNames, names: Iterable[str]) -> InputKeys:
-    """Inputs that may be read by the values of these output columns. Raises Unproven if there is none."""
+    """Inputs that may be read by the values of these output columns. Raises Unproven if there is
+    none."""
     key = tuple(frozenset({column(columns.fold(name))}) for name in names)
     unsplit: frozenset[str] = frozenset()
     while True:
@@ -81,7 +103,9 @@ def prove(query: Relation, calls: Calls, columns: KnownNames, names: Iterable[st
 
 
 def _unsplit(relations: Iterable[Relation]) -> InputKeys:
-    return InputKeys({}, frozenset(ref.name.lower() for relation in relations for ref in relation.reads))
+    return InputKeys(
+        {}, frozenset(ref.name.lower() for relation in relations for ref in relation.reads)
+    )
 
 
 @dataclass(slots=True)
@@ -101,7 +125,9 @@ class _Proof:
             case Union():
                 return self._union(relation, key)
             case QueryScope():
-                return _ScopeProof(self, relation, Inside(relation, self.columns)).keys_of_inputs(key)
+                return _ScopeProof(self, relation, Inside(relation, self.columns)).keys_of_inputs(
+                    key
+                )
             case Other(what=what, offset=offset):
                 raise Unproven(what, offset)
 
@@ -126,7 +152,11 @@ class _Proof:
 
         def there(left_column: exp.Column) -> exp.Expr | None:
             at = places.get(left_column.name)
-            return column(theirs[at]) if at is not None and theirs[at] and theirs.count(theirs[at]) == 1 else None
+            return (
+                column(theirs[at])
+                if at is not None and theirs[at] and theirs.count(theirs[at]) == 1
+                else None
+            )
 
         return self.push(left, key) | self.push(right, _changed(key, there, union.offset))
 
@@ -136,7 +166,9 @@ def _plainness(expression: exp.Expr) -> tuple[bool, str]:
 
 
 def _changed(key: Key, change: Callable[[exp.Column], exp.Expr | None], offset: int) -> Key:
-    changed = tuple(frozenset(e for m in part if (e := replaced(m, change)) is not None) for part in key)
+    changed = tuple(
+        frozenset(e for m in part if (e := replaced(m, change)) is not None) for part in key
+    )
     return _complete(changed, "the key is no column there", offset)
 
 
@@ -159,7 +191,9 @@ class _ScopeProof:
                 raise Unproven(part.strip("_").upper(), self.scope.offset)
         if not self.scope.sources:
             raise Unproven("a SELECT without FROM", self.scope.offset)
-        inner = tuple(frozenset(e for m in part if (e := self._output(m)) is not None) for part in key)
+        inner = tuple(
+            frozenset(e for m in part if (e := self._output(m)) is not None) for part in key
+        )
         inner = _complete(inner, "the key is no value of the rows that are read", self.scope.offset)
         self._check_groups()
         inner = self._under_windows(inner)
@@ -174,14 +208,22 @@ class _ScopeProof:
     # --- groups and windows ---
 
     def _check_groups(self) -> None:
-        """Spark accepts in the output only expressions over the grouping expressions, so the key is one."""
+        """Spark accepts in the output only expressions over the grouping expressions, so the key is
+        one."""
         aggregates = self.proof.calls.aggregates(self.scope)
         if not is_aggregated(self.scope, aggregates):
             return
         group = self.scope.select.args.get("group")
         if group is None:
-            raise Unproven("an aggregate without GROUP BY", aggregates[0].offset if aggregates else self.scope.offset)
-        extra = [part for part, value in group.args.items() if value and part not in ("expressions", "all")]
+            raise Unproven(
+                "an aggregate without GROUP BY",
+                aggregates[0].offset if aggregates else self.scope.offset,
+            )
+        extra = [
+            part
+            for part, value in group.args.items()
+            if value and part not in ("expressions", "all")
+        ]
         sets = (exp.Rollup, exp.Cube, exp.GroupingSets)
         if (
             extra
@@ -194,16 +236,23 @@ class _ScopeProof:
         """Restrict the key to the expressions that every window is partitioned by."""
         for window in windows(self.scope):
             by = self._partition(window)
-            offset = min((n.meta["start"] for n in window.walk() if "start" in n.meta), default=self.scope.offset)
+            offset = min(
+                (n.meta["start"] for n in window.walk() if "start" in n.meta),
+                default=self.scope.offset,
+            )
             if not by:
                 raise Unproven("window without PARTITION BY", offset)
-            key = _complete(tuple(part & by for part in key), "window whose PARTITION BY is not the key", offset)
+            key = _complete(
+                tuple(part & by for part in key), "window whose PARTITION BY is not the key", offset
+            )
         return key
 
     def _partition(self, window: exp.Window) -> frozenset[exp.Expr]:
         by = window.args.get("partition_by") or []
         if named := window.args.get("alias"):
-            defined = [w for w in self.scope.select.args.get("windows") or () if same_name(w.this, named)]
+            defined = [
+                w for w in self.scope.select.args.get("windows") or () if same_name(w.this, named)
+            ]
             by = [e for w in defined for e in w.args.get("partition_by") or ()]
         sources, aliases = list(visible_sources(self.scope)), self.inside.aliases()
         return frozenset(v for e in by if (v := self.inside.value(e, sources, aliases)) is not None)
@@ -224,11 +273,17 @@ class _ScopeProof:
             return self._preserving_left(at, self._unmerged(at, key, left=True, right=False), pairs)
         match side, kind:
             case "", "" | "INNER" | "CROSS":
-                return self._inner(at, closed(self._unmerged(at, key, left=True, right=True), pairs))
+                return self._inner(
+                    at, closed(self._unmerged(at, key, left=True, right=True), pairs)
+                )
             case "LEFT", "" | "OUTER":
-                return self._preserving_left(at, self._unmerged(at, key, left=True, right=False), pairs)
+                return self._preserving_left(
+                    at, self._unmerged(at, key, left=True, right=False), pairs
+                )
             case "RIGHT", "" | "OUTER":
-                return self._preserving_right(at, self._unmerged(at, key, left=False, right=True), pairs)
+                return self._preserving_right(
+                    at, self._unmerged(at, key, left=False, right=True), pairs
+                )
             case "FULL", "" | "OUTER":
                 return self._full(at, key, pairs)
             case _:
@@ -237,8 +292,12 @@ class _ScopeProof:
     def _inner(self, at: int, key: Key) -> InputKeys:
         """Either side may be read by the key, or both; at least one has to."""
         sides: tuple[Callable[[], InputKeys], ...] = (
-            lambda: self._join(at - 1, self._left(at, key, "the key comes from both sides of a join")),
-            lambda: self._source(at, self._right(at, key, "the key comes from both sides of a join")),
+            lambda: self._join(
+                at - 1, self._left(at, key, "the key comes from both sides of a join")
+            ),
+            lambda: self._source(
+                at, self._right(at, key, "the key comes from both sides of a join")
+            ),
         )
         proofs, reasons = list[InputKeys](), list[Unproven]()
         for side, parts in zip(sides, self._parts(at), strict=True):
@@ -252,28 +311,34 @@ class _ScopeProof:
         return proofs[0] | proofs[1]
 
     def _preserving_left(self, at: int, key: Key, pairs: Pairs) -> InputKeys:
-        left = self._left(at, coalesced(key, pairs), "the key comes from the side of a join that may be missing")
+        left = self._left(
+            at, coalesced(key, pairs), "the key comes from the side of a join that may be missing"
+        )
         preserved = self._join(at - 1, left)
         return preserved | self._other_side(
             lambda: self._source(at, self._right(at, closed(left, pairs), "")), self._parts(at)[1]
         )
 
     def _preserving_right(self, at: int, key: Key, pairs: Pairs) -> InputKeys:
-        right = self._right(at, coalesced(key, pairs), "the key comes from the side of a join that may be missing")
+        right = self._right(
+            at, coalesced(key, pairs), "the key comes from the side of a join that may be missing"
+        )
         preserved = self._source(at, right)
         return preserved | self._other_side(
             lambda: self._join(at - 1, self._left(at, closed(right, pairs), "")), self._parts(at)[0]
         )
 
     def _other_side(self, side: Callable[[], InputKeys], parts: tuple[Relation, ...]) -> InputKeys:
-        """The side that adds to rows: by the key where the join says that its rows have it, else whole."""
+        """The side that adds to rows: by the key where the join says that its rows have it, else
+        whole."""
         try:
             return side()
         except Unproven:
             return _unsplit(parts)
 
     def _full(self, at: int, key: Key, pairs: Pairs) -> InputKeys:
-        """Both sides add rows of their own, so the key has to be made of both, and both are read by it."""
+        """Both sides add rows of their own, so the key has to be made of both, and both are read by
+        it."""
         offset = self.scope.sources[at].relation.offset
         both = [self._made_of_both(at, part, pairs) for part in key]
         if any(pair is None for pair in both):
@@ -283,7 +348,11 @@ class _ScopeProof:
 
     def _made_of_both(self, at: int, part: Part, pairs: Pairs) -> tuple[exp.Expr, exp.Expr] | None:
         for member in sorted(part, key=repr):
-            if isinstance(member, exp.Column) and member.name in self.inside.using(at) and member.table == MERGED:
+            if (
+                isinstance(member, exp.Column)
+                and member.name in self.inside.using(at)
+                and member.table == MERGED
+            ):
                 left = self._left_column(at, member.name)
                 return (left, column(member.name, str(at))) if left is not None else None
             for first, second in pairs:
@@ -305,7 +374,11 @@ class _ScopeProof:
             if not outer:
                 return column(outer_column.name)
             place = outer.index(outer_column.name) if outer.count(outer_column.name) == 1 else None
-            name = inner[place] if place is not None and inner is not None and len(inner) == len(outer) else ""
+            name = (
+                inner[place]
+                if place is not None and inner is not None and len(inner) == len(outer)
+                else ""
+            )
             return column(name) if name else None
 
         return self.proof.push(source.relation, _changed(key, own, source.relation.offset))
@@ -321,7 +394,10 @@ class _ScopeProof:
         return self._of(key, {str(at)}, what, at)
 
     def _of(self, key: Key, tables: set[str], what: str, at: int) -> Key:
-        own = tuple(frozenset(m for m in part if {c.table for c in m.find_all(exp.Column)} <= tables) for part in key)
+        own = tuple(
+            frozenset(m for m in part if {c.table for c in m.find_all(exp.Column)} <= tables)
+            for part in key
+        )
         return _complete(own, what, self.scope.sources[at].relation.offset)
 
     # --- equal expressions ---
@@ -329,10 +405,16 @@ class _ScopeProof:
     def _equalities(self, at: int, join: exp.Join) -> Pairs:
         """Pairs of equal expressions, left and right, from ON and USING."""
         on = join.args.get("on")
-        pairs = self._pairs(on, [*(i for i in visible_sources(self.scope) if i < at), at]) if on else ()
+        pairs = (
+            self._pairs(on, [*(i for i in visible_sources(self.scope) if i < at), at]) if on else ()
+        )
         ordered = (pair if self._is_right(pair[1], at) else (pair[1], pair[0]) for pair in pairs)
-        crossing = tuple(p for p in ordered if self._is_right(p[1], at) and not self._touches(p[0], at))
-        merged = ((self._left_column(at, name), column(name, str(at))) for name in self.inside.using(at))
+        crossing = tuple(
+            p for p in ordered if self._is_right(p[1], at) and not self._touches(p[0], at)
+        )
+        merged = (
+            (self._left_column(at, name), column(name, str(at))) for name in self.inside.using(at)
+        )
         return crossing + tuple((left, right) for left, right in merged if left is not None)
 
     def _is_right(self, expression: exp.Expr, at: int) -> bool:
@@ -343,27 +425,39 @@ class _ScopeProof:
 
     def _pairs(self, condition: exp.Expr, sources: list[int]) -> Pairs:
         values = (
-            (self.inside.value(e.left, sources), self.inside.value(e.right, sources)) for e in equalities(condition)
+            (self.inside.value(e.left, sources), self.inside.value(e.right, sources))
+            for e in equalities(condition)
         )
-        return tuple((left, right) for left, right in values if left is not None and right is not None)
+        return tuple(
+            (left, right) for left, right in values if left is not None and right is not None
+        )
 
     def _left_column(self, at: int, name: str) -> exp.Expr | None:
         """What a column of USING is on the left: perhaps merged already."""
         left = [i for i in visible_sources(self.scope) if i < at]
         if any(name in self.inside.using(i) for i in left if i):
             return column(name, MERGED)
-        having = [i for i in left if name in (self.inside.columns.of_source(self.scope.sources[i]) or (name,))]
+        having = [
+            i
+            for i in left
+            if name in (self.inside.columns.of_source(self.scope.sources[i]) or (name,))
+        ]
         return column(name, str(having[0])) if len(having) == 1 else None
 
     def _unmerged(self, at: int, key: Key, *, left: bool, right: bool) -> Key:
-        """With a column that USING merged from two of this join as the column of the side that has it."""
+        """With a column that USING merged from two of this join as the column of the side that has
+        it."""
         out = []
         for part in key:
             members = set(part)
             for name in self.inside.using(at):
                 ours = [self._left_column(at, name)] * left + [column(name, str(at))] * right
                 for new in [new for new in ours if new is not None]:
-                    members |= {m for old in part if (m := exchanged(old, column(name, MERGED), new)) is not None}
+                    members |= {
+                        m
+                        for old in part
+                        if (m := exchanged(old, column(name, MERGED), new)) is not None
+                    }
                 if not left:  # what stays merged would be read as the left one's
                     members = {m for m in members if not holds(m, column(name, MERGED))}
             out.append(frozenset(members))

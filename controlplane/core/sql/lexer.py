@@ -1,7 +1,8 @@
 """Text to tokens, by the rules of Spark's own lexer.
 
-Identity rests on these tokens, so they are ours: a parser library's tokens change with its releases, and read some
-texts in another way than Spark does (`'it''s'` is not `'it' 's'`; a hint inside a comment does not nest).
+Identity rests on these tokens, so they are ours: a parser library's tokens change with its
+releases, and read some texts in another way than Spark does (`'it''s'` is not `'it' 's'`; a hint
+inside a comment does not nest).
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class SqlToken:
 
 
 def tokenize(text: str) -> tuple[SqlToken, ...]:
-    """All tokens but comments and space. Raises SqlProblem for a literal or comment without an end."""
+    """All tokens but comments and space. Raises SqlProblem for a literal or comment without an
+    end."""
     return tuple(_tokens(text))
 
 
@@ -69,15 +71,21 @@ def _tokens(text: str) -> Iterator[SqlToken]:
 def _token(text: str, group: str, start: int, end: int) -> SqlToken:
     slice_ = text[start:end]
     if group == "symbol" and slice_ in "'\"`":
-        raise problem_at(text, start, "invalid-sql", f"{slice_} opens a literal that is never closed")
+        raise problem_at(
+            text, start, "invalid-sql", f"{slice_} opens a literal that is never closed"
+        )
     if group == "word" and slice_[0].isdigit():
         group = "number" if _is_number(slice_) else group
     kind = "word" if group == "uri" else cast("Kind", group)
-    return SqlToken(kind, slice_, start, end, slice_.upper() if kind == "word" and slice_.isascii() else "")
+    return SqlToken(
+        kind, slice_, start, end, slice_.upper() if kind == "word" and slice_.isascii() else ""
+    )
 
 
 def _is_number(word: str) -> bool:
-    return re.fullmatch(r"\d+(?:[lLsSyYfFdD]|[bB][dD]|[eE]\d+(?:[bB][dD]|[fFdD])?)?", word) is not None
+    return (
+        re.fullmatch(r"\d+(?:[lLsSyYfFdD]|[bB][dD]|[eE]\d+(?:[bB][dD]|[fFdD])?)?", word) is not None
+    )
 
 
 def _comment_end(text: str, start: int) -> int:

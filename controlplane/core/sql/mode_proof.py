@@ -1,7 +1,8 @@
-"""Which input of a query may be read partition by partition, by proof; everything unproven is read whole.
+"""Which input of a query may be read partition by partition, by proof; everything unproven is read
+whole.
 
-Row-wise scopes: projection, filter, lateral views, and joins from the input to others that keep each of its rows to
-itself; one of them, or several with UNION ALL between.
+Row-wise scopes: projection, filter, lateral views, and joins from the input to others that keep
+each of its rows to itself; one of them, or several with UNION ALL between.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.scan import Lexeme
 from controlplane.core.sql.sql_problem import line_column
 
-MOST_SIDES: Final = 100  # of a UNION ALL: far more than people write, far less than exhausts the stack
+# Of a UNION ALL: far more than people write, far less than exhausts the stack
+MOST_SIDES: Final = 100
 _ROW_WISE: Final = functions.ROW_WISE | functions.GENERATORS | functions.CLOCK
 _SELECT_PARTS: Final = frozenset({"expressions", "from_", "joins", "laterals", "where"})
 _UNION_PARTS: Final = frozenset({"this", "expression", "distinct"})
@@ -32,7 +34,18 @@ _CLAUSES: Final = {
 # Words that make rows depend on each other, wherever the parser puts them.
 _GLOBAL: Final = frozenset(
     {
-        *("CLUSTER", "DISTINCT", "DISTRIBUTE", "EXCEPT", "GROUP", "HAVING", "INTERSECT", "LIMIT", "MINUS", "OFFSET"),
+        *(
+            "CLUSTER",
+            "DISTINCT",
+            "DISTRIBUTE",
+            "EXCEPT",
+            "GROUP",
+            "HAVING",
+            "INTERSECT",
+            "LIMIT",
+            "MINUS",
+            "OFFSET",
+        ),
         *("ORDER", "OVER", "PIVOT", "QUALIFY", "SORT", "TABLESAMPLE", "UNION", "UNPIVOT", "WITHIN"),
     }
 )
@@ -52,7 +65,8 @@ class Mode:
 
 @dataclass(frozen=True, slots=True)
 class RowScope:
-    """A row-wise scope at [start, end) of the text; `driver` is the reference that it reads row by row."""
+    """A row-wise scope at [start, end) of the text; `driver` is the reference that it reads row by
+    row."""
 
     driver: TableRef
     start: int
@@ -61,7 +75,8 @@ class RowScope:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The query as row-wise scopes, several if UNION ALL stands between them; none: `reason` says why not."""
+    """The query as row-wise scopes, several if UNION ALL stands between them; none: `reason` says
+    why not."""
 
     scopes: tuple[RowScope, ...]
     reason: str
@@ -82,7 +97,9 @@ class Shape:
             return Mode("each", self.reason)
         place = mentions[0]
         driver = next(s.driver for s in self.scopes if s.start <= place.start < s.end)
-        return Mode("all", f"`all`: any row may meet any row of {driver.name}, at line {place.line}")
+        return Mode(
+            "all", f"`all`: any row may meet any row of {driver.name}, at line {place.line}"
+        )
 
 
 class _DependenceError(Exception):
@@ -93,7 +110,9 @@ class _DependenceError(Exception):
         self.what, self.offset = what, offset
 
 
-def shape(text: str, lexemes: tuple[Lexeme, ...], tree: exp.Expr | None, refs: tuple[TableRef, ...]) -> Shape:
+def shape(
+    text: str, lexemes: tuple[Lexeme, ...], tree: exp.Expr | None, refs: tuple[TableRef, ...]
+) -> Shape:
     if tree is None:
         return Shape((), "`all`: the query holds a construct that only Spark can read")
     try:
@@ -133,7 +152,9 @@ def _side(lexemes: tuple[Lexeme, ...], tree: exp.Expr) -> Iterator[_Side]:
 
 def _last_union(lexemes: tuple[Lexeme, ...]) -> int:
     """Where the last UNION ALL outside of parentheses stands."""
-    unions = [i for i, x in enumerate(lexemes) if x.phrase == "UNION ALL" and x.depth == lexemes[0].depth]
+    unions = [
+        i for i, x in enumerate(lexemes) if x.phrase == "UNION ALL" and x.depth == lexemes[0].depth
+    ]
     if not unions or len(unions) > MOST_SIDES:
         raise _DependenceError(*_first_word(lexemes, "UNION", other="a set operation"))
     return unions[-1]
@@ -154,12 +175,16 @@ def _check_apart(scopes: tuple[RowScope, ...], refs: tuple[TableRef, ...]) -> No
             raise _DependenceError(f"{ref.name} is read again", ref.start)
 
 
-def _driver(lexemes: tuple[Lexeme, ...], select: exp.Select, refs: tuple[TableRef, ...]) -> TableRef:
+def _driver(
+    lexemes: tuple[Lexeme, ...], select: exp.Select, refs: tuple[TableRef, ...]
+) -> TableRef:
     _check_parts(lexemes, select)
     driver = _from(select, refs)
     inner = _subqueries(lexemes)
     _check_uses(refs, driver, inner)
-    outer = tuple(x for x in lexemes if not any(start <= x.token.start < end for start, end in inner))
+    outer = tuple(
+        x for x in lexemes if not any(start <= x.token.start < end for start, end in inner)
+    )
     _check_words(outer)
     _check_calls(outer)
     _check_joins(outer, select)
@@ -194,7 +219,9 @@ def _from(select: exp.Select, refs: tuple[TableRef, ...]) -> TableRef:
     return driver
 
 
-def _check_uses(refs: tuple[TableRef, ...], driver: TableRef, inner: tuple[tuple[int, int], ...]) -> None:
+def _check_uses(
+    refs: tuple[TableRef, ...], driver: TableRef, inner: tuple[tuple[int, int], ...]
+) -> None:
     uses = [ref for ref in refs if ref.name.lower() == driver.name.lower()]
     if len(uses) > 1:
         raise _DependenceError(f"{driver.name} is read again", uses[1].start)
@@ -227,7 +254,9 @@ def _check_calls(outer: tuple[Lexeme, ...]) -> None:
             raise _DependenceError(f"aggregate {name}", lexeme.token.start)
         is_member = before is not None and before.is_symbol(".")
         if name not in _ROW_WISE or is_member:
-            raise _DependenceError(f"function {name} is not known to be row-wise,", lexeme.token.start)
+            raise _DependenceError(
+                f"function {name} is not known to be row-wise,", lexeme.token.start
+            )
 
 
 def _check_joins(outer: tuple[Lexeme, ...], select: exp.Select) -> None:
@@ -239,10 +268,14 @@ def _check_joins(outer: tuple[Lexeme, ...], select: exp.Select) -> None:
         if not isinstance(join.this, exp.Table | exp.Subquery | exp.Values | exp.Lateral):
             raise _DependenceError(*_first_word(outer, "JOIN", other="a join"))
         if join.this.args.get("sample") or join.this.args.get("pivots"):
-            raise _DependenceError(*_first_word(outer, "TABLESAMPLE", "PIVOT", other="a sample or pivot"))
+            raise _DependenceError(
+                *_first_word(outer, "TABLESAMPLE", "PIVOT", other="a sample or pivot")
+            )
 
 
-def _first_word(lexemes: tuple[Lexeme, ...], *words: str, other: str, name: str = "") -> tuple[str, int]:
+def _first_word(
+    lexemes: tuple[Lexeme, ...], *words: str, other: str, name: str = ""
+) -> tuple[str, int]:
     lexeme = next((x for x in lexemes if x.upper in words), None)
     if lexeme is None:
         return other, lexemes[0].token.start
@@ -258,5 +291,7 @@ def _spans(lexemes: tuple[Lexeme, ...]) -> Iterator[tuple[int, int]]:
     for at, lexeme in enumerate(lexemes[:-1]):
         if lexeme.is_symbol("(") and lexemes[at + 1].phrase.startswith(_QUERY_STARTS):
             depth = lexeme.depth
-            closing = next((x for x in lexemes[at + 1 :] if x.is_symbol(")") and x.depth == depth), lexemes[-1])
+            closing = next(
+                (x for x in lexemes[at + 1 :] if x.is_symbol(")") and x.depth == depth), lexemes[-1]
+            )
             yield lexeme.token.start, closing.token.end

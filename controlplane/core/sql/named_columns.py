@@ -13,7 +13,8 @@ _IMPLICIT = frozenset({"NATURAL", "PIVOT", "UNPIVOT", "TABLE"})
 def named_columns(
     lexemes: tuple[Lexeme, ...], refs: tuple[TableRef, ...], columns: Iterable[str]
 ) -> tuple[str, ...] | None:
-    """The given columns that occur anywhere in the text; None: all, for the text takes columns without naming them."""
+    """The given columns that occur anywhere in the text; None: all, for the text takes columns
+    without naming them."""
     if _takes_unnamed(lexemes) or _takes_rows(lexemes, refs):
         return None
     named = {_fold(name) for lexeme in lexemes for name in _names(lexeme)}

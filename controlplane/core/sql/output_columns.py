@@ -1,4 +1,5 @@
-"""The columns of a query's result, each with its place in the text, as far as text and known schemas determine them."""
+"""The columns of a query's result, each with its place in the text, as far as text and known
+schemas determine them."""
 
 from __future__ import annotations
 
@@ -13,12 +14,14 @@ from controlplane.core.sql.relations import Other, QueryScope, Relation, Union
 from controlplane.core.sql.sql_problem import line_column
 
 _SETS: Final = frozenset({"UNION", "EXCEPT", "INTERSECT"})
-_UNSEEN: Final = frozenset({"SEMI", "ANTI"})  # joins of which only the left side's columns are shown
+# Joins of which only the left side's columns are shown
+_UNSEEN: Final = frozenset({"SEMI", "ANTI"})
 
 
 @dataclass(frozen=True, slots=True)
 class OutputColumn:
-    """`name` is empty where Spark makes one up. The place is that of the alias, or of the star that it comes from."""
+    """`name` is empty where Spark makes one up. The place is that of the alias, or of the star that
+    it comes from."""
 
     name: str
     line: int
@@ -77,7 +80,11 @@ def _names(scope: QueryScope, item: exp.Expr, inputs: KnownNames) -> tuple[str, 
     if not item.is_star:
         return (item.alias_or_name if is_named(item) else "",)
     star = item if isinstance(item, exp.Star) else item.this
-    if not isinstance(star, exp.Star) or any(star.args.values()) or scope.select.args.get("laterals"):
+    if (
+        not isinstance(star, exp.Star)
+        or any(star.args.values())
+        or scope.select.args.get("laterals")
+    ):
         return None
     if isinstance(item, exp.Column):
         sources = [s for s in scope.sources if s.alias == item.table.upper().casefold()]
@@ -86,7 +93,8 @@ def _names(scope: QueryScope, item: exp.Expr, inputs: KnownNames) -> tuple[str, 
 
 
 def _joined(scope: QueryScope, inputs: KnownNames) -> tuple[str, ...] | None:
-    """The columns of a star: those of USING and NATURAL once and first, then the others of each side."""
+    """The columns of a star: those of USING and NATURAL once and first, then the others of each
+    side."""
     columns: tuple[str, ...] = ()
     for source in scope.sources:
         join = source.join
@@ -102,7 +110,9 @@ def _joined(scope: QueryScope, inputs: KnownNames) -> tuple[str, ...] | None:
     return columns or None
 
 
-def _merged(join: exp.Join, left: tuple[str, ...], right: tuple[str, ...], inputs: KnownNames) -> tuple[str, ...]:
+def _merged(
+    join: exp.Join, left: tuple[str, ...], right: tuple[str, ...], inputs: KnownNames
+) -> tuple[str, ...]:
     if (join.args.get("method") or "").upper() == "NATURAL":
         return tuple(name for name in left if name in right)
     return tuple(inputs.fold(column.name) for column in join.args.get("using") or ())

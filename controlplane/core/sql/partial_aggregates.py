@@ -1,8 +1,9 @@
 """How an aggregate is computed in parts, and merged from them to exactly the result over the whole.
 
-Integers, decimals and all that has an order come out equal. Doubles are added in the order of their values, so that the
-same parts always give the same sum; it may differ in its last digits from that of a query over everything, which Spark
-adds up in whatever order tasks end. Types and rounding follow Spark's Sum and Average.
+Integers, decimals and all that has an order come out equal. Doubles are added in the order of their
+values, so that the same parts always give the same sum; it may differ in its last digits from that
+of a query over everything, which Spark adds up in whatever order tasks end. Types and rounding
+follow Spark's Sum and Average.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from controlplane.core.sql.function_calls import Unproven
 
 _COUNTS: Final = frozenset({"count", "count_if"})
 _SUMS: Final = frozenset({"sum", "avg", "mean"})
-_THEMSELVES: Final = frozenset({"min", "max", "bool_and", "bool_or", "every", "some", "bit_and", "bit_or", "bit_xor"})
-_NARROW: Final = frozenset({"byte", "short", "integer"})  # Spark adds doubles for averages: these never overflow a long
+_THEMSELVES: Final = frozenset(
+    {"min", "max", "bool_and", "bool_or", "every", "some", "bit_and", "bit_or", "bit_xor"}
+)
+# Spark adds doubles for averages: these never overflow a long
+_NARROW: Final = frozenset({"byte", "short", "integer"})
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
 _WIDEST: Final = 38  # digits of a decimal
 _SUM_GROWS: Final = 10  # digits by which the type of a sum is wider than that of its argument
@@ -26,14 +30,15 @@ _AVG_GROWS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """`columns` of a part: their names, and the expressions selected as them. Types are named as in Spark's JSON
-    schemas."""
+    """`columns` of a part: their names, and the expressions selected as them. Types are named as in
+    Spark's JSON schemas."""
 
     name: str
     columns: tuple[tuple[str, str], ...]
 
     def merged(self, types: Mapping[str, str], offset: int) -> str:
-        """The result over the parts of one group. Raises Unproven for types that are not merged exactly."""
+        """The result over the parts of one group. Raises Unproven for types that are not merged
+        exactly."""
         first = self.columns[0][0]
         if self.name in _THEMSELVES:
             return f"{self.name}({first})"
@@ -43,7 +48,9 @@ class Partial:
             return _sum(first, types[first], offset)
         count, greatest = (column for column, _ in self.columns[1:])
         if types[first] == "long" and types[greatest] not in _NARROW:
-            raise Unproven("an average of BIGINT, whose sum may overflow where its average does not", offset)
+            raise Unproven(
+                "an average of BIGINT, whose sum may overflow where its average does not", offset
+            )
         return _average(first, types[first], count, offset)
 
     @property
@@ -52,13 +59,15 @@ class Partial:
         return self.name in _SUMS
 
     def combined(self, types: Mapping[str, str], offset: int) -> Iterator[tuple[str, str]]:
-        """Some of the parts of one group, combined to a part again: columns and the expressions selected as them.
-        Raises Unproven for sums that depend on the order in which parts meet."""
+        """Some of the parts of one group, combined to a part again: columns and the expressions
+        selected as them. Raises Unproven for sums that depend on the order in which parts meet."""
         first, *others = (name for name, _ in self.columns)
         if self.name in _THEMSELVES:
             yield first, f"{self.name}({first})"
         elif types[first] == "double":
-            raise Unproven("a sum of doubles, which are added in the order of all their values", offset)
+            raise Unproven(
+                "a sum of doubles, which are added in the order of all their values", offset
+            )
         else:
             yield first, _sum(first, types[first], offset)
         if others:
@@ -68,12 +77,15 @@ class Partial:
 
 
 def partial_of(name: str, argument: str, condition: str, number: int, offset: int) -> Partial:
-    """The parts of a call with this argument, and FILTER (...) as `condition`. Raises Unproven for a function with no
-    parts."""
+    """The parts of a call with this argument, and FILTER (...) as `condition`. Raises Unproven for
+    a function with no parts."""
     column = f"_p{number}"
     if name in ("avg", "mean"):
-        made = {column: "sum", f"{column}n": "count", f"{column}m": "max"}  # the last one for its type: the argument's
-        return Partial(name, tuple((name, f"{of}({argument}){condition}") for name, of in made.items()))
+        # The last one for its type: the argument's
+        made = {column: "sum", f"{column}n": "count", f"{column}m": "max"}
+        return Partial(
+            name, tuple((name, f"{of}({argument}){condition}") for name, of in made.items())
+        )
     if name in _COUNTS | _THEMSELVES | {"sum"}:
         return Partial(name, ((column, f"{name}({argument}){condition}"),))
     raise Unproven(f"{name} has no parts", offset)
@@ -103,9 +115,11 @@ def _average(column: str, type: str, count: str, offset: int) -> str:
 
 
 def _exact_average(column: str, precision: int, scale: int, count: str, offset: int) -> str:
-    """Half up at the last digit, by whole numbers: (2 |S| 10^k + N) div 2 N, with a sum S, its count N, k digits.
+    """Half up at the last digit, by whole numbers: (2 |S| 10^k + N) div 2 N, with a sum S, its
+    count N, k digits.
 
-    Spark's division would round to a type of its own first. All intermediate results have to fit into 38 digits.
+    Spark's division would round to a type of its own first. All intermediate results have to fit
+    into 38 digits.
     """
     digits = precision - _SUM_GROWS
     if precision >= _WIDEST or precision + scale + 6 > _WIDEST:

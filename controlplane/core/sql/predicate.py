@@ -47,12 +47,21 @@ def predicate(text: str) -> Predicate:
         first = query.references[0]
         place = max(first.line - 1, 1), first.column
         raise SqlProblem(
-            "not-a-condition", "a condition looks at one row, and reads no other", *place, "use a transform"
+            "not-a-condition",
+            "a condition looks at one row, and reads no other",
+            *place,
+            "use a transform",
         )
     if query.volatile:
         construct = query.volatile[0]
         message = f"{construct.construct} may give another answer for the same row"
-        raise SqlProblem("not-supported", message, max(construct.line - 1, 1), 1, "compare columns with each other")
+        raise SqlProblem(
+            "not-supported",
+            message,
+            max(construct.line - 1, 1),
+            1,
+            "compare columns with each other",
+        )
     return Predicate(text, digest("sql/1", tokens=[x.folded for x in lexemes]), query)
 
 
@@ -62,15 +71,23 @@ def _refuse(text: str, lexemes: tuple[Lexeme, ...]) -> None:
     for at, lexeme in enumerate(lexemes):
         depth += lexeme.is_symbol("(") - lexeme.is_symbol(")")
         if depth < 0:
-            raise problem_at(text, lexeme.token.start, "invalid-sql", "a bracket is closed that was not opened")
+            raise problem_at(
+                text, lexeme.token.start, "invalid-sql", "a bracket is closed that was not opened"
+            )
         if lexeme.is_symbol(";"):
-            raise problem_at(text, lexeme.token.start, "not-a-condition", "a condition is one expression")
+            raise problem_at(
+                text, lexeme.token.start, "not-a-condition", "a condition is one expression"
+            )
         if lexeme.upper in _QUERIES and (at == 0 or lexemes[at - 1].is_symbol("(")):
             message = "a condition looks at one row, and reads no other"
-            raise problem_at(text, lexeme.token.start, "not-a-condition", message, "use a transform")
+            raise problem_at(
+                text, lexeme.token.start, "not-a-condition", message, "use a transform"
+            )
         if lexeme.is_symbol(":") and _is_parameter(lexemes, at):
             message = "a condition has no parameters"
-            raise problem_at(text, lexeme.token.start, "not-a-condition", message, "write the value itself")
+            raise problem_at(
+                text, lexeme.token.start, "not-a-condition", message, "write the value itself"
+            )
     if depth:
         raise problem_at(text, len(text), "invalid-sql", "a bracket is not closed")
 

@@ -16,7 +16,20 @@ from dataplane.contract.sql_words import SQL_TABLE_FUNCTIONS
 
 _FORMATS: Final = frozenset(
     {
-        *("avro", "binaryfile", "csv", "delta", "hudi", "iceberg", "image", "jdbc", "json", "kafka", "orc", "parquet"),
+        *(
+            "avro",
+            "binaryfile",
+            "csv",
+            "delta",
+            "hudi",
+            "iceberg",
+            "image",
+            "jdbc",
+            "json",
+            "kafka",
+            "orc",
+            "parquet",
+        ),
         *("rate", "socket", "text", "xml"),
     }
 )
@@ -25,7 +38,8 @@ _INTERNAL: Final = frozenset(name.replace("_", "") for name in SQL_TABLE_FUNCTIO
 
 @dataclass(frozen=True, slots=True)
 class TableRef:
-    """One mention of a table: `parts` without quotes, [start, end) its place in the text, `alias` empty if none."""
+    """One mention of a table: `parts` without quotes, [start, end) its place in the text, `alias`
+    empty if none."""
 
     parts: tuple[str, ...]
     start: int
@@ -59,10 +73,20 @@ def _reference(text: str, table: exp.Table) -> TableRef | None:
         _check_function(text, table.this)
         return None
     parts = [part for part in table.parts if isinstance(part, exp.Identifier)]
-    if not parts or len(parts) != len(table.parts) or not all("start" in part.meta for part in parts):
-        raise SqlProblem("invalid-sql", f"cannot tell which table {table.name!r} is", hint="quote the name: `name`")
+    if (
+        not parts
+        or len(parts) != len(table.parts)
+        or not all("start" in part.meta for part in parts)
+    ):
+        raise SqlProblem(
+            "invalid-sql",
+            f"cannot tell which table {table.name!r} is",
+            hint="quote the name: `name`",
+        )
     start, end = parts[0].meta["start"], parts[-1].meta["end"] + 1
-    return TableRef(tuple(p.name for p in parts), start, end, *line_column(text, start), table.alias)
+    return TableRef(
+        tuple(p.name for p in parts), start, end, *line_column(text, start), table.alias
+    )
 
 
 def _call(lateral: exp.Expr) -> exp.Func | None:
@@ -73,10 +97,14 @@ def _call(lateral: exp.Expr) -> exp.Func | None:
 
 
 def _check_function(text: str, call: exp.Func) -> None:
-    name = (call.name if isinstance(call, exp.Anonymous) else call.meta.get("name") or call.sql_name()).lower()
+    name = (
+        call.name if isinstance(call, exp.Anonymous) else call.meta.get("name") or call.sql_name()
+    ).lower()
     if name.replace("_", "") not in _INTERNAL:
         message = f"{name}() reads from outside of the dataflow, or is not known to read only its arguments"
-        raise problem_at(text, call.meta.get("start", 0), "direct-read", message, "declare a read connector")
+        raise problem_at(
+            text, call.meta.get("start", 0), "direct-read", message, "declare a read connector"
+        )
 
 
 def _is_common(table: exp.Table) -> bool:
@@ -86,7 +114,8 @@ def _is_common(table: exp.Table) -> bool:
     name, inside, node = _fold(table.name), _node(table), table.parent
     while node is not None:
         if isinstance(node, exp.With):
-            visible, inside = list(_before(node, inside)), _node(node.parent)  # the owner lists all of them: pass it
+            # The owner lists all of them: pass it
+            visible, inside = list(_before(node, inside)), _node(node.parent)
         else:
             clause = node.args.get("with_")
             visible, inside = clause.expressions if clause else [], node
@@ -102,7 +131,8 @@ def _node(node: object) -> exp.Expr:
 
 
 def _before(clause: exp.With, inside: exp.Expr) -> Iterator[exp.Expr]:
-    """What a common table expression sees of its own list: those before it, and itself only if recursive."""
+    """What a common table expression sees of its own list: those before it, and itself only if
+    recursive."""
     for common in clause.expressions:
         if common is inside:
             if clause.args.get("recursive"):
@@ -120,8 +150,20 @@ def check_direct(text: str, refs: tuple[TableRef, ...]) -> None:
     for ref in refs:
         if ref.alias and text[ref.start : ref.end].upper() == "STREAM":
             message = f"Spark reads this as a stream of {ref.alias}, which a query cannot"
-            raise SqlProblem("not-supported", message, ref.line, ref.column, "a dataset of this name needs backquotes")
+            raise SqlProblem(
+                "not-supported",
+                message,
+                ref.line,
+                ref.column,
+                "a dataset of this name needs backquotes",
+            )
         is_path = len(ref.parts) == 2 and ref.parts[0].lower() in _FORMATS and not ref.is_plain
         if is_path or "/" in ref.name or ":" in ref.name:
             message = f"{text[ref.start : ref.end]} reads files past the dataflow"
-            raise SqlProblem("direct-read", message, ref.line, ref.column, "declare a read connector with this path")
+            raise SqlProblem(
+                "direct-read",
+                message,
+                ref.line,
+                ref.column,
+                "declare a read connector with this path",
+            )

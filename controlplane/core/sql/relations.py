@@ -1,4 +1,5 @@
-"""A query as relations: what each scope reads, with common table expressions put in place of their names."""
+"""A query as relations: what each scope reads, with common table expressions put in place of their
+names."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from sqlglot import exp
 
 from controlplane.core.sql.references import TableRef
 
-_BARE: Final = frozenset({"this", "alias"})  # parts of a table or a subquery that stand for its rows as they are
+# Parts of a table or a subquery that stand for its rows as they are
+_BARE: Final = frozenset({"this", "alias"})
 _UNION_PARTS: Final = frozenset({"this", "expression", "distinct", "order", "with_"})
 _NAMES: Final = {
     "limit": "LIMIT", "offset": "OFFSET", "sample": "TABLESAMPLE", "pivots": "PIVOT", "joins": "a join in parentheses",
@@ -29,8 +31,8 @@ class Mention:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FromItem:
-    """A relation in FROM. `join` says how it meets those before it; `columns` are other names for its own; `alias` is
-    its name folded."""
+    """A relation in FROM. `join` says how it meets those before it; `columns` are other names for
+    its own; `alias` is its name folded."""
 
     relation: Relation
     name: str
@@ -122,7 +124,10 @@ class _Builder:
             if clause.args.get("recursive"):
                 return self._other("WITH RECURSIVE", node, names)
             for common in clause.expressions:
-                names = {**names, _fold(common.alias): self._renamed(self.query(common.this, names), common)}
+                names = {
+                    **names,
+                    _fold(common.alias): self._renamed(self.query(common.this, names), common),
+                }
         match node:
             case exp.Select():
                 return self._scope(node, names)
@@ -132,17 +137,22 @@ class _Builder:
                 return self._union(node, names)
             case exp.SetOperation():
                 name = "UNION" if isinstance(node, exp.Union) else node.key.upper()
-                return self._parts(name, node, [self.query(node.left, names), self.query(node.right, names)])
+                return self._parts(
+                    name, node, [self.query(node.left, names), self.query(node.right, names)]
+                )
             case exp.Table():
                 return self._table(node, names)
             case _:
                 return self._other(f"a part that is not a query ({node.key})", node, names)
 
     def _renamed(self, relation: Relation, common: exp.Expr) -> Relation:
-        """A common table expression with a list of columns: opaque, for who wants to follow a column."""
+        """A common table expression with a list of columns: opaque, for who wants to follow a
+        column."""
         alias = common.args.get("alias")
         if isinstance(alias, exp.TableAlias) and alias.columns:
-            return Other("a list of columns after WITH", (relation,), relation.reads, relation.offset)
+            return Other(
+                "a list of columns after WITH", (relation,), relation.reads, relation.offset
+            )
         return relation
 
     def _scope(self, select: exp.Select, names: Names) -> Relation:
@@ -156,7 +166,9 @@ class _Builder:
     def _source(self, node: exp.Expr, join: exp.Join | None, names: Names) -> FromItem:
         alias = node.args.get("alias")
         columns = tuple(c.name for c in alias.columns) if isinstance(alias, exp.TableAlias) else ()
-        return FromItem(self.query(node, names), node.alias_or_name, _fold(node.alias_or_name), columns, join)
+        return FromItem(
+            self.query(node, names), node.alias_or_name, _fold(node.alias_or_name), columns, join
+        )
 
     def _inner(self, select: exp.Select, names: Names) -> Iterator[Relation]:
         for node in all_nodes(select):
@@ -166,7 +178,9 @@ class _Builder:
     def _bare(self, node: exp.Subquery, names: Names) -> Relation:
         relation = self.query(node.this, names)
         extra = _unknown_part(node, _BARE | {"with_"})
-        return self._parts(extra, node, [relation, *self._joined(node, names)]) if extra else relation
+        return (
+            self._parts(extra, node, [relation, *self._joined(node, names)]) if extra else relation
+        )
 
     def _union(self, node: exp.Union, names: Names) -> Relation:
         sides = self.query(node.left, names), self.query(node.right, names)
@@ -177,7 +191,9 @@ class _Builder:
     def _table(self, node: exp.Table, names: Names) -> Relation:
         relation = self._named(node, names)
         extra = _unknown_part(node, _BARE | {"db", "catalog"})
-        return self._parts(extra, node, [relation, *self._joined(node, names)]) if extra else relation
+        return (
+            self._parts(extra, node, [relation, *self._joined(node, names)]) if extra else relation
+        )
 
     def _named(self, node: exp.Table, names: Names) -> Relation:
         if not node.args.get("db") and _fold(node.name) in names:
@@ -206,15 +222,22 @@ def _unknown_part(node: exp.Expr, allowed: frozenset[str]) -> str:
     return _NAMES.get(extra, extra)
 
 
-def _reads(relations: Iterator[Relation] | list[Relation] | tuple[Relation, ...]) -> frozenset[TableRef]:
+def _reads(
+    relations: Iterator[Relation] | list[Relation] | tuple[Relation, ...],
+) -> frozenset[TableRef]:
     return frozenset(ref for relation in relations for ref in relation.reads)
 
 
 def _offset(node: exp.Expr) -> int:
-    """Near where the node begins: the first place that the parser kept of it; for a SELECT, of its list."""
+    """Near where the node begins: the first place that the parser kept of it; for a SELECT, of its
+    list."""
     within = node.expressions if isinstance(node, exp.Select) else []
-    places = [n.meta["start"] for part in within or [node] for n in part.walk() if "start" in n.meta]
-    return min(places, default=_offset(node.args["from_"]) if within and node.args.get("from_") else 0)
+    places = [
+        n.meta["start"] for part in within or [node] for n in part.walk() if "start" in n.meta
+    ]
+    return min(
+        places, default=_offset(node.args["from_"]) if within and node.args.get("from_") else 0
+    )
 
 
 def _fold(name: str) -> str:

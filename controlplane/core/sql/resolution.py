@@ -1,7 +1,9 @@
-"""A query with its columns resolved under known columns: where it uses those of an input, and the types that it gives.
+"""A query with its columns resolved under known columns: where it uses those of an input, and the
+types that it gives.
 
-The answer is sqlglot's: it knows most of Spark's rules and not all. None always means unknown. Does not belong here:
-the consequences for a reader (review), and anything that an identity or a mode is made of.
+The answer is sqlglot's: it knows most of Spark's rules and not all. None always means unknown. Does
+not belong here: the consequences for a reader (review), and anything that an identity or a mode is
+made of.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from sqlglot.errors import SqlglotError
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.sql_problem import line_column
 
-InputTypes: TypeAlias = Mapping[str, Mapping[str, str]]  # of each input: its columns with their types as DDL
+# Of each input: its columns with their types as DDL
+InputTypes: TypeAlias = Mapping[str, Mapping[str, str]]
 
 OutputTypes: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -36,23 +39,32 @@ class ColumnUse:
     call: str = ""
 
 
-def column_uses(text: str, tree: exp.Expr, refs: tuple[TableRef, ...], inputs: InputTypes) -> tuple[ColumnUse, ...]:
+def column_uses(
+    text: str, tree: exp.Expr, refs: tuple[TableRef, ...], inputs: InputTypes
+) -> tuple[ColumnUse, ...]:
     """Every mention of a column of these inputs, in order of the text. A star mentions none."""
     joined = list(_joined_by_name(tree))
     resolved = resolved_tree(tree, refs, inputs)
     if resolved is None:
         return ()
     names = table_names(refs)
-    uses = {_use(text, ident, names[table], call) for ident, table, call in _columns(resolved) if table in names}
+    uses = {
+        _use(text, ident, names[table], call)
+        for ident, table, call in _columns(resolved)
+        if table in names
+    }
     for ident in joined:
         uses |= {_use(text, ident, name, "USING") for name in inputs}
     return tuple(sorted(use for use in uses if _has(inputs.get(use.input, {}), use.name)))
 
 
-def output_types(tree: exp.Expr, refs: tuple[TableRef, ...], inputs: InputTypes) -> OutputTypes | None:
-    """The output's columns in order: name and type as DDL, UNKNOWN for an unknown type. Names are in lower case. None
-    as well where Spark makes up a name."""
-    from sqlglot.optimizer.annotate_types import annotate_types  # with an optimizer that few commands need
+def output_types(
+    tree: exp.Expr, refs: tuple[TableRef, ...], inputs: InputTypes
+) -> OutputTypes | None:
+    """The output's columns in order: name and type as DDL, UNKNOWN for an unknown type. Names are
+    in lower case. None as well where Spark makes up a name."""
+    # With an optimizer that few commands need
+    from sqlglot.optimizer.annotate_types import annotate_types
 
     resolved = resolved_tree(tree, refs, inputs)
     if resolved is None:
@@ -67,9 +79,11 @@ def output_types(tree: exp.Expr, refs: tuple[TableRef, ...], inputs: InputTypes)
     return None if any(_is_made_up(name) for name, _ in columns) else columns
 
 
-def resolved_tree(tree: exp.Expr, refs: tuple[TableRef, ...], inputs: InputTypes) -> exp.Expr | None:
-    """The tree with every column under its table, stars written out; inputs have the names of `table_names`. The tree
-    that is given is changed."""
+def resolved_tree(
+    tree: exp.Expr, refs: tuple[TableRef, ...], inputs: InputTypes
+) -> exp.Expr | None:
+    """The tree with every column under its table, stars written out; inputs have the names of
+    `table_names`. The tree that is given is changed."""
     from sqlglot.optimizer.qualify import qualify
 
     renamed = _with_plain_tables(tree, refs)
@@ -122,7 +136,11 @@ def _columns(resolved: exp.Expr) -> Iterator[tuple[exp.Identifier, str, str]]:
         for column in scope.columns:
             source = scope.sources.get(column.table)
             ident = column.this
-            if isinstance(source, exp.Table) and isinstance(ident, exp.Identifier) and "start" in ident.meta:
+            if (
+                isinstance(source, exp.Table)
+                and isinstance(ident, exp.Identifier)
+                and "start" in ident.meta
+            ):
                 yield ident, source.name, _call(column)
 
 

@@ -1,4 +1,5 @@
-"""Tokens read from left to right: which words are keywords, which names are calls, what stands in which parenthesis."""
+"""Tokens read from left to right: which words are keywords, which names are calls, what stands in
+which parenthesis."""
 
 from __future__ import annotations
 
@@ -12,10 +13,12 @@ from controlplane.core.sql.sql_problem import problem_at
 
 Role: TypeAlias = Literal["open", "end"]  # does an operand follow, or has one just ended?
 
-DEEPEST: Final = 200  # parentheses: far more than people write, far less than exhausts a parser's stack
+# parentheses: far more than people write, far less than exhausts a parser's stack
+DEEPEST: Final = 200
 _OPENING: Final = frozenset({"(", "-", "+", "~", "!", ":", "?", "/*+"})
 _QUERY_STARTS: Final = frozenset({"SELECT", "WITH", "FROM", "VALUES", "PARTITION", "ORDER", "("})
-_LISTS: Final = frozenset({"AS", "USING", "EXCEPT", "UNPIVOT"})  # before a parenthesis: of names, if not of a query
+# Before a parenthesis: of names, if not of a query
+_LISTS: Final = frozenset({"AS", "USING", "EXCEPT", "UNPIVOT"})
 _SETS: Final = frozenset({"ALL", "DISTINCT", "UNION", "EXCEPT", "INTERSECT", "MINUS"})
 _CASTS: Final = frozenset({"CAST", "TRY_CAST"})
 _AFTER_NAME: Final = frozenset({".", ":", "("})
@@ -23,7 +26,8 @@ _AFTER_NAME: Final = frozenset({".", ":", "("})
 
 @dataclass(frozen=True, slots=True)
 class Lexeme:
-    """A token in its place. `folded` is its canonical text; `phrase` is set on the first word of a keyword phrase."""
+    """A token in its place. `folded` is its canonical text; `phrase` is set on the first word of a
+    keyword phrase."""
 
     token: SqlToken
     folded: str
@@ -43,7 +47,8 @@ class Lexeme:
 
 
 def scan(text: str) -> tuple[Lexeme, ...]:
-    """Raises SqlProblem for text that has no tokens (a literal without an end) and for absurd nesting."""
+    """Raises SqlProblem for text that has no tokens (a literal without an end) and for absurd
+    nesting."""
     return _Scanner(text, tokenize(text)).read()
 
 
@@ -78,12 +83,23 @@ class _Scanner:
     def _is_foldable(self, token: SqlToken) -> bool:
         if not token.upper or self.in_hint or self.levels[-1].names_only or self.is_doubtful:
             return False
-        return not self.out or not (self._before(".", ":", "@", "$") or self.out[-1].folded in spark_keywords.NAMERS)
+        return not self.out or not (
+            self._before(".", ":", "@", "$") or self.out[-1].folded in spark_keywords.NAMERS
+        )
 
     def _plain(self, token: SqlToken, at: int) -> None:
-        """A literal or a name. After one that could be a keyword, the next word could be anything."""
-        could_be_keyword = self._is_foldable(token) and token.upper in spark_keywords.LEADS and not self._after_as()
-        self._put(token.text, "end", is_call=token.kind in ("word", "quoted") and self._symbol_at(at + 1) == "(")
+        """A literal or a name. After one that could be a keyword, the next word could be
+        anything."""
+        could_be_keyword = (
+            self._is_foldable(token)
+            and token.upper in spark_keywords.LEADS
+            and not self._after_as()
+        )
+        self._put(
+            token.text,
+            "end",
+            is_call=token.kind in ("word", "quoted") and self._symbol_at(at + 1) == "(",
+        )
         self.is_doubtful = could_be_keyword
 
     def _word(self, at: int) -> bool:
@@ -94,8 +110,15 @@ class _Scanner:
         for phrase in self._candidates(at):
             if self._is_keyword(phrase, at + phrase.count(" ") + 1):
                 return self._take(phrase)
-        is_function = self._symbol_at(at + 1) == "(" and self._key_at(at).lower() in functions.FOLDED
-        return is_function and self._role() == "open" and not self._is_naming() and self._fold(1, "open", is_call=True)
+        is_function = (
+            self._symbol_at(at + 1) == "(" and self._key_at(at).lower() in functions.FOLDED
+        )
+        return (
+            is_function
+            and self._role() == "open"
+            and not self._is_naming()
+            and self._fold(1, "open", is_call=True)
+        )
 
     def _candidates(self, at: int) -> Iterator[str]:
         run = [token.upper for token in self.tokens[at : at + spark_keywords.LONGEST]]
@@ -121,7 +144,11 @@ class _Scanner:
     def _closes(self, phrase: str, after: int) -> bool:
         if phrase in spark_keywords.SORTING:  # elsewhere the name of what stands before it
             return self.levels[-1].clause in ("ORDER BY", "SORT BY")
-        return self.levels[-1].cases > 0 if phrase == "END" else self._symbol_at(after) not in _AFTER_NAME
+        return (
+            self.levels[-1].cases > 0
+            if phrase == "END"
+            else self._symbol_at(after) not in _AFTER_NAME
+        )
 
     def _is_naming(self) -> bool:
         return self._before(",") and self.levels[-1].clause in spark_keywords.NAMING
@@ -135,7 +162,9 @@ class _Scanner:
         if token.text == "*":
             return phrase.endswith(("SELECT", "DISTINCT"))
         # after a name in place of an operand, these would compute with it
-        computes = token.text in ("-", "+") and self._role() == "open" and not phrase.startswith("SELECT")
+        computes = (
+            token.text in ("-", "+") and self._role() == "open" and not phrase.startswith("SELECT")
+        )
         return token.text in _OPENING and not computes
 
     def _may_select(self) -> bool:
@@ -156,7 +185,9 @@ class _Scanner:
 
     def _fold(self, count: int, role: Role, *, phrase: str = "", is_call: bool = False) -> bool:
         for i in range(count):
-            self._put(self._key_at(len(self.out)), role, phrase=phrase if i == 0 else "", is_call=is_call)
+            self._put(
+                self._key_at(len(self.out)), role, phrase=phrase if i == 0 else "", is_call=is_call
+            )
         return True
 
     # --- symbols ---
@@ -186,7 +217,10 @@ class _Scanner:
     def _open(self, token: SqlToken) -> None:
         if len(self.levels) > DEEPEST:
             raise problem_at(
-                self.text, token.start, "invalid-sql", f"more than {DEEPEST} parentheses within each other"
+                self.text,
+                token.start,
+                "invalid-sql",
+                f"more than {DEEPEST} parentheses within each other",
             )
         owner = self.out[-1].upper if self.out else ""
         is_list = owner in _LISTS and (self._key_at(len(self.out) + 1) or "(") not in _QUERY_STARTS
@@ -198,7 +232,9 @@ class _Scanner:
     def _binds(self) -> bool:
         """Is this the parameter list of a lambda: (x, y) -> ...?"""
         at = len(self.out) + 1
-        while at < len(self.tokens) and (self.tokens[at].kind != "symbol" or self.tokens[at].text == ","):
+        while at < len(self.tokens) and (
+            self.tokens[at].kind != "symbol" or self.tokens[at].text == ","
+        ):
             at += 1
         return self._symbol_at(at) == ")" and self._symbol_at(at + 1) == "->"
 
@@ -208,7 +244,9 @@ class _Scanner:
         token, depth = self.tokens[len(self.out)], len(self.levels) - 1
         role = self._role() if self.in_hint else role
         self.is_doubtful = False
-        self.out.append(Lexeme(token, folded, role, depth, phrase, is_call and not self.in_hint, self.in_hint))
+        self.out.append(
+            Lexeme(token, folded, role, depth, phrase, is_call and not self.in_hint, self.in_hint)
+        )
 
     def _role(self) -> Role:
         return self.out[-1].role if self.out else "open"
@@ -220,7 +258,11 @@ class _Scanner:
         return bool(self.out) and self.out[-1].folded == "AS"
 
     def _symbol_at(self, at: int) -> str:
-        return self.tokens[at].text if at < len(self.tokens) and self.tokens[at].kind == "symbol" else ""
+        return (
+            self.tokens[at].text
+            if at < len(self.tokens) and self.tokens[at].kind == "symbol"
+            else ""
+        )
 
     def _key_at(self, at: int) -> str:
         return self.tokens[at].upper if at < len(self.tokens) else ""

@@ -1,4 +1,5 @@
-"""Addresses in a query of Spark's: ``flights.delays@2`` becomes ``flights.`delays@2` ``, which Spark reads as a name.
+"""Addresses in a query of Spark's: ``flights.delays@2`` becomes ``flights.`delays@2` ``, which
+Spark reads as a name.
 
 Nothing else of the text is touched: strings, quoted names and comments are left alone.
 """
@@ -13,7 +14,9 @@ from controlplane.core.sql.edits import Edit, apply_edits, original_offset
 from controlplane.core.sql.lexer import SqlToken, tokenize
 from controlplane.core.sql.sql_problem import SqlProblem
 
-_POINT = re.compile(r"@(?P<point>\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)|\d+)(?![\w.])")
+_POINT = re.compile(
+    r"@(?P<point>\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)|\d+)(?![\w.])"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,8 @@ class Addressed:
 
 
 def addressed(sql: str) -> Addressed:
-    """The query with each address as a quoted name. What cannot be read as tokens stays as it is."""
+    """The query with each address as a quoted name. What cannot be read as tokens stays as it
+    is."""
     try:
         edits = tuple(_edits(sql, tokenize(sql)))
     except SqlProblem:
@@ -47,7 +51,9 @@ def _edits(sql: str, tokens: Sequence[SqlToken]) -> Iterator[Edit]:
     """A name behind a dot, and a point right behind it."""
     end = 0
     for at, token in enumerate(tokens[2:], 2):
-        is_name = token.kind in ("word", "quoted") and tokens[at - 1].text == "." and token.start >= end
+        is_name = (
+            token.kind in ("word", "quoted") and tokens[at - 1].text == "." and token.start >= end
+        )
         point = _POINT.match(sql, token.end) if is_name else None
         if point is not None:
             name = token.text[1:-1] if token.kind == "quoted" else token.text

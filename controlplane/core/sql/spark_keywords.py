@@ -1,7 +1,8 @@
 """Spark's keywords, as phrases, by where they may stand. Frozen: digests rest on these tables.
 
-Almost every keyword of Spark may also name a column, and the case of a name counts. So a phrase is taken for keywords
-only where it stands between tokens that leave no other reading. Not here: how that is decided (`scan`).
+Almost every keyword of Spark may also name a column, and the case of a name counts. So a phrase is
+taken for keywords only where it stands between tokens that leave no other reading. Not here: how
+that is decided (`scan`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from typing import Final
 
 def _phrases(text: str) -> frozenset[str]:
     """Phrases between bars or on lines of their own."""
-    return frozenset(phrase for line in text.split("\n") if line.strip() for phrase in line.strip().split("|"))
+    return frozenset(
+        phrase for line in text.split("\n") if line.strip() for phrase in line.strip().split("|")
+    )
 
 
 # After an operand, with another to follow.
@@ -63,7 +66,8 @@ CLAUSES: Final = _phrases(
     WITH|WITH RECURSIVE|LATERAL VIEW|LATERAL VIEW OUTER|WINDOW|QUALIFY|PARTITION BY
     """
 )
-NAMING: Final = _phrases("WITH|WITH RECURSIVE|LATERAL VIEW|LATERAL VIEW OUTER|WINDOW")  # they hold lists of names
+# They hold lists of names
+NAMING: Final = _phrases("WITH|WITH RECURSIVE|LATERAL VIEW|LATERAL VIEW OUTER|WINDOW")
 
 NAMERS: Final = _phrases("WITH|RECURSIVE|WINDOW")  # the next word is a name, whatever it is
 

@@ -1,9 +1,10 @@
-"""A query with an aggregate that may be merged, as two: one over each part of an input, and one over what these gave.
+"""A query with an aggregate that may be merged, as two: one over each part of an input, and one
+over what these gave.
 
-Both are edits of the user's text, so that Spark's positions lead back to it. The first selects the values of the groups
-and partial aggregates; the second is the whole query, with the scope that aggregates reading those instead. The proof
-about the query (decomposable) does not depend on whether it can be taken apart here: where the text leaves a doubt, it
-cannot.
+Both are edits of the user's text, so that Spark's positions lead back to it. The first selects the
+values of the groups and partial aggregates; the second is the whole query, with the scope that
+aggregates reading those instead. The proof about the query (decomposable) does not depend on
+whether it can be taken apart here: where the text leaves a doubt, it cannot.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ from dataplane.contract.results import LABEL
 
 PARTS: Final = "_headgate_parts"  # the table that the second query reads
 _FOLDED: Final = ("having", "qualify", "windows", "order", "sort", "cluster", "distribute")
-_ALIASES: Final = ("order", "sort", "having", "qualify")  # clauses that may name what the scope selects
+# Clauses that may name what the scope selects
+_ALIASES: Final = ("order", "sort", "having", "qualify")
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Edits of the text. `labelled`: the first query over many parts at once, distinguished by a column; None where
-    that cannot be carried through."""
+    """Edits of the text. `labelled`: the first query over many parts at once, distinguished by a
+    column; None where that cannot be carried through."""
 
     partial: tuple[Edit, ...]
     labelled: tuple[Edit, ...] | None
@@ -54,14 +56,21 @@ class Split:
         return True
 
     def between(self, types: Mapping[str, str]) -> tuple[str, str]:
-        """A query over some parts, of which as much can be made as of these: their groups merged. And the same over
-        several lots of parts at once, distinguished by a column. Raises Unproven where it matters which parts meet
-        first."""
+        """A query over some parts, of which as much can be made as of these: their groups merged.
+        And the same over several lots of parts at once, distinguished by a column. Raises Unproven
+        where it matters which parts meet first."""
         groups = [f"_g{i}" for i in range(self._groups)]
         partials = {partial.columns: (start, partial) for start, _, partial in self._calls}
-        merged = [f"{what} AS {name}" for at, of in partials.values() for name, what in of.combined(types, at)]
+        merged = [
+            f"{what} AS {name}"
+            for at, of in partials.values()
+            for name, what in of.combined(types, at)
+        ]
         label = f"{PARTS}.{LABEL}"
-        alone, labelled = ", ".join([*groups, *merged]), ", ".join([*groups, *merged, f"{label} AS {LABEL}"])
+        alone, labelled = (
+            ", ".join([*groups, *merged]),
+            ", ".join([*groups, *merged, f"{label} AS {LABEL}"]),
+        )
         grouping = f" GROUP BY {', '.join(groups)}" if groups else " HAVING count(*) > 0"
         return (
             f"SELECT {alone} FROM {PARTS}{grouping}",
@@ -69,13 +78,18 @@ class Split:
         )
 
     def second_query(self, types: Mapping[str, str]) -> tuple[Edit, ...]:
-        """The second query. `types` are those of the columns that the first one gave. Raises Unproven where parts of
-        such a type come together to something else than the plain query gives."""
-        calls = (Edit(start, end, partial.merged(types, start)) for start, end, partial in self._calls)
+        """The second query. `types` are those of the columns that the first one gave. Raises
+        Unproven where parts of such a type come together to something else than the plain query
+        gives."""
+        calls = (
+            Edit(start, end, partial.merged(types, start)) for start, end, partial in self._calls
+        )
         return tuple(sorted([*self._around, *calls]))
 
 
-def split(text: str, lexemes: tuple[Lexeme, ...], tree: exp.Expr, refs: tuple[TableRef, ...], name: str) -> Split:
+def split(
+    text: str, lexemes: tuple[Lexeme, ...], tree: exp.Expr, refs: tuple[TableRef, ...], name: str
+) -> Split:
     """By parts of the input `name`. Raises Unproven with the obstacle."""
     calls = Calls(lexemes, tree)
     relation = relation_of(tree, refs)
@@ -91,14 +105,20 @@ class _Splitter:
     scope: QueryScope
     at: Clauses
     name: str
-    groups: list[tuple[str, exp.Column | None, tuple[str, ...]]] = field(default_factory=list)  # text, column, tokens
+    # text, column, tokens
+    groups: list[tuple[str, exp.Column | None, tuple[str, ...]]] = field(default_factory=list)
     partials: dict[str, Partial] = field(default_factory=dict)  # by their text
 
     def split(self) -> Split:
         self._check()
         self.groups = list(self._grouped())
         aggregates = [self._aggregate(call) for call in self.calls.aggregates(self.scope)]
-        around = [*self._selected(aggregates), *self._rest(aggregates), *self._source(), *self._regrouped()]
+        around = [
+            *self._selected(aggregates),
+            *self._rest(aggregates),
+            *self._source(),
+            *self._regrouped(),
+        ]
         head, columns, tail = self._with(), ", ".join(self._columns()), self._grouping("")
         return Split(
             tuple(sorted([*head, *self._cut(f"SELECT {columns} ", tail)])),
@@ -114,7 +134,9 @@ class _Splitter:
             extra := [p for p, v in group.args.items() if v and p not in ("expressions", "all")]
         ):
             raise Unproven(f"GROUP BY {extra[0].replace('_', ' ').upper()}", self.scope.offset)
-        if self.scope.select.args.get("distinct") or not (group or self.calls.aggregates(self.scope)):
+        if self.scope.select.args.get("distinct") or not (
+            group or self.calls.aggregates(self.scope)
+        ):
             raise Unproven("DISTINCT", self.scope.offset)
         for node in self._beside():
             if any(is_query(n) for n in node.walk()):
@@ -144,8 +166,13 @@ class _Splitter:
                 raise Unproven(f"GROUP BY {node.key.upper()}", self.scope.offset)
             if isinstance(node, exp.Literal):
                 node, start, end = self._ordinal(node)
-            if any(alias == node.name.lower() for alias in self._computed()) and isinstance(node, exp.Column):
-                raise Unproven(f"GROUP BY {node.name}, which is also the name of something computed", self.scope.offset)
+            if any(alias == node.name.lower() for alias in self._computed()) and isinstance(
+                node, exp.Column
+            ):
+                raise Unproven(
+                    f"GROUP BY {node.name}, which is also the name of something computed",
+                    self.scope.offset,
+                )
             column = node if isinstance(node, exp.Column) else None
             yield self._slice(start, end), column, self._tokens(start, end)
 
@@ -155,11 +182,15 @@ class _Splitter:
         return isinstance(group, exp.Group) and bool(group.args.get("all"))
 
     def _by_all(self) -> Iterator[tuple[str, exp.Column | None, tuple[str, ...]]]:
-        """The selected expressions without aggregates. ALL is a column where there is one of that name: a query is
-        then right as it is read here only if it selects another column beside aggregates, and would be wrong as read
-        there."""
+        """The selected expressions without aggregates. ALL is a column where there is one of that
+        name: a query is then right as it is read here only if it selects another column beside
+        aggregates, and would be wrong as read there."""
         words = chain.from_iterable(self.lexemes[start:end] for start, end in self.at.items)
-        plain = [at for at, item in enumerate(self.scope.select.expressions) if not self._has_aggregate(at)]
+        plain = [
+            at
+            for at, item in enumerate(self.scope.select.expressions)
+            if not self._has_aggregate(at)
+        ]
         selected = [self.scope.select.expressions[at].unalias() for at in plain]
         is_named = any(x.token.text.strip("`").upper() == "ALL" for x in words)
         if is_named or not any(e.find(exp.Column) for e in selected):
@@ -169,7 +200,11 @@ class _Splitter:
         for at, node in zip(plain, selected, strict=True):
             start, end = self.at.items[at]
             stop = self._before_alias(at, end)
-            yield self._slice(start, stop), node if isinstance(node, exp.Column) else None, self._tokens(start, stop)
+            yield (
+                self._slice(start, stop),
+                node if isinstance(node, exp.Column) else None,
+                self._tokens(start, stop),
+            )
 
     def _has_aggregate(self, number: int) -> bool:
         start, end = self._span(*self.at.items[number])
@@ -180,12 +215,24 @@ class _Splitter:
         if not 0 < number <= len(self.at.items):
             raise Unproven("GROUP BY a literal", self.scope.offset)
         start, end = self.at.items[number - 1]
-        return self.scope.select.expressions[number - 1].unalias(), start, self._before_alias(number - 1, end)
+        return (
+            self.scope.select.expressions[number - 1].unalias(),
+            start,
+            self._before_alias(number - 1, end),
+        )
 
     def _computed(self) -> list[str]:
         """Names that the scope gives to more than columns of the same name."""
-        aliases = ((e.alias.lower(), e.this) for e in self.scope.select.expressions if isinstance(e, exp.Alias))
-        return [alias for alias, of in aliases if not isinstance(of, exp.Column) or of.name.lower() != alias]
+        aliases = (
+            (e.alias.lower(), e.this)
+            for e in self.scope.select.expressions
+            if isinstance(e, exp.Alias)
+        )
+        return [
+            alias
+            for alias, of in aliases
+            if not isinstance(of, exp.Column) or of.name.lower() != alias
+        ]
 
     def _before_alias(self, number: int, end: int) -> int:
         """Where the expression of a selected item ends, as an index of lexemes."""
@@ -210,14 +257,20 @@ class _Splitter:
 
     def _closing(self, opening: int) -> int:
         if not self.lexemes[opening].is_symbol("("):
-            raise Unproven("a call in a form that is not followed", self.lexemes[opening].token.start)
+            raise Unproven(
+                "a call in a form that is not followed", self.lexemes[opening].token.start
+            )
         depth = self.lexemes[opening].depth
-        return next(i for i in range(opening + 1, len(self.lexemes)) if self.lexemes[i].depth == depth)
+        return next(
+            i for i in range(opening + 1, len(self.lexemes)) if self.lexemes[i].depth == depth
+        )
 
     # --- the second query ---
 
     def _selected(self, aggregates: Sequence[tuple[int, int, Partial]]) -> Iterator[Edit]:
-        for number, (item, (start, end)) in enumerate(zip(self.scope.select.expressions, self.at.items, strict=True)):
+        for number, (item, (start, end)) in enumerate(
+            zip(self.scope.select.expressions, self.at.items, strict=True)
+        ):
             stop = self._before_alias(number, end)
             if (group := self._whole_group(start, stop)) is not None:
                 name = "" if stop != end else f" AS {self._column_name(item)}"
@@ -243,7 +296,8 @@ class _Splitter:
     def _refer(
         self, node: exp.Expr, aggregates: Sequence[tuple[int, int, Partial]], names: Iterable[str]
     ) -> Iterator[Edit]:
-        """Columns beside aggregates as columns of the parts. Raises Unproven for one that is none of the groups."""
+        """Columns beside aggregates as columns of the parts. Raises Unproven for one that is none
+        of the groups."""
         for column in node.find_all(exp.Column):
             start = column.parts[0].meta.get("start")
             if start is None or isinstance(column.this, exp.Star):
@@ -253,7 +307,9 @@ class _Splitter:
                 continue
             if len(column.parts) == 1 and column.name.lower() in names:
                 continue
-            group = next((i for i, (_, g, _t) in enumerate(self.groups) if g and _is_same(column, g)), None)
+            group = next(
+                (i for i, (_, g, _t) in enumerate(self.groups) if g and _is_same(column, g)), None
+            )
             if group is None:
                 raise Unproven(f"{column.name} is none of the groups", start)
             yield Edit(start, end, f"_g{group}")
@@ -276,7 +332,11 @@ class _Splitter:
 
     def _columns(self) -> Iterator[str]:
         yield from (f"{text} AS _g{i}" for i, (text, *_) in enumerate(self.groups))
-        yield from (f"{what} AS {name}" for partial in self.partials.values() for name, what in partial.columns)
+        yield from (
+            f"{what} AS {name}"
+            for partial in self.partials.values()
+            for name, what in partial.columns
+        )
 
     def _grouping(self, label: str) -> str:
         texts = [str(i + 1) for i in range(len(self.groups))]
@@ -310,11 +370,16 @@ class _Splitter:
         label = f"{through[0]}.{LABEL}"
         columns = ", ".join([*self._columns(), f"{label} AS {LABEL}"])
         edits = [e for e in through[1:] if isinstance(e, Edit)]
-        return tuple(sorted([*head, *edits, *self._cut(f"SELECT {columns} ", self._grouping(label))]))
+        return tuple(
+            sorted([*head, *edits, *self._cut(f"SELECT {columns} ", self._grouping(label))])
+        )
 
     def _label(self, scope: QueryScope, depth: int) -> Iterator[str | Edit]:
-        """The scope's name for the relation that reads the input; then the edits that carry the label up to it."""
-        source = next(s for s in scope.sources if any(r.name.lower() == self.name for r in s.relation.reads))
+        """The scope's name for the relation that reads the input; then the edits that carry the
+        label up to it."""
+        source = next(
+            s for s in scope.sources if any(r.name.lower() == self.name for r in s.relation.reads)
+        )
         name = f"`{source.name.replace('`', '``')}`"
         if depth == 0:
             yield name
@@ -345,7 +410,10 @@ class _Splitter:
         return self.text[first:last]
 
     def _tokens(self, start: int, end: int) -> tuple[str, ...]:
-        return tuple(x.folded.lower() if x.token.kind == "word" else x.folded for x in self.lexemes[start:end])
+        return tuple(
+            x.folded.lower() if x.token.kind == "word" else x.folded
+            for x in self.lexemes[start:end]
+        )
 
 
 def _is_same(a: exp.Column, b: exp.Column) -> bool:

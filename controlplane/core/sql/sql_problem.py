@@ -8,9 +8,17 @@ from controlplane.core.errors import HeadgateError
 class SqlProblem(HeadgateError):
     """A query that is refused. `line` and `column` count from 1 in the query's own text."""
 
-    def __init__(self, code: str, message: str, line: int = 1, column: int = 1, hint: str = "") -> None:
+    def __init__(
+        self, code: str, message: str, line: int = 1, column: int = 1, hint: str = ""
+    ) -> None:
         super().__init__(message)
-        self.code, self.message, self.line, self.column, self.hint = code, message, line, column, hint
+        self.code, self.message, self.line, self.column, self.hint = (
+            code,
+            message,
+            line,
+            column,
+            hint,
+        )
 
 
 def line_column(text: str, offset: int) -> tuple[int, int]:

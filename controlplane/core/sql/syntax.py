@@ -1,4 +1,5 @@
-"""Messages for a query that cannot be parsed: our words for the parser's complaints, and the word at fault."""
+"""Messages for a query that cannot be parsed: our words for the parser's complaints, and the word
+at fault."""
 
 from __future__ import annotations
 
@@ -19,13 +20,38 @@ NESTED: Final = "the query is nested too deeply"
 UNKNOWN: Final = "the query cannot be parsed"
 # Words that begin a clause or go on with it: those that people mistype.
 _KEYWORDS: Final = (
-    *("SELECT", "FROM", "WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", "JOIN", "LEFT", "RIGHT", "INNER", "UNION"),
-    *("DISTINCT", "BETWEEN", "USING", "WITH", "OVER", "PARTITION", "OFFSET", "WHEN", "THEN", "ELSE"),
+    *(
+        "SELECT",
+        "FROM",
+        "WHERE",
+        "GROUP",
+        "ORDER",
+        "HAVING",
+        "LIMIT",
+        "JOIN",
+        "LEFT",
+        "RIGHT",
+        "INNER",
+        "UNION",
+    ),
+    *(
+        "DISTINCT",
+        "BETWEEN",
+        "USING",
+        "WITH",
+        "OVER",
+        "PARTITION",
+        "OFFSET",
+        "WHEN",
+        "THEN",
+        "ELSE",
+    ),
 )
 _LIKENESS: Final = 0.7
 _TYPES: Final = tuple(sorted(spark_keywords.TYPES))
 _MISSING: Final = re.compile(r"Expect(?:ing|ed) (\S+)(?: after (\w+))?$")
-_LONE: Final = frozenset({"GROUP", "ORDER", "PARTITION", "SORT", "CLUSTER", "DISTRIBUTE"})  # BY follows
+# BY follows
+_LONE: Final = frozenset({"GROUP", "ORDER", "PARTITION", "SORT", "CLUSTER", "DISTRIBUTE"})
 _CLOSING: Final = {")": "(", "]": "["}
 _OPERAND: Final = re.compile(r"Required keyword: '(\w+)' missing for <class '[\w.]*?(\w+)'>")
 _CLAUSES: Final = frozenset({"FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT"})
@@ -45,7 +71,8 @@ def syntax_problem(text: str, lexemes: Sequence[Lexeme], error: Exception) -> Sq
 
 
 def check_brackets(text: str, lexemes: Sequence[Lexeme]) -> None:
-    """Raise SqlProblem for a bracket without its other half, which the parser passes over in some calls."""
+    """Raise SqlProblem for a bracket without its other half, which the parser passes over in some
+    calls."""
     open_at: list[SqlToken] = []
     for token in (x.token for x in lexemes if x.is_symbol(*_CLOSING, *_CLOSING.values())):
         if token.text in _CLOSING.values():
@@ -74,7 +101,8 @@ def _token_at(text: str, tokens: Sequence[SqlToken], complaint: dict[str, object
 
 
 class _Complaint:
-    """One complaint of the parser about the token at an index, or about the end of the text behind it."""
+    """One complaint of the parser about the token at an index, or about the end of the text behind
+    it."""
 
     def __init__(self, text: str, tokens: Sequence[SqlToken], at: int, description: str) -> None:
         self.text, self.tokens, self.at, self.description = text, tokens, at, description
@@ -125,15 +153,27 @@ class _Complaint:
     def _without_operand(self) -> SqlProblem:
         token = self.tokens[self.at]
         operand = _OPERAND.match(self.description)
-        if operand and operand[1] == "this" and (index := self._last(operand[2].upper())) not in (None, self.at):
+        if (
+            operand
+            and operand[1] == "this"
+            and (index := self._last(operand[2].upper())) not in (None, self.at)
+        ):
             word = self.tokens[index or 0].text
             return self._problem(
-                index or 0, f"an expression is missing before {word!r}", "write it, or remove the word"
+                index or 0,
+                f"an expression is missing before {word!r}",
+                "write it, or remove the word",
             )
         if self.at == len(self.tokens) - 1:
             message = f"the query ends after {token.text!r}, where an expression is expected"
-            return self._problem(self.at, message, "write the expression, or remove what asks for it")
-        return self._problem(self.at, f"an expression is missing before {token.text!r}", "write it, or remove the word")
+            return self._problem(
+                self.at, message, "write the expression, or remove what asks for it"
+            )
+        return self._problem(
+            self.at,
+            f"an expression is missing before {token.text!r}",
+            "write it, or remove the word",
+        )
 
     def _unexpected(self) -> SqlProblem:
         token = self.tokens[self.at]
@@ -143,10 +183,13 @@ class _Complaint:
         return self._problem(self.at, f"{token.text[:40]!r} is not expected here", hint)
 
     def _behind(self, message: str, hint: str) -> SqlProblem:
-        """At the token before which something is missing; or at the last one, if the text ends there."""
+        """At the token before which something is missing; or at the last one, if the text ends
+        there."""
         token = self.tokens[self.at]
         is_end = self.at == len(self.tokens) - 1
-        return self._problem(self.at, f"{message}, {'behind' if is_end else 'before'} {token.text[:40]!r}", hint)
+        return self._problem(
+            self.at, f"{message}, {'behind' if is_end else 'before'} {token.text[:40]!r}", hint
+        )
 
     def _problem(self, index: int, message: str, hint: str) -> SqlProblem:
         line, column = line_column(self.text, self.tokens[index].start)

@@ -1,4 +1,5 @@
-"""Paths into variants, as in `v:a.b[0]`, which the parser cannot read: where they are among the lexemes of a query.
+"""Paths into variants, as in `v:a.b[0]`, which the parser cannot read: where they are among the
+lexemes of a query.
 
 Without them the rest of the query is one that the parser reads, and says the same about tables.
 """
@@ -26,7 +27,8 @@ def without_paths(lexemes: tuple[Lexeme, ...]) -> tuple[Lexeme, ...]:
 
 
 def _starts(lexemes: tuple[Lexeme, ...]) -> Iterator[int]:
-    """Colons that have an operand before them, and are not within the type of a structure: STRUCT<a: INT>."""
+    """Colons that have an operand before them, and are not within the type of a structure:
+    STRUCT<a: INT>."""
     nested = 0
     for at, lexeme in enumerate(lexemes):
         before = lexemes[at - 1] if at else None
@@ -39,7 +41,8 @@ def _starts(lexemes: tuple[Lexeme, ...]) -> Iterator[int]:
 
 
 def _end(lexemes: tuple[Lexeme, ...], start: int) -> int:
-    """After the path: a name or a bracket, and then names after dots and brackets. A bracket holds one constant."""
+    """After the path: a name or a bracket, and then names after dots and brackets. A bracket holds
+    one constant."""
     at = _step(lexemes, start + 1, is_first=True)
     while (after := _step(lexemes, at, is_first=False)) > at:
         at = after
@@ -51,7 +54,13 @@ def _step(lexemes: tuple[Lexeme, ...], at: int, *, is_first: bool) -> int:
         return at + 3
     if is_first:
         return at + 1 if _is_name(lexemes[at : at + 1]) else at
-    return at + 2 if lexemes[at : at + 1] and lexemes[at].is_symbol(".") and _is_name(lexemes[at + 1 : at + 2]) else at
+    return (
+        at + 2
+        if lexemes[at : at + 1]
+        and lexemes[at].is_symbol(".")
+        and _is_name(lexemes[at + 1 : at + 2])
+        else at
+    )
 
 
 def _is_name(lexemes: tuple[Lexeme, ...]) -> bool:

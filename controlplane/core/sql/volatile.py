@@ -1,4 +1,5 @@
-"""What in a query may give another result over the same rows: chance, the clock, and the order in which rows arrive."""
+"""What in a query may give another result over the same rows: chance, the clock, and the order in
+which rows arrive."""
 
 from __future__ import annotations
 
@@ -33,7 +34,11 @@ def _construct(lexemes: tuple[Lexeme, ...], at: int) -> str:
     if (lexeme.is_call and name in _VOLATILE) or clock.is_read(lexemes, at):
         return f"{name}()"
     # words and not phrases: what merely looks like one of these is flagged as well
-    if lexeme.upper in ("LIMIT", "OFFSET") and _takes_count(lexemes, at) and not _is_ordered(lexemes, at):
+    if (
+        lexeme.upper in ("LIMIT", "OFFSET")
+        and _takes_count(lexemes, at)
+        and not _is_ordered(lexemes, at)
+    ):
         return f"{lexeme.upper} without ORDER BY"
     if lexeme.upper == "TABLESAMPLE":
         return "TABLESAMPLE"
@@ -47,7 +52,11 @@ def _construct(lexemes: tuple[Lexeme, ...], at: int) -> str:
 def _is_bound(lexemes: tuple[Lexeme, ...], at: int) -> bool:
     """Is a single bound of a frame here, such as UNBOUNDED PRECEDING or 3 PRECEDING?"""
     depth = lexemes[at].depth if at < len(lexemes) else 0
-    ends = (i for i in range(at, len(lexemes)) if lexemes[i].depth < depth or _goes_on(lexemes[i], depth))
+    ends = (
+        i
+        for i in range(at, len(lexemes))
+        if lexemes[i].depth < depth or _goes_on(lexemes[i], depth)
+    )
     bound = lexemes[at : next(ends, len(lexemes))]
     return any(x.depth == depth and x.upper in ("PRECEDING", "FOLLOWING") for x in bound)
 
@@ -60,7 +69,11 @@ def _goes_on(lexeme: Lexeme, depth: int) -> bool:
 def _takes_count(lexemes: tuple[Lexeme, ...], at: int) -> bool:
     is_part = at > 0 and (lexemes[at - 1].is_symbol(".") or lexemes[at - 1].folded == "AS")
     after = lexemes[at + 1] if at + 1 < len(lexemes) else None
-    return not is_part and after is not None and (after.token.kind != "symbol" or after.is_symbol("(", ":"))
+    return (
+        not is_part
+        and after is not None
+        and (after.token.kind != "symbol" or after.is_symbol("(", ":"))
+    )
 
 
 def _is_ordered(lexemes: tuple[Lexeme, ...], at: int) -> bool:

@@ -20,9 +20,11 @@ def build(nodes: NodeStore, entries: Iterable[Entry]) -> bytes:
 
 
 def build_columns(nodes: NodeStore, chunks: Iterable[NodeColumns]) -> bytes:
-    """As `build`, of rows that come by column, some thousand at a time: nothing is done for each row but what must be.
+    """As `build`, of rows that come by column, some thousand at a time: nothing is done for each
+    row but what must be.
 
-    `ids` holds the fragment id of each row, `rest` its content as three unsigned 64-bit numbers, little-endian.
+    `ids` holds the fragment id of each row, `rest` its content as three unsigned 64-bit numbers,
+    little-endian.
     """
     writer = Writer(nodes)
     leaves, tower = NodeRun(0, writer), Tower(0, writer)

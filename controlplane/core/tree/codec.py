@@ -1,12 +1,13 @@
-"""One node as values and as bytes. Knows the encoding and every check within one node; no store, no other node.
+"""One node as values and as bytes. Knows the encoding and every check within one node; no store, no
+other node.
 
     version u8 = 1 | level u8 | rows u32 | prefix bytes u32 | key bytes u32          little-endian, as all numbers
-    summary: keys digest 32, partitions u64, rows u64, sum1 u64, sum2 u64
-    prefix: what all keys begin with | keys: for each row 0xFF (never a byte of UTF-8) and the rest of its key
-    ids: 32 bytes per row | rest: 24 bytes per row of a leaf, 64 of an inner node
+    summary: keys digest 32, partitions u64, rows u64, sum1 u64, sum2 u64 prefix: what all keys
+    begin with | keys: for each row 0xFF (never a byte of UTF-8) and the rest of its key ids: 32
+    bytes per row | rest: 24 bytes per row of a leaf, 64 of an inner node
 
-A leaf's row is an entry: key, fragment id, content (rows, sum1, sum2: u64). An inner node's row is a child: its last
-key, its digest, its summary. There is exactly one encoding of given rows.
+A leaf's row is an entry: key, fragment id, content (rows, sum1, sum2: u64). An inner node's row is
+a child: its last key, its digest, its summary. There is exactly one encoding of given rows.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class NodeColumns(NamedTuple):
     def part(self, start: int, stop: int) -> NodeColumns:
         size = len(self.rest) // (len(self.keys) or 1)
         return NodeColumns(
-            self.keys[start:stop], self.ids[start * ID : stop * ID], self.rest[start * size : stop * size]
+            self.keys[start:stop],
+            self.ids[start * ID : stop * ID],
+            self.rest[start * size : stop * size],
         )
 
     def entry(self, i: int) -> Entry:
@@ -78,7 +81,8 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)  # no slots: results of verification are kept with the node
 class Node:
-    """A decoded node. Its own bytes were checked; `verify` also checks what the summary says of the rows."""
+    """A decoded node. Its own bytes were checked; `verify` also checks what the summary says of the
+    rows."""
 
     digest: bytes
     level: int
@@ -110,7 +114,9 @@ class Node:
 
     def keys_digests(self) -> Iterator[bytes]:
         """The digests of the keys below each child of an inner node."""
-        return (self.columns.rest[i : i + ID] for i in range(0, len(self.columns.rest), _SUMMARY.size))
+        return (
+            self.columns.rest[i : i + ID] for i in range(0, len(self.columns.rest), _SUMMARY.size)
+        )
 
     def blob(self) -> bytes:
         """The bytes that this was decoded from."""
@@ -146,10 +152,13 @@ def leaf_columns(entries: Iterable[Entry]) -> NodeColumns:
 
 
 def check_columns(columns: NodeColumns) -> NodeColumns:
-    """Rows of a leaf that the caller put into columns. Raises ValueError if these do not have the same length."""
+    """Rows of a leaf that the caller put into columns. Raises ValueError if these do not have the
+    same length."""
     keys, ids, rest = columns
     if (len(ids), len(rest)) != (len(keys) * ID, len(keys) * _CONTENT.size):
-        raise ValueError(f"{len(ids)} bytes of ids and {len(rest)} of contents are not those of {len(keys)} rows")
+        raise ValueError(
+            f"{len(ids)} bytes of ids and {len(rest)} of contents are not those of {len(keys)} rows"
+        )
     return NodeColumns(tuple(keys), bytes(ids), bytes(rest))
 
 
@@ -169,7 +178,8 @@ def join(parts: Sequence[NodeColumns]) -> NodeColumns:
 
 
 def encode(level: int, columns: NodeColumns) -> tuple[Row, bytes]:
-    """The node of these rows (at least one, keys ascending): its row in the parent, and its bytes."""
+    """The node of these rows (at least one, keys ascending): its row in the parent, and its
+    bytes."""
     prefix, block = _key_section(columns.keys)
     summary = _summary(level, columns, prefix, block)
     blob = _blob(level, columns, summary, prefix, block)
@@ -188,14 +198,16 @@ def node_digest(blob: bytes) -> bytes:
 
 
 ParsedKeys = dict[tuple[int, bytes], Sequence[str]]
-"""Keys by the bytes that hold them: old and new versions of a leaf mostly have the same, parsed and checked once."""
+"""Keys by the bytes that hold them: old and new versions of a leaf mostly have the same, parsed and
+checked once."""
 
 
 def decode(digest: bytes, blob: bytes, parsed: ParsedKeys) -> Node:
-    """The node with this digest. Raises CorruptNode, naming it, unless the bytes are exactly what `encode` gives.
+    """The node with this digest. Raises CorruptNode, naming it, unless the bytes are exactly what
+    `encode` gives.
 
-    Whether the summary is true of the rows is left to `Node.verify`: it depends on the writer of the node, not on how
-    the bytes were kept, and nothing that is looked up depends on it.
+    Whether the summary is true of the rows is left to `Node.verify`: it depends on the writer of
+    the node, not on how the bytes were kept, and nothing that is looked up depends on it.
     """
     if node_digest(blob) != digest:
         raise corrupt(digest, "its bytes have another digest")
@@ -206,14 +218,16 @@ def decode(digest: bytes, blob: bytes, parsed: ParsedKeys) -> Node:
 
 
 def lone_child(blob: bytes) -> bytes | None:
-    """The child's digest, if this is an inner node with one child only: no root of a canonical tree."""
+    """The child's digest, if this is an inner node with one child only: no root of a canonical
+    tree."""
     _, level, count, prefix_size, block_size = _HEAD.unpack_from(blob)
     start = _BODY + prefix_size + block_size
     return blob[start : start + ID] if level and count == 1 else None
 
 
 def row_ids(digest: bytes, blob: bytes) -> tuple[int, list[bytes]]:
-    """The level of a node and the ids of its rows, without a look at its keys. Raises CorruptNode for other bytes."""
+    """The level of a node and the ids of its rows, without a look at its keys. Raises CorruptNode
+    for other bytes."""
     if node_digest(blob) != digest:
         raise corrupt(digest, "its bytes have another digest")
     _, level, count, prefix_size, block_size = _HEAD.unpack_from(blob)
@@ -237,7 +251,13 @@ def _decode(digest: bytes, blob: bytes, parsed: ParsedKeys) -> Node:
     keys = parsed.get(at) or parsed.setdefault(at, _parse_keys(*at))
     if len(keys) != count:
         raise ValueError(f"{len(keys)} keys for {count} rows")
-    return Node(digest, level, NodeColumns(keys, blob[ids:rest], blob[rest:]), blob[_HEAD.size : _BODY], len(blob))
+    return Node(
+        digest,
+        level,
+        NodeColumns(keys, blob[ids:rest], blob[rest:]),
+        blob[_HEAD.size : _BODY],
+        len(blob),
+    )
 
 
 def _key_section(keys: Sequence[str]) -> tuple[bytes, bytes]:
@@ -265,13 +285,17 @@ def _parse_keys(prefix_size: int, section: bytes) -> Sequence[str]:
 
 
 def _shared_prefix(a: str, b: str) -> str:
-    same = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    same = next(
+        (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+    )
     return a[:same]
 
 
 def _summary(level: int, columns: NodeColumns, prefix: bytes, block: bytes) -> bytes:
     if level:
-        below = b"".join(columns.rest[i : i + ID] for i in range(0, len(columns.rest), _SUMMARY.size))
+        below = b"".join(
+            columns.rest[i : i + ID] for i in range(0, len(columns.rest), _SUMMARY.size)
+        )
         sums = [sum(column) & MASK for column in zip(*_SUMS.iter_unpack(columns.rest), strict=True)]
     else:
         below = _PREFIX_SIZE.pack(len(prefix)) + prefix + block

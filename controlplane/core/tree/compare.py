@@ -1,8 +1,10 @@
-"""Walk pairs of trees down together, level by level, and pass over every node that both of a pair have.
+"""Walk pairs of trees down together, level by level, and pass over every node that both of a pair
+have.
 
-Many pairs are walked at once, so that a thousand small differences cost a few batches of reads. The walk streams: at
-each level a window of nodes is read at a time, in key order, and what belongs to later keys waits. A node that both
-trees have may still be read where its like comes much later on the other side; that costs time only.
+Many pairs are walked at once, so that a thousand small differences cost a few batches of reads. The
+walk streams: at each level a window of nodes is read at a time, in key order, and what belongs to
+later keys waits. A node that both trees have may still be read where its like comes much later on
+the other side; that costs time only.
 
 A `Rule` decides when two nodes are equal, and which changes the rows of differing leaves give.
 """
@@ -22,7 +24,8 @@ from controlplane.core.tree.tree_values import EMPTY_ROOT, NodeStore
 from controlplane.core.tree.walk import NodeRef, child, load, of_root, root_ref
 
 Place = tuple[int, str]  # a tree and a key
-Batch = tuple[Sequence[NodeRef], Place]  # some nodes to compare, and the place below which no more will come
+# Some nodes to compare, and the place below which no more will come
+Batch = tuple[Sequence[NodeRef], Place]
 Rows = tuple[NodeColumns, NodeColumns]  # of leaves, old and new
 Pair = tuple[bytes, bytes]  # of roots, old and new
 
@@ -40,13 +43,16 @@ C = TypeVar("C", bound=Keyed)
 
 @dataclass(frozen=True, slots=True)
 class Rule(Generic[C]):
-    """Two nodes are equal if they have the same name. Equal nodes are at the same place of both trees or of none."""
+    """Two nodes are equal if they have the same name. Equal nodes are at the same place of both
+    trees or of none."""
 
     name: Callable[[NodeRef], bytes]
     names: Callable[[Node], Iterable[bytes]]  # of a node's children
     rows: Callable[[Node], NodeColumns]  # what of a leaf is compared
-    merged: Callable[[NodeColumns, NodeColumns], Iterator[C]]  # what differs between old and new rows, in key order
-    replaced: Callable[[NodeColumns, NodeColumns], Iterator[C]]  # the same, of rows with the same keys
+    # What differs between old and new rows, in key order
+    merged: Callable[[NodeColumns, NodeColumns], Iterator[C]]
+    # The same, of rows with the same keys
+    replaced: Callable[[NodeColumns, NodeColumns], Iterator[C]]
 
 
 def compare(
@@ -71,7 +77,9 @@ def _compare(
     tops = _unshared((), map(of_root, refs, loaded), rule, start)
     walk: Iterator[Batch] = iter(())
     for level in range(max((ref.level for ref in tops), default=0), -1, -1):
-        below = _unequal(nodes, walk, [ref for ref in tops if ref.level == level], roots, rule, start)
+        below = _unequal(
+            nodes, walk, [ref for ref in tops if ref.level == level], roots, rule, start
+        )
         walk = _windows(below, window)
     return _changes(nodes, walk, roots, rule)
 
@@ -84,7 +92,8 @@ def _unequal(
     rule: Rule[C],
     start: str,
 ) -> Iterator[Batch]:
-    """The nodes of one level that only one side has: children of what differs above, and roots of this level."""
+    """The nodes of one level that only one side has: children of what differs above, and roots of
+    this level."""
     waiting: Sequence[NodeRef] = tops
     for refs, place in above:
         waiting = _unshared(zip(refs, _load(nodes, refs, roots), strict=True), waiting, rule, start)
@@ -97,7 +106,8 @@ def _unequal(
 def _unshared(
     parents: Iterable[tuple[NodeRef, Node]], waiting: Iterable[NodeRef], rule: Rule[C], start: str
 ) -> list[NodeRef]:
-    """The children of the parents, and the refs that wait, that their tree has on one side only, in order."""
+    """The children of the parents, and the refs that wait, that their tree has on one side only, in
+    order."""
     above, beside = _by_tree(parents, lambda pair: pair[0]), _by_tree(waiting, lambda ref: ref)
     refs: list[NodeRef] = []
     for tree in above.keys() | beside.keys():
@@ -135,7 +145,8 @@ def _changes(
 def _settle(
     leaves: Sequence[tuple[NodeRef, Node]], carried: Rows, limit: str | None, rule: Rule[C]
 ) -> tuple[Iterator[C], Rows]:
-    """The differences below `limit` in order, and the rows from there on, for later. Most leaves differ in no key."""
+    """The differences below `limit` in order, and the rows from there on, for later. Most leaves
+    differ in no key."""
     olds = {node.keys_digest: rule.rows(node) for ref, node in leaves if ref.side == 0}
     twins: list[Rows] = []
     news: list[NodeColumns] = []
@@ -157,7 +168,8 @@ def _split(rows: NodeColumns, limit: str | None) -> tuple[NodeColumns, NodeColum
 
 
 def _windows(batches: Iterator[Batch], window: int) -> Iterator[Batch]:
-    """At most `window` refs at a time, or one more so as not to part an old and a new node of one place."""
+    """At most `window` refs at a time, or one more so as not to part an old and a new node of one
+    place."""
     for refs, place in batches:
         at = 0
         while at < len(refs):

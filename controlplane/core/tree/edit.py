@@ -1,7 +1,9 @@
-"""Edit a tree: read the nodes that changes touch, cut their rows again, and carry the differences up to a root.
+"""Edit a tree: read the nodes that changes touch, cut their rows again, and carry the differences
+up to a root.
 
-One rule serves all levels: a level is an ordered map from a node's last key to the node, and the edit of one level
-yields the changes of the next. Only where the key at which a node ended is removed, its neighbour is touched too.
+One rule serves all levels: a level is an ordered map from a node's last key to the node, and the
+edit of one level yields the changes of the next. Only where the key at which a node ended is
+removed, its neighbour is touched too.
 """
 
 from __future__ import annotations
@@ -26,15 +28,20 @@ Loaded = Iterable[tuple[NodeRef, Node]]
 
 
 def edit(nodes: NodeStore, root: bytes, changes: Iterable[tuple[str, Entry | None]]) -> bytes:
-    """The root of the map with these changes: an entry is added or replaces the key's entry, None removes the key.
+    """The root of the map with these changes: an entry is added or replaces the key's entry, None
+    removes the key.
 
-    Equal to the root that `build` gives for the resulting map. Raises ValueError unless keys strictly ascend and each
-    entry has its key.
+    Equal to the root that `build` gives for the resulting map. Raises ValueError unless keys
+    strictly ascend and each entry has its key.
     """
     source = _checked(changes)
     while root != EMPTY_ROOT and (window := list(islice(source, PASS))):
         root = _edit(nodes, root, window)
-    return root if root != EMPTY_ROOT else build(nodes, (entry for _, entry in source if entry is not None))
+    return (
+        root
+        if root != EMPTY_ROOT
+        else build(nodes, (entry for _, entry in source if entry is not None))
+    )
 
 
 def _checked(changes: Iterable[tuple[str, Entry | None]]) -> Iterator[tuple[str, Entry | None]]:
@@ -52,7 +59,9 @@ def _edit(nodes: NodeStore, root: bytes, changes: Sequence[tuple[str, Entry | No
     writer = Writer(nodes)
     removed = [key for key, entry in changes if entry is None]
     levels = _touched(nodes, root, touching([key for key, _ in changes], removed))
-    rows: list[RowChange] = [(key, None if entry is None else leaf_row(entry)) for key, entry in changes]
+    rows: list[RowChange] = [
+        (key, None if entry is None else leaf_row(entry)) for key, entry in changes
+    ]
     for level, loaded in enumerate(reversed(levels)):
         rows = _recut(level, loaded, rows, writer)
     if rows:
@@ -63,7 +72,8 @@ def _edit(nodes: NodeStore, root: bytes, changes: Sequence[tuple[str, Entry | No
 
 
 def _touched(nodes: NodeStore, root: bytes, keys: Sequence[str]) -> list[Loaded]:
-    """The nodes on the paths to these keys by level, from the root to the leaves, which are read when iterated."""
+    """The nodes on the paths to these keys by level, from the root to the leaves, which are read
+    when iterated."""
     levels: list[Loaded] = [[load_root(nodes, root)]]
     [(_, top)] = levels[0]
     for level in range(top.level, 0, -1):
@@ -78,8 +88,11 @@ def _windows(nodes: NodeStore, refs: Sequence[NodeRef]) -> Iterator[tuple[NodeRe
         yield from zip(window, load(nodes, window), strict=True)
 
 
-def _recut(level: int, touched: Loaded, changes: Sequence[RowChange], writer: Writer) -> list[RowChange]:
-    """Apply changes to the rows of a level's touched nodes; what this changes in the rows of the level above."""
+def _recut(
+    level: int, touched: Loaded, changes: Sequence[RowChange], writer: Writer
+) -> list[RowChange]:
+    """Apply changes to the rows of a level's touched nodes; what this changes in the rows of the
+    level above."""
     run, at = NodeRun(level, writer), 0
     before: dict[str, bytes] = {}
     after: dict[str, Row | None] = {}
@@ -89,11 +102,16 @@ def _recut(level: int, touched: Loaded, changes: Sequence[RowChange], writer: Wr
         after.update(run.add(*_splice(node, changes[at:stop])))
         at = stop
     after.update(run.close())
-    return [(key, row) for key, row in sorted(after.items(), key=_key) if row is None or row.id != before.get(key)]
+    return [
+        (key, row)
+        for key, row in sorted(after.items(), key=_key)
+        if row is None or row.id != before.get(key)
+    ]
 
 
 def _splice(node: Node, changes: Sequence[RowChange]) -> tuple[NodeColumns, list[int]]:
-    """The node's rows with the changes, and the positions of the rows after which a node of its level ends.
+    """The node's rows with the changes, and the positions of the rows after which a node of its
+    level ends.
 
     Among the keys that stay, only the last can be one at which a node ends.
     """
@@ -116,7 +134,8 @@ def _splice(node: Node, changes: Sequence[RowChange]) -> tuple[NodeColumns, list
 
 
 def _top(nodes: NodeStore, old: NodeRef, changes: dict[str, Row | None], writer: Writer) -> bytes:
-    """The root above what the old root became: of one node, of several, or of the only child of one."""
+    """The root above what the old root became: of one node, of several, or of the only child of
+    one."""
     rows = {old.last: Row(old.digest, old.summary)} | changes
     tower = Tower(old.level, writer)
     for key, row in sorted(rows.items(), key=_key):

@@ -1,8 +1,8 @@
-"""A tree as some hundred ranges of its keys, from its upper nodes alone: a parent has the summary of all below each
-child.
+"""A tree as some hundred ranges of its keys, from its upper nodes alone: a parent has the summary
+of all below each child.
 
-Nodes end where their keys say, so an equal range of two trees mostly is an equal node, and that is all that is looked
-at.
+Nodes end where their keys say, so an equal range of two trees mostly is an equal node, and that is
+all that is looked at.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _ENTRIES: Final = -1  # the level of the rows of leaves
 
 
 class Range(NamedTuple):
-    """Keys greater than `after` (None: from the first), up to and with `last`. `id` is equal for equal content.
-    `differs`: None where nothing is compared with."""
+    """Keys greater than `after` (None: from the first), up to and with `last`. `id` is equal for
+    equal content. `differs`: None where nothing is compared with."""
 
     after: str | None
     last: str
@@ -57,12 +57,15 @@ class _Bounds:
 
     def touch(self, item: _Item) -> bool:
         is_behind_start = self.start is None or item.last > self.start
-        return is_behind_start and (self.stop is None or item.after is None or item.after < self.stop)
+        return is_behind_start and (
+            self.stop is None or item.after is None or item.after < self.stop
+        )
 
 
 @dataclass(slots=True)
 class _Side:
-    """What one tree has between two keys, all of it at one level. `level`: of the nodes; `root`, until it is left."""
+    """What one tree has between two keys, all of it at one level. `level`: of the nodes; `root`,
+    until it is left."""
 
     level: int
     items: list[_Item]
@@ -87,9 +90,10 @@ def ranges(
     cells: int = 400,
     most_reads: int = MOST_READS,
 ) -> list[Range]:
-    """At most `cells` ranges in key order, as fine as `most_reads` nodes allow. `start` and `stop`: those with keys
-    greater than the one, and up to the other; a range that these cut is given in full. What `against` alone has behind
-    the last key is one more range, without partitions. Where one node has become two, both differ."""
+    """At most `cells` ranges in key order, as fine as `most_reads` nodes allow. `start` and `stop`:
+    those with keys greater than the one, and up to the other; a range that these cut is given in
+    full. What `against` alone has behind the last key is one more range, without partitions. Where
+    one node has become two, both differ."""
     bounds = _Bounds(start, stop)
     new, old = _top(nodes, root, bounds), _top(nodes, against, bounds)
     left = most_reads - len({root, against} - {None, EMPTY_ROOT})
@@ -116,7 +120,9 @@ def _top(nodes: NodeStore, root: bytes | None, bounds: _Bounds) -> _Side:
     ref = root_ref(root)
     [node] = load(nodes, [ref])
     totals = node.verify().totals
-    item = _Item(None, node.keys[-1], root, totals.partitions, totals.content.rows, of_root(ref, node))
+    item = _Item(
+        None, node.keys[-1], root, totals.partitions, totals.content.rows, of_root(ref, node)
+    )
     return _Side(node.level, [item] if bounds.touch(item) else [], node)
 
 
@@ -128,7 +134,15 @@ def _below(item: _Item, node: Node) -> Iterator[_Item]:
             totals = node.row_totals(i)
             below = child(item.ref, node, i)
             rows = totals.content.rows
-            yield _Item(after, last, below.digest, totals.partitions, rows, ref=below, is_shared=item.is_shared)
+            yield _Item(
+                after,
+                last,
+                below.digest,
+                totals.partitions,
+                rows,
+                ref=below,
+                is_shared=item.is_shared,
+            )
         else:
             entry = node.columns.entry(i)
             rows = entry.content.rows
@@ -141,7 +155,9 @@ def _share(new: _Side, old: _Side) -> None:
     if new.level != old.level:
         return
     shared = {item.place for item in new.items} & {item.place for item in old.items}
-    new.items = [item._replace(is_shared=item.is_shared or item.place in shared) for item in new.items]
+    new.items = [
+        item._replace(is_shared=item.is_shared or item.place in shared) for item in new.items
+    ]
     old.items = [item for item in old.items if item.place not in shared]
 
 

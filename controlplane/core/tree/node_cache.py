@@ -1,7 +1,9 @@
-"""Decoded nodes kept in memory, so that a node is read, hashed and parsed once, however often it is walked over.
+"""Decoded nodes kept in memory, so that a node is read, hashed and parsed once, however often it is
+walked over.
 
-A node never changes, so nothing is ever invalidated: a dropped node is only read again. A cached node may outlive the
-stored one, and is found through any store that the cache is laid over; so a cache is for one set of trees.
+A node never changes, so nothing is ever invalidated: a dropped node is only read again. A cached
+node may outlive the stored one, and is found through any store that the cache is laid over; so a
+cache is for one set of trees.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from controlplane.core.tree.tree_values import NodeStore
 
 
 class NodeCache:
-    """The nodes used last, for any number of threads. Their bytes, encoded, are bounded; decoded they are about twice
-    as large. `reads` counts the nodes that were requested from the stores below."""
+    """The nodes used last, for any number of threads. Their bytes, encoded, are bounded; decoded
+    they are about twice as large. `reads` counts the nodes that were requested from the stores
+    below."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -25,7 +28,8 @@ class NodeCache:
         self._lock = Lock()
 
     def over(self, nodes: NodeStore) -> CachedNodes:
-        """These nodes, read and written through the cache. Nodes that it lacks are read in one call per batch."""
+        """These nodes, read and written through the cache. Nodes that it lacks are read in one call
+        per batch."""
         return CachedNodes(self, nodes)
 
     def find(self, digests: Iterable[bytes]) -> dict[bytes, Node]:
@@ -84,7 +88,11 @@ class CachedNodes:
 
 def fetch(nodes: NodeStore, digests: Sequence[bytes]) -> Mapping[bytes, Node]:
     """The nodes with these distinct digests; missing ones are absent. Raises CorruptNode."""
-    return nodes.get_decoded(digests) if isinstance(nodes, CachedNodes) else _decode(nodes.get_nodes(digests))
+    return (
+        nodes.get_decoded(digests)
+        if isinstance(nodes, CachedNodes)
+        else _decode(nodes.get_nodes(digests))
+    )
 
 
 def put(nodes: NodeStore, blobs: Mapping[bytes, bytes], decoded: Iterable[Node]) -> None:

@@ -14,27 +14,37 @@ from controlplane.core.tree.walk import WINDOW
 _BLOCK = 32
 
 
-def diff(nodes: NodeStore, old: bytes, new: bytes, *, start: str = "", window: int = WINDOW) -> Iterator[EntryChange]:
-    """The keys >= start whose entries differ, in order. At most about `window` nodes per level are held at a time."""
+def diff(
+    nodes: NodeStore, old: bytes, new: bytes, *, start: str = "", window: int = WINDOW
+) -> Iterator[EntryChange]:
+    """The keys >= start whose entries differ, in order. At most about `window` nodes per level are
+    held at a time."""
     changes = compare(nodes, [(old, new)], _ENTRIES, window=window, start=start)
     return dropwhile(lambda change: change.key < start, (change for _, change in changes))
 
 
-def diff_many(nodes: NodeStore, pairs: Iterable[Pair], *, window: int = WINDOW) -> Iterator[tuple[int, EntryChange]]:
-    """The changes of each pair (old, new) of roots with the pair's number, from 0; pairs and keys in order."""
+def diff_many(
+    nodes: NodeStore, pairs: Iterable[Pair], *, window: int = WINDOW
+) -> Iterator[tuple[int, EntryChange]]:
+    """The changes of each pair (old, new) of roots with the pair's number, from 0; pairs and keys
+    in order."""
     return compare(nodes, pairs, _ENTRIES, window=window)
 
 
 def diff_keys(
     nodes: NodeStore, old: bytes, new: bytes, *, start: str = "", window: int = WINDOW
 ) -> Iterator[KeyChange]:
-    """The keys >= start that one of the maps lacks, in order. Parts with equal keys on both sides are not read."""
+    """The keys >= start that one of the maps lacks, in order. Parts with equal keys on both sides
+    are not read."""
     changes = compare(nodes, [(old, new)], _KEYS, window=window, start=start)
     return dropwhile(lambda change: change.key < start, (change for _, change in changes))
 
 
-def diff_keys_many(nodes: NodeStore, pairs: Iterable[Pair], *, window: int = WINDOW) -> Iterator[tuple[int, KeyChange]]:
-    """As `diff_keys` for each pair (old, new) of roots with the pair's number, from 0; pairs and keys in order."""
+def diff_keys_many(
+    nodes: NodeStore, pairs: Iterable[Pair], *, window: int = WINDOW
+) -> Iterator[tuple[int, KeyChange]]:
+    """As `diff_keys` for each pair (old, new) of roots with the pair's number, from 0; pairs and
+    keys in order."""
     return compare(nodes, pairs, _KEYS, window=window)
 
 
@@ -69,14 +79,20 @@ def _absent(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, int, 
 
 
 def _alike(old: Sequence[str], i: int, new: Sequence[str], j: int) -> int:
-    """How many keys from two positions on are the same. Doubles its steps until they go too far, then halves them."""
+    """How many keys from two positions on are the same. Doubles its steps until they go too far,
+    then halves them."""
     room = min(len(old) - i, len(new) - j)
     same, step = 0, 1
-    while same + step <= room and old[i + same : i + same + step] == new[j + same : j + same + step]:
+    while (
+        same + step <= room and old[i + same : i + same + step] == new[j + same : j + same + step]
+    ):
         same, step = same + step, 2 * step
     while step > 1:
         step //= 2
-        if same + step <= room and old[i + same : i + same + step] == new[j + same : j + same + step]:
+        if (
+            same + step <= room
+            and old[i + same : i + same + step] == new[j + same : j + same + step]
+        ):
             same += step
     return same
 
@@ -87,7 +103,9 @@ def _replacements(old: NodeColumns, new: NodeColumns) -> Iterator[EntryChange]:
         a, b = old.part(start, start + _BLOCK), new.part(start, start + _BLOCK)
         if a != b:
             pairs = zip(a.entries(), b.entries(), strict=True)
-            yield from (EntryChange(before.key, before, after) for before, after in pairs if before != after)
+            yield from (
+                EntryChange(before.key, before, after) for before, after in pairs if before != after
+            )
 
 
 def _lacking(old: NodeColumns, new: NodeColumns) -> Iterator[KeyChange]:
@@ -99,4 +117,6 @@ def _keys_only(node: Node) -> NodeColumns:
 
 
 _ENTRIES = Rule(attrgetter("digest"), Node.ids, attrgetter("columns"), _merge, _replacements)
-_KEYS = Rule(attrgetter("keys_digest"), Node.keys_digests, _keys_only, _lacking, lambda *_: iter(()))
+_KEYS = Rule(
+    attrgetter("keys_digest"), Node.keys_digests, _keys_only, _lacking, lambda *_: iter(())
+)

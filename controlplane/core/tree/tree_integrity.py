@@ -1,4 +1,5 @@
-"""Going through many trees that share nodes, each node once: telling which there are, and checking them."""
+"""Going through many trees that share nodes, each node once: telling which there are, and checking
+them."""
 
 from __future__ import annotations
 
@@ -16,17 +17,18 @@ Found: TypeAlias = tuple[Entry, ...] | CorruptNode
 
 
 def spread(nodes: NodeStore, roots: Iterable[bytes], digests: set[bytes]) -> None:
-    """Add the digests of all nodes of these trees to `digests`. A node in `digests` has all nodes below it there, too.
+    """Add the digests of all nodes of these trees to `digests`. A node in `digests` has all nodes
+    below it there, too.
 
-    Reads the roots and the inner nodes that are not there, of many trees at a time. Raises CorruptNode, and leaves
-    `digests` half done then.
+    Reads the roots and the inner nodes that are not there, of many trees at a time. Raises
+    CorruptNode, and leaves `digests` half done then.
     """
     _spread(nodes, (root for root in roots if root != EMPTY_ROOT), digests)
 
 
 def _spread(nodes: NodeStore, digests: Iterable[bytes], collected: set[bytes]) -> None:
-    """Adds the digests of nodes that may be inner ones, and of those below. Depth first by windows, so that memory
-    stays bounded."""
+    """Adds the digests of nodes that may be inner ones, and of those below. Depth first by windows,
+    so that memory stays bounded."""
     fresh = (digest for digest in digests if digest not in collected)
     while window := set(islice(fresh, WINDOW)):
         blobs = nodes.get_nodes(list(window))
@@ -47,8 +49,8 @@ def _spread(nodes: NodeStore, digests: Iterable[bytes], collected: set[bytes]) -
 def audit(nodes: NodeStore, root: bytes, identities: set[int]) -> Iterator[Found]:
     """Check all nodes of the tree but those in `identities`, and add them to `identities`.
 
-    Yields the entries of each leaf, and each wrong node as the error that it is; below one nothing is read.
-    `identities` is to be passed from tree to tree; it grows by a number for each node.
+    Yields the entries of each leaf, and each wrong node as the error that it is; below one nothing
+    is read. `identities` is to be passed from tree to tree; it grows by a number for each node.
     """
     if root != EMPTY_ROOT:
         yield from _audit(nodes, [root_ref(root)], identities)
@@ -79,7 +81,9 @@ def _loaded(nodes: NodeStore, refs: Sequence[NodeRef]) -> list[Node | CorruptNod
     try:
         return list(load(nodes, refs))
     except CorruptNode as error:
-        return [error] if len(refs) == 1 else [node for ref in refs for node in _loaded(nodes, [ref])]
+        return (
+            [error] if len(refs) == 1 else [node for ref in refs for node in _loaded(nodes, [ref])]
+        )
 
 
 def _wrong(ref: NodeRef, node: Node) -> CorruptNode | None:

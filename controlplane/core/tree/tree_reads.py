@@ -7,7 +7,14 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 from controlplane.core.tree.codec import Node
-from controlplane.core.tree.tree_values import EMPTY_ROOT, EMPTY_SUMMARY, Entry, NodeStore, Summary, Totals
+from controlplane.core.tree.tree_values import (
+    EMPTY_ROOT,
+    EMPTY_SUMMARY,
+    Entry,
+    NodeStore,
+    Summary,
+    Totals,
+)
 from controlplane.core.tree.walk import (
     WINDOW,
     NodeRef,
@@ -25,12 +32,17 @@ AHEAD = 2048
 """Nodes that are read at a time where all are kept."""
 
 
-def scan(nodes: NodeStore, root: bytes, start: str = "", stop: str | None = None, prefix: str = "") -> Iterator[Entry]:
+def scan(
+    nodes: NodeStore, root: bytes, start: str = "", stop: str | None = None, prefix: str = ""
+) -> Iterator[Entry]:
     """The entries with start <= key < stop and this prefix, in key order."""
     start, end = max(start, prefix), _least(stop, _after_prefix(prefix))
 
     def pick(ref: NodeRef, node: Node) -> Iterator[NodeRef]:
-        return (child(ref, node, i) for i in range(bisect_left(node.keys, start), _children_before(node, end)))
+        return (
+            child(ref, node, i)
+            for i in range(bisect_left(node.keys, start), _children_before(node, end))
+        )
 
     for _, leaf in leaves(nodes, root, pick):
         last = len(leaf.keys) if end is None else bisect_left(leaf.keys, end)
@@ -50,7 +62,8 @@ def leaf_digests(nodes: NodeStore, root: bytes) -> Iterator[bytes]:
 
 
 def leaf_totals(nodes: NodeStore, root: bytes) -> Iterator[tuple[str, Totals]]:
-    """The last key of each leaf, in order, and the leaf's totals. Reads no leaf, except for one that is the root."""
+    """The last key of each leaf, in order, and the leaf's totals. Reads no leaf, except for one
+    that is the root."""
     for _, node in leaves(nodes, root, all_children, stop_level=1):
         if node.level:
             yield from ((last, node.row_totals(i)) for i, last in enumerate(node.keys))
@@ -63,7 +76,9 @@ def lookup(nodes: NodeStore, root: bytes, keys: Iterable[str]) -> dict[str, Entr
     in_order = sorted(set(keys))
     entries: dict[str, Entry] = {}
     if in_order:
-        for ref, leaf in leaves(nodes, root, lambda ref, node: routed(ref, node, in_order, beyond=False)):
+        for ref, leaf in leaves(
+            nodes, root, lambda ref, node: routed(ref, node, in_order, beyond=False)
+        ):
             mine = in_order[bisect_left(in_order, ref.low) : bisect_right(in_order, leaf.keys[-1])]
             entries.update((key, leaf.columns.entry(i)) for key, i in _positions(leaf.keys, mine))
     return entries
@@ -86,16 +101,25 @@ def last(nodes: NodeStore, root: bytes) -> Entry | None:
 
 
 def warm(nodes: NodeStore, paths: Iterable[tuple[bytes, Sequence[str]]]) -> None:
-    """Read all nodes on the paths to these keys below these roots: level by level, over all trees at once.
+    """Read all nodes on the paths to these keys below these roots: level by level, over all trees
+    at once.
 
-    Through a cache that holds them, whatever then reads or edits these keys reads nothing. No keys: the root only.
+    Through a cache that holds them, whatever then reads or edits these keys reads nothing. No keys:
+    the root only.
     """
     trees = [(root, touching(keys, keys)) for root, keys in paths if root != EMPTY_ROOT]
     refs = [root_ref(root, tree) for tree, (root, _) in enumerate(trees)]
     while refs:
         batches = (refs[i : i + AHEAD] for i in range(0, len(refs), AHEAD))
-        loaded = chain.from_iterable(zip(batch, load(nodes, batch), strict=True) for batch in batches)
-        refs = [r for ref, node in loaded if node.level for r in routed(ref, node, trees[ref.tree][1], beyond=True)]
+        loaded = chain.from_iterable(
+            zip(batch, load(nodes, batch), strict=True) for batch in batches
+        )
+        refs = [
+            r
+            for ref, node in loaded
+            if node.level
+            for r in routed(ref, node, trees[ref.tree][1], beyond=True)
+        ]
 
 
 def totals(nodes: NodeStore, root: bytes) -> Totals:
@@ -114,11 +138,14 @@ def summaries(nodes: NodeStore, roots: Iterable[bytes]) -> dict[bytes, Summary]:
     return by_root
 
 
-def reachable(nodes: NodeStore, root: bytes, visited: Container[bytes] = frozenset()) -> Iterator[bytes]:
-    """The digests of all nodes of the tree, each once, a node after its ancestors; the empty tree has none.
+def reachable(
+    nodes: NodeStore, root: bytes, visited: Container[bytes] = frozenset()
+) -> Iterator[bytes]:
+    """The digests of all nodes of the tree, each once, a node after its ancestors; the empty tree
+    has none.
 
-    Leaves are not read. A node in `visited` is skipped, with all below it: so the nodes of many generations of one
-    dataset cost no more than the differing ones.
+    Leaves are not read. A node in `visited` is skipped, with all below it: so the nodes of many
+    generations of one dataset cost no more than the differing ones.
     """
     if root == EMPTY_ROOT or root in visited:
         return
@@ -145,7 +172,8 @@ def _before(nodes: NodeStore, ref: NodeRef, node: Node, key: str) -> Entry | Non
     at = bisect_left(node.keys, key)
     if not node.level:
         return node.columns.entry(at - 1) if at else None
-    for i in (i for i in (at, at - 1) if 0 <= i < len(node.keys)):  # the first may hold no key that is less
+    # The first may hold no key that is less
+    for i in (i for i in (at, at - 1) if 0 <= i < len(node.keys)):
         below = child(ref, node, i)
         [below_node] = load(nodes, [below])
         if entry := _before(nodes, below, below_node, key):

@@ -1,6 +1,8 @@
-"""What goes into a tree and comes out of it, and the port to where nodes are kept. No encoding, no walking.
+"""What goes into a tree and comes out of it, and the port to where nodes are kept. No encoding, no
+walking.
 
-The values are named tuples because millions of them pass through; a frozen dataclass takes three times as long.
+The values are named tuples because millions of them pass through; a frozen dataclass takes three
+times as long.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ EMPTY_KEYS: bytes = sha256(KEYS_TAG).digest()
 
 
 class Entry(NamedTuple):
-    """One partition: its key, its fragment id (32 bytes) and the content of its rows (each number below 2^64)."""
+    """One partition: its key, its fragment id (32 bytes) and the content of its rows (each number
+    below 2^64)."""
 
     key: str
     fragment: bytes
@@ -30,7 +33,8 @@ class Entry(NamedTuple):
 
 
 class EntryChange(NamedTuple):
-    """One key whose entry differs between two maps; None where the key is absent. The two are never equal."""
+    """One key whose entry differs between two maps; None where the key is absent. The two are never
+    equal."""
 
     key: str
     before: Entry | None
@@ -53,7 +57,8 @@ class Totals(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """A node's summary of all below it. `keys` is equal for two maps iff they have equal sets of keys."""
+    """A node's summary of all below it. `keys` is equal for two maps iff they have equal sets of
+    keys."""
 
     keys: bytes
     totals: Totals
@@ -63,10 +68,12 @@ EMPTY_SUMMARY = Summary(EMPTY_KEYS, Totals(0, EMPTY))
 
 
 class NodeStore(Protocol):
-    """Where nodes are kept. A node never changes, so both calls may be repeated and reordered freely."""
+    """Where nodes are kept. A node never changes, so both calls may be repeated and reordered
+    freely."""
 
     def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        """The bytes of the nodes with these digests (distinct, at most a few thousand); missing ones are absent."""
+        """The bytes of the nodes with these digests (distinct, at most a few thousand); missing
+        ones are absent."""
         ...
 
     def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:

@@ -32,7 +32,8 @@ class Writer:
         return row
 
     def discard(self, digests: Iterable[bytes]) -> None:
-        """These turned out not to belong to the tree. Those that are put already are harmless, and never reachable."""
+        """These turned out not to belong to the tree. Those that are put already are harmless, and
+        never reachable."""
         for digest in digests:
             self.buffer.pop(digest, None)
             self._decoded.pop(digest, None)
@@ -51,7 +52,8 @@ class NodeRun:
         self._open: list[NodeColumns] = []
 
     def add(self, columns: NodeColumns, cuts: Sequence[int]) -> Iterator[tuple[str, Row]]:
-        """Nodes, with their last keys, that end within these rows: after the rows at the positions in `cuts`."""
+        """Nodes, with their last keys, that end within these rows: after the rows at the positions
+        in `cuts`."""
         start = 0
         for cut in cuts:
             self._open.append(columns.part(start, cut + 1))
@@ -69,7 +71,8 @@ class NodeRun:
 
 
 class _TreeLevel:
-    """Rows of one inner level: those that no node holds yet, how many there ever were, and the first."""
+    """Rows of one inner level: those that no node holds yet, how many there ever were, and the
+    first."""
 
     def __init__(self) -> None:
         self.open: list[tuple[str, Row]] = []
@@ -84,7 +87,9 @@ class _TreeLevel:
     def take(self) -> NodeColumns:
         keys, rows = zip(*self.open, strict=True)
         self.open = []
-        return NodeColumns(keys, b"".join(row.id for row in rows), b"".join(row.rest for row in rows))
+        return NodeColumns(
+            keys, b"".join(row.id for row in rows), b"".join(row.rest for row in rows)
+        )
 
 
 class Tower:

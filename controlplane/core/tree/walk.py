@@ -1,4 +1,5 @@
-"""Walking down a tree: references from parents to children, read in batches and checked against each other.
+"""Walking down a tree: references from parents to children, read in batches and checked against
+each other.
 
 What all readers share. Which children to follow is theirs to say.
 """
@@ -50,7 +51,16 @@ def of_root(ref: NodeRef, node: Node) -> NodeRef:
 def child(ref: NodeRef, node: Node, i: int) -> NodeRef:
     low = after(node.keys[i - 1]) if i else ref.low
     is_edge = ref.is_edge and i == len(node.keys) - 1
-    return NodeRef(ref.tree, low, ref.side, node.id(i), node.level - 1, node.keys[i], node.row_summary(i), is_edge)
+    return NodeRef(
+        ref.tree,
+        low,
+        ref.side,
+        node.id(i),
+        node.level - 1,
+        node.keys[i],
+        node.row_summary(i),
+        is_edge,
+    )
 
 
 def after(key: str) -> str:
@@ -79,14 +89,17 @@ def _check(ref: NodeRef, node: Node) -> None:
     """A child must be what its parent says, and end where the shape of the tree says."""
     if ref.level == UNKNOWN:
         return
-    if (node.level, node.keys[-1], node.summary) != (ref.level, ref.last, ref.summary) or node.keys[0] < ref.low:
+    if (node.level, node.keys[-1], node.summary) != (ref.level, ref.last, ref.summary) or node.keys[
+        0
+    ] < ref.low:
         raise corrupt(node.digest, "it is not what its parent says")
     if not ref.is_edge and height(ref.last) <= ref.level:
         raise corrupt(node.digest, "no node ends at its last key")
 
 
 def touching(keys: Sequence[str], removed: Sequence[str]) -> list[str]:
-    """The keys that lead to all nodes that change with these: where a boundary goes, the node after it does too."""
+    """The keys that lead to all nodes that change with these: where a boundary goes, the node after
+    it does too."""
     return sorted({*keys, *(after(removed[i]) for i in boundaries(removed))})
 
 
@@ -94,8 +107,11 @@ Pick = Callable[[NodeRef, Node], Iterable[NodeRef]]
 """The children to follow from an inner node, in key order."""
 
 
-def leaves(nodes: NodeStore, root: bytes, pick: Pick, stop_level: int = 0) -> Iterator[tuple[NodeRef, Node]]:
-    """The leaves (or nodes of `stop_level`) reached through `pick`, in key order, at most WINDOW per level at a time.
+def leaves(
+    nodes: NodeStore, root: bytes, pick: Pick, stop_level: int = 0
+) -> Iterator[tuple[NodeRef, Node]]:
+    """The leaves (or nodes of `stop_level`) reached through `pick`, in key order, at most WINDOW
+    per level at a time.
 
     Batches start small, so that a reader who stops early costs little.
     """

@@ -1,1 +1,2 @@
-"""Alerts: conditions that are seen, channels, messages until they are acknowledged, and tests of channels."""
+"""Alerts: conditions that are seen, channels, messages until they are acknowledged, and tests of
+channels."""

@@ -1,4 +1,5 @@
-"""Datasets whose newest data is older than they expect: the condition `old`, and events when it begins and ends.
+"""Datasets whose newest data is older than they expect: the condition `old`, and events when it
+begins and ends.
 
 The alert is stored even where no channel is configured: it records that the event was written.
 """
@@ -17,15 +18,24 @@ LATE, FRESH = "dataset.late", "dataset.fresh"
 
 def late_datasets(by_dataset: Mapping[str, DatasetFreshness]) -> dict[Key, str]:
     """Conditions that hold, with more in words."""
-    return {(name, "old"): freshness["reason"] or "" for name, freshness in by_dataset.items() if freshness["late"]}
+    return {
+        (name, "old"): freshness["reason"] or ""
+        for name, freshness in by_dataset.items()
+        if freshness["late"]
+    }
 
 
-def events(branch: str, alerts: Iterable[Alert], news: News, freshness: Mapping[str, DatasetFreshness]) -> list[Event]:
-    """Events of the datasets that have become late or fresh. A dataset without a limit becomes neither."""
+def events(
+    branch: str, alerts: Iterable[Alert], news: News, freshness: Mapping[str, DatasetFreshness]
+) -> list[Event]:
+    """Events of the datasets that have become late or fresh. A dataset without a limit becomes
+    neither."""
     before = _late(alerts)
     after = (before | _late(news.changed)) - _over(news.changed) - _late(news.forgotten)
     changed = sorted((before ^ after) & freshness.keys())
-    return [_event(branch, name, LATE if name in after else FRESH, freshness[name]) for name in changed]
+    return [
+        _event(branch, name, LATE if name in after else FRESH, freshness[name]) for name in changed
+    ]
 
 
 def _late(alerts: Iterable[Alert]) -> set[str]:
@@ -33,7 +43,9 @@ def _late(alerts: Iterable[Alert]) -> set[str]:
 
 
 def _over(alerts: Iterable[Alert]) -> set[str]:
-    return {alert.dataset for alert in alerts if alert.condition == "old" and alert.ended is not None}
+    return {
+        alert.dataset for alert in alerts if alert.condition == "old" and alert.ended is not None
+    }
 
 
 def _event(branch: str, dataset: str, kind: str, freshness: DatasetFreshness) -> Event:

@@ -18,7 +18,9 @@ def of_flow(nodes: Desired, installation: Sequence[Channel], flow: str) -> Chann
     return {**_named(flow, own), **_named(INSTALLATION, installation)}
 
 
-def of_flows(nodes: Desired, installation: Sequence[Channel], flows: Iterable[str]) -> dict[str, Channels]:
+def of_flows(
+    nodes: Desired, installation: Sequence[Channel], flows: Iterable[str]
+) -> dict[str, Channels]:
     return {flow: of_flow(nodes, installation, flow) for flow in flows}
 
 

@@ -1,4 +1,5 @@
-"""Conditions of datasets that alerts report now: failed, blocked, waiting for a loss to be confirmed, listed late."""
+"""Conditions of datasets that alerts report now: failed, blocked, waiting for a loss to be
+confirmed, listed late."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ def current_conditions(facts: StoreSnapshot, decisions: Iterable[Decision]) -> d
                 conditions[decision.dataset, "blocked"] = decision.reason
             case "waiting" if "--accept-deletes" in decision.reason:
                 command = f"headgate refresh {decision.dataset} --accept-deletes"
-                conditions[decision.dataset, "accept-deletes"] = f"{decision.reason.partition(';')[0]}; `{command}`"
+                conditions[decision.dataset, "accept-deletes"] = (
+                    f"{decision.reason.partition(';')[0]}; `{command}`"
+                )
             case _:
                 pass
     conditions.update(_late(facts, decided))
@@ -45,10 +48,13 @@ def _late(facts: StoreSnapshot, decisions: Iterable[Decision]) -> Mapping[Key, s
     sources = [node for node in listed_ones if not node.output]
     if not sources:
         return {}
-    declared = {name: revision.at for name, revision in facts.tx.blueprints.revisions(facts.branch).items()}
+    declared = {
+        name: revision.at for name, revision in facts.tx.blueprints.revisions(facts.branch).items()
+    }
     listed = lateness.of_sources(facts.tx, facts.branch, sources, declared)
     return {
         (name, "late"): f"its listing is {dataset_lateness['behind_s']:.0f} s behind"
         for name, dataset_lateness in listed.items()
-        if dataset_lateness["behind_s"] > max(dataset_lateness["refresh_s"] or 0.0, SHORTEST_LATENESS_S)
+        if dataset_lateness["behind_s"]
+        > max(dataset_lateness["refresh_s"] or 0.0, SHORTEST_LATENESS_S)
     }

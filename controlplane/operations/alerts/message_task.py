@@ -19,13 +19,24 @@ def ask(tx: Tx, branch: str, key: bytes, channel: Channel, message: AlertMessage
     """Queue the task. It is wanted until `forget`."""
     job = _job(channel, message)
     dataset = f"{message['dataflow'] or 'headgate'}.notify"
-    task = Task(key, "notify", dataset, partition="", job=ids.job_id(job), spec={}, size_bytes=0, priority=PRIORITY)
+    task = Task(
+        key,
+        "notify",
+        dataset,
+        partition="",
+        job=ids.job_id(job),
+        spec={},
+        size_bytes=0,
+        priority=PRIORITY,
+    )
     tx.queue.put_job(task.job, job)
     tx.queue.enqueue(branch, demand(message["dataflow"], key), [task])
 
 
 def _job(channel: Channel, message: AlertMessage) -> NotifyJob:
-    settings = {name: list(value) if isinstance(value, tuple) else value for name, value in channel.settings}
+    settings = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in channel.settings
+    }
     return {"to": channel.to, "place": channel.place, "settings": settings, "message": message}
 
 

@@ -4,7 +4,8 @@
     answered    -> taken: the message is dropped; else it is due again, after a while that grows
     task failed -> the same, as the worker was lost several times
 
-A message is dropped only in the transaction that has seen its acknowledgement: so it is sent at least once.
+A message is dropped only in the transaction that has seen its acknowledgement: so it is sent at
+least once.
 """
 
 from __future__ import annotations

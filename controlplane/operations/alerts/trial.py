@@ -29,7 +29,8 @@ class Trial:
 
 
 def ask(ctx: Context, branch: str, dataflow: str | None) -> list[Trial]:
-    """Queue a message to each channel of a dataflow and of the installation; without a name, of all dataflows."""
+    """Queue a message to each channel of a dataflow and of the installation; without a name, of all
+    dataflows."""
     request = uuid.uuid4().hex
     trials: list[Trial] = []
     with ctx.begin() as tx:
@@ -37,7 +38,11 @@ def ask(ctx: Context, branch: str, dataflow: str | None) -> list[Trial]:
         if dataflow is not None and dataflow not in nodes.texts:
             raise NotFound(f"there is no dataflow {dataflow} in branch {branch}")
         flows = [dataflow] if dataflow is not None else sorted(nodes.texts)
-        channels_by_flow = [(flow, destination) for flow in flows for destination in nodes.texts[flow].blueprint.notify]
+        channels_by_flow = [
+            (flow, destination)
+            for flow in flows
+            for destination in nodes.texts[flow].blueprint.notify
+        ]
         channels_by_flow += [(channels.INSTALLATION, destination) for destination in ctx.notify]
         for number, (flow, channel) in enumerate(channels_by_flow):
             key = digest("notify-test/1", request=request, number=number)

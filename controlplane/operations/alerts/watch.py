@@ -1,4 +1,5 @@
-"""The alerting step of the loop, once per pass: current conditions, new alerts, messages to send."""
+"""The alerting step of the loop, once per pass: current conditions, new alerts, messages to
+send."""
 
 from __future__ import annotations
 
@@ -18,16 +19,23 @@ from controlplane.operations.planning.planner import Planner
 class Watch:
     """Alerts of one branch. Open alerts stay in memory: only the leader changes them."""
 
-    def __init__(self, ctx: Context, branch: str, planner: Planner, installation: Sequence[Channel]) -> None:
-        self._ctx, self._branch, self._planner, self._installation = ctx, branch, planner, installation
+    def __init__(
+        self, ctx: Context, branch: str, planner: Planner, installation: Sequence[Channel]
+    ) -> None:
+        self._ctx, self._branch, self._planner, self._installation = (
+            ctx,
+            branch,
+            planner,
+            installation,
+        )
         self._open_alerts: tuple[Alert, ...] | None = None
         self._changes = data_age.LastChanges()
         self._is_sending = True  # there may be messages of an earlier term
         self.is_under_way = False  # a message waits to be sent for the first time
 
     def step(self) -> bool:
-        """True if anything changed that may allow more work. Free where no channel is configured and no dataset
-        declares an expected freshness."""
+        """True if anything changed that may allow more work. Free where no channel is configured
+        and no dataset declares an expected freshness."""
         news, flows, events = self._look()
         if not (news.changed or news.forgotten or news.items or self._is_sending):
             return False
@@ -52,13 +60,21 @@ class Watch:
                 self._open_alerts = tx.alerts.all(self._branch)
             if not self._open_alerts and not decisions and not limits:
                 return News(), flows, []
-            ages_by_dataset = data_age.of_datasets(tx, self._branch, limits, facts.states, self._changes)
+            ages_by_dataset = data_age.of_datasets(
+                tx, self._branch, limits, facts.states, self._changes
+            )
             current = (
-                conditions.current_conditions(facts, as_known(self._ctx, tx, facts, decisions)) if decisions else {}
+                conditions.current_conditions(facts, as_known(self._ctx, tx, facts, decisions))
+                if decisions
+                else {}
             )
             open_alerts = [a for a in self._open_alerts if a.dataset in mine]
             news = alerts.look(
-                self._branch, open_alerts, {**current, **ages.late_datasets(ages_by_dataset)}, flows, tx.now()
+                self._branch,
+                open_alerts,
+                {**current, **ages.late_datasets(ages_by_dataset)},
+                flows,
+                tx.now(),
             )
             news.forgotten += [a for a in self._open_alerts if a.dataset not in nodes.nodes]
             return news, flows, ages.events(self._branch, open_alerts, news, ages_by_dataset)

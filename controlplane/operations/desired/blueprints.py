@@ -1,4 +1,5 @@
-"""Desired state: validate, apply, read and delete dataflows. A set of blueprints is accepted whole or refused whole."""
+"""Desired state: validate, apply, read and delete dataflows. A set of blueprints is accepted whole
+or refused whole."""
 
 from __future__ import annotations
 
@@ -11,7 +12,13 @@ from controlplane.core.compile.nodes import Desired, NodeText
 from controlplane.core.compile.warnings import notices
 from controlplane.core.errors import Checked, InvalidBlueprint, NotFound, Problem, StaleRevision
 from controlplane.core.model import packs
-from controlplane.core.model.answers import ApplyAnswer, DataflowAnswer, DataflowEntry, DeleteAnswer, PlanBasis
+from controlplane.core.model.answers import (
+    ApplyAnswer,
+    DataflowAnswer,
+    DataflowEntry,
+    DeleteAnswer,
+    PlanBasis,
+)
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Revision
@@ -55,11 +62,13 @@ def apply(
     looked: str = "",
     action: Action = "apply",
 ) -> ApplyAnswer:
-    """Store new revisions of the dataflows in `sources` and answer what will run. Equal texts make no new revision.
-    `unseen`: why a source was not listed for it. `unanswered`: why Spark has not answered every analysis request.
-    `looked`: the plan id under which sources were listed for it. `action`: its name in the audit.
+    """Store new revisions of the dataflows in `sources` and answer what will run. Equal texts make
+    no new revision. `unseen`: why a source was not listed for it. `unanswered`: why Spark has not
+    answered every analysis request. `looked`: the plan id under which sources were listed for it.
+    `action`: its name in the audit.
 
-    Raises InvalidBlueprint with every problem, StaleRevision if `expected` is not the (single) dataflow's revision.
+    Raises InvalidBlueprint with every problem, StaleRevision if `expected` is not the (single)
+    dataflow's revision.
     """
     draft_set = DraftSet.of(sources)
     with ctx.read() as tx:
@@ -69,7 +78,12 @@ def apply(
             pins.check(tx, edit.live, edit.revisions, edit.proposed)
             listed = edit.looked(tx, looked)
             plan, facts = plan_now(
-                tx, branch, edit.flows, namespace=ctx.namespace, proposed=edit.proposed, looked=listed
+                tx,
+                branch,
+                edit.flows,
+                namespace=ctx.namespace,
+                proposed=edit.proposed,
+                looked=listed,
             )
             planned = edit.answer(ctx, plan, facts, unseen, unanswered)
             planned["plan"]["basis"] = edit.basis(ctx, edit.flows, plan, facts, looked)
@@ -86,7 +100,8 @@ def apply(
 
 
 def problems(ctx: Context, branch: str, sources: Sequence[SentBlueprint]) -> tuple[Problem, ...]:
-    """Problems of these texts, compiled together with the stored ones. Plans nothing and stores nothing."""
+    """Problems of these texts, compiled together with the stored ones. Plans nothing and stores
+    nothing."""
     try:
         preview(ctx, branch, sources)
     except InvalidBlueprint as error:
@@ -94,9 +109,11 @@ def problems(ctx: Context, branch: str, sources: Sequence[SentBlueprint]) -> tup
     return ()
 
 
-def carry_out(ctx: Context, branch: str, sources: Sequence[SentBlueprint], planned: PlanBasis) -> ApplyAnswer:
-    """Store the blueprints of a plan if its basis still holds, so that exactly the planned work runs. A plan of stored
-    blueprints stores nothing. Raises PlanMoved, and as `apply`."""
+def carry_out(
+    ctx: Context, branch: str, sources: Sequence[SentBlueprint], planned: PlanBasis
+) -> ApplyAnswer:
+    """Store the blueprints of a plan if its basis still holds, so that exactly the planned work
+    runs. A plan of stored blueprints stores nothing. Raises PlanMoved, and as `apply`."""
     draft_set = DraftSet.of(sources)
     with ctx.read() as tx:
         edit_of(ctx, tx, branch, draft_set)  # compiled here, the transaction that writes need not
@@ -105,7 +122,9 @@ def carry_out(ctx: Context, branch: str, sources: Sequence[SentBlueprint], plann
         edit = edit_of(ctx, tx, branch, draft_set)
         flows = edit.flows or planned["dataflows"]
         listed = plan_listings.adopt(tx, planned.get("looked", ""), edit.sources(flows))
-        plan, facts = plan_now(tx, branch, flows or None, namespace=ctx.namespace, proposed=edit.proposed)
+        plan, facts = plan_now(
+            tx, branch, flows or None, namespace=ctx.namespace, proposed=edit.proposed
+        )
         plan_basis.check(planned, edit.basis(ctx, flows, plan, facts))
         answer = edit.answer(ctx, plan, facts, source_changes.ALL_SEEN)
         commit(ctx, tx, edit, expected=None, listed=listed)
@@ -122,8 +141,8 @@ def preview(ctx: Context, branch: str, sources: Sequence[SentBlueprint]) -> Comp
 def questions(
     ctx: Context, branch: str, sources: Sequence[SentBlueprint], looked: str = ""
 ) -> tuple[AnalyseRequest, ...]:
-    """Column analyses that an edit needs from Spark, as far as the columns of its inputs are known: answers lead to
-    further questions. Raises InvalidBlueprint."""
+    """Column analyses that an edit needs from Spark, as far as the columns of its inputs are known:
+    answers lead to further questions. Raises InvalidBlueprint."""
     with ctx.read() as tx:
         return edit_of(ctx, tx, branch, DraftSet.of(sources), is_look=True).analyses(tx, looked)
 
@@ -136,7 +155,8 @@ def commit(
     action: Action = "apply",
     listed: Collection[bytes] = (),
 ) -> None:
-    """`listed`: listings that are new already. Raises InvalidBlueprint for pins, and StaleRevision."""
+    """`listed`: listings that are new already. Raises InvalidBlueprint for pins, and
+    StaleRevision."""
     pins.check(tx, edit.live, edit.revisions, edit.proposed)
     _check_expected(edit, expected)
     for revision in edit.revisions:
@@ -173,10 +193,20 @@ def _check_expected(edit: CompiledEdit, expected: int | None) -> None:
             raise StaleRevision(flow, expected, number)
 
 
-def _store(ctx: Context, tx: Tx, revision: Revision, before: Revision | None, action: Action) -> None:
+def _store(
+    ctx: Context, tx: Tx, revision: Revision, before: Revision | None, action: Action
+) -> None:
     number = before.number if before else None
     tx.blueprints.put(revision, number or 0)
-    note_change(ctx, tx, action, revision.dataflow, before=number, after=revision.number, branch=revision.branch)
+    note_change(
+        ctx,
+        tx,
+        action,
+        revision.dataflow,
+        before=number,
+        after=revision.number,
+        branch=revision.branch,
+    )
     body = {"revision": revision.number, "actor": ctx.actor}
     tx.events.put([Event("blueprint.applied", revision.dataflow, 1, body, branch=revision.branch)])
 
@@ -186,7 +216,9 @@ def dataflows(ctx: Context, branch: str) -> list[DataflowEntry]:
     with ctx.read() as tx:
         revisions = sorted(tx.blueprints.revisions(branch).items())
     visible = [revision for name, revision in revisions if may_see_part(ctx.principal, name)]
-    return [{**_summary(revision), "components": _components(ctx, revision)} for revision in visible]
+    return [
+        {**_summary(revision), "components": _components(ctx, revision)} for revision in visible
+    ]
 
 
 def _components(ctx: Context, revision: Revision) -> list[str]:
@@ -224,15 +256,22 @@ def shown(revision: Revision) -> DataflowAnswer:
 
 
 def _require_unread(live: Mapping[str, Revision], name: str, namespace: str) -> None:
-    """Raises InvalidBlueprint if other dataflows read this one: it names each component that does."""
+    """Raises InvalidBlueprint if other dataflows read this one: it names each component that
+    does."""
     desired = compile_live(live.values(), namespace)
-    problems = [p for flow, text in desired.texts.items() if flow != name for p in _reads_of(name, text, desired)]
+    problems = [
+        p
+        for flow, text in desired.texts.items()
+        if flow != name
+        for p in _reads_of(name, text, desired)
+    ]
     if problems:
         raise InvalidBlueprint(tuple(sorted(problems)))
 
 
 def _reads_of(name: str, text: NodeText, desired: Desired) -> Iterator[Problem]:
-    """What this dataflow reads of the one that is to be deleted, each component where it says so."""
+    """What this dataflow reads of the one that is to be deleted, each component where it says
+    so."""
     flow = text.blueprint.dataflow
     for component in text.blueprint.components:
         read = set(desired.graph.inputs(f"{flow}.{component.name}").values())
@@ -257,7 +296,9 @@ def delete(ctx: Context, branch: str, name: str, expected: int | None = None) ->
             raise StaleRevision(name, expected, live[name].number)
         _require_unread(live, name, ctx.namespace)
         if branch == MAIN:
-            feeds.require_kept(tx, {f"{name}.{of}" for of in live[name].uids}, (), {name: live[name].file})
+            feeds.require_kept(
+                tx, {f"{name}.{of}" for of in live[name].uids}, (), {name: live[name].file}
+            )
         tx.blueprints.delete_dataflow(branch, name)
         note_change(ctx, tx, "delete", name, before=live[name].number, after=None, branch=branch)
         tx.events.put([Event("blueprint.deleted", name, 1, {"actor": ctx.actor}, branch=branch)])

@@ -1,4 +1,5 @@
-"""Branches: made, listed and ended. Making one costs a row; ending one releases data that has no other reference."""
+"""Branches: made, listed and ended. Making one costs a row; ending one releases data that has no
+other reference."""
 
 from __future__ import annotations
 
@@ -8,7 +9,14 @@ from math import inf
 from types import MappingProxyType
 
 from controlplane.core.compile import redirects
-from controlplane.core.errors import BadRedirect, BranchExists, BranchFollows, BranchProtected, MainStays, NotFound
+from controlplane.core.errors import (
+    BadRedirect,
+    BranchExists,
+    BranchFollows,
+    BranchProtected,
+    MainStays,
+    NotFound,
+)
 from controlplane.core.model.answers import BranchAnswer, BranchesAnswer, DropBranchAnswer
 from controlplane.core.model.branches import MAIN, Branch
 from controlplane.core.model.events import NO_BRANCH, Event
@@ -37,10 +45,10 @@ def create(
     pinned: bool = False,
     publish: bool = False,
 ) -> BranchAnswer:
-    """A branch of another one. `days`: None keeps it until it is deleted. `redirect`: where write components write to,
-    by component. `pinned`: it sees main as it is now, whatever comes there later; so does each branch of a pinned one.
-    `publish`: datasets of its own also become Delta tables, which go with it.
-    Raises BranchExists, BadRedirect, and NotFound for the source."""
+    """A branch of another one. `days`: None keeps it until it is deleted. `redirect`: where write
+    components write to, by component. `pinned`: it sees main as it is now, whatever comes there
+    later; so does each branch of a pinned one. `publish`: datasets of its own also become Delta
+    tables, which go with it. Raises BranchExists, BadRedirect, and NotFound for the source."""
     with ctx.begin() as tx:
         if name == MAIN:
             raise BranchExists(name)
@@ -48,30 +56,43 @@ def create(
             _existing_branch(tx, source)
         now = tx.now()
         expires = None if days is None else now + days * DAY_S
-        branch = Branch(name=name, source=source, at=now, actor=ctx.actor, expires=expires, protected=protected)
-        branch = replace(branch, redirects=_redirects(ctx, tx, branch, redirect), pinned=pinned, publish=publish)
+        branch = Branch(
+            name=name, source=source, at=now, actor=ctx.actor, expires=expires, protected=protected
+        )
+        branch = replace(
+            branch, redirects=_redirects(ctx, tx, branch, redirect), pinned=pinned, publish=publish
+        )
         tx.branches.create(branch)
         if source != MAIN:
             branch = tx.branches.all()[name]  # one of a pinned branch is pinned
-        settings = {"source": source, "expires": expires, "redirects": dict(branch.redirects), "pinned": branch.pinned}
+        settings = {
+            "source": source,
+            "expires": expires,
+            "redirects": dict(branch.redirects),
+            "pinned": branch.pinned,
+        }
         settings |= {"publish": publish}
         _note(ctx, tx, "branch.create", name, None, settings)
-        answer = (
-            _branch_answer(branch) if source == MAIN else _shown(ctx, tx, branch)
-        )  # one of main begins with nothing of its own
+        # One of main begins with nothing of its own
+        answer = _branch_answer(branch) if source == MAIN else _shown(ctx, tx, branch)
     ctx.wake()
     return answer
 
 
-def _redirects(ctx: Context, tx: Tx, branch: Branch, requested: Mapping[str, str]) -> dict[str, str]:
-    """The places that copies are redirected to. Raises BadRedirect, also where a place belongs to another copy."""
+def _redirects(
+    ctx: Context, tx: Tx, branch: Branch, requested: Mapping[str, str]
+) -> dict[str, str]:
+    """The places that copies are redirected to. Raises BadRedirect, also where a place belongs to
+    another copy."""
     if not requested:
         return {}
     there = compile_live(tx.blueprints.revisions(branch.source).values(), ctx.namespace)
     targets = redirects.named(there, requested)
     made = replace(branch, redirects=targets, at=inf)  # all others are older
     main, moved = desired(tx, MAIN, namespace=ctx.namespace), redirects.applied(there, made)
-    for component, reason in redirects.occupied(moved, main, made, tx.branches.all().values()).items():
+    for component, reason in redirects.occupied(
+        moved, main, made, tx.branches.all().values()
+    ).items():
         raise BadRedirect(component, reason)
     return targets
 
@@ -79,7 +100,11 @@ def _redirects(ctx: Context, tx: Tx, branch: Branch, requested: Mapping[str, str
 def listing(ctx: Context) -> BranchesAnswer:
     """All that the actor sees beside main, in order of their names."""
     with ctx.read() as tx:
-        visible = [b for name, b in sorted(tx.branches.all().items()) if may(ctx.principal, "view", branch=name)]
+        visible = [
+            b
+            for name, b in sorted(tx.branches.all().items())
+            if may(ctx.principal, "view", branch=name)
+        ]
         return {"items": [_shown(ctx, tx, branch) for branch in visible], "next": None}
 
 
@@ -90,7 +115,8 @@ def names(ctx: Context) -> list[str]:
 
 
 def own_datasets(tx: Tx, name: str) -> frozenset[str] | None:
-    """Those with states of their own in a branch; all others are shared with main. None of main, which has all."""
+    """Those with states of their own in a branch; all others are shared with main. None of main,
+    which has all."""
     return None if name == MAIN else tx.branches.own_datasets(name)
 
 
@@ -138,7 +164,8 @@ def _text(revision: Revision | None) -> object:
 
 
 def delete(ctx: Context, name: str) -> DropBranchAnswer:
-    """End a branch, its demands and all of its own pointers. Raises NotFound, and BranchProtected."""
+    """End a branch, its demands and all of its own pointers. Raises NotFound, and
+    BranchProtected."""
     with ctx.begin() as tx:
         if _existing_branch(tx, name).protected:
             _override(ctx, tx, name)
@@ -152,15 +179,19 @@ def drop_expired(store: Store, namespace: str) -> list[str]:
     ctx = Context(store, namespace, actor="loop")
     with store.begin(namespace) as tx:
         now = tx.now()
-        over = sorted(name for name, branch in tx.branches.all().items() if branch.expires and branch.expires <= now)
+        over = sorted(
+            name
+            for name, branch in tx.branches.all().items()
+            if branch.expires and branch.expires <= now
+        )
         for name in over:
             _drop(ctx, tx, name, "branch.expire")
     return over
 
 
 def require_editable(ctx: Context, tx: Tx, name: str) -> None:
-    """Require that the branch exists and may be edited, and extend its lifetime to that of a new branch. Raises
-    NotFound, and BranchProtected."""
+    """Require that the branch exists and may be edited, and extend its lifetime to that of a new
+    branch. Raises NotFound, and BranchProtected."""
     require_there(tx, name)
     if tx.branches.is_protected(name):
         _override(ctx, tx, name)
@@ -193,7 +224,9 @@ def require_there(tx: Tx, *names: str) -> None:
 
 def _main(tx: Tx) -> Branch:
     """Main as a branch without an author."""
-    return Branch(name=MAIN, source=MAIN, at=0.0, actor="", protected=tx.branches.is_protected(MAIN))
+    return Branch(
+        name=MAIN, source=MAIN, at=0.0, actor="", protected=tx.branches.is_protected(MAIN)
+    )
 
 
 def _existing_branch(tx: Tx, name: str) -> Branch:
@@ -220,7 +253,9 @@ def _shown(ctx: Context, tx: Tx, branch: Branch) -> BranchAnswer:
     flows = tx.blueprints.revisions(MAIN) if is_main else tx.branches.own_dataflows(branch.name)
     datasets = (name for name in tx.branches.own_datasets(branch.name) if ctx.sees(name))
     answer = _branch_answer(
-        branch, [flow for flow in flows if may_see_part(ctx.principal, flow)], sum(1 for _ in datasets)
+        branch,
+        [flow for flow in flows if may_see_part(ctx.principal, flow)],
+        sum(1 for _ in datasets),
     )
     answer["redirects"] = {name: path for name, path in branch.redirects.items() if ctx.sees(name)}
     is_seen = branch.source == MAIN or may(ctx.principal, "view", branch=branch.source)
@@ -246,5 +281,6 @@ def _branch_answer(branch: Branch, flows: Iterable[str] = (), datasets: int = 0)
 
 
 def _note(ctx: Context, tx: Tx, action: str, name: str, before: object, after: object) -> None:
-    note_change(ctx, tx, action, name, before=before, after=after)  # of no branch: it outlives this one
+    # Of no branch: it outlives this one
+    note_change(ctx, tx, action, name, before=before, after=after)
     tx.events.put([Event(action, name, 1, {"actor": ctx.actor}, branch=NO_BRANCH)])

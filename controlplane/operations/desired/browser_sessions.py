@@ -1,8 +1,8 @@
-"""Sessions of browsers beside tokens of programs: a user shows a token once at sign-in, and has a random text from then
-on.
+"""Sessions of browsers beside tokens of programs: a user shows a token once at sign-in, and has a
+random text from then on.
 
-The text is in the browser's cookie only; its SHA-256 is stored, with the id of the token. A session is over 12 hours
-after it was last used, 7 days after it began, and as soon as its token is.
+The text is in the browser's cookie only; its SHA-256 is stored, with the id of the token. A session
+is over 12 hours after it was last used, 7 days after it began, and as soon as its token is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from controlplane.ports.store import Store, Tx
 IDLE_S = 12 * 3600.0
 LONGEST_S = 7 * 86_400.0
 LINK_S = 300.0
-SEEN_AGAIN_S = 300.0  # a session that is used is noted so often; looks at pages should not each write
+# A session that is used is noted so often; looks at pages should not each write
+SEEN_AGAIN_S = 300.0
 
 
 def begin(store: Store, token: Token) -> str:
@@ -32,7 +33,8 @@ def begin(store: Store, token: Token) -> str:
 
 
 def link(ctx: Context, token: Token) -> tuple[str, float]:
-    """The text that opens a session of this token once, within five minutes, and when it ends. The audit says who."""
+    """The text that opens a session of this token once, within five minutes, and when it ends. The
+    audit says who."""
     with ctx.begin() as tx:
         text = _put(tx, token, "link", LINK_S)
         expires = tx.now() + LINK_S
@@ -42,17 +44,20 @@ def link(ctx: Context, token: Token) -> tuple[str, float]:
 
 
 def _put(tx: Tx, token: Token, kind: SessionKind, longest_s: float) -> str:
-    """Store a new session and drop expired ones, so that the table holds only sessions in use. Returns the session's
-    text."""
+    """Store a new session and drop expired ones, so that the table holds only sessions in use.
+    Returns the session's text."""
     text, now = namespaces.text_in(token.namespace, secrets.token_urlsafe(32)), tx.now()
     tx.access.drop_browser_sessions(now)
     ends = now + longest_s if token.expires is None else min(now + longest_s, token.expires)
-    tx.access.put_browser_session(BrowserSession(_hash(text), token.id, kind, at=now, seen=now, ends=ends))
+    tx.access.put_browser_session(
+        BrowserSession(_hash(text), token.id, kind, at=now, seen=now, ends=ends)
+    )
     return text
 
 
 def follow(store: Store, text: str) -> Token | None:
-    """Use a link up: the token that a session may begin with; None where it is over or was used before."""
+    """Use a link up: the token that a session may begin with; None where it is over or was used
+    before."""
     with store.begin(namespaces.of_text(text)) as tx:
         token = _token_of(tx, text, "link")
         return token if token is not None and tx.access.drop_browser_session(_hash(text)) else None
@@ -84,14 +89,19 @@ def _note_seen(store: Store, text: str) -> None:
 
 def _token_of(tx: Tx, text: str, kind: SessionKind) -> Token | None:
     session, now = tx.access.browser_session(_hash(text)), tx.now()
-    if session is None or session.kind != kind or session.ends <= now or session.seen + IDLE_S <= now:
+    if (
+        session is None
+        or session.kind != kind
+        or session.ends <= now
+        or session.seen + IDLE_S <= now
+    ):
         return None
     return tokens.live(tx, tx.access.token_by_id(session.token))
 
 
 def end(store: Store, text: str) -> None:
-    """End a session now; nothing happens if it is over. A token from a sign-in at an issuer belongs to this session
-    alone, and ends with it."""
+    """End a session now; nothing happens if it is over. A token from a sign-in at an issuer belongs
+    to this session alone, and ends with it."""
     with store.begin(namespaces.of_text(text)) as tx:
         session = tx.access.browser_session(_hash(text))
         token = tx.access.token_by_id(session.token) if session is not None else None
@@ -101,12 +111,15 @@ def end(store: Store, text: str) -> None:
 
 
 def use_up(store: Store, text: str, longest_s: float, *, namespace: str = "default") -> bool:
-    """Whether this text, which opens nothing, is used for the first time. It is remembered for so long."""
+    """Whether this text, which opens nothing, is used for the first time. It is remembered for so
+    long."""
     with store.begin(namespace) as tx:
         if tx.access.browser_session(_hash(text)) is not None:
             return False
         now = tx.now()
-        tx.access.put_browser_session(BrowserSession(_hash(text), "", "used", at=now, seen=now, ends=now + longest_s))
+        tx.access.put_browser_session(
+            BrowserSession(_hash(text), "", "used", at=now, seen=now, ends=now + longest_s)
+        )
         return True
 
 

@@ -1,9 +1,9 @@
 """Blueprints as they were sent, compiled once; then the result answers questions.
 
-Two results: `compile_texts` compiles a set without a store (a `Compilation`: desired nodes, and every problem).
-`edit_of` compiles a set over the live dataflows of a branch (a `CompiledEdit`). An edit says, for example, which
-sources it reads (`sources`), what it needs from Spark (`analyses`), what would run (`answer`), and what such a plan
-rests on (`basis`).
+Two results: `compile_texts` compiles a set without a store (a `Compilation`: desired nodes, and
+every problem). `edit_of` compiles a set over the live dataflows of a branch (a `CompiledEdit`). An
+edit says, for example, which sources it reads (`sources`), what it needs from Spark (`analyses`),
+what would run (`answer`), and what such a plan rests on (`basis`).
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ from controlplane.ports.store import Tx
 NO_UIDS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 
-def compile_texts(sources: Sequence[SentBlueprint], stored: Iterable[DataflowAnswer] = ()) -> Compilation:
-    """Compile blueprints without a store, beside the `stored` dataflows that they do not replace. One of these that
-    does not compile is left out."""
+def compile_texts(
+    sources: Sequence[SentBlueprint], stored: Iterable[DataflowAnswer] = ()
+) -> Compilation:
+    """Compile blueprints without a store, beside the `stored` dataflows that they do not replace.
+    One of these that does not compile is left out."""
     draft_set = DraftSet.of(sources)
     live = {answer["name"]: _answered(answer) for answer in stored}
     edited = {revision.dataflow: revision for revision in draft_set.revisions}
@@ -49,7 +51,8 @@ def compile_texts(sources: Sequence[SentBlueprint], stored: Iterable[DataflowAns
 
 
 def compile_with_tests(sources: Sequence[SentBlueprint]) -> Compilation:
-    """As `compile_texts`, with the problems of tests: those of all components that are sound otherwise."""
+    """As `compile_texts`, with the problems of tests: those of all components that are sound
+    otherwise."""
     attempt = compile_texts(sources)
     problems = {*attempt.problems, *problems_of_tests(attempt.desired)}
     return replace(attempt, problems=tuple(sorted(problems)))
@@ -61,10 +64,13 @@ def _answered(answer: DataflowAnswer) -> Revision:
 
 
 def _attempt(
-    live: Mapping[str, Revision], together: Mapping[str, Revision], namespace: str, draft_set: DraftSet
+    live: Mapping[str, Revision],
+    together: Mapping[str, Revision],
+    namespace: str,
+    draft_set: DraftSet,
 ) -> Compilation:
-    """The desired state after an edit. A stored dataflow that does not compile is no problem of the edit, unless the
-    edit reads it."""
+    """The desired state after an edit. A stored dataflow that does not compile is no problem of the
+    edit, unless the edit reads it."""
     parsed = draft_set.by_flow
     attempt = attempt_cached(together.values(), namespace, parsed)
     if not attempt.problems:
@@ -81,8 +87,8 @@ def _attempt(
 
 @dataclass(frozen=True, slots=True)
 class CompiledEdit:
-    """New revisions of some dataflows, and the desired state with them, compiled over the live one. `texts`: the
-    blueprints as they were sent."""
+    """New revisions of some dataflows, and the desired state with them, compiled over the live one.
+    `texts`: the blueprints as they were sent."""
 
     branch: str
     live: Mapping[str, Revision]
@@ -102,30 +108,48 @@ class CompiledEdit:
 
     def sources(self, flows: Sequence[str]) -> list[nodes.Source]:
         """As `own_sources`, of these dataflows; of all where none is named."""
-        return listings.sources(self.proposed, self.proposed.scope(flows) if flows else self.proposed.order)
+        return listings.sources(
+            self.proposed, self.proposed.scope(flows) if flows else self.proposed.order
+        )
 
     def looked(self, tx: Tx, plan: str) -> PlanListings:
         """The listings of a plan of this edit."""
         return plan_listings.of_plan(tx, plan, self.own_sources)
 
     def analyses(self, tx: Tx, plan: str) -> tuple[AnalyseRequest, ...]:
-        """Column analyses that it needs from Spark, as far as the columns of its inputs are known."""
-        return edit_review.of_edit(tx, self.branch, self.before, self.proposed, looked=self.looked(tx, plan)).requests
+        """Column analyses that it needs from Spark, as far as the columns of its inputs are
+        known."""
+        return edit_review.of_edit(
+            tx, self.branch, self.before, self.proposed, looked=self.looked(tx, plan)
+        ).requests
 
     def answer(
-        self, ctx: Context, plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str], unanswered: str = ""
+        self,
+        ctx: Context,
+        plan: Plan,
+        facts: StoreSnapshot,
+        unseen: Mapping[str, str],
+        unanswered: str = "",
     ) -> ApplyAnswer:
-        """Its revisions, and the plan of its work. `unseen`, `unanswered`: see `blueprints.apply`."""
+        """Its revisions, and the plan of its work. `unseen`, `unanswered`: see
+        `blueprints.apply`."""
         numbers = {revision.dataflow: revision.number for revision in self.revisions}
         sources = source_changes.of_plan(ctx, plan, facts, unseen)
-        review = edit_review.of_edit(facts.tx, self.branch, self.before, self.proposed, unanswered, facts.looked)
-        return {"revisions": numbers, "plan": json_views.plan(ctx, self.branch, plan, facts, sources, review)}
+        review = edit_review.of_edit(
+            facts.tx, self.branch, self.before, self.proposed, unanswered, facts.looked
+        )
+        return {
+            "revisions": numbers,
+            "plan": json_views.plan(ctx, self.branch, plan, facts, sources, review),
+        }
 
     def basis(
         self, ctx: Context, flows: Sequence[str], plan: Plan, facts: StoreSnapshot, looked: str = ""
     ) -> PlanBasis:
         """What a plan of these dataflows rests on."""
-        texts = [{"name": text.name, "text": text.text, "files": dict(text.files)} for text in self.texts]
+        texts = [
+            {"name": text.name, "text": text.text, "files": dict(text.files)} for text in self.texts
+        ]
         return plan_basis.of_plan(ctx, plan, facts, self.live, flows, texts=texts, looked=looked)
 
 
@@ -141,15 +165,25 @@ def edit_of(
 ) -> CompiledEdit:
     """Reads and compiles, so that the transaction that writes need not. Raises InvalidBlueprint.
 
-    `uids`: those that components bring along, by dataflow. `without`: dataflows that end with the edit. `is_look`: it
-    is not stored, and compiled several times, so new components get the same uids each time.
+    `uids`: those that components bring along, by dataflow. `without`: dataflows that end with the
+    edit. `is_look`: it is not stored, and compiled several times, so new components get the same
+    uids each time.
     """
     live = tx.blueprints.revisions(branch)
     permits.check(ctx, branch, draft_set, live)
     revisions = draft_set.revisions
     if not any(draft.problems for draft in draft_set.drafts):
         revisions = [
-            _next(ctx, tx, branch, draft, source, live, brought=uids.get(draft.dataflow, {}), is_look=is_look)
+            _next(
+                ctx,
+                tx,
+                branch,
+                draft,
+                source,
+                live,
+                brought=uids.get(draft.dataflow, {}),
+                is_look=is_look,
+            )
             for draft, source in draft_set.pairs
         ]
     left = {name: revision for name, revision in live.items() if name not in without}
@@ -162,7 +196,9 @@ def edit_of(
     return CompiledEdit(branch, live, revisions, before, proposed, draft_set.sources)
 
 
-def edit_over(ctx: Context, branch: str, live: Mapping[str, Revision], revisions: list[Revision]) -> CompiledEdit:
+def edit_over(
+    ctx: Context, branch: str, live: Mapping[str, Revision], revisions: list[Revision]
+) -> CompiledEdit:
     """An edit by revisions that are made already, of texts that compile."""
     together = {**live, **{r.dataflow: r for r in revisions}}
     before, proposed = (compile_live(some.values(), ctx.namespace) for some in (live, together))
@@ -180,9 +216,14 @@ def _next(
     *,
     is_look: bool,
 ) -> Revision:
-    """The revision that this text would be: the live one if nothing differs. `brought`: uids that components have."""
+    """The revision that this text would be: the live one if nothing differs. `brought`: uids that
+    components have."""
     before = live.get(draft.dataflow)
-    is_same = before and (before.text, before.files, before.file) == (source.text, dict(source.files), source.name)
+    is_same = before and (before.text, before.files, before.file) == (
+        source.text,
+        dict(source.files),
+        source.name,
+    )
     if before and is_same and not identities.is_raised(before.uids, brought):
         return before
     names = [component.name for component in draft.blueprint.components] if draft.blueprint else []
@@ -192,7 +233,9 @@ def _next(
         tx.blueprints.uids(branch, draft.dataflow),
         renames=_renames(before, source, names),
         brought=brought,
-        new=_foreseen(branch, draft.dataflow) if is_look else lambda: in_edition(uuid.uuid4().hex, NEWEST_EDITION),
+        new=_foreseen(branch, draft.dataflow)
+        if is_look
+        else lambda: in_edition(uuid.uuid4().hex, NEWEST_EDITION),
     )
     number = tx.blueprints.last_number(branch, draft.dataflow) + 1
     next_one = source.revision(draft.dataflow, branch, number)
@@ -203,11 +246,15 @@ def _renames(before: Revision | None, source: SentBlueprint, names: list[str]) -
     """New names of components to old ones. Texts are read again only for a new name."""
     if before is None or before.uids.keys() >= set(names):
         return {}
-    return identities.renames(definitions(before.text, before.files), definitions(source.text, source.files))
+    return identities.renames(
+        definitions(before.text, before.files), definitions(source.text, source.files)
+    )
 
 
 def _foreseen(branch: str, dataflow: str) -> Callable[[], str]:
     """Uids of nothing that is stored."""
     numbers = itertools.count()
     text = f"{branch}/{dataflow}"
-    return lambda: in_edition(uuid.uuid5(uuid.NAMESPACE_OID, f"{text}/{next(numbers)}").hex, NEWEST_EDITION)
+    return lambda: in_edition(
+        uuid.uuid5(uuid.NAMESPACE_OID, f"{text}/{next(numbers)}").hex, NEWEST_EDITION
+    )

@@ -34,7 +34,10 @@ class ConflictSides:
 
 def error(merge_conflicts: Sequence[ConflictSides]) -> MergeConflict:
     """All of them, in order of their places."""
-    pairs = sorted(((_problem(sides), _found_conflict(sides)) for sides in merge_conflicts), key=lambda pair: pair[0])
+    pairs = sorted(
+        ((_problem(sides), _found_conflict(sides)) for sides in merge_conflicts),
+        key=lambda pair: pair[0],
+    )
     return MergeConflict([problem for problem, _ in pairs], [conflict for _, conflict in pairs])
 
 
@@ -50,7 +53,9 @@ def _found_conflict(sides: ConflictSides) -> FoundConflict:
     )
 
 
-def _side(conflict: Conflict, version: Version | None, revision: Revision | None) -> ConflictSide | None:
+def _side(
+    conflict: Conflict, version: Version | None, revision: Revision | None
+) -> ConflictSide | None:
     if version is None or revision is None:
         return None
     file = conflict.name if conflict.name in revision.files else revision.file
@@ -65,12 +70,14 @@ def _flow(sides: ConflictSides) -> str:
 def _problem(sides: ConflictSides) -> Problem:
     """At its place in ours, or else in theirs."""
     answer = _found_conflict(sides)
-    side = f"{answer.dataflow}.{answer.component}" if answer.component else answer.dataflow  # as in `take`
+    # As in `take`
+    side = f"{answer.dataflow}.{answer.component}" if answer.component else answer.dataflow
     name = side if answer.component else f"dataflow {side}"
     at = answer.ours or answer.theirs or ConflictSide("", 1, 1, "")
     words = f"{name} {WORDS[sides.conflict.kind]}"
     if answer.ours and answer.theirs:
-        file = posixpath.basename(answer.theirs.file)  # the folder may be that of a checkout that is gone
+        # The folder may be that of a checkout that is gone
+        file = posixpath.basename(answer.theirs.file)
         words += f" (in the other one at {file}:{answer.theirs.line}:{answer.theirs.column})"
     hint = RENAME if answer.kind == "name_taken" else SETTLE.format(side)
     return Problem(at.file, at.line, at.column, "merge-conflict", words, hint)

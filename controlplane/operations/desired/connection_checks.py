@@ -1,4 +1,5 @@
-"""Trying connections: one task of a worker for each place that a set of blueprints reads or writes."""
+"""Trying connections: one task of a worker for each place that a set of blueprints reads or
+writes."""
 
 from __future__ import annotations
 
@@ -28,7 +29,14 @@ def ask(ctx: Context, sources: Sequence[drafts.SentBlueprint]) -> dict[str, byte
         for dataset, job in jobs.items():
             key = digest("connect/1", request=request, dataset=dataset)
             task = Task(
-                key, "connect", dataset, partition="", job=ids.job_id(job), spec={}, size_bytes=0, priority=1000
+                key,
+                "connect",
+                dataset,
+                partition="",
+                job=ids.job_id(job),
+                spec={},
+                size_bytes=0,
+                priority=1000,
             )
             tx.queue.put_job(task.job, job)
             tx.queue.enqueue(BRANCH, _demand(dataset), [task])

@@ -31,8 +31,9 @@ def refresh(
     force: bool = False,
     schema: bool = False,
 ) -> RefreshAnswer:
-    """List the sources of the target and of its upstream again. `force`: recompute the target, even where its results
-    are known. `schema`: infer the columns of its sources again. Raises NothingPinned."""
+    """List the sources of the target and of its upstream again. `force`: recompute the target, even
+    where its results are known. `schema`: infer the columns of its sources again. Raises
+    NothingPinned."""
     how = {"accept_deletes": accept_deletes, "force": force, "schema": schema}
     return ask_refresh(ctx, branch, target, **how)[0]
 
@@ -54,7 +55,9 @@ def ask_refresh(
         if schema_pins.raise_editions(ctx, tx, branch, nodes, schemas):
             nodes = desired(tx, branch, namespace=ctx.namespace)
         reads = listings.sources(nodes, {*chosen, *nodes.graph.upstream(chosen)})
-        requests = listing_requests.request_listings(tx, branch, reads, accept_deletes=accept_deletes)
+        requests = listing_requests.request_listings(
+            tx, branch, reads, accept_deletes=accept_deletes
+        )
         refreshed = [] if is_pinned(tx, branch) else reads
         forced = _forced(nodes, chosen) if force else []
         if forced:
@@ -78,7 +81,9 @@ def _forced(nodes: Desired, chosen: list[str]) -> list[str]:
     return [d for d in nodes.order if d in makers]
 
 
-def retry(ctx: Context, branch: str, target: str | None, *, among: frozenset[bytes] | None = None) -> RetryAnswer:
+def retry(
+    ctx: Context, branch: str, target: str | None, *, among: frozenset[bytes] | None = None
+) -> RetryAnswer:
     """Give failed tasks of the target and of its upstream a fresh budget.
 
     `among`: only of those datasets that still want one of these tasks, and no listings.
@@ -99,8 +104,8 @@ def retry(ctx: Context, branch: str, target: str | None, *, among: frozenset[byt
 
 
 def retry_partition(ctx: Context, branch: str, dataset: str, partition: str) -> RetryAnswer:
-    """Retry the failed tasks of one partition of a dataset or copy, and nothing upstream of it. An empty name means
-    all tasks of a dataset without partitions. Raises NotFound."""
+    """Retry the failed tasks of one partition of a dataset or copy, and nothing upstream of it. An
+    empty name means all tasks of a dataset without partitions. Raises NotFound."""
     with ctx.begin() as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         (name,) = targeted(nodes, dataset)
@@ -130,11 +135,15 @@ def failed(ctx: Context, branch: str, target: str) -> frozenset[bytes]:
     with ctx.read() as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen = targeted(nodes, target)
-        return frozenset().union(*(_failed(tx, branch, d) for d in {*chosen, *nodes.graph.upstream(chosen)}))
+        return frozenset().union(
+            *(_failed(tx, branch, d) for d in {*chosen, *nodes.graph.upstream(chosen)})
+        )
 
 
 def _failed(tx: Tx, branch: str, dataset: str) -> frozenset[bytes]:
-    return frozenset(key for key, task in tx.queue.demands(branch, dataset).items() if task.state == "failed")
+    return frozenset(
+        key for key, task in tx.queue.demands(branch, dataset).items() if task.state == "failed"
+    )
 
 
 def _failed_listing(tx: Tx, node: Source) -> bool:
@@ -158,8 +167,9 @@ def pause(ctx: Context, branch: str, target: str) -> PauseAnswer:
 
 
 def resume(ctx: Context, branch: str, target: str) -> PauseAnswer:
-    """Lift the pause of the target and of each dataset in it, and release its rollback holds. The answer names datasets
-    that remain paused, and by what: a pause of the dataflow, or `paused: true` in the blueprint."""
+    """Lift the pause of the target and of each dataset in it, and release its rollback holds. The
+    answer names datasets that remain paused, and by what: a pause of the dataflow, or `paused:
+    true` in the blueprint."""
     with ctx.begin() as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen, before = targeted(nodes, target), tx.blueprints.paused(branch)
@@ -188,6 +198,10 @@ def _held_by(nodes: Desired, dataset: str, paused: frozenset[str]) -> str | None
     return wider or (BLUEPRINT if nodes.nodes[dataset].component.paused else None)
 
 
-def _note(ctx: Context, tx: Tx, branch: str, action: str, target: str | None, after: Mapping[str, object]) -> None:
+def _note(
+    ctx: Context, tx: Tx, branch: str, action: str, target: str | None, after: Mapping[str, object]
+) -> None:
     note_change(ctx, tx, action, target or "*", after=after, branch=branch)
-    tx.events.put([Event(f"operator.{action}", target or "", 1, {"actor": ctx.actor}, branch=branch)])
+    tx.events.put(
+        [Event(f"operator.{action}", target or "", 1, {"actor": ctx.actor}, branch=branch)]
+    )

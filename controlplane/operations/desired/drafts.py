@@ -12,7 +12,8 @@ from controlplane.core.model.revisions import Revision
 
 @dataclass(frozen=True, slots=True)
 class SentBlueprint:
-    """A blueprint as it was sent. `name` is its file: an absolute one is the base of relative paths."""
+    """A blueprint as it was sent. `name` is its file: an absolute one is the base of relative
+    paths."""
 
     name: str
     text: str
@@ -43,7 +44,8 @@ class DraftSet:
 
     @staticmethod
     def of(sources: Sequence[SentBlueprint]) -> DraftSet:
-        """Read them. A second one of a dataflow has a problem, and is checked under another name."""
+        """Read them. A second one of a dataflow has a problem, and is checked under another
+        name."""
         drafts: list[Draft] = []
         files: dict[str, str] = {}
         for number, source in enumerate(sources, 1):
@@ -79,4 +81,6 @@ def _second(parsed: Draft, other: str, number: int) -> Draft:
     at = parsed.place
     message = f"dataflow {parsed.dataflow} comes twice in this set, first in {other}"
     problem = at.problem("duplicate-dataflow", message, "rename one")
-    return replace(_renamed(parsed, f"{parsed.dataflow}#{number}"), problems=(*parsed.problems, problem))
+    return replace(
+        _renamed(parsed, f"{parsed.dataflow}#{number}"), problems=(*parsed.problems, problem)
+    )

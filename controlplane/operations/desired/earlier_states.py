@@ -1,7 +1,7 @@
 """Which earlier states a rollback goes back to: of one dataset, or of all of a dataflow at a time.
 
-A read component goes back as well: the others were made of its listing at that time. Rows that were taken out of a
-dataset by its rules come with the dataset, as the same tasks make both.
+A read component goes back as well: the others were made of its listing at that time. Rows that were
+taken out of a dataset by its rules come with the dataset, as the same tasks make both.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ STATES_LOOKED_AT = 1_000  # of each dataset, where a time is looked for at which
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """States to go back to, by dataset, and the states of each up to then, newest first. `left_out`: datasets that had
-    no data yet."""
+    """States to go back to, by dataset, and the states of each up to then, newest first.
+    `left_out`: datasets that had no data yet."""
 
     states: Mapping[str, State]
     lines: Mapping[str, Sequence[State]]
@@ -37,11 +37,15 @@ def choose(tx: Tx, branch: str, nodes: Desired, target: str, to: Point) -> Chose
     """Raises NotFound, and GenerationGone."""
     names = [name for name in targeted(nodes, target) if nodes.nodes[name].has_rows]
     if not names:
-        raise NotFound(f"{target} is a copy, which has no generations: roll back the dataset that it is written from")
+        raise NotFound(
+            f"{target} is a copy, which has no generations: roll back the dataset that it is written from"
+        )
     if isinstance(to, Moment):
         return _at(tx, branch, target, _with_quarantines(nodes, names), to)
     if target not in nodes.nodes:
-        raise NotFound(f"{target} is a dataflow, and a generation is one of a dataset: give a time, or name a dataset")
+        raise NotFound(
+            f"{target} is a dataflow, and a generation is one of a dataset: give a time, or name a dataset"
+        )
     state = time_travel.state_of(tx, branch, target, to)
     beside = [name for name in _with_quarantines(nodes, names) if name != target]
     if not beside:
@@ -73,7 +77,8 @@ def _at(tx: Tx, branch: str, target: str, names: Iterable[str], at: Moment) -> C
 
 
 def _line(tx: Tx, branch: str, name: str, at: Moment) -> list[State]:
-    """The states of a dataset up to a time, newest first; empty if it had none yet. Raises GenerationGone."""
+    """The states of a dataset up to a time, newest first; empty if it had none yet. Raises
+    GenerationGone."""
     try:
         time_travel.state_of(tx, branch, name, at)
     except NotFound:
@@ -86,7 +91,8 @@ def _line(tx: Tx, branch: str, name: str, at: Moment) -> list[State]:
 
 
 def disagreement(states: Iterable[State]) -> tuple[str, str, str] | None:
-    """Two datasets that reflect different states of a source, and that source; None if there are none."""
+    """Two datasets that reflect different states of a source, and that source; None if there are
+    none."""
     by_source: dict[str, State] = {}
     for state in states:
         for source, root in state.cut.items():
@@ -97,7 +103,8 @@ def disagreement(states: Iterable[State]) -> tuple[str, str, str] | None:
 
 
 def last_agreeing(chosen: Chosen) -> float | None:
-    """The last time before at which these datasets reflected the same of each source; None if none is kept."""
+    """The last time before at which these datasets reflected the same of each source; None if none
+    is kept."""
     for at, states in _before(chosen.lines):
         if disagreement(states) is None:
             return at
@@ -105,7 +112,8 @@ def last_agreeing(chosen: Chosen) -> float | None:
 
 
 def _before(lines: Mapping[str, Sequence[State]]) -> Iterator[tuple[float, list[State]]]:
-    """Combinations of states that there were, the last ones first, and when the newest state of each came."""
+    """Combinations of states that there were, the last ones first, and when the newest state of
+    each came."""
     place = dict.fromkeys(lines, 0)
     while place:
         states = [lines[name][at] for name, at in place.items()]

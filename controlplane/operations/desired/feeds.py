@@ -9,7 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from controlplane.core.blueprint import QUARANTINE
-from controlplane.core.errors import BadFeed, FeedInUse, InvalidBlueprint, NameTaken, NotFound, Problem
+from controlplane.core.errors import (
+    BadFeed,
+    FeedInUse,
+    InvalidBlueprint,
+    NameTaken,
+    NotFound,
+    Problem,
+)
 from controlplane.core.model import namespaces
 from controlplane.core.model.answers.feeds import (
     FeedColumn,
@@ -35,29 +42,38 @@ from dataplane.contract.types import in_words
 
 
 def create(ctx: Context, name: str, dataset: str, columns: str | None = None) -> FeedEntry:
-    """Offer a dataset of main that has data, granted to no namespace yet. `columns`: the contract as DDL, all
-    present columns by default. Raises BadFeed, NameTaken, NotFound."""
+    """Offer a dataset of main that has data, granted to no namespace yet. `columns`: the contract
+    as DDL, all present columns by default. Raises BadFeed, NameTaken, NotFound."""
     if not FEED_NAME.fullmatch(name):
-        raise BadFeed(f"{name[:100]!r} is no name of a feed; write lower-case letters, digits and _, such as orders")
+        raise BadFeed(
+            f"{name[:100]!r} is no name of a feed; write lower-case letters, digits and _, such as orders"
+        )
     with ctx.begin() as tx:
         if tx.feeds.get(name) is not None:
-            raise NameTaken(f"there is a feed {name}; choose another name, or delete that one first")
+            raise NameTaken(
+                f"there is a feed {name}; choose another name, or delete that one first"
+            )
         _require_declared(tx, dataset)
         state = state_of(tx, MAIN, dataset)
         contract = state.schema if columns is None else _contract(columns, state.schema, dataset)
         feed = Feed(name, dataset, contract, ctx.actor, tx.now())
         tx.feeds.put(feed)
-        note_change(ctx, tx, "feed.create", name, after={"dataset": dataset, "columns": _columns(contract)})
+        note_change(
+            ctx, tx, "feed.create", name, after={"dataset": dataset, "columns": _columns(contract)}
+        )
     return show(ctx, name)
 
 
 def change(ctx: Context, name: str, columns: str | None = None) -> FeedEntry:
-    """Promise more: the columns that the dataset has now, or these, as DDL. Readers go on, also those that waited
-    because it broke the earlier contract. Raises NotFound, and BadFeed where the new contract takes something away."""
+    """Promise more: the columns that the dataset has now, or these, as DDL. Readers go on, also
+    those that waited because it broke the earlier contract. Raises NotFound, and BadFeed where the
+    new contract takes something away."""
     with ctx.begin() as tx:
         feed = _feed_named(tx, name)
         state = state_of(tx, MAIN, feed.dataset)
-        contract = state.schema if columns is None else _contract(columns, state.schema, feed.dataset)
+        contract = (
+            state.schema if columns is None else _contract(columns, state.schema, feed.dataset)
+        )
         lost = broken_promises(feed.columns, contract)
         if lost:
             raise BadFeed(
@@ -67,14 +83,17 @@ def change(ctx: Context, name: str, columns: str | None = None) -> FeedEntry:
         if contract != feed.columns:
             tx.feeds.put(replace(feed, columns=contract))
             before, after = _columns(feed.columns), _columns(contract)
-            note_change(ctx, tx, "feed.change", name, before={"columns": before}, after={"columns": after})
+            note_change(
+                ctx, tx, "feed.change", name, before={"columns": before}, after={"columns": after}
+            )
         grants = tx.feeds.grants(name)
     _wake(ctx, grants)
     return show(ctx, name)
 
 
 def _require_declared(tx: Tx, dataset: str) -> None:
-    """Rows of a deleted dataflow are kept for a while, without upkeep: they are no dataset to offer."""
+    """Rows of a deleted dataflow are kept for a while, without upkeep: they are no dataset to
+    offer."""
     flow, _, name = dataset.removesuffix(QUARANTINE).partition(".")
     revision = tx.blueprints.revisions(MAIN, [flow]).get(flow)
     if revision is None or name not in revision.uids:
@@ -88,7 +107,9 @@ def _contract(text: str, schema: Schema, dataset: str) -> Schema:
         raise BadFeed(f"{e}; write columns and types, such as id BIGINT, name STRING") from e
     broken = breaches(contract, schema)
     if broken:
-        raise BadFeed(f"{dataset} does not keep this contract now: {'; '.join(broken)}; leave these columns out")
+        raise BadFeed(
+            f"{dataset} does not keep this contract now: {'; '.join(broken)}; leave these columns out"
+        )
     return contract
 
 
@@ -101,12 +122,16 @@ def delete(ctx: Context, name: str) -> None:
         feed = _feed_named(tx, name)
         granted = [_grant_entry(feed_grant) for feed_grant in tx.feeds.grants(name)]
         tx.feeds.drop(name)
-        note_change(ctx, tx, "feed.delete", name, before={"dataset": feed.dataset, "grants": granted})
+        note_change(
+            ctx, tx, "feed.delete", name, before={"dataset": feed.dataset, "grants": granted}
+        )
     _wake(ctx, grants)
 
 
 def _require_unread(ctx: Context, name: str, grants: Sequence[FeedGrant]) -> None:
-    feed_readers = _shown_readers(ctx, readers.of_feed(ctx.store, FeedAddress(ctx.namespace, name), grants))
+    feed_readers = _shown_readers(
+        ctx, readers.of_feed(ctx.store, FeedAddress(ctx.namespace, name), grants)
+    )
     if not feed_readers:
         return
     shown = ", ".join(_reader_in_words(reader) for reader in feed_readers[:10])
@@ -120,35 +145,51 @@ def _require_unread(ctx: Context, name: str, grants: Sequence[FeedGrant]) -> Non
 def _reader_in_words(reader: FeedReader) -> str:
     if reader["dataset"] is None:
         return f"namespace {reader['namespace']}"
-    return reader["dataset"] if reader["branch"] == MAIN else f"{reader['dataset']} (branch {reader['branch']})"
+    return (
+        reader["dataset"]
+        if reader["branch"] == MAIN
+        else f"{reader['dataset']} (branch {reader['branch']})"
+    )
 
 
 def grant(ctx: Context, name: str, namespace: str, dataflows: str = "*") -> FeedEntry:
-    """Let dataflows of a namespace read a feed. Raises NotFound, BadFeed. The answer does not reveal whether the
-    namespace exists."""
+    """Let dataflows of a namespace read a feed. Raises NotFound, BadFeed. The answer does not
+    reveal whether the namespace exists."""
     with ctx.begin() as tx:
         _feed_named(tx, name)
         _check_grant(namespace, dataflows)
         feed_grant = FeedGrant(name, namespace, dataflows, ctx.actor, tx.now())
         tx.feeds.put_grant(feed_grant)
-        note_change(ctx, tx, "feed.grant", name, after={"namespace": namespace, "dataflows": dataflows})
+        note_change(
+            ctx, tx, "feed.grant", name, after={"namespace": namespace, "dataflows": dataflows}
+        )
     _wake(ctx, [feed_grant])
     return show(ctx, name)
 
 
 def revoke(ctx: Context, name: str, namespace: str, dataflows: str | None = None) -> FeedEntry:
-    """Take grants of a namespace away: that with this pattern, or all of them. Readers keep what they have. Raises
-    NotFound."""
+    """Take grants of a namespace away: that with this pattern, or all of them. Readers keep what
+    they have. Raises NotFound."""
     with ctx.begin() as tx:
         _feed_named(tx, name)
-        feed_grants = [feed_grant for feed_grant in tx.feeds.grants(name) if feed_grant.namespace == namespace]
-        feed_grants = [feed_grant for feed_grant in feed_grants if dataflows in (None, feed_grant.dataflows)]
+        feed_grants = [
+            feed_grant for feed_grant in tx.feeds.grants(name) if feed_grant.namespace == namespace
+        ]
+        feed_grants = [
+            feed_grant for feed_grant in feed_grants if dataflows in (None, feed_grant.dataflows)
+        ]
         if not feed_grants:
-            raise NotFound(f"feed {name} is not granted so; `headgate feed show {name}` has its grants")
+            raise NotFound(
+                f"feed {name} is not granted so; `headgate feed show {name}` has its grants"
+            )
         for feed_grant in feed_grants:
             tx.feeds.drop_grant(feed_grant)
             note_change(
-                ctx, tx, "feed.revoke", name, before={"namespace": namespace, "dataflows": feed_grant.dataflows}
+                ctx,
+                tx,
+                "feed.revoke",
+                name,
+                before={"namespace": namespace, "dataflows": feed_grant.dataflows},
             )
     _wake(ctx, feed_grants)
     return show(ctx, name)
@@ -158,7 +199,9 @@ def _check_grant(namespace: str, dataflows: str) -> None:
     if not namespaces.is_name(namespace):
         raise BadFeed(f"{namespace[:100]!r} is no name of a namespace, such as team-a")
     if not DATAFLOWS.fullmatch(dataflows):
-        raise BadFeed(f"{dataflows[:100]!r} names no dataflows; write a name, or a pattern such as sales* or *")
+        raise BadFeed(
+            f"{dataflows[:100]!r} names no dataflows; write a name, or a pattern such as sales* or *"
+        )
 
 
 def listing(ctx: Context) -> list[FeedEntry]:
@@ -180,7 +223,9 @@ def show(ctx: Context, name: str) -> FeedEntry:
     """Raises NotFound."""
     with ctx.read() as tx:
         offered, grants = offer(tx, _feed_named(tx, name)), tx.feeds.grants(name)
-    return _shown(ctx, offered, grants, readers.of_feed(ctx.store, FeedAddress(ctx.namespace, name), grants))
+    return _shown(
+        ctx, offered, grants, readers.of_feed(ctx.store, FeedAddress(ctx.namespace, name), grants)
+    )
 
 
 def offered(ctx: Context) -> list[OfferedFeed]:
@@ -188,18 +233,26 @@ def offered(ctx: Context) -> list[OfferedFeed]:
     feeds: list[OfferedFeed] = []
     for namespace in names(ctx.store):
         with ctx.store.read(namespace) as tx:
-            mine = [feed_grant for feed_grant in tx.feeds.grants() if feed_grant.namespace == ctx.namespace]
+            mine = [
+                feed_grant
+                for feed_grant in tx.feeds.grants()
+                if feed_grant.namespace == ctx.namespace
+            ]
             for name in sorted({feed_grant.feed for feed_grant in mine}):
                 feed = tx.feeds.get(name)
                 if feed is not None:
-                    patterns = [feed_grant.dataflows for feed_grant in mine if feed_grant.feed == name]
+                    patterns = [
+                        feed_grant.dataflows for feed_grant in mine if feed_grant.feed == name
+                    ]
                     feeds.append(_offered(namespace, offer(tx, feed), patterns))
     return sorted(feeds, key=lambda feed_grant: (feed_grant["namespace"], feed_grant["feed"]))
 
 
-def require_kept(tx: Tx, before: Iterable[str], after: Iterable[str], files: Mapping[str, str]) -> None:
-    """Raises InvalidBlueprint if a dataset of main would go that a feed offers. `before`, `after`: datasets of main.
-    `files`: those of blueprints, by dataflow."""
+def require_kept(
+    tx: Tx, before: Iterable[str], after: Iterable[str], files: Mapping[str, str]
+) -> None:
+    """Raises InvalidBlueprint if a dataset of main would go that a feed offers. `before`, `after`:
+    datasets of main. `files`: those of blueprints, by dataflow."""
     removed = set(before) - set(after)
     if not removed:
         return
@@ -211,7 +264,9 @@ def require_kept(tx: Tx, before: Iterable[str], after: Iterable[str], files: Map
 def _offered_by(feed: Feed, files: Mapping[str, str]) -> Problem:
     message = f"{feed.dataset} is offered as feed {feed.name}"
     hint = f"delete the feed first (headgate feed delete {feed.name}), which names who reads it"
-    return Problem(files.get(feed.dataset.partition(".")[0], ""), 0, 0, "offered-by-feed", message, hint)
+    return Problem(
+        files.get(feed.dataset.partition(".")[0], ""), 0, 0, "offered-by-feed", message, hint
+    )
 
 
 # --- pieces ---------------------------------------------------------------------------------------
@@ -245,7 +300,9 @@ def _shown_readers(ctx: Context, reading: Iterable[ReadComponent]) -> list[FeedR
     return shown_readers
 
 
-def _shown(ctx: Context, offered: Offer, grants: Sequence[FeedGrant], reading: Iterable[ReadComponent]) -> FeedEntry:
+def _shown(
+    ctx: Context, offered: Offer, grants: Sequence[FeedGrant], reading: Iterable[ReadComponent]
+) -> FeedEntry:
     feed = offered.feed
     return {
         "name": feed.name,

@@ -28,18 +28,26 @@ def end(tx: Tx, branch: str, nodes: Desired, chosen: Collection[str], namespace:
     if branch == MAIN or is_pinned(tx, branch):
         return EndedHolds(released, [])
     of_main = tx.states.holds(MAIN).keys() & set(chosen)
-    return EndedHolds(released, sorted(of_main - _own(tx, branch, nodes, namespace)) if of_main else [])
+    return EndedHolds(
+        released, sorted(of_main - _own(tx, branch, nodes, namespace)) if of_main else []
+    )
 
 
 def _own(tx: Tx, branch: str, nodes: Desired, namespace: str) -> frozenset[str]:
     """What main's holds do not reach."""
     main = desired(tx, MAIN, namespace=namespace)
     return ownership.own(
-        nodes, main, tx.blueprints.forces(branch), tx.blueprints.mains_forces(branch), tx.states.holds(branch)
+        nodes,
+        main,
+        tx.blueprints.forces(branch),
+        tx.blueprints.mains_forces(branch),
+        tx.states.holds(branch),
     )
 
 
 def end_edited(tx: Tx, branch: str, before: Desired, after: Desired) -> None:
     """End the holds of components that were edited. An edit upstream does not end a hold."""
     held = tx.states.holds(branch)
-    tx.states.drop_holds(branch, sorted(held.keys() - edited.holding_still(held, before, after).keys()))
+    tx.states.drop_holds(
+        branch, sorted(held.keys() - edited.holding_still(held, before, after).keys())
+    )

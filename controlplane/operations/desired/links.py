@@ -1,8 +1,8 @@
 """Signed links: one dataset, read only, without a token, for tools that cannot send headers.
 
-A link's signature is derived from the installation's secret and all that the link fixes, each time, and not stored:
-access to the database is not enough to make a link or to widen one. A link never reads more than its maker may, and
-ends with its maker's token.
+A link's signature is derived from the installation's secret and all that the link fixes, each time,
+and not stored: access to the database is not enough to make a link or to widen one. A link never
+reads more than its maker may, and ends with its maker's token.
 """
 
 from __future__ import annotations
@@ -92,17 +92,21 @@ def create(ctx: Context, maker: Token, new: NewLink) -> Link:
 
 
 def signature(installation: bytes, namespace: str, link: Link) -> str:
-    """The signature in a link's address, beside its id. It names the namespace, too. `installation`: the secret of the
-    installation."""
+    """The signature in a link's address, beside its id. It names the namespace, too.
+    `installation`: the secret of the installation."""
     fixed = {name: value for name, value in asdict(link).items() if name not in _OPEN}
     text = canonical({"namespace": namespace, **fixed, "columns": list(link.columns)})
-    signed = urlsafe_b64encode(hmac.digest(installation, _TAG + text, "sha256")).rstrip(b"=").decode("ascii")
+    signed = (
+        urlsafe_b64encode(hmac.digest(installation, _TAG + text, "sha256"))
+        .rstrip(b"=")
+        .decode("ascii")
+    )
     return namespaces.text_in(namespace, signed)
 
 
 def find(store: Store, installation: bytes, id: str, sent_signature: str) -> tuple[Link, Token]:
-    """The live link of this id and signature, and its maker. Raises WrongSignature, whether there is such a link or
-    not, and LinkEnded, but only for the right signature."""
+    """The live link of this id and signature, and its maker. Raises WrongSignature, whether there
+    is such a link or not, and LinkEnded, but only for the right signature."""
     namespace = namespaces.of_text(sent_signature)
     with store.read(namespace) as tx:
         link = tx.links.get(id)
@@ -117,7 +121,8 @@ def find(store: Store, installation: bytes, id: str, sent_signature: str) -> tup
 
 
 def may_read(maker: Token, link: Link) -> bool:
-    """Whether the token that made a link may itself read the link's dataset, as of now. All rights end here."""
+    """Whether the token that made a link may itself read the link's dataset, as of now. All rights
+    end here."""
     return may(maker.principal, "data", dataset=link.dataset, branch=link.branch)
 
 
@@ -140,20 +145,25 @@ def request_of(link: Link) -> tuple[addresses.Point | None, RecordsRequest]:
 
 
 def revoke(ctx: Context, caller: Token, id: str) -> None:
-    """End a link now. Raises NotFound, also for another user's link unless the caller administers."""
+    """End a link now. Raises NotFound, also for another user's link unless the caller
+    administers."""
     with ctx.begin() as tx:
         link = tx.links.get(id)
         if link is None or not _is_shown(link, caller):
             raise NotFound(f"there is no link {id}; `headgate link list` has them")
         tx.links.put(replace(link, revoked=True))
-        before, after = ({"dataset": link.dataset, "revoked": revoked} for revoked in (link.revoked, True))
+        before, after = (
+            {"dataset": link.dataset, "revoked": revoked} for revoked in (link.revoked, True)
+        )
         note_change(ctx, tx, "link.revoke", link.id, before=before, after=after)
 
 
 def listing(ctx: Context, caller: Token) -> list[LinkEntry]:
     """The caller's links, or all for an administrator, without their addresses."""
     with ctx.read() as tx:
-        return [entry_of(link, _ended(tx, link)) for link in tx.links.all() if _is_shown(link, caller)]
+        return [
+            entry_of(link, _ended(tx, link)) for link in tx.links.all() if _is_shown(link, caller)
+        ]
 
 
 def _is_shown(link: Link, caller: Token) -> bool:

@@ -1,5 +1,5 @@
-"""Merging one branch into another: texts merge three ways, in one transaction; data follows by the ordinary plan, which
-adopts the results of the branch."""
+"""Merging one branch into another: texts merge three ways, in one transaction; data follows by the
+ordinary plan, which adopts the results of the branch."""
 
 from __future__ import annotations
 
@@ -46,12 +46,13 @@ def merge_branch(
     take: Mapping[str, Side] | None = None,
     when_ready: bool = False,
 ) -> MergeAnswer:
-    """Bring the edits of `source` into `into`. `take` settles conflicts, by `dataflow.component`. `when_ready`: only if
-    the merge leaves nothing to compute, which a protected `into` always requires.
+    """Bring the edits of `source` into `into`. `take` settles conflicts, by `dataflow.component`.
+    `when_ready`: only if the merge leaves nothing to compute, which a protected `into` always
+    requires.
 
-    Raises MergeConflict with every conflict, MergeNotReady, InvalidBlueprint where the merged texts do not compile,
-    BranchEnded if one of the two is deleted meanwhile, StaleRevision if a concurrent edit was first, CannotMerge for
-    main and for a branch into itself, and NotFound.
+    Raises MergeConflict with every conflict, MergeNotReady, InvalidBlueprint where the merged texts
+    do not compile, BranchEnded if one of the two is deleted meanwhile, StaleRevision if a
+    concurrent edit was first, CannotMerge for main and for a branch into itself, and NotFound.
     """
     if source == MAIN:
         raise CannotMerge("main is not merged into branches: those that follow it have what it has")
@@ -61,7 +62,9 @@ def merge_branch(
         branches.require_there(tx, source, into)
         brought, edit = _edit(ctx, tx, source, into, take or {})
         if dry_run:
-            planned = plan_now(tx, into, edit.flows, namespace=ctx.namespace, proposed=edit.proposed)
+            planned = plan_now(
+                tx, into, edit.flows, namespace=ctx.namespace, proposed=edit.proposed
+            )
             return _answer(ctx, source, into, brought, edit, planned, dry_run=True)
         texts = _texts(tx, source, into)
     with ctx.begin() as tx:
@@ -81,7 +84,8 @@ def merge_branch(
 
 
 def _hold(tx: Tx, *names: str) -> None:
-    """In one order, so that two merges into each other do not wait for each other. Raises BranchEnded."""
+    """In one order, so that two merges into each other do not wait for each other. Raises
+    BranchEnded."""
     for name in sorted(names):
         try:
             if name != MAIN:
@@ -100,7 +104,9 @@ def _texts(tx: Tx, source: str, into: str) -> tuple[object, ...]:
     )
 
 
-def _edit(ctx: Context, tx: Tx, source: str, into: str, take: Mapping[str, Side]) -> tuple[_Brought, CompiledEdit]:
+def _edit(
+    ctx: Context, tx: Tx, source: str, into: str, take: Mapping[str, Side]
+) -> tuple[_Brought, CompiledEdit]:
     brought = _brought(tx, source, into, take)
     draft_set = DraftSet.of(brought.sources)
     return brought, edit_of(ctx, tx, into, draft_set, uids=brought.uids, without=brought.ended)
@@ -127,14 +133,18 @@ def _base(tx: Tx, source: str, into: str, flow: str) -> Revision | None:
     fork = tx.branches.own_dataflows(source)[flow]
     last = tx.blueprints.last_number(into, flow)
     mains_last = last if into == MAIN else tx.branches.own_dataflows(into).get(flow, last)
-    if into != MAIN or is_pinned(tx, source):  # after a merge both have the same, and the source's fork stays
+    # After a merge both have the same, and the source's fork stays
+    if into != MAIN or is_pinned(tx, source):
         since = fork if into == MAIN else mains_last
         mine = [tx.blueprints.revision(into, flow, n) for n in range(since + 1, last + 1)]
         for number in range(tx.blueprints.last_number(source, flow), fork, -1):
             other = tx.blueprints.revision(source, flow, number)
-            if other is not None and any(revision is not None and _says_same(revision, other) for revision in mine):
+            if other is not None and any(
+                revision is not None and _says_same(revision, other) for revision in mine
+            ):
                 return other
-    return tx.blueprints.revision(MAIN, flow, min(fork, mains_last))  # a pinned branch may have an older one of main's
+    # A pinned branch may have an older one of main's
+    return tx.blueprints.revision(MAIN, flow, min(fork, mains_last))
 
 
 def _says_same(revision: Revision, other: Revision) -> bool:
@@ -155,10 +165,19 @@ def _of_one(
     is_untouched = base is not None and _says_same(left, base)
     side = take.get(flow)
     if base is not None and not is_untouched and side is None:
-        texts = [None if revision is None else Version(1, 1, revision.text) for revision in (base, mine, other)]
-        merged.conflicts.append(conflicts.ConflictSides(Conflict(WHOLE, "edit_delete", *texts), base, mine, other))
+        texts = [
+            None if revision is None else Version(1, 1, revision.text)
+            for revision in (base, mine, other)
+        ]
+        merged.conflicts.append(
+            conflicts.ConflictSides(Conflict(WHOLE, "edit_delete", *texts), base, mine, other)
+        )
         return
-    is_theirs = side == "theirs" if base is not None and not is_untouched else mine is None or base is not None
+    is_theirs = (
+        side == "theirs"
+        if base is not None and not is_untouched
+        else mine is None or base is not None
+    )
     if mine is not None and is_theirs:
         merged.ended.append(flow)
     if mine is None and is_theirs and other is not None and not is_untouched:
@@ -167,23 +186,36 @@ def _of_one(
         merged.taken.append(flow)
 
 
-def _merge(brought: _Brought, base: Revision | None, mine: Revision, other: Revision, take: Mapping[str, Side]) -> None:
+def _merge(
+    brought: _Brought,
+    base: Revision | None,
+    mine: Revision,
+    other: Revision,
+    take: Mapping[str, Side],
+) -> None:
     flow = mine.dataflow
-    of_flow = {name.partition(".")[2]: side for name, side in take.items() if name.partition(".")[0] == flow}
+    of_flow = {
+        name.partition(".")[2]: side
+        for name, side in take.items()
+        if name.partition(".")[0] == flow
+    }
     merged = merge_dataflow(base, mine, other, of_flow)
     if merged.conflicts:
-        brought.conflicts.extend(conflicts.ConflictSides(conflict, base, mine, other) for conflict in merged.conflicts)
+        brought.conflicts.extend(
+            conflicts.ConflictSides(conflict, base, mine, other) for conflict in merged.conflicts
+        )
         return
     is_raised = identities.is_raised(mine.uids, merged.uids)
     if is_raised or (merged.text, dict(merged.files)) != (mine.text, dict(mine.files)):
-        brought.sources.append(
-            SentBlueprint(mine.file, merged.text, merged.files)
-        )  # the other's may be a checkout that is gone
+        # The other's may be a checkout that is gone
+        brought.sources.append(SentBlueprint(mine.file, merged.text, merged.files))
         brought.uids[flow] = merged.uids
         brought.taken.extend(f"{flow}.{component}" for component in merged.taken)
 
 
-def _store(ctx: Context, tx: Tx, source: str, into: str, brought: _Brought, edit: CompiledEdit) -> None:
+def _store(
+    ctx: Context, tx: Tx, source: str, into: str, brought: _Brought, edit: CompiledEdit
+) -> None:
     """All of it, or nothing. What the source had of its own is the same in both from now on."""
     branches.lengthen(tx, into)
     blueprints.commit(ctx, tx, edit, None)
@@ -196,14 +228,22 @@ def _store(ctx: Context, tx: Tx, source: str, into: str, brought: _Brought, edit
         tx.branches.share_dataflows(source, flows)
     before, after = None, {"from": source, "dataflows": flows}
     note_change(ctx, tx, "branch.merge", into, before=before, after=after, branch=into)
-    tx.events.put([Event("branch.merged", into, len(flows), {"from": source, "actor": ctx.actor}, branch=into)])
+    tx.events.put(
+        [
+            Event(
+                "branch.merged", into, len(flows), {"from": source, "actor": ctx.actor}, branch=into
+            )
+        ]
+    )
 
 
 def _share_texts(ctx: Context, tx: Tx, source: str, into: str, flows: list[str]) -> None:
-    """The source gets the merged texts: a next merge compares with these. It keeps its own where they do not compile
-    beside its other texts."""
+    """The source gets the merged texts: a next merge compares with these. It keeps its own where
+    they do not compile beside its other texts."""
     merged = tx.blueprints.revisions(into, flows)
-    sources = [SentBlueprint(revision.file, revision.text, revision.files) for revision in merged.values()]
+    sources = [
+        SentBlueprint(revision.file, revision.text, revision.files) for revision in merged.values()
+    ]
     uids = {flow: revision.uids for flow, revision in merged.items()}
     try:
         edit = edit_of(ctx, tx, source, DraftSet.of(sources), uids=uids)
@@ -214,7 +254,11 @@ def _share_texts(ctx: Context, tx: Tx, source: str, into: str, flows: list[str])
 
 def _bring_pins(tx: Tx, source: str, into: str, edit: CompiledEdit) -> None:
     """Inferred schemas that the branch knows come along, so that nothing is inferred again."""
-    reads = [d for d, node in edit.proposed.nodes.items() if node.is_source and d.split(".")[0] in edit.flows]
+    reads = [
+        d
+        for d, node in edit.proposed.nodes.items()
+        if node.is_source and d.split(".")[0] in edit.flows
+    ]
     theirs, ours = tx.states.pinned_schemas(source, reads), tx.states.pinned_schemas(into, reads)
     for dataset, pin in theirs.items():
         if dataset not in ours or ours[dataset].settings != pin.settings:
@@ -224,7 +268,9 @@ def _bring_pins(tx: Tx, source: str, into: str, edit: CompiledEdit) -> None:
 def _bring_forces(tx: Tx, source: str, into: str, edit: CompiledEdit) -> None:
     """Copy forced recomputations, so that the results that the branch recomputed are taken over."""
     forced = tx.blueprints.forces(source)
-    tx.blueprints.bring_forces(into, {dataset: n for dataset, n in forced.items() if dataset in edit.proposed.nodes})
+    tx.blueprints.bring_forces(
+        into, {dataset: n for dataset, n in forced.items() if dataset in edit.proposed.nodes}
+    )
 
 
 def _answer(

@@ -1,7 +1,8 @@
-"""Namespaces: made, listed and deleted by administrators of the installation, who are those of `default`.
+"""Namespaces: made, listed and deleted by administrators of the installation, who are those of
+`default`.
 
-A namespace begins with a token for its first administrator. The name of a deleted one is never reused: references that
-other processes and clients still hold must not change their meaning.
+A namespace begins with a token for its first administrator. The name of a deleted one is never
+reused: references that other processes and clients still hold must not change their meaning.
 """
 
 from __future__ import annotations
@@ -9,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from controlplane.core.errors import BadNamespace, NamespaceInUse, NameTaken, NotAdministered, NotFound
+from controlplane.core.errors import (
+    BadNamespace,
+    NamespaceInUse,
+    NameTaken,
+    NotAdministered,
+    NotFound,
+)
 from controlplane.core.model import namespaces
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.namespaces import NamespaceEntry
@@ -26,7 +33,10 @@ from controlplane.ports.store import Store, Tx
 def names(store: Store) -> list[str]:
     """All there are, `default` first."""
     with store.read() as tx:
-        return [DEFAULT, *(namespace.name for namespace in tx.namespaces.all() if namespace.ended is None)]
+        return [
+            DEFAULT,
+            *(namespace.name for namespace in tx.namespaces.all() if namespace.ended is None),
+        ]
 
 
 def create(ctx: Context, name: str) -> NamespaceEntry:
@@ -40,9 +50,13 @@ def create(ctx: Context, name: str) -> NamespaceEntry:
     with ctx.store.begin() as tx:
         namespace = _find(tx, name)
         if namespace is not None and namespace.ended is not None:
-            raise NameTaken(f"there was a namespace {name}, and names are not given again; choose another one")
+            raise NameTaken(
+                f"there was a namespace {name}, and names are not given again; choose another one"
+            )
         if namespace is not None or name == DEFAULT:
-            raise NameTaken(f"there is a namespace {name}; choose another name, or make a token in that one")
+            raise NameTaken(
+                f"there is a namespace {name}; choose another name, or make a token in that one"
+            )
         made = Namespace(name, ctx.actor, tx.now())
         tx.namespaces.put(made)
         note_change(ctx, tx, "namespace.create", name, after={"name": name})
@@ -51,7 +65,8 @@ def create(ctx: Context, name: str) -> NamespaceEntry:
 
 
 def listing(ctx: Context) -> list[NamespaceEntry]:
-    """All of them for administrators of the installation, `default` first. Raises NotAdministered."""
+    """All of them for administrators of the installation, `default` first. Raises
+    NotAdministered."""
     _require(ctx)
     with ctx.store.read() as tx:
         current = [namespace for namespace in tx.namespaces.all() if namespace.ended is None]
@@ -66,8 +81,8 @@ def show(ctx: Context, name: str) -> NamespaceEntry:
 
 
 def delete(ctx: Context, name: str, lake: ObjectStore) -> None:
-    """End one without dataflows: its tokens, keys, audit and events, and the remains of its dataflows in the lake.
-    Raises NotAdministered, NotFound, NamespaceInUse."""
+    """End one without dataflows: its tokens, keys, audit and events, and the remains of its
+    dataflows in the lake. Raises NotAdministered, NotFound, NamespaceInUse."""
     _require(ctx)
     if name == DEFAULT:
         raise NamespaceInUse("default is the namespace of the installation itself, and stays")
@@ -94,7 +109,8 @@ def create_token(
     ttl_s: float | None = None,
     within: TokenScope = EVERYWHERE,
 ) -> tuple[str, Token]:
-    """As `tokens.create`, for another namespace than the caller's. Raises NotAdministered, NotFound, NameTaken."""
+    """As `tokens.create`, for another namespace than the caller's. Raises NotAdministered,
+    NotFound, NameTaken."""
     if namespace == ctx.namespace:
         return tokens.create(ctx, name, scopes, ttl_s=ttl_s, is_unique=True, within=within)
     _require(ctx)
@@ -103,13 +119,19 @@ def create_token(
     theirs = replace(ctx, namespace=namespace)
     text, token = tokens.create(theirs, name, scopes, ttl_s=ttl_s, is_unique=True, within=within)
     with ctx.store.begin() as tx:
-        note_change(ctx, tx, "namespace.token", namespace, after={"name": name, "scopes": list(scopes), "id": token.id})
+        note_change(
+            ctx,
+            tx,
+            "namespace.token",
+            namespace,
+            after={"name": name, "scopes": list(scopes), "id": token.id},
+        )
     return text, token
 
 
 def _require(ctx: Context) -> None:
-    """Require a token of namespace `default`, which administers all namespaces. The routes have checked the
-    permission."""
+    """Require a token of namespace `default`, which administers all namespaces. The routes have
+    checked the permission."""
     if ctx.namespace != DEFAULT:
         raise NotAdministered(
             "namespaces are made and seen by administrators of the installation: use a token of theirs"

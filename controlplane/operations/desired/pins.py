@@ -13,15 +13,20 @@ from controlplane.ports.store import Tx
 STATES = 10_000  # that are looked through, newest first
 
 
-def check(tx: Tx, live: Mapping[str, Revision], revisions: Sequence[Revision], proposed: Desired) -> None:
-    """Raises InvalidBlueprint if a new revision pins a component to logic that no kept state of it has."""
+def check(
+    tx: Tx, live: Mapping[str, Revision], revisions: Sequence[Revision], proposed: Desired
+) -> None:
+    """Raises InvalidBlueprint if a new revision pins a component to logic that no kept state of it
+    has."""
     new = [r for r in revisions if live.get(r.dataflow) is not r]
     problems = [p for r in new for p in _problems(tx, live.get(r.dataflow), r, proposed)]
     if problems:
         raise InvalidBlueprint(tuple(sorted(problems)))
 
 
-def _problems(tx: Tx, before: Revision | None, revision: Revision, proposed: Desired) -> Iterator[Problem]:
+def _problems(
+    tx: Tx, before: Revision | None, revision: Revision, proposed: Desired
+) -> Iterator[Problem]:
     pinned = [n for n in proposed.nodes.values() if n.is_transform and n.own and not n.output]
     own = [n for n in pinned if n.dataset.partition(".")[0] == revision.dataflow]
     earlier_pins = _pins(before) if own else {}

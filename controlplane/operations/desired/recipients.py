@@ -1,7 +1,7 @@
 """Recipients: who reads shares. Each is a bearer token with no other permission.
 
-Files of a share are read through the S3 view, under URLs that we sign for the recipient. There the recipient is a key
-that reads the datasets of its shares, and its secret is never given out.
+Files of a share are read through the S3 view, under URLs that we sign for the recipient. There the
+recipient is a key that reads the datasets of its shares, and its secret is never given out.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ LONGEST_S = 366 * DAY_S
 
 @dataclass(frozen=True, slots=True)
 class Recipient:
-    """A live one. `shares`: those that it reads, by name. `principal`: its rights, which end streams if they change."""
+    """A live one. `shares`: those that it reads, by name. `principal`: its rights, which end
+    streams if they change."""
 
     id: str
     name: str
@@ -56,19 +57,23 @@ class NewRecipient(RequestBody):
 
     name: Label
     shares: Annotated[
-        tuple[Annotated[str, Field(max_length=200)], ...], Strict(False), Field(min_length=1, max_length=100)
+        tuple[Annotated[str, Field(max_length=200)], ...],
+        Strict(False),
+        Field(min_length=1, max_length=100),
     ]
     ttl_s: Annotated[float, Field(gt=0, le=LONGEST_S)] = 90 * DAY_S
 
 
 def create(ctx: Context, new: NewRecipient) -> tuple[str, Token]:
-    """A recipient of these shares: the text of its token, which is never seen again, and its record. Raises NotFound,
-    and NameTaken where a live one has the name."""
+    """A recipient of these shares: the text of its token, which is never seen again, and its
+    record. Raises NotFound, and NameTaken where a live one has the name."""
     text = tokens.new_text(ctx.namespace)
     with ctx.begin() as tx:
         now = tx.now()
         if any(token.name == new.name and tokens.live(tx, token) for token in _recipients(tx)):
-            raise NameTaken(f"a live recipient has the name {new.name}; choose another, or revoke that one")
+            raise NameTaken(
+                f"a live recipient has the name {new.name}; choose another, or revoke that one"
+            )
         share_ids = dict.fromkeys(shares.share_named(tx, share).id for share in new.shares)
         token = Token(
             namespaces.id_in(ctx.namespace, uuid.uuid4().hex[:20]),
@@ -86,11 +91,14 @@ def create(ctx: Context, new: NewRecipient) -> tuple[str, Token]:
 
 
 def revoke(ctx: Context, recipient: str) -> None:
-    """End the recipient with this id, or else the live one with this name. Raises NotFound, AmbiguousName."""
+    """End the recipient with this id, or else the live one with this name. Raises NotFound,
+    AmbiguousName."""
     with ctx.begin() as tx:
         token = _recipient_named(tx, recipient)
         tx.access.put_token(replace(token, revoked=True))
-        before, after = ({"name": token.name, "revoked": revoked} for revoked in (token.revoked, True))
+        before, after = (
+            {"name": token.name, "revoked": revoked} for revoked in (token.revoked, True)
+        )
         note_change(ctx, tx, "recipient.revoke", token.id, before=before, after=after)
 
 
@@ -159,8 +167,12 @@ def _recipient_named(tx: Tx, text: str) -> Token:
             return token
     named = [token for token in every if token.name == text and tokens.live(tx, token)]
     if not named:
-        raise NotFound(f"there is no live recipient with the id or name {text}; `headgate recipient list` has them")
+        raise NotFound(
+            f"there is no live recipient with the id or name {text}; `headgate recipient list` has them"
+        )
     if len(named) > 1:
         ids = ", ".join(token.id for token in named)
-        raise AmbiguousName(f"{len(named)} live recipients have the name {text}; revoke one by its id: {ids}")
+        raise AmbiguousName(
+            f"{len(named)} live recipients have the name {text}; revoke one by its id: {ids}"
+        )
     return named[0]

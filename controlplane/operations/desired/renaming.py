@@ -1,4 +1,5 @@
-"""What goes with a component to its new name: how often it was forced, its inferred schema, and its pause."""
+"""What goes with a component to its new name: how often it was forced, its inferred schema, and its
+pause."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ def carry(tx: Tx, before: Revision | None, after: Revision) -> None:
         return
     moved = {f"{after.dataflow}.{old}": f"{after.dataflow}.{new}" for new, old in names.items()}
     forces = tx.blueprints.forces(after.branch)
-    tx.blueprints.bring_forces(after.branch, {new: forces[old] for old, new in moved.items() if old in forces})
+    tx.blueprints.bring_forces(
+        after.branch, {new: forces[old] for old, new in moved.items() if old in forces}
+    )
     for old, pin in tx.states.pinned_schemas(after.branch, list(moved)).items():
         tx.states.pin_schema(after.branch, moved[old], pin)
     for old in sorted(tx.blueprints.paused(after.branch) & moved.keys()):

@@ -11,7 +11,15 @@ from controlplane.core import rights
 from controlplane.core.errors import BadScope, NameTaken, NotFound, RoleInUse
 from controlplane.core.model.answers.roles import RoleEntry
 from controlplane.core.model.json_values import JsonObject
-from controlplane.core.rights import EVERYWHERE, NO_ROLES, PERMISSIONS, ROLES, NamedRole, Permission, TokenScope
+from controlplane.core.rights import (
+    EVERYWHERE,
+    NO_ROLES,
+    PERMISSIONS,
+    ROLES,
+    NamedRole,
+    Permission,
+    TokenScope,
+)
 from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
@@ -20,7 +28,9 @@ from controlplane.ports.store import Tx
 SHOWN = 10  # of those that have a role, in the words of a refusal
 
 
-def create(ctx: Context, name: str, permissions: Sequence[Permission], *, within: TokenScope = EVERYWHERE) -> RoleEntry:
+def create(
+    ctx: Context, name: str, permissions: Sequence[Permission], *, within: TokenScope = EVERYWHERE
+) -> RoleEntry:
     """A new role. Raises BadScope, and NameTaken where there is one of this name."""
     with ctx.begin() as tx:
         made = _checked(ctx, tx, name, permissions, within)
@@ -31,15 +41,20 @@ def create(ctx: Context, name: str, permissions: Sequence[Permission], *, within
         return _entry(tx, made)
 
 
-def change(ctx: Context, name: str, permissions: Sequence[Permission], *, within: TokenScope = EVERYWHERE) -> RoleEntry:
-    """Replace the permissions of a role, for all its holders, from now on. Raises NotFound, BadScope, and RoleInUse
-    where the new role cannot be combined with a holder's other roles or names."""
+def change(
+    ctx: Context, name: str, permissions: Sequence[Permission], *, within: TokenScope = EVERYWHERE
+) -> RoleEntry:
+    """Replace the permissions of a role, for all its holders, from now on. Raises NotFound,
+    BadScope, and RoleInUse where the new role cannot be combined with a holder's other roles or
+    names."""
     with ctx.begin() as tx:
         before = _role_named(tx, name)
         made = _checked(ctx, tx, name, permissions, within)
         _require_fitting(tx, made)
         tx.access.put_role(made)
-        note_change(ctx, tx, "role.change", name, before=_audit_entry(before), after=_audit_entry(made))
+        note_change(
+            ctx, tx, "role.change", name, before=_audit_entry(before), after=_audit_entry(made)
+        )
         return _entry(tx, made)
 
 
@@ -48,7 +63,9 @@ def delete(ctx: Context, name: str) -> None:
     with ctx.begin() as tx:
         role = _role_named(tx, name)
         if users := _users(tx, name):
-            raise RoleInUse(f"role {name} is used by {_listed(users)}; revoke or delete these first")
+            raise RoleInUse(
+                f"role {name} is used by {_listed(users)}; revoke or delete these first"
+            )
         tx.access.drop_role(name)
         note_change(ctx, tx, "role.delete", name, before=_audit_entry(role))
 
@@ -67,14 +84,18 @@ def show(ctx: Context, name: str) -> RoleEntry:
 
 def _role_named(tx: Tx, name: str) -> NamedRole:
     if name in ROLES:
-        raise BadScope(f"the role {name} is built in, and stays as it is; make one of your own under another name")
+        raise BadScope(
+            f"the role {name} is built in, and stays as it is; make one of your own under another name"
+        )
     role = tx.access.role(name)
     if role is None:
         raise NotFound(f"there is no role {name[:100]}; `headgate role list` has them")
     return role
 
 
-def _checked(ctx: Context, tx: Tx, name: str, permissions: Sequence[Permission], within: TokenScope) -> NamedRole:
+def _checked(
+    ctx: Context, tx: Tx, name: str, permissions: Sequence[Permission], within: TokenScope
+) -> NamedRole:
     granted = rights.implied(permissions) if permissions else frozenset[Permission]()
     made = NamedRole(name, granted, within, actor=ctx.actor, at=tx.now())
     rights.check_role(made)
@@ -82,7 +103,8 @@ def _checked(ctx: Context, tx: Tx, name: str, permissions: Sequence[Permission],
 
 
 def _require_fitting(tx: Tx, role: NamedRole) -> None:
-    """Require that holders of the role keep their other scopes and names valid under the new role."""
+    """Require that holders of the role keep their other scopes and names valid under the new
+    role."""
     named = {**{other.name: other for other in tx.access.roles()}, role.name: role}
     unfit: list[str] = []
     for user, roles, within in _holders(tx, role.name):
@@ -102,7 +124,8 @@ def _users(tx: Tx, name: str) -> list[str]:
 
 
 def _holders(tx: Tx, name: str) -> Iterator[tuple[str, tuple[str, ...], TokenScope]]:
-    """In words each live token and rule of trust that has the role; all its roles, and within which names."""
+    """In words each live token and rule of trust that has the role; all its roles, and within which
+    names."""
     for token in tx.access.tokens():
         if name in token.scopes and tokens.live(tx, token) is not None:
             yield f"token {token.id} {token.name}", token.scopes, token.within
@@ -146,5 +169,7 @@ def _in_order(permissions: frozenset[Permission]) -> list[str]:
 
 def _audit_entry(role: NamedRole) -> JsonObject:
     """For the audit."""
-    within: JsonObject = {kind: [*patterns] for kind, patterns in tokens.patterns(role.within).items()}
+    within: JsonObject = {
+        kind: [*patterns] for kind, patterns in tokens.patterns(role.within).items()
+    }
     return {"permissions": [*_in_order(role.permissions)], **within}

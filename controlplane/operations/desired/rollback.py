@@ -1,8 +1,10 @@
-"""Rolling datasets back: the rows of an earlier generation become the newest state, and are held there.
+"""Rolling datasets back: the rows of an earlier generation become the newest state, and are held
+there.
 
-Each dataset gets a state with the old root and schema, and a hold beside it, all in one transaction. Numbers go on, so
-tables and copies follow by the ordinary difference. The state remembers nothing of inputs: trees of the old state's
-inputs may be gone by now. So the next plan after the hold examines all of them, and adopts remembered results.
+Each dataset gets a state with the old root and schema, and a hold beside it, all in one
+transaction. Numbers go on, so tables and copies follow by the ordinary difference. The state
+remembers nothing of inputs: trees of the old state's inputs may be gone by now. So the next plan
+after the hold examines all of them, and adopts remembered results.
 """
 
 from __future__ import annotations
@@ -45,11 +47,11 @@ class _RollbackRequest:
 def rollback(
     ctx: Context, branch: str, target: str, to: Point, *, reason: str = "", force: bool = False
 ) -> RollbackAnswer:
-    """Go back to an earlier generation of a dataset, or to the data of a dataset or dataflow at a time, and stay there.
-    `force`: also where datasets would reflect different states of one source.
+    """Go back to an earlier generation of a dataset, or to the data of a dataset or dataflow at a
+    time, and stay there. `force`: also where datasets would reflect different states of one source.
 
-    Raises GenerationGone for a generation that is no longer kept, NotReadable where files of it are lost, CutsDisagree,
-    NotFound and BranchProtected. All of it happens, or nothing.
+    Raises GenerationGone for a generation that is no longer kept, NotReadable where files of it are
+    lost, CutsDisagree, NotFound and BranchProtected. All of it happens, or nothing.
     """
     request = _RollbackRequest(branch, target, to, reason)
     for _ in range(TRIES - 1):
@@ -74,7 +76,12 @@ def _rolled_back(ctx: Context, request: _RollbackRequest, *, force: bool) -> Rol
         _stop(tx, request.branch, nodes, chosen.states)
         _note(ctx, tx, request, entries, force=force)
     ctx.wake()
-    return {"branch": request.branch, "target": request.target, "held": entries, "left_out": chosen.left_out}
+    return {
+        "branch": request.branch,
+        "target": request.target,
+        "held": entries,
+        "left_out": chosen.left_out,
+    }
 
 
 # --- refusals -------------------------------------------------------------------------------------
@@ -87,7 +94,13 @@ def _require_agreeing(target: str, chosen: Chosen) -> None:
         return
     dataset, other, source = differing
     agreed = earlier_states.last_agreeing(chosen)
-    raise CutsDisagree(target, dataset, other, source=source, agreed=None if agreed is None else str(Moment.of(agreed)))
+    raise CutsDisagree(
+        target,
+        dataset,
+        other,
+        source=source,
+        agreed=None if agreed is None else str(Moment.of(agreed)),
+    )
 
 
 def _require_stored(tx: Tx, state: State) -> None:
@@ -101,19 +114,25 @@ def _require_stored(tx: Tx, state: State) -> None:
     except CorruptNode as e:
         raise NotReadable(state.dataset, state.generation, str(e)) from e
     if lacking:
-        raise NotReadable(state.dataset, state.generation, f"the files of {lacking} of its partitions are lost")
+        raise NotReadable(
+            state.dataset, state.generation, f"the files of {lacking} of its partitions are lost"
+        )
 
 
 # --- writing --------------------------------------------------------------------------------------
 
 
-def _write(ctx: Context, tx: Tx, request: _RollbackRequest, states: Mapping[str, State]) -> list[RollbackEntry]:
+def _write(
+    ctx: Context, tx: Tx, request: _RollbackRequest, states: Mapping[str, State]
+) -> list[RollbackEntry]:
     """A state and a hold of each. Raises StaleState."""
     newest = tx.states.newest(request.branch, states)
     return [_write_one(ctx, tx, request, newest[name], old) for name, old in states.items()]
 
 
-def _write_one(ctx: Context, tx: Tx, request: _RollbackRequest, newest: State, old: State) -> RollbackEntry:
+def _write_one(
+    ctx: Context, tx: Tx, request: _RollbackRequest, newest: State, old: State
+) -> RollbackEntry:
     is_same = (newest.root, newest.schema) == (old.root, old.schema)
     state = replace(
         old,
@@ -171,7 +190,14 @@ def _stop(tx: Tx, branch: str, nodes: Desired, datasets: Iterable[str]) -> None:
     tx.states.drop_unfinished(branch, [*names, *nodes.graph.downstream(names)])
 
 
-def _note(ctx: Context, tx: Tx, request: _RollbackRequest, entries: Sequence[RollbackEntry], *, force: bool) -> None:
+def _note(
+    ctx: Context,
+    tx: Tx,
+    request: _RollbackRequest,
+    entries: Sequence[RollbackEntry],
+    *,
+    force: bool,
+) -> None:
     before = {entry["dataset"]: entry["before"] for entry in entries}
     after = {
         "generations": {entry["dataset"]: entry["generation"] for entry in entries},
@@ -179,5 +205,9 @@ def _note(ctx: Context, tx: Tx, request: _RollbackRequest, entries: Sequence[Rol
         "reason": request.reason,
         "force": force,
     }
-    note_change(ctx, tx, "rollback", request.target, before=before, after=after, branch=request.branch)
-    tx.events.put([Event("operator.rollback", request.target, 1, {"actor": ctx.actor}, branch=request.branch)])
+    note_change(
+        ctx, tx, "rollback", request.target, before=before, after=after, branch=request.branch
+    )
+    tx.events.put(
+        [Event("operator.rollback", request.target, 1, {"actor": ctx.actor}, branch=request.branch)]
+    )

@@ -12,11 +12,14 @@ from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.desired.blueprints import SentBlueprint
 
 
-def begin(ctx: Context, branch: str, sources: Sequence[SentBlueprint], *, accept_deletes: bool = False) -> RunBegun:
-    """Store these dataflows and list every source of theirs and of their upstream, whatever `refresh` says.
+def begin(
+    ctx: Context, branch: str, sources: Sequence[SentBlueprint], *, accept_deletes: bool = False
+) -> RunBegun:
+    """Store these dataflows and list every source of theirs and of their upstream, whatever
+    `refresh` says.
 
-    Tasks that had failed before are reported and not yet retried: the new listings may replace them. Raises as
-    `blueprints.apply`, and then nothing was stored.
+    Tasks that had failed before are reported and not yet retried: the new listings may replace
+    them. Raises as `blueprints.apply`, and then nothing was stored.
     """
     with ctx.read() as tx:
         since = tx.events.last()
@@ -33,4 +36,6 @@ def note(ctx: Context, branch: str, started: RunBegun) -> None:
     flows = list(started["revisions"])
     with ctx.begin() as tx:
         note_change(ctx, tx, "run", ", ".join(flows), after={"dataflows": flows}, branch=branch)
-        tx.events.put([Event("operator.run", flow, 1, {"actor": ctx.actor}, branch=branch) for flow in flows])
+        tx.events.put(
+            [Event("operator.run", flow, 1, {"actor": ctx.actor}, branch=branch) for flow in flows]
+        )

@@ -1,7 +1,8 @@
 """Keys of the S3 view: an access key and a secret key, which read within their scopes.
 
-Verifying a signature needs the secret. So it is derived from the installation's secret and the access key each time,
-and not stored: access to the database is not enough to sign. Keys lie among the tokens, under a hash that no text has.
+Verifying a signature needs the secret. So it is derived from the installation's secret and the
+access key each time, and not stored: access to the database is not enough to sign. Keys lie among
+the tokens, under a hash that no text has.
 """
 
 from __future__ import annotations
@@ -33,25 +34,31 @@ _SECRET_BYTES = 30  # 40 characters, as AWS has them
 
 @dataclass(frozen=True, slots=True)
 class S3Key:
-    """A live key. Its access key is `id`. `standing`: the rights of its maker, or else its own; streams end if they
-    change."""
+    """A live key. Its access key is `id`. `standing`: the rights of its maker, or else its own;
+    streams end if they change."""
 
     id: str
     name: str
     scopes: tuple[Scope, ...]
     namespace: str
     standing: Principal
-    principal: Principal = EVERYTHING  # of the token that made it: what it may not read, the key does not
+    # Of the token that made it: what it may not read, the key does not
+    principal: Principal = EVERYTHING
 
 
-def create(ctx: Context, name: str, read: Sequence[str], *, ttl_s: float | None = None, parent: str = "") -> Token:
-    """A new key for these scopes, as the token whose id is its access key. `parent`: the token that it ends with, and
-    reads no more than; empty: none. Raises BadScope, and NameTaken where a live key of the same parent has the name."""
+def create(
+    ctx: Context, name: str, read: Sequence[str], *, ttl_s: float | None = None, parent: str = ""
+) -> Token:
+    """A new key for these scopes, as the token whose id is its access key. `parent`: the token that
+    it ends with, and reads no more than; empty: none. Raises BadScope, and NameTaken where a live
+    key of the same parent has the name."""
     meant = tuple(dict.fromkeys(f"{_SCOPE}{scopes.parse(text)}" for text in read))
     with ctx.begin() as tx:
         now = tx.now()
         if any(key.name == name and _is_live(key, now) for key in _keys(tx, parent)):
-            raise NameTaken(f"a live S3 key has the name {name}; choose another, or revoke that one")
+            raise NameTaken(
+                f"a live S3 key has the name {name}; choose another, or revoke that one"
+            )
         expires = None if ttl_s is None else now + ttl_s
         key = Token(
             namespaces.id_in(ctx.namespace, uuid.uuid4().hex[:20]),
@@ -76,8 +83,8 @@ def secret_key(installation: bytes, namespace: str, access_key: str) -> str:
 
 
 def installation_secret(admin_token: str) -> str:
-    """The installation's secret where its first token was chosen, and no other: services that share a database share
-    that token."""
+    """The installation's secret where its first token was chosen, and no other: services that share
+    a database share that token."""
     return hmac.digest(admin_token.encode(), b"headgate/s3-installation/1\n", "sha256").hex()
 
 
@@ -93,16 +100,20 @@ def find(store: Store, access_key: str) -> S3Key | None:
         parent = tokens.live(tx, tx.access.token_by_id(key.parent)) if key.parent else None
     tokens.note_use(store, namespace, key, now)
     read, standing = tuple(map(scopes.parse, read_scopes(key))), (parent or key).principal
-    return S3Key(key.id, key.name, read, namespace, standing, EVERYTHING if parent is None else standing)
+    return S3Key(
+        key.id, key.name, read, namespace, standing, EVERYTHING if parent is None else standing
+    )
 
 
 def revoke(ctx: Context, key: str, *, parent: str | None = None) -> None:
-    """End the key with this access key, or else the live one with this name; of those that a token made (None: of all).
-    Raises NotFound, AmbiguousName."""
+    """End the key with this access key, or else the live one with this name; of those that a token
+    made (None: of all). Raises NotFound, AmbiguousName."""
     with ctx.begin() as tx:
         token = _meant(tx, key, parent)
         tx.access.put_token(replace(token, revoked=True))
-        before, after = ({"name": token.name, "revoked": revoked} for revoked in (token.revoked, True))
+        before, after = (
+            {"name": token.name, "revoked": revoked} for revoked in (token.revoked, True)
+        )
         note_change(ctx, tx, "s3-key.revoke", token.id, before=before, after=after)
 
 
@@ -132,15 +143,21 @@ def _meant(tx: Tx, text: str, parent: str | None) -> Token:
             return key
     named = [key for key in keys if key.name == text and _is_live(key, now)]
     if not named:
-        raise NotFound(f"there is no live S3 key with the access key or name {text}; `headgate s3 keys list` has them")
+        raise NotFound(
+            f"there is no live S3 key with the access key or name {text}; `headgate s3 keys list` has them"
+        )
     if len(named) > 1:
         ids = ", ".join(key.id for key in named)
-        raise AmbiguousName(f"{len(named)} live S3 keys have the name {text}; revoke one by its access key: {ids}")
+        raise AmbiguousName(
+            f"{len(named)} live S3 keys have the name {text}; revoke one by its access key: {ids}"
+        )
     return named[0]
 
 
 def _keys(tx: Tx, parent: str | None) -> list[Token]:
-    return [token for token in tx.access.tokens() if _is_s3(token) and parent in (None, token.parent)]
+    return [
+        token for token in tx.access.tokens() if _is_s3(token) and parent in (None, token.parent)
+    ]
 
 
 def _is_s3(token: Token) -> bool:

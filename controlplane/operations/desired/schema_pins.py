@@ -1,7 +1,7 @@
 """Inferred schemas that an operator takes back: the next listing counts as the first one.
 
-A component of an earlier edition moves to the newest one: columns that the newest edition reads otherwise are inferred
-again, too.
+A component of an earlier edition moves to the newest one: columns that the newest edition reads
+otherwise are inferred again, too.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from controlplane.ports.store import Tx
 
 
 def take_back(tx: Tx, branch: str, nodes: Desired, chosen: Iterable[str]) -> list[str]:
-    """Release the inferred schemas of the chosen datasets, and return the names of these. Raises NothingPinned where
-    none has one."""
+    """Release the inferred schemas of the chosen datasets, and return the names of these. Raises
+    NothingPinned where none has one."""
     sources = [name for name in chosen if _is_inferred(nodes, name)]
     pins = tx.states.pinned_schemas(branch, sources)
     for dataset, pin in sorted(pins.items()):
@@ -34,8 +34,11 @@ def take_back(tx: Tx, branch: str, nodes: Desired, chosen: Iterable[str]) -> lis
     return sorted(pins)
 
 
-def raise_editions(ctx: Context, tx: Tx, branch: str, nodes: Desired, datasets: Iterable[str]) -> bool:
-    """Revisions of the same text in which these components are of the newest edition. Whether there is one."""
+def raise_editions(
+    ctx: Context, tx: Tx, branch: str, nodes: Desired, datasets: Iterable[str]
+) -> bool:
+    """Revisions of the same text in which these components are of the newest edition. Whether there
+    is one."""
     names: dict[str, list[str]] = {}
     for dataset in datasets:
         flow, _, name = dataset.partition(".")
@@ -43,8 +46,12 @@ def raise_editions(ctx: Context, tx: Tx, branch: str, nodes: Desired, datasets: 
             names.setdefault(flow, []).append(name)
     if names:
         live = tx.blueprints.revisions(branch)
-        raised = [_raised(ctx, tx, branch, live[flow], some) for flow, some in sorted(names.items())]
-        blueprints.commit(ctx, tx, compile_edit.edit_over(ctx, branch, live, raised), None, "refresh")
+        raised = [
+            _raised(ctx, tx, branch, live[flow], some) for flow, some in sorted(names.items())
+        ]
+        blueprints.commit(
+            ctx, tx, compile_edit.edit_over(ctx, branch, live, raised), None, "refresh"
+        )
     return bool(names)
 
 
@@ -56,7 +63,10 @@ def _is_earlier(node: Node) -> bool:
 
 
 def _raised(ctx: Context, tx: Tx, branch: str, live: Revision, names: Iterable[str]) -> Revision:
-    uids = {**live.uids, **{name: in_edition(live.uids.get(name, name), NEWEST_EDITION) for name in names}}
+    uids = {
+        **live.uids,
+        **{name: in_edition(live.uids.get(name, name), NEWEST_EDITION) for name in names},
+    }
     number = tx.blueprints.last_number(branch, live.dataflow) + 1
     next_one = replace(live, branch=branch, number=number, uids=uids, at=tx.now())
     return replace(next_one, actor=ctx.actor, request_id=ctx.request_id)

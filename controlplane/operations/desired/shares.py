@@ -29,7 +29,9 @@ def create(ctx: Context, name: str) -> ShareEntry:
     _check(name, "share")
     with ctx.begin() as tx:
         if any(share.name == name for share in tx.shares.all()):
-            raise NameTaken(f"there is a share {name}; choose another name, or add datasets to that one")
+            raise NameTaken(
+                f"there is a share {name}; choose another name, or add datasets to that one"
+            )
         share = ShareRow(name, uuid.uuid4().hex, ctx.actor, tx.now())
         tx.shares.put(share)
         note_change(ctx, tx, "share.create", share.name, after={"name": name})
@@ -47,7 +49,8 @@ def delete(ctx: Context, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class NewTable(RequestBody):
-    """A dataset for a share. `as`: how recipients name it, `schema.table`; `history`: with its earlier generations."""
+    """A dataset for a share. `as`: how recipients name it, `schema.table`; `history`: with its
+    earlier generations."""
 
     dataset: DatasetName
     alias: Annotated[str | None, Field(alias="as", pattern=TABLE)] = None
@@ -56,8 +59,9 @@ class NewTable(RequestBody):
 
 
 def add(ctx: Context, name: str, new: NewTable) -> ShareEntry:
-    """Add a dataset that has data to a share, under its own name if it has no alias. Raises NotFound, NameTaken where
-    the share has another dataset under this name, BadScope for an invalid name."""
+    """Add a dataset that has data to a share, under its own name if it has no alias. Raises
+    NotFound, NameTaken where the share has another dataset under this name, BadScope for an invalid
+    name."""
     schema, _, table = (new.alias or new.dataset).partition(".")
     _check(schema, "schema")
     _check(table, "table")
@@ -65,14 +69,22 @@ def add(ctx: Context, name: str, new: NewTable) -> ShareEntry:
         share = share_named(tx, name)
         state_of(tx, new.branch, new.dataset)
         added = SharedTable(
-            share.id, schema, table, branch=new.branch, dataset=new.dataset, has_history=new.history, at=tx.now()
+            share.id,
+            schema,
+            table,
+            branch=new.branch,
+            dataset=new.dataset,
+            has_history=new.history,
+            at=tx.now(),
         )
         before = _find(tx, share, f"{schema}.{table}")
         if before is not None and (before.branch, before.dataset) != (new.branch, new.dataset):
             conflict = f"{name} has {before.dataset} of branch {before.branch} as {schema}.{table}"
             raise NameTaken(f"{conflict}; remove that one first, or choose another name")
         tx.shares.put_table(added)
-        note_change(ctx, tx, "share.add", share.name, before=before and _entry(before), after=_entry(added))
+        note_change(
+            ctx, tx, "share.add", share.name, before=before and _entry(before), after=_entry(added)
+        )
         return _shown(tx, share)
 
 
@@ -82,7 +94,9 @@ def remove(ctx: Context, name: str, table: str) -> ShareEntry:
         share = share_named(tx, name)
         shared = _find(tx, share, table)
         if shared is None:
-            raise NotFound(f"share {name} has no {table}; `headgate share show {name}` has its tables")
+            raise NotFound(
+                f"share {name} has no {table}; `headgate share show {name}` has its tables"
+            )
         tx.shares.drop_table(shared)
         note_change(ctx, tx, "share.remove", share.name, before=_entry(shared))
         return _shown(tx, share)
@@ -110,18 +124,26 @@ def share_named(tx: Tx, name: str) -> ShareRow:
 
 def readers(tx: Tx, share: ShareRow) -> list[Token]:
     """The live tokens of recipients that read it."""
-    every = (tokens.live(tx, token) for token in tx.access.tokens() if f"{SCOPE}{share.id}" in token.scopes)
+    every = (
+        tokens.live(tx, token)
+        for token in tx.access.tokens()
+        if f"{SCOPE}{share.id}" in token.scopes
+    )
     return [token for token in every if token is not None]
 
 
 def _find(tx: Tx, share: ShareRow, table: str) -> SharedTable | None:
-    tables = (shared for shared in tx.shares.tables(share.id) if f"{shared.schema}.{shared.name}" == table)
+    tables = (
+        shared for shared in tx.shares.tables(share.id) if f"{shared.schema}.{shared.name}" == table
+    )
     return next(tables, None)
 
 
 def _check(name: str, kind: str) -> None:
     if not SHARE_NAME.fullmatch(name):
-        raise BadScope(f"{name[:100]!r} is no name of a {kind}; write lower-case letters, digits and _, such as sales")
+        raise BadScope(
+            f"{name[:100]!r} is no name of a {kind}; write lower-case letters, digits and _, such as sales"
+        )
 
 
 def _shown(tx: Tx, share: ShareRow) -> ShareEntry:

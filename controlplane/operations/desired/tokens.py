@@ -1,7 +1,8 @@
-"""Bearer tokens: 256 random bits, shown once, stored as SHA-256, with scopes, expiry and revocation.
+"""Bearer tokens: 256 random bits, shown once, stored as SHA-256, with scopes, expiry and
+revocation.
 
-A token belongs to a namespace, which its text and its id name (`core.model.namespaces`): it is looked up there, and in
-no other.
+A token belongs to a namespace, which its text and its id name (`core.model.namespaces`): it is
+looked up there, and in no other.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from controlplane.operations.context import Context
 from controlplane.ports.store import Store, Tx
 
 PREFIX = "hg_"
-LOGIN, TRUST = "login:", "trust:"  # start the parent of a token that a rule of trust opened; the rule's id follows
+# Start the parent of a token that a rule of trust opened; the rule's id follows
+LOGIN, TRUST = "login:", "trust:"
 USE_NOTED_S = 60.0
 _DRAIN = "drain"  # among the scopes of a driver that is to end
 OURS = ("local", "loop", "pool")  # actors without a token
@@ -42,8 +44,9 @@ def create(
 ) -> tuple[str, Token]:
     """A new token: its text, which is never seen again, and its record.
 
-    `is_unique`: the audit knows people by the names of their tokens, so no live token may have the same one. Raises
-    NameTaken, and BadScope for a missing role, or for names that it cannot be narrowed to.
+    `is_unique`: the audit knows people by the names of their tokens, so no live token may have the
+    same one. Raises NameTaken, and BadScope for a missing role, or for names that it cannot be
+    narrowed to.
     """
     text = new_text(ctx.namespace)
     with ctx.begin() as tx:
@@ -61,9 +64,12 @@ def create(
             within=within,
         )
         if is_unique and (
-            name in OURS or any(_is_live(t, now) and name in (t.name, t.subject) for t in tx.access.tokens())
+            name in OURS
+            or any(_is_live(t, now) and name in (t.name, t.subject) for t in tx.access.tokens())
         ):
-            raise NameTaken(f"a live token has the name {name}, and the audit tells people by it; choose another")
+            raise NameTaken(
+                f"a live token has the name {name}, and the audit tells people by it; choose another"
+            )
         tx.access.put_token(token)
         after = {"name": name, "scopes": list(scopes), "expires": expires, **patterns(within)}
         note_change(ctx, tx, "token.create", token.id, after=after)
@@ -71,8 +77,8 @@ def create(
 
 
 def admit(ctx: Context, text: str, name: str, scopes: Sequence[str]) -> None:
-    """Store a token whose text an external party chose. Does nothing if it exists already, even if it is revoked by
-    now.
+    """Store a token whose text an external party chose. Does nothing if it exists already, even if
+    it is revoked by now.
 
     Its id follows from the text, so that processes that start at the same time make one.
     """
@@ -99,7 +105,11 @@ def _hash(text: str) -> bytes:
 
 
 def patterns(within: TokenScope) -> dict[str, list[str]]:
-    every = {"dataflows": within.dataflows, "datasets": within.datasets, "branches": within.branches}
+    every = {
+        "dataflows": within.dataflows,
+        "datasets": within.datasets,
+        "branches": within.branches,
+    }
     return {kind: list(patterns) for kind, patterns in every.items() if patterns}
 
 
@@ -130,7 +140,8 @@ def is_live(store: Store, token: str) -> bool:
 
 
 def standing(store: Store, token: str) -> Principal | None:
-    """What the token with this id may do now, or for an S3 key the token that made it; None where it has ended."""
+    """What the token with this id may do now, or for an S3 key the token that made it; None where
+    it has ended."""
     with store.read(namespaces.of_id(token)) as tx:
         live_token = live(tx, tx.access.token_by_id(token))
         if live_token is None:
@@ -140,7 +151,8 @@ def standing(store: Store, token: str) -> Principal | None:
 
 
 def live(tx: Tx, token: Token | None) -> Token | None:
-    """The same with its roles of now, unless it has ended, or the token or rule of trust that made it."""
+    """The same with its roles of now, unless it has ended, or the token or rule of trust that made
+    it."""
     if token is None or not _is_live(token, tx.now()) or not _has_maker(tx, token):
         return None
     return with_roles(tx, token)
@@ -163,8 +175,8 @@ def _is_live(token: Token, now: float) -> bool:
 
 
 def revoke(ctx: Context, token: str) -> None:
-    """End the token with this id, or else the live one with this name, or all that one person or job got by rules of
-    trust. Raises NotFound, AmbiguousName."""
+    """End the token with this id, or else the live one with this name, or all that one person or
+    job got by rules of trust. Raises NotFound, AmbiguousName."""
     with ctx.begin() as tx:
         for meant in _meant(tx, token):
             _revoke(ctx, tx, meant)
@@ -189,11 +201,15 @@ def _meant(tx: Tx, token: str) -> list[Token]:
         if candidate.name == token and _is_of_people(candidate) and _is_live(candidate, now)
     ]
     if not named:
-        raise NotFound(f"there is no live token with the id or name {token}; `headgate token list` has them")
+        raise NotFound(
+            f"there is no live token with the id or name {token}; `headgate token list` has them"
+        )
     if len(named) == 1 or all(candidate.parent.startswith((LOGIN, TRUST)) for candidate in named):
         return named
     ids = ", ".join(candidate.id for candidate in named)
-    raise AmbiguousName(f"{len(named)} live tokens have the name {token}; revoke one by its id: {ids}")
+    raise AmbiguousName(
+        f"{len(named)} live tokens have the name {token}; revoke one by its id: {ids}"
+    )
 
 
 def _is_of_people(token: Token) -> bool:
@@ -202,7 +218,8 @@ def _is_of_people(token: Token) -> bool:
 
 
 def revoke_drivers(tx: Tx, drivers: Container[str]) -> None:
-    """Revoke the tokens of drivers that have ended: the rest of such a driver claims nothing more."""
+    """Revoke the tokens of drivers that have ended: the rest of such a driver claims nothing
+    more."""
     for token in tx.access.tokens():
         if "driver" in token.scopes and token.subject in drivers and not token.revoked:
             tx.access.put_token(replace(token, revoked=True))

@@ -1,6 +1,8 @@
-"""Trust in issuers of identity tokens: rules, and the tokens that are given to identities that fit one.
+"""Trust in issuers of identity tokens: rules, and the tokens that are given to identities that fit
+one.
 
-What a rule opens is a token like others, whose parent is the rule: it ends with the rule, at once and everywhere.
+What a rule opens is a token like others, whose parent is the rule: it ends with the rule, at once
+and everywhere.
 """
 
 from __future__ import annotations
@@ -59,7 +61,9 @@ def create(
     with ctx.begin() as tx:
         trust_rules.check(rule, {role.name: role for role in tx.access.roles()})
         if any(other.name == name for other in tx.access.trust_rules()):
-            raise NameTaken(f"there is a rule {name}; choose another name, or delete that one first")
+            raise NameTaken(
+                f"there is a rule {name}; choose another name, or delete that one first"
+            )
         made = replace(rule, at=tx.now())
         tx.access.put_trust_rule(made)
         note_change(ctx, tx, "trust.create", made.id, after=_audit_entry(made))
@@ -88,32 +92,46 @@ def delete(ctx: Context, name: str) -> None:
 
 
 def candidates(ctx: Context, issuers: Issuers, text: str) -> tuple[str, list[str]]:
-    """The issuer of a token that a program shows, and the audiences for which rules trust it. Verifies nothing yet, and
-    contacts no issuer that no rule names. Raises BadIdentity, NotTrusted."""
+    """The issuer of a token that a program shows, and the audiences for which rules trust it.
+    Verifies nothing yet, and contacts no issuer that no rule names. Raises BadIdentity,
+    NotTrusted."""
     named = issuers.named(text)
     if len(named.audiences) > 1:
-        raise NotTrusted("this identity token is for several audiences, each of which could show it here")
+        raise NotTrusted(
+            "this identity token is for several audiences, each of which could show it here"
+        )
     with ctx.read() as tx:
-        of_issuer = [rule for rule in tx.access.trust_rules() if rule.use == "exchange" and rule.issuer == named.issuer]
+        of_issuer = [
+            rule
+            for rule in tx.access.trust_rules()
+            if rule.use == "exchange" and rule.issuer == named.issuer
+        ]
     audiences = sorted({rule.audience for rule in of_issuer} & named.audiences)
     if not of_issuer:
-        raise NotTrusted(f"no rule trusts identity tokens of {named.issuer[:200]!r}: an administrator adds one")
+        raise NotTrusted(
+            f"no rule trusts identity tokens of {named.issuer[:200]!r}: an administrator adds one"
+        )
     if not audiences:
-        named_audiences = ", ".join(repr(audience[:200]) for audience in sorted(named.audiences)[:5])
+        named_audiences = ", ".join(
+            repr(audience[:200]) for audience in sorted(named.audiences)[:5]
+        )
         raise NotTrusted(
             f"this identity token of {named.issuer} is for {named_audiences}, and no rule is for that audience"
         )
     return named.issuer, audiences
 
 
-def exchange(ctx: Context, issuer: str, audiences: Sequence[str], claims: JsonObject) -> tuple[str, Token, TrustRule]:
-    """A new token, with its text, for the owner of these verified claims. Raises NotTrusted, BadIdentity."""
+def exchange(
+    ctx: Context, issuer: str, audiences: Sequence[str], claims: JsonObject
+) -> tuple[str, Token, TrustRule]:
+    """A new token, with its text, for the owner of these verified claims. Raises NotTrusted,
+    BadIdentity."""
     return _open(ctx, "exchange", issuer, audiences, claims)
 
 
 def login(ctx: Context, issuer: str, claims: JsonObject, why_not: Callable[[Token], str]) -> Token:
-    """The token of a person's session, whose text is never given out. `why_not`: why such a token can have no session;
-    empty if it can. Raises NotTrusted, BadIdentity."""
+    """The token of a person's session, whose text is never given out. `why_not`: why such a token
+    can have no session; empty if it can. Raises NotTrusted, BadIdentity."""
     _, token, _ = _open(ctx, "login", issuer, [""], claims, why_not)
     return token
 
@@ -130,11 +148,17 @@ def _open(
     text = tokens.new_text(ctx.namespace)
     with ctx.begin() as tx:
         now = tx.now()
-        rules = (rule for rule in tx.access.trust_rules() if (rule.use, rule.issuer) == (use, issuer))
+        rules = (
+            rule for rule in tx.access.trust_rules() if (rule.use, rule.issuer) == (use, issuer)
+        )
         named = {role.name: role for role in tx.access.roles()}
-        rule = trust_rules.best((rule for rule in rules if rule.audience in audiences), claims, named)
+        rule = trust_rules.best(
+            (rule for rule in rules if rule.audience in audiences), claims, named
+        )
         if rule is None:
-            place = "here" if ctx.namespace == namespaces.DEFAULT else f"in namespace {ctx.namespace}"
+            place = (
+                "here" if ctx.namespace == namespaces.DEFAULT else f"in namespace {ctx.namespace}"
+            )
             raise NotTrusted(
                 f"{name} is known to {issuer}, and no rule gives a role {place} ({trust_rules.claims_in_words(claims)})"
             )
@@ -153,10 +177,19 @@ def _open(
         if reason := why_not(tokens.with_roles(tx, token)):
             raise NotTrusted(f"{name} {reason}")
         tx.access.put_token(token)
-        after: JsonObject = {"rule": rule.name, "issuer": issuer, "roles": [*rule.roles], "expires": token.expires}
+        after: JsonObject = {
+            "rule": rule.name,
+            "issuer": issuer,
+            "roles": [*rule.roles],
+            "expires": token.expires,
+        }
         named_ctx = replace(ctx, actor=name)
         note_change(
-            named_ctx, tx, ACTION[use], token.id, after={**after, "claims": trust_rules.audited_claims(rule, claims)}
+            named_ctx,
+            tx,
+            ACTION[use],
+            token.id,
+            after={**after, "claims": trust_rules.audited_claims(rule, claims)},
         )
     return text, token, rule
 
@@ -167,7 +200,9 @@ def _opened(tx: Tx, rule: TrustRule) -> list[Token]:
     return [
         token
         for token in tx.access.tokens()
-        if token.parent == parent and not token.revoked and (token.expires is None or token.expires > now)
+        if token.parent == parent
+        and not token.revoked
+        and (token.expires is None or token.expires > now)
     ]
 
 
@@ -189,7 +224,9 @@ def _shown(tx: Tx, rule: TrustRule) -> TrustEntry:
 
 def _audit_entry(rule: TrustRule) -> JsonObject:
     """For the audit."""
-    within: JsonObject = {kind: [*patterns] for kind, patterns in tokens.patterns(rule.within).items()}
+    within: JsonObject = {
+        kind: [*patterns] for kind, patterns in tokens.patterns(rule.within).items()
+    }
     return {
         "name": rule.name,
         "use": rule.use,

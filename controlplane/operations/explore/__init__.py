@@ -1,2 +1,2 @@
-"""What one looks through: the graph, waves of commits, ranges of partitions, one partition, a search. Changes
-nothing."""
+"""What one looks through: the graph, waves of commits, ranges of partitions, one partition, a
+search. Changes nothing."""

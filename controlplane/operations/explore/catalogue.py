@@ -1,4 +1,5 @@
-"""A catalogue: datasets and copies by words and by common properties, with counts of the remaining ones.
+"""A catalogue: datasets and copies by words and by common properties, with counts of the remaining
+ones.
 
 It examines only facts that planning has loaded, as a search does. Changes nothing.
 """
@@ -9,7 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, get_args
 
-from controlplane.core.model.answers.explore import Catalogue, CatalogueHit, Facet, FacetName, FacetValue
+from controlplane.core.model.answers.explore import (
+    Catalogue,
+    CatalogueHit,
+    Facet,
+    FacetName,
+    FacetValue,
+)
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from controlplane.operations.explore.graph import kind_of
@@ -22,9 +29,16 @@ FACETS: Final[Sequence[FacetName]] = get_args(FacetName)
 
 
 def catalogue(
-    ctx: Context, branch: str, query: str, chosen: Mapping[FacetName, str], *, skip: int = 0, limit: int = PAGE
+    ctx: Context,
+    branch: str,
+    query: str,
+    chosen: Mapping[FacetName, str],
+    *,
+    skip: int = 0,
+    limit: int = PAGE,
 ) -> Catalogue:
-    """Those with all of the words and of the chosen values, the best first. `skip`: how many of them were shown."""
+    """Those with all of the words and of the chosen values, the best first. `skip`: how many of
+    them were shown."""
     with ctx.read_plan(branch) as (plan, facts):
         all_hits, notes = hits(ctx, plan, facts, query, as_shown=True)
         values = {hit.facts.name: _values(hit, facts) for hit in all_hits}
@@ -60,7 +74,9 @@ def _fits(values: Mapping[FacetName, Sequence[str]], chosen: Mapping[FacetName, 
     return all(value in values[name] for name, value in chosen.items())
 
 
-def _facets(every: Iterable[Mapping[FacetName, Sequence[str]]], chosen: Mapping[FacetName, str]) -> list[Facet]:
+def _facets(
+    every: Iterable[Mapping[FacetName, Sequence[str]]], chosen: Mapping[FacetName, str]
+) -> list[Facet]:
     """Each facet counts the datasets that fit the choices in all other facets."""
     counts: dict[FacetName, Counter[str]] = {name: Counter() for name in FACETS}
     for values in every:
@@ -69,7 +85,10 @@ def _facets(every: Iterable[Mapping[FacetName, Sequence[str]]], chosen: Mapping[
             continue
         for name in wrong or FACETS:
             counts[name].update(values[name])
-    return [{"name": name, "values": _rendered_values(counts[name], chosen.get(name))} for name in FACETS]
+    return [
+        {"name": name, "values": _rendered_values(counts[name], chosen.get(name))}
+        for name in FACETS
+    ]
 
 
 def _rendered_values(counts: Counter[str], chosen: str | None) -> list[FacetValue]:
@@ -78,7 +97,9 @@ def _rendered_values(counts: Counter[str], chosen: str | None) -> list[FacetValu
     shown = ranked[:VALUES]
     if chosen is not None and chosen not in shown:
         shown.append(chosen)
-    return [{"value": value, "count": counts[value], "is_chosen": value == chosen} for value in shown]
+    return [
+        {"value": value, "count": counts[value], "is_chosen": value == chosen} for value in shown
+    ]
 
 
 def _catalogue_hit(hit: Hit, facts: StoreSnapshot, own: frozenset[str] | None) -> CatalogueHit:

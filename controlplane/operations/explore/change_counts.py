@@ -13,7 +13,8 @@ from controlplane.operations.explore.counted import CountedNodes
 
 MOST_CHANGES: Final = 1_000  # of one generation that are counted
 MOST_READS: Final = 2_000  # tree nodes, for one answer
-WINDOW: Final = 4  # of them at a time: where all has changed, so many have as many keys as are counted
+# Of them at a time: where all has changed, so many have as many keys as are counted
+WINDOW: Final = 4
 
 
 @dataclass(slots=True)
@@ -29,7 +30,9 @@ class ChangeCounting:
             return None
         counts: dict[ChangeKind, int] = {"added": 0, "changed": 0, "removed": 0}
         try:
-            for change in islice(tree.diff(self.nodes, before, after, window=WINDOW), MOST_CHANGES + 1):
+            for change in islice(
+                tree.diff(self.nodes, before, after, window=WINDOW), MOST_CHANGES + 1
+            ):
                 counts[kind_of(change)] += 1
         except CorruptNode:
             return None

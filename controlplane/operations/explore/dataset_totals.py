@@ -27,8 +27,8 @@ class DatasetTotals:
 
 @dataclass(frozen=True, slots=True)
 class ShareFacts:
-    """Facts about the chosen datasets: one statement for all tasks, and one for each 512 trees of datasets that are
-    half-built, or whose copies have fallen behind."""
+    """Facts about the chosen datasets: one statement for all tasks, and one for each 512 trees of
+    datasets that are half-built, or whose copies have fallen behind."""
 
     facts: StoreSnapshot
     settled: frozenset[str]
@@ -39,9 +39,15 @@ class ShareFacts:
     def of(cls, facts: StoreSnapshot, decisions: Iterable[Decision]) -> ShareFacts:
         chosen = list(decisions)
         names = [decision.dataset for decision in chosen]
-        settled = frozenset(decision.dataset for decision in chosen if decision.status == "up_to_date")
+        settled = frozenset(
+            decision.dataset for decision in chosen if decision.status == "up_to_date"
+        )
         halves = [half.root for name in names if (half := facts.building(name)) is not None]
-        behind = [copy.root for name in names if name not in settled and (copy := facts.target(name)) is not None]
+        behind = [
+            copy.root
+            for name in names
+            if name not in settled and (copy := facts.target(name)) is not None
+        ]
         counts = facts.tx.queue.demand_counts(facts.branch)
         return cls(facts, settled, counts, _totals(facts, [*halves, *behind]))
 
@@ -61,22 +67,30 @@ class ShareFacts:
         return DatasetTotals(copy.generation, there.partitions, there.content.rows)
 
     def share(self, decision: Decision) -> Share:
-        """Partitions done, to do and failed. `done` counts those of a half-built state, or else those of the newest
-        state that need no work."""
+        """Partitions done, to do and failed. `done` counts those of a half-built state, or else
+        those of the newest state that need no work."""
         name = decision.dataset
-        planned = sum(item.count for item in decision.items if item.action not in ("remove", "check"))
+        planned = sum(
+            item.count for item in decision.items if item.action not in ("remove", "check")
+        )
         failed = self.tasks.get(name, {}).get("failed", 0)
         to_do = max(0, planned - failed)
         half = self.facts.building(name)
         if half is not None:
             return {"done": self.trees[half.root].partitions, "to_do": to_do, "failed": failed}
-        return {"done": max(0, self.totals(name).partitions - to_do - failed), "to_do": to_do, "failed": failed}
+        return {
+            "done": max(0, self.totals(name).partitions - to_do - failed),
+            "to_do": to_do,
+            "failed": failed,
+        }
 
 
 def _totals(facts: StoreSnapshot, roots: Sequence[bytes]) -> dict[bytes, tree.Totals]:
     """A damaged tree counts as empty, and hides no other."""
     try:
-        return {root: summary.totals for root, summary in tree.summaries(facts.nodes, roots).items()}
+        return {
+            root: summary.totals for root, summary in tree.summaries(facts.nodes, roots).items()
+        }
     except CorruptNode:
         return {root: _totals_of_one(facts, root) for root in roots}
 
@@ -89,7 +103,11 @@ def _totals_of_one(facts: StoreSnapshot, root: bytes) -> tree.Totals:
 
 
 def _of_state(state: State | None) -> DatasetTotals:
-    return DatasetTotals(0, 0, 0) if state is None else DatasetTotals(state.generation, state.partitions, state.rows)
+    return (
+        DatasetTotals(0, 0, 0)
+        if state is None
+        else DatasetTotals(state.generation, state.partitions, state.rows)
+    )
 
 
 def added(shares: Iterable[Share]) -> Share:

@@ -12,7 +12,13 @@ from controlplane.core.blueprint.model import QUARANTINE
 from controlplane.core.compile import ordered_fold
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, Transform
 from controlplane.core.errors import NotFound
-from controlplane.core.model.answers.explore import Collapse, GraphAnswer, GraphEdge, GraphNode, NodeKind
+from controlplane.core.model.answers.explore import (
+    Collapse,
+    GraphAnswer,
+    GraphEdge,
+    GraphNode,
+    NodeKind,
+)
 from controlplane.core.plan import Decision, Plan, Status
 from controlplane.core.plan.plan_values import SEVERITY
 from controlplane.operations.context import Context
@@ -41,9 +47,9 @@ def graph(
     collapse: Collapse | None = None,
     most: int = MOST_NODES,
 ) -> GraphAnswer:
-    """The graph of a dataflow with its direct inputs and readers in others; or of the datasets `up` and `down` steps
-    `around` a dataset; or of all. At most `most` nodes, or groups: the nearest of a dataset, else the worst. Raises
-    NotFound for a dataflow or dataset that is not declared."""
+    """The graph of a dataflow with its direct inputs and readers in others; or of the datasets `up`
+    and `down` steps `around` a dataset; or of all. At most `most` nodes, or groups: the nearest of
+    a dataset, else the worst. Raises NotFound for a dataflow or dataset that is not declared."""
     with ctx.read_plan(branch) as (plan, facts):
         every = list(_every_edge(facts.desired))
         distances = _distances(facts, every, dataflow, around, up=up, down=down)
@@ -71,9 +77,12 @@ def graph(
             drawn = _drawn(decisions, distances, most)
             shares = ShareFacts.of(facts, [decisions[name] for name in drawn])
             answer["nodes"] = [
-                _node(facts, decisions[name], shares, is_outside=_is_outside(name, dataflow)) for name in drawn
+                _node(facts, decisions[name], shares, is_outside=_is_outside(name, dataflow))
+                for name in drawn
             ]
-            answer["edges"] = [edge for edge in every if edge["from"] in drawn and edge["to"] in drawn]
+            answer["edges"] = [
+                edge for edge in every if edge["from"] in drawn and edge["to"] in drawn
+            ]
             answer["more"] = len(decisions) - len(drawn)
     answer["structure"] = _structure(answer)
     return answer
@@ -117,9 +126,21 @@ def edges_to(node: Node) -> Iterator[GraphEdge]:
         yield {"from": node.source, "to": name, "slot": "", "mode": "copy", "reason": COPIED}
     elif node.is_transform:
         for slot in node.slots:
-            yield {"from": slot.dataset, "to": name, "slot": slot.name, "mode": slot.mode, "reason": slot.explanation}
+            yield {
+                "from": slot.dataset,
+                "to": name,
+                "slot": slot.name,
+                "mode": slot.mode,
+                "reason": slot.explanation,
+            }
         if node.fold:
-            yield {"from": name, "to": name, "slot": node.fold.name, "mode": "previous", "reason": ordered_fold.REASON}
+            yield {
+                "from": name,
+                "to": name,
+                "slot": node.fold.name,
+                "mode": "previous",
+                "reason": ordered_fold.REASON,
+            }
 
 
 def _neighbours(edges: Iterable[GraphEdge]) -> tuple[Neighbours, Neighbours]:
@@ -144,24 +165,33 @@ def _distances(
     up: int,
     down: int,
 ) -> dict[str, int]:
-    """The datasets in the requested part of the graph, by their distance in steps; inputs come first."""
+    """The datasets in the requested part of the graph, by their distance in steps; inputs come
+    first."""
     order = facts.desired.order
     if around is None and dataflow is None:
         return dict.fromkeys(order, 0)
     above, below = _neighbours(edges)
     if around is not None:
         near = _around(facts, around, _steps(around, above, up), _steps(around, below, down))
-        near_names = {name for name in near if dataflow is None or name == around or _flow(name) == dataflow}
+        near_names = {
+            name for name in near if dataflow is None or name == around or _flow(name) == dataflow
+        }
         return {name: near[name] for name in order if name in near_names}
     own = [name for name in order if _flow(name) == dataflow]
-    if dataflow is not None and not own and not facts.tx.blueprints.revisions(facts.branch, [dataflow]):
+    if (
+        dataflow is not None
+        and not own
+        and not facts.tx.blueprints.revisions(facts.branch, [dataflow])
+    ):
         raise NotFound(f"there is no dataflow {dataflow} in branch {facts.branch}")
     beside = {other for name in own for other in (*above.get(name, ()), *below.get(name, ()))}
     shown = beside | set(own)
     return {name: int(_flow(name) != dataflow) for name in order if name in shown}
 
 
-def _around(facts: StoreSnapshot, name: str, above: Mapping[str, int], below: Mapping[str, int]) -> dict[str, int]:
+def _around(
+    facts: StoreSnapshot, name: str, above: Mapping[str, int], below: Mapping[str, int]
+) -> dict[str, int]:
     if name not in facts.desired.nodes:
         raise NotFound(f"there is no dataset {name} in branch {facts.branch}")
     return {**above, **below, name: 0}
@@ -171,7 +201,9 @@ def _steps(start: str, following: Neighbours, most: int) -> dict[str, int]:
     """The distance in steps of all that follows, up to a bound."""
     distances, last = {start: 0}, [start]
     for step in range(1, most + 1):
-        last = [other for name in last for other in following.get(name, ()) if other not in distances]
+        last = [
+            other for name in last for other in following.get(name, ()) if other not in distances
+        ]
         if not last:
             break
         distances |= dict.fromkeys(last, step)
@@ -187,7 +219,9 @@ def _is_outside(name: str, dataflow: str | None) -> bool:
     return dataflow is not None and _flow(name) != dataflow
 
 
-def _decisions(ctx: Context, plan: Plan, facts: StoreSnapshot, requested: Iterable[str]) -> dict[str, Decision]:
+def _decisions(
+    ctx: Context, plan: Plan, facts: StoreSnapshot, requested: Iterable[str]
+) -> dict[str, Decision]:
     """Inputs first; those that the actor may know of."""
     names = {name for name in requested if ctx.sees(name)}
     chosen = (decision for decision in plan.decisions if decision.dataset in names)
@@ -204,9 +238,13 @@ def _state(facts: StoreSnapshot, decisions: Mapping[str, Decision], dataflow: st
     return json_views.state_of(own)
 
 
-def _drawn(decisions: Mapping[str, Decision], distances: Mapping[str, int], most: int) -> dict[str, None]:
+def _drawn(
+    decisions: Mapping[str, Decision], distances: Mapping[str, int], most: int
+) -> dict[str, None]:
     """The nearest, then the worst; inputs first."""
-    ranked = sorted(decisions, key=lambda name: (distances[name], -SEVERITY.index(decisions[name].status)))
+    ranked = sorted(
+        decisions, key=lambda name: (distances[name], -SEVERITY.index(decisions[name].status))
+    )
     drawn = set(ranked[:most])
     return {name: None for name in decisions if name in drawn}
 
@@ -214,7 +252,9 @@ def _drawn(decisions: Mapping[str, Decision], distances: Mapping[str, int], most
 # --- one of them ----------------------------------------------------------------------------------
 
 
-def _node(facts: StoreSnapshot, decision: Decision, shares: ShareFacts, *, is_outside: bool) -> GraphNode:
+def _node(
+    facts: StoreSnapshot, decision: Decision, shares: ShareFacts, *, is_outside: bool
+) -> GraphNode:
     name = decision.dataset
     node = facts.desired.nodes[name]
     totals = shares.totals(name)
@@ -236,7 +276,8 @@ def _node(facts: StoreSnapshot, decision: Decision, shares: ShareFacts, *, is_ou
 
 
 def _structure(answer: GraphAnswer) -> str:
-    """A digest of names, edges and modes: pictures of equal structure have their boxes in the same places."""
+    """A digest of names, edges and modes: pictures of equal structure have their boxes in the same
+    places."""
     nodes = [part["name"] for part in answer["nodes"]] + [part["name"] for part in answer["groups"]]
     edges = [(part["from"], part["to"], part["slot"], part["mode"]) for part in answer["edges"]]
     between = [(part["from"], part["to"]) for part in answer["group_edges"]]

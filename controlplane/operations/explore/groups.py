@@ -26,7 +26,8 @@ class Groups:
     def shown(self, most: int) -> list[GraphGroup]:
         """The worst ones, then the largest; in their order."""
         ranked = sorted(
-            self.groups, key=lambda group: (-SEVERITY.index(group["state"]), -group["members"], group["name"])
+            self.groups,
+            key=lambda group: (-SEVERITY.index(group["state"]), -group["members"], group["name"]),
         )
         names = {group["name"] for group in ranked[:most]}
         return [group for group in self.groups if group["name"] in names]
@@ -50,11 +51,16 @@ def of(
         members.setdefault(group_of(facts.desired.nodes[name], by), []).append(decision)
     groups = [_group(name, theirs, shares) for name, theirs in members.items()]
     between = Counter(
-        (group_of(facts.desired.nodes[edge["from"]], by), group_of(facts.desired.nodes[edge["to"]], by))
+        (
+            group_of(facts.desired.nodes[edge["from"]], by),
+            group_of(facts.desired.nodes[edge["to"]], by),
+        )
         for edge in edges
         if edge["from"] in decisions and edge["to"] in decisions
     )
-    led: list[GroupEdge] = [{"from": a, "to": b, "count": n} for (a, b), n in sorted(between.items()) if a != b]
+    led: list[GroupEdge] = [
+        {"from": a, "to": b, "count": n} for (a, b), n in sorted(between.items()) if a != b
+    ]
     return Groups(groups, led)
 
 

@@ -1,4 +1,5 @@
-"""One partition: its contents, the task and time that wrote it, its inputs, and its consumers. Changes nothing."""
+"""One partition: its contents, the task and time that wrote it, its inputs, and its consumers.
+Changes nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +13,12 @@ from controlplane.core.errors import CorruptNode, NotFound
 from controlplane.core.lineage import partition_lineage
 from controlplane.core.lineage.partition_lineage import OBJECTS
 from controlplane.core.model.addresses import Point
-from controlplane.core.model.answers.explore import PartitionAnswer, PartitionFile, PartitionInput, PartitionSince
+from controlplane.core.model.answers.explore import (
+    PartitionAnswer,
+    PartitionFile,
+    PartitionInput,
+    PartitionSince,
+)
 from controlplane.core.model.answers.lineage import LineageObjects, LineagePartitions
 from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.model.states import State
@@ -30,21 +36,30 @@ SINCE_STATES: Final = 200  # of the dataset, for the one that the partition came
 SHOWN_READERS: Final = 100
 
 
-def partition(ctx: Context, branch: str, name: str, key: str, point: Point | None = None) -> PartitionAnswer:
+def partition(
+    ctx: Context, branch: str, name: str, key: str, point: Point | None = None
+) -> PartitionAnswer:
     """One partition in one generation, the newest by default. Raises NotFound, GenerationGone."""
     with ctx.read() as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
         nodes = NodeCache(CACHE_BYTES).over(tx.nodes)
         entry = tree.lookup(nodes, state.root, [key]).get(key)
         if entry is None:
-            raise NotFound(f"dataset {name} has no partition {key!r} in generation {state.generation}")
+            raise NotFound(
+                f"dataset {name} has no partition {key!r} in generation {state.generation}"
+            )
         present, notes = desired(tx, branch, namespace=ctx.namespace), list[str]()
         code = present
         if name in present.nodes:
             code = part_views.code_of(tx, ctx.namespace, branch, present, state, notes)
         fragment = tx.traces.fragments([entry.fragment]).get(entry.fragment)
-        attempt = None if fragment is None else tx.past_attempts.find([fragment.attempt]).get(fragment.attempt)
-        if attempt is not None and not ctx.sees(attempt.dataset):  # rows of another dataset that were adopted
+        attempt = (
+            None
+            if fragment is None
+            else tx.past_attempts.find([fragment.attempt]).get(fragment.attempt)
+        )
+        # Rows of another dataset that were adopted
+        if attempt is not None and not ctx.sees(attempt.dataset):
             attempt = None
         inputs = _inputs(tx, nodes, code, branch, state, key)
         return {
@@ -66,7 +81,10 @@ def partition(ctx: Context, branch: str, name: str, key: str, point: Point | Non
 
 
 def _files(fragment: Fragment) -> list[PartitionFile]:
-    return [{"path": file["path"], "bytes": file["size"], "rows": file["rows"]} for file in fragment.files]
+    return [
+        {"path": file["path"], "bytes": file["size"], "rows": file["rows"]}
+        for file in fragment.files
+    ]
 
 
 def _task_seconds(attempt: PastAttempt) -> float | None:
@@ -76,7 +94,9 @@ def _task_seconds(attempt: PastAttempt) -> float | None:
     return round(attempt.seconds / attempt.done, 3)
 
 
-def _since(tx: Tx, nodes: tree.NodeStore, branch: str, state: State, entry: tree.Entry) -> PartitionSince:
+def _since(
+    tx: Tx, nodes: tree.NodeStore, branch: str, state: State, entry: tree.Entry
+) -> PartitionSince:
     """The oldest of the states before, without a gap, in which the partition is as it is now."""
     earliest, is_exact = state, False
     for before in islice(kept_states(tx, branch, state.dataset, state.seq), SINCE_STATES):
@@ -107,14 +127,22 @@ def _inputs(
         yield {**part_views.partitions(nodes, parts), "slot": slot}
 
 
-def _objects(tx: Tx, nodes: tree.NodeStore, code: Desired, state: State, key: str) -> Iterator[LineageObjects]:
+def _objects(
+    tx: Tx, nodes: tree.NodeStore, code: Desired, state: State, key: str
+) -> Iterator[LineageObjects]:
     node = code.nodes.get(state.dataset)
     if node is not None and node.is_source and OBJECTS in state.inputs:
         yield part_views.objects(tx, nodes, node, frozenset((key,)), state.inputs[OBJECTS].root)
 
 
 def _readers(
-    ctx: Context, tx: Tx, nodes: tree.NodeStore, code: Desired, branch: str, name: str, entry: tree.Entry
+    ctx: Context,
+    tx: Tx,
+    nodes: tree.NodeStore,
+    code: Desired,
+    branch: str,
+    name: str,
+    entry: tree.Entry,
 ) -> Iterator[LineagePartitions]:
     reading = [
         node.dataset

@@ -25,15 +25,17 @@ def ranges(
     cells: int = CELLS,
     most_reads: int = MOST_READS,
 ) -> RangesAnswer:
-    """Ranges of one generation, the newest by default, compared with generation `against` if there is one. `after`
-    and `last`: the ends of a range of an earlier answer, to divide it further. `most_reads`: tree nodes. Raises
-    NotFound, GenerationGone."""
+    """Ranges of one generation, the newest by default, compared with generation `against` if there
+    is one. `after` and `last`: the ends of a range of an earlier answer, to divide it further.
+    `most_reads`: tree nodes. Raises NotFound, GenerationGone."""
     with ctx.read() as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
         other = None if against is None else state_of(tx, branch, name, against)
         nodes = CountedNodes(tx.nodes)
         root = None if other is None else other.root
-        key_ranges = ranges_of(nodes, state.root, root, start=after, stop=last, cells=cells, most_reads=most_reads)
+        key_ranges = ranges_of(
+            nodes, state.root, root, start=after, stop=last, cells=cells, most_reads=most_reads
+        )
     return {
         "dataset": name,
         "generation": state.generation,

@@ -1,4 +1,5 @@
-"""Some partitions of a dataset: by the beginning of their keys, by pending work, by the changes of a generation."""
+"""Some partitions of a dataset: by the beginning of their keys, by pending work, by the changes of
+a generation."""
 
 from __future__ import annotations
 
@@ -34,16 +35,19 @@ class KeyPage:
         return self.prefix if self.after is None else max(self.prefix, tree.after(self.after))
 
     def of(self, keys: Iterable[str]) -> tuple[list[str], str | None]:
-        """The page of these sorted keys, which start at `start`, and the key after which the next page begins."""
+        """The page of these sorted keys, which start at `start`, and the key after which the next
+        page begins."""
         fitting = takewhile(lambda key: key.startswith(self.prefix), keys)
         page = list(islice(fitting, self.limit + 1))
         shown = page[: self.limit]
         return shown, shown[-1] if len(page) > self.limit else None
 
 
-def with_work(ctx: Context, branch: str, name: str, work: PartitionWork, page: KeyPage) -> PartitionsAnswer:
-    """Those of the newest generation, or that are not there yet, with work to do or with a task that failed. Raises
-    NotFound."""
+def with_work(
+    ctx: Context, branch: str, name: str, work: PartitionWork, page: KeyPage
+) -> PartitionsAnswer:
+    """Those of the newest generation, or that are not there yet, with work to do or with a task
+    that failed. Raises NotFound."""
     with ctx.read_plan(branch) as (plan, facts):
         decision = one_of(ctx, plan, branch, name)
         if work == "failed":
@@ -58,17 +62,25 @@ def with_work(ctx: Context, branch: str, name: str, work: PartitionWork, page: K
         items = [_entry(key, there.get(key), fragments) for key in shown]
     for item in items:
         item["work"] = work
-    return {"generation": 0 if state is None else state.generation, "items": items, "next": following}
+    return {
+        "generation": 0 if state is None else state.generation,
+        "items": items,
+        "next": following,
+    }
 
 
 def _failed(facts: StoreSnapshot, name: str, start: str) -> list[str]:
     tasks = facts.tx.queue.demands(facts.branch, name).values()
-    return sorted({task.partition for task in tasks if task.state == "failed" and task.partition >= start})
+    return sorted(
+        {task.partition for task in tasks if task.state == "failed" and task.partition >= start}
+    )
 
 
-def changed_in(ctx: Context, branch: str, name: str, generation: int, page: KeyPage) -> PartitionsAnswer:
-    """Partitions that this generation added, changed or removed; removed ones with their earlier rows. Raises NotFound,
-    GenerationGone."""
+def changed_in(
+    ctx: Context, branch: str, name: str, generation: int, page: KeyPage
+) -> PartitionsAnswer:
+    """Partitions that this generation added, changed or removed; removed ones with their earlier
+    rows. Raises NotFound, GenerationGone."""
     with ctx.read() as tx:
         state = state_of(tx, branch, name, Generation(generation))
         before = before_generation(tx, branch, state)
@@ -76,7 +88,9 @@ def changed_in(ctx: Context, branch: str, name: str, generation: int, page: KeyP
         fitting = list(islice(_beginning(changes, page.prefix), page.limit + 1))
         shown = fitting[: page.limit]
         entries = {change.key: change.after or change.before for change in shown}
-        fragments = tx.traces.fragments([entry.fragment for entry in entries.values() if entry is not None])
+        fragments = tx.traces.fragments(
+            [entry.fragment for entry in entries.values() if entry is not None]
+        )
         items = [_entry(change.key, entries[change.key], fragments) for change in shown]
     for item, change in zip(items, shown, strict=True):
         item["change"] = kind_of(change)
@@ -101,7 +115,9 @@ def _beginning(changes: Iterable[tree.EntryChange], prefix: str) -> Iterator[tre
     return takewhile(lambda change: change.key.startswith(prefix), changes)
 
 
-def _entry(key: str, entry: tree.Entry | None, fragments: Mapping[bytes, Fragment]) -> PartitionEntry:
+def _entry(
+    key: str, entry: tree.Entry | None, fragments: Mapping[bytes, Fragment]
+) -> PartitionEntry:
     """`entry`: None where the partition is not committed yet."""
     if entry is None:
         return {"partition": key, "rows": 0, "fragment": None, "bytes": None}

@@ -12,14 +12,16 @@ from controlplane.ports.store import Tx
 FIRST_STATES: Final = 512  # of all datasets together, at the first look behind the newest ones
 FEWEST, MOST = 2, 40  # of each, then
 MOST_STATES: Final = 20_000  # of all together, for one answer
-DEEPER: Final = 4  # times as many states of a dataset, and of as many more datasets, at each look further back
+# Times as many states of a dataset, and of as many more datasets, at each look further back
+DEEPER: Final = 4
 TOGETHER: Final = 128  # datasets, at the first look
 
 
 @dataclass(slots=True)
 class PastStates:
-    """All that is kept behind `horizon`, of these datasets. `states`: newest first. It begins with the newest one of
-    each, which planning has at hand: of 5,000 datasets those are read further back that moved last."""
+    """All that is kept behind `horizon`, of these datasets. `states`: newest first. It begins with
+    the newest one of each, which planning has at hand: of 5,000 datasets those are read further
+    back that moved last."""
 
     tx: Tx
     branch: str
@@ -41,14 +43,17 @@ class PastStates:
         return {name: states for name, states in self.states.items() if states[-1].seq > 1}
 
     def deepen(self) -> bool:
-        """Read earlier states of the datasets that set the horizon. False where no more are kept, or none may be read.
-        The horizon stays where retention dropped states: the effects of dropped commits are unknown."""
+        """Read earlier states of the datasets that set the horizon. False where no more are kept,
+        or none may be read. The horizon stays where retention dropped states: the effects of
+        dropped commits are unknown."""
         cut_off = self._cut_off
         horizon = max((states[-1].at for states in cut_off.values()), default=0.0)
         if any(self.states[name][-1].at == horizon for name in self.exhausted & cut_off.keys()):
             return False
         open_ends = cut_off.keys() - self.exhausted
-        latest = sorted(open_ends, key=lambda name: (-self.states[name][-1].at, name))[: self.together]
+        latest = sorted(open_ends, key=lambda name: (-self.states[name][-1].at, name))[
+            : self.together
+        ]
         if not latest:
             return False
         count = len(self.states[latest[0]])

@@ -1,7 +1,8 @@
-"""Datasets and copies by words: their names, columns, descriptions, tags, owners, states, partitions. Changes nothing.
+"""Datasets and copies by words: their names, columns, descriptions, tags, owners, states,
+partitions. Changes nothing.
 
-Searches the desired state and the states that planning has loaded: nothing is read for them. Does not belong here: how
-words are matched (`core.search_words`).
+Searches the desired state and the states that planning has loaded: nothing is read for them. Does
+not belong here: how words are matched (`core.search_words`).
 """
 
 from __future__ import annotations
@@ -49,19 +50,23 @@ class Hit:
 
 
 def search(ctx: Context, branch: str, query: str, limit: int = HITS) -> SearchAnswer:
-    """Those with all of the words, the best first; all of them in order of their names without a word."""
+    """Those with all of the words, the best first; all of them in order of their names without a
+    word."""
     with ctx.read_plan(branch) as (plan, facts):
         all_hits, notes = hits(ctx, plan, facts, query)
         shown = as_known(ctx, facts.tx, facts, [hit.decision for hit in all_hits[:limit]])
-        items = [_search_hit(hit, decision, facts) for hit, decision in zip(all_hits, shown, strict=False)]
+        items = [
+            _search_hit(hit, decision, facts)
+            for hit, decision in zip(all_hits, shown, strict=False)
+        ]
     return {"query": query, "items": items, "total": len(all_hits), "notes": notes}
 
 
 def hits(
     ctx: Context, plan: Plan, facts: StoreSnapshot, query: str, *, as_shown: bool = False
 ) -> tuple[list[Hit], list[str]]:
-    """All hits, the best first, and notes on parts that were not searched. `as_shown`: with the states that pages show,
-    not those that the plan alone knows."""
+    """All hits, the best first, and notes on parts that were not searched. `as_shown`: with the
+    states that pages show, not those that the plan alone knows."""
     words, notes = search_words.words_of(query), list[str]()
     decisions: Sequence[Decision] = visible_decisions(ctx, plan)
     if as_shown or any(word.field == "state" for word in words):
@@ -69,7 +74,10 @@ def hits(
     ages: Mapping[str, DatasetFreshness] = {}
     if as_shown or any(word.field == "is" for word in words):
         ages = data_age.of_snapshot(facts, (candidate.dataset for candidate in decisions))
-    looked = [_looked_through(words, decision, facts, ages.get(decision.dataset)) for decision in decisions]
+    looked = [
+        _looked_through(words, decision, facts, ages.get(decision.dataset))
+        for decision in decisions
+    ]
     matching = [hit for hit in looked if not hit.missing]
     candidates = [hit for hit in looked if _may_be_partition(hit)]
     matching += _with_partitions(candidates, facts, notes)
@@ -120,7 +128,9 @@ def _may_be_partition(hit: Hit) -> bool:
     return len(hit.missing) == 1 and hit.missing[0].field is None
 
 
-def _with_partitions(candidates: Sequence[Hit], facts: StoreSnapshot, notes: list[str]) -> list[Hit]:
+def _with_partitions(
+    candidates: Sequence[Hit], facts: StoreSnapshot, notes: list[str]
+) -> list[Hit]:
     """Those that have a partition whose key begins with the word that is missing."""
     there = [hit for hit in candidates if facts.state(hit.facts.name) is not None]
     looked = there[:MOST_KEYED]
@@ -128,9 +138,15 @@ def _with_partitions(candidates: Sequence[Hit], facts: StoreSnapshot, notes: lis
         notes.append(
             f"partitions were looked for in {len(looked)} of {len(there)} datasets: add a word that says which"
         )
-    roots = {hit.facts.name: state.root for hit in looked if (state := facts.state(hit.facts.name)) is not None}
+    roots = {
+        hit.facts.name: state.root
+        for hit in looked
+        if (state := facts.state(hit.facts.name)) is not None
+    }
     with suppress(CorruptNode):  # one tree that is damaged; the others are read one by one
-        tree.warm(facts.nodes, ((roots[hit.facts.name], (hit.missing[0].written,)) for hit in looked))
+        tree.warm(
+            facts.nodes, ((roots[hit.facts.name], (hit.missing[0].written,)) for hit in looked)
+        )
     matching = []
     for hit in looked:
         keys = _beginning_so(facts, roots[hit.facts.name], hit.missing[0].written)
@@ -140,7 +156,8 @@ def _with_partitions(candidates: Sequence[Hit], facts: StoreSnapshot, notes: lis
 
 
 def _beginning_so(facts: StoreSnapshot, root: bytes, prefix: str) -> list[Match]:
-    """Keys of a tree that begin with the prefix; empty where the tree is damaged, which `fsck` reports."""
+    """Keys of a tree that begin with the prefix; empty where the tree is damaged, which `fsck`
+    reports."""
     try:
         entries = list(islice(tree.scan(facts.nodes, root, prefix=prefix), SHOWN_KEYS))
     except CorruptNode:

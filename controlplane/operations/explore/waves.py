@@ -1,5 +1,5 @@
-"""Waves of commits: the effects of one late file, edit or request, and the datasets that it left alone. Changes
-nothing.
+"""Waves of commits: the effects of one late file, edit or request, and the datasets that it left
+alone. Changes nothing.
 
 Commits are grouped by their inputs, not by time (`core.runs`). Counts are those of the run.
 """
@@ -14,7 +14,13 @@ from controlplane.core import runs, tree
 from controlplane.core.compile.nodes import Desired
 from controlplane.core.errors import CorruptNode, NotFound
 from controlplane.core.explain.change_authors import Audit
-from controlplane.core.model.answers.explore import Wave, WaveAnswer, WaveCommit, WaveKey, WavesAnswer
+from controlplane.core.model.answers.explore import (
+    Wave,
+    WaveAnswer,
+    WaveCommit,
+    WaveKey,
+    WavesAnswer,
+)
 from controlplane.core.model.states import Cause, State
 from controlplane.core.rights import Principal, may
 from controlplane.core.runs import Run
@@ -25,7 +31,15 @@ from controlplane.operations.explore.counted import CountedNodes
 from controlplane.operations.explore.past import PastStates
 from controlplane.operations.inspect import json_views
 from controlplane.operations.inspect.causes import CHANGES_READ
-from controlplane.operations.inspect.past_runs import RunEffects, causes, counts, force_times, reach, reason, sees_start
+from controlplane.operations.inspect.past_runs import (
+    RunEffects,
+    causes,
+    counts,
+    force_times,
+    reach,
+    reason,
+    sees_start,
+)
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.ports.store import Tx
 
@@ -36,9 +50,9 @@ OF_SOURCES: frozenset[Cause] = frozenset({"input", "removed"})
 
 @dataclass(frozen=True, slots=True)
 class _World:
-    """`own`: the requested datasets. `with_upstream`: those and all their upstream. `by_flow`: `own` by dataflow.
-    `newest`: the newest state of each dataset of the branch. `principal`: counts include only the datasets that it
-    sees."""
+    """`own`: the requested datasets. `with_upstream`: those and all their upstream. `by_flow`:
+    `own` by dataflow. `newest`: the newest state of each dataset of the branch. `principal`: counts
+    include only the datasets that it sees."""
 
     tx: Tx
     branch: str
@@ -53,8 +67,12 @@ class _World:
     @classmethod
     def of(cls, facts: StoreSnapshot, own: frozenset[str], principal: Principal) -> _World:
         nodes = facts.desired
-        reached = frozenset(n for n in reach(nodes, own) if n not in nodes.nodes or nodes.nodes[n].has_rows)
-        by_flow = {flow: frozenset(names) for flow, names in groupby(sorted(own, key=_flow), key=_flow)}
+        reached = frozenset(
+            n for n in reach(nodes, own) if n not in nodes.nodes or nodes.nodes[n].has_rows
+        )
+        by_flow = {
+            flow: frozenset(names) for flow, names in groupby(sorted(own, key=_flow), key=_flow)
+        }
         return cls(
             facts.tx,
             facts.branch,
@@ -71,13 +89,19 @@ class _World:
         return may(self.principal, "view", dataset=name)
 
     def past(self) -> PastStates:
-        there = {name: state for name in self.with_upstream if (state := self.newest.get(name)) is not None}
+        there = {
+            name: state
+            for name in self.with_upstream
+            if (state := self.newest.get(name)) is not None
+        }
         return PastStates.of(self.tx, self.branch, there)
 
 
-def waves(ctx: Context, branch: str, dataflow: str | None, *, before: str | None, limit: int) -> WavesAnswer:
-    """Those that reached a dataflow, or any, the last ones first; that began before the wave `before`. Raises NotFound
-    for a dataflow or wave that is not known."""
+def waves(
+    ctx: Context, branch: str, dataflow: str | None, *, before: str | None, limit: int
+) -> WavesAnswer:
+    """Those that reached a dataflow, or any, the last ones first; that began before the wave
+    `before`. Raises NotFound for a dataflow or wave that is not known."""
     with ctx.read_plan(branch) as (_, facts):
         tx, world = facts.tx, _world(ctx, facts, dataflow)
         past = world.past()
@@ -88,7 +112,11 @@ def waves(ctx: Context, branch: str, dataflow: str | None, *, before: str | None
         audit = Audit(tx.audit.changes(branch, CHANGES_READ), tx.blueprints.revisions(branch))
         of_run = counts(ctx, facts, past.states, page[:limit])
         items = [_wave(run, world, past, audit, of_run(run)) for run in page[:limit]]
-    return {"dataflow": dataflow, "items": items, "next": page[limit - 1].id if len(page) > limit else None}
+    return {
+        "dataflow": dataflow,
+        "items": items,
+        "next": page[limit - 1].id if len(page) > limit else None,
+    }
 
 
 def wave(ctx: Context, branch: str, id: str) -> WaveAnswer:
@@ -106,15 +134,25 @@ def wave(ctx: Context, branch: str, id: str) -> WaveAnswer:
             raise no_wave(branch, id)
         audit = Audit(tx.audit.changes(branch, CHANGES_READ), tx.blueprints.revisions(branch))
         counting = ChangeCounting(CountedNodes(tx.nodes))
-        steps = [_commit(state, past, counting) for state in _states(run, past) if world.sees(state.dataset)]
+        steps = [
+            _commit(state, past, counting)
+            for state in _states(run, past)
+            if world.sees(state.dataset)
+        ]
         beside = _beside(run, world)
-        untouched = [name for name in world.desired.order if name in beside and _is_left_alone(name, run, past)]
+        untouched = [
+            name
+            for name in world.desired.order
+            if name in beside and _is_left_alone(name, run, past)
+        ]
         shown_wave = _wave(run, world, past, audit, counts(ctx, facts, past.states, [run])(run))
         return {**shown_wave, "steps": steps, "untouched": untouched}
 
 
 def no_wave(branch: str, id: str) -> NotFound:
-    return NotFound(f"there is no wave {id} in branch {branch}, or it is too long ago: headgate waves")
+    return NotFound(
+        f"there is no wave {id} in branch {branch}, or it is too long ago: headgate waves"
+    )
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -136,8 +174,11 @@ def _downstream(world: _World, facts: StoreSnapshot) -> _World:
     return _World.of(facts, made, world.principal)
 
 
-def _until(world: _World, past: PastStates, is_enough: Callable[[Collection[Run]], bool]) -> list[Run]:
-    """The waves that are known for certain, the last ones first: as many as are needed, if there are."""
+def _until(
+    world: _World, past: PastStates, is_enough: Callable[[Collection[Run]], bool]
+) -> list[Run]:
+    """The waves that are known for certain, the last ones first: as many as are needed, if there
+    are."""
     request_times = force_times(world.tx, world.branch)
     while True:
         certain_runs = _certain(world, past, request_times)
@@ -151,7 +192,9 @@ def _certain(world: _World, past: PastStates, request_times: Sequence[float]) ->
         return []  # as at first, where of each dataset the newest state is known alone
     order = {name: place for place, name in enumerate(world.desired.order)}
     grouped = runs.runs(runs.commits_of(past.states, request_times), order)
-    reaching = (run for run in grouped if run.datasets & world.own and sees_start(world.principal, run))
+    reaching = (
+        run for run in grouped if run.datasets & world.own and sees_start(world.principal, run)
+    )
     certain = [run for run in reaching if run.commits[0].at > horizon]
     return sorted(certain, key=lambda run: (run.commits[0].at, run.number), reverse=True)
 
@@ -200,13 +243,16 @@ def _wave(run: Run, world: _World, past: PastStates, audit: Audit, did: RunEffec
 
 
 def _keys(first: State, world: _World, past: PastStates) -> list[WaveKey]:
-    """The first partitions of a source that changed, and one more; none where the tree is damaged."""
+    """The first partitions of a source that changed, and one more; none where the tree is
+    damaged."""
     before = past.before(first.dataset, first.seq)
     node = world.desired.nodes.get(first.dataset)
     if before is None or first.cause not in OF_SOURCES or node is None or not node.is_source:
         return []
     try:
-        differing = list(islice(tree.diff(world.nodes, before.root, first.root, window=1), SHOWN_KEYS + 1))
+        differing = list(
+            islice(tree.diff(world.nodes, before.root, first.root, window=1), SHOWN_KEYS + 1)
+        )
     except CorruptNode:
         return []
     return [{"partition": change.key, "change": kind_of(change)} for change in differing]
@@ -215,7 +261,9 @@ def _keys(first: State, world: _World, past: PastStates) -> list[WaveKey]:
 def _states(run: Run, past: PastStates) -> list[State]:
     """Its commits, in order."""
     places = {(commit.dataset, commit.seq): place for place, commit in enumerate(run.commits)}
-    states = (state for name in run.datasets for state in past.states[name] if (name, state.seq) in places)
+    states = (
+        state for name in run.datasets for state in past.states[name] if (name, state.seq) in places
+    )
     return sorted(states, key=lambda state: places[state.dataset, state.seq])
 
 

@@ -15,7 +15,8 @@ Place: TypeAlias = tuple[str, str]  # a namespace, and a dataset of its main
 
 
 def circle_of(store: Store, namespace: str, dataset: str, reader: Place) -> tuple[str, ...]:
-    """The feeds on the way from the reader to itself, upstream of the offered dataset; empty if there is no circle."""
+    """The feeds on the way from the reader to itself, upstream of the offered dataset; empty if
+    there is no circle."""
     waiting: list[tuple[Place, tuple[str, ...]]] = [((namespace, dataset), ())]
     visited: set[Place] = set()
     while waiting:
@@ -31,7 +32,8 @@ def circle_of(store: Store, namespace: str, dataset: str, reader: Place) -> tupl
 
 
 def _above(store: Store, place: Place) -> tuple[set[Place], dict[str, Place]]:
-    """What a dataset is made of in its namespace, itself among it; and datasets behind feeds that are read there."""
+    """What a dataset is made of in its namespace, itself among it; and datasets behind feeds that
+    are read there."""
     namespace, dataset = place
     with store.read(namespace) as tx:
         nodes = desired(tx, MAIN, namespace=namespace)

@@ -1,9 +1,10 @@
 """Following a feed: its offer becomes known in the namespace of the reader, whole or not at all.
 
-Tree nodes, fragments and profiles are the producer's, by the same ids, so nothing is computed again. In the namespace
-of another one files are linked into the reader's folder of the lake (a hard link, or a copy within the store): the
-reader keeps what it took over, whatever the producer collects, revokes or deletes. The known offer is stored where
-other read components have their listing.
+Tree nodes, fragments and profiles are the producer's, by the same ids, so nothing is computed
+again. In the namespace of another one files are linked into the reader's folder of the lake (a hard
+link, or a copy within the store): the reader keeps what it took over, whatever the producer
+collects, revokes or deletes. The known offer is stored where other read components have their
+listing.
 """
 
 from __future__ import annotations
@@ -39,11 +40,13 @@ T = TypeVar("T")
 
 
 def follow(store: Store, lake: ObjectStore, namespace: str, branch: str, node: Source) -> int:
-    """One step towards what the feed offers now; 1 if anything changed, so that there may be more to do. Repeating it
-    when nothing has moved costs two small reads."""
+    """One step towards what the feed offers now; 1 if anything changed, so that there may be more
+    to do. Repeating it when nothing has moved costs two small reads."""
     assert node.feed is not None
     with store.read(node.feed.namespace) as theirs, store.read(namespace) as ours:
-        listing = ours.listings.get([node.listing]).get(node.listing) or Listing(node.listing, None, None, 0, 0)
+        listing = ours.listings.get([node.listing]).get(node.listing) or Listing(
+            node.listing, None, None, 0, 0
+        )
         try:
             offered = _looked_up(store, theirs, namespace, branch, node, listing)
         except FeedNotGranted as e:
@@ -73,15 +76,22 @@ class _Offered:
     error: TaskError | None = None
 
 
-def _looked_up(store: Store, theirs: Tx, namespace: str, branch: str, node: Source, listing: Listing) -> _Offered:
+def _looked_up(
+    store: Store, theirs: Tx, namespace: str, branch: str, node: Source, listing: Listing
+) -> _Offered:
     address = node.feed
     assert address is not None
     feed = granted(theirs, address, namespace, node.dataset.partition(".")[0])
     offered = offer(theirs, feed)
     if offered.state is not None and offered.state.root != listing.root and branch == MAIN:
-        circle = circles.circle_of(store, address.namespace, feed.dataset, (namespace, node.dataset))
+        circle = circles.circle_of(
+            store, address.namespace, feed.dataset, (namespace, node.dataset)
+        )
         if circle:
-            return _Offered(None, user_error("feed-cycle", f"{' -> '.join(circle)}: what it offers is made of it"))
+            return _Offered(
+                None,
+                user_error("feed-cycle", f"{' -> '.join(circle)}: what it offers is made of it"),
+            )
     return _Offered(offered.state, _breach(address, offered))
 
 
@@ -90,7 +100,11 @@ def _breach(address: FeedAddress, offered: Offer) -> TaskError | None:
         return None
     assert offered.newest is not None
     good, newest = offered.state, offered.newest.generation
-    stays = "no kept generation keeps it" if good is None else f"generation {good.generation} is offered instead"
+    stays = (
+        "no kept generation keeps it"
+        if good is None
+        else f"generation {good.generation} is offered instead"
+    )
     message = (
         f"feed {address} breaks its contract in generation {newest}: {'; '.join(offered.breaches)}. "
         f"Meanwhile {stays}. Who offers it brings the columns back, or offers the dataset as another feed"
@@ -110,17 +124,38 @@ def _step(
     changes = list(tree.diff(_Both(theirs.nodes, ours.nodes), old, state.root))
     missing = _missing(ours, changes) if node.feed and node.feed.namespace != namespace else []
     if missing:
-        few = (fragment for some in _pieces(missing, FRAGMENTS) for fragment in theirs.traces.fragments(some).values())
+        few = (
+            fragment
+            for some in _pieces(missing, FRAGMENTS)
+            for fragment in theirs.traces.fragments(some).values()
+        )
         return _Fragments(namespace, node.dataset, tuple(few), theirs.traces.profiles(missing))
     old_digests = set(tree.reachable(ours.nodes, old)) if old != tree.EMPTY_ROOT else set()
-    new = [] if state.root == tree.EMPTY_ROOT else list(tree.reachable(theirs.nodes, state.root, old_digests))
-    nodes = {digest: blob for some in _pieces(new, NODES) for digest, blob in theirs.nodes.get_nodes(some).items()}
+    new = (
+        []
+        if state.root == tree.EMPTY_ROOT
+        else list(tree.reachable(theirs.nodes, state.root, old_digests))
+    )
+    nodes = {
+        digest: blob
+        for some in _pieces(new, NODES)
+        for digest, blob in theirs.nodes.get_nodes(some).items()
+    }
     parts = tuple(_partitions(theirs, node, changes, state))
     removed_keys = tuple(change.key for change in changes if change.after is None)
-    size = before.size_bytes + sum(part.objects[0]["size"] for part in parts) - _size_of_old(ours, changes)
+    size = (
+        before.size_bytes
+        + sum(part.objects[0]["size"] for part in parts)
+        - _size_of_old(ours, changes)
+    )
     totals = tree.totals(_Both(theirs.nodes, ours.nodes), state.root)
     listing = replace(
-        before, root=state.root, objects=totals.partitions, size_bytes=max(size, 0), error=offered.error, held=None
+        before,
+        root=state.root,
+        objects=totals.partitions,
+        size_bytes=max(size, 0),
+        error=offered.error,
+        held=None,
     )
     return _Update(before, listing, nodes, parts, removed_keys, {key: {"schema": state.schema}})
 
@@ -133,7 +168,9 @@ def _is_known(ours: Tx, listing: Listing, key: bytes, state: State) -> bool:
 
 def _missing(ours: Tx, changes: Sequence[EntryChange]) -> list[bytes]:
     """The first fragments that the reader has not got yet."""
-    fragment_ids = list(dict.fromkeys(change.after.fragment for change in changes if change.after is not None))
+    fragment_ids = list(
+        dict.fromkeys(change.after.fragment for change in changes if change.after is not None)
+    )
     missing: list[bytes] = []
     for some in _pieces(fragment_ids, FRAGMENTS):
         there = {id for id, stored in ours.traces.stored(some).items() if stored.status == "stored"}
@@ -148,7 +185,9 @@ def _given_up(ours: Tx, branch: str, node: Source, listing: Listing) -> list[byt
     state = ours.states.newest(branch, [node.dataset]).get(node.dataset)
     if state is None or state.logic != LOST or listing.root is None:
         return []
-    fragment_ids = list(dict.fromkeys(entry.fragment for entry in tree.scan(ours.nodes, listing.root)))
+    fragment_ids = list(
+        dict.fromkeys(entry.fragment for entry in tree.scan(ours.nodes, listing.root))
+    )
     return [
         id
         for some in _pieces(fragment_ids, FRAGMENTS)
@@ -160,12 +199,19 @@ def _given_up(ours: Tx, branch: str, node: Source, listing: Listing) -> list[byt
 def _again(
     ours: Tx, namespace: str, node: Source, listing: Listing, theirs: Mapping[bytes, Fragment]
 ) -> _Fragments | None:
-    """The given-up fragments, to be taken over once more. None where the producer lost them, too."""
+    """The given-up fragments, to be taken over once more. None where the producer lost them,
+    too."""
     sound = tuple(fragment for fragment in theirs.values() if fragment.status == "stored")
-    return _Fragments(namespace, node.dataset, sound, ours.traces.profiles(theirs), again=listing) if sound else None
+    return (
+        _Fragments(namespace, node.dataset, sound, ours.traces.profiles(theirs), again=listing)
+        if sound
+        else None
+    )
 
 
-def _partitions(theirs: Tx, node: Source, changes: Iterable[EntryChange], state: State) -> Iterator[SourcePartition]:
+def _partitions(
+    theirs: Tx, node: Source, changes: Iterable[EntryChange], state: State
+) -> Iterator[SourcePartition]:
     entries = (change.after for change in changes if change.after is not None)
     for some in _pieces(list(entries), FRAGMENTS):
         files = theirs.traces.stored_files(entry.fragment for entry in some)
@@ -238,7 +284,9 @@ class _Fragments:
     def _own(self, fragment: Fragment) -> Fragment:
         folder = table_path(self.namespace, MAIN, self.dataset)
         prefix = f"{folder}/_frags/{fragment.attempt[:2]}/{fragment.attempt}"
-        files = tuple(_moved(file, f"{prefix}/{_below(file['path'], fragment)}") for file in fragment.files)
+        files = tuple(
+            _moved(file, f"{prefix}/{_below(file['path'], fragment)}") for file in fragment.files
+        )
         return replace(fragment, files=files, home=self.dataset)
 
 
@@ -268,7 +316,8 @@ class _Update:
     def taken_in(self, store: Store, namespace: str) -> int:
         """Unless another one was faster."""
         with store.begin(namespace) as tx:
-            tx.upkeep.collections()  # none begins before this transaction ends: what the trees share is still there
+            # None begins before this transaction ends: what the trees share is still there
+            tx.upkeep.collections()
             now = tx.listings.get([self.before.id]).get(self.before.id)
             if (now.root if now else None) != self.before.root:
                 return 1

@@ -28,8 +28,9 @@ class FeedNotGranted(HeadgateError):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """`state`: the one that readers get; None where no kept state keeps the contract. `newest`: of the dataset, if it
-    has any. `breaches`: how the newest state breaks the contract, a sentence each."""
+    """`state`: the one that readers get; None where no kept state keeps the contract. `newest`: of
+    the dataset, if it has any. `breaches`: how the newest state breaks the contract, a sentence
+    each."""
 
     feed: Feed
     state: State | None
@@ -38,8 +39,8 @@ class Offer:
 
 
 def granted(tx: Tx, address: FeedAddress, reader: str, dataflow: str) -> Feed:
-    """The feed, if a dataflow of the namespace `reader` may read it. `tx`: of the namespace that offers. Raises
-    FeedNotGranted, in the same words whether there is a feed of this name or not."""
+    """The feed, if a dataflow of the namespace `reader` may read it. `tx`: of the namespace that
+    offers. Raises FeedNotGranted, in the same words whether there is a feed of this name or not."""
     feed = tx.feeds.get(address.name)
     if feed is None or not is_granted(tx.feeds.grants(address.name), reader, dataflow):
         raise FeedNotGranted(
@@ -50,7 +51,10 @@ def granted(tx: Tx, address: FeedAddress, reader: str, dataflow: str) -> Feed:
 
 
 def is_granted(grants: Iterable[FeedGrant], reader: str, dataflow: str) -> bool:
-    return any(feed_grant.namespace == reader and fnmatchcase(dataflow, feed_grant.dataflows) for feed_grant in grants)
+    return any(
+        feed_grant.namespace == reader and fnmatchcase(dataflow, feed_grant.dataflows)
+        for feed_grant in grants
+    )
 
 
 def offer(tx: Tx, feed: Feed) -> Offer:

@@ -23,12 +23,16 @@ class ReadComponent:
 
 
 def of_feed(store: Store, address: FeedAddress, grants: Iterable[FeedGrant]) -> list[ReadComponent]:
-    """Those that are granted it and read it, of all namespaces and branches; those of main first."""
+    """Those that are granted it and read it, of all namespaces and branches; those of main
+    first."""
     return of_feeds(store, address.namespace, {address.name: list(grants)})[address.name]
 
 
-def of_feeds(store: Store, namespace: str, feeds: Mapping[str, Sequence[FeedGrant]]) -> dict[str, list[ReadComponent]]:
-    """The same of all of these feeds of a namespace, with their grants: each branch is examined once."""
+def of_feeds(
+    store: Store, namespace: str, feeds: Mapping[str, Sequence[FeedGrant]]
+) -> dict[str, list[ReadComponent]]:
+    """The same of all of these feeds of a namespace, with their grants: each branch is examined
+    once."""
     granted = {grant.namespace for grants in feeds.values() for grant in grants}
     reading = [
         (reader, feed)
@@ -42,12 +46,15 @@ def of_feeds(store: Store, namespace: str, feeds: Mapping[str, Sequence[FeedGran
         if is_granted(grants, reader.namespace, reader.dataset.partition(".")[0]):
             by_feed[feed.name].append(reader)
     for readers in by_feed.values():
-        readers.sort(key=lambda feed_grant: (feed_grant.namespace, feed_grant.branch != MAIN, feed_grant))
+        readers.sort(
+            key=lambda feed_grant: (feed_grant.namespace, feed_grant.branch != MAIN, feed_grant)
+        )
     return by_feed
 
 
 def _in(store: Store, namespace: str) -> Iterator[tuple[ReadComponent, FeedAddress]]:
-    """All readers of feeds in a namespace. A branch's reader that main has, too, is not repeated."""
+    """All readers of feeds in a namespace. A branch's reader that main has, too, is not
+    repeated."""
     with store.read(namespace) as tx:
         mains = set(_reading(desired(tx, MAIN, namespace=namespace).nodes.values()))
         yield from ((ReadComponent(namespace, MAIN, name), feed) for name, feed in mains)

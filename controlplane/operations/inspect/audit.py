@@ -1,4 +1,5 @@
-"""The audit: who changed the desired state, and who read data. Reads are noted before the first row is sent."""
+"""The audit: who changed the desired state, and who read data. Reads are noted before the first row
+is sent."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from controlplane.operations.inspect import json_views
 def changes(
     ctx: Context, branch: str | None, limit: int, *, since: float = 0.0, until: float | None = None
 ) -> AuditAnswer:
-    """Changes of the desired state in a branch or installation-wide (all with None), the last ones first: actor, time,
-    before and after."""
+    """Changes of the desired state in a branch or installation-wide (all with None), the last ones
+    first: actor, time, before and after."""
     with ctx.read() as tx:
         entries = tx.audit.changes(branch, limit, since=since, until=until)
     return {"items": [_change(change) for change in entries], "next": None}
@@ -32,10 +33,14 @@ def reads(
     return {"items": [_read(read) for read in entries], "next": None}
 
 
-def note_read(ctx: Context, how: How, branch: str, dataset: str, what: Mapping[str, JsonValue]) -> None:
+def note_read(
+    ctx: Context, how: How, branch: str, dataset: str, what: Mapping[str, JsonValue]
+) -> None:
     """The actor reads rows. Raises OSError where it cannot be noted: then nothing is to be read."""
     with ctx.begin() as tx:
-        read = RecordedRead(ctx.actor, ctx.request_id, how, branch=branch, dataset=dataset, at=tx.now(), what=what)
+        read = RecordedRead(
+            ctx.actor, ctx.request_id, how, branch=branch, dataset=dataset, at=tx.now(), what=what
+        )
         tx.audit.put_reads([read])
 
 

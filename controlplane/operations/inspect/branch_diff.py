@@ -1,6 +1,7 @@
 """How two branches differ: texts of components, and datasets by partitions. Changes nothing.
 
-Partitions are compared by content, so a partition with the same rows is the same, wherever it is, and no file is read.
+Partitions are compared by content, so a partition with the same rows is the same, wherever it is,
+and no file is read.
 """
 
 from __future__ import annotations
@@ -28,19 +29,29 @@ SHOWN_LINES = 200  # of a component's text
 def difference(
     ctx: Context, branch_before: str, other: str, *, after: str | None = None, limit: int = 100
 ) -> BranchDifference:
-    """From `one` to `other`: up to `limit` names of components and datasets after a name, in order."""
+    """From `one` to `other`: up to `limit` names of components and datasets after a name, in
+    order."""
     with ctx.read() as tx:
+        # On one side alone, also in main
         has_moved = branch_before != other and (
             is_pinned(tx, branch_before) or is_pinned(tx, other)
-        )  # on one side alone, also in main
+        )
         edited = {
-            flow for branch in (branch_before, other) if branch != MAIN for flow in tx.branches.own_dataflows(branch)
+            flow
+            for branch in (branch_before, other)
+            if branch != MAIN
+            for flow in tx.branches.own_dataflows(branch)
         }
         if has_moved:
             edited |= _moved_texts(tx, branch_before, other)
-        before, now = tx.blueprints.revisions(branch_before, edited), tx.blueprints.revisions(other, edited)
+        before, now = (
+            tx.blueprints.revisions(branch_before, edited),
+            tx.blueprints.revisions(other, edited),
+        )
         texts = [
-            component for flow in sorted(edited) for component in _components(flow, before.get(flow), now.get(flow))
+            component
+            for flow in sorted(edited)
+            for component in _components(flow, before.get(flow), now.get(flow))
         ]
         components = {_name(component): component for component in texts}
         own = _own(tx, branch_before) | _own(tx, other)
@@ -48,7 +59,9 @@ def difference(
             own |= _moved_data(tx, branch_before, other)
         declared = _declared(ctx, tx, branch_before) | _declared(ctx, tx, other)
         visible = {name for name in components.keys() | declared if _sees(ctx, name)}
-        names = sorted(name for name in visible & (components.keys() | own) if after is None or name > after)
+        names = sorted(
+            name for name in visible & (components.keys() | own) if after is None or name > after
+        )
         page = names[:limit]
         shown = [name for name in page if name in own and name in declared]
         states, others = tx.states.newest(branch_before, shown), tx.states.newest(other, shown)
@@ -57,7 +70,13 @@ def difference(
             "other": other,
             "components": [components[name] for name in page if name in components],
             "datasets": [
-                _dataset(tx, name, data_diff.comparable(tx, branch_before, other, states.get(name), others.get(name)))
+                _dataset(
+                    tx,
+                    name,
+                    data_diff.comparable(
+                        tx, branch_before, other, states.get(name), others.get(name)
+                    ),
+                )
                 for name in shown
             ],
             "shared": len(declared & visible - own),
@@ -71,7 +90,11 @@ def _sees(ctx: Context, name: str) -> bool:
 
 
 def _name(component: ComponentDifference) -> str:
-    return f"{component['dataflow']}.{component['component']}" if component["component"] else component["dataflow"]
+    return (
+        f"{component['dataflow']}.{component['component']}"
+        if component["component"]
+        else component["dataflow"]
+    )
 
 
 def _own(tx: Tx, branch: str) -> frozenset[str]:
@@ -79,9 +102,14 @@ def _own(tx: Tx, branch: str) -> frozenset[str]:
 
 
 def _moved_texts(tx: Tx, branch: str, other: str) -> set[str]:
-    """Dataflows that are other in main than in a branch that was pinned before, though no branch edited them."""
+    """Dataflows that are other in main than in a branch that was pinned before, though no branch
+    edited them."""
     before, now = tx.blueprints.revisions(branch), tx.blueprints.revisions(other)
-    return {flow for flow in before.keys() | now.keys() if _text(before.get(flow)) != _text(now.get(flow))}
+    return {
+        flow
+        for flow in before.keys() | now.keys()
+        if _text(before.get(flow)) != _text(now.get(flow))
+    }
 
 
 def _text(revision: Revision | None) -> str | None:
@@ -90,7 +118,11 @@ def _text(revision: Revision | None) -> str | None:
 
 def _moved_data(tx: Tx, branch: str, other: str) -> frozenset[str]:
     before, now = tx.states.newest(branch), tx.states.newest(other)
-    return frozenset(name for name in before.keys() | now.keys() if _root(before.get(name)) != _root(now.get(name)))
+    return frozenset(
+        name
+        for name in before.keys() | now.keys()
+        if _root(before.get(name)) != _root(now.get(name))
+    )
 
 
 def _root(state: State | None) -> bytes | None:
@@ -102,7 +134,9 @@ def _declared(ctx: Context, tx: Tx, branch: str) -> frozenset[str]:
     return frozenset(name for name, node in nodes.items() if node.has_rows)
 
 
-def _components(flow: str, revision: Revision | None, other: Revision | None) -> Iterator[ComponentDifference]:
+def _components(
+    flow: str, revision: Revision | None, other: Revision | None
+) -> Iterator[ComponentDifference]:
     """Where a text cannot be taken apart, it differs as a whole."""
     before, after = _parts(revision), _parts(other)
     for name in sorted({*before, *after}):
@@ -147,6 +181,8 @@ def _dataset(tx: Tx, name: str, sides: tuple[State | None, State | None]) -> Dat
         "changed": kinds.count("changed"),
         "moved": kinds.count("moved"),
         "rows": rows,
-        "same_inputs": state_before is not None and other is not None and state_before.cut == other.cut,
+        "same_inputs": state_before is not None
+        and other is not None
+        and state_before.cut == other.cut,
         "partitions": [change.key for change in changes[:SHOWN_PARTITIONS]],
     }

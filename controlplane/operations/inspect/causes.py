@@ -35,7 +35,9 @@ from controlplane.ports.store import Tx
 CHANGES_READ = 1_000  # audited ones, among which who did something is looked for
 
 
-def _cause_tree(explaining: Explaining, target: str, partition: str | None) -> tuple[CauseNode | None, str]:
+def _cause_tree(
+    explaining: Explaining, target: str, partition: str | None
+) -> tuple[CauseNode | None, str]:
     """The causes; or, where damage hides them, the error."""
     try:
         return explaining.of(target, partition), ""
@@ -43,9 +45,11 @@ def _cause_tree(explaining: Explaining, target: str, partition: str | None) -> t
         return None, error_text(error)
 
 
-def why(ctx: Context, branch: str, target: str, partition: str | None = None, *, shows_all: bool = False) -> WhyAnswer:
-    """The causes of the work that is left on a dataset (or one partition), else of its last generation; and the
-    obstacles to that work. `shows_all`: with inputs that did not change."""
+def why(
+    ctx: Context, branch: str, target: str, partition: str | None = None, *, shows_all: bool = False
+) -> WhyAnswer:
+    """The causes of the work that is left on a dataset (or one partition), else of its last
+    generation; and the obstacles to that work. `shows_all`: with inputs that did not change."""
     with ctx.read_plan(branch) as (plan, facts):
         tx, decision = facts.tx, one_of(ctx, plan, branch, target)
         decisions = {d.dataset: d for d in as_known(ctx, tx, facts, plan.decisions)}
@@ -54,7 +58,13 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
         audit = Audit(tx.audit.changes(branch, CHANGES_READ), tx.blueprints.revisions(branch))
         states = partial(kept_states, tx, branch)
         explaining = Explaining(
-            facts, facts.desired, decisions, states=states, audit=audit, now=tx.now(), shows_all=shows_all
+            facts,
+            facts.desired,
+            decisions,
+            states=states,
+            audit=audit,
+            now=tx.now(),
+            shows_all=shows_all,
         )
         causes, damage = _cause_tree(explaining, target, partition)
         top = None if causes is None else _visible_part(ctx, causes)
@@ -86,7 +96,9 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
             "modes": json_views.modes(ctx, node),
             "volatile": json_views.volatile(node),
             "logic": None if node.is_copy else node.logic.hex(),
-            "because": json_views.items(ctx, [i for n in nearest_first(top) for i in n.items], facts),
+            "because": json_views.items(
+                ctx, [i for n in nearest_first(top) for i in n.items], facts
+            ),
             "tree": None if top is None else _node(ctx, top, facts),
             "stopped": [_stop(stop) for stop in stopped if ctx.sees(stop.dataset)],
             "sources": [origin for origin in origins if ctx.sees(origin["dataset"])],
@@ -100,10 +112,16 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
 
 
 def why_past(
-    ctx: Context, branch: str, target: str, point: Point, partition: str | None = None, *, shows_all: bool = False
+    ctx: Context,
+    branch: str,
+    target: str,
+    point: Point,
+    partition: str | None = None,
+    *,
+    shows_all: bool = False,
 ) -> WhyAnswer:
-    """The causes of an earlier generation (or one partition in it), and its code. Facts about the present alone are
-    left out: pending work, modes, volatile inputs, source objects."""
+    """The causes of an earlier generation (or one partition in it), and its code. Facts about the
+    present alone are left out: pending work, modes, volatile inputs, source objects."""
     with ctx.read_plan(branch) as (plan, facts):
         tx, decision = facts.tx, one_of(ctx, plan, branch, target)
         state = state_of(tx, branch, target, point)
@@ -113,7 +131,9 @@ def why_past(
             _require_partition(tx, state, partition, None)
         states = partial(kept_states, tx, branch)
         audit = Audit(tx.audit.changes(branch, CHANGES_READ), tx.blueprints.revisions(branch))
-        explaining = Explaining(facts, facts.desired, {}, states=states, audit=audit, now=state.at, shows_all=shows_all)
+        explaining = Explaining(
+            facts, facts.desired, {}, states=states, audit=audit, now=state.at, shows_all=shows_all
+        )
         until = dropwhile(lambda s: s.seq > state.seq, states(target))
         step = last_step(facts.nodes, until, partition)
         keys = None if partition is None else (partition,)
@@ -131,7 +151,9 @@ def why_past(
             "modes": {},
             "volatile": [],
             "logic": state.logic.hex(),
-            "because": json_views.items(ctx, [i for n in nearest_first(top) for i in n.items], facts),
+            "because": json_views.items(
+                ctx, [i for n in nearest_first(top) for i in n.items], facts
+            ),
             "tree": None if top is None else _node(ctx, top, facts),
             "stopped": [],
             "sources": [],
@@ -141,7 +163,9 @@ def why_past(
         }
 
 
-def _past_work(tx: Tx, branch: str, state: State, step: Change | None, partition: str | None) -> WorkSummary | None:
+def _past_work(
+    tx: Tx, branch: str, state: State, step: Change | None, partition: str | None
+) -> WorkSummary | None:
     if partition is not None:
         return _work(tx, branch, state.dataset, state, partition)
     if step is None:
@@ -150,14 +174,18 @@ def _past_work(tx: Tx, branch: str, state: State, step: Change | None, partition
     return work.of_states(tx, branch, state.dataset, [step.newer], states)[step.newer.seq]
 
 
-def _work(tx: Tx, branch: str, target: str, state: State | None, partition: str | None) -> WorkSummary | None:
+def _work(
+    tx: Tx, branch: str, target: str, state: State | None, partition: str | None
+) -> WorkSummary | None:
     """What the last commit of the dataset took, or the attempt that made a partition of it."""
     if partition is None:
         return work.of_last_commits(tx, branch, [target])[target]
     entry = tree.lookup(tx.nodes, state.root, [partition]).get(partition) if state else None
     fragments = tx.traces.fragments([entry.fragment]) if entry else {}
     attempts = tx.past_attempts.find([fragment.attempt for fragment in fragments.values()])
-    return work.summary(list(attempts.values()), tx.past_attempts.costs(branch, [target]).get(target))
+    return work.summary(
+        list(attempts.values()), tx.past_attempts.costs(branch, [target]).get(target)
+    )
 
 
 def _sentence(top: CauseNode | None, decision: Decision) -> str:
@@ -165,13 +193,19 @@ def _sentence(top: CauseNode | None, decision: Decision) -> str:
         return cause_sentences.headline(top.roots)
     if top is not None:
         return top.sentence
-    return "nothing that it reads has changed in the generations that are kept" if not decision.reason else ""
+    return (
+        "nothing that it reads has changed in the generations that are kept"
+        if not decision.reason
+        else ""
+    )
 
 
 def _up_to_date(top: CauseNode | None) -> str:
     if top is None or top.is_pending:
         return ""
-    return f"it is up to date; its last generation came because {cause_sentences.headline(top.roots)}"
+    return (
+        f"it is up to date; its last generation came because {cause_sentences.headline(top.roots)}"
+    )
 
 
 def _node(ctx: Context, node: CauseNode, facts: StoreSnapshot) -> WhyNode:
@@ -186,7 +220,9 @@ def _node(ctx: Context, node: CauseNode, facts: StoreSnapshot) -> WhyNode:
         "generation": node.generation,
         "at": json_views.when(node.at),
         "count": sum(item["count"] for item in items),
-        "partitions": [key for item in items for key in item["partitions"]][: json_views.SHOWN_KEYS],
+        "partitions": [key for item in items for key in item["partitions"]][
+            : json_views.SHOWN_KEYS
+        ],
         "inputs": [_node(ctx, above, facts) for above in node.inputs],
     }
 
@@ -201,7 +237,9 @@ def _stop(stop: Stop) -> WhyStop:
     return {"dataset": stop.dataset, "at": json_views.instant(stop.at), "sentence": stop.sentence}
 
 
-def _held_up(held: HeldUp, decisions: Mapping[str, Decision], nodes: Mapping[str, Node]) -> WhyHeldUp:
+def _held_up(
+    held: HeldUp, decisions: Mapping[str, Decision], nodes: Mapping[str, Node]
+) -> WhyHeldUp:
     decision = decisions[held.dataset]
     return {
         "dataset": held.dataset,
@@ -215,7 +253,8 @@ def _held_up(held: HeldUp, decisions: Mapping[str, Decision], nodes: Mapping[str
 
 
 def _cause(top: CauseNode | None, state: State | None) -> Cause | None:
-    """The cause of the present generation; where it is not kept, that of the last pass with work."""
+    """The cause of the present generation; where it is not kept, that of the last pass with
+    work."""
     if top is not None:
         return top.cause
     return state.cause if state else None
@@ -241,6 +280,8 @@ def _task(tx: Tx, branch: str, decision: Decision, partition: str | None) -> Tas
     """The most telling demanded task: the partition's, or the first that failed."""
     if not isinstance(decision.step, WorkStep):
         return None
-    demanded = sorted(tx.queue.demands(branch, decision.dataset).values(), key=lambda t: t.partition)
+    demanded = sorted(
+        tx.queue.demands(branch, decision.dataset).values(), key=lambda t: t.partition
+    )
     chosen = [t for t in demanded if partition is None or t.partition == partition]
     return next((t for t in chosen if t.error), next(iter(chosen), None))

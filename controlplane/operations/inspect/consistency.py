@@ -20,11 +20,16 @@ from controlplane.ports.store import Tx
 
 
 def generations(
-    ctx: Context, branch: str, dataflow: str, at: Moment | None = None, *, is_consistent: bool = False
+    ctx: Context,
+    branch: str,
+    dataflow: str,
+    at: Moment | None = None,
+    *,
+    is_consistent: bool = False,
 ) -> GenerationsAnswer:
-    """Generations of the datasets that the dataflow declares now. `at`: the newest by then; by now by default.
-    `is_consistent`: the newest by then that were made of the same sources. Raises NotFound, GenerationGone,
-    NotConsistent."""
+    """Generations of the datasets that the dataflow declares now. `at`: the newest by then; by now
+    by default. `is_consistent`: the newest by then that were made of the same sources. Raises
+    NotFound, GenerationGone, NotConsistent."""
     with ctx.read() as tx:
         names = _datasets(ctx, tx, branch, dataflow)
         by_dataset: Mapping[str, State | GenerationGone | None]
@@ -49,7 +54,9 @@ def _datasets(ctx: Context, tx: Tx, branch: str, dataflow: str) -> list[str]:
     return [name for name in nodes.order if name.startswith(is_of) and nodes.nodes[name].has_rows]
 
 
-def _state_or_gone(tx: Tx, branch: str, name: str, at: Moment | None) -> State | GenerationGone | None:
+def _state_or_gone(
+    tx: Tx, branch: str, name: str, at: Moment | None
+) -> State | GenerationGone | None:
     try:
         return state_of(tx, branch, name, at)
     except NotFound:
@@ -90,5 +97,7 @@ def _item(ctx: Context, name: str, state: State | GenerationGone | None) -> Data
         "partitions": state.partitions,
         "rows": state.rows,
         "root": state.root.hex(),
-        "sources": {source: version.hex() for source, version in state.cut.items() if ctx.sees(source)},
+        "sources": {
+            source: version.hex() for source, version in state.cut.items() if ctx.sees(source)
+        },
     }

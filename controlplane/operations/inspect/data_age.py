@@ -1,7 +1,8 @@
-"""How old the newest data of datasets is, where their components expect something of it (`freshness`).
+"""How old the newest data of datasets is, where their components expect something of it
+(`freshness`).
 
-The age is the time since the commit of the first state with the present root: states that changed nothing make no data
-newer.
+The age is the time since the commit of the first state with the present root: states that changed
+nothing make no data newer.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ class LastChanges:
 
     def times(self, tx: Tx, branch: str, states: Mapping[str, State]) -> dict[str, float]:
         """By dataset; `states` are the newest ones."""
-        unknown = [name for name, state in states.items() if self.seq_and_time.get(name, (0, 0.0))[0] != state.seq]
+        unknown = [
+            name
+            for name, state in states.items()
+            if self.seq_and_time.get(name, (0, 0.0))[0] != state.seq
+        ]
         recent = tx.states.recent(branch, unknown, STATES_FIRST) if unknown else {}
         for name in unknown:
             line = recent.get(name) or (states[name],)
@@ -44,8 +49,8 @@ class LastChanges:
 
 
 def _changed_at(tx: Tx, branch: str, states: Sequence[State]) -> float:
-    """When the first of the newest states that have one root was committed. `states`: newest first. Rows that were
-    rolled back to are as old as they were."""
+    """When the first of the newest states that have one root was committed. `states`: newest first.
+    Rows that were rolled back to are as old as they were."""
     root, first = states[0].root, states[0]
     while states:
         for state in states:
@@ -58,8 +63,8 @@ def _changed_at(tx: Tx, branch: str, states: Sequence[State]) -> float:
 
 
 def expecting(nodes: Desired, datasets: Iterable[str]) -> dict[str, float]:
-    """Those of these datasets that are to be fresh, with the age that they may have. Rows that are taken out of a
-    dataset are not expected to come at all."""
+    """Those of these datasets that are to be fresh, with the age that they may have. Rows that are
+    taken out of a dataset are not expected to come at all."""
     limits: dict[str, float] = {}
     for name in datasets:
         node = nodes.nodes[name]
@@ -71,7 +76,11 @@ def expecting(nodes: Desired, datasets: Iterable[str]) -> dict[str, float]:
 
 
 def of_datasets(
-    tx: Tx, branch: str, limits: Mapping[str, float], states: Mapping[str, State], changes: LastChanges
+    tx: Tx,
+    branch: str,
+    limits: Mapping[str, float],
+    states: Mapping[str, State],
+    changes: LastChanges,
 ) -> dict[str, DatasetFreshness]:
     """By dataset. One without data is measured from when its dataflow was last applied."""
     if not limits:
@@ -79,16 +88,24 @@ def of_datasets(
     committed, now = {name: states[name] for name in limits if name in states}, tx.now()
     times = changes.times(tx, branch, committed)
     empty = {name.partition(".")[0] for name in limits if name not in committed}
-    declared = {flow: revision.at for flow, revision in tx.blueprints.revisions(branch, empty).items()} if empty else {}
+    declared = (
+        {flow: revision.at for flow, revision in tx.blueprints.revisions(branch, empty).items()}
+        if empty
+        else {}
+    )
     return {
-        name: _freshness(limit, times[name], now) if name in times else _empty(limit, declared, name, now)
+        name: _freshness(limit, times[name], now)
+        if name in times
+        else _empty(limit, declared, name, now)
         for name, limit in limits.items()
     }
 
 
 def of_snapshot(facts: StoreSnapshot, datasets: Iterable[str]) -> dict[str, DatasetFreshness]:
     """The freshness of these datasets, where they declare a limit."""
-    return of_datasets(facts.tx, facts.branch, expecting(facts.desired, datasets), facts.states, LastChanges())
+    return of_datasets(
+        facts.tx, facts.branch, expecting(facts.desired, datasets), facts.states, LastChanges()
+    )
 
 
 def listing(ctx: Context, branch: str) -> list[FreshnessEntry]:
@@ -103,25 +120,42 @@ def of_dataset(
 ) -> DatasetFreshness | None:
     """None where nothing is expected."""
     states = {} if state is None else {node.dataset: state}
-    return of_datasets(tx, branch, expecting(nodes, [node.dataset]), states, LastChanges()).get(node.dataset)
+    return of_datasets(tx, branch, expecting(nodes, [node.dataset]), states, LastChanges()).get(
+        node.dataset
+    )
 
 
 def _freshness(limit: float, at: float, now: float) -> DatasetFreshness:
     age = max(0.0, now - at)
     is_late = age > limit
-    reason = f"its newest data is {in_words(age)} old, more than {in_words(limit)}" if is_late else None
-    return {"limit_s": limit, "age_s": round(age, 3), "at": json_views.instant(at), "late": is_late, "reason": reason}
+    reason = (
+        f"its newest data is {in_words(age)} old, more than {in_words(limit)}" if is_late else None
+    )
+    return {
+        "limit_s": limit,
+        "age_s": round(age, 3),
+        "at": json_views.instant(at),
+        "late": is_late,
+        "reason": reason,
+    }
 
 
 def _empty(limit: float, declared: Mapping[str, float], name: str, now: float) -> DatasetFreshness:
     waited = max(0.0, now - declared.get(name.partition(".")[0], now))
     is_late = waited > limit
     reason = f"it has no data, {in_words(waited)} after its dataflow was applied, which is more than {in_words(limit)}"
-    return {"limit_s": limit, "age_s": None, "at": None, "late": is_late, "reason": reason if is_late else None}
+    return {
+        "limit_s": limit,
+        "age_s": None,
+        "at": None,
+        "late": is_late,
+        "reason": reason if is_late else None,
+    }
 
 
 def in_words(seconds: float) -> str:
-    """In two units at most, and never less than it is: 45 s, 2 min 30 s, 26 h, 27 h 5 min, 3 d 2 h."""
+    """In two units at most, and never less than it is: 45 s, 2 min 30 s, 26 h, 27 h 5 min, 3 d 2
+    h."""
     for size, name, part, part_name in (
         (DAY_S, "d", HOUR_S, "h"),
         (HOUR_S, "h", MINUTE_S, "min"),

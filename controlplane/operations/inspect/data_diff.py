@@ -1,4 +1,5 @@
-"""How the data of one dataset differ between branches or generations: columns, partitions, rows. Changes nothing.
+"""How the data of one dataset differ between branches or generations: columns, partitions, rows.
+Changes nothing.
 
 Only files of partitions that differ are read, by `CompareRows`, after the transaction has ended.
 """
@@ -45,8 +46,8 @@ NO_ROWS: RowDifference = {
 
 @dataclass(frozen=True, slots=True)
 class DiffRequest:
-    """A request for a difference: a page of partitions after a key, or one partition; rows, if `timeout_s` is not None,
-    and by a key, if it has columns."""
+    """A request for a difference: a page of partitions after a key, or one partition; rows, if
+    `timeout_s` is not None, and by a key, if it has columns."""
 
     after: str | None = None
     limit: int = 100
@@ -66,16 +67,26 @@ class _Sides:
 
 
 def of_branches(
-    ctx: Context, compare: CompareRows, first_branch: str, other: str, dataset: str, request: DiffRequest
+    ctx: Context,
+    compare: CompareRows,
+    first_branch: str,
+    other: str,
+    dataset: str,
+    request: DiffRequest,
 ) -> DataDifference:
-    """From `one` to `other`, at the newest states of both that were made from the same sources, where there are such.
+    """From `one` to `other`, at the newest states of both that were made from the same sources,
+    where there are such.
 
     Raises NotFound where neither has the dataset, and NotCompared where rows cannot be compared.
     """
     with ctx.read() as tx:
-        before, after = (tx.states.newest(branch, [dataset]).get(dataset) for branch in (first_branch, other))
+        before, after = (
+            tx.states.newest(branch, [dataset]).get(dataset) for branch in (first_branch, other)
+        )
         if before is None and after is None:
-            raise NotFound(f"dataset {dataset} has no committed data in {first_branch} or in {other}")
+            raise NotFound(
+                f"dataset {dataset} has no committed data in {first_branch} or in {other}"
+            )
         sides = _Sides(first_branch, other, *comparable(tx, first_branch, other, before, after))
         difference, files = _difference(tx, dataset, sides, request)
     return _with_rows(difference, files, compare, request)
@@ -90,9 +101,12 @@ def of_points(
     other: Point | None,
     request: DiffRequest,
 ) -> DataDifference:
-    """From one generation or time to another, by default the newest. Raises NotFound, GenerationGone, NotCompared."""
+    """From one generation or time to another, by default the newest. Raises NotFound,
+    GenerationGone, NotCompared."""
     with ctx.read() as tx:
-        before, after = (time_travel.state_of(tx, branch, dataset, point) for point in (first_point, other))
+        before, after = (
+            time_travel.state_of(tx, branch, dataset, point) for point in (first_point, other)
+        )
         difference, files = _difference(tx, dataset, _Sides(branch, branch, before, after), request)
     return _with_rows(difference, files, compare, request)
 
@@ -100,8 +114,9 @@ def of_points(
 def comparable(
     tx: Tx, branch: str, other: str, before: State | None, after: State | None
 ) -> tuple[State | None, State | None]:
-    """Among the newest states in two branches, or recent ones of the same logic, the newest that were made from the
-    same sources; the newest of all where no such are kept. Arrivals on one side alone are then no difference."""
+    """Among the newest states in two branches, or recent ones of the same logic, the newest that
+    were made from the same sources; the newest of all where no such are kept. Arrivals on one side
+    alone are then no difference."""
     if before is None or after is None or before.cut == after.cut:
         return before, after
     by_cut = {_cut(state): state for state in reversed(list(_recent(tx, branch, before)))}
@@ -123,7 +138,9 @@ def _recent(tx: Tx, branch: str, newest: State) -> Iterator[State]:
 
 def changes_of(tx: Tx, state_before: State | None, other: State | None) -> list[PartitionChange]:
     """Partitions that differ, in order of their keys."""
-    before, after = (tree.EMPTY_ROOT if state is None else state.root for state in (state_before, other))
+    before, after = (
+        tree.EMPTY_ROOT if state is None else state.root for state in (state_before, other)
+    )
     return [] if before == after else partition_changes(tree.diff(tx.nodes, before, after))
 
 
@@ -180,7 +197,11 @@ def _differ(columns: CommonColumns) -> bool:
 
 
 def _files(
-    tx: Tx, dataset: str, changes: list[PartitionChange], columns: CommonColumns, request: DiffRequest
+    tx: Tx,
+    dataset: str,
+    changes: list[PartitionChange],
+    columns: CommonColumns,
+    request: DiffRequest,
 ) -> ComparedFiles:
     shared_names = [field["name"] for field in columns.schema["fields"]]
     if unknown := [name for name in request.key if name not in shared_names]:
@@ -196,13 +217,17 @@ def _files(
         )
     fragments = known_fragments.of(tx, (*before, *after))
     files_before, other = (
-        [file["path"] for entry in entries for file in fragments[entry.fragment].files] for entries in (before, after)
+        [file["path"] for entry in entries for file in fragments[entry.fragment].files]
+        for entries in (before, after)
     )
     return ComparedFiles(files_before, other, columns.schema, request.key)
 
 
 def _with_rows(
-    difference: DataDifference, files: ComparedFiles | None, compare: CompareRows, request: DiffRequest
+    difference: DataDifference,
+    files: ComparedFiles | None,
+    compare: CompareRows,
+    request: DiffRequest,
 ) -> DataDifference:
     if files is None or request.timeout_s is None:
         return difference
@@ -228,7 +253,8 @@ def _columns_difference(columns: CommonColumns) -> ColumnsDifference:
         "added": list(columns.added),
         "removed": list(columns.removed),
         "changed": [
-            {"name": c.name, "before": c.before, "after": c.after, "compared_as": c.held} for c in columns.retyped
+            {"name": c.name, "before": c.before, "after": c.after, "compared_as": c.held}
+            for c in columns.retyped
         ],
     }
 

@@ -1,7 +1,8 @@
 """Profiles of datasets: those of fragments, merged along the tree; and over generations.
 
-The profile of a tree node is stored beside the node, so a second request reads only the changes since the first one.
-One request reads a bounded number of leaves; the next one continues from there.
+The profile of a tree node is stored beside the node, so a second request reads only the changes
+since the first one. One request reads a bounded number of leaves; the next one continues from
+there.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ from dataplane.contract.schemas import Json
 
 LEAVES_A_LOOK: Final = 8  # of about 512 partitions each: two or three seconds
 GENERATIONS: Final = 20
-_BOUNDED: Final = ("number", "text", "flag")  # whose Delta statistics are values as profiles have them
+# Whose Delta statistics are values as profiles have them
+_BOUNDED: Final = ("number", "text", "flag")
 
 
 def profile(
@@ -62,12 +64,14 @@ def profile(
     column: str | None = None,
     with_values: bool,
 ) -> ProfileAnswer:
-    """The profile of one generation, the newest by default, or of one of its partitions. Raises NotFound,
-    GenerationGone."""
+    """The profile of one generation, the newest by default, or of one of its partitions. Raises
+    NotFound, GenerationGone."""
     with ctx.read() as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
         look = ProfileRequest(tx)
-        content = look.at(state.root, state.rows) if partition is None else look.at_key(state, partition)
+        content = (
+            look.at(state.root, state.rows) if partition is None else look.at_key(state, partition)
+        )
     _keep(ctx, look)
     return {
         "dataset": name,
@@ -86,7 +90,8 @@ def profile(
 def history(
     ctx: Context, branch: str, name: str, *, column: str | None = None, with_values: bool
 ) -> ProfileHistoryAnswer:
-    """The profiles of the last generations, oldest first, and the columns that moved. Raises NotFound."""
+    """The profiles of the last generations, oldest first, and the columns that moved. Raises
+    NotFound."""
     with ctx.read() as tx:
         state_of(tx, branch, name)
         look = ProfileRequest(tx)
@@ -101,9 +106,13 @@ def history(
     _keep(ctx, look)
     profiled.reverse()
     columns = _histories(profiled, with_values=with_values)
-    chosen = [column_history for column_history in columns if column in (None, column_history["name"])]
+    chosen = [
+        column_history for column_history in columns if column in (None, column_history["name"])
+    ]
     if column is not None and not chosen:
-        raise NotFound(f"dataset {name} has no column {column!r} in its last {GENERATIONS} generations")
+        raise NotFound(
+            f"dataset {name} has no column {column!r} in its last {GENERATIONS} generations"
+        )
     return {"dataset": name, "is_partial": look.is_partial, "columns": chosen}
 
 
@@ -115,14 +124,20 @@ def _generations(tx: Tx, branch: str, name: str) -> list[State]:
     return list(by_generation.values())
 
 
-def _columns(content: Profile, state: State, column: str | None, *, with_values: bool) -> list[ColumnProfile]:
+def _columns(
+    content: Profile, state: State, column: str | None, *, with_values: bool
+) -> list[ColumnProfile]:
     fields = [f for f in state.schema["fields"] if column in (None, f["name"])]
     if column is not None and not fields:
-        raise NotFound(f"dataset {state.dataset} has no column {column!r} in generation {state.generation}")
+        raise NotFound(
+            f"dataset {state.dataset} has no column {column!r} in generation {state.generation}"
+        )
     return [profile_figures.column(content, f, with_values=with_values) for f in fields]
 
 
-def _histories(profiled: Sequence[tuple[State, Profile]], *, with_values: bool) -> list[ColumnHistory]:
+def _histories(
+    profiled: Sequence[tuple[State, Profile]], *, with_values: bool
+) -> list[ColumnHistory]:
     points: dict[str, list[ProfilePoint]] = {}
     if profiled:
         points = {f["name"]: [] for f in profiled[-1][0].schema["fields"]}
@@ -158,8 +173,8 @@ def _point(
 
 @dataclass(slots=True)
 class ProfileRequest:
-    """One request for the profiles of some trees. `stored_profiles`: those of roots, stored by earlier requests. `new`:
-    those that this request computed for nodes, to be stored."""
+    """One request for the profiles of some trees. `stored_profiles`: those of roots, stored by
+    earlier requests. `new`: those that this request computed for nodes, to be stored."""
 
     tx: Tx
     left: int = LEAVES_A_LOOK
@@ -168,7 +183,8 @@ class ProfileRequest:
     is_partial: bool = False
 
     def at(self, root: bytes, rows: int) -> Profile:
-        """The profile of a tree. No node is read where an earlier request stored it. Raises CorruptNode."""
+        """The profile of a tree. No node is read where an earlier request stored it. Raises
+        CorruptNode."""
         if root == EMPTY_ROOT:
             return nothing()
         if root in self.new:
@@ -183,12 +199,14 @@ class ProfileRequest:
     def at_key(self, state: State, key: str) -> Profile:
         entry = tree.lookup(self.tx.nodes, state.root, [key]).get(key)
         if entry is None:
-            raise NotFound(f"dataset {state.dataset} has no partition {key!r} in generation {state.generation}")
+            raise NotFound(
+                f"dataset {state.dataset} has no partition {key!r} in generation {state.generation}"
+            )
         return self._fragments([entry])
 
     def _of(self, ref: NodeRef, node: Node, rows: int) -> Profile:
-        """The profile of a node without a stored one. A part that is left out this time is stored neither for it nor
-        above it."""
+        """The profile of a node without a stored one. A part that is left out this time is stored
+        neither for it nor above it."""
         if not node.level:
             if self.left <= 0:
                 self.is_partial = True
@@ -232,22 +250,27 @@ class ProfileRequest:
 
 
 def _keep(ctx: Context, look: ProfileRequest) -> None:
-    """Store new profiles for the next request. A database that takes no writes is tolerated: they are then computed
-    again."""
+    """Store new profiles for the next request. A database that takes no writes is tolerated: they
+    are then computed again."""
     if look.new:
         with suppress(OSError), ctx.begin() as tx:
-            tx.traces.put_profiles({digest: packed(content) for digest, content in look.new.items()})
+            tx.traces.put_profiles(
+                {digest: packed(content) for digest, content in look.new.items()}
+            )
 
 
 # --- fragments without a profile ------------------------------------------------------------------
 
 
 def _of_footers(fragment: Fragment | None, rows: int) -> Profile:
-    """The profile by the statistics that were read from the footers when the fragment was written."""
+    """The profile by the statistics that were read from the footers when the fragment was
+    written."""
     if fragment is None or not all(entry["stats"] for entry in fragment.files):
         return unknown(rows)
     kinds = {f["name"]: f["type"] for f in fragment.schema["fields"]}
-    combined = merged({**nothing(), "rows": e["rows"], "columns": dict(_counts(e, kinds))} for e in fragment.files)
+    combined = merged(
+        {**nothing(), "rows": e["rows"], "columns": dict(_counts(e, kinds))} for e in fragment.files
+    )
     return {**combined, "rows": rows}
 
 

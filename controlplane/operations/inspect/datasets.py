@@ -89,8 +89,8 @@ def partitions(
     point: Point | None = None,
     prefix: str = "",
 ) -> PartitionsAnswer:
-    """A page of the committed partitions of one generation, in key order; `next` is the key to go on after. `prefix`:
-    those whose keys begin so."""
+    """A page of the committed partitions of one generation, in key order; `next` is the key to go
+    on after. `prefix`: those whose keys begin so."""
     with ctx.read() as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
         entries = []
@@ -105,7 +105,9 @@ def partitions(
                 "partition": e.key,
                 "rows": e.content.rows,
                 "fragment": e.fragment.hex(),
-                "bytes": sum(f["size"] for f in fragments[e.fragment].files) if e.fragment in fragments else None,
+                "bytes": sum(f["size"] for f in fragments[e.fragment].files)
+                if e.fragment in fragments
+                else None,
             }
             for e in entries[:limit]
         ]
@@ -123,8 +125,9 @@ def history(
     point: Point | None = None,
     most_reads: int = MOST_READS,
 ) -> HistoryAnswer:
-    """Generations, newest first; states that changed nothing that readers see are left out. `next`: to go on before.
-    `point`: those up to it. `most_reads`: tree nodes that changes are counted from."""
+    """Generations, newest first; states that changed nothing that readers see are left out. `next`:
+    to go on before. `point`: those up to it. `most_reads`: tree nodes that changes are counted
+    from."""
     with ctx.read_plan(branch) as (plan, facts):
         if point is not None:
             newest = state_of(facts.tx, branch, name, point).seq
@@ -137,10 +140,11 @@ def history(
             del firsts[states[-1].generation]  # it may go on
         shown = list(firsts.values())[:limit]
         took = work.of_states(facts.tx, branch, name, shown, states)
-        counting = ChangeCounting(
-            CountedNodes(facts.nodes), most_reads
-        )  # neighbours have roots in common: planning keeps them
-        of_past = generations.EarlierStates.of(facts.tx, counting, branch, name, states, is_all=is_all)
+        # Neighbours have roots in common: planning keeps them
+        counting = ChangeCounting(CountedNodes(facts.nodes), most_reads)
+        of_past = generations.EarlierStates.of(
+            facts.tx, counting, branch, name, states, is_all=is_all
+        )
         accounts = {s.seq: of_past.account_of(s) for s in shown}
     items: list[GenerationEntry] = [
         {
@@ -161,8 +165,11 @@ def history(
     return {"items": items, "next": None if is_all and len(firsts) <= limit else shown[-1].seq}
 
 
-def _some_generations(tx: Tx, branch: str, name: str, before: int | None, window: int) -> tuple[list[State], bool]:
-    """States, newest first, with all of one generation among them; and whether they are all that there are."""
+def _some_generations(
+    tx: Tx, branch: str, name: str, before: int | None, window: int
+) -> tuple[list[State], bool]:
+    """States, newest first, with all of one generation among them; and whether they are all that
+    there are."""
     states: list[State] = []
     while not states or states[0].generation == states[-1].generation:
         some = tx.states.history(branch, name, window, before)
@@ -174,8 +181,8 @@ def _some_generations(tx: Tx, branch: str, name: str, before: int | None, window
 
 
 def checks(ctx: Context, branch: str, name: str, point: Point | None = None) -> ChecksAnswer:
-    """The expectations of a dataset, and the results of a generation (the newest by default). `rejected`: results for
-    rows that were not committed, because an expectation failed."""
+    """The expectations of a dataset, and the results of a generation (the newest by default).
+    `rejected`: results for rows that were not committed, because an expectation failed."""
     with ctx.read_plan(branch) as (plan, facts):
         tx, decision = facts.tx, one_of(ctx, plan, branch, name)
         state = facts.state(name) if point is None else state_of(tx, branch, name, point)
@@ -186,8 +193,8 @@ def checks(ctx: Context, branch: str, name: str, point: Point | None = None) -> 
 
 
 def all_checks(ctx: Context, branch: str) -> list[ChecksAnswer]:
-    """As `checks`, for the newest generation of each visible dataset that has checks or rejected rows, in order of
-    names."""
+    """As `checks`, for the newest generation of each visible dataset that has checks or rejected
+    rows, in order of names."""
     with ctx.read_plan(branch) as (plan, facts):
         visible = [d for d in plan.decisions if ctx.sees(d.dataset)]
         states = {d.dataset: facts.state(d.dataset) for d in visible}

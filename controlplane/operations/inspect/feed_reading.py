@@ -13,7 +13,9 @@ def reading(ctx: Context, branch: str) -> list[FeedReading]:
         nodes = facts.desired.nodes
         following = {d.dataset: nodes[d.dataset].feed for d in plan.decisions}
         visible_feeds = {name: feed for name, feed in following.items() if feed and ctx.sees(name)}
-        decisions = as_known(ctx, facts.tx, facts, (d for d in plan.decisions if d.dataset in visible_feeds))
+        decisions = as_known(
+            ctx, facts.tx, facts, (d for d in plan.decisions if d.dataset in visible_feeds)
+        )
         readings: list[FeedReading] = []
         for decision in decisions:
             feed, state = visible_feeds[decision.dataset], facts.state(decision.dataset)

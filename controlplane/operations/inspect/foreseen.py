@@ -22,7 +22,8 @@ UNDER_WAY: Final[Sequence[TaskState]] = ("queued", "running")
 
 
 def foreseen(ctx: Context, branch: str, action: BulkAction, names: Sequence[str]) -> ForeseenEffect:
-    """The expected effect of a request on datasets, copies and dataflows, by their names. Raises NotFound."""
+    """The expected effect of a request on datasets, copies and dataflows, by their names. Raises
+    NotFound."""
     with ctx.read_plan(branch) as (plan, facts):
         look = _Look.of(ctx, plan, facts, action, names)
         items = [look.item(name) for name in names]
@@ -45,7 +46,8 @@ def foreseen(ctx: Context, branch: str, action: BulkAction, names: Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """Facts about all that the request covers. `members`: datasets and copies, including those of dataflows."""
+    """Facts about all that the request covers. `members`: datasets and copies, including those of
+    dataflows."""
 
     facts: StoreSnapshot
     action: BulkAction
@@ -56,25 +58,50 @@ class _Look:
     principal: Principal
 
     @classmethod
-    def of(cls, ctx: Context, plan: Plan, facts: StoreSnapshot, action: BulkAction, names: Sequence[str]) -> _Look:
+    def of(
+        cls,
+        ctx: Context,
+        plan: Plan,
+        facts: StoreSnapshot,
+        action: BulkAction,
+        names: Sequence[str],
+    ) -> _Look:
         members = {member for name in names for member in _members(facts, name)}
         chosen = as_known(ctx, facts.tx, facts, (d for d in plan.decisions if d.dataset in members))
         tasks = facts.tx.queue.demand_counts(facts.branch) if action in ("pause", "retry") else {}
-        costs = facts.tx.past_attempts.costs(facts.branch, sorted(members)) if action == "compute-again" else {}
+        costs = (
+            facts.tx.past_attempts.costs(facts.branch, sorted(members))
+            if action == "compute-again"
+            else {}
+        )
         paused = facts.tx.blueprints.paused(facts.branch)
         return cls(
-            facts, action, {d.dataset: d for d in chosen}, tasks, costs=costs, paused=paused, principal=ctx.principal
+            facts,
+            action,
+            {d.dataset: d for d in chosen},
+            tasks,
+            costs=costs,
+            paused=paused,
+            principal=ctx.principal,
         )
 
     def item(self, name: str) -> ForeseenItem:
-        own = [self.members[member] for member in _members(self.facts, name) if member in self.members]
+        own = [
+            self.members[member] for member in _members(self.facts, name) if member in self.members
+        ]
         state = own[0].status if len(own) == 1 else None
         tasks, seconds, sentence = self._forecast(name, own)
-        return {"name": name, "state": state, "tasks": tasks, "seconds": seconds, "sentence": sentence}
+        return {
+            "name": name,
+            "state": state,
+            "tasks": tasks,
+            "seconds": seconds,
+            "sentence": sentence,
+        }
 
     def _forecast(self, name: str, own: Sequence[Decision]) -> tuple[int, float | None, str]:
-        """The number of tasks, the seconds that they took before, and a sentence. Without tasks there is nothing to
-        do."""
+        """The number of tasks, the seconds that they took before, and a sentence. Without tasks
+        there is nothing to do."""
         match self.action:
             case "pause":
                 return self._pause(own)
@@ -91,24 +118,36 @@ class _Look:
         if own and all(decision.status == "paused" for decision in own):
             return 0, None, "it is paused already"
         count = sum(self._count(decision.dataset, UNDER_WAY) for decision in own)
-        what = f"; {_tasks(count)} of it {'is' if count == 1 else 'are'} taken back" if count else ""
+        what = (
+            f"; {_tasks(count)} of it {'is' if count == 1 else 'are'} taken back" if count else ""
+        )
         return count, None, f"nothing more of it is begun{what}; what is committed stays readable"
 
     def _resume(self, name: str, own: Sequence[Decision]) -> tuple[int, float | None, str]:
         resting = [decision for decision in own if decision.status in ("paused", "held")]
         if not resting:
             return 0, None, "it is not paused: nothing changes"
-        still = {by for decision in resting if (by := self._still(decision.dataset, name)) is not None}
+        still = {
+            by for decision in resting if (by := self._still(decision.dataset, name)) is not None
+        }
         if still:
             return 0, None, f"some or all of it stays paused, by {', '.join(sorted(still))}"
         held = sum(decision.status == "held" for decision in resting)
         if held:
-            return 0, None, "it leaves the rows that it was rolled back to, and follows its inputs again"
+            return (
+                0,
+                None,
+                "it leaves the rows that it was rolled back to, and follows its inputs again",
+            )
         return 0, None, "it goes on from where it was"
 
     def _still(self, dataset: str, name: str) -> str | None:
         """What else than a pause of `name` keeps it paused."""
-        lifted = {name_paused for name_paused in self.paused if name in (name_paused, name_paused.partition(".")[0])}
+        lifted = {
+            name_paused
+            for name_paused in self.paused
+            if name in (name_paused, name_paused.partition(".")[0])
+        }
         if self.facts.desired.nodes[dataset].component.paused:
             return "its blueprint"
         return min(paused_by(dataset) & (self.paused - lifted), default=None)
@@ -117,9 +156,16 @@ class _Look:
         names = {decision.dataset for decision in own}
         above = self.facts.desired.graph.upstream(names) - names
         visible = [decision for decision in above if may(self.principal, "view", dataset=decision)]
-        count, upstream = (sum(self._count(decision, ("failed",)) for decision in some) for some in (names, visible))
+        count, upstream = (
+            sum(self._count(decision, ("failed",)) for decision in some)
+            for some in (names, visible)
+        )
         if not count + upstream:
-            return 0, None, "no task of it, or of what it reads, failed: only listings that failed are made again"
+            return (
+                0,
+                None,
+                "no task of it, or of what it reads, failed: only listings that failed are made again",
+            )
         beside = f", {upstream} of them of what it reads" if upstream else ""
         return (
             count + upstream,
@@ -128,14 +174,24 @@ class _Look:
         )
 
     def _compute_again(self, own: Sequence[Decision]) -> tuple[int, float | None, str]:
-        made = [decision.dataset for decision in own if self.facts.desired.nodes[decision.dataset].has_rows]
+        made = [
+            decision.dataset
+            for decision in own
+            if self.facts.desired.nodes[decision.dataset].has_rows
+        ]
         if not made:
             return 0, None, "a copy is not computed: it follows its dataset"
         states = [(name, state) for name in made if (state := self.facts.state(name)) is not None]
         partitions, rows = (
-            (sum(n) for n in zip(*((s.partitions, s.rows) for _, s in states), strict=True)) if states else (0, 0)
+            (sum(n) for n in zip(*((s.partitions, s.rows) for _, s in states), strict=True))
+            if states
+            else (0, 0)
         )
-        took = [self.costs[name].seconds * state.partitions for name, state in states if name in self.costs]
+        took = [
+            self.costs[name].seconds * state.partitions
+            for name, state in states
+            if name in self.costs
+        ]
         words = f"{partitions:,} partition{'' if partitions == 1 else 's'} with {rows:,} rows are computed once more"
         return partitions, round(sum(took), 1) if took else None, words
 

@@ -1,4 +1,5 @@
-"""A generation of a dataset beside those before it: its changes, the generation that it equals, and its actor."""
+"""A generation of a dataset beside those before it: its changes, the generation that it equals, and
+its actor."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class EarlierStates:
-    """States of a dataset, newest first, without gaps; and the reader and audit that explain them."""
+    """States of a dataset, newest first, without gaps; and the reader and audit that explain
+    them."""
 
     states: Sequence[State]
     counting: ChangeCounting
@@ -36,22 +38,41 @@ class EarlierStates:
 
     @classmethod
     def of(
-        cls, tx: Tx, counting: ChangeCounting, branch: str, name: str, states: Sequence[State], *, is_all: bool
+        cls,
+        tx: Tx,
+        counting: ChangeCounting,
+        branch: str,
+        name: str,
+        states: Sequence[State],
+        *,
+        is_all: bool,
     ) -> EarlierStates:
         """`states`: of a page. `is_all`: no earlier ones are kept."""
-        older = () if is_all or not states else tx.states.history(branch, name, SEARCHED_STATES, states[-1].seq)
+        older = (
+            ()
+            if is_all or not states
+            else tx.states.history(branch, name, SEARCHED_STATES, states[-1].seq)
+        )
         flow = name.partition(".")[0]
-        audit = Audit(tx.audit.changes(branch, CHANGES_READ), tx.blueprints.revisions(branch, [flow]))
+        audit = Audit(
+            tx.audit.changes(branch, CHANGES_READ), tx.blueprints.revisions(branch, [flow])
+        )
         return cls([*states, *older], counting, audit)
 
     def account_of(self, state: State) -> Account:
         """The account of the first state of a generation."""
         earlier = [other for other in self.states if other.seq < state.seq]
         before = earlier[0] if earlier else None
-        same = (other.generation for other in earlier if (other.root, other.schema) == (state.root, state.schema))
+        same = (
+            other.generation
+            for other in earlier
+            if (other.root, other.schema) == (state.root, state.schema)
+        )
         changes = None
         if before is not None or state.seq == 1:
-            changes = self.counting.between(tree.EMPTY_ROOT if before is None else before.root, state.root)
+            changes = self.counting.between(
+                tree.EMPTY_ROOT if before is None else before.root, state.root
+            )
         return Account(next(same, None), changes, self._actor(state, before))
 
     def _actor(self, state: State, before: State | None) -> str | None:
@@ -64,7 +85,9 @@ class EarlierStates:
             case "resume":
                 return None
             case _:
-                is_edit = state.seq == 1 or (before is not None and _is_of_other_code(before, state))
+                is_edit = state.seq == 1 or (
+                    before is not None and _is_of_other_code(before, state)
+                )
                 flow = state.dataset.partition(".")[0]
                 return (self.audit.applied_by(flow, state.revision) or None) if is_edit else None
         return None if change is None else change.actor

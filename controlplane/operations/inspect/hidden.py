@@ -23,7 +23,9 @@ def name_redaction_of(ctx: Context, branches: Iterable[str] = ()) -> NameRedacti
     who = ctx.principal
     with ctx.read() as tx:
         there = sorted(tx.branches.all())
-        names = _names(tx, {MAIN, *(branch for branch in branches if branch in there)}, ctx.namespace)
+        names = _names(
+            tx, {MAIN, *(branch for branch in branches if branch in there)}, ctx.namespace
+        )
     flows = {name.partition(".")[0] for name in names}
     unseen = frozenset(flow for flow in flows if not may_see_part(who, flow))
     datasets = (name for name in names if "." in name and name.partition(".")[0] not in unseen)
@@ -39,13 +41,21 @@ def _names(tx: Tx, branches: Iterable[str], namespace: str) -> set[str]:
     """The names of dataflows and of their components."""
     hidden_names = set[str]()
     for branch in branches:
-        hidden_names |= {*tx.blueprints.revisions(branch), *desired(tx, branch, namespace=namespace).nodes}
+        hidden_names |= {
+            *tx.blueprints.revisions(branch),
+            *desired(tx, branch, namespace=namespace).nodes,
+        }
     return hidden_names
 
 
 def names_redacted(ctx: Context, branches: Iterable[str]) -> Context:
-    """The context with redaction for answers about these branches, if the actor must not see all names."""
-    return replace(ctx, name_redaction=name_redaction_of(ctx, branches)) if ctx.principal.within else ctx
+    """The context with redaction for answers about these branches, if the actor must not see all
+    names."""
+    return (
+        replace(ctx, name_redaction=name_redaction_of(ctx, branches))
+        if ctx.principal.within
+        else ctx
+    )
 
 
 def visible(ctx: Context, answer: T) -> T:
@@ -56,7 +66,8 @@ def visible(ctx: Context, answer: T) -> T:
 
 
 def problem(ctx: Context, detail: ProblemDetail, sent: str) -> ProblemDetail:
-    """In words that the actor may see. `sent`: the text that it is a problem of, whose names the actor knows."""
+    """In words that the actor may see. `sent`: the text that it is a problem of, whose names the
+    actor knows."""
     if ctx.name_redaction is None:
         return detail
     return cast("ProblemDetail", ctx.name_redaction.over(cast("JsonObject", detail), sent))

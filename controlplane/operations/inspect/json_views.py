@@ -68,7 +68,9 @@ def plan(
 ) -> PlanAnswer:
     """As far as the actor sees it. With the changes of the edit, for a plan of one."""
     plan = ctx.visible(plan)
-    changes = [review_views.change(ctx, change) for change in edit.changes if ctx.sees(change.dataset)]
+    changes = [
+        review_views.change(ctx, change) for change in edit.changes if ctx.sees(change.dataset)
+    ]
     work = tuple(item for decision in plan.decisions for item in _work(decision))
     past_costs = costs.past_costs_of(facts, work)
     shown: PlanAnswer = {
@@ -96,7 +98,8 @@ def plan(
 
 
 def _work(decision: Decision) -> tuple[Item, ...]:
-    """The items that would run. A failed dataset does not adopt existing results before it succeeds."""
+    """The items that would run. A failed dataset does not adopt existing results before it
+    succeeds."""
     if decision.status != "failed":
         return decision.items
     return tuple(item for item in decision.items if item.tasks)
@@ -177,11 +180,14 @@ def _mode(slot: Slot) -> InputMode:
 
 
 def volatile(node: Node) -> list[VolatileConstruct]:
-    """What in the text of a transform may give another result each time, with the place in that text."""
+    """What in the text of a transform may give another result each time, with the place in that
+    text."""
     if not node.is_transform:
         return []
     if node.query is not None:
-        return [{"construct": v.construct, "file": None, "line": v.line} for v in node.query.volatile]
+        return [
+            {"construct": v.construct, "file": None, "line": v.line} for v in node.query.volatile
+        ]
     constructs = node.bundle.volatile if node.bundle else ()
     return [{"construct": v.construct, "file": v.file, "line": v.line} for v in constructs]
 
@@ -191,7 +197,12 @@ def _hex(root: bytes | None) -> str | None:
 
 
 def dataset(
-    decision: Decision, state: State | None, publication: Publication | None, lake: str, namespace: str, node: Node
+    decision: Decision,
+    state: State | None,
+    publication: Publication | None,
+    lake: str,
+    namespace: str,
+    node: Node,
 ) -> DatasetStatus:
     table = (
         f"{lake.rstrip('/')}/{table_path(namespace, publication.branch, decision.dataset)}"

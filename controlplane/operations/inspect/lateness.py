@@ -1,4 +1,5 @@
-"""How late listings are: behind the period of their component, or never done since it was declared."""
+"""How late listings are: behind the period of their component, or never done since it was
+declared."""
 
 from __future__ import annotations
 
@@ -15,13 +16,18 @@ from controlplane.ports.store import Tx
 def of_sources(
     tx: Tx, branch: str, nodes: Iterable[Source], declared: Mapping[str, float]
 ) -> dict[str, ListingLateness]:
-    """By dataset: when its location was last listed, when it is due, since when a worker is listing it, and how many
-    seconds it is behind. `declared` is when each dataflow's revision came. A source that is not to be listed is never
-    late: paused, listed on request only, or the output of another component, and all that a pinned branch reads."""
+    """By dataset: when its location was last listed, when it is due, since when a worker is listing
+    it, and how many seconds it is behind. `declared` is when each dataflow's revision came. A
+    source that is not to be listed is never late: paused, listed on request only, or the output of
+    another component, and all that a pinned branch reads."""
     sources = list(nodes)
     if not sources:
         return {}
-    listings, paused, now = tx.listings.get(n.listing for n in sources), tx.blueprints.paused(branch), tx.now()
+    listings, paused, now = (
+        tx.listings.get(n.listing for n in sources),
+        tx.blueprints.paused(branch),
+        tx.now(),
+    )
     is_listed = not is_pinned(tx, branch)
     began = {a.dataset: a.at for a in tx.queue.attempts().values() if a.kind == "list"}
     by_dataset: dict[str, ListingLateness] = {}

@@ -1,4 +1,5 @@
-"""The origin of the columns and partitions of a dataset, and all that depends on them. Changes nothing.
+"""The origin of the columns and partitions of a dataset, and all that depends on them. Changes
+nothing.
 
 Column lineage is that of present code; for a generation of earlier code, of that code.
 """
@@ -52,8 +53,9 @@ _PAGE: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class LineageRequest:
-    """The lineage of a dataset: a column (all of them by default), a partition, a generation or time (the newest
-    state by default). `object`: a source object of a read component, in place of a partition."""
+    """The lineage of a dataset: a column (all of them by default), a partition, a generation or
+    time (the newest state by default). `object`: a source object of a read component, in place of a
+    partition."""
 
     dataset: str
     column: str | None = None
@@ -64,14 +66,18 @@ class LineageRequest:
     limit: int = SHOWN_LINKS
 
 
-def lineage(ctx: Context, branch: str, request: LineageRequest, lake: ObjectStore | None = None) -> LineageAnswer:
+def lineage(
+    ctx: Context, branch: str, request: LineageRequest, lake: ObjectStore | None = None
+) -> LineageAnswer:
     """Raises NotFound for a dataset, column, partition, generation or object that there is not."""
     with ctx.read() as tx:  # without a plan, whose lock others wait for
         present = desired(tx, branch, namespace=ctx.namespace)
         if request.dataset not in present.nodes:
             raise no_dataset(branch, request.dataset, filter(ctx.sees, present.nodes))
         nodes = NodeCache(CACHE_BYTES).over(tx.nodes)
-        return _LineageAnswer(ctx, tx, branch, request=request, present=present, nodes=nodes, lake=lake).answer()
+        return _LineageAnswer(
+            ctx, tx, branch, request=request, present=present, nodes=nodes, lake=lake
+        ).answer()
 
 
 def stored_facts(tx: Tx, branch: str, code: Desired, datasets: Iterable[str]) -> StoredFacts:
@@ -107,7 +113,9 @@ class _LineageAnswer:
         lineages.prepare([request.dataset, *readers])
         chosen = self._columns(lineages)
         link_set = self._links(lineages, chosen, readers)
-        parts = [part for part in self._parts(code, facts, state, notes) if self.ctx.sees(part.dataset)]
+        parts = [
+            part for part in self._parts(code, facts, state, notes) if self.ctx.sees(part.dataset)
+        ]
         left = max(len(link_set.datasets), len(parts)) - request.limit
         if left > 0:
             notes.append(f"{left} more components are on the way")
@@ -117,13 +125,16 @@ class _LineageAnswer:
             "columns": chosen,
             "direction": request.direction,
             "provenance": None if state is None else self._provenance(state),
-            "components": [self._component(lineages, name) for name in islice(link_set.datasets, request.limit)],
+            "components": [
+                self._component(lineages, name) for name in islice(link_set.datasets, request.limit)
+            ],
             "links": [_link(shown_part) for shown_part in link_set.links],
             "more": link_set.left_out,
             "partitions": [self._shown(shown_part) for shown_part in parts[: request.limit]],
             "objects": list(self._objects(code, parts)) if request.direction == "upstream" else [],
             "facet": facet(
-                self._visible(lineages.of(request.dataset)), f"headgate://{self.ctx.namespace}/{self.branch}"
+                self._visible(lineages.of(request.dataset)),
+                f"headgate://{self.ctx.namespace}/{self.branch}",
             ),
             "notes": notes,
         }
@@ -144,7 +155,9 @@ class _LineageAnswer:
         """Present code; with the dataflow as it was where the generation is of other code."""
         if state is None or self.request.point is None:
             return self.present
-        return part_views.code_of(self.tx, self.ctx.namespace, self.branch, self.present, state, notes)
+        return part_views.code_of(
+            self.tx, self.ctx.namespace, self.branch, self.present, state, notes
+        )
 
     def _readers(self, code: Desired, notes: list[str]) -> list[str]:
         """All that may depend on the dataset, in order: the first, where there are very many."""
@@ -163,7 +176,9 @@ class _LineageAnswer:
         column = own.column(name)
         if column is None:
             there = ", ".join(list(own.fields)[:12]) or "none that is known yet"
-            raise NotFound(f"dataset {self.request.dataset} has no column {name!r}; there is {there}")
+            raise NotFound(
+                f"dataset {self.request.dataset} has no column {name!r}; there is {there}"
+            )
         return [column]
 
     def _links(self, lineages: Lineages, chosen: list[str], readers: list[str]) -> LineageLinks:
@@ -203,12 +218,16 @@ class _LineageAnswer:
         ):
             raise NotFound(f"dataset {request.dataset} has no partition {request.partition!r}")
         if request.direction == "upstream":
-            yield from partition_lineage.upstream(code, nodes, self._state_of_root, state, request.partition)
+            yield from partition_lineage.upstream(
+                code, nodes, self._state_of_root, state, request.partition
+            )
             return
         keys = None if request.partition is None else frozenset((request.partition,))
         if request.object is not None:
             keys = self._holding(code, facts, request.object)
-            notes.append(f"{request.object} is in " + ", ".join(sorted(key or "(whole)" for key in keys)))
+            notes.append(
+                f"{request.object} is in " + ", ".join(sorted(key or "(whole)" for key in keys))
+            )
         yield from partition_lineage.downstream(code, nodes, facts.states, request.dataset, keys)
 
     def _state_of_root(self, dataset: str, root: bytes) -> State | None:
@@ -220,12 +239,18 @@ class _LineageAnswer:
         node = code.nodes[self.request.dataset]
         listing = facts.listing(node.listing) if node.is_source else None
         if not node.is_source or listing is None or listing.root is None:
-            raise NotFound(f"{self.request.dataset} is no read component with a listing: only such have source objects")
+            raise NotFound(
+                f"{self.request.dataset} is no read component with a listing: only such have source objects"
+            )
         keys = (entry.key for entry in tree.scan(self.nodes, listing.root))
         searched = islice(keys, SEARCHED_PARTITIONS)
         while page := list(islice(searched, _PAGE)):
             there = self.tx.listings.partitions_of({node.listing: page})[node.listing]
-            holding = {key for key, part in there.items() if any(uri in (o["uri"], o["name"]) for o in part.objects)}
+            holding = {
+                key
+                for key, part in there.items()
+                if any(uri in (o["uri"], o["name"]) for o in part.objects)
+            }
             if holding:
                 return frozenset(holding)
         raise NotFound(f"the last listing of {node.location} has no object {uri!r}")
@@ -236,17 +261,28 @@ class _LineageAnswer:
     def _objects(self, code: Desired, parts: list[PartitionsAtRoot]) -> Iterator[LineageObjects]:
         for part in parts:
             node = code.nodes.get(part.dataset)
-            if node is not None and node.is_source and part.state is not None and OBJECTS in part.state.inputs:
-                yield part_views.objects(self.tx, self.nodes, node, part.keys, part.state.inputs[OBJECTS].root)
+            if (
+                node is not None
+                and node.is_source
+                and part.state is not None
+                and OBJECTS in part.state.inputs
+            ):
+                yield part_views.objects(
+                    self.tx, self.nodes, node, part.keys, part.state.inputs[OBJECTS].root
+                )
 
     # --- provenance -------------------------------------------------------------------------------
 
     def _provenance(self, state: State) -> Provenance:
         tx, flow = self.tx, state.dataset.partition(".")[0]
-        audit = Audit(tx.audit.changes(self.branch, CHANGES_READ), tx.blueprints.revisions(self.branch))
+        audit = Audit(
+            tx.audit.changes(self.branch, CHANGES_READ), tx.blueprints.revisions(self.branch)
+        )
         attempt, versions = None, None
         if self.request.partition is not None:
-            entry = tree.lookup(self.nodes, state.root, [self.request.partition]).get(self.request.partition)
+            entry = tree.lookup(self.nodes, state.root, [self.request.partition]).get(
+                self.request.partition
+            )
             fragment = tx.traces.fragments([entry.fragment]).get(entry.fragment) if entry else None
             if fragment is not None:
                 attempt = fragment.attempt
@@ -273,7 +309,9 @@ class _LineageAnswer:
         versions = manifest.get("versions") if isinstance(manifest, Mapping) else None
         if not isinstance(versions, Mapping):
             return None
-        return {str(name)[:100]: str(version)[:100] for name, version in islice(versions.items(), 10)}
+        return {
+            str(name)[:100]: str(version)[:100] for name, version in islice(versions.items(), 10)
+        }
 
 
 def _link(column_link: LineageLink) -> ColumnLink:

@@ -1,4 +1,5 @@
-"""The present state: the plan, the status of dataflows, the effects of a run, events. Changes nothing."""
+"""The present state: the plan, the status of dataflows, the effects of a run, events. Changes
+nothing."""
 
 from __future__ import annotations
 
@@ -72,20 +73,29 @@ def plan(
     unseen: Mapping[str, str] = source_changes.ALL_SEEN,
     looked: str = "",
 ) -> PlanAnswer:
-    """What would run now, of these dataflows or of all that the actor sees whole. `unseen`: why a source was not listed
-    for it. `looked`: the plan id under which sources were listed for it. Raises NotFound for one that is not
-    declared."""
+    """What would run now, of these dataflows or of all that the actor sees whole. `unseen`: why a
+    source was not listed for it. `looked`: the plan id under which sources were listed for it.
+    Raises NotFound for one that is not declared."""
     if flows is None and ctx.principal.within:
         flows = _visible_flows(ctx, branch)
     with ctx.read_plan(branch, flows) as (full_plan, facts):
         _require_declared(facts.tx, branch, flows)
         nodes = facts.desired
-        sources = listings.sources(nodes, nodes.order if flows is None else nodes.scope(flows)) if looked else []
+        sources = (
+            listings.sources(nodes, nodes.order if flows is None else nodes.scope(flows))
+            if looked
+            else []
+        )
         facts.looked = plan_listings.of_plan(facts.tx, looked, sources)
         plan = facts.owned(full_plan)
-        if plan_listings.is_moved(facts.looked):  # a planner that is kept knows the shared listings alone
-            plan, facts = plan_now(facts.tx, branch, flows, namespace=ctx.namespace, looked=facts.looked)
-        answer = json_views.plan(ctx, branch, plan, facts, source_changes.of_plan(ctx, plan, facts, unseen))
+        # A planner that is kept knows the shared listings alone
+        if plan_listings.is_moved(facts.looked):
+            plan, facts = plan_now(
+                facts.tx, branch, flows, namespace=ctx.namespace, looked=facts.looked
+            )
+        answer = json_views.plan(
+            ctx, branch, plan, facts, source_changes.of_plan(ctx, plan, facts, unseen)
+        )
         answer["basis"] = plan_basis.of_plan(
             ctx, plan, facts, facts.tx.blueprints.revisions(branch), flows or (), looked=looked
         )
@@ -94,15 +104,28 @@ def plan(
 
 def _visible_flows(ctx: Context, branch: str) -> list[str]:
     with ctx.read() as tx:
-        return [name for name in sorted(tx.blueprints.revisions(branch)) if may(ctx.principal, "view", dataflow=name)]
+        return [
+            name
+            for name in sorted(tx.blueprints.revisions(branch))
+            if may(ctx.principal, "view", dataflow=name)
+        ]
 
 
-def sources(ctx: Context, branch: str, flows: Sequence[str] | None = None, target: str | None = None) -> list[Source]:
-    """What a plan of these dataflows, or the status of a target, reads, with their upstream. Raises NotFound."""
+def sources(
+    ctx: Context, branch: str, flows: Sequence[str] | None = None, target: str | None = None
+) -> list[Source]:
+    """What a plan of these dataflows, or the status of a target, reads, with their upstream. Raises
+    NotFound."""
     with ctx.read() as tx:
         _require_declared(tx, branch, flows)
         nodes = desired(tx, branch, namespace=ctx.namespace)
-        chosen = targeted(nodes, target) if target else nodes.order if flows is None else nodes.scope(flows)
+        chosen = (
+            targeted(nodes, target)
+            if target
+            else nodes.order
+            if flows is None
+            else nodes.scope(flows)
+        )
         return listings.sources(nodes, {*chosen, *nodes.graph.upstream(chosen)})
 
 
@@ -113,9 +136,12 @@ def _require_declared(tx: Tx, branch: str, flows: Sequence[str] | None) -> None:
         raise NotFound(f"there is no dataflow {missing[0]} in branch {branch}")
 
 
-def status(ctx: Context, branch: str, target: str | None = None, *, long: bool = False) -> StatusAnswer:
-    """State of every dataflow (or the target's) that the actor sees, its datasets and targets, the drivers, and the
-    process that has the loop. `long`: also the work of their last commits, and the running work."""
+def status(
+    ctx: Context, branch: str, target: str | None = None, *, long: bool = False
+) -> StatusAnswer:
+    """State of every dataflow (or the target's) that the actor sees, its datasets and targets, the
+    drivers, and the process that has the loop. `long`: also the work of their last commits, and the
+    running work."""
     with ctx.read_plan(branch) as (plan, facts):
         tx = facts.tx
         chosen_names = {name for name in targeted(facts.desired, target) if ctx.sees(name)}
@@ -167,7 +193,10 @@ def _export(ctx: Context, tx: Tx) -> ExportStatus | None:
     if not ctx.exports:
         return None
     failing_unit = ctx.failing_units.units.get(OF_EXPORT)
-    return {"behind": behind(tx) or 0, "error": None if failing_unit is None else failing_unit.message}
+    return {
+        "behind": behind(tx) or 0,
+        "error": None if failing_unit is None else failing_unit.message,
+    }
 
 
 def _add_times(tx: Tx, branch: str, flows: Iterable[DataflowStatus]) -> None:
@@ -180,7 +209,9 @@ def _add_times(tx: Tx, branch: str, flows: Iterable[DataflowStatus]) -> None:
         thing["times"] = {"last": last[name], "running": running.get(name)}
 
 
-def _flow(revision: Revision, things: Things, decisions: Iterable[Decision], fault: str | None) -> DataflowStatus:
+def _flow(
+    revision: Revision, things: Things, decisions: Iterable[Decision], fault: str | None
+) -> DataflowStatus:
     """`fault`: why a stored dataflow does not compile."""
     datasets, targets = things
     name, branch, number = revision.dataflow, revision.branch, revision.number
@@ -208,8 +239,11 @@ def _listed(
     tx: Tx, facts: StoreSnapshot, decisions: Iterable[Decision], revisions: Mapping[str, Revision]
 ) -> dict[str, ListingLateness]:
     """How late the listings of sources are, by dataset."""
-    sources = [node for node in _sources(facts, decisions) if node.feed is None]  # feeds are followed, not listed
-    return lateness.of_sources(tx, facts.branch, sources, {name: r.at for name, r in revisions.items()})
+    # Feeds are followed, not listed
+    sources = [node for node in _sources(facts, decisions) if node.feed is None]
+    return lateness.of_sources(
+        tx, facts.branch, sources, {name: r.at for name, r in revisions.items()}
+    )
 
 
 def _sources(facts: StoreSnapshot, decisions: Iterable[Decision]) -> list[Source]:
@@ -237,7 +271,9 @@ def _things(
             targets.append(json_views.target(decision, facts.target(decision.dataset), node))
         else:
             state = facts.state(decision.dataset)
-            shown = json_views.dataset(decision, state, tables.of(state), ctx.lake, ctx.namespace, node)
+            shown = json_views.dataset(
+                decision, state, tables.of(state), ctx.lake, ctx.namespace, node
+            )
             if decision.dataset in listed:
                 listing = facts.listing(node.listing) if node.is_source else None
                 is_known = listing is not None and listing.error is None
@@ -256,7 +292,9 @@ def _things(
     return datasets, targets
 
 
-def add_feeds(shown: DatasetStatus, node: Node, state: State | None, offers: Mapping[str, list[Feed]]) -> None:
+def add_feeds(
+    shown: DatasetStatus, node: Node, state: State | None, offers: Mapping[str, list[Feed]]
+) -> None:
     """The feed that a dataset follows, and those that offer it."""
     if node.feed is not None:
         shown["feed"] = str(node.feed)
@@ -273,22 +311,27 @@ def offers_of(facts: StoreSnapshot) -> dict[str, list[Feed]]:
 
 
 def _offered(feed: Feed, state: State | None) -> OfferedAs:
-    return {"name": feed.name, "breaches": list(breaches(feed.columns, state.schema)) if state else []}
+    return {
+        "name": feed.name,
+        "breaches": list(breaches(feed.columns, state.schema)) if state else [],
+    }
 
 
 def summary(
     ctx: Context, branch: str, flows: Sequence[str], since_event: int, *, is_shared: bool = False
 ) -> RunSummary:
-    """What a run did since an event, and how its dataflows stand (all, if none is named), as far as the actor sees it:
-    the JSON of `run` without its times. `is_shared`: others are at work on other dataflows, which do not count. Raises
-    NotFound."""
+    """What a run did since an event, and how its dataflows stand (all, if none is named), as far as
+    the actor sees it: the JSON of `run` without its times. `is_shared`: others are at work on other
+    dataflows, which do not count. Raises NotFound."""
     with ctx.read_plan(branch, flows or None) as (plan, facts):
         tx = facts.tx
         _require_declared(tx, branch, flows)
         decisions = as_known(ctx, tx, facts, ctx.visible(plan).decisions)
         datasets, targets = _things(ctx, facts, decisions, branches.own_datasets(tx, branch))
         own = {d.dataset.partition(".")[0] for d in decisions}
-        events = tx.events.count(branch, since_event, partial(_is_counted, ctx, own) if is_shared else None)
+        events = tx.events.count(
+            branch, since_event, partial(_is_counted, ctx, own) if is_shared else None
+        )
         return {
             "state": json_views.state_of(decisions),
             "tasks": _counts(events, decisions),
@@ -304,7 +347,8 @@ def _is_counted(ctx: Context, flows: Collection[str], name: str) -> bool:
 
 
 def _counts(events: Mapping[str, int], decisions: Iterable[Decision]) -> RunCounts:
-    """From how often each kind of event came; `failed` are datasets and copies that ended so, not tries that did."""
+    """From how often each kind of event came; `failed` are datasets and copies that ended so, not
+    tries that did."""
     return {
         "executed": events.get("task.executed", 0),
         "adopted": events.get("partitions.adopted", 0),
@@ -315,9 +359,11 @@ def _counts(events: Mapping[str, int], decisions: Iterable[Decision]) -> RunCoun
     }
 
 
-def as_known(ctx: Context, tx: Tx, facts: StoreSnapshot, decisions: Iterable[Decision]) -> list[Decision]:
-    """The same decisions, with facts that a plan does not have: whether tables have followed, and failures of the
-    loop."""
+def as_known(
+    ctx: Context, tx: Tx, facts: StoreSnapshot, decisions: Iterable[Decision]
+) -> list[Decision]:
+    """The same decisions, with facts that a plan does not have: whether tables have followed, and
+    failures of the loop."""
     decisions = list(decisions)
     names = [decision.dataset for decision in decisions]
     tables = SeenTables.of_branch(tx, facts.branch, names if len(names) <= FEW else None)
@@ -327,16 +373,30 @@ def as_known(ctx: Context, tx: Tx, facts: StoreSnapshot, decisions: Iterable[Dec
 
 
 def _with_failure(decision: Decision, failing: Mapping[str, FailingUnit]) -> Decision:
-    """Show a unit that failed often in a row as failed until it succeeds: one or two failures may be temporary."""
-    failing_unit = next((failing[unit] for unit in units_of(decision.dataset) if unit in failing), None)
+    """Show a unit that failed often in a row as failed until it succeeds: one or two failures may
+    be temporary."""
+    failing_unit = next(
+        (failing[unit] for unit in units_of(decision.dataset) if unit in failing), None
+    )
     if failing_unit is None or failing_unit.failures < STUCK_AFTER:
         return decision
-    error = infrastructure_error(INTERNAL, f"{failing_unit.message} (failed {failing_unit.failures} times in a row)")
-    return replace(decision, status="failed", reason="it is planned, and that failed; it is tried again", error=error)
+    error = infrastructure_error(
+        INTERNAL, f"{failing_unit.message} (failed {failing_unit.failures} times in a row)"
+    )
+    return replace(
+        decision,
+        status="failed",
+        reason="it is planned, and that failed; it is tried again",
+        error=error,
+    )
 
 
 def _with_table(decision: Decision, state: State | None, tables: SeenTables) -> Decision:
-    if decision.status not in ("up_to_date", "held") or state is None or not tables.are_to_show(state):
+    if (
+        decision.status not in ("up_to_date", "held")
+        or state is None
+        or not tables.are_to_show(state)
+    ):
         return decision
     publication = tables.of(state)
     if is_published(state, publication):
@@ -389,8 +449,10 @@ def _event(event: Event) -> EventRecord:
 
 
 def _fields(event: Event) -> Mapping[str, object]:
-    """The fields of an event. An older release stored the kind of an ended driver as `kind`, the name of the event's
-    own kind."""
+    """The fields of an event. An older release stored the kind of an ended driver as `kind`, the
+    name of the event's own kind."""
     if "kind" not in event.body:
         return event.body
-    return {("driver_kind" if name == "kind" else name): value for name, value in event.body.items()}
+    return {
+        ("driver_kind" if name == "kind" else name): value for name, value in event.body.items()
+    }

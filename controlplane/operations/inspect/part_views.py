@@ -1,4 +1,5 @@
-"""Rendering of partitions on the way of data, and of source objects behind them; and the code of a past state."""
+"""Rendering of partitions on the way of data, and of source objects behind them; and the code of a
+past state."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def partitions(nodes: tree.NodeStore, parts: PartitionsAtRoot) -> LineagePartiti
 
 
 def objects(tx: Tx, nodes: tree.NodeStore, node: Source, keys: Keys, root: bytes) -> LineageObjects:
-    """Behind these partitions of a read component, or all. `root`: of the listing that they were read from."""
+    """Behind these partitions of a read component, or all. `root`: of the listing that they were
+    read from."""
     if keys is None:
         then = {entry.key: entry for entry in islice(tree.scan(nodes, root), SHOWN_KEYS)}
         count = tree.totals(nodes, root).partitions
@@ -54,8 +56,8 @@ def objects(tx: Tx, nodes: tree.NodeStore, node: Source, keys: Keys, root: bytes
 
 
 def earlier_code(tx: Tx, branch: str, state: State, namespace: str) -> Desired | None:
-    """The code of a state's dataset as it was then, over other dataflows as they are now; None where it is no longer
-    known."""
+    """The code of a state's dataset as it was then, over other dataflows as they are now; None
+    where it is no longer known."""
     flow = state.dataset.partition(".")[0]
     then = tx.blueprints.revision(state.branch, flow, state.revision)
     if then is None:
@@ -64,16 +66,22 @@ def earlier_code(tx: Tx, branch: str, state: State, namespace: str) -> Desired |
     return earlier if state.dataset in earlier.nodes else None
 
 
-def code_of(tx: Tx, namespace: str, branch: str, present: Desired, state: State, notes: list[str]) -> Desired:
-    """The present code; or, for a state of other code, with its dataflow as of that revision. `notes` gets the
-    inaccuracies."""
+def code_of(
+    tx: Tx, namespace: str, branch: str, present: Desired, state: State, notes: list[str]
+) -> Desired:
+    """The present code; or, for a state of other code, with its dataflow as of that revision.
+    `notes` gets the inaccuracies."""
     node = present.nodes[state.dataset]
     if node.is_copy or node.has_made(state.logic):
         return present
     flow = state.dataset.partition(".")[0]
     earlier = earlier_code(tx, branch, state, namespace)
     if earlier is None:
-        notes.append(f"the code of revision {state.revision} is not known any more: columns are told by present code")
+        notes.append(
+            f"the code of revision {state.revision} is not known any more: columns are told by present code"
+        )
         return present
-    notes.append(f"columns are told by revision {state.revision} of {flow}, over other dataflows as they are now")
+    notes.append(
+        f"columns are told by revision {state.revision} of {flow}, over other dataflows as they are now"
+    )
     return earlier

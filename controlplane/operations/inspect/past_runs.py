@@ -1,4 +1,5 @@
-"""Runs of a branch: the start of each, the datasets that it reached, the work that it took. Changes nothing."""
+"""Runs of a branch: the start of each, the datasets that it reached, the work that it took. Changes
+nothing."""
 
 from __future__ import annotations
 
@@ -85,7 +86,9 @@ def listing(ctx: Context, branch: str, target: str | None, limit: int) -> PastRu
 
 def no_run(branch: str, id: str) -> NotFound:
     """That there is none, or none that may be seen."""
-    return NotFound(f"there is no run {id} in branch {branch}, or it is too long ago: headgate runs")
+    return NotFound(
+        f"there is no run {id} in branch {branch}, or it is too long ago: headgate runs"
+    )
 
 
 def past_run(ctx: Context, branch: str, id: str) -> PastRunAnswer:
@@ -108,13 +111,17 @@ def _is_known(facts: StoreSnapshot, flow: str) -> bool:
 # --- reading ----------------------------------------------------------------------------------------
 
 
-def _read(ctx: Context, plan: Plan, facts: StoreSnapshot, target: str | None) -> tuple[Past, list[Run]]:
+def _read(
+    ctx: Context, plan: Plan, facts: StoreSnapshot, target: str | None
+) -> tuple[Past, list[Run]]:
     """With all datasets that the target's runs may have reached."""
     tx, branch = facts.tx, facts.branch
     datasets = set(targeted(facts.desired, target))
     names = reach(facts.desired, datasets) if target else None
     states = tx.states.recent(branch, names, STATES_SHOWN)
-    commits = runs.commits_of(states, force_times(tx, branch)) + list(_under_way(plan, facts, states, names))
+    commits = runs.commits_of(states, force_times(tx, branch)) + list(
+        _under_way(plan, facts, states, names)
+    )
     order = {name: place for place, name in enumerate(facts.desired.order)}
     every = [run for run in runs.runs(commits, order) if target is None or run.datasets & datasets]
     visible_runs = [_visible_part(ctx, run) for run in every if sees_start(ctx.principal, run)]
@@ -150,7 +157,10 @@ def force_times(tx: Tx, branch: str) -> list[float]:
 
 
 def _under_way(
-    plan: Plan, facts: StoreSnapshot, past_states: Mapping[str, Sequence[State]], names: Iterable[str] | None
+    plan: Plan,
+    facts: StoreSnapshot,
+    past_states: Mapping[str, Sequence[State]],
+    names: Iterable[str] | None,
 ) -> Iterator[RunCommit]:
     """Work that has not come to a commit, or failed, as the next commits of its datasets."""
     chosen = None if names is None else set(names)
@@ -169,8 +179,13 @@ def _next_commits(
     past_states: Mapping[str, Sequence[State]],
     moving: Collection[str],
 ) -> Iterator[RunCommit]:
-    """The commits to come: one of the inputs that the unfinished run reads, and one of those that arrived since."""
-    name, state, unfinished = decision.dataset, facts.state(decision.dataset), facts.unfinished(decision.dataset)
+    """The commits to come: one of the inputs that the unfinished run reads, and one of those that
+    arrived since."""
+    name, state, unfinished = (
+        decision.dataset,
+        facts.state(decision.dataset),
+        facts.unfinished(decision.dataset),
+    )
     seq = state.seq + 1 if state else 1
     reads = [slot.dataset for slot in getattr(node, "slots", ())]
     newest = [(read, PENDING) for read in reads if read in moving]
@@ -210,11 +225,16 @@ def _started_with(
     read = {slot.name: slot.dataset for slot in getattr(node, "slots", ())}
     consumed = {(read[slot], seq) for slot, seq in unfinished.states.items() if slot in read}
     states = (state for name in read.values() for state in past_states.get(name, ()))
-    return [(state.dataset, state.root) for state in states if (state.dataset, state.seq) in consumed]
+    return [
+        (state.dataset, state.root) for state in states if (state.dataset, state.seq) in consumed
+    ]
 
 
 def counts(
-    ctx: Context, facts: StoreSnapshot, past_states: Mapping[str, Sequence[State]], visible_runs: Sequence[Run]
+    ctx: Context,
+    facts: StoreSnapshot,
+    past_states: Mapping[str, Sequence[State]],
+    visible_runs: Sequence[Run],
 ) -> Callable[[Run], RunEffects]:
     """The counts of runs, from the states of their datasets: one query for all of them."""
     past = _past(ctx, facts, past_states, [_visible_part(ctx, run) for run in visible_runs], None)
@@ -245,9 +265,14 @@ def _past(
     names |= {copy for name in names for copy in copies.get(name, ())}
     pairs = [(newer, older) for states in past_states.values() for newer, older in pairwise(states)]
     before = {(newer.dataset, newer.seq): older.at for newer, older in pairs}
-    earliest = min((before.get((c.dataset, c.seq), 0.0) for run in visible_runs for c in run.commits), default=0.0)
+    earliest = min(
+        (before.get((c.dataset, c.seq), 0.0) for run in visible_runs for c in run.commits),
+        default=0.0,
+    )
     attempts: dict[str, list[PastAttempt]] = {}
-    for attempt in tx.past_attempts.newest(branch, names, ended=(earliest, tx.now()), limit=ATTEMPTS_SHOWN):
+    for attempt in tx.past_attempts.newest(
+        branch, names, ended=(earliest, tx.now()), limit=ATTEMPTS_SHOWN
+    ):
         attempts.setdefault(attempt.dataset, []).append(attempt)
     return Past(
         states={(s.dataset, s.seq): s for states in past_states.values() for s in states},
@@ -264,8 +289,8 @@ def _past(
 def _adopted(
     tx: Tx, branch: str, since: float, past_states: Mapping[str, Sequence[State]]
 ) -> dict[tuple[str, int], int]:
-    """Adopted partitions, by the commit that they entered with: the next commit that has an event. The event of a
-    commit is written in its own transaction, a moment after the time of its plan."""
+    """Adopted partitions, by the commit that they entered with: the next commit that has an event.
+    The event of a commit is written in its own transaction, a moment after the time of its plan."""
     commit_times: dict[str, list[float]] = {}
     for event in tx.events.of_kind(branch, "dataset.committed", since):
         commit_times.setdefault(event.dataset, []).append(event.at)
@@ -288,7 +313,10 @@ def _run(run: Run, past: Past) -> PastRun:
     state = _worst(step["state"] for step in steps)
     attempts = _attempts_of(run, past)
     began = _began(run, past)
-    ended = max([c.at for c in run.commits if c.root is not None] + [a.ended_at for a in attempts], default=past.now)
+    ended = max(
+        [c.at for c in run.commits if c.root is not None] + [a.ended_at for a in attempts],
+        default=past.now,
+    )
     until = past.now if state == "running" else ended
     return {
         "id": run.id,
@@ -318,7 +346,11 @@ def causes(run: Run) -> list[RunCause]:
     """What started it, each once: a source that changed, an edit, an operator's act."""
     by_reason: dict[str, RunCause] = {}
     for commit in run.started_by or run.commits[:1]:
-        cause: RunCause = {"dataset": commit.maker, "cause": commit.cause, "reason": _reason(commit)}
+        cause: RunCause = {
+            "dataset": commit.maker,
+            "cause": commit.cause,
+            "reason": _reason(commit),
+        }
         by_reason.setdefault(cause["reason"], cause)
     return list(by_reason.values())
 
@@ -383,7 +415,9 @@ def _copied(copy: str, written: Sequence[PastAttempt], past: Past) -> RunStep:
     decision = past.decisions.get(copy)
     return {
         "dataset": copy,
-        "state": _pending(decision) if decision and decision.status in (*MOVING, "failed") else "done",
+        "state": _pending(decision)
+        if decision and decision.status in (*MOVING, "failed")
+        else "done",
         "cause": None,
         "generation": None,
         "at": json_views.instant(max(a.ended_at for a in written)),
@@ -401,19 +435,25 @@ def _pending(decision: Decision | None) -> RunState:
 def _attempts_of(run: Run, past: Past) -> list[PastAttempt]:
     """Attempts at the datasets of a run, and at copies of them."""
     made = [attempt for commit in run.commits for attempt in _made_by(commit, past)]
-    copies = [(commit, copy) for commit in run.commits for copy in past.copies.get(commit.dataset, ())]
+    copies = [
+        (commit, copy) for commit in run.commits for copy in past.copies.get(commit.dataset, ())
+    ]
     return made + [attempt for commit, copy in copies for attempt in _written(commit, copy, past)]
 
 
 def _made_by(commit: RunCommit, past: Past) -> list[PastAttempt]:
     """Attempts at the dataset that ended after the commit before, and not after this one."""
-    return [a for a in past.attempts.get(commit.dataset, ()) if _is_within(a.ended_at, commit, past)]
+    return [
+        a for a in past.attempts.get(commit.dataset, ()) if _is_within(a.ended_at, commit, past)
+    ]
 
 
 def _is_within(at: float, commit: RunCommit, past: Past) -> bool:
     since = past.before.get((commit.dataset, commit.seq))
     if since is None and commit.root is None:  # of work under way: since the newest commit
-        since = max((s.at for (name, _), s in past.states.items() if name == commit.dataset), default=None)
+        since = max(
+            (s.at for (name, _), s in past.states.items() if name == commit.dataset), default=None
+        )
     return (since is None or since < at) and at <= commit.at
 
 

@@ -1,4 +1,5 @@
-"""Earlier texts of a dataflow: who applied which revision, and how two of them differ. Changes nothing."""
+"""Earlier texts of a dataflow: who applied which revision, and how two of them differ. Changes
+nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +29,10 @@ def revisions(ctx: Context, branch: str, dataflow: str, limit: int) -> list[Revi
             raise NotFound(f"there is no dataflow {dataflow} in branch {branch}")
         numbers = range(last, max(0, last - limit), -1)
         past = [revision_of(tx, branch, dataflow, number) for number in numbers]
-    return [{"revision": revision.number, "actor": revision.actor, "at": revision.at} for revision in past]
+    return [
+        {"revision": revision.number, "actor": revision.actor, "at": revision.at}
+        for revision in past
+    ]
 
 
 def difference(ctx: Context, branch: str, dataflow: str, number: int) -> list[str]:
@@ -36,7 +40,11 @@ def difference(ctx: Context, branch: str, dataflow: str, number: int) -> list[st
     with ctx.read() as tx:
         after = _texts(revision_of(tx, branch, dataflow, number))
         before = _texts_before(tx, branch, dataflow, number)
-    return [line for name in sorted({*before, *after}) for line in _lines(name, before.get(name), after.get(name))]
+    return [
+        line
+        for name in sorted({*before, *after})
+        for line in _lines(name, before.get(name), after.get(name))
+    ]
 
 
 def _texts_before(tx: Tx, branch: str, dataflow: str, number: int) -> dict[str, str]:

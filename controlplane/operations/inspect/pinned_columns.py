@@ -1,8 +1,10 @@
-"""Where the pinned schema of a read component is wider than its source objects, or lacks a column without any value.
+"""Where the pinned schema of a read component is wider than its source objects, or lacks a column
+without any value.
 
-A column is reported if objects no longer have it, or if its type became wider for objects that are gone. Others that
-came later may need the type; inferring it again shows whether they do. Types of the first listing have no such cause,
-and those of a batch of more partitions than are planned at once have none that is known.
+A column is reported if objects no longer have it, or if its type became wider for objects that are
+gone. Others that came later may need the type; inferring it again shows whether they do. Types of
+the first listing have no such cause, and those of a batch of more partitions than are planned at
+once have none that is known.
 """
 
 from __future__ import annotations
@@ -30,18 +32,25 @@ def of_sources(tx: Tx, branch: str, nodes: Iterable[Source]) -> dict[str, list[s
     for node in inferred:
         pin, listing = pins.get(node.dataset), listings.get(node.listing)
         if pin is not None and listing is not None and listing.root is not None:
-            problems = [*_vanished(node, pin, listing), *_widened(tx, pin, listing), *_empty(pin, listing)]
+            problems = [
+                *_vanished(node, pin, listing),
+                *_widened(tx, pin, listing),
+                *_empty(pin, listing),
+            ]
             if problems:
                 by_source[node.dataset] = problems
     return by_source
 
 
 def _vanished(node: Source, pin: Pin, listing: Listing) -> Iterable[str]:
-    """Columns that no object has. None where there are too many kinds of objects, or where the columns of one are
-    unknown."""
+    """Columns that no object has. None where there are too many kinds of objects, or where the
+    columns of one are unknown."""
     if not listing.all_columns or not listing.columns or None in listing.columns:
         return
-    kinds = (own_columns(list(kind or ()), pin.schema, positional=node.positional) for kind in listing.columns)
+    kinds = (
+        own_columns(list(kind or ()), pin.schema, positional=node.positional)
+        for kind in listing.columns
+    )
     present = {name for names in kinds for name in names}
     for name in types(pin.schema):
         if name not in present:

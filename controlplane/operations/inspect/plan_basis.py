@@ -1,4 +1,5 @@
-"""What a plan rests on, as a value that can be kept and compared: revisions, listings, datasets, and the work itself.
+"""What a plan rests on, as a value that can be kept and compared: revisions, listings, datasets,
+and the work itself.
 
 Two plans with equal bases demand the same tasks: planning is a function of these facts.
 """
@@ -30,9 +31,9 @@ def of_plan(
     texts: Sequence[Mapping[str, object]] = (),
     looked: str = "",
 ) -> PlanBasis:
-    """As far as the actor sees it. `live`: revisions as they are stored. `flows`: whose plan it is; none stands for
-    all. `texts`: the blueprints that it is about, if they are not those that are stored. `looked`: the id under which
-    its sources were listed."""
+    """As far as the actor sees it. `live`: revisions as they are stored. `flows`: whose plan it is;
+    none stands for all. `texts`: the blueprints that it is about, if they are not those that are
+    stored. `looked`: the id under which its sources were listed."""
     plan = ctx.visible(plan)
     datasets = [decision.dataset for decision in plan.decisions]
     names = sorted({*flows, *(dataset.partition(".")[0] for dataset in datasets)})
@@ -40,7 +41,11 @@ def of_plan(
         "dataflows": sorted(flows),
         "blueprints": digest("blueprints/1", texts=list(texts)).hex(),
         "revisions": {name: live[name].number if name in live else 0 for name in names},
-        "sources": {d: _listing_root(facts, node) for d in datasets if (node := facts.desired.nodes[d]).is_source},
+        "sources": {
+            d: _listing_root(facts, node)
+            for d in datasets
+            if (node := facts.desired.nodes[d]).is_source
+        },
         "datasets": {d: _dataset(facts, d) for d in datasets if facts.desired.nodes[d].has_rows},
         "work": _work(json_views.items(ctx, plan.items, facts)),
         "looked": looked,
@@ -104,7 +109,9 @@ def _sources(planned: Mapping[str, str | None], current: Mapping[str, str | None
         yield f"source {name} went from listing {_short(planned.get(name))} to {_short(current.get(name))}"
 
 
-def _datasets(planned: Mapping[str, DatasetBasis], current: Mapping[str, DatasetBasis]) -> Iterator[str]:
+def _datasets(
+    planned: Mapping[str, DatasetBasis], current: Mapping[str, DatasetBasis]
+) -> Iterator[str]:
     for name in _differing(planned, current):
         yield f"dataset {name} went from {_state(planned.get(name))} to {_state(current.get(name))}"
 
@@ -112,7 +119,9 @@ def _datasets(planned: Mapping[str, DatasetBasis], current: Mapping[str, Dataset
 def _state(basis: DatasetBasis | None) -> str:
     if basis is None or not basis["commit"]:
         return NOTHING
-    return f"generation {basis['generation']} (root {_short(basis['root'])}, commit {basis['commit']})"
+    return (
+        f"generation {basis['generation']} (root {_short(basis['root'])}, commit {basis['commit']})"
+    )
 
 
 def _of_work(planned: Mapping[str, str], current: Mapping[str, str]) -> Iterator[str]:

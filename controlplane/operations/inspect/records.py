@@ -31,13 +31,15 @@ from dataplane.contract.schemas import Schema
 
 FIRST_PARTITIONS = 1_000  # that are looked at for first rows: most have some
 SHOWN_BYTES = 1 << 20  # of the rows of a page
-SHOWN_CELL_BYTES, SHOWN_LEAST = 10_000, 20  # of a value: at most, and however many columns there are
+# Of a value: at most, and however many columns there are
+SHOWN_CELL_BYTES, SHOWN_LEAST = 10_000, 20
 BATCH = 1_000  # fragments that are looked up at a time
 
 
 @dataclass(frozen=True, slots=True)
 class RecordsRequest:
-    """A request for a dataset's records. `columns`: all where it is empty; `where`: a condition as text."""
+    """A request for a dataset's records. `columns`: all where it is empty; `where`: a condition as
+    text."""
 
     partition: str | None = None
     columns: tuple[str, ...] = ()
@@ -48,8 +50,8 @@ class RecordsRequest:
 
 @dataclass(frozen=True, slots=True)
 class RowSelection:
-    """The rows to read of one generation. `content`: a digest of all that decides the rows, so that equal ones have
-    equal bytes; `rows`: of the generation or partition, whatever the request."""
+    """The rows to read of one generation. `content`: a digest of all that decides the rows, so that
+    equal ones have equal bytes; `rows`: of the generation or partition, whatever the request."""
 
     generation: int
     content: bytes
@@ -75,8 +77,9 @@ def records(
     point: Point | None = None,
     is_known: Callable[[bytes], bool] = lambda _: False,
 ) -> RowSelection | UnchangedRecords:
-    """Rows of a committed generation, in the order of partition keys. Where the caller has the content, nothing but
-    the state is read. Raises NotFound, GenerationGone, BadCondition, BadColumns."""
+    """Rows of a committed generation, in the order of partition keys. Where the caller has the
+    content, nothing but the state is read. Raises NotFound, GenerationGone, BadCondition,
+    BadColumns."""
     with ctx.read() as tx:
         state = state_of(tx, branch, name, point, sees=ctx.sees)
         chosen = requested_columns.chosen(state.schema, request.columns)
@@ -108,8 +111,8 @@ def records(
 
 
 def first(ctx: Context, branch: str, name: str, rows: int) -> RowSelection:
-    """The first rows of the newest generation, as JSON. The partitions behind those that hold them are not read,
-    however many there are. Raises NotFound."""
+    """The first rows of the newest generation, as JSON. The partitions behind those that hold them
+    are not read, however many there are. Raises NotFound."""
     with ctx.read() as tx:
         state = state_of(tx, branch, name, sees=ctx.sees)
         entries, row_count = list[Entry](), 0
@@ -134,30 +137,47 @@ def first(ctx: Context, branch: str, name: str, rows: int) -> RowSelection:
 
 
 def shown(wanted_rows: WantedRows, rows: int) -> WantedRows:
-    """The first rows as a page shows them: long values are cut, so that all of them have a bound of bytes."""
+    """The first rows as a page shows them: long values are cut, so that all of them have a bound of
+    bytes."""
     cells = max(1, rows * len(wanted_rows.columns))
-    return replace(wanted_rows, limit=rows, cell_bytes=max(SHOWN_LEAST, min(SHOWN_CELL_BYTES, SHOWN_BYTES // cells)))
+    return replace(
+        wanted_rows,
+        limit=rows,
+        cell_bytes=max(SHOWN_LEAST, min(SHOWN_CELL_BYTES, SHOWN_BYTES // cells)),
+    )
 
 
 def _content(root: bytes, schema: Schema, request: RecordsRequest) -> bytes:
     return digest(
-        "records/2", root=root, schema=schema_id(schema), wish={**asdict(request), "columns": list(request.columns)}
+        "records/2",
+        root=root,
+        schema=schema_id(schema),
+        wish={**asdict(request), "columns": list(request.columns)},
     )
 
 
 def _matching_entries(
-    ctx: Context, tx: Tx, branch: str, state: State, condition: Condition | None, entries: Sequence[Entry]
+    ctx: Context,
+    tx: Tx,
+    branch: str,
+    state: State,
+    condition: Condition | None,
+    entries: Sequence[Entry],
 ) -> Iterable[Entry]:
     """Partitions whose keys do not rule out all of their rows."""
     parts = key_parts(ctx, tx, branch, state) if condition is not None and len(entries) > 1 else ()
     if condition is None or not parts:
         return entries
-    return [e for e in entries if pruning.may_match(condition, pruning.of_key(e.key, parts, state.schema))]
+    return [
+        e
+        for e in entries
+        if pruning.may_match(condition, pruning.of_key(e.key, parts, state.schema))
+    ]
 
 
 def key_parts(ctx: Context, tx: Tx, branch: str, state: State) -> tuple[PartitionKeyPart, ...]:
-    """The columns that a state's keys constrain. Empty where they constrain none, or where other code may have made the
-    state."""
+    """The columns that a state's keys constrain. Empty where they constrain none, or where other
+    code may have made the state."""
     node = desired(tx, branch, namespace=ctx.namespace).nodes.get(state.dataset)
     if node is None or not node.is_transform or node.output or not node.has_made(state.logic):
         return ()
@@ -171,7 +191,9 @@ def key_parts(ctx: Context, tx: Tx, branch: str, state: State) -> tuple[Partitio
     return tuple(parts)
 
 
-def _files(tx: Tx, entries: Iterable[Entry], condition: Condition | None, schema: Schema) -> Iterator[FileEntry]:
+def _files(
+    tx: Tx, entries: Iterable[Entry], condition: Condition | None, schema: Schema
+) -> Iterator[FileEntry]:
     """Files that may hold a row that is wanted, in order of keys."""
     left = iter(entries)
     while batch := list(islice(left, BATCH)):
@@ -185,8 +207,9 @@ def _files(tx: Tx, entries: Iterable[Entry], condition: Condition | None, schema
 def _part(
     files: Iterator[FileEntry], condition: Condition | None, request: RecordsRequest
 ) -> tuple[tuple[str, ...], int]:
-    """The files that hold the rows behind the offset, up to the limit; and the rows to pass over in them. With a
-    condition these are all files: how many rows match is unknown before they are read."""
+    """The files that hold the rows behind the offset, up to the limit; and the rows to pass over in
+    them. With a condition these are all files: how many rows match is unknown before they are
+    read."""
     if condition is not None:
         return tuple(file["path"] for file in files), request.offset
     paths, offset, ahead = list[str](), request.offset, 0

@@ -18,7 +18,11 @@ def change(ctx: Context, reviewed: ComponentReview) -> ComponentChange:
         "columns": _columns(reviewed.columns),
         "schema_from": reviewed.origin,
         "schema_unknown": reviewed.why_unknown or None,
-        "breaks": [_broken(broken) for broken in reviewed.breaks if ctx.sees(broken.by) and ctx.sees(broken.component)],
+        "breaks": [
+            _broken(broken)
+            for broken in reviewed.breaks
+            if ctx.sees(broken.by) and ctx.sees(broken.component)
+        ],
     }
 
 
@@ -31,7 +35,12 @@ def _columns(changes: ColumnChanges) -> ColumnsChange:
 
 
 def _retyped(column: Retyped) -> RetypedColumn:
-    return {"name": column.name, "before": column.before, "after": column.after, "wider": column.is_wider}
+    return {
+        "name": column.name,
+        "before": column.before,
+        "after": column.after,
+        "wider": column.is_wider,
+    }
 
 
 def _broken(broken: Break) -> PlanBreak:

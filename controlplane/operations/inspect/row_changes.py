@@ -1,7 +1,7 @@
 """Rows that were added to a dataset and removed from it between two generations. Changes nothing.
 
-Only files of partitions that differ are read. A partition whose rows are in another one now has moved, and is not read
-either.
+Only files of partitions that differ are read. A partition whose rows are in another one now has
+moved, and is not read either.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ COLUMNS = ("_change_type", "_generation")  # beside those of the dataset
 
 @dataclass(frozen=True, slots=True)
 class ChangesRequest:
-    """A request for changed rows. `columns`: all where it is empty; `where`: a condition as text. Rows are compared by
-    these columns only: a difference in another column is no change."""
+    """A request for changed rows. `columns`: all where it is empty; `where`: a condition as text.
+    Rows are compared by these columns only: a difference in another column is no change."""
 
     columns: tuple[str, ...] = ()
     where: str | None = None
@@ -46,8 +46,8 @@ ALL_ROWS = ChangesRequest()
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:
-    """Changes from generation `since` (0: from nothing) to `until`. `content`: a digest of all that decides the
-    answer. `selection` is None where the caller has the answer already."""
+    """Changes from generation `since` (0: from nothing) to `until`. `content`: a digest of all that
+    decides the answer. `selection` is None where the caller has the answer already."""
 
     since: int
     until: int
@@ -66,17 +66,20 @@ def changes(
     request: ChangesRequest = ALL_ROWS,
     is_known: Callable[[bytes], bool] = lambda _: False,
 ) -> RowChanges:
-    """`since` None: from nothing, so that all rows are added; `until` None: to the newest generation.
+    """`since` None: from nothing, so that all rows are added; `until` None: to the newest
+    generation.
 
-    Raises NotFound, GenerationGone with the oldest that is kept, BadCondition, BadColumns, and NotCompared where the
-    one is not before the other, or a column cannot be read as both have it.
+    Raises NotFound, GenerationGone with the oldest that is kept, BadCondition, BadColumns, and
+    NotCompared where the one is not before the other, or a column cannot be read as both have it.
     """
     with ctx.read() as tx:
         after = state_of(tx, branch, name, until)
         before = None if since is None else state_of(tx, branch, name, since)
         first = 0 if before is None else before.generation
         if first > after.generation:
-            raise NotCompared(f"generation {first} of {name} came after generation {after.generation}; swap them")
+            raise NotCompared(
+                f"generation {first} of {name} came after generation {after.generation}; swap them"
+            )
         schema = _schema(name, before, after)
         chosen = requested_columns.chosen(schema, request.columns)
         condition = None if request.where is None else where.parse(request.where, schema)
@@ -107,10 +110,17 @@ def changes(
     return RowChanges(first, after.generation, content, wanted_changes)
 
 
-def _files(tx: Tx, entries: Iterable[Entry | None], is_read: Callable[[FileEntry], bool]) -> tuple[str, ...]:
+def _files(
+    tx: Tx, entries: Iterable[Entry | None], is_read: Callable[[FileEntry], bool]
+) -> tuple[str, ...]:
     present = [entry for entry in entries if entry is not None]
     fragments = known_fragments.of(tx, present)
-    return tuple(file["path"] for entry in present for file in fragments[entry.fragment].files if is_read(file))
+    return tuple(
+        file["path"]
+        for entry in present
+        for file in fragments[entry.fragment].files
+        if is_read(file)
+    )
 
 
 def _is_read(condition: Condition | None, schema: Schema, file: FileEntry) -> bool:
@@ -119,9 +129,12 @@ def _is_read(condition: Condition | None, schema: Schema, file: FileEntry) -> bo
 
 
 def _schema(name: str, before: State | None, after: State) -> Schema:
-    """The columns of now, of types that hold the values of both: rows of before are read as those of now."""
+    """The columns of now, of types that hold the values of both: rows of before are read as those
+    of now."""
     if reserved := [column for column in COLUMNS if column in column_names(after.schema)]:
-        raise NotCompared(f"{name} has a column {reserved[0]}, which changes are told by; read its records")
+        raise NotCompared(
+            f"{name} has a column {reserved[0]}, which changes are told by; read its records"
+        )
     if before is None:
         return after.schema
     common = common_columns(before.schema, after.schema)

@@ -13,9 +13,12 @@ from controlplane.ports.store import Tx
 MOVING = ("stale", "building")  # states that the loop has yet to do something about
 
 
-def progress(ctx: Context, branch: str, flows: Sequence[str], since: int | None = None) -> RunProgress:
-    """Work done for these dataflows and their upstream after an event, and their present state; for all if none is
-    named. `since` is the newest event by default. Raises NotFound for a dataflow that is not declared."""
+def progress(
+    ctx: Context, branch: str, flows: Sequence[str], since: int | None = None
+) -> RunProgress:
+    """Work done for these dataflows and their upstream after an event, and their present state; for
+    all if none is named. `since` is the newest event by default. Raises NotFound for a dataflow
+    that is not declared."""
     with ctx.read() as tx:
         newest = tx.events.last()
         start = newest if since is None else since

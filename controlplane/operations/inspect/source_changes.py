@@ -38,14 +38,22 @@ class _ListingDifference:
 NONE = _ListingDifference({"added": 0, "changed": 0, "removed": 0}, ())
 
 
-def of_plan(ctx: Context, plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str] = ALL_SEEN) -> list[SourceChange]:
+def of_plan(
+    ctx: Context, plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str] = ALL_SEEN
+) -> list[SourceChange]:
     """How the visible sources of a plan differ from the inputs of their datasets."""
-    nodes = [n for d in ctx.visible(plan).decisions if (n := facts.desired.nodes[d.dataset]).is_source and not n.output]
+    nodes = [
+        n
+        for d in ctx.visible(plan).decisions
+        if (n := facts.desired.nodes[d.dataset]).is_source and not n.output
+    ]
     roots = {n.dataset: _consumed(facts, n) for n in nodes}
     return _source_changes(facts.tx, facts.nodes, nodes, roots, unseen, facts.looked)
 
 
-def of_requests(ctx: Context, requests: ListingRequests, unseen: Mapping[str, str] = ALL_SEEN) -> list[SourceChange]:
+def of_requests(
+    ctx: Context, requests: ListingRequests, unseen: Mapping[str, str] = ALL_SEEN
+) -> list[SourceChange]:
     """How visible sources that were just listed differ from their listings before."""
     nodes = [node for node in requests.nodes if ctx.sees(node.dataset)]
     roots = {node.dataset: _root(requests.before.get(node.listing)) for node in nodes}
@@ -79,14 +87,19 @@ def _source_changes(
     looked: PlanListings = NO_LISTINGS,
 ) -> list[SourceChange]:
     ids = {node.listing for node in sources}
-    listings = {**tx.listings.get(ids), **looked.shown}  # what a planner keeps does not say when it was confirmed
-    differences = {n.dataset: _difference(nodes, before[n.dataset], listings.get(n.listing)) for n in sources}
+    # What a planner keeps does not say when it was confirmed
+    listings = {**tx.listings.get(ids), **looked.shown}
+    differences = {
+        n.dataset: _difference(nodes, before[n.dataset], listings.get(n.listing)) for n in sources
+    }
     names = _names(tx, sources, differences, looked)
     return [
         {
             "dataset": node.dataset,
             "location": node.location,
-            "as_of": _followed(listings.get(node.listing)) if node.feed else as_of(listings.get(node.listing)),
+            "as_of": _followed(listings.get(node.listing))
+            if node.feed
+            else as_of(listings.get(node.listing)),
             "changed": differences[node.dataset].counts,
             "objects": names[node.dataset],
             "problem": unseen.get(node.dataset) or _problem(node, listings.get(node.listing)),
@@ -106,7 +119,11 @@ def _problem(node: Source, listing: Listing | None) -> str | None:
         return None
     if listing.error is not None and node.feed is not None:
         is_breach = listing.error["condition"] == BREACH  # whose words say all of it
-        return listing.error["message"] if is_breach else f"the feed cannot be followed: {listing.error['message']}"
+        return (
+            listing.error["message"]
+            if is_breach
+            else f"the feed cannot be followed: {listing.error['message']}"
+        )
     if listing.error is not None:
         return f"the listing failed: {listing.error['message']}"
     if listing.held and "lost" in listing.held:
@@ -118,31 +135,45 @@ def _problem(node: Source, listing: Listing | None) -> str | None:
 # --- differences ------------------------------------------------------------------------------------
 
 
-def _difference(nodes: tree.NodeStore, before: bytes, listing: Listing | None) -> _ListingDifference:
-    """The counts of added, changed and removed partitions, all zero for a source that was never listed."""
+def _difference(
+    nodes: tree.NodeStore, before: bytes, listing: Listing | None
+) -> _ListingDifference:
+    """The counts of added, changed and removed partitions, all zero for a source that was never
+    listed."""
     if listing is None or listing.root is None or listing.root == before:
         return NONE
     if before == tree.EMPTY_ROOT:
         return _all_added(nodes, listing.root)
     counts, first = Counter[Change](), list[tuple[str, Change]]()
     for change in tree.diff(nodes, before, listing.root):
-        kind: Change = "added" if change.before is None else "removed" if change.after is None else "changed"
+        kind: Change = (
+            "added" if change.before is None else "removed" if change.after is None else "changed"
+        )
         counts[kind] += 1
         if len(first) < SHOWN:
             first.append((change.key, kind))
-    source_counts: SourceCounts = {"added": counts["added"], "changed": counts["changed"], "removed": counts["removed"]}
+    source_counts: SourceCounts = {
+        "added": counts["added"],
+        "changed": counts["changed"],
+        "removed": counts["removed"],
+    }
     return _ListingDifference(source_counts, first)
 
 
 def _all_added(nodes: tree.NodeStore, root: bytes) -> _ListingDifference:
     """Without reading each of them."""
     count = tree.totals(nodes, root).partitions
-    first: list[tuple[str, Change]] = [(entry.key, "added") for entry in islice(tree.scan(nodes, root), SHOWN)]
+    first: list[tuple[str, Change]] = [
+        (entry.key, "added") for entry in islice(tree.scan(nodes, root), SHOWN)
+    ]
     return _ListingDifference({"added": count, "changed": 0, "removed": 0}, first)
 
 
 def _names(
-    tx: Tx, sources: Iterable[Source], differences: Mapping[str, _ListingDifference], looked: PlanListings
+    tx: Tx,
+    sources: Iterable[Source],
+    differences: Mapping[str, _ListingDifference],
+    looked: PlanListings,
 ) -> dict[str, list[SourceObjectChange]]:
     """By dataset. A removed object has its partition key only."""
     keys: dict[bytes, list[str]] = {}
@@ -151,10 +182,15 @@ def _names(
         if present:
             keys.setdefault(node.listing, []).extend(present)
     parts = looked.partitions(tx, keys) if keys else {}
-    return {n.dataset: list(_objects(differences[n.dataset].first, parts.get(n.listing, {}))) for n in sources}
+    return {
+        n.dataset: list(_objects(differences[n.dataset].first, parts.get(n.listing, {})))
+        for n in sources
+    }
 
 
-def _objects(first: Iterable[tuple[str, Change]], parts: Mapping[str, SourcePartition]) -> Iterator[SourceObjectChange]:
+def _objects(
+    first: Iterable[tuple[str, Change]], parts: Mapping[str, SourcePartition]
+) -> Iterator[SourceObjectChange]:
     for key, kind in first:
         part = parts.get(key)
         objects = part.objects if part is not None else ()

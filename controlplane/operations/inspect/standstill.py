@@ -1,4 +1,5 @@
-"""Why nothing is computed: no process plans, or tasks wait and no driver is there. Times are the database's."""
+"""Why nothing is computed: no process plans, or tasks wait and no driver is there. Times are the
+database's."""
 
 from __future__ import annotations
 
@@ -25,10 +26,12 @@ def scheduler(ctx: Context) -> Lease | None:
 
 
 def of(tx: Tx, lease: Lease | None, drivers: Sequence[Driver]) -> Standstill | None:
-    """None while something is computed, or could be at once. `lease`: of the scheduler. `drivers`: have not ended."""
+    """None while something is computed, or could be at once. `lease`: of the scheduler. `drivers`:
+    have not ended."""
     now = tx.now()
     if lease is None or lease.until <= now:
-        is_run = any(attempt.lease_until > now for attempt in tx.queue.attempts().values())  # by `headgate run`
+        # By `headgate run`
+        is_run = any(attempt.lease_until > now for attempt in tx.queue.attempts().values())
         return None if is_run else _without_scheduler(lease)
     for missing in _PROCESSES:
         theirs = [driver for driver in drivers if driver.kind == missing]

@@ -1,4 +1,5 @@
-"""Records of work: the tasks that a dataset demands, and the log of an attempt's driver. Changes nothing."""
+"""Records of work: the tasks that a dataset demands, and the log of an attempt's driver. Changes
+nothing."""
 
 from __future__ import annotations
 
@@ -21,27 +22,37 @@ from controlplane.ports.store import Tx
 
 
 def tasks(ctx: Context, branch: str, dataset: str, *, after: int, limit: int) -> TasksAnswer:
-    """The tasks that a dataset demands at present, in order of partitions; `next` is the `after` of the next page."""
+    """The tasks that a dataset demands at present, in order of partitions; `next` is the `after` of
+    the next page."""
     with ctx.read() as tx:
         node = _node(ctx, tx, branch, dataset)
-        demanded = sorted(tx.queue.demands(branch, dataset).values(), key=lambda t: (t.partition, t.key))
+        demanded = sorted(
+            tx.queue.demands(branch, dataset).values(), key=lambda t: (t.partition, t.key)
+        )
         page = demanded[after : after + limit]
-        running = tx.queue.attempts([t.attempt for t in page if t.attempt is not None and t.state == "running"])
+        running = tx.queue.attempts(
+            [t.attempt for t in page if t.attempt is not None and t.state == "running"]
+        )
     end = after + len(page)
     items = [_task(t, node, running.get(t.attempt or "")) for t in page]
-    return {"items": items, "total": len(demanded), "next": str(end) if end < len(demanded) else None}
+    return {
+        "items": items,
+        "total": len(demanded),
+        "next": str(end) if end < len(demanded) else None,
+    }
 
 
 def of_partition(tx: Tx, branch: str, node: Node, partition: str) -> list[Task]:
-    """The tasks that stand for a partition of a dataset or copy. The empty name is the whole of an unpartitioned one:
-    all of its tasks belong to it, whichever partition of an input one reads."""
+    """The tasks that stand for a partition of a dataset or copy. The empty name is the whole of an
+    unpartitioned one: all of its tasks belong to it, whichever partition of an input one reads."""
     names = {node.dataset, node.maker}
     demanded = (task for name in names for task in tx.queue.demands(branch, name).values())
     return [task for task in demanded if partition in ("", task.partition)]
 
 
 def counts_of(ctx: Context, branch: str, dataset: str, partition: str) -> dict[TaskState, int]:
-    """How many tasks of a partition there are, by their states. Raises NotFound where there is no such dataset."""
+    """How many tasks of a partition there are, by their states. Raises NotFound where there is no
+    such dataset."""
     with ctx.read() as tx:
         node = _node(ctx, tx, branch, dataset)
         return dict(Counter(task.state for task in of_partition(tx, branch, node, partition)))
@@ -106,7 +117,8 @@ def _task(task: Task, node: Node, attempt: Attempt | None) -> TaskEntry:
 
 
 def log(ctx: Context, attempt: str, lines: int, of: Callable[[str, int], str]) -> str:
-    """The last lines of the driver or worker that has, or had, an attempt; about other attempts of its own as well.
+    """The last lines of the driver or worker that has, or had, an attempt; about other attempts of
+    its own as well.
 
     `of` queries the pool (`DriverPool.log`). Raises NotFound, LogGone, PoolUnavailable.
     """
@@ -116,7 +128,8 @@ def log(ctx: Context, attempt: str, lines: int, of: Callable[[str, int], str]) -
 
 
 def log_of_driver(ctx: Context, driver: str, lines: int, of: Callable[[str, int], str]) -> str:
-    """The last lines of a driver or worker, as `status` names it. Raises LogGone, PoolUnavailable."""
+    """The last lines of a driver or worker, as `status` names it. Raises LogGone,
+    PoolUnavailable."""
     if namespaces.of_id(driver) != ctx.namespace:
         raise LogGone(f"there is no log of {driver}")
     return redacted(of(driver, lines))
@@ -125,7 +138,8 @@ def log_of_driver(ctx: Context, driver: str, lines: int, of: Callable[[str, int]
 def log_of_dataset(
     ctx: Context, branch: str, dataset: str, lines: int, of: Callable[[str, int], str]
 ) -> tuple[str, str]:
-    """The newest attempt at a dataset, one that runs or else the last, and the last lines of its driver."""
+    """The newest attempt at a dataset, one that runs or else the last, and the last lines of its
+    driver."""
     with ctx.read() as tx:
         _node(ctx, tx, branch, dataset)
         running = [a for a in tx.queue.attempts().values() if a.dataset == dataset]
@@ -138,7 +152,9 @@ def _last_of(tx: Tx, branch: str, dataset: str) -> tuple[str, str]:
     """The last attempt, and its driver."""
     newest = tx.past_attempts.newest(branch, [dataset], limit=1)
     if not newest:
-        raise NotFound(f"no attempt at {dataset} is known: nothing was computed for it, or it is too long ago")
+        raise NotFound(
+            f"no attempt at {dataset} is known: nothing was computed for it, or it is too long ago"
+        )
     return newest[0].id, newest[0].driver
 
 

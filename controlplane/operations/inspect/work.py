@@ -15,7 +15,8 @@ from controlplane.ports.store import Tx
 from dataplane.contract.kinds import Kind
 
 ATTEMPTS_SHOWN = 20_000
-UNSEEN: tuple[Kind, ...] = ("pack", "connect", "list", "analyse")  # work that makes no rows of a dataset
+# Work that makes no rows of a dataset
+UNSEEN: tuple[Kind, ...] = ("pack", "connect", "list", "analyse")
 
 
 def own(attempts: Iterable[PastAttempt]) -> list[PastAttempt]:
@@ -24,8 +25,8 @@ def own(attempts: Iterable[PastAttempt]) -> list[PastAttempt]:
 
 
 def summary(attempts: Sequence[PastAttempt], usual: Cost | None) -> WorkSummary | None:
-    """A summary of attempts at one dataset, in any order; None where there are none. `usual`: the usual cost of one
-    of its tasks."""
+    """A summary of attempts at one dataset, in any order; None where there are none. `usual`: the
+    usual cost of one of its tasks."""
     if not attempts:
         return None
     began, ended = min(a.started_at for a in attempts), max(a.ended_at for a in attempts)
@@ -108,13 +109,16 @@ def entry(attempt: PastAttempt) -> AttemptEntry:
 def of_states(
     tx: Tx, branch: str, dataset: str, shown: Sequence[State], history: Sequence[State]
 ) -> dict[int, WorkSummary | None]:
-    """The attempts that led to each of these states of a dataset, by `seq`: those that ended after the state before it
-    (among the known ones, newest first), and not after it."""
+    """The attempts that led to each of these states of a dataset, by `seq`: those that ended after
+    the state before it (among the known ones, newest first), and not after it."""
     before = {newer.seq: older.at for newer, older in pairwise(history)} | {1: 0.0}
     spans = {state.seq: (before[state.seq], state.at) for state in shown if state.seq in before}
     if not spans:
         return {state.seq: None for state in shown}
-    full_span = (min(since for since, _ in spans.values()), max(until for _, until in spans.values()))
+    full_span = (
+        min(since for since, _ in spans.values()),
+        max(until for _, until in spans.values()),
+    )
     attempts = own(tx.past_attempts.newest(branch, [dataset], ended=full_span))
     usual = tx.past_attempts.costs(branch, [dataset]).get(dataset)
     took = {seq: summary(within(attempts, span), usual) for seq, span in spans.items()}
@@ -126,8 +130,8 @@ def within(attempts: Iterable[PastAttempt], span: tuple[float, float]) -> list[P
 
 
 def of_last_commits(tx: Tx, branch: str, datasets: Sequence[str]) -> dict[str, WorkSummary | None]:
-    """The work that led to the newest state of each of these datasets, in three statements. For a copy, which has no
-    states, its last attempts."""
+    """The work that led to the newest state of each of these datasets, in three statements. For a
+    copy, which has no states, its last attempts."""
     states = tx.states.recent(branch, datasets, 2)
     spans = {name: _last_span(states.get(name, ())) for name in datasets}
     costs = tx.past_attempts.costs(branch, datasets)
@@ -144,7 +148,9 @@ def _last_span(states: Sequence[State]) -> tuple[float, float] | None:
     return (states[1].at if len(states) > 1 else 0.0, states[0].at)
 
 
-def _last(attempts: Sequence[PastAttempt], span: tuple[float, float] | None) -> Sequence[PastAttempt]:
+def _last(
+    attempts: Sequence[PastAttempt], span: tuple[float, float] | None
+) -> Sequence[PastAttempt]:
     return attempts[:1] if span is None else within(attempts, span)
 
 

@@ -1,4 +1,5 @@
-"""Carry out a plan: commit new roots, demand tasks, learn schemas, sync targets. One transaction per pass."""
+"""Carry out a plan: commit new roots, demand tasks, learn schemas, sync targets. One transaction
+per pass."""
 
 from __future__ import annotations
 
@@ -17,12 +18,14 @@ from controlplane.operations.planning.step_visitors import StepExecutor, StepPre
 from controlplane.ports.store import Store
 from dataplane.contract.failpoints import failpoint
 
-BELOW_MAIN = -10_000  # added to the priority of what a branch asks for: less than any that a blueprint gives
+# Added to the priority of what a branch asks for: less than any that a blueprint gives
+BELOW_MAIN = -10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One pass over the plan: its decisions, the number of changes, the number of tasks under way."""
+    """One pass over the plan: its decisions, the number of changes, the number of tasks under
+    way."""
 
     plan: Plan
     changed: int
@@ -32,7 +35,8 @@ class Pass:
 class PlanExecutor:
     """Passes over one branch.
 
-    Partitions whose trace is newer than `since_trace` and was executed for the dataset do not count as adopted.
+    Partitions whose trace is newer than `since_trace` and was executed for the dataset do not count
+    as adopted.
     """
 
     def __init__(
@@ -47,15 +51,21 @@ class PlanExecutor:
         priority: int = 0,
     ) -> None:
         """`priority` is added to that of all tasks."""
-        self._store, self._planner, self._namespace, self._branch = store, planner, namespace, branch
+        self._store, self._planner, self._namespace, self._branch = (
+            store,
+            planner,
+            namespace,
+            branch,
+        )
         self._since_trace = since_trace
         self._failing_units = failing_units or FailingUnits()
         self._priority = priority
         planner.keeps_nodes = True
 
     def settle(self) -> Pass:
-        """Plan from a snapshot, then carry the plan out in one transaction. What moved on in between is left for the
-        next pass. A pass that fails forgets its facts: nodes that it did not store would be missed."""
+        """Plan from a snapshot, then carry the plan out in one transaction. What moved on in
+        between is left for the next pass. A pass that fails forgets its facts: nodes that it did
+        not store would be missed."""
         try:
             return self._pass()
         except BaseException:
@@ -65,16 +75,26 @@ class PlanExecutor:
     def _pass(self) -> Pass:
         with self._planner.read_plan() as (plan, facts):
             held = self._held(plan, facts)
-            decided = [self._ranked(d) for d in self._planner.carried_out(plan) if d.dataset not in held]
-            steps = [d for d in decided if not isinstance(d.step, Keep) or is_given_up(d, facts) or _is_held(d)]
+            decided = [
+                self._ranked(d) for d in self._planner.carried_out(plan) if d.dataset not in held
+            ]
+            steps = [
+                d
+                for d in decided
+                if not isinstance(d.step, Keep) or is_given_up(d, facts) or _is_held(d)
+            ]
             demanding = [d.dataset for d in steps if isinstance(d.step, WorkStep) or _is_held(d)]
             demands = facts.tx.queue.demanded(self._branch, demanding)
-            todo = [d for d in steps if StepPreview(d, demands.get(d.dataset, {}), facts).would_change()]
+            todo = [
+                d for d in steps if StepPreview(d, demands.get(d.dataset, {}), facts).would_change()
+            ]
             collections = facts.tx.upkeep.collections() if todo else 0
             carrying = _Carrying(facts, demands, collections, self._planner.newest_mark)
         changed = self._carry_out(carrying, todo) if todo else 0
         failing = self._held(plan, facts) if self._failing_units.units else ()
-        return Pass(plan, changed, _under_way(demands, [d for d in steps if d.dataset not in failing]))
+        return Pass(
+            plan, changed, _under_way(demands, [d for d in steps if d.dataset not in failing])
+        )
 
     def _ranked(self, decision: Decision) -> Decision:
         """With the priority that this branch's work has."""
@@ -85,14 +105,20 @@ class PlanExecutor:
         return replace(decision, step=replace(step, tasks=tasks))
 
     def _held(self, plan: Plan, facts: StoreSnapshot) -> set[str]:
-        """Datasets that failed to be carried out a moment ago, and those downstream: plans take it for done."""
+        """Datasets that failed to be carried out a moment ago, and those downstream: plans take it
+        for done."""
         if not self._failing_units.units:
             return set()  # as nearly always: a plan may have ten thousand decisions
-        failing = {d.dataset for d in plan.decisions if self._failing_units.is_waiting(of_dataset(d.dataset))}
+        failing = {
+            d.dataset
+            for d in plan.decisions
+            if self._failing_units.is_waiting(of_dataset(d.dataset))
+        }
         return failing | facts.desired.graph.downstream(failing) if failing else failing
 
     def _carry_out(self, carrying: _Carrying, todo: Sequence[Decision]) -> int:
-        """In one transaction; each dataset in its own where that fails, so that one cannot stop the others."""
+        """In one transaction; each dataset in its own where that fails, so that one cannot stop the
+        others."""
         try:
             changed = self._together(carrying, todo)
         except (Deposed, OSError):
@@ -109,8 +135,8 @@ class PlanExecutor:
         return changed
 
     def _apart(self, carrying: _Carrying, todo: Sequence[Decision]) -> int:
-        """Carry out each decision alone, inputs first. Datasets downstream of one that fails are left for a later
-        pass."""
+        """Carry out each decision alone, inputs first. Datasets downstream of one that fails are
+        left for a later pass."""
         changed, spoiled = 0, set[str]()
         for decision in todo:
             if decision.dataset in spoiled:
@@ -136,17 +162,23 @@ class PlanExecutor:
         facts, demands = carrying.facts, carrying.demands
         changed = 0
         with self._store.begin(self._namespace) as tx:
-            if tx.upkeep.collections() != carrying.collections:  # what the plan found may be gone: look again
+            # What the plan found may be gone: look again
+            if tx.upkeep.collections() != carrying.collections:
                 self._planner.forget()
                 return 1
             if any(
-                map(change_marks.is_request_mark, tx.states.marked(self._branch, carrying.newest_mark)[1])
+                map(
+                    change_marks.is_request_mark,
+                    tx.states.marked(self._branch, carrying.newest_mark)[1],
+                )
             ):  # it may be unwanted by now
                 return 1
             tx.nodes.put_nodes(facts.overlay.staged)
             for decision in todo:
                 demanded = demands.get(decision.dataset, {})
-                changed += StepExecutor(tx, decision, demanded, facts, self._since_trace).carry_out()
+                changed += StepExecutor(
+                    tx, decision, demanded, facts, self._since_trace
+                ).carry_out()
         self._planner.nodes_stored()
         failpoint("after-commit")
         return changed
@@ -172,5 +204,7 @@ def _under_way(demands: Mapping[str, Mapping[bytes, Demand]], decisions: Iterabl
     count = 0
     for decision in decisions:
         by_key = demands.get(decision.dataset, {})
-        count += sum(t.key not in by_key or by_key[t.key].state != "failed" for t in decision.step.tasks)
+        count += sum(
+            t.key not in by_key or by_key[t.key].state != "failed" for t in decision.step.tasks
+        )
     return count

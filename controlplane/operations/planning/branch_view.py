@@ -35,13 +35,16 @@ class PinnedMain:
     def of(tx: Tx, branch: str, namespace: str) -> PinnedMain:
         desired = compile_live(tx.blueprints.mains_revisions(branch).values(), namespace)
         reads = [node.dataset for node in desired.nodes.values() if node.is_source]
-        facts = Fetched(states=mains_states(tx.states.newest(branch)), pins=tx.states.pinned_schemas(branch, reads))
+        facts = Fetched(
+            states=mains_states(tx.states.newest(branch)),
+            pins=tx.states.pinned_schemas(branch, reads),
+        )
         facts.forces = tx.blueprints.mains_forces(branch)
         return PinnedMain(desired, facts)
 
     def refresh(self, tx: Tx, branch: str, datasets: Collection[str]) -> bool:
-        """Fetch main's states of marked datasets; True if one is new. Main's state of a dataset is hidden while the
-        branch has its own."""
+        """Fetch main's states of marked datasets; True if one is new. Main's state of a dataset is
+        hidden while the branch has its own."""
         states = mains_states(tx.states.newest(branch, datasets))
         is_new = any(self.facts.states.get(dataset) != state for dataset, state in states.items())
         self.facts.states.update(states)
@@ -50,7 +53,8 @@ class PinnedMain:
 
 @dataclass(frozen=True, slots=True)
 class _Basis:
-    """The facts that decide which datasets are a branch's own. `forces`: of the branch, and of main."""
+    """The facts that decide which datasets are a branch's own. `forces`: of the branch, and of
+    main."""
 
     desired: Desired
     main: Desired  # as it is now, also beside a pinned branch
@@ -59,7 +63,8 @@ class _Basis:
     holds: Mapping[str, Hold]
 
     def is_like(self, other: _Basis) -> bool:
-        """By identity where a comparison would take long: these values are replaced, never changed."""
+        """By identity where a comparison would take long: these values are replaced, never
+        changed."""
         if self.desired is not other.desired or self.main is not other.main:
             return False
         if self.branches is not other.branches:
@@ -71,14 +76,18 @@ _NO_BASIS = _Basis(NOTHING, NOTHING, {}, ({}, {}), {})
 
 
 class BranchView(View):
-    """The part of a branch that is not main's, of these dataflows and their upstream if any are named.
+    """The part of a branch that is not main's, of these dataflows and their upstream if any are
+    named.
 
-    `main` plans main itself, for all or for the same dataflows. A pinned branch has a snapshot of main in its place.
+    `main` plans main itself, for all or for the same dataflows. A pinned branch has a snapshot of
+    main in its place.
     """
 
     own: frozenset[str]
 
-    def __init__(self, main: Planner, namespace: str, branch: str, flows: Iterable[str] | None = None) -> None:
+    def __init__(
+        self, main: Planner, namespace: str, branch: str, flows: Iterable[str] | None = None
+    ) -> None:
         self.main, self.namespace, self.branch = main, namespace, branch
         self.flows = None if flows is None else frozenset(flows)
         self.lock = main.lock
@@ -86,24 +95,34 @@ class BranchView(View):
         self._basis = _NO_BASIS  # of `own`
         self._pinned: PinnedMain | None = None  # of main, where this branch is pinned
         self._frozen: tuple[Decision, ...] = ()  # about its contents
-        self._off: Mapping[str, str] = {}  # write components that were redirected and are off, and why
+        # Write components that were redirected and are off, and why
+        self._off: Mapping[str, str] = {}
         self._left_over: frozenset[str] = frozenset()
 
     def planner(self, store: Store, window: int = 0) -> Planner:
         """A planner of this part of the branch. Both are used together, and by nothing else."""
         cache = self.main.cache
-        return Planner(store, self.namespace, self.branch, flows=self.flows, window=window, cache=cache, view=self)
+        return Planner(
+            store,
+            self.namespace,
+            self.branch,
+            flows=self.flows,
+            window=window,
+            cache=cache,
+            view=self,
+        )
 
     # --- answers, as of the last plan
 
     def left_over(self) -> frozenset[str]:
-        """Datasets that have states in this branch and are main's again; each call returns them once."""
+        """Datasets that have states in this branch and are main's again; each call returns them
+        once."""
         datasets, self._left_over = self._left_over, frozenset()
         return datasets
 
     def given_up(self, datasets: Iterable[str]) -> set[str]:
-        """Those that the branch no longer wants, as main has deleted or renamed them. Nothing is known of the datasets
-        of a dataflow that does not compile."""
+        """Those that the branch no longer wants, as main has deleted or renamed them. Nothing is
+        known of the datasets of a dataflow that does not compile."""
         desired = self._basis.desired
         if desired is NOTHING:
             return set()
@@ -139,7 +158,9 @@ class BranchView(View):
     def reset(self, tx: Tx) -> None:
         self.own, self._basis = frozenset(), _NO_BASIS
         self._left_over = tx.branches.own_datasets(self.branch)
-        self._pinned = PinnedMain.of(tx, self.branch, self.namespace) if is_pinned(tx, self.branch) else None
+        self._pinned = (
+            PinnedMain.of(tx, self.branch, self.namespace) if is_pinned(tx, self.branch) else None
+        )
 
     def update(self, tx: Tx, memory: Memory) -> ViewUpdate:
         plan_of_main, main = self.main.look(tx)
@@ -154,9 +175,12 @@ class BranchView(View):
         return ViewUpdate(_over(memory.fetched, below, self.own), decided, frozenset(stale))
 
     def _own_again(self, tx: Tx, memory: Memory, main: StoreSnapshot) -> set[str]:
-        """Datasets that have become this branch's own, or main's, since the last plan. The former are fetched."""
+        """Datasets that have become this branch's own, or main's, since the last plan. The former
+        are fetched."""
         pinned, desired = self._pinned, memory.desired
-        of_main = (main.compiled, main.observed) if pinned is None else (pinned.desired, pinned.facts)
+        of_main = (
+            (main.compiled, main.observed) if pinned is None else (pinned.desired, pinned.facts)
+        )
         forces = memory.fetched.forces, of_main[1].forces
         basis = _Basis(desired, main.compiled, self.main.branches, forces, memory.fetched.holds)
         if basis.is_like(self._basis):
@@ -167,17 +191,22 @@ class BranchView(View):
         if pinned is not None:
             self._frozen = tuple(decisions(desired, pinned.facts.states, owned))
         moved = self._turn_off(basis)
-        memory.fetched.fetch(tx, self.branch, [desired.nodes[dataset] for dataset in sorted(owned - before)])
+        memory.fetched.fetch(
+            tx, self.branch, [desired.nodes[dataset] for dataset in sorted(owned - before)]
+        )
         for dataset in before - owned:
             memory.decisions.pop(dataset, None)
             memory.fetched.drop(dataset)
         return (set(owned ^ before) | moved) & desired.nodes.keys()
 
     def _turn_off(self, basis: _Basis) -> set[str]:
-        """Find again which redirects lead to a place of another owner; returns the write components for which that
-        changed. Components that are off from now on are left over: no worker may write them any more."""
+        """Find again which redirects lead to a place of another owner; returns the write components
+        for which that changed. Components that are off from now on are left over: no worker may
+        write them any more."""
         branches = basis.branches
-        turned_off = redirects.occupied(basis.desired, basis.main, branches.get(self.branch), branches.values())
+        turned_off = redirects.occupied(
+            basis.desired, basis.main, branches.get(self.branch), branches.values()
+        )
         self._left_over |= turned_off.keys() - self._off.keys()
         if self._pinned is not None:
             turned_off |= off(basis.desired, self.own)
@@ -189,13 +218,19 @@ class BranchView(View):
         nodes, changed = memory.desired.nodes, set[str]()
         for decision in of_main:
             dataset = decision.dataset
-            if dataset in nodes and dataset not in self.own and memory.decisions.get(dataset) is not decision:
+            if (
+                dataset in nodes
+                and dataset not in self.own
+                and memory.decisions.get(dataset) is not decision
+            ):
                 memory.decisions[dataset] = decision
                 changed.add(dataset)
         for dataset in self.own:
             is_off = ownership.is_off(nodes[dataset])
             if reason := self._off.get(dataset) or (SINKS_ARE_OFF if is_off else ""):
-                memory.decisions[dataset] = Decision(dataset, "paused", reason=reason, is_off=is_off)
+                memory.decisions[dataset] = Decision(
+                    dataset, "paused", reason=reason, is_off=is_off
+                )
         return changed
 
 
@@ -215,8 +250,8 @@ def _over(own: Fetched, main: Fetched, names: Collection[str]) -> Fetched:
 
 
 class Planners:
-    """One planner for each requested branch, in a process that answers questions. Those of branches that are gone are
-    let go of."""
+    """One planner for each requested branch, in a process that answers questions. Those of branches
+    that are gone are let go of."""
 
     def __init__(self) -> None:
         self._planners: dict[tuple[str, str], Planner] = {}
@@ -230,7 +265,9 @@ class Planners:
                 main.follows_branches = True
             if (namespace, branch) not in self._planners:
                 self._let_go(namespace, main.branches)
-                self._planners[namespace, branch] = BranchView(main, namespace, branch).planner(store)
+                self._planners[namespace, branch] = BranchView(main, namespace, branch).planner(
+                    store
+                )
             return self._planners[namespace, branch]
 
     def _let_go(self, namespace: str, there: Container[str]) -> None:

@@ -17,8 +17,8 @@ COMPUTED = ("compute", "sync")  # actions whose tasks have a past
 
 
 def past_costs_of(facts: StoreSnapshot, items: Iterable[Item]) -> Mapping[str, Cost]:
-    """What a task of each dataset takes, of those that have a past: as much more or less than its past attempts took as
-    it has more or fewer rows to read by now than for the newest state."""
+    """What a task of each dataset takes, of those that have a past: as much more or less than its
+    past attempts took as it has more or fewer rows to read by now than for the newest state."""
     datasets = sorted({item.dataset for item in items if _has_tasks(item)})
     past_costs = facts.tx.past_attempts.costs(facts.branch, datasets) if datasets else {}
     times = _times_as_many_rows(facts, past_costs)
@@ -26,17 +26,21 @@ def past_costs_of(facts: StoreSnapshot, items: Iterable[Item]) -> Mapping[str, C
 
 
 def _times_as_many_rows(facts: StoreSnapshot, datasets: Iterable[str]) -> dict[str, float]:
-    """How many times as many rows transforms read now, by dataset; none where nothing was read. Reads the roots of
-    their inputs at once."""
+    """How many times as many rows transforms read now, by dataset; none where nothing was read.
+    Reads the roots of their inputs at once."""
     read = {name: reads for name in datasets if (reads := _reads(facts, name))}
     try:
-        then = tree.summaries(facts.nodes, [reading.root for reads in read.values() for reading in reads])
+        then = tree.summaries(
+            facts.nodes, [reading.root for reads in read.values() for reading in reads]
+        )
     except CorruptNode:  # `fsck` reports a damaged tree
         return {}
     factors = {}
     for name, reads in read.items():
         before = sum(
-            reading.rows(then[reading.root].totals.partitions, then[reading.root].totals.content.rows)
+            reading.rows(
+                then[reading.root].totals.partitions, then[reading.root].totals.content.rows
+            )
             for reading in reads
         )
         now = sum(reading.rows(reading.state.partitions, reading.state.rows) for reading in reads)
@@ -47,7 +51,8 @@ def _times_as_many_rows(facts: StoreSnapshot, datasets: Iterable[str]) -> dict[s
 
 @dataclass(frozen=True, slots=True)
 class _InputRead:
-    """An input: the root that was read for the newest state of `outputs` partitions, and its state now."""
+    """An input: the root that was read for the newest state of `outputs` partitions, and its state
+    now."""
 
     mode: str
     root: bytes
@@ -77,7 +82,8 @@ def _reads(facts: StoreSnapshot, name: str) -> list[_InputRead]:
 
 
 def _grown(cost: Cost, times: float) -> Cost:
-    """The cost for more or fewer rows. Part of a task's time does not grow with its rows: the spread holds both."""
+    """The cost for more or fewer rows. Part of a task's time does not grow with its rows: the
+    spread holds both."""
     return replace(
         cost,
         seconds_p10=cost.seconds_p10 * min(1.0, times),

@@ -1,4 +1,5 @@
-"""The review of an edit against the stored blueprints, and the questions that it has for Spark's analyzer."""
+"""The review of an edit against the stored blueprints, and the questions that it has for Spark's
+analyzer."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from controlplane.operations.context import Context
 from controlplane.operations.planning.plan_listings import NO_LISTINGS, PlanListings
 from controlplane.ports.store import Tx
 
-DEMAND = "#review"  # behind the name of a dataset: no dataset has it, so that no plan follows from an answer
+# Behind the name of a dataset: no dataset has it, so that no plan follows from an answer
+DEMAND = "#review"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +56,14 @@ def of_edit(
     unanswered: str = "",
     looked: PlanListings = NO_LISTINGS,
 ) -> Review:
-    """The differences between the stored and the proposed blueprints. `unanswered`: why requested answers of Spark are
-    missing. `looked`: listings in place of the shared ones."""
+    """The differences between the stored and the proposed blueprints. `unanswered`: why requested
+    answers of Spark are missing. `looked`: listings in place of the shared ones."""
     return review(before, after, _facts(tx, branch, before, after, looked), unanswered)
 
 
-def columns_of(tx: Tx, branch: str, before: Desired, after: Desired, dataset: str, unanswered: str = "") -> KnownSchema:
+def columns_of(
+    tx: Tx, branch: str, before: Desired, after: Desired, dataset: str, unanswered: str = ""
+) -> KnownSchema:
     """The columns that a dataset of an edit would have."""
     schemas = Schemas(after, _facts(tx, branch, before, after), unanswered=unanswered)
     for name in after.order:
@@ -69,7 +73,9 @@ def columns_of(tx: Tx, branch: str, before: Desired, after: Desired, dataset: st
     return schemas.of(dataset)
 
 
-def _facts(tx: Tx, branch: str, before: Desired, after: Desired, looked: PlanListings = NO_LISTINGS) -> StoredFacts:
+def _facts(
+    tx: Tx, branch: str, before: Desired, after: Desired, looked: PlanListings = NO_LISTINGS
+) -> StoredFacts:
     nodes = [*_in_question(before, after), *_in_question(after, before)]
     sources = [node for node in nodes if node.is_source]
     names = sorted({node.dataset for node in nodes})
@@ -83,7 +89,9 @@ def _facts(tx: Tx, branch: str, before: Desired, after: Desired, looked: PlanLis
 
 def _in_question(some: Desired, other: Desired) -> Iterable[Node]:
     """Nodes that differ in `other`, and their inputs."""
-    touched = {dataset for dataset, node in some.nodes.items() if _is_other(node, other.nodes.get(dataset))}
+    touched = {
+        dataset for dataset, node in some.nodes.items() if _is_other(node, other.nodes.get(dataset))
+    }
     read: set[str] = set()
     for dataset in touched:
         node = some.nodes[dataset]
@@ -112,9 +120,11 @@ def ask(ctx: Context, branch: str, requests: Iterable[AnalyseRequest]) -> None:
     ctx.wake()
 
 
-def unanswered(ctx: Context, branch: str, requests: Iterable[AnalyseRequest]) -> tuple[AnalyseRequest, ...]:
-    """Those that have neither an answer nor an error. A question is sent again if another request shared it, and
-    dropped it when it stopped waiting."""
+def unanswered(
+    ctx: Context, branch: str, requests: Iterable[AnalyseRequest]
+) -> tuple[AnalyseRequest, ...]:
+    """Those that have neither an answer nor an error. A question is sent again if another request
+    shared it, and dropped it when it stopped waiting."""
     keys = {request.task.key for request in requests}
     with ctx.read() as tx:
         left = keys - tx.traces.memos(keys).keys()
@@ -127,7 +137,8 @@ def unanswered(ctx: Context, branch: str, requests: Iterable[AnalyseRequest]) ->
 
 
 def forget(ctx: Context, branch: str, datasets: Iterable[str]) -> None:
-    """Drop the demands for these analyses: no request waits for them. Answers stay: a run asks the same questions."""
+    """Drop the demands for these analyses: no request waits for them. Answers stay: a run asks the
+    same questions."""
     with ctx.begin() as tx:
         for dataset in datasets:
             tx.queue.drop_demands(branch, demand_of(dataset))

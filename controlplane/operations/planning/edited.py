@@ -1,4 +1,5 @@
-"""The effects of storing an edit: the holds that it ends, and the records that move with a renamed component."""
+"""The effects of storing an edit: the holds that it ends, and the records that move with a renamed
+component."""
 
 from __future__ import annotations
 
@@ -18,14 +19,24 @@ def holding_still(holds: Mapping[str, Hold], before: Desired, after: Desired) ->
 
 def renamed(before: Desired, after: Desired) -> dict[str, str]:
     """New names of datasets by their old ones."""
-    olds = {node.uid: dataset for dataset, node in before.nodes.items() if not dataset.endswith(QUARANTINE)}
-    news = {node.uid: dataset for dataset, node in after.nodes.items() if not dataset.endswith(QUARANTINE)}
+    olds = {
+        node.uid: dataset
+        for dataset, node in before.nodes.items()
+        if not dataset.endswith(QUARANTINE)
+    }
+    news = {
+        node.uid: dataset
+        for dataset, node in after.nodes.items()
+        if not dataset.endswith(QUARANTINE)
+    }
     return {olds[uid]: name for uid, name in news.items() if olds.get(uid, name) != name}
 
 
 def renamed_forces(forces: Mapping[str, int], names: Mapping[str, str]) -> dict[str, int]:
     """Where both names were forced, the later one counts."""
-    moved = {new: max(forces[old], forces.get(new, 0)) for old, new in names.items() if old in forces}
+    moved = {
+        new: max(forces[old], forces.get(new, 0)) for old, new in names.items() if old in forces
+    }
     return {**forces, **moved}
 
 

@@ -11,7 +11,8 @@ from controlplane.core.plan import Decision
 from controlplane.ports.store import Tx
 
 LISTS_NOTHING = (
-    "a pinned branch lists nothing, so a read component that differs from main's is off: use a branch that follows"
+    "a pinned branch lists nothing, so a read component that differs from main's is off: use "
+    "a branch that follows"
 )
 NOT_THERE = "main had no result of it when this branch was pinned: headgate branch update moves the branch to now"
 
@@ -24,13 +25,16 @@ def is_pinned(tx: Tx, branch: str) -> bool:
 
 
 def mains_states(states: Mapping[str, State]) -> dict[str, State]:
-    """Without the remaining states of datasets that were the branch's own: these are dropped after the next pass, and
-    only then can main's states be seen."""
+    """Without the remaining states of datasets that were the branch's own: these are dropped after
+    the next pass, and only then can main's states be seen."""
     return {dataset: state for dataset, state in states.items() if state.branch == MAIN}
 
 
-def decisions(desired: Desired, states: Mapping[str, State], own: Collection[str]) -> Iterator[Decision]:
-    """Decisions about datasets that are not the branch's own: existing data stays as it is, and nothing else comes."""
+def decisions(
+    desired: Desired, states: Mapping[str, State], own: Collection[str]
+) -> Iterator[Decision]:
+    """Decisions about datasets that are not the branch's own: existing data stays as it is, and
+    nothing else comes."""
     for dataset in desired.order:
         node = desired.nodes[dataset]
         if dataset in own or node.is_copy:

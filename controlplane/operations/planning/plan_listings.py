@@ -1,8 +1,9 @@
-"""Listings of one plan: the contents of its sources when it was made, apart from the listings that branches work on.
+"""Listings of one plan: the contents of its sources when it was made, apart from the listings that
+branches work on.
 
-Each is a listing under an id of its own, over the shared listing of the location (`base`): it has the partitions that
-differ. It counts as long as the shared one is as it was then. It becomes the shared one when its plan is applied, or
-goes after an hour.
+Each is a listing under an id of its own, over the shared listing of the location (`base`): it has
+the partitions that differ. It counts as long as the shared one is as it was then. It becomes the
+shared one when its plan is applied, or goes after an hour.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class PlanListings:
         """Each as if it were the shared one."""
         return {shared: replace(listing, id=shared) for shared, listing in self.own.items()}
 
-    def partitions(self, tx: Tx, keys: Mapping[bytes, Sequence[str]]) -> Mapping[bytes, Mapping[str, SourcePartition]]:
+    def partitions(
+        self, tx: Tx, keys: Mapping[bytes, Sequence[str]]
+    ) -> Mapping[bytes, Mapping[str, SourcePartition]]:
         """As `Tx.partitions_of`."""
         shared = tx.listings.partitions_of(keys)
         looked = {self.own[id].id: some for id, some in keys.items() if id in self.own}
@@ -43,7 +46,8 @@ class PlanListings:
             return shared
         own_partitions = tx.listings.partitions_of(looked)
         return {
-            id: {**some, **(own_partitions[self.own[id].id] if id in self.own else {})} for id, some in shared.items()
+            id: {**some, **(own_partitions[self.own[id].id] if id in self.own else {})}
+            for id, some in shared.items()
         }
 
 
@@ -63,14 +67,17 @@ def started(plan: str, listing: bytes, shared: Listing | None, now: float) -> Li
 
 
 def of_plan(tx: Tx, plan: str, nodes: Iterable[Source]) -> PlanListings:
-    """The listings of a plan that have been served, and that the shared ones have not gone beyond."""
+    """The listings of a plan that have been served, and that the shared ones have not gone
+    beyond."""
     shared_ids = {node.listing for node in nodes} if plan else set()
     if not shared_ids:
         return NO_LISTINGS
     listings = tx.listings.get({id_of(plan, id) for id in shared_ids})
     shared = tx.listings.get(shared_ids)
     own = {id: listings[id_of(plan, id)] for id in shared_ids if id_of(plan, id) in listings}
-    return PlanListings({id: listing for id, listing in own.items() if _counts(listing, shared.get(id))})
+    return PlanListings(
+        {id: listing for id, listing in own.items() if _counts(listing, shared.get(id))}
+    )
 
 
 def _counts(own: Listing, shared: Listing | None) -> bool:
@@ -84,13 +91,16 @@ def _counts(own: Listing, shared: Listing | None) -> bool:
 def is_moved(looked: PlanListings) -> bool:
     """Whether a plan over these differs from one over the shared listings."""
     return any(
-        listing.error is not None or "lost" in (listing.held or {}) or _hex(listing.root) != _base(listing)
+        listing.error is not None
+        or "lost" in (listing.held or {})
+        or _hex(listing.root) != _base(listing)
         for listing in looked.own.values()
     )
 
 
 def adopt(tx: Tx, plan: str, nodes: Iterable[Source]) -> frozenset[bytes]:
-    """Make the listings of a plan the shared ones; their ids. One that failed, or lost too much, changes nothing."""
+    """Make the listings of a plan the shared ones; their ids. One that failed, or lost too much,
+    changes nothing."""
     looked = of_plan(tx, plan, nodes)
     good = {
         id: own
@@ -109,23 +119,34 @@ def adopt(tx: Tx, plan: str, nodes: Iterable[Source]) -> frozenset[bytes]:
 def _move(tx: Tx, id: bytes, own: Listing, shared: Listing | None) -> None:
     base = bytes.fromhex(_base(own)) or tree.EMPTY_ROOT
     assert own.root is not None
-    removed_keys = (change.key for change in tree.diff(tx.nodes, base, own.root) if change.after is None)
+    removed_keys = (
+        change.key for change in tree.diff(tx.nodes, base, own.root) if change.after is None
+    )
     tx.listings.put_partitions(id, (), removed_keys)
-    came = (change.key for change in tree.diff(tx.nodes, base, own.root) if change.after is not None)
+    came = (
+        change.key for change in tree.diff(tx.nodes, base, own.root) if change.after is not None
+    )
     while keys := list(islice(came, PARTITIONS_A_TIME)):
         tx.listings.put_partitions(id, tx.listings.partitions(own.id, keys).values(), ())
     counters = (shared.requested, shared.served) if shared else (1, 1)
-    held: HeldListing | None = {"awaited": True} if shared is not None and shared.is_awaited else None
+    held: HeldListing | None = (
+        {"awaited": True} if shared is not None and shared.is_awaited else None
+    )
     tx.listings.put(replace(own, id=id, requested=counters[0], served=counters[1], held=held))
 
 
 def collect(tx: Tx, now: float) -> int:
-    """Drop listings of plans that were not applied within an hour, and the oldest beyond the bounds; how many."""
+    """Drop listings of plans that were not applied within an hour, and the oldest beyond the
+    bounds; how many."""
     newest_first = sorted(tx.listings.of_plans(), key=lambda listing: listing.since, reverse=True)
     count = bytes_kept = 0
     dropped: list[bytes] = []
     for listing in newest_first:
-        is_kept = now - listing.since < KEPT_S and count < MOST and bytes_kept + listing.size_bytes <= MOST_BYTES
+        is_kept = (
+            now - listing.since < KEPT_S
+            and count < MOST
+            and bytes_kept + listing.size_bytes <= MOST_BYTES
+        )
         if is_kept:
             count, bytes_kept = count + 1, bytes_kept + listing.size_bytes
         else:

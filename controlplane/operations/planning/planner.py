@@ -1,8 +1,10 @@
-"""Incremental planning: facts and decisions are kept, and only datasets that may have changed are examined again.
+"""Incremental planning: facts and decisions are kept, and only datasets that may have changed are
+examined again.
 
-A transaction that changes anything that plans depend on marks its datasets (`Tx.marked`). A planner remembers the last
-mark that it has seen, fetches the marked datasets, and decides again about these and all that is downstream. Every now
-and then it starts from nothing, so that a lost mark only delays.
+A transaction that changes anything that plans depend on marks its datasets (`Tx.marked`). A planner
+remembers the last mark that it has seen, fetches the marked datasets, and decides again about these
+and all that is downstream. Every now and then it starts from nothing, so that a lost mark only
+delays.
 """
 
 from __future__ import annotations
@@ -17,9 +19,25 @@ from controlplane.core.compile.nodes import NOTHING, Desired, Node, paused_by
 from controlplane.core.model import change_marks
 from controlplane.core.model.branches import Branch
 from controlplane.core.model.revisions import Revision
-from controlplane.core.plan import EXACT, FEWEST, WIDEST, Commit, Decision, Plan, RunChecks, plan, salts
+from controlplane.core.plan import (
+    EXACT,
+    FEWEST,
+    WIDEST,
+    Commit,
+    Decision,
+    Plan,
+    RunChecks,
+    plan,
+    salts,
+)
 from controlplane.core.tree import NodeCache
-from controlplane.operations.planning.snapshot import CACHE_BYTES, Fetched, StoreSnapshot, compile_live, redirected
+from controlplane.operations.planning.snapshot import (
+    CACHE_BYTES,
+    Fetched,
+    StoreSnapshot,
+    compile_live,
+    redirected,
+)
 from controlplane.ports.store import Store, Tx
 
 SWEEP_S = 300.0  # the longest time without a look at everything
@@ -36,18 +54,20 @@ class Memory:
     decisions: dict[str, Decision] = field(default_factory=dict)
     swept_at: float = 0.0
     kinds: frozenset[salts.PeriodKind] = frozenset()  # of periods in use
-    staged: dict[bytes, bytes] = field(
-        default_factory=dict
-    )  # tree nodes of decisions, for who carries them out to store
-    branches: Mapping[str, Branch] = field(default_factory=dict)  # beside main; known to main's planner only
-    periods: Mapping[salts.PeriodKind, str] = field(default_factory=dict)  # as it was when that was decided about
+    # Tree nodes of decisions, for who carries them out to store
+    staged: dict[bytes, bytes] = field(default_factory=dict)
+    # Beside main; known to main's planner only
+    branches: Mapping[str, Branch] = field(default_factory=dict)
+    # As it was when that was decided about
+    periods: Mapping[salts.PeriodKind, str] = field(default_factory=dict)
     marked: frozenset[str] = frozenset()  # since the plan before
 
 
 @dataclass(frozen=True, slots=True)
 class ViewUpdate:
-    """The part of a plan that differs between views. `observed`: the facts to plan from. `decided`: the datasets to
-    decide about (None: all). `stale`: datasets to decide about again, besides those that changed in the store."""
+    """The part of a plan that differs between views. `observed`: the facts to plan from. `decided`:
+    the datasets to decide about (None: all). `stale`: datasets to decide about again, besides those
+    that changed in the store."""
 
     observed: Fetched
     decided: frozenset[str] | None = None
@@ -55,9 +75,11 @@ class ViewUpdate:
 
 
 class View:
-    """The part of a branch that a planner fetches, decides about and has carried out. Main's is all of main.
+    """The part of a branch that a planner fetches, decides about and has carried out. Main's is all
+    of main.
 
-    `own`: the datasets in it, as of the last plan (None: all). `lock` is held while the planner looks.
+    `own`: the datasets in it, as of the last plan (None: all). `lock` is held while the planner
+    looks.
     """
 
     own: frozenset[str] | None = None
@@ -67,14 +89,17 @@ class View:
         """The planner starts from nothing in this transaction."""
 
     def update(self, tx: Tx, memory: Memory) -> ViewUpdate:  # noqa: ARG002  # a view of a part reads main
-        """Bring the view up to date with `memory`, which is as of now. May change its facts and decisions."""
+        """Bring the view up to date with `memory`, which is as of now. May change its facts and
+        decisions."""
         return ViewUpdate(memory.fetched)
 
 
 class Planner:
-    """Plans of one branch; of these dataflows and their upstream, if any are named. Threads take turns.
+    """Plans of one branch; of these dataflows and their upstream, if any are named. Threads take
+    turns.
 
-    `view`: the part of the branch to plan. `window`, `exact`, `fewest` and `widest`: see `core.plan.plan`.
+    `view`: the part of the branch to plan. `window`, `exact`, `fewest` and `widest`: see
+    `core.plan.plan`.
     """
 
     def __init__(
@@ -97,9 +122,12 @@ class Planner:
         self.cache = cache or NodeCache(CACHE_BYTES)
         self._view = view or View()
         self._memory: Memory | None = None
-        self.keeps_nodes = False  # as who carries decisions out needs: another look may have made them
-        self.follows_branches = False  # as the planner of main has to, in a process that looks after others
-        self.only: frozenset[str] | None = None  # datasets that are carried out, where that is not all
+        # As who carries decisions out needs: another look may have made them
+        self.keeps_nodes = False
+        # As the planner of main has to, in a process that looks after others
+        self.follows_branches = False
+        # Datasets that are carried out, where that is not all
+        self.only: frozenset[str] | None = None
         self.lock = threading.Lock()
 
     def plan(self, flows: Iterable[str] | None = None) -> Plan:
@@ -132,7 +160,8 @@ class Planner:
         update = self._view.update(tx, memory)
         facts = StoreSnapshot(tx, self._branch, memory.desired, update.observed, self.cache)
         facts.own = update.decided
-        if self.keeps_nodes:  # decisions outlive this transaction, and so do the tree nodes that they are about
+        # Decisions outlive this transaction, and so do the tree nodes that they are about
+        if self.keeps_nodes:
             facts.overlay.staged = memory.staged
         self._decide(memory, facts, stale | update.stale)
         self._memory = memory
@@ -216,7 +245,10 @@ class Planner:
         stale = self._recompiled(tx, memory, {f for m in marked if (f := change_marks.flow_of(m))})
         desired = memory.desired
         if change_marks.PAUSES in marked:
-            memory.fetched.paused, before = tx.blueprints.paused(self._branch), memory.fetched.paused
+            memory.fetched.paused, before = (
+                tx.blueprints.paused(self._branch),
+                memory.fetched.paused,
+            )
             moved = memory.fetched.paused ^ before
             stale |= {d for d in desired.order if paused_by(d) & moved}
         if change_marks.BRANCHES in marked and self.follows_branches:
@@ -227,7 +259,9 @@ class Planner:
             memory.fetched.forces = tx.blueprints.forces(self._branch)
         listings = {id for m in marked if (id := change_marks.listing_of(m))}
         if listings:
-            stale |= {n.dataset for n in desired.nodes.values() if n.is_source and n.listing in listings}
+            stale |= {
+                n.dataset for n in desired.nodes.values() if n.is_source and n.listing in listings
+            }
         stale |= marked & desired.nodes.keys()
         self._fetch(tx, memory, stale)
         return stale
@@ -243,17 +277,23 @@ class Planner:
         memory.kinds = salts.kinds(memory.desired)
         for removed in before.nodes.keys() - memory.desired.nodes.keys():
             memory.decisions.pop(removed, None)
-        return {d for d, node in memory.desired.nodes.items() if not _is_same(before.nodes.get(d), node)}
+        return {
+            d for d, node in memory.desired.nodes.items() if not _is_same(before.nodes.get(d), node)
+        }
 
     def _compile(self, tx: Tx, memory: Memory) -> Desired:
-        return redirected(tx, self._branch, compile_live(memory.revisions.values(), self._namespace))
+        return redirected(
+            tx, self._branch, compile_live(memory.revisions.values(), self._namespace)
+        )
 
     # --- decisions
 
     def _decide(self, memory: Memory, facts: StoreSnapshot, stale: set[str]) -> None:
-        """Decide again about stale datasets, about commits that may not have been carried out, and all downstream of
-        these."""
-        waiting = {d for d, decision in memory.decisions.items() if _is_carried_out_unseen(decision)}
+        """Decide again about stale datasets, about commits that may not have been carried out, and
+        all downstream of these."""
+        waiting = {
+            d for d, decision in memory.decisions.items() if _is_carried_out_unseen(decision)
+        }
         changed = stale | waiting
         if not changed:
             return
@@ -294,12 +334,16 @@ def _in_both(limit: frozenset[str] | None, other: frozenset[str] | None) -> froz
 
 
 def _is_carried_out_unseen(decision: Decision) -> bool:
-    """True if a commit may have lost its compare-and-set race, or memos were noted: neither leaves a change mark."""
-    return isinstance(decision.step, Commit) or (isinstance(decision.step, RunChecks) and bool(decision.step.notes))
+    """True if a commit may have lost its compare-and-set race, or memos were noted: neither leaves
+    a change mark."""
+    return isinstance(decision.step, Commit) or (
+        isinstance(decision.step, RunChecks) and bool(decision.step.notes)
+    )
 
 
 def _is_same(before: Node | None, node: Node) -> bool:
-    """True if both mean the same: the meaning of a node follows from its text and from its upstream."""
+    """True if both mean the same: the meaning of a node follows from its text and from its
+    upstream."""
     if before is None or type(before) is not type(node) or before.revision != node.revision:
         return False
     if before.is_copy or node.is_copy:

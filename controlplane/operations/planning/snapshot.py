@@ -1,4 +1,5 @@
-"""What planning reads, from one transaction: desired nodes (compiled once per set of revisions) and observed facts."""
+"""What planning reads, from one transaction: desired nodes (compiled once per set of revisions) and
+observed facts."""
 
 from __future__ import annotations
 
@@ -37,12 +38,14 @@ CACHED = 16  # sets of revisions that stay compiled
 CACHE_BYTES = 128 << 20  # of tree nodes that a planner keeps
 LONGEST_REASON = 1_000  # characters
 _newest: dict[tuple[str, int], Desired] = {}  # the last compilations, by namespace and semantics
-_compiling = threading.Lock()  # before 3.11.8 and 3.12.2, CPython's ast.parse is not safe in several threads
+# Before 3.11.8 and 3.12.2, CPython's ast.parse is not safe in several threads
+_compiling = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class _Revisions:
-    """Revisions to compile together, in order. Two of them are equal if they compile to the same."""
+    """Revisions to compile together, in order. Two of them are equal if they compile to the
+    same."""
 
     namespace: str
     semantics: int
@@ -52,7 +55,9 @@ class _Revisions:
 
     @staticmethod
     def of(
-        revisions: Iterable[Revision], namespace: str, parsed: Mapping[str, Draft] = MappingProxyType({})
+        revisions: Iterable[Revision],
+        namespace: str,
+        parsed: Mapping[str, Draft] = MappingProxyType({}),
     ) -> _Revisions:
         ordered = _ordered(revisions)
         return _Revisions(namespace, _semantics(), tuple(map(_identity, ordered)), ordered, parsed)
@@ -69,8 +74,8 @@ def redirected(tx: Tx, branch: str, nodes: Desired) -> Desired:
 
 
 def compile_live(revisions: Iterable[Revision], namespace: str) -> Desired:
-    """Compile the stored revisions. A dataflow that does not compile (any more: a release may refuse a text that an
-    earlier one took) is left out with its readers, and stops no other one."""
+    """Compile the stored revisions. A dataflow that does not compile (any more: a release may
+    refuse a text that an earlier one took) is left out with its readers, and stops no other one."""
     live = {r.dataflow: r for r in revisions}
     return _compile_live(_Revisions.of(live.values(), namespace))
 
@@ -96,7 +101,8 @@ def _without_broken(live: Mapping[str, Revision], namespace: str, error: Excepti
 
 
 def _guilty(live: Mapping[str, Revision], namespace: str, error: Exception) -> dict[str, str]:
-    """Dataflows that made a compilation fail, with a reason; all of them where the faulty ones cannot be identified."""
+    """Dataflows that made a compilation fail, with a reason; all of them where the faulty ones
+    cannot be identified."""
     named = {f"{r.file}#{flow}": replace(r, file=f"{r.file}#{flow}") for flow, r in live.items()}
     try:
         places = {p.file: p for p in reversed(_problems(named.values(), namespace))}
@@ -110,7 +116,8 @@ def _guilty(live: Mapping[str, Revision], namespace: str, error: Exception) -> d
 
 
 def _crash(revision: Revision, namespace: str) -> str:
-    """The problem of one dataflow by itself, apart from datasets of others that it reads; empty if there is none."""
+    """The problem of one dataflow by itself, apart from datasets of others that it reads; empty if
+    there is none."""
     try:
         problems = _problems([revision], namespace)
     except Exception as e:  # noqa: BLE001  # reported, and left out
@@ -120,7 +127,9 @@ def _crash(revision: Revision, namespace: str) -> str:
 
 def _problems(revisions: Iterable[Revision], namespace: str) -> Sequence[Problem]:
     with _compiling:
-        return compile_revisions(_ordered(revisions), namespace=namespace, semantics=_semantics()).problems
+        return compile_revisions(
+            _ordered(revisions), namespace=namespace, semantics=_semantics()
+        ).problems
 
 
 def _in_words(error: Exception) -> str:
@@ -128,7 +137,8 @@ def _in_words(error: Exception) -> str:
 
 
 class _Incomplete(Exception):
-    """An attempt with problems. It is not remembered: whether columns are a problem depends on `parsed`."""
+    """An attempt with problems. It is not remembered: whether columns are a problem depends on
+    `parsed`."""
 
     def __init__(self, attempt: Compilation) -> None:
         super().__init__()
@@ -136,10 +146,12 @@ class _Incomplete(Exception):
 
 
 def attempt_cached(
-    revisions: Iterable[Revision], namespace: str, parsed: Mapping[str, Draft] = MappingProxyType({})
+    revisions: Iterable[Revision],
+    namespace: str,
+    parsed: Mapping[str, Draft] = MappingProxyType({}),
 ) -> Compilation:
-    """Compile as much as can be, or return the earlier result for equal revisions without a problem. `parsed`: drafts
-    that were parsed already, by dataflow."""
+    """Compile as much as can be, or return the earlier result for equal revisions without a
+    problem. `parsed`: drafts that were parsed already, by dataflow."""
     of = _Revisions.of(revisions, namespace, parsed)
     with _compiling:
         try:
@@ -153,7 +165,11 @@ def _compile(of: _Revisions) -> Compilation:
     """Compile, and reuse the unchanged parts of the last compilation. Raises _Incomplete."""
     kind = of.namespace, of.semantics
     attempt = compile_revisions(
-        of.ordered, namespace=of.namespace, semantics=of.semantics, before=_newest.get(kind), parsed=of.parsed
+        of.ordered,
+        namespace=of.namespace,
+        semantics=of.semantics,
+        before=_newest.get(kind),
+        parsed=of.parsed,
     )
     if attempt.problems:
         raise _Incomplete(attempt)
@@ -172,7 +188,15 @@ def _semantics() -> int:
 
 def _identity(revision: Revision) -> tuple[object, ...]:
     files, uids = tuple(sorted(revision.files.items())), tuple(sorted(revision.uids.items()))
-    return (revision.branch, revision.dataflow, revision.number, revision.file, revision.text, files, uids)
+    return (
+        revision.branch,
+        revision.dataflow,
+        revision.number,
+        revision.file,
+        revision.text,
+        files,
+        uids,
+    )
 
 
 class Overlay:
@@ -205,8 +229,11 @@ class Fetched:
     forces: Mapping[str, int] = field(default_factory=dict)
     holds: Mapping[str, Hold] = field(default_factory=dict)
 
-    def fetch(self, tx: Tx, branch: str, nodes: Sequence[Node], *, everything: bool = False) -> None:
-        """What the store says of these nodes now. `everything`: they are all that there is in the branch."""
+    def fetch(
+        self, tx: Tx, branch: str, nodes: Sequence[Node], *, everything: bool = False
+    ) -> None:
+        """What the store says of these nodes now. `everything`: they are all that there is in the
+        branch."""
         names = None if everything else [n.dataset for n in nodes]
         sources = [n for n in nodes if n.is_source]
         if everything or not all(n.is_copy for n in nodes):
@@ -216,9 +243,13 @@ class Fetched:
             self._replace(self.unfinished, names, unfinished)
         if sources:
             self.listings.update(tx.listings.get(n.listing for n in sources))
-            self._replace(self.pins, names, tx.states.pinned_schemas(branch, [n.dataset for n in sources]))
+            self._replace(
+                self.pins, names, tx.states.pinned_schemas(branch, [n.dataset for n in sources])
+            )
         if sinks := [n.dataset for n in nodes if n.is_copy]:
-            self._replace(self.targets, names, tx.projections.targets(branch, None if everything else sinks))
+            self._replace(
+                self.targets, names, tx.projections.targets(branch, None if everything else sinks)
+            )
 
     def drop(self, dataset: str) -> None:
         """Forget all facts about it."""
@@ -226,7 +257,9 @@ class Fetched:
             held.pop(dataset, None)
 
     @staticmethod
-    def _replace(held: MutableMapping[str, T], names: Sequence[str] | None, fetched: Mapping[str, T]) -> None:
+    def _replace(
+        held: MutableMapping[str, T], names: Sequence[str] | None, fetched: Mapping[str, T]
+    ) -> None:
         for name in list(held) if names is None else names:
             held.pop(name, None)
         held.update(fetched)
@@ -250,7 +283,8 @@ class StoreSnapshot:
         self.overlay = Overlay(tx.nodes)
         self.nodes: NodeStore = cache.over(self.overlay)
         self.known_tasks: dict[bytes, Task] = {}
-        self.own: frozenset[str] | None = None  # of a branch beside main: what it decides about by itself
+        # Of a branch beside main: what it decides about by itself
+        self.own: frozenset[str] | None = None
 
     @property
     def desired(self) -> Desired:
@@ -270,7 +304,9 @@ class StoreSnapshot:
         """The decisions that this branch owns; datasets shared with main are planned by main."""
         if self.own is None:
             return full_plan
-        return Plan(tuple(decision for decision in full_plan.decisions if decision.dataset in self.own))
+        return Plan(
+            tuple(decision for decision in full_plan.decisions if decision.dataset in self.own)
+        )
 
     @property
     def observed(self) -> Fetched:
@@ -299,7 +335,9 @@ class StoreSnapshot:
     def listing(self, id: bytes) -> Listing | None:
         return self._fetched.listings.get(id)
 
-    def source_partitions(self, keys: Mapping[bytes, Sequence[str]]) -> Mapping[bytes, Mapping[str, SourcePartition]]:
+    def source_partitions(
+        self, keys: Mapping[bytes, Sequence[str]]
+    ) -> Mapping[bytes, Mapping[str, SourcePartition]]:
         return self.looked.partitions(self.tx, keys)
 
     def pinned(self, dataset: str) -> Pin | None:
@@ -347,15 +385,21 @@ def plan_now(
     widest: int = WIDEST,
     looked: PlanListings = NO_LISTINGS,
 ) -> tuple[Plan, StoreSnapshot]:
-    """The plan of these dataflows and their upstream (all by default), and the facts that it rests on; in a branch
-    beside main, of its own part of them. From nothing: a long-lived Planner does it in time proportional to the
-    changes. `looked`: listings in place of the shared ones."""
-    nodes = redirected(tx, branch, proposed) if proposed else desired(tx, branch, namespace=namespace)
+    """The plan of these dataflows and their upstream (all by default), and the facts that it rests
+    on; in a branch beside main, of its own part of them. From nothing: a long-lived Planner does it
+    in time proportional to the changes. `looked`: listings in place of the shared ones."""
+    nodes = (
+        redirected(tx, branch, proposed) if proposed else desired(tx, branch, namespace=namespace)
+    )
     scope = None if flows is None else nodes.scope(flows)
     fetched = Fetched(
-        paused=tx.blueprints.paused(branch), forces=tx.blueprints.forces(branch), holds=tx.states.holds(branch)
+        paused=tx.blueprints.paused(branch),
+        forces=tx.blueprints.forces(branch),
+        holds=tx.states.holds(branch),
     )
-    fetched.fetch(tx, branch, [nodes.nodes[d] for d in scope or nodes.order], everything=scope is None)
+    fetched.fetch(
+        tx, branch, [nodes.nodes[d] for d in scope or nodes.order], everything=scope is None
+    )
     fetched.listings.update(looked.shown)
     if proposed is not None:
         _with_edit(tx, branch, fetched, desired(tx, branch, namespace=namespace), nodes)
@@ -386,12 +430,16 @@ def _with_edit(tx: Tx, branch: str, fetched: Fetched, before: Desired, after: De
         return
     fetched.forces = edited.renamed_forces(fetched.forces, names)
     fetched.paused = edited.renamed_pauses(fetched.paused, names)
-    fetched.pins.update({names[old]: pin for old, pin in tx.states.pinned_schemas(branch, list(names)).items()})
+    fetched.pins.update(
+        {names[old]: pin for old, pin in tx.states.pinned_schemas(branch, list(names)).items()}
+    )
 
 
-def _own_of_branch(tx: Tx, branch: str, facts: StoreSnapshot, namespace: str) -> Mapping[str, Decision] | None:
-    """Find the datasets that a branch decides about by itself. For a pinned branch, returns the decisions about all
-    others."""
+def _own_of_branch(
+    tx: Tx, branch: str, facts: StoreSnapshot, namespace: str
+) -> Mapping[str, Decision] | None:
+    """Find the datasets that a branch decides about by itself. For a pinned branch, returns the
+    decisions about all others."""
     nodes, there = facts.compiled, tx.branches.all()
     main = desired(tx, MAIN, namespace=namespace)
     off = redirects.occupied(nodes, main, there.get(branch), there.values())
@@ -399,7 +447,9 @@ def _own_of_branch(tx: Tx, branch: str, facts: StoreSnapshot, namespace: str) ->
     if pinned.is_pinned(tx, branch):
         main = compile_live(tx.blueprints.mains_revisions(branch).values(), namespace)
     fetched = facts.observed
-    own = ownership.own(nodes, main, fetched.forces, tx.blueprints.mains_forces(branch), fetched.holds)
+    own = ownership.own(
+        nodes, main, fetched.forces, tx.blueprints.mains_forces(branch), fetched.holds
+    )
     if not pinned.is_pinned(tx, branch):
         fetched.holds = holding(own, fetched.holds, tx.states.holds(MAIN))
     else:
@@ -407,14 +457,21 @@ def _own_of_branch(tx: Tx, branch: str, facts: StoreSnapshot, namespace: str) ->
         left = fetched.states.keys() - pinned.mains_states(fetched.states).keys() - own
         for dataset in left:
             fetched.drop(dataset)
-        frozen = {decision.dataset: decision for decision in pinned.decisions(nodes, facts.states, own)}
-        frozen |= {dataset: Decision(dataset, "paused", reason=reason) for dataset, reason in off.items()}
+        frozen = {
+            decision.dataset: decision for decision in pinned.decisions(nodes, facts.states, own)
+        }
+        frozen |= {
+            dataset: Decision(dataset, "paused", reason=reason) for dataset, reason in off.items()
+        }
     facts.own = ownership.decided(nodes, own, off)
     return frozen
 
 
-def holding(own: Collection[str], holds: Mapping[str, Hold], of_main: Mapping[str, Hold]) -> dict[str, Hold]:
-    """Those that hold in a branch with these datasets of its own: its own ones, and main's for shared datasets."""
+def holding(
+    own: Collection[str], holds: Mapping[str, Hold], of_main: Mapping[str, Hold]
+) -> dict[str, Hold]:
+    """Those that hold in a branch with these datasets of its own: its own ones, and main's for
+    shared datasets."""
     return {**{dataset: hold for dataset, hold in of_main.items() if dataset not in own}, **holds}
 
 

@@ -1,7 +1,9 @@
-"""The two visitors of a plan's steps: `StepExecutor` carries a step out, `StepPreview` says what that would change.
+"""The two visitors of a plan's steps: `StepExecutor` carries a step out, `StepPreview` says what
+that would change.
 
-Each has one method for each kind of step. For `Compute(tasks, job, building)`, for example, `visit_compute` of the
-executor stores the half-built output and queues the tasks; that of the preview answers False while the queue has them.
+Each has one method for each kind of step. For `Compute(tasks, job, building)`, for example,
+`visit_compute` of the executor stores the half-built output and queues the tasks; that of the
+preview answers False while the queue has them.
 """
 
 from __future__ import annotations
@@ -20,12 +22,15 @@ from controlplane.ports.store import Tx
 from dataplane.contract.kinds import KINDS
 
 AGAIN_S = 1.0
-Answers: TypeAlias = Callable[[Sequence[bytes]], Collection[bytes]]  # the keys of those that are remembered
+# The keys of those that are remembered
+Answers: TypeAlias = Callable[[Sequence[bytes]], Collection[bytes]]
 
 
 def is_given_up(decision: Decision, facts: StoreSnapshot) -> bool:
     """A run is under way although there is nothing to do."""
-    return decision.status in ("up_to_date", "held") and facts.unfinished(decision.dataset) is not None
+    return (
+        decision.status in ("up_to_date", "held") and facts.unfinished(decision.dataset) is not None
+    )
 
 
 def visit_step(step: Step, visitor: StepPreview | StepExecutor) -> int:
@@ -56,12 +61,15 @@ class StepPreview:
     facts: StoreSnapshot
 
     def would_change(self) -> bool:
-        """Whether carrying it out would change anything. A pass over a world at rest writes nothing."""
+        """Whether carrying it out would change anything. A pass over a world at rest writes
+        nothing."""
         decision, demanded = self.decision, self.demanded
         if decision.gives_up:
             return True
         # An edit outside of a task's key: it needs a larger driver, or is more urgent.
-        if not all(demanded[task.key].covers(task) for task in decision.step.tasks if task.key in demanded):
+        if not all(
+            demanded[task.key].covers(task) for task in decision.step.tasks if task.key in demanded
+        ):
             return True
         return bool(visit_step(decision.step, self))
 
@@ -100,8 +108,8 @@ class StepPreview:
 
 
 def is_well_supplied(tasks: Sequence[Task], demanded: Mapping[bytes, Demand]) -> bool:
-    """True while more than half of a window is still queued or running, and nothing else of it: the window moves on
-    below that."""
+    """True while more than half of a window is still queued or running, and nothing else of it: the
+    window moves on below that."""
     waiting = {key for key, demand in demanded.items() if demand.state in ("queued", "running")}
     return waiting <= {task.key for task in tasks} and len(waiting) > len(tasks) // 2
 
@@ -111,8 +119,8 @@ def is_well_supplied(tasks: Sequence[Task], demanded: Mapping[bytes, Demand]) ->
 
 @dataclass(frozen=True, slots=True)
 class StepExecutor:
-    """Carries out the step of a decision in a transaction. Each method returns the number of changes. `since_trace`:
-    see PlanExecutor."""
+    """Carries out the step of a decision in a transaction. Each method returns the number of
+    changes. `since_trace`: see PlanExecutor."""
 
     tx: Tx
     decision: Decision
@@ -151,7 +159,9 @@ class StepExecutor:
         tx.queue.drop_demands(state.branch, state.dataset)
         tx.states.drop_building(state.branch, state.dataset)
         body = committed_body(state)
-        tx.events.put([Event(COMMITTED, state.dataset, state.partitions, body, branch=state.branch)])
+        tx.events.put(
+            [Event(COMMITTED, state.dataset, state.partitions, body, branch=state.branch)]
+        )
         self._note_adopted(step.adopted if step.entered is None else self._adopted(step.entered))
         return 1
 
@@ -185,7 +195,8 @@ class StepExecutor:
             self.tx.states.drop_unfinished(self.facts.branch, [self.dataset])
 
     def _request(self, jobs: Mapping[bytes, StoredJob], answers: Answers) -> int:
-        """Demand the tasks of the step and nothing else; one that has an answer by now is never dispatched."""
+        """Demand the tasks of the step and nothing else; one that has an answer by now is never
+        dispatched."""
         queue, branch, tasks = self.tx.queue, self.facts.branch, self.decision.step.tasks
         again = self.tx.now() + AGAIN_S
         answered = set(answers([task.key for task in tasks]))
@@ -198,13 +209,14 @@ class StepExecutor:
         return max(1, queue.enqueue(branch, self.dataset, missing))
 
     def _delayed(self, task: Task, again: float) -> Task:
-        """A task that ended without a result (its source changed, its fragment is gone) waits a little."""
+        """A task that ended without a result (its source changed, its fragment is gone) waits a
+        little."""
         is_over = task.key in self.demanded and self.demanded[task.key].state == "done"
         return replace(task, not_before=again) if is_over else task
 
     def _has_pin_of(self, step: Commit) -> bool:
-        """Whether the pinned schema is as it was when the step was planned: an operator may have taken it back
-        since."""
+        """Whether the pinned schema is as it was when the step was planned: an operator may have
+        taken it back since."""
         if step.pin is None:
             return True
         pins = self.tx.states.pinned_schemas(step.state.branch, [self.dataset])
@@ -216,7 +228,9 @@ class StepExecutor:
         own = {
             key
             for key, trace in traces.items()
-            if trace.seq > self.since_trace and trace.by == "executed" and trace.home == self.dataset
+            if trace.seq > self.since_trace
+            and trace.by == "executed"
+            and trace.home == self.dataset
         }
         return sum(task not in own for task in entered.values())
 

@@ -1,9 +1,9 @@
 """Tables of branches beside main: having one made, and deleting those that no branch needs.
 
-A table's row of `publications` is there before its first file, and goes after the last one. The transaction that ends a
-branch, or gives a dataset back to main, leaves of the row that nothing is known of the table. So a table is deleted
-however often that breaks off, and a branch that comes back under its name begins a new one. Both are done one after
-another, by the publisher.
+A table's row of `publications` is there before its first file, and goes after the last one. The
+transaction that ends a branch, or gives a dataset back to main, leaves of the row that nothing is
+known of the table. So a table is deleted however often that breaks off, and a branch that comes
+back under its name begins a new one. Both are done one after another, by the publisher.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from controlplane.ports.store import Store, Tx
 from dataplane.contract.failpoints import failpoint
 
 
-def follow(store: Store, namespace: str, state: State, publisher: Publisher, lake: ObjectStore) -> bool:
-    """Make a branch's table hold this state of its own. False if the branch no longer needs the table."""
+def follow(
+    store: Store, namespace: str, state: State, publisher: Publisher, lake: ObjectStore
+) -> bool:
+    """Make a branch's table hold this state of its own. False if the branch no longer needs the
+    table."""
     if not _is_started(store, namespace, state, lake):
         return False
     publish.publish(store, namespace, state, publisher)
@@ -26,7 +29,8 @@ def follow(store: Store, namespace: str, state: State, publisher: Publisher, lak
 
 
 def _is_started(store: Store, namespace: str, state: State, lake: ObjectStore) -> bool:
-    """Whether the table may be written: it is known to be there, or nothing of an earlier one is."""
+    """Whether the table may be written: it is known to be there, or nothing of an earlier one
+    is."""
     with store.read(namespace) as tx:
         publication = tx.projections.publications(state.branch, [state.dataset]).get(state.dataset)
         if not _is_wanted(tx, state.branch, state.dataset):
@@ -49,15 +53,21 @@ def left_over(store: Store, namespace: str) -> tuple[Publication, ...]:
         if not publications:
             return ()
         publishing = [name for name, branch in tx.branches.all().items() if branch.publish]
-        published = {(name, dataset) for name in publishing for dataset in tx.branches.own_datasets(name)}
+        published = {
+            (name, dataset) for name in publishing for dataset in tx.branches.own_datasets(name)
+        }
     return tuple(
-        publication for publication in publications if (publication.branch, publication.dataset) not in published
+        publication
+        for publication in publications
+        if (publication.branch, publication.dataset) not in published
     )
 
 
 def delete(store: Store, namespace: str, left: Publication, lake: ObjectStore) -> None:
-    """Delete such a table. Repeating it is harmless; if a branch is to have it by now, it is written again."""
-    with store.begin(namespace) as tx:  # its end also proves that no other process leads, and publishes
+    """Delete such a table. Repeating it is harmless; if a branch is to have it by now, it is
+    written again."""
+    # Its end also proves that no other process leads, and publishes
+    with store.begin(namespace) as tx:
         tx.projections.put_publication(unknown_table(left.branch, left.dataset))
     failpoint("branch-table-forgotten")
     lake.delete_prefix(table_path(namespace, left.branch, left.dataset))

@@ -1,4 +1,5 @@
-"""Packs in use: due and requested ones, taking them in, reading a dataset by them, and giving them up."""
+"""Packs in use: due and requested ones, taking them in, reading a dataset by them, and giving them
+up."""
 
 from __future__ import annotations
 
@@ -30,13 +31,20 @@ PACKS_A_TIME = 100  # of one dataset
 
 
 def fragments(tx: Tx, root: bytes, leaves: Container[bytes] | None = None) -> list[Fragment]:
-    """The rows of a dataset in as few fragments as there are: packs in place of their members (only of these leaves,
-    where some are named), and every other fragment as often as partitions have it."""
+    """The rows of a dataset in as few fragments as there are: packs in place of their members (only
+    of these leaves, where some are named), and every other fragment as often as partitions have
+    it."""
     by_leaf = [(digest, entries) for digest, entries in tree.by_leaf(tx.nodes, root)]
     by_id = tx.traces.fragments({e.fragment for _, entries in by_leaf for e in entries})
-    packs_by_leaf = {d: packs.packs_of(e, by_id) for d, e in by_leaf if leaves is None or d in leaves}
+    packs_by_leaf = {
+        d: packs.packs_of(e, by_id) for d, e in by_leaf if leaves is None or d in leaves
+    }
     by_id |= _there(tx, packs_by_leaf.values())
-    return [f for d, entries in by_leaf for f in packs.laid_out(entries, packs_by_leaf.get(d, ()), by_id)]
+    return [
+        f
+        for d, entries in by_leaf
+        for f in packs.laid_out(entries, packs_by_leaf.get(d, ()), by_id)
+    ]
 
 
 def are_there(tx: Tx, laid_out: Iterable[Fragment]) -> bool:
@@ -76,15 +84,20 @@ class Due:
 
 
 def due(tx: Tx, state: State, node: Node) -> Due:
-    """Packs of leaves that the newest commit left as they are, or of all leaves once nothing was committed for a
-    while."""
+    """Packs of leaves that the newest commit left as they are, or of all leaves once nothing was
+    committed for a while."""
     if node.is_copy or state.partitions < packs.FEWEST:
         return Due(state.dataset, (), {})
     missing = list(islice(_missing(tx, state), PACKS_A_TIME))
     jobs = [(pack, packs.job_of(pack, _order(node, state))) for _, pack in missing]
     tasks = tuple(packs.task_of(pack, state.dataset, job) for pack, job in jobs)
     origins = tuple(Origin(pack.id, leaf, pack.members[0], tx.now()) for leaf, pack in missing)
-    return Due(state.dataset, tasks, {task.job: job for task, (_, job) in zip(tasks, jobs, strict=True)}, origins)
+    return Due(
+        state.dataset,
+        tasks,
+        {task.job: job for task, (_, job) in zip(tasks, jobs, strict=True)},
+        origins,
+    )
 
 
 def _missing(tx: Tx, state: State) -> Iterator[tuple[bytes, Pack]]:
@@ -94,8 +107,14 @@ def _missing(tx: Tx, state: State) -> Iterator[tuple[bytes, Pack]]:
     seen_ids: set[bytes] = set()
     while stable and (some := list(islice(leaves, LEAVES_A_TIME))):
         members = tx.traces.fragments({e.fragment for _, entries in some for e in entries})
-        by_id = {pack.id: (leaf, pack) for leaf, entries in some for pack in packs.packs_of(entries, members)}
-        missing = by_id.keys() - _there(tx, [[pack for _, pack in by_id.values()]]).keys() - seen_ids
+        by_id = {
+            pack.id: (leaf, pack)
+            for leaf, entries in some
+            for pack in packs.packs_of(entries, members)
+        }
+        missing = (
+            by_id.keys() - _there(tx, [[pack for _, pack in by_id.values()]]).keys() - seen_ids
+        )
         seen_ids |= missing
         yield from (by_id[id] for id in sorted(missing))
 
@@ -108,10 +127,14 @@ def is_quiet(state: State, now: float) -> bool:
 def _stable(tx: Tx, state: State) -> frozenset[bytes]:
     if is_quiet(state, tx.now()):
         return frozenset(tree.leaf_digests(tx.nodes, state.root))
-    before = next((s for s in tx.states.history(state.branch, state.dataset, 2) if s.seq < state.seq), None)
+    before = next(
+        (s for s in tx.states.history(state.branch, state.dataset, 2) if s.seq < state.seq), None
+    )
     if before is None:
         return frozenset()
-    return frozenset(tree.leaf_digests(tx.nodes, before.root)) & frozenset(tree.leaf_digests(tx.nodes, state.root))
+    return frozenset(tree.leaf_digests(tx.nodes, before.root)) & frozenset(
+        tree.leaf_digests(tx.nodes, state.root)
+    )
 
 
 def _order(node: Node, state: State) -> Sequence[str]:
@@ -122,7 +145,9 @@ def _order(node: Node, state: State) -> Sequence[str]:
     return columns or [part.column for part in node.key]
 
 
-def ask(store: Store, namespace: str, states: Iterable[State], nodes: Mapping[str, Node]) -> frozenset[str]:
+def ask(
+    store: Store, namespace: str, states: Iterable[State], nodes: Mapping[str, Node]
+) -> frozenset[str]:
     """Ask for the packs that these datasets lack; the datasets that some are made for now."""
     pairs = [(state, nodes[state.dataset]) for state in states if state.dataset in nodes]
     waiting: set[str] = set()
@@ -131,27 +156,37 @@ def ask(store: Store, namespace: str, states: Iterable[State], nodes: Mapping[st
         with store.read(namespace) as tx:
             due_states = [(state.branch, due(tx, state, node)) for state, node in some]
         waiting |= _requested(
-            store, namespace, [(branch, due_dataset) for branch, due_dataset in due_states if due_dataset.tasks]
+            store,
+            namespace,
+            [(branch, due_dataset) for branch, due_dataset in due_states if due_dataset.tasks],
         )
     return frozenset(waiting)
 
 
-def _requested(store: Store, namespace: str, due_states: Sequence[tuple[str, Due]]) -> frozenset[str]:
+def _requested(
+    store: Store, namespace: str, due_states: Sequence[tuple[str, Due]]
+) -> frozenset[str]:
     if not due_states:
         return frozenset()
     with store.begin(namespace) as tx:
         for branch, due_dataset in due_states:
             for digest, job in due_dataset.jobs.items():
                 tx.queue.put_job(digest, job)
-            tx.queue.drop_demands(branch, packs.name_of(due_dataset.dataset), [task.key for task in due_dataset.tasks])
+            tx.queue.drop_demands(
+                branch, packs.name_of(due_dataset.dataset), [task.key for task in due_dataset.tasks]
+            )
             tx.queue.enqueue(branch, packs.name_of(due_dataset.dataset), due_dataset.tasks)
             tx.upkeep.put_origins(due_dataset.origins)
         return frozenset(
-            due_dataset.dataset for branch, due_dataset in due_states if _is_open(tx, branch, due_dataset.dataset)
+            due_dataset.dataset
+            for branch, due_dataset in due_states
+            if _is_open(tx, branch, due_dataset.dataset)
         )
 
 
-def still_open(store: Store, namespace: str, branch: str, datasets: Iterable[str]) -> frozenset[str]:
+def still_open(
+    store: Store, namespace: str, branch: str, datasets: Iterable[str]
+) -> frozenset[str]:
     """Those of the datasets for which packs are being made."""
     with store.read(namespace) as tx:
         return frozenset(dataset for dataset in datasets if _is_open(tx, branch, dataset))
@@ -160,7 +195,8 @@ def still_open(store: Store, namespace: str, branch: str, datasets: Iterable[str
 def _is_open(tx: Tx, branch: str, dataset: str) -> bool:
     name = packs.name_of(dataset)
     return any(
-        demand.state in ("queued", "running") for demand in tx.queue.demanded(branch, [name]).get(name, {}).values()
+        demand.state in ("queued", "running")
+        for demand in tx.queue.demanded(branch, [name]).get(name, {}).values()
     )
 
 
@@ -168,12 +204,15 @@ def _is_open(tx: Tx, branch: str, dataset: str) -> bool:
 
 
 def take_in(tx: Tx, attempt: Attempt, results: Iterable[TaskResult]) -> list[bytes]:
-    """Keep packs that were made; returns their ids. Tables that may show them have to be checked again."""
+    """Keep packs that were made; returns their ids. Tables that may show them have to be checked
+    again."""
     made = [pack for r in results if (pack := _made(attempt, r)).id.hex() == r["task"]]
     compaction_gc.replaced(tx, made)
     tx.traces.put([], made)
     for branch, name in {who for pack in made for who in tx.queue.demanding(pack.id)}:
-        waiting = [key for key, task in tx.queue.demands(branch, name).items() if task.state != "done"]
+        waiting = [
+            key for key, task in tx.queue.demands(branch, name).items() if task.state != "done"
+        ]
         tx.queue.drop_demands(branch, name, waiting)
         _unpublish(tx, branch, packs.dataset_of(name))
     return [pack.id for pack in made]
@@ -181,7 +220,9 @@ def take_in(tx: Tx, attempt: Attempt, results: Iterable[TaskResult]) -> list[byt
 
 def _made(attempt: Attempt, result: TaskResult) -> Fragment:
     schema, content, files = partition_result(result)
-    return Fragment(pack_id(schema, content), schema, content, tuple(files), attempt.dataset, attempt.id)
+    return Fragment(
+        pack_id(schema, content), schema, content, tuple(files), attempt.dataset, attempt.id
+    )
 
 
 def _unpublish(tx: Tx, branch: str, dataset: str) -> None:
@@ -195,8 +236,8 @@ def _unpublish(tx: Tx, branch: str, dataset: str) -> None:
 
 
 def give_up_all(tx: Tx) -> int:
-    """Stop using all existing packs; new ones are made in time. Files stay, since readers of older versions of tables
-    have them open. How many."""
+    """Stop using all existing packs; new ones are made in time. Files stay, since readers of older
+    versions of tables have them open. How many."""
     pack_ids = list(_all(tx))
     forget(tx, pack_ids)
     return len(pack_ids)

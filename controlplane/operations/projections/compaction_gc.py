@@ -1,13 +1,15 @@
 """Packs that no kept generation needs for reading: giving them up, and deleting their files.
 
-A pack stands in no tree, so no pointer holds it. It is needed while some tree that is read by packs (of a kept
-generation, of queued or running work, of a published table) has a leaf of its rows. That is known without reading
-leaves where the leaf that it was requested for is in use; else leaves that hold one of its members are read.
+A pack stands in no tree, so no pointer holds it. It is needed while some tree that is read by packs
+(of a kept generation, of queued or running work, of a published table) has a leaf of its rows. That
+is known without reading leaves where the leaf that it was requested for is in use; else leaves that
+hold one of its members are read.
 
-Why no file in use is deleted. Rows are dropped in a transaction of its own, which excludes writers of trees
-(`begin_collection`) and checks once more the trees that came since: after it no reader finds the pack, and its members
-are read. A reader that found it before may go on for as long as the grace lasts; then the folder is deleted, and only
-then forgotten, so that the next collection finishes one that was killed in between.
+Why no file in use is deleted. Rows are dropped in a transaction of its own, which excludes writers
+of trees (`begin_collection`) and checks once more the trees that came since: after it no reader
+finds the pack, and its members are read. A reader that found it before may go on for as long as the
+grace lasts; then the folder is deleted, and only then forgotten, so that the next collection
+finishes one that was killed in between.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from dataplane.contract.failpoints import failpoint
 
 READERS: tuple[PointerKind, ...] = ("state", "task", "publication")
 FOLDERS_A_TIME = 100
-KEPT_S = 30 * 86400.0  # files that another making of the same pack took the place of: tables of before may name them
+# Files that another making of the same pack took the place of: tables of before may name them
+KEPT_S = 30 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,9 @@ def _roots(tx: Tx) -> frozenset[bytes]:
 def _read_by(tx: Tx, roots: Iterable[bytes], origins: Mapping[bytes, Origin]) -> frozenset[bytes]:
     """Those of these packs that are of leaves of these trees."""
     members = {origin.member for origin in origins.values()}
-    leaves = {leaf for root in roots for leaf in tree.leaf_digests(tx.nodes, root)} if origins else set()
+    leaves = (
+        {leaf for root in roots for leaf in tree.leaf_digests(tx.nodes, root)} if origins else set()
+    )
     return frozenset(pack for leaf in sorted(leaves) for pack in _of_leaf(tx, leaf, members))
 
 
@@ -69,17 +74,24 @@ def _but(origins: Mapping[bytes, Origin], needed: Set[bytes]) -> dict[bytes, Ori
 
 
 def give_up(store: Store, namespace: str, snapshot: Unused, due: float) -> int:
-    """Drop those of the packs that are not needed by now, either; their files wait until `due`. How many."""
+    """Drop those of the packs that are not needed by now, either; their files wait until `due`. How
+    many."""
     if not snapshot.packs:
         return 0
     with store.begin(namespace) as tx:
         tx.upkeep.begin_collection()
         abandoned = _but(snapshot.packs, _read_by(tx, _roots(tx) - snapshot.roots, snapshot.packs))
+        # Asked for again
         abandoned = _but(
             abandoned, {o.pack for o in tx.upkeep.origins() if abandoned.get(o.pack) != o}
-        )  # asked for again
-        abandoned = _but(abandoned, {key for key, task in tx.queue.tasks(abandoned).items() if task.state != "done"})
-        tx.upkeep.put_leftovers([leftover(fragment, due) for fragment in tx.traces.fragments(abandoned).values()])
+        )
+        abandoned = _but(
+            abandoned,
+            {key for key, task in tx.queue.tasks(abandoned).items() if task.state != "done"},
+        )
+        tx.upkeep.put_leftovers(
+            [leftover(fragment, due) for fragment in tx.traces.fragments(abandoned).values()]
+        )
         tx.upkeep.drop_packs(list(abandoned))
     failpoint("packs-dropped")
     return len(abandoned)
@@ -91,21 +103,27 @@ def leftover(pack: Fragment, due: float) -> PendingDeletion:
 
 
 def replaced(tx: Tx, made: Iterable[Fragment]) -> None:
-    """Note the files of packs that were given up, and are now made again elsewhere. Before they are stored."""
+    """Note the files of packs that were given up, and are now made again elsewhere. Before they are
+    stored."""
     new = {pack.id: pack for pack in made}
     old = [pack for pack in tx.traces.fragments(new).values() if pack.status != "stored"]
     due = tx.now() + KEPT_S
-    tx.upkeep.put_leftovers([leftover(pack, due) for pack in old if pack.attempt != new[pack.id].attempt])
+    tx.upkeep.put_leftovers(
+        [leftover(pack, due) for pack in old if pack.attempt != new[pack.id].attempt]
+    )
 
 
 def delete_files(store: Store, namespace: str, lake: ObjectStore, now: float) -> int:
-    """Delete the folders whose time has come, and those of attempts of which nothing is left; how many of the first."""
+    """Delete the folders whose time has come, and those of attempts of which nothing is left; how
+    many of the first."""
     total, some = 0, _due(store, namespace, now)
     while some:
         for left_folder in some:
             lake.delete_prefix(left_folder.folder)
         failpoint("leftovers-deleted")
-        attempts = {left_folder.attempt: left_folder.folder.rpartition("/")[0] for left_folder in some}
+        attempts = {
+            left_folder.attempt: left_folder.folder.rpartition("/")[0] for left_folder in some
+        }
         with store.begin(namespace) as tx:
             tx.upkeep.drop_leftovers([left_folder.folder for left_folder in some])
             referenced = tx.traces.referenced_attempts(list(attempts))

@@ -1,4 +1,5 @@
-"""Delta tables follow committed states: which are behind, and bringing one up to its newest state."""
+"""Delta tables follow committed states: which are behind, and bringing one up to its newest
+state."""
 
 from __future__ import annotations
 
@@ -32,10 +33,14 @@ def behind(store: Store, namespace: str, states: Iterable[State]) -> tuple[State
         return ()
     with store.read(namespace) as tx:
         publications = {
-            branch: tx.projections.publications(branch, [s.dataset for s in some]) for branch, some in by_branch.items()
+            branch: tx.projections.publications(branch, [s.dataset for s in some])
+            for branch, some in by_branch.items()
         }
     return tuple(
-        s for some in by_branch.values() for s in some if not is_published(s, publications[s.branch].get(s.dataset))
+        s
+        for some in by_branch.values()
+        for s in some
+        if not is_published(s, publications[s.branch].get(s.dataset))
     )
 
 
@@ -51,11 +56,17 @@ def is_published(state: State, publication: Publication | None) -> bool:
 
 
 def publish(store: Store, namespace: str, state: State, publisher: Publisher) -> int:
-    """Make the dataset's table hold this state; returns the table's version. Repeating it is harmless."""
+    """Make the dataset's table hold this state; returns the table's version. Repeating it is
+    harmless."""
     with store.read(namespace) as tx:
         publication = tx.projections.publications(state.branch, [state.dataset]).get(state.dataset)
         unpacked = _unpacked(tx, namespace, state, publication)
-        table = _table(tx, namespace, state, is_layout=publication is not None and _has_rows_of(publication, state))
+        table = _table(
+            tx,
+            namespace,
+            state,
+            is_layout=publication is not None and _has_rows_of(publication, state),
+        )
     failpoint("before-publish")
     notices: list[str] = []
     if unpacked is not None:
@@ -63,7 +74,8 @@ def publish(store: Store, namespace: str, state: State, publisher: Publisher) ->
     version = publisher.publish(table, notices.append)
     failpoint("after-publish")
     with store.begin(namespace) as tx:
-        schema = schema_id(state.schema) if compaction.are_there(tx, table.fragments) else b""  # else once more
+        # Else once more
+        schema = schema_id(state.schema) if compaction.are_there(tx, table.fragments) else b""
         tx.projections.put_publication(
             Publication(state.branch, state.dataset, state.generation, state.root, schema, version)
         )
@@ -77,20 +89,27 @@ def publish(store: Store, namespace: str, state: State, publisher: Publisher) ->
 
 
 def _has_rows_of(publication: Publication, state: State) -> bool:
-    return publication.version >= 0 and (publication.generation, publication.root) == (state.generation, state.root)
+    return publication.version >= 0 and (publication.generation, publication.root) == (
+        state.generation,
+        state.root,
+    )
 
 
 def _table(tx: Tx, namespace: str, state: State, *, is_layout: bool) -> TableContent:
     fragments = tuple(compaction.fragments(tx, state.root))
     path = table_path(namespace, state.branch, state.dataset)
     borrows = state.branch != MAIN
-    return TableContent(path, state.schema, fragments, state.generation, state.dataset, is_layout, borrows=borrows)
+    return TableContent(
+        path, state.schema, fragments, state.generation, state.dataset, is_layout, borrows=borrows
+    )
 
 
-def _unpacked(tx: Tx, namespace: str, state: State, publication: Publication | None) -> TableContent | None:
-    """The table with its present rows, without packs that the state breaks up, with those that came in since: so that
-    the commit of a generation that adds rows does nothing but add. The published table may be newer than its record,
-    where an answer was lost: then this step is passed over."""
+def _unpacked(
+    tx: Tx, namespace: str, state: State, publication: Publication | None
+) -> TableContent | None:
+    """The table with its present rows, without packs that the state breaks up, with those that came
+    in since: so that the commit of a generation that adds rows does nothing but add. The published
+    table may be newer than its record, where an answer was lost: then this step is passed over."""
     if (
         publication is None
         or publication.version < 0
@@ -119,13 +138,16 @@ def _unpacked(tx: Tx, namespace: str, state: State, publication: Publication | N
 
 
 def _has_columns_of(tx: Tx, publication: Publication, state: State) -> bool:
-    """True if the published table has the columns of the state. Where packs came in, its columns have to be looked
-    up."""
+    """True if the published table has the columns of the state. Where packs came in, its columns
+    have to be looked up."""
     columns_id = schema_id(state.schema)
     if publication.schema:
         return publication.schema == columns_id
     earlier = tx.states.history(state.branch, state.dataset, RECENT)
-    return any(s.generation == publication.generation and schema_id(s.schema) == columns_id for s in earlier)
+    return any(
+        s.generation == publication.generation and schema_id(s.schema) == columns_id
+        for s in earlier
+    )
 
 
 def note_failure(store: Store, namespace: str, state: State, message: str) -> None:

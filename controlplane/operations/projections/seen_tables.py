@@ -13,8 +13,8 @@ from controlplane.ports.store import Tx
 
 @dataclass(frozen=True, slots=True)
 class SeenTables:
-    """`publications`: by branch and dataset. What a branch shares is in main's tables, unless it is pinned: those have
-    gone on. What it has of its own is in its own, if it publishes."""
+    """`publications`: by branch and dataset. What a branch shares is in main's tables, unless it is
+    pinned: those have gone on. What it has of its own is in its own, if it publishes."""
 
     publications: Mapping[str, Mapping[str, Publication]]
 

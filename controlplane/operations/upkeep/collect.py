@@ -1,20 +1,24 @@
-"""Collection: delete unreferenced data, so that the database stays as large as the data that it serves.
+"""Collection: delete unreferenced data, so that the database stays as large as the data that it
+serves.
 
-First expired pointers go (states and build traces), and the records beside them (tasks that are done, events, answers,
-ended drivers). Then tree nodes that no pointer leads to, and packs of theirs (`compaction_gc`).
+First expired pointers go (states and build traces), and the records beside them (tasks that are
+done, events, answers, ended drivers). Then tree nodes that no pointer leads to, and packs of theirs
+(`compaction_gc`).
 
-Why no reachable node is lost. Let M be the moment at which a collection is counted (`begin_collection`): the snapshot
-that it reads pointers from shows exactly the commits before M, because writers of tree nodes that read the count
-(`Tx.collections`) have ended by then, and others begin after it.
+Why no reachable node is lost. Let M be the moment at which a collection is counted
+(`begin_collection`): the snapshot that it reads pointers from shows exactly the commits before M,
+because writers of tree nodes that read the count (`Tx.collections`) have ended by then, and others
+begin after it.
 1. What a pointer of that snapshot leads to is marked, and stays.
-2. A writer that commits after M planned either before M, and then finds another count and plans again, or after M.
-   Then each node that it refers to was reachable after M, so it is marked or was put after M; or the writer puts it
-   itself.
-3. A node that is put after M has a time (`at`) that is later than M less the quarter of an hour for which it is not
-   noted again. Only nodes that are `grace_s` older than M are deleted, and the DELETE itself checks that time. The
-   rest of `grace_s` is for writers that never read the count and put all that they refer to themselves.
-Two collections at once do no harm: either deletes only unreachable nodes. A tree that is damaged ends the collection
-before anything of it is deleted.
+2. A writer that commits after M planned either before M, and then finds another count and plans
+   again, or after M. Then each node that it refers to was reachable after M, so it is marked or was
+   put after M; or the writer puts it itself.
+3. A node that is put after M has a time (`at`) that is later than M less the quarter of an hour for
+   which it is not noted again. Only nodes that are `grace_s` older than M are deleted, and the
+   DELETE itself checks that time. The rest of `grace_s` is for writers that never read the count
+   and put all that they refer to themselves. Two collections at once do no harm: either deletes
+   only unreachable nodes. A tree that is damaged ends the collection before anything of it is
+   deleted.
 """
 
 from __future__ import annotations
@@ -55,7 +59,8 @@ EVERY_S = 600.0
 CHANGES = 1_000
 
 Forget: TypeAlias = Callable[[Collection[str]], int]
-"""Delete what drivers installed for other sets of requirements than these (in order, with spaces between); how many."""
+"""Delete what drivers installed for other sets of requirements than these (in order, with spaces
+between); how many."""
 
 T = TypeVar("T")
 
@@ -100,9 +105,9 @@ def collect(
 ) -> Collected:
     """Drop unreferenced data, in many short transactions. `now` is the database's by default.
 
-    `generations` and `days` hold for datasets that declare nothing else. Raises CorruptNode where a tree that is in use
-    is damaged: then no tree node was deleted. Stopped in between, it leaves nothing half done. Without a lake, files of
-    dropped data stay.
+    `generations` and `days` hold for datasets that declare nothing else. Raises CorruptNode where a
+    tree that is in use is damaged: then no tree node was deleted. Stopped in between, it leaves
+    nothing half done. Without a lake, files of dropped data stay.
     """
     with store.read(namespace) as tx:
         now = tx.now() if now is None else now
@@ -117,7 +122,8 @@ def collect(
 
 
 def _drop_rest(store: Store, namespace: str, now: float, old: float) -> Counter[str]:
-    """What piles up beside, piece by piece until nothing is left; how many rows of each kind went."""
+    """What piles up beside, piece by piece until nothing is left; how many rows of each kind
+    went."""
     total, dropped = Counter[str](), Counter(any=1)
     while any(dropped.values()):
         with store.begin(namespace) as tx:
@@ -138,8 +144,8 @@ def _drop_rest(store: Store, namespace: str, now: float, old: float) -> Counter[
 
 
 def _drop_states(store: Store, namespace: str, default: RetentionLimits, now: float) -> int:
-    """Drop the oldest states of each dataset until all expired ones are gone, and their records of checks. Returns
-    the number of states."""
+    """Drop the oldest states of each dataset until all expired ones are gone, and their records of
+    checks. Returns the number of states."""
     total, count = 0, -1
     before: Mapping[tuple[str, str], Span] = {}
     while count:
@@ -157,7 +163,9 @@ def _drop_states(store: Store, namespace: str, default: RetentionLimits, now: fl
     return total
 
 
-def _drop_records(store: Store, namespace: str, before: Mapping[tuple[str, str], Span], spans: Sequence[Span]) -> None:
+def _drop_records(
+    store: Store, namespace: str, before: Mapping[tuple[str, str], Span], spans: Sequence[Span]
+) -> None:
     """The results of expectations in generations of which no state is left."""
     expired_keys = [
         record_key(span.branch, span.dataset, generation)
@@ -170,7 +178,9 @@ def _drop_records(store: Store, namespace: str, before: Mapping[tuple[str, str],
             tx.traces.forget_memos(some)
 
 
-def _expired(tx: Tx, namespace: str, spans: Sequence[Span], default: RetentionLimits, now: float) -> Iterator[Expired]:
+def _expired(
+    tx: Tx, namespace: str, spans: Sequence[Span], default: RetentionLimits, now: float
+) -> Iterator[Expired]:
     """The expired states of each dataset that has any."""
     declared: dict[str, Mapping[str, RetentionLimits] | None] = {}
     for span in spans:
@@ -187,19 +197,26 @@ def _declared(tx: Tx, namespace: str, branch: str) -> Mapping[str, RetentionLimi
     if nodes.left_out:
         return None
     retentions = ((name, node.component.retention) for name, node in nodes.nodes.items())
-    return {name: RetentionLimits(retention.generations, retention.days) for name, retention in retentions}
+    return {
+        name: RetentionLimits(retention.generations, retention.days)
+        for name, retention in retentions
+    }
 
 
 def _old(span: Span, limits: RetentionLimits, now: float) -> Iterator[Expired]:
-    """The expired beginning of a span, if any: generations and times grow with the states' numbers."""
+    """The expired beginning of a span, if any: generations and times grow with the states'
+    numbers."""
     before = now - limits.days * DAY_S
     below, last = span.generation - limits.generations, span.seq - RECENT
     if span.oldest_at < before and span.oldest_generation < below and span.oldest_seq <= last:
-        yield Expired(span.branch, span.dataset, min(last, span.oldest_seq + STATES_A_TIME), below, before)
+        yield Expired(
+            span.branch, span.dataset, min(last, span.oldest_seq + STATES_A_TIME), below, before
+        )
 
 
 def _drop_builds(store: Store, namespace: str, before: float) -> int:
-    """A build trace is put together with a state of its root, and goes once no such state exists."""
+    """A build trace is put together with a state of its root, and goes once no such state
+    exists."""
     with store.read(namespace) as tx:
         old = list(tx.upkeep.builds(before))
         roots = {pointer.root for pointer in tx.upkeep.pointers(["state"])} if old else set()
@@ -223,9 +240,15 @@ def _sweep(store: Store, namespace: str, now: float, grace_s: float) -> dict[str
             used = _used(snapshot_tx)
         except CorruptNode:
             if _has_started_since(store, namespace, number):
-                return {}  # another collection was here: its nodes are gone, and it does what this one would
+                # Another collection was here: its nodes are gone, and it does what this one would
+                return {}
             raise
-        unused = list(islice((digest for digest in _stored(snapshot_tx) if digest not in used), NODES_A_COLLECTION))
+        unused = list(
+            islice(
+                (digest for digest in _stored(snapshot_tx) if digest not in used),
+                NODES_A_COLLECTION,
+            )
+        )
         packs = compaction_gc.unused(snapshot_tx, used)
     dropped = 0
     for digests in _pieces(unused, NODES_A_TIME):
@@ -243,14 +266,19 @@ def _has_started_since(store: Store, namespace: str, number: int) -> bool:
 def _used(tx: Tx) -> set[bytes]:
     """The digests of all nodes that some pointer leads to. Reads inner nodes only."""
     used: set[bytes] = set()
-    tree.spread(tx.nodes, (p.root for p in tx.upkeep.pointers(h for h in HOLDERS if h not in WEAK_POINTERS)), used)
+    tree.spread(
+        tx.nodes,
+        (p.root for p in tx.upkeep.pointers(h for h in HOLDERS if h not in WEAK_POINTERS)),
+        used,
+    )
     for pointer in tx.upkeep.pointers(WEAK_POINTERS):
         used |= _still_there(tx, pointer.root, used)
     return used
 
 
 def _still_there(tx: Tx, root: bytes, used: Set[bytes]) -> Set[bytes]:
-    """The nodes of a tree that may be gone: a table may have followed a state that was dropped meanwhile."""
+    """The nodes of a tree that may be gone: a table may have followed a state that was dropped
+    meanwhile."""
     try:
         return set(tree.reachable(tx.nodes, root, used))
     except CorruptNode:
@@ -291,7 +319,8 @@ def _required(nodes: Desired) -> Iterator[str]:
 
 @dataclass(slots=True)
 class Collecting:
-    """Collection as a habit: at most every ten minutes, and only once enough has changed since the last one."""
+    """Collection as a habit: at most every ten minutes, and only once enough has changed since the
+    last one."""
 
     store: Store
     namespace: str
@@ -306,4 +335,8 @@ class Collecting:
         self._looked = now_s
         with self.store.read(self.namespace) as tx:
             is_due = tx.upkeep.changes_since_collection() >= CHANGES
-        return collect(self.store, self.namespace, lake=self.lake, packages=self.packages) if is_due else None
+        return (
+            collect(self.store, self.namespace, lake=self.lake, packages=self.packages)
+            if is_due
+            else None
+        )

@@ -1,6 +1,8 @@
-"""Checks of the database: trees, the fragments that entries name, the counts of states, files in the lake.
+"""Checks of the database: trees, the fragments that entries name, the counts of states, files in
+the lake.
 
-Streams: memory holds a window of nodes and one number for each node. Changes nothing, and repairs nothing.
+Streams: memory holds a window of nodes and one number for each node. Changes nothing, and repairs
+nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from dataplane.contract.results import FileEntry
 LIMIT = 1_000  # findings that are reported
 A_TIME = 500  # fragments that are looked up together
 OF_DATASETS: tuple[PointerKind, ...] = ("state", "building", "build")
-OTHERS: tuple[PointerKind, ...] = ("input", "target", "task")  # trees that may be of listings, or of written rows
+# Trees that may be of listings, or of written rows
+OTHERS: tuple[PointerKind, ...] = ("input", "target", "task")
 
 AGAIN = "headgate fsck --repair: what is still wanted is made again; older generations go in time"
 RESTORE = "restore the database from a backup; the files in the lake are untouched"
@@ -47,7 +50,8 @@ FIXES = {
 REPAIRED = frozenset(code for code, fix in FIXES.items() if fix == AGAIN)
 
 Damages: TypeAlias = Callable[[Iterable[Fragment]], Iterator[tuple[Fragment, str, str]]]
-"""Reads fragments, and gives those that are not as they were written: with the file, and what is wrong with it."""
+"""Reads fragments, and gives those that are not as they were written: with the file, and what is
+wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +90,21 @@ def fsck(
     reading: RowCheck | None = None,
     types: bool = False,
 ) -> tuple[Finding, ...]:
-    """The first `limit` findings of one snapshot; none if all is well. With the lake, missing files are found, too;
-    with a `reading` their rows are compared with the measures of when they were written. `types`: also values that an
-    earlier version misread."""
+    """The first `limit` findings of one snapshot; none if all is well. With the lake, missing files
+    are found, too; with a `reading` their rows are compared with the measures of when they were
+    written. `types`: also values that an earlier version misread."""
     audited: set[int] = set()  # tree nodes, so that none is looked at twice
     with store.read(namespace) as tx:
         trees = (_datasets(tx, audited), _listings(tx, audited), _others(tx, audited))
         of_lake = (_files(tx, lake), _tables(tx, lake, namespace))
-        findings = chain(_heads(tx), *trees, _traces(tx), *of_lake, _contents(tx, reading), _misread(tx, types=types))
+        findings = chain(
+            _heads(tx),
+            *trees,
+            _traces(tx),
+            *of_lake,
+            _contents(tx, reading),
+            _misread(tx, types=types),
+        )
         return tuple(islice(findings, limit))
 
 
@@ -103,7 +114,9 @@ def _finding(code: str, where: object, what: str) -> Finding:
 
 def _heads(tx: Tx) -> Iterator[Finding]:
     for branch, dataset, seq in tx.upkeep.loose_heads():
-        yield _finding("head-without-state", f"{branch}/{dataset}", f"its newest state {seq} is not there")
+        yield _finding(
+            "head-without-state", f"{branch}/{dataset}", f"its newest state {seq} is not there"
+        )
 
 
 # --- trees ----------------------------------------------------------------------------------------
@@ -135,7 +148,9 @@ def _entry(where: str, entry: tree.Entry, fragment: Stored | None) -> Iterator[F
     elif fragment.status != "stored":
         yield _finding("fragment-not-stored", where, f"{name} is {fragment.status}")
     elif fragment.content != entry.content:
-        yield _finding("content-differs", where, f"{name} has {fragment.content} and not {entry.content}")
+        yield _finding(
+            "content-differs", where, f"{name} has {fragment.content} and not {entry.content}"
+        )
 
 
 def _totals(nodes: tree.NodeStore, pointer: Pointer) -> Iterator[Finding]:
@@ -187,14 +202,20 @@ def _others(tx: Tx, audited: set[int]) -> Iterator[Finding]:
 
 def _traces(tx: Tx) -> Iterator[Finding]:
     for task, fragment in tx.traces.loose_outputs():
-        yield _finding("trace-without-fragment", f"trace {task.hex()}", f"fragment {fragment.hex()} is not there")
+        yield _finding(
+            "trace-without-fragment",
+            f"trace {task.hex()}",
+            f"fragment {fragment.hex()} is not there",
+        )
 
 
 def _misread(tx: Tx, *, types: bool) -> Iterator[Finding]:
     for dataset, partition, answer in tx.traces.footers() if types else ():
         for column in misread_in(answer):
             what = f"column {column['column']} is {column['have']} in the file, and was read as {column['read']}"
-            yield _finding("types-misread", f"{dataset}, partition {partition!r}, {column['file']}", what)
+            yield _finding(
+                "types-misread", f"{dataset}, partition {partition!r}, {column['file']}", what
+            )
 
 
 def _files(tx: Tx, lake: ObjectStore | None) -> Iterator[Finding]:
@@ -203,7 +224,9 @@ def _files(tx: Tx, lake: ObjectStore | None) -> Iterator[Finding]:
     for of, file, size in lost_files(tx, lake):
         where = f"fragment {of.fragment.hex()}, {file['path']}"
         if size is None:
-            yield _finding("pack-gone" if of.is_pack else "file-gone", where, "the file is not there")
+            yield _finding(
+                "pack-gone" if of.is_pack else "file-gone", where, "the file is not there"
+            )
         else:
             code = "pack-gone" if of.is_pack else "file-size-differs"
             yield _finding(code, where, f"the file has {size} bytes and not {file['size']}")
@@ -219,7 +242,9 @@ def _contents(tx: Tx, reading: RowCheck | None) -> Iterator[Finding]:
     if reading is None:
         return
     for fragment, path, what in reading.damaged(tx):
-        yield _finding("file-damaged", f"fragment {fragment.id.hex()} of {fragment.home}, {path}", what)
+        yield _finding(
+            "file-damaged", f"fragment {fragment.id.hex()} of {fragment.home}, {path}", what
+        )
 
 
 def lost_files(tx: Tx, lake: ObjectStore) -> Iterator[tuple[Files, FileEntry, int | None]]:

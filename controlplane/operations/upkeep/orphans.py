@@ -1,5 +1,5 @@
-"""Unreferenced folders. Folders of attempts: a crash between a commit and the deletion that follows it leaves them.
-Tables of branches: a database that was restored does not know them."""
+"""Unreferenced folders. Folders of attempts: a crash between a commit and the deletion that follows
+it leaves them. Tables of branches: a database that was restored does not know them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ATTEMPT_DIGITS = 32  # shorter or other names below `_frags` are not attempts (l
 
 
 def sweep(store: Store, namespace: str, lake: ObjectStore) -> int:
-    """Delete attempt folders without a live attempt or a stored fragment, and tables of branches that are not known;
-    returns how many.
+    """Delete attempt folders without a live attempt or a stored fragment, and tables of branches
+    that are not known; returns how many.
 
-    Call it only while no attempt can begin, and no table is published: a claim makes its row before its driver makes
-    its folder, and a publisher does the same.
+    Call it only while no attempt can begin, and no table is published: a claim makes its row before
+    its driver makes its folder, and a publisher does the same.
     """
     folders = dict(_folders(lake, namespace))
     with store.read(namespace) as tx:
@@ -38,7 +38,9 @@ def unknown_tables(tx: Tx, lake: ObjectStore, namespace: str) -> Iterator[str]:
     }
     for flow, dataset in _datasets(lake, namespace):
         top = branch_tables(namespace, f"{flow}.{dataset}")
-        yield from (path for branch in lake.folders(top) if (path := f"{top}/{branch}") not in paths)
+        yield from (
+            path for branch in lake.folders(top) if (path := f"{top}/{branch}") not in paths
+        )
 
 
 def _folders(lake: ObjectStore, namespace: str) -> Iterator[tuple[str, str]]:

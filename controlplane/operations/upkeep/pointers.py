@@ -16,7 +16,8 @@ ROOTS = 500  # read at a time: some 25 MB
 def with_roots(
     tx: Tx, pointers: Iterable[Pointer], but: Container[bytes] = frozenset()
 ) -> Iterator[tuple[Pointer, tree.NodeStore]]:
-    """Each pointer with tree nodes to follow it through; the roots that are not in `but` were read in batches."""
+    """Each pointer with tree nodes to follow it through; the roots that are not in `but` were read
+    in batches."""
     source = iter(pointers)
     while window := list(islice(source, ROOTS)):
         roots = {p.root for p in window if p.root != tree.EMPTY_ROOT and p.root not in but}

@@ -1,8 +1,9 @@
 """What the lake lost is made again.
 
-Fragments without their files are given up, so that no trace is a hit because of them, and datasets that have one plan
-all their partitions again: remembered results are adopted, the rest is computed. The same rows are the same fragment,
-with new files, so nothing that follows from them is computed again.
+Fragments without their files are given up, so that no trace is a hit because of them, and datasets
+that have one plan all their partitions again: remembered results are adopted, the rest is computed.
+The same rows are the same fragment, with new files, so nothing that follows from them is computed
+again.
 """
 
 from __future__ import annotations
@@ -35,26 +36,32 @@ Lost: TypeAlias = Mapping[str, Set[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """`fragments` were given up. `datasets` are made whole again, as `branch/dataset`. Not `complete`: repeat it."""
+    """`fragments` were given up. `datasets` are made whole again, as `branch/dataset`. Not
+    `complete`: repeat it."""
 
     fragments: int
     datasets: tuple[str, ...]
     complete: bool
 
 
-def repair(store: Store, namespace: str, lake: ObjectStore, reading: RowCheck | None = None) -> Repaired:
-    """Give up fragments whose files are gone or have another size, and have the datasets that they are in made whole.
-    With a `reading` also those whose rows differ from the written ones.
+def repair(
+    store: Store, namespace: str, lake: ObjectStore, reading: RowCheck | None = None
+) -> Repaired:
+    """Give up fragments whose files are gone or have another size, and have the datasets that they
+    are in made whole. With a `reading` also those whose rows differ from the written ones.
 
-    Repeating it is harmless. A permanent loss (rows of a source that are there no more) fails or is gone then, as with
-    any other change of a source.
+    Repeating it is harmless. A permanent loss (rows of a source that are there no more) fails or is
+    gone then, as with any other change of a source.
     """
     with store.read(namespace) as tx:
         damaged = _damaged(tx, reading) if reading else ()
-        losses = list({of.fragment: of for of in islice(chain(_lost(tx, lake), damaged), FRAGMENTS)}.values())
+        losses = list(
+            {of.fragment: of for of in islice(chain(_lost(tx, lake), damaged), FRAGMENTS)}.values()
+        )
     for start in range(0, len(losses), A_TIME):
         with store.begin(namespace) as tx:
-            tx.upkeep.begin_collection()  # what a pass has found by now, and would commit, may be given up here
+            # What a pass has found by now, and would commit, may be given up here
+            tx.upkeep.begin_collection()
             some = losses[start : start + A_TIME]
             tx.traces.condemn([of.fragment for of in some if not of.is_pack])
             compaction.forget(tx, [of.fragment for of in some if of.is_pack])
@@ -84,7 +91,8 @@ def _damaged(tx: Tx, reading: RowCheck) -> Iterator[Files]:
 
 @dataclass(frozen=True, slots=True)
 class _Holders:
-    """All that names a fragment which is given up: states, partial states, and keys of build traces."""
+    """All that names a fragment which is given up: states, partial states, and keys of build
+    traces."""
 
     states: tuple[State, ...]
     partial: tuple[PartialState, ...]
@@ -92,7 +100,8 @@ class _Holders:
 
 
 def _mark(store: Store, namespace: str, marked: set[str]) -> bool:
-    """Have all datasets that name a given-up fragment planned again; True if a concurrent commit came between."""
+    """Have all datasets that name a given-up fragment planned again; True if a concurrent commit
+    came between."""
     with store.read(namespace) as tx:
         holders = _holders(tx)
     if holders is None:
@@ -186,14 +195,36 @@ def _pieces(keys: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def _commit_lost(tx: Tx, state: State) -> bool:
-    """Commit a next state with the same rows and no code: so whatever is planned, it is not up to date. False where
-    another commit was faster."""
-    inputs = {name: consumed for name, consumed in state.inputs.items() if not name.endswith((PARTS, PARTED))}
+    """Commit a next state with the same rows and no code: so whatever is planned, it is not up to
+    date. False where another commit was faster."""
+    inputs = {
+        name: consumed
+        for name, consumed in state.inputs.items()
+        if not name.endswith((PARTS, PARTED))
+    }
     try:
-        after = replace(state, seq=state.seq + 1, logic=LOST, lineage=LOST, inputs=inputs, cause="lost", at=tx.now())
+        after = replace(
+            state,
+            seq=state.seq + 1,
+            logic=LOST,
+            lineage=LOST,
+            inputs=inputs,
+            cause="lost",
+            at=tx.now(),
+        )
         tx.states.commit(after, state.seq)
     except StaleState:
         return False
     tx.states.drop_building(state.branch, state.dataset)
-    tx.events.put([Event("dataset.lost", state.dataset, 1, {"generation": state.generation}, branch=state.branch)])
+    tx.events.put(
+        [
+            Event(
+                "dataset.lost",
+                state.dataset,
+                1,
+                {"generation": state.generation},
+                branch=state.branch,
+            )
+        ]
+    )
     return True

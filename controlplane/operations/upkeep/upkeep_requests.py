@@ -1,4 +1,5 @@
-"""Collecting, checking and repairing on an administrator's request: each leaves a row in the audit."""
+"""Collecting, checking and repairing on an administrator's request: each leaves a row in the
+audit."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ from controlplane.ports.store import Tx
 Noted: TypeAlias = Mapping[str, object] | None
 
 
-def collect_now(ctx: Context, lake: ObjectStore, packages: Forget | None, *, packs: bool) -> CollectAnswer:
+def collect_now(
+    ctx: Context, lake: ObjectStore, packages: Forget | None, *, packs: bool
+) -> CollectAnswer:
     """How many rows of each kind went. `packs` gives up all packs as well (`gc.packs`)."""
     given_up = _give_up(ctx) if packs else None
     counts = _counts(collect(ctx.store, ctx.namespace, lake=lake, packages=packages))
@@ -56,21 +59,23 @@ def _give_up(ctx: Context) -> int:
 def check_now(
     ctx: Context, lake: ObjectStore | None, reading: RowCheck | None = None, *, types: bool = False
 ) -> FsckAnswer:
-    """The findings of a check; with a lake also those of its files, with `types` also values that an earlier version
-    misread. Changes nothing, so nothing is noted."""
+    """The findings of a check; with a lake also those of its files, with `types` also values that
+    an earlier version misread. Changes nothing, so nothing is noted."""
     findings = fsck(ctx.store, ctx.namespace, lake, reading=reading, types=types)
     return {"findings": _findings(findings), "complete": len(findings) < LIMIT}
 
 
 def repair_now(ctx: Context, lake: ObjectStore, reading: RowCheck | None = None) -> FsckAnswer:
-    """Have lost data made again, and with a `reading` damaged data, too; answers the remaining findings of a check. A
-    repair that fails is noted as well."""
+    """Have lost data made again, and with a `reading` damaged data, too; answers the remaining
+    findings of a check. A repair that fails is noted as well."""
     repaired: Repaired | None = None
     try:
         repaired = repair(ctx.store, ctx.namespace, lake, reading)
     finally:
         with ctx.begin() as tx:
-            _note(ctx, tx, "fsck.repair", None, asdict(repaired) if repaired else {"complete": False})
+            _note(
+                ctx, tx, "fsck.repair", None, asdict(repaired) if repaired else {"complete": False}
+            )
     ctx.wake()
     findings = fsck(ctx.store, ctx.namespace)
     return {

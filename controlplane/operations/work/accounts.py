@@ -65,8 +65,9 @@ def _outcome(counts: Mapping[Outcome, int]) -> Outcome:
 
 
 def _seconds(attempt: Attempt, came_to: CameTo, measures: Measures, now: float) -> float | None:
-    """The duration that the driver reports. A driver of an earlier version reports none: then it is the time from claim
-    to report. None for an attempt that ended without a report, as it may have been gone for long."""
+    """The duration that the driver reports. A driver of an earlier version reports none: then it is
+    the time from claim to report. None for an attempt that ended without a report, as it may have
+    been gone for long."""
     reported = measures.get("seconds")
     if reported is not None:
         return reported
@@ -76,9 +77,18 @@ def _seconds(attempt: Attempt, came_to: CameTo, measures: Measures, now: float) 
 def _written(attempt: Attempt, results: Sequence[TaskResult]) -> tuple[int, int]:
     """Rows and bytes that were written."""
     if attempt.kind == "write":
-        answers = [cast("WriteAnswer", task_result["result"]) for task_result in results if task_result.get("result")]
+        answers = [
+            cast("WriteAnswer", task_result["result"])
+            for task_result in results
+            if task_result.get("result")
+        ]
         return sum(a.get("rows", 0) for a in answers), sum(a.get("bytes", 0) for a in answers)
-    files = [file for task_result in results for output in _outputs(task_result) for file in output["files"]]
+    files = [
+        file
+        for task_result in results
+        for output in _outputs(task_result)
+        for file in output["files"]
+    ]
     return sum(file["rows"] for file in files), sum(file["size"] for file in files)
 
 

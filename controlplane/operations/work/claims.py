@@ -11,7 +11,13 @@ from controlplane import logs
 from controlplane.core import tree
 from controlplane.core.errors import CorruptNode, HeadgateError
 from controlplane.core.model.events import NO_BRANCH, Event, claimed
-from controlplane.core.model.jobs import FragmentsSpec, StoredCheckJob, StoredJob, StoredTransformJob, WriteSpec
+from controlplane.core.model.jobs import (
+    FragmentsSpec,
+    StoredCheckJob,
+    StoredJob,
+    StoredTransformJob,
+    WriteSpec,
+)
 from controlplane.core.model.tasks import SIZES, Attempt, Size, Task
 from controlplane.core.plan.plan_values import INTERNAL
 from controlplane.operations.context import Context
@@ -60,9 +66,12 @@ def claim(
     without: Sequence[str] = (),
     lake: str = "",
 ) -> Claim | None:
-    """Hand out a batch of queued tasks with all that it takes to run them, or None. `without`: of no such dataflow."""
+    """Hand out a batch of queued tasks with all that it takes to run them, or None. `without`: of
+    no such dataflow."""
     if contract != CONTRACT:
-        raise UnknownContract(f"contract {contract} is not spoken here; this control plane speaks {CONTRACT}")
+        raise UnknownContract(
+            f"contract {contract} is not spoken here; this control plane speaks {CONTRACT}"
+        )
     with ctx.begin() as tx:
         attempt = tx.queue.claim(
             uuid.uuid4().hex,
@@ -98,13 +107,21 @@ def _give_up(tx: Tx, attempt: Attempt, error: Exception) -> None:
     for task in attempt.tasks:
         tx.queue.fail(attempt.id, task, fault)
     tx.queue.end_attempt(attempt.id)
-    log.error("work cannot be handed out", dataset=attempt.dataset, tasks=len(attempt.tasks), reason=str(error))
+    log.error(
+        "work cannot be handed out",
+        dataset=attempt.dataset,
+        tasks=len(attempt.tasks),
+        reason=str(error),
+    )
     body = {"message": str(error)}
-    tx.events.put([Event("claim.failed", attempt.dataset, len(attempt.tasks), body, branch=NO_BRANCH)])
+    tx.events.put(
+        [Event("claim.failed", attempt.dataset, len(attempt.tasks), body, branch=NO_BRANCH)]
+    )
 
 
 class NamedFiles:
-    """The files of the lake that a claim names, with their sizes; one that is named twice counts once."""
+    """The files of the lake that a claim names, with their sizes; one that is named twice counts
+    once."""
 
     def __init__(self) -> None:
         self._sizes: dict[str, int] = {}
@@ -140,14 +157,18 @@ def _claim(tx: Tx, attempt: Attempt, lake: str) -> Claim:
         "tasks": [_task(tx, t, attempt.tasks[t.key], files, named) for t in tasks],
     }
     claim["reads_bytes"] = _objects_bytes(tasks) + named.size_bytes
-    return cast("Claim", claim)  # the kind decides which one; its job and its tasks were stored together
+    # The kind decides which one; its job and its tasks were stored together
+    return cast("Claim", claim)
 
 
 # --- jobs ---------------------------------------------------------------------------------------
 
 
-def _job(tx: Tx, attempt: Attempt, stored: StoredJob, tasks: Sequence[Task], named: NamedFiles) -> Job:
-    """The job with the facts that only a claim adds: known contents of a place, files in place of roots."""
+def _job(
+    tx: Tx, attempt: Attempt, stored: StoredJob, tasks: Sequence[Task], named: NamedFiles
+) -> Job:
+    """The job with the facts that only a claim adds: known contents of a place, files in place of
+    roots."""
     match attempt.kind:
         case "list":
             return listings.with_known(tx, cast("ListJob", stored))
@@ -178,7 +199,9 @@ def _check_job(tx: Tx, stored: StoredCheckJob, named: NamedFiles) -> CheckJob:
 
 def _shared(tx: Tx, roots: Mapping[str, str], named: NamedFiles) -> dict[str, list[str]]:
     """The files of whole datasets, by input."""
-    return {name: named.paths(compaction.files(tx, bytes.fromhex(root))) for name, root in roots.items()}
+    return {
+        name: named.paths(compaction.files(tx, bytes.fromhex(root))) for name, root in roots.items()
+    }
 
 
 # --- tasks --------------------------------------------------------------------------------------
@@ -203,7 +226,8 @@ def _with_pairs_of(nodes: tree.NodeStore, task: Task, roots: Mapping[str, bytes]
     assert "slots" in spec
     prefix = pair_key(task.partition, "")
     fragment_ids = {
-        slot: [e.fragment.hex() for e in tree.scan(nodes, root, prefix=prefix)] for slot, root in roots.items()
+        slot: [e.fragment.hex() for e in tree.scan(nodes, root, prefix=prefix)]
+        for slot, root in roots.items()
     }
     return replace(task, spec={**spec, "slots": spec["slots"] | fragment_ids})
 
@@ -233,11 +257,16 @@ def _files(tx: Tx, ids: Iterable[bytes], named: NamedFiles) -> dict[str, list[st
 def _objects_bytes(tasks: Iterable[Task]) -> int:
     """The bytes of the source objects that tasks read."""
     return sum(
-        source_object["size"] for task in tasks if "objects" in task.spec for source_object in task.spec["objects"]
+        source_object["size"]
+        for task in tasks
+        if "objects" in task.spec
+        for source_object in task.spec["objects"]
     )
 
 
-def _task(tx: Tx, task: Task, epoch: int, files: Mapping[str, list[str]], named: NamedFiles) -> TaskSpec:
+def _task(
+    tx: Tx, task: Task, epoch: int, files: Mapping[str, list[str]], named: NamedFiles
+) -> TaskSpec:
     """The task with files in place of ids of fragments and of roots."""
     head: TaskSpec = {"task": task.key.hex(), "epoch": epoch, "partition": task.partition}
     spec = task.spec
@@ -255,11 +284,16 @@ def _task(tx: Tx, task: Task, epoch: int, files: Mapping[str, list[str]], named:
 def _reading(head: TaskSpec, spec: FragmentsSpec, files: Mapping[str, list[str]]) -> TaskSpec:
     full_spec = {**head, **spec, "slots": _of_slots(spec["slots"], files)}
     if "then" in spec:
-        full_spec["then"] = [{**next_spec, "slots": _of_slots(next_spec["slots"], files)} for next_spec in spec["then"]]
+        full_spec["then"] = [
+            {**next_spec, "slots": _of_slots(next_spec["slots"], files)}
+            for next_spec in spec["then"]
+        ]
     return cast("TaskSpec", full_spec)
 
 
-def _of_slots(slots: Mapping[str, Sequence[str]], files: Mapping[str, list[str]]) -> dict[str, list[str]]:
+def _of_slots(
+    slots: Mapping[str, Sequence[str]], files: Mapping[str, list[str]]
+) -> dict[str, list[str]]:
     return {name: [path for id in ids for path in files[id]] for name, ids in slots.items()}
 
 
@@ -273,9 +307,11 @@ def _writing_all(head: TaskSpec, generation: int, fragments: list[WrittenFragmen
     return {**head, "generation": generation, "fragments": fragments}
 
 
-def heartbeat(ctx: Context, driver: str, attempts: Sequence[str], *, drain: bool = False) -> HeartbeatAnswer:
-    """Extend leases. An attempt that is no longer live is fenced: its driver stops and deletes nothing. `drain`: the
-    driver is to finish its attempts, and end."""
+def heartbeat(
+    ctx: Context, driver: str, attempts: Sequence[str], *, drain: bool = False
+) -> HeartbeatAnswer:
+    """Extend leases. An attempt that is no longer live is fenced: its driver stops and deletes
+    nothing. `drain`: the driver is to finish its attempts, and end."""
     with ctx.begin() as tx:
         live = tx.queue.extend(driver, attempts, LEASE_S)
     return {"fenced": [a for a in attempts if a not in live], "drain": drain}

@@ -1,7 +1,7 @@
 """A worker's listing of a location, read as a stream, and how that differs from the known one.
 
-All of it happens before the transaction that takes it in, and nothing is held that grows with the location: new nodes
-of the tree and changed partitions wait in temporary files.
+All of it happens before the transaction that takes it in, and nothing is held that grows with the
+location: new nodes of the tree and changed partitions wait in temporary files.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class ListingDiff:
     all_columns: bool
     changed: int  # partitions
     before: int  # objects under `base`
-    removed: int  # objects of partitions that are gone; those that only moved count, where a loss is no question
+    # Objects of partitions that are gone; those that only moved count, where a loss is no question
+    removed: int
     _records: IO[bytes]  # in order of keys: lines of the listing, and keys (JSON) that are gone
 
     def edits(self) -> Iterator[tuple[str, tree.Entry | None]]:
@@ -94,15 +95,23 @@ def is_too_much(removed: int, before: int, deletes_max: float) -> bool:
     return removed > Fraction(str(deletes_max)) * before
 
 
-def compare(nodes: tree.NodeStore, listing: Listing, result: ListingResult, lines: Lines, deletes_max: float) -> Found:
-    """How the location changed. An equal digest is no change, and nothing else is examined. Raises Damaged.
+def compare(
+    nodes: tree.NodeStore, listing: Listing, result: ListingResult, lines: Lines, deletes_max: float
+) -> Found:
+    """How the location changed. An equal digest is no change, and nothing else is examined. Raises
+    Damaged.
 
-    A worker that finds the known digest again reports no partitions. If another listing has become known meanwhile, the
-    answer is the same as for a tree that is gone, and the caller requests a new listing.
+    A worker that finds the known digest again reports no partitions. If another listing has become
+    known meanwhile, the answer is the same as for a tree that is gone, and the caller requests a
+    new listing.
 
-    `deletes_max`: the share of objects up to which it does not matter if they are gone or only moved.
+    `deletes_max`: the share of objects up to which it does not matter if they are gone or only
+    moved.
     """
-    base, (digest, columns, all_columns) = listing.root or tree.EMPTY_ROOT, _digest_and_columns(result)
+    base, (digest, columns, all_columns) = (
+        listing.root or tree.EMPTY_ROOT,
+        _digest_and_columns(result),
+    )
     if "after" in result:
         return _added(nodes, listing, result, lines())
     if listing.root is not None and listing.digest == digest:
@@ -134,7 +143,9 @@ def compare(nodes: tree.NodeStore, listing: Listing, result: ListingResult, line
     )
 
 
-def _added(nodes: tree.NodeStore, listing: Listing, result: ListingResult, lines: Iterator[bytes]) -> Found:
+def _added(
+    nodes: tree.NodeStore, listing: Listing, result: ListingResult, lines: Iterator[bytes]
+) -> Found:
     """What a growing listing has more than the one before it."""
     base, (own, columns, all_columns) = listing.root or tree.EMPTY_ROOT, _digest_and_columns(result)
     last = tree.last(nodes, base)
@@ -180,7 +191,11 @@ def _extended(
         return tree.edit(draft, base, edits), len(edits)
     except Damaged:
         raise
-    except (ValueError, TypeError, AttributeError) as e:  # no line of a listing, or keys out of order
+    except (
+        ValueError,
+        TypeError,
+        AttributeError,
+    ) as e:  # no line of a listing, or keys out of order
         raise Damaged(str(e)) from e
 
 
@@ -229,7 +244,9 @@ def _lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
         raise Damaged("its last line has no end")
 
 
-def _digest_and_columns(result: ListingResult) -> tuple[bytes, tuple[tuple[str, ...] | None, ...], bool]:
+def _digest_and_columns(
+    result: ListingResult,
+) -> tuple[bytes, tuple[tuple[str, ...] | None, ...], bool]:
     """Digest, columns and whether these are all."""
     try:
         columns = tuple(None if names is None else tuple(names) for names in result["columns"])
@@ -261,7 +278,9 @@ def _partition(line: bytes) -> SourcePartition:
     key, source, _ = listing_head(line)
     try:
         objects = json.loads(line)["objects"]
-        source_objects = tuple(wire.source_object(source_object, f"an object of {key!r}") for source_object in objects)
+        source_objects = tuple(
+            wire.source_object(source_object, f"an object of {key!r}") for source_object in objects
+        )
     except (ValueError, TypeError, RecursionError) as e:
         raise Damaged(str(e)) from e
     return SourcePartition(key, source, source_objects)
@@ -288,7 +307,11 @@ class DraftNodes:
                 self._file.write(body)
 
     def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        own = {digest: self._read(*self._places[digest]) for digest in digests if digest in self._places}
+        own = {
+            digest: self._read(*self._places[digest])
+            for digest in digests
+            if digest in self._places
+        }
         others = [digest for digest in digests if digest not in own]
         return {**self._below.get_nodes(others), **own} if others else own
 
@@ -302,13 +325,20 @@ def _build(draft: DraftNodes, lines: Iterator[bytes]) -> bytes:
         return tree.build(draft, (entry for _, entry in map(_edit, lines)))
     except Damaged:
         raise
-    except (ValueError, TypeError, AttributeError) as e:  # no line of a listing, or keys out of order
+    except (
+        ValueError,
+        TypeError,
+        AttributeError,
+    ) as e:  # no line of a listing, or keys out of order
         raise Damaged(str(e)) from e
 
 
-def _record(changes: Iterator[tree.EntryChange], lines: Iterator[bytes], records: IO[bytes]) -> tuple[int, int, int]:
-    """Write the changes to the records. Returns the number of changes, of objects that are gone, and how many of these
-    from partitions of several. Such ones may be dealt out in other ways, so of them fewer ones are gone ones."""
+def _record(
+    changes: Iterator[tree.EntryChange], lines: Iterator[bytes], records: IO[bytes]
+) -> tuple[int, int, int]:
+    """Write the changes to the records. Returns the number of changes, of objects that are gone,
+    and how many of these from partitions of several. Such ones may be dealt out in other ways, so
+    of them fewer ones are gone ones."""
     changed = removed = several = 0
     for key, before, after in changes:
         changed += 1
@@ -331,7 +361,8 @@ def _line_of(key: str, lines: Iterator[bytes]) -> bytes:
 
 
 def lost(changes: Changes, changed: int, at_a_time: int = SOURCES_AT_A_TIME) -> int:
-    """Objects that are gone and came back under no other key. Sources are compared in shares that fit into memory."""
+    """Objects that are gone and came back under no other key. Sources are compared in shares that
+    fit into memory."""
     shares = changed // at_a_time + 1
     return sum(_lost_of_share(changes, share, shares) for share in range(shares))
 
@@ -341,7 +372,11 @@ def _lost_of_share(changes: Changes, share: int, shares: int) -> int:
         return _short(entry) % shares == share
 
     arrived = {_short(c.after) for c in changes() if c.after is not None and is_mine(c.after)}
-    removed = (c.before for c in changes() if c.after is None and c.before is not None and is_mine(c.before))
+    removed = (
+        c.before
+        for c in changes()
+        if c.after is None and c.before is not None and is_mine(c.before)
+    )
     return sum(entry.content.rows for entry in removed if _short(entry) not in arrived)
 
 

@@ -1,4 +1,5 @@
-"""Listings: when a location is to be listed, and taking in a worker's result, whole or not at all."""
+"""Listings: when a location is to be listed, and taking in a worker's result, whole or not at
+all."""
 
 from __future__ import annotations
 
@@ -16,7 +17,14 @@ from controlplane.core.model.events import NO_BRANCH, Event
 from controlplane.core.model.sources import HeldListing, Listing
 from controlplane.core.model.tasks import Demand, Task
 from controlplane.operations.planning import plan_listings
-from controlplane.operations.work.listing_diff import Found, ListingDiff, Unchanged, compare, is_too_much, lines_of
+from controlplane.operations.work.listing_diff import (
+    Found,
+    ListingDiff,
+    Unchanged,
+    compare,
+    is_too_much,
+    lines_of,
+)
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.encoding import digest
@@ -36,13 +44,17 @@ def sources(desired: Desired, scope: Iterable[str]) -> list[Source]:
     return [n for d in scope if (n := desired.nodes[d]).is_source and n.feed is None]
 
 
-def request(tx: Tx, nodes: Iterable[Source], *, accept_deletes: bool = False, is_awaited: bool = False) -> int:
-    """Request a new listing of each location, and answer how many there are. An open request is not repeated, unless a
-    worker is at it: the worker may have listed before the change was there. Until an awaited listing is there, nothing
-    that reads there is up to date."""
+def request(
+    tx: Tx, nodes: Iterable[Source], *, accept_deletes: bool = False, is_awaited: bool = False
+) -> int:
+    """Request a new listing of each location, and answer how many there are. An open request is not
+    repeated, unless a worker is at it: the worker may have listed before the change was there.
+    Until an awaited listing is there, nothing that reads there is up to date."""
     listing_ids = {n.listing for n in nodes}
     current = tx.listings.get(listing_ids)
-    for listing in _requested(tx, [current.get(id, Listing(id, None, None, 0, 0)) for id in listing_ids]):
+    for listing in _requested(
+        tx, [current.get(id, Listing(id, None, None, 0, 0)) for id in listing_ids]
+    ):
         held: HeldListing = {**(listing.held or {})}
         if accept_deletes:
             held["accepted"] = True
@@ -53,9 +65,14 @@ def request(tx: Tx, nodes: Iterable[Source], *, accept_deletes: bool = False, is
 
 
 def _requested(tx: Tx, current: Sequence[Listing]) -> Iterator[Listing]:
-    started = _started(tx, {_key(listing.id, listing.requested): listing.id for listing in current if listing.is_open})
+    started = _started(
+        tx,
+        {_key(listing.id, listing.requested): listing.id for listing in current if listing.is_open},
+    )
     for listing in current:
-        yield replace(listing, requested=(listing.requested if listing.id in started else listing.served) + 1)
+        yield replace(
+            listing, requested=(listing.requested if listing.id in started else listing.served) + 1
+        )
 
 
 def _started(tx: Tx, tasks: Mapping[bytes, bytes]) -> set[bytes]:
@@ -63,11 +80,18 @@ def _started(tx: Tx, tasks: Mapping[bytes, bytes]) -> set[bytes]:
     return {tasks[key] for key, task in tx.queue.tasks(tasks).items() if task.state == "running"}
 
 
-def request_taken_up(tx: Tx, before: Desired, after: Desired, listed: Collection[bytes] = ()) -> int:
-    """Request a fresh listing for each known location that had no readers recently and has one again. The old listing
-    may be long outdated: plans wait. `listed`: the locations that were listed for the edit."""
+def request_taken_up(
+    tx: Tx, before: Desired, after: Desired, listed: Collection[bytes] = ()
+) -> int:
+    """Request a fresh listing for each known location that had no readers recently and has one
+    again. The old listing may be long outdated: plans wait. `listed`: the locations that were
+    listed for the edit."""
     live = {n.listing for n in sources(before, before.order)} | {*listed}
-    taken_up = [n for n in sources(after, after.order) if n.listing not in live and n.read.refresh_s is not None]
+    taken_up = [
+        n
+        for n in sources(after, after.order)
+        if n.listing not in live and n.read.refresh_s is not None
+    ]
     current = tx.listings.get(n.listing for n in taken_up)
     for listing in _requested(tx, list(current.values())):
         tx.listings.put(replace(listing, held={**(listing.held or {}), "awaited": True}))
@@ -83,7 +107,12 @@ def ask(tx: Tx, id: bytes) -> None:
 def is_due(node: Source, listing: Listing | None, now: float, *, periodic: bool) -> bool:
     if listing is None or (listing.at is None and listing.requested == 0):
         return True
-    if listing.requested > listing.served or listing.at is None or not periodic or node.read.refresh_s is None:
+    if (
+        listing.requested > listing.served
+        or listing.at is None
+        or not periodic
+        or node.read.refresh_s is None
+    ):
         return False
     return due_in(node, listing, now) <= 0.0
 
@@ -91,7 +120,8 @@ def is_due(node: Source, listing: Listing | None, now: float, *, periodic: bool)
 def due_in(node: Source, listing: Listing | None, now: float) -> float:
     """Seconds until the location is due by its period, 0 or less if it is; infinity if it has none.
 
-    A listing that is ahead by more than a period was made before the clock went back, and is due at once."""
+    A listing that is ahead by more than a period was made before the clock went back, and is due at
+    once."""
     if listing is None or listing.at is None or node.read.refresh_s is None:
         return inf
     if listing.at - now > node.read.refresh_s:
@@ -110,23 +140,27 @@ def is_open(listing: Listing | None) -> bool:
 
 
 def dispatch(tx: Tx, branch: str, nodes: Iterable[Source], demand: Demanding = demand_of) -> int:
-    """Queue the worker tasks of open requests, each once the one before it is over. Components that share a location
-    share the task, and demands of an earlier request are dropped. A task that is queued already costs only the check. A
-    dataflow's tasks stand in the queue `TURN_S` apart, so that one with many leaves room for the few of another one
-    that are queued later. `demand` names the demand for the listing that a dataset reads."""
+    """Queue the worker tasks of open requests, each once the one before it is over. Components that
+    share a location share the task, and demands of an earlier request are dropped. A task that is
+    queued already costs only the check. A dataflow's tasks stand in the queue `TURN_S` apart, so
+    that one with many leaves room for the few of another one that are queued later. `demand` names
+    the demand for the listing that a dataset reads."""
     nodes = list(nodes)
     listing_tasks = to_queue(tx, branch, nodes, tx.listings.get(n.listing for n in nodes), demand)
     queued = 0
     for listing_task in listing_tasks:
         tx.queue.put_job(listing_task.task.job, listing_task.job)
         tx.queue.drop_demands(branch, listing_task.demand, [listing_task.task.key])
-        queued += tx.queue.enqueue(branch, listing_task.demand, [listing_task.task], after_s=TURN_S * listing_task.turn)
+        queued += tx.queue.enqueue(
+            branch, listing_task.demand, [listing_task.task], after_s=TURN_S * listing_task.turn
+        )
     return queued
 
 
 @dataclass(frozen=True, slots=True)
 class ListingTask:
-    """A listing that is to be queued: `turn` counts those of its dataflow before it that are not over."""
+    """A listing that is to be queued: `turn` counts those of its dataflow before it that are not
+    over."""
 
     demand: str
     task: Task
@@ -135,7 +169,11 @@ class ListingTask:
 
 
 def to_queue(
-    tx: Tx, branch: str, nodes: Iterable[Source], current: Mapping[bytes, Listing], demanding: Demanding = demand_of
+    tx: Tx,
+    branch: str,
+    nodes: Iterable[Source],
+    current: Mapping[bytes, Listing],
+    demanding: Demanding = demand_of,
 ) -> list[ListingTask]:
     """What `dispatch` would queue, where that much is known of the nodes' listings."""
     by_listing: dict[bytes, list[Source]] = {}
@@ -144,10 +182,20 @@ def to_queue(
             by_listing.setdefault(node.listing, []).append(node)
     later = [current[id] for id in by_listing if current[id].requested > current[id].served + 1]
     started = (
-        _started(tx, {_key(listing.id, listing.requested - 1): listing.id for listing in later}) if later else set()
+        _started(tx, {_key(listing.id, listing.requested - 1): listing.id for listing in later})
+        if later
+        else set()
     )
-    groups = {id: sorted(group, key=lambda n: n.dataset) for id, group in by_listing.items() if id not in started}
-    demands = tx.queue.demanded(branch, [demanding(group[0].dataset) for group in groups.values()]) if groups else {}
+    groups = {
+        id: sorted(group, key=lambda n: n.dataset)
+        for id, group in by_listing.items()
+        if id not in started
+    }
+    demands = (
+        tx.queue.demanded(branch, [demanding(group[0].dataset) for group in groups.values()])
+        if groups
+        else {}
+    )
     listing_tasks, turn_of_flow = [], Counter[str]()
     for id, group in groups.items():
         task, job = _task(current[id], group)
@@ -161,7 +209,12 @@ def to_queue(
 def _is_under_way(demands: Mapping[bytes, Demand], task: Task) -> bool:
     """True if exactly this task is demanded, and will be done as requested."""
     demand = demands.get(task.key)
-    return demand is not None and len(demands) == 1 and demand.state in ("queued", "running") and demand.covers(task)
+    return (
+        demand is not None
+        and len(demands) == 1
+        and demand.state in ("queued", "running")
+        and demand.covers(task)
+    )
 
 
 def _task(listing: Listing, group: list[Source]) -> tuple[Task, ListJob]:
@@ -177,7 +230,8 @@ def _task(listing: Listing, group: list[Source]) -> tuple[Task, ListJob]:
         "listing": listing.id.hex(),
         **connector_identity.settings_of(node.read),
     }
-    if node.read.is_growing:  # it only adds to the listing before it, and its claim has the end of that one
+    # It only adds to the listing before it, and its claim has the end of that one
+    if node.read.is_growing:
         job["known"] = None
     key = _key(listing.id, listing.requested)
     priority = max(n.component.priority for n in group)
@@ -199,8 +253,8 @@ def _key(listing: bytes, request: int) -> bytes:
 
 
 def with_known(tx: Tx, job: ListJob) -> ListJob:
-    """The job of a listing with known contents: the digest of the one before it (`was`); or the last key of that one
-    and the objects behind it, if the new one is only to add to it."""
+    """The job of a listing with known contents: the digest of the one before it (`was`); or the
+    last key of that one and the objects behind it, if the new one is only to add to it."""
     listing = _stored(tx, job) or Listing(bytes.fromhex(job["listing"]), None, None, 0, 0)
     if "known" not in job:
         return {**job, "was": listing.digest.hex()} if listing.digest else job
@@ -216,17 +270,26 @@ def _is_accepted(listing: Listing) -> bool:
     return bool(listing.held and listing.held.get("accepted"))
 
 
-def read(store: Store, namespace: str, job: ListJob, result: ListingResult, lake: ObjectStore, prefix: str) -> Found:
+def read(
+    store: Store,
+    namespace: str,
+    job: ListJob,
+    result: ListingResult,
+    lake: ObjectStore,
+    prefix: str,
+) -> Found:
     """A worker's listing, compared with the current one. To be closed. Raises Damaged.
 
-    The partitions of a first listing are written here already: they are not read before it has a root, and writing a
-    million rows would keep all other writers waiting.
+    The partitions of a first listing are written here already: they are not read before it has a
+    root, and writing a million rows would keep all other writers waiting.
     """
     with store.read(namespace) as tx:
         listing = _stored(tx, job)
         if listing is None:
             return Unchanged(b"")
-        change = compare(tx.nodes, listing, result, lambda: lines_of(result, lake, prefix), job["deletes_max"])
+        change = compare(
+            tx.nodes, listing, result, lambda: lines_of(result, lake, prefix), job["deletes_max"]
+        )
     if listing.root is None and isinstance(change, ListingDiff):
         try:
             _write_ahead(store, namespace, listing, change)
@@ -245,8 +308,8 @@ def _write_ahead(store: Store, namespace: str, listing: Listing, change: Listing
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The outcome of a finished listing. `is_news`: there may be something to plan, or to list once more. A listing
-    without changes is no event: thousands of them would hide the others."""
+    """The outcome of a finished listing. `is_news`: there may be something to plan, or to list once
+    more. A listing without changes is no event: thousands of them would hide the others."""
 
     event: Event | None
     is_news: bool = True
@@ -267,40 +330,65 @@ def take_in(tx: Tx, job: ListJob, request: int, change: Found) -> Taken:
             tx.listings.confirm(listing.id, request)
         else:
             tx.listings.put(replace(served, held=_carried(served) or None))
-        was_wrong = listing.look is None and (listing.error is not None or "lost" in (listing.held or {}))
-        event = _event(job, "listing.done", {"changed": 0}, n=listing.objects) if was_wrong else None
+        was_wrong = listing.look is None and (
+            listing.error is not None or "lost" in (listing.held or {})
+        )
+        event = (
+            _event(job, "listing.done", {"changed": 0}, n=listing.objects) if was_wrong else None
+        )
         return Taken(event, is_news=served.is_open or not is_as_before)
     return Taken(_move(tx, job, served, change))
 
 
 def _move(tx: Tx, job: ListJob, listing: Listing, change: ListingDiff) -> Event | None:
-    """Move a listing to its new root, or hold it where too much is lost. A listing for a plan is no event: nothing
-    follows from it."""
-    tx.upkeep.collections()  # none begins before this transaction ends: what the trees share is still there
+    """Move a listing to its new root, or hold it where too much is lost. A listing for a plan is no
+    event: nothing follows from it."""
+    # None begins before this transaction ends: what the trees share is still there
+    tx.upkeep.collections()
     is_guarded = change.before >= GUARDED_FROM and not _is_accepted(listing)
     if is_guarded and is_too_much(change.removed, change.before, job["deletes_max"]):
         held: HeldListing = {"before": change.before, "lost": change.removed, **_carried(listing)}
         tx.listings.put(replace(listing, held=held))
-        return None if listing.look else _event(job, "listing.held", {"lost": change.removed, "before": change.before})
+        return (
+            None
+            if listing.look
+            else _event(job, "listing.held", {"lost": change.removed, "before": change.before})
+        )
     root = tree.edit(tx.nodes, change.base, change.edits())
     assert root == change.root, "a tree that was edited is the tree that is built"
     if listing.root is not None:  # else they are there
         tx.listings.put_partitions(listing.id, (), change.gone_keys())
         tx.listings.put_partitions(listing.id, change.partitions(), ())
     objects, size_bytes, _ = change.totals
-    updated = replace(listing, digest=change.digest, columns=change.columns, all_columns=change.all_columns)
-    tx.listings.put(replace(updated, root=root, objects=objects, size_bytes=size_bytes, held=_carried(listing) or None))
-    return None if listing.look else _event(job, "listing.done", {"changed": change.changed}, n=objects)
+    updated = replace(
+        listing, digest=change.digest, columns=change.columns, all_columns=change.all_columns
+    )
+    tx.listings.put(
+        replace(
+            updated,
+            root=root,
+            objects=objects,
+            size_bytes=size_bytes,
+            held=_carried(listing) or None,
+        )
+    )
+    return (
+        None
+        if listing.look
+        else _event(job, "listing.done", {"changed": change.changed}, n=objects)
+    )
 
 
-def _event(job: ListJob, kind: str, details: Mapping[str, object] | None = None, n: int = 0) -> Event:
+def _event(
+    job: ListJob, kind: str, details: Mapping[str, object] | None = None, n: int = 0
+) -> Event:
     """An event of no branch: all branches share the listing of a location."""
     return Event(kind, "", n, {"location": job["location"], **(details or {})}, branch=NO_BRANCH)
 
 
 def _carried(listing: Listing) -> HeldListing:
-    """The marks that stay: that another listing is awaited, requested while this one was under way; and the plan it is
-    for."""
+    """The marks that stay: that another listing is awaited, requested while this one was under way;
+    and the plan it is for."""
     held: HeldListing = {"awaited": True} if listing.is_awaited else {}
     if listing.look is not None:
         held["look"] = listing.look
@@ -320,7 +408,8 @@ def fail(tx: Tx, job: ListJob, request: int, error: TaskError) -> Event | None:
         return None
     served = replace(listing, at=tx.now(), served=max(listing.served, request), error=error)
     held: HeldListing = _carried(served)
-    if listing.held is not None and "lost" in listing.held:  # a loss waits on; the confirmation is used up
+    # A loss waits on; the confirmation is used up
+    if listing.held is not None and "lost" in listing.held:
         held["before"], held["lost"] = listing.held["before"], listing.held["lost"]
     tx.listings.put(replace(served, held=held or None))
     return None if listing.look else _event(job, "listing.failed", {"message": error["message"]})

@@ -1,4 +1,5 @@
-"""What the results of one attempt change in the database: traces, memos, listings, targets, tasks that go back."""
+"""What the results of one attempt change in the database: traces, memos, listings, targets, tasks
+that go back."""
 
 from __future__ import annotations
 
@@ -47,22 +48,31 @@ class Recording:
     """The transaction that takes in one attempt."""
 
     def __init__(
-        self, tx: Tx, attempt: Attempt, by: By, listing_changes: Mapping[str, Found] = MappingProxyType({})
+        self,
+        tx: Tx,
+        attempt: Attempt,
+        by: By,
+        listing_changes: Mapping[str, Found] = MappingProxyType({}),
     ) -> None:
         self.tx, self.attempt, self.by, self.listing_changes = tx, attempt, by, listing_changes
         self._events: list[Event] = []
-        self.is_news = attempt.kind != "list"  # whether there may be more to do, for the loop or for a claim
+        # Whether there may be more to do, for the loop or for a claim
+        self.is_news = attempt.kind != "list"
         self._outcomes: dict[bytes, Outcome] = {}
         self._accepted: list[TaskResult] = []
         self._error: str | None = None  # the condition of the first task that did not succeed
 
     @property
     def events(self) -> list[Event]:
-        """Events to write. The beginning of a listing is written with its outcome, if there is one."""
+        """Events to write. The beginning of a listing is written with its outcome, if there is
+        one."""
         if self.attempt.kind != "list" or not self._events:
             return self._events
         attempt = self.attempt
-        return [*claimed(attempt.id, attempt.driver, attempt.dataset, attempt.tasks, self._branches), *self._events]
+        return [
+            *claimed(attempt.id, attempt.driver, attempt.dataset, attempt.tasks, self._branches),
+            *self._events,
+        ]
 
     @cached_property
     def _job(self) -> StoredJob | None:
@@ -108,11 +118,15 @@ class Recording:
         self._done(by_state["done"])
         for result in by_state["failed"]:
             self._failed(bytes.fromhex(result["task"]), result["error"])
-        self._note_types([r for r in by_state["failed"] if self.attempt.kind == "parse" and r.get("result")])
+        self._note_types(
+            [r for r in by_state["failed"] if self.attempt.kind == "parse" and r.get("result")]
+        )
         self._void(by_state["void"])
         silent = set(self.attempt.tasks) - {bytes.fromhex(r["task"]) for r in results}
         if silent := {key for key in silent if self._is_open(key)}:
-            error = infrastructure_error("no-result", "the attempt ended without a result for this task")
+            error = infrastructure_error(
+                "no-result", "the attempt ended without a result for this task"
+            )
             self.release(sorted(silent), error)
 
     def _is_open(self, key: bytes) -> bool:
@@ -121,11 +135,17 @@ class Recording:
         return task is not None and task.state != "done"
 
     def _done(self, results: list[TaskResult]) -> None:
-        then = fold_runs.proven(self._fold_job, self.tasks, results) if any("then" in r for r in results) else {}
+        then = (
+            fold_runs.proven(self._fold_job, self.tasks, results)
+            if any("then" in r for r in results)
+            else {}
+        )
         keys = self.tx.queue.finish(self.attempt.id, [bytes.fromhex(r["task"]) for r in results])
         accepted = [r for r in results if bytes.fromhex(r["task"]) in keys]
         if then:
-            accepted += self._taken_in({head: of for head, of in then.items() if bytes.fromhex(head) in keys})
+            accepted += self._taken_in(
+                {head: of for head, of in then.items() if bytes.fromhex(head) in keys}
+            )
         self._accepted = accepted
         self._came_to("done", _keys(accepted))
         match KINDS[self.attempt.kind].remembered_as:
@@ -160,7 +180,9 @@ class Recording:
     def _listed(self, results: list[TaskResult]) -> None:
         for result in results:
             request = self._request(bytes.fromhex(result["task"]))
-            outcome = listings.take_in(self.tx, self._list_job, request, self.listing_changes[result["task"]])
+            outcome = listings.take_in(
+                self.tx, self._list_job, request, self.listing_changes[result["task"]]
+            )
             if outcome.event is not None:
                 self._report_listing(outcome.event)
                 self._count("task.other", _keys([result]))
@@ -181,13 +203,22 @@ class Recording:
         outputs: dict[bytes, dict[str, bytes]] = {bytes.fromhex(r["task"]): {} for r in results}
         for (task, name, _), fragment in zip(each, fragments, strict=True):
             outputs[task][name] = fragment.id
-        traces = [Trace(task, output, by=self.by, home=self.attempt.dataset) for task, output in outputs.items()]
+        traces = [
+            Trace(task, output, by=self.by, home=self.attempt.dataset)
+            for task, output in outputs.items()
+        ]
         self.tx.traces.put(traces, fragments)
-        self.tx.traces.put_profiles(dict(_profiles(fragments, [output_result for *_, output_result in each])))
+        self.tx.traces.put_profiles(
+            dict(_profiles(fragments, [output_result for *_, output_result in each]))
+        )
         self._count_computed(results)
         metrics = {bytes.fromhex(r["task"]): r.get("metrics") or {} for r in results}
         self._dropped(
-            {task: task_metrics for task, task_metrics in metrics.items() if task_metrics.get("dropped_rows")}
+            {
+                task: task_metrics
+                for task, task_metrics in metrics.items()
+                if task_metrics.get("dropped_rows")
+            }
         )
 
     def _fragments(self, results: Iterable[TaskResult | Output]) -> Iterator[Fragment]:
@@ -196,7 +227,9 @@ class Recording:
             output_schema, content, files = partition_result(result)
             if schema != output_schema:  # one object, which is then stored and encoded once
                 schema, encoding = output_schema, encoded(output_schema)
-            yield Fragment(fragment_id(encoding, content), schema, content, tuple(files), home, attempt)
+            yield Fragment(
+                fragment_id(encoding, content), schema, content, tuple(files), home, attempt
+            )
 
     def _dropped(self, metrics: Mapping[bytes, Metrics]) -> None:
         """Note how many rows each task left out, and for which of the dataset's expectations."""
@@ -224,7 +257,9 @@ class Recording:
             if target is not None and name == tasks[0].dataset:
                 self.tx.projections.put_target(targets.synced(self.tx, target, tasks))
         for branch, theirs in by_branch(keys, self._branches).items():
-            self._add_event(branch, "partitions.written", targets.written([self.tasks[key] for key in theirs]))
+            self._add_event(
+                branch, "partitions.written", targets.written([self.tasks[key] for key in theirs])
+            )
 
     def _failed(self, key: bytes, error: TaskError) -> None:
         if self.attempt.kind == "write" and error["condition"] == TARGET_GONE:
@@ -243,7 +278,11 @@ class Recording:
         self._came_to("failed", [key], error)
         if self.attempt.kind == "list":
             is_live = self.tx.queue.finish(self.attempt.id, [key])
-            event = listings.fail(self.tx, self._list_job, self._request(key), error) if is_live else None
+            event = (
+                listings.fail(self.tx, self._list_job, self._request(key), error)
+                if is_live
+                else None
+            )
             if event is not None:
                 self._report_listing(event)
         elif self.tx.queue.fail(self.attempt.id, key, self._here(error)):
@@ -251,8 +290,9 @@ class Recording:
             self._count("task.failed", [key], body)
 
     def _void(self, results: list[TaskResult]) -> None:
-        """Source objects changed under the reader: request a new listing. The tasks end without a trace, so that
-        datasets that still want them demand them again, with the objects as they are by then."""
+        """Source objects changed under the reader: request a new listing. The tasks end without a
+        trace, so that datasets that still want them demand them again, with the objects as they are
+        by then."""
         keys = self.tx.queue.finish(self.attempt.id, [bytes.fromhex(r["task"]) for r in results])
         self._came_to("retried", keys)
         self._count("source.changed", keys)
@@ -261,8 +301,8 @@ class Recording:
             listings.ask(self.tx, id)
 
     def _request_whole_target(self, key: bytes, error: TaskError) -> None:
-        """The task ends without a result, and copies that still want it want all of the target: the output of other
-        running tasks may have been written before."""
+        """The task ends without a result, and copies that still want it want all of the target: the
+        output of other running tasks may have been written before."""
         _ = self._branches  # before their demand ends
         for branch, name in self.tx.queue.demanding(key):
             if (target := self.tx.projections.targets(branch).get(name)) is not None:
@@ -280,21 +320,27 @@ class Recording:
             else:
                 self._came_to("retried", [key], error)
                 disrupted = _disrupted(task)
-                later = self.tx.now() + BACKOFF_S[min(task.failures + disrupted, len(BACKOFF_S) - 1)]
+                later = (
+                    self.tx.now() + BACKOFF_S[min(task.failures + disrupted, len(BACKOFF_S) - 1)]
+                )
                 shown_error = self._here(error)
                 if disrupted or not burn:
                     shown_error["disrupted"] = disrupted + (not burn)
-                self.tx.queue.release([key], attempt=self.attempt.id, not_before=later, error=shown_error, burn=burn)
+                self.tx.queue.release(
+                    [key], attempt=self.attempt.id, not_before=later, error=shown_error, burn=burn
+                )
                 self._count("task.retried", [key], {"message": error["message"]})
 
-    def _came_to(self, outcome: Outcome, keys: Iterable[bytes], error: TaskError | None = None) -> None:
+    def _came_to(
+        self, outcome: Outcome, keys: Iterable[bytes], error: TaskError | None = None
+    ) -> None:
         self._outcomes.update(dict.fromkeys(keys, outcome))
         if error is not None and self._error is None:
             self._error = error["condition"] or error["kind"]
 
     def accounts(self, measures: Measures) -> list[PastAttempt]:
-        """The records of the attempt, for each branch that demanded its tasks; none for a listing that found nothing
-        new: there are thousands of them in a day."""
+        """The records of the attempt, for each branch that demanded its tasks; none for a listing
+        that found nothing new: there are thousands of them in a day."""
         if not self.is_news:
             return []
         came_to = accounts.CameTo(self.by, self._outcomes, self._accepted, self._error)
@@ -308,17 +354,23 @@ class Recording:
     def _count_computed(self, results: Iterable[TaskResult]) -> None:
         self._count("task.executed" if self.by == "executed" else "task.recovered", _keys(results))
 
-    def _count(self, kind: str, keys: Iterable[bytes], body: Mapping[str, object] | None = None) -> None:
+    def _count(
+        self, kind: str, keys: Iterable[bytes], body: Mapping[str, object] | None = None
+    ) -> None:
         """Record for each branch how many of these tasks it demands."""
         for branch, theirs in by_branch(keys, self._branches).items():
             self._add_event(branch, kind, len(theirs), body)
 
-    def _add_event(self, branch: str, kind: str, n: int, body: Mapping[str, object] | None = None) -> None:
+    def _add_event(
+        self, branch: str, kind: str, n: int, body: Mapping[str, object] | None = None
+    ) -> None:
         if n:
             self._events.append(Event(kind, self.attempt.dataset, n, body or {}, branch=branch))
 
 
-def _profiles(fragments: Iterable[Fragment], results: Iterable[TaskResult | Output]) -> Iterator[tuple[bytes, bytes]]:
+def _profiles(
+    fragments: Iterable[Fragment], results: Iterable[TaskResult | Output]
+) -> Iterator[tuple[bytes, bytes]]:
     for fragment, result in zip(fragments, results, strict=True):
         body = of_text(result.get("profile", ""))
         if body:
@@ -330,6 +382,7 @@ def _keys(results: Iterable[TaskResult]) -> list[bytes]:
 
 
 def _disrupted(task: Task) -> int:
-    """How often in its present life this task lost its driver to something else. It delays the next try, no more: a
-    task that takes the whole machine down each time must not keep the others from their turn."""
+    """How often in its present life this task lost its driver to something else. It delays the next
+    try, no more: a task that takes the whole machine down each time must not keep the others from
+    their turn."""
     return task.error.get("disrupted", 0) if task.error else 0

@@ -1,4 +1,5 @@
-"""What drivers and workers report: files are verified, then all of an attempt is recorded in one transaction."""
+"""What drivers and workers report: files are verified, then all of an attempt is recorded in one
+transaction."""
 
 from __future__ import annotations
 
@@ -19,7 +20,13 @@ from controlplane.ports.lake import ObjectStore
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.jobs import ListJob
 from dataplane.contract.kinds import KINDS
-from dataplane.contract.results import FileEntry, Measures, TaskError, TaskResult, infrastructure_error
+from dataplane.contract.results import (
+    FileEntry,
+    Measures,
+    TaskError,
+    TaskResult,
+    infrastructure_error,
+)
 from dataplane.contract.source_objects import ListingResult
 
 
@@ -51,7 +58,8 @@ class ReportOutcome:
 
 
 class ReportAnswer(TypedDict):
-    """Keys (hex) of the tasks whose results were taken in, and of those that are another attempt's by now."""
+    """Keys (hex) of the tasks whose results were taken in, and of those that are another attempt's
+    by now."""
 
     accepted: list[str]
     fenced: list[str]
@@ -66,8 +74,8 @@ def report(
     lake: ObjectStore,
     measures: object = None,
 ) -> ReportAnswer:
-    """Commit the results of an attempt, task by task; `results` and `measures` are as they were sent. Raises Fenced if
-    the attempt is not live or not this driver's, and BadReport."""
+    """Commit the results of an attempt, task by task; `results` and `measures` are as they were
+    sent. Raises Fenced if the attempt is not live or not this driver's, and BadReport."""
     with ctx.read() as tx:
         running = tx.queue.attempts([attempt]).get(attempt)
     if running is None or running.driver != driver:
@@ -80,7 +88,8 @@ def report(
     with _once(attempt):
         measured = wire.measures(measures)
         outcome = take_in(ctx, running, decoded.results, lake, by="executed", measures=measured)
-    # A pass for each of thousands of listings that found nothing new would leave time for little else.
+    # A pass for each of thousands of listings that found nothing new would leave time for little
+    # else.
     if outcome.is_news:
         ctx.wake()
     return {"accepted": list(outcome.accepted), "fenced": list(outcome.fenced)}
@@ -88,7 +97,8 @@ def report(
 
 @contextmanager
 def _once(attempt: str) -> Iterator[None]:
-    """A driver repeats a report that takes long; the repetition is not to do the same work beside it. Raises Busy."""
+    """A driver repeats a report that takes long; the repetition is not to do the same work beside
+    it. Raises Busy."""
     with _guard:
         if attempt in _under_way:
             raise Busy(f"a report of attempt {attempt} is being taken in already")
@@ -108,19 +118,28 @@ def take_in(
     by: By,
     measures: Measures | None = None,
 ) -> ReportOutcome:
-    """Verify files (outside the transaction), then record traces, memos, listings, errors in one transaction.
+    """Verify files (outside the transaction), then record traces, memos, listings, errors in one
+    transaction.
 
     A task without a result goes back to the queue; the attempt ends.
     """
     try:
         return _take_in(ctx, attempt, results, lake, by=by, measures=measures or {})
-    except Damaged as e:  # seen late: objects of a listing are read in the transaction that keeps them
+    except (
+        Damaged
+    ) as e:  # seen late: objects of a listing are read in the transaction that keeps them
         damaged = [_damaged(result, e) for result in results]
         return _take_in(ctx, attempt, damaged, lake, by=by, measures=measures or {})
 
 
 def _take_in(
-    ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake: ObjectStore, *, by: By, measures: Measures
+    ctx: Context,
+    attempt: Attempt,
+    results: Sequence[TaskResult],
+    lake: ObjectStore,
+    *,
+    by: By,
+    measures: Measures,
 ) -> ReportOutcome:
     checked = _verified(lake, attempt, results)
     with _listings(ctx, attempt, checked, lake) as listing_changes, ctx.begin() as tx:
@@ -133,14 +152,18 @@ def _take_in(
         tx.events.put(recording.events)
         is_kept = attempt.kind != "list" and bool(tx.traces.referenced_attempts([attempt.id]))
     if (attempt.kind == "list" or KINDS[attempt.kind].has_manifest) and not is_kept:
-        lake.delete_prefix(attempt.prefix)  # everything in it was known already, was taken in, or failed
+        # Everything in it was known already, was taken in, or failed
+        lake.delete_prefix(attempt.prefix)
     accepted = tuple(r["task"] for r in checked if recording.is_own(r))
     fenced = tuple(r["task"] for r in checked if not recording.is_own(r))
     return ReportOutcome(accepted, fenced, recording.is_news)
 
 
-def _verified(lake: ObjectStore, attempt: Attempt, results: Sequence[TaskResult]) -> list[TaskResult]:
-    """Results whose files are there with the sizes that they name; others become infrastructure failures."""
+def _verified(
+    lake: ObjectStore, attempt: Attempt, results: Sequence[TaskResult]
+) -> list[TaskResult]:
+    """Results whose files are there with the sizes that they name; others become infrastructure
+    failures."""
     if not any(map(_files_of, results)):
         return list(results)
     sizes = lake.sizes(attempt.prefix)
@@ -149,13 +172,20 @@ def _verified(lake: ObjectStore, attempt: Attempt, results: Sequence[TaskResult]
 
 def _files_of(result: TaskResult) -> list[FileEntry]:
     taken_out, dealt = result.get("quarantine"), result.get("outputs")
-    others = [*((taken_out,) if taken_out else ()), *(dealt.values() if dealt else ()), *(result.get("then") or ())]
+    others = [
+        *((taken_out,) if taken_out else ()),
+        *(dealt.values() if dealt else ()),
+        *(result.get("then") or ()),
+    ]
     return [*result.get("files", ()), *(file for output in others for file in output["files"])]
 
 
 def _check(attempt: Attempt, result: TaskResult, sizes: dict[str, int]) -> TaskResult:
     for file in _files_of(result):
-        if not file["path"].startswith(attempt.prefix + "/") or sizes.get(file["path"]) != file["size"]:
+        if (
+            not file["path"].startswith(attempt.prefix + "/")
+            or sizes.get(file["path"]) != file["size"]
+        ):
             message = f"{file['path']} is not there with {file['size']} bytes"
             return _failure(result, infrastructure_error("file-missing", message))
     return result
@@ -165,7 +195,8 @@ def _check(attempt: Attempt, result: TaskResult, sizes: dict[str, int]) -> TaskR
 def _listings(
     ctx: Context, attempt: Attempt, results: list[TaskResult], lake: ObjectStore
 ) -> Iterator[dict[str, Found]]:
-    """What listings found, by task, before the transaction that takes it in. Damaged ones become failures."""
+    """What listings found, by task, before the transaction that takes it in. Damaged ones become
+    failures."""
     with ExitStack() as files:
         by_task: dict[str, Found] = {}
         for i, result in enumerate(results if attempt.kind == "list" else ()):
@@ -184,7 +215,9 @@ def _listing(ctx: Context, attempt: Attempt, result: TaskResult, lake: ObjectSto
     if job is None:
         raise Fenced(f"attempt {attempt.id} is not live; stop, and delete nothing")
     listing_result = cast("ListingResult", result["result"])
-    return listings.read(ctx.store, ctx.namespace, cast("ListJob", job), listing_result, lake, attempt.prefix)
+    return listings.read(
+        ctx.store, ctx.namespace, cast("ListJob", job), listing_result, lake, attempt.prefix
+    )
 
 
 def _damaged(result: TaskResult, error: Damaged) -> TaskResult:

@@ -1,4 +1,5 @@
-"""Ending attempts whose driver is gone: results that a manifest proves are adopted, the rest goes back to the queue."""
+"""Ending attempts whose driver is gone: results that a manifest proves are adopted, the rest goes
+back to the queue."""
 
 from __future__ import annotations
 
@@ -25,9 +26,11 @@ LOST: Mapping[Fault, str] = {"memory": "driver-out-of-memory", "deadline": "driv
 log = logs.get("work")
 
 
-def adopt(ctx: Context, attempt: Attempt, lake: ObjectStore, *, reason: str, fault: Fault = "crashed") -> bool:
-    """End an attempt whose driver is gone: adopt the results that its manifest proves, put the rest back. True if any
-    was kept."""
+def adopt(
+    ctx: Context, attempt: Attempt, lake: ObjectStore, *, reason: str, fault: Fault = "crashed"
+) -> bool:
+    """End an attempt whose driver is gone: adopt the results that its manifest proves, put the rest
+    back. True if any was kept."""
     results = read_manifest(lake, attempt) if KINDS[attempt.kind].has_manifest else []
     if not results:
         if _abandon(ctx, attempt, reason, fault):
@@ -40,12 +43,14 @@ def adopt(ctx: Context, attempt: Attempt, lake: ObjectStore, *, reason: str, fau
 
 
 def abandon(ctx: Context, attempt: Attempt, *, reason: str, fault: Fault = "crashed") -> bool:
-    """End an attempt without reading its manifest. Its files stay until orphans are swept. False if it ended."""
+    """End an attempt without reading its manifest. Its files stay until orphans are swept. False if
+    it ended."""
     return _abandon(ctx, attempt, reason, fault)
 
 
 def abandon_probes(ctx: Context, *, reason: str) -> None:
-    """End the attempts at listings and the like of workers that are gone. Their tasks go back to the queue."""
+    """End the attempts at listings and the like of workers that are gone. Their tasks go back to
+    the queue."""
     with ctx.read() as tx:
         left = [attempt for attempt in tx.queue.attempts().values() if attempt.kind in PROBE_KINDS]
     for attempt in left:
@@ -53,7 +58,8 @@ def abandon_probes(ctx: Context, *, reason: str) -> None:
 
 
 def read_manifest(lake: ObjectStore, attempt: Attempt) -> list[TaskResult]:
-    """The results that the attempt's manifest proves; none where there is no manifest, or an unreadable one."""
+    """The results that the attempt's manifest proves; none where there is no manifest, or an
+    unreadable one."""
     path = f"{attempt.prefix}/{MANIFEST}"
     try:
         raw = _bounded(lake, path)
@@ -76,8 +82,8 @@ def _bounded(lake: ObjectStore, path: str) -> bytes:
 
 
 def _abandon(ctx: Context, attempt: Attempt, reason: str, fault: Fault) -> bool:
-    """What took the driver away for reasons of its own does not count against its tasks. False if the attempt's own
-    report came first: then its output may be in use."""
+    """What took the driver away for reasons of its own does not count against its tasks. False if
+    the attempt's own report came first: then its output may be in use."""
     with ctx.begin() as tx:
         if attempt.id not in tx.queue.attempts([attempt.id]):
             return False

@@ -1,4 +1,5 @@
-"""External copies of datasets: the facts that a claim gives to a worker, and those that a finished write leaves."""
+"""External copies of datasets: the facts that a claim gives to a worker, and those that a finished
+write leaves."""
 
 from __future__ import annotations
 
@@ -15,10 +16,14 @@ from dataplane.contract.claims import WrittenFragment
 
 
 def is_there(tx: Tx, tasks: Sequence[Task]) -> bool:
-    """Whether the target of tasks that write partitions was in sync before, or has some of them already."""
+    """Whether the target of tasks that write partitions was in sync before, or has some of them
+    already."""
     if not tasks or "root" in tasks[0].spec:
         return False
-    targets = (tx.projections.targets(branch).get(name) for branch, name in tx.queue.demanding(tasks[0].key))
+    targets = (
+        tx.projections.targets(branch).get(name)
+        for branch, name in tx.queue.demanding(tasks[0].key)
+    )
     return any(t and (t.generation or tree.totals(tx.nodes, t.root).content.rows) for t in targets)
 
 
@@ -26,7 +31,10 @@ def fragments_of(tx: Tx, spec: WriteWholeSpec) -> list[WrittenFragment]:
     """All fragments of a generation that is written whole."""
     copies = Counter(entry.fragment for entry in tree.scan(tx.nodes, bytes.fromhex(spec["root"])))
     by_id = tx.traces.fragments(copies)
-    return [{"id": id.hex()[:32], "copies": copies[id], "files": list(by_id[id].files)} for id in sorted(by_id)]
+    return [
+        {"id": id.hex()[:32], "copies": copies[id], "files": list(by_id[id].files)}
+        for id in sorted(by_id)
+    ]
 
 
 def written(tasks: Sequence[Task]) -> int:

@@ -15,7 +15,8 @@ from controlplane.services.editor.outline import Spot
 Kind: TypeAlias = Literal["key", "word", "dataset", "column", "parameter"]
 Columns: TypeAlias = Callable[[str], Mapping[str, str]]  # of a dataset, with their types
 OF_DATASETS = frozenset({"from"})  # keys whose value is a dataset
-OF_COLUMNS = frozenset({"sort_by", "partition_by", "unique", "check", "key"})  # lists or texts of columns
+# Lists or texts of columns
+OF_COLUMNS = frozenset({"sort_by", "partition_by", "unique", "check", "key"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,11 @@ class Candidate:
     replaces: int = 0
 
 
-def candidates(meant: Meaning, spot: Spot, component: str, text: str, columns: Columns) -> list[Candidate]:
-    """`text`: of the document before the place; aliases of tables are looked for in it and behind."""
+def candidates(
+    meant: Meaning, spot: Spot, component: str, text: str, columns: Columns
+) -> list[Candidate]:
+    """`text`: of the document before the place; aliases of tables are looked for in it and
+    behind."""
     if spot.is_text and spot.key != "python" and "python" not in spot.path[-1:]:
         if spot.key == "check":
             return list(_own_columns(meant, component, spot, columns))
@@ -41,7 +45,8 @@ def candidates(meant: Meaning, spot: Spot, component: str, text: str, columns: C
 
 
 def schema_of(path: tuple[str, ...], beside: Mapping[str, str]) -> Mapping[str, Any]:
-    """The part of the language's schema for a mapping below these keys; empty where there is none."""
+    """The part of the language's schema for a mapping below these keys; empty where there is
+    none."""
     schema: Mapping[str, Any] = _language()
     for key in path:
         schema = _below(schema, key)
@@ -69,15 +74,21 @@ def _below(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _merged(schema: Mapping[str, Any], beside: Mapping[str, str]) -> Mapping[str, Any]:
-    """The keys of the form of the named connector, else all keys of all forms. A connector's name may be any."""
+    """The keys of the form of the named connector, else all keys of all forms. A connector's name
+    may be any."""
     forms = [form for form in schema.get("oneOf", ()) if "properties" in form]
     if not forms:
         return schema
     names = [form["properties"].get("connector", {}).get("const") for form in forms]
-    chosen = [form for form, name in zip(forms, names, strict=True) if name == beside.get("connector")] or forms
+    chosen = [
+        form for form, name in zip(forms, names, strict=True) if name == beside.get("connector")
+    ] or forms
     properties = {key: value for form in chosen for key, value in form["properties"].items()}
     if any(names):
-        properties["connector"] = {"enum": [name for name in names if name], "description": "Kind of the place."}
+        properties["connector"] = {
+            "enum": [name for name in names if name],
+            "description": "Kind of the place.",
+        }
     return {"properties": {**schema.get("properties", {}), **properties}}
 
 
@@ -106,7 +117,13 @@ def _values(meant: Meaning, spot: Spot, component: str, columns: Columns) -> Ite
     value = _items(value)
     words = value.get("enum") or (["true", "false"] if value.get("type") == "boolean" else [])
     for word in words:
-        yield Candidate(str(word), "word", "default" if word == value.get("default") else "", "", len(spot.typed))
+        yield Candidate(
+            str(word),
+            "word",
+            "default" if word == value.get("default") else "",
+            "",
+            len(spot.typed),
+        )
 
 
 # --- datasets and columns --------------------------------------------------------------------------
@@ -117,16 +134,23 @@ def _datasets(meant: Meaning, typed: str, kind: Kind, behind: str) -> Iterator[C
         yield Candidate(name, kind, "dataset", f"{name}{behind}", len(typed))
 
 
-def _own_columns(meant: Meaning, component: str, spot: Spot, columns: Columns) -> Iterator[Candidate]:
+def _own_columns(
+    meant: Meaning, component: str, spot: Spot, columns: Columns
+) -> Iterator[Candidate]:
     for name, kind in columns(f"{meant.dataflow}.{component}").items():
         yield Candidate(name, "column", kind, "", len(spot.typed))
 
 
-def _in_sql(meant: Meaning, component: str, spot: Spot, text: str, columns: Columns) -> Iterator[Candidate]:
-    """Behind `alias.` the columns of its table; else datasets, columns of the tables that are named, parameters."""
+def _in_sql(
+    meant: Meaning, component: str, spot: Spot, text: str, columns: Columns
+) -> Iterator[Candidate]:
+    """Behind `alias.` the columns of its table; else datasets, columns of the tables that are
+    named, parameters."""
     owner, dot, rest = spot.typed.rpartition(".")
     named = _tables(meant, component, text)
-    if dot and (dataset := _of_alias(meant, component, text, owner) or meant.resolve(owner, component)):
+    if dot and (
+        dataset := _of_alias(meant, component, text, owner) or meant.resolve(owner, component)
+    ):
         for name, kind in columns(dataset).items():
             yield Candidate(name, "column", kind, "", len(rest))
         return

@@ -1,4 +1,5 @@
-"""The text shown at a name: a dataset's kind, its columns, how it reads each input and why; or the meaning of a key.
+"""The text shown at a name: a dataset's kind, its columns, how it reads each input and why; or the
+meaning of a key.
 
 Texts are Markdown in which nothing that a user wrote is markup.
 """
@@ -17,11 +18,14 @@ MOST_COLUMNS = 60
 
 
 def of_dataset(meant: Meaning, dataset: str, component: str, answer: DatasetAnswer | None) -> str:
-    """`component`: where the name stands; the text says how it reads the dataset. `answer`: the service's facts."""
+    """`component`: where the name stands; the text says how it reads the dataset. `answer`: the
+    service's facts."""
     node = meant.nodes[dataset]
     parts = [f"**{dataset}**: {_kind(node)}", *_described(node)]
     reader = meant.nodes.get(f"{meant.dataflow}.{component}")
-    parts += [f"{component} reads it {_how(slot)}" for slot in _slots(reader) if slot.dataset == dataset]
+    parts += [
+        f"{component} reads it {_how(slot)}" for slot in _slots(reader) if slot.dataset == dataset
+    ]
     if reader is node:
         parts.append("\n".join(f"- reads `{slot.name}` {_how(slot)}" for slot in node.slots))
     if answer is not None:
@@ -31,7 +35,8 @@ def of_dataset(meant: Meaning, dataset: str, component: str, answer: DatasetAnsw
 
 
 def columns_of(meant: Meaning, dataset: str, answer: DatasetAnswer | None) -> dict[str, str]:
-    """Columns with types: those that the text declares, else those of a service, else names alone."""
+    """Columns with types: those that the text declares, else those of a service, else names
+    alone."""
     declared = meant.types(dataset)
     is_whole = bool(declared) and all(declared.values())
     if answer is not None and answer["schema"] is not None and not is_whole:
@@ -44,15 +49,20 @@ def of_key(name: str, schema: Mapping[str, object]) -> str:
     """The meaning of a key, with its default and an example."""
     parts = [f"**{name}**: {plain(str(schema['description']))}"] if "description" in schema else []
     words = schema.get("enum")
-    parts += [f"one of {', '.join(f'`{word}`' for word in words)}"] if isinstance(words, list) else []
+    parts += (
+        [f"one of {', '.join(f'`{word}`' for word in words)}"] if isinstance(words, list) else []
+    )
     parts += [f"default: `{schema['default']}`"] if "default" in schema else []
     return "\n\n".join(parts)
 
 
 def plain(text: str) -> str:
-    """As Markdown that shows just this text. Code in backquotes stays so: our own reasons have it."""
+    """As Markdown that shows just this text. Code in backquotes stays so: our own reasons have
+    it."""
     pieces = re.split(r"(`[^`\n]*`)", text)
-    return "".join(p if p.startswith("`") and p.endswith("`") and len(p) > 1 else _escaped(p) for p in pieces)
+    return "".join(
+        p if p.startswith("`") and p.endswith("`") and len(p) > 1 else _escaped(p) for p in pieces
+    )
 
 
 def _escaped(text: str) -> str:
@@ -93,6 +103,8 @@ def _standing(answer: DatasetAnswer) -> str:
 def _columns(columns: Mapping[str, str]) -> list[str]:
     if not columns:
         return []
-    lines = [f"{name} {kind}".rstrip().replace("`", "'") for name, kind in columns.items()][:MOST_COLUMNS]
+    lines = [f"{name} {kind}".rstrip().replace("`", "'") for name, kind in columns.items()][
+        :MOST_COLUMNS
+    ]
     rest = [f"and {len(columns) - MOST_COLUMNS} more"] if len(columns) > MOST_COLUMNS else []
     return ["```\n" + "\n".join([*lines, *rest]) + "\n```"]

@@ -1,7 +1,9 @@
-"""The meaning of the blueprints of a folder while they are edited: problems, datasets, modes, columns.
+"""The meaning of the blueprints of a folder while they are edited: problems, datasets, modes,
+columns.
 
-The validator is that of `headgate validate`. A document that cannot be read keeps its last meaning. Does not belong
-here: the protocol of editors (`server`), and facts that only a service has (`lookups`).
+The validator is that of `headgate validate`. A document that cannot be read keeps its last meaning.
+Does not belong here: the protocol of editors (`server`), and facts that only a service has
+(`lookups`).
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Problems of one document and of the files that it names, by path; and the texts that places refer to."""
+    """Problems of one document and of the files that it names, by path; and the texts that places
+    refer to."""
 
     problems: tuple[Problem, ...]
     notices: tuple[Problem, ...]
@@ -53,8 +56,8 @@ class Meaning:
     columns: DatasetColumns = field(default_factory=lambda: DatasetColumns({}))
 
     def resolve(self, word: str, component: str) -> str:
-        """The dataset that a name means within a component: an input's, one of this dataflow, or a full name. Empty
-        where it is none; of `orders.price` it is that of `orders`."""
+        """The dataset that a name means within a component: an input's, one of this dataflow, or a
+        full name. Empty where it is none; of `orders.price` it is that of `orders`."""
         node = self.nodes.get(f"{self.dataflow}.{component}")
         slots = {slot.name: slot.dataset for slot in node.slots} if node is not None else {}
         for name in (word, word.rpartition(".")[0]):
@@ -64,7 +67,8 @@ class Meaning:
         return ""
 
     def names(self) -> list[str]:
-        """As this dataflow calls them: short names of its own datasets, full ones of others. Without copies."""
+        """As this dataflow calls them: short names of its own datasets, full ones of others.
+        Without copies."""
         datasets = [name for name, node in self.nodes.items() if node.has_rows]
         return [name.removeprefix(f"{self.dataflow}.") for name in datasets]
 
@@ -79,12 +83,14 @@ class Meaning:
 
 def is_blueprint(text: str) -> bool:
     """Whether a YAML document is one of ours: others are left alone."""
-    return bool(re.search(r"^dataflow *:", text, re.MULTILINE)) or "headgate" in text.split("\n", 1)[0]
+    return (
+        bool(re.search(r"^dataflow *:", text, re.MULTILINE)) or "headgate" in text.split("\n", 1)[0]
+    )
 
 
 class Knowledge:
-    """The meanings of all checked documents. `look` may run in another thread than lookups: a document's meaning is
-    replaced whole."""
+    """The meanings of all checked documents. `look` may run in another thread than lookups: a
+    document's meaning is replaced whole."""
 
     def __init__(self) -> None:
         self._meant: dict[Path, Meaning] = {}
@@ -93,20 +99,22 @@ class Knowledge:
         return self._meant.get(path, Meaning())
 
     def look(self, path: Path, text: str, opened: Mapping[Path, str]) -> Report:
-        """Validate a document beside those that it refers to. `opened`: texts that editors have changed since they
-        were read from disk."""
+        """Validate a document beside those that it refers to. `opened`: texts that editors have
+        changed since they were read from disk."""
         own = _source(path, text)
         sources = [own, *_neighbours(own, opened)]
         attempt = compile_edit.compile_with_tests(sources)
         checked = blueprints.verdict(attempt)
         self._keep(path, text, sources, attempt.desired)
-        files = {path.as_posix(): text} | {str(path.parent / name): body for name, body in own.files.items()}
+        files = {path.as_posix(): text} | {
+            str(path.parent / name): body for name, body in own.files.items()
+        }
         problems = tuple(_of(path, own, checked.problems))
         return Report(problems, tuple(_of(path, own, checked.notices)), files)
 
     def _keep(self, path: Path, text: str, sources: list[Text], desired: Desired) -> None:
-        """New nodes over those before. A component that is still declared and does not compile now keeps its last
-        meaning."""
+        """New nodes over those before. A component that is still declared and does not compile now
+        keeps its last meaning."""
         flow = _name(text)
         before = self.meaning(path)
         declared = outline.components(text)
@@ -153,7 +161,8 @@ def _of(path: Path, own: Text, problems: Iterable[Problem]) -> Iterator[Problem]
 
 
 def _neighbours(own: Text, opened: Mapping[Path, str]) -> list[Text]:
-    """Blueprints beside a document whose dataflows it names, or those name. If two have one name, the first counts."""
+    """Blueprints beside a document whose dataflows it names, or those name. If two have one name,
+    the first counts."""
     folder = Path(own.name).parent
     by_flow: dict[str, Text] = {}
     for path, text in sorted(_texts(folder, opened).items()):
@@ -175,7 +184,9 @@ def _texts(folder: Path, opened: Mapping[Path, str]) -> dict[Path, str]:
         paths = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])[:MOST_NEIGHBOURS]
     except OSError:
         paths = []
-    read = {path: text for path in paths if path not in opened and (text := _read(path)) is not None}
+    read = {
+        path: text for path in paths if path not in opened and (text := _read(path)) is not None
+    }
     return read | {path: text for path, text in opened.items() if path.parent == folder}
 
 

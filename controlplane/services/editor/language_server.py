@@ -1,7 +1,7 @@
 """`headgate lsp`: the language server on standard input and output, over pygls.
 
-Validation runs in a thread of its own, and only problems of the newest text are published. Requests are answered from
-the last validated texts.
+Validation runs in a thread of its own, and only problems of the newest text are published. Requests
+are answered from the last validated texts.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ KINDS = {
 
 
 def serve(connect: Connect, branch: str) -> None:
-    """Until the client ends it, or goes. `connect`: a service or home to ask about datasets, None where there is
-    none."""
+    """Until the client ends it, or goes. `connect`: a service or home to ask about datasets, None
+    where there is none."""
     Editor(connect, branch).server.start_io()
 
 
@@ -62,8 +62,14 @@ class Editor:
         self._answer(types.TEXT_DOCUMENT_DEFINITION, self._definition)
         self._answer(types.TEXT_DOCUMENT_COMPLETION, self._completion, triggers)
 
-    def _answer(self, method: str, answer: Callable[..., Any], options: types.CompletionOptions | None = None) -> None:
-        """Methods of objects take no attributes, which pygls sets on its handlers; partial functions do."""
+    def _answer(
+        self,
+        method: str,
+        answer: Callable[..., Any],
+        options: types.CompletionOptions | None = None,
+    ) -> None:
+        """Methods of objects take no attributes, which pygls sets on its handlers; partial
+        functions do."""
         self.server.feature(method, options)(partial(answer))
 
     # problems
@@ -85,8 +91,8 @@ class Editor:
             self._publish(each, [])
 
     async def _look(self, uri: str, quiet_s: float) -> None:
-        """Validate a document after a pause. An outdated result is not published: the newest text is validated
-        anyway."""
+        """Validate a document after a pause. An outdated result is not published: the newest text
+        is validated anyway."""
         edit = self._edits[uri] = self._edits.get(uri, 0) + 1
         await asyncio.sleep(quiet_s)
         if self._edits[uri] != edit:
@@ -98,7 +104,9 @@ class Editor:
             self._report(uri, {}, document.version)
             return
         loop = asyncio.get_running_loop()
-        report = await loop.run_in_executor(self._analysis_threads, self._knowledge.look, path, text, opened)
+        report = await loop.run_in_executor(
+            self._analysis_threads, self._knowledge.look, path, text, opened
+        )
         if self._edits[uri] != edit:
             return
         by_uri: dict[str, list[types.Diagnostic]] = {}
@@ -107,18 +115,30 @@ class Editor:
             (report.notices, types.DiagnosticSeverity.Warning),
         ):
             for problem in problems:
-                target = uri if problem.file == path.as_posix() else uris.from_fs_path(problem.file) or uri
-                by_uri.setdefault(target, []).append(self._diagnostic(problem, report.texts, severity))
+                target = (
+                    uri
+                    if problem.file == path.as_posix()
+                    else uris.from_fs_path(problem.file) or uri
+                )
+                by_uri.setdefault(target, []).append(
+                    self._diagnostic(problem, report.texts, severity)
+                )
         self._report(uri, by_uri, document.version)
 
-    def _report(self, uri: str, diagnostics: Mapping[str, list[types.Diagnostic]], of: int | None) -> None:
+    def _report(
+        self, uri: str, diagnostics: Mapping[str, list[types.Diagnostic]], of: int | None
+    ) -> None:
         """Also that there are none any more."""
         for each in {uri, *diagnostics, *self._reported.get(uri, set())}:
             self._publish(each, diagnostics.get(each, []), of if each == uri else None)
         self._reported[uri] = {uri, *diagnostics}
 
-    def _publish(self, uri: str, diagnostics: list[types.Diagnostic], of: int | None = None) -> None:
-        self.server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, diagnostics, of))
+    def _publish(
+        self, uri: str, diagnostics: list[types.Diagnostic], of: int | None = None
+    ) -> None:
+        self.server.text_document_publish_diagnostics(
+            types.PublishDiagnosticsParams(uri, diagnostics, of)
+        )
 
     def _diagnostic(
         self, problem: Problem, texts: Mapping[str, str], severity: types.DiagnosticSeverity
@@ -146,7 +166,9 @@ class Editor:
         else:
             at = outline.spot(text, line, start)
             properties = completion.schema_of(at.path, at.beside).get("properties", {})
-            shown = hover.of_key(word, properties[word]) if word in properties and not at.key else ""
+            shown = (
+                hover.of_key(word, properties[word]) if word in properties and not at.key else ""
+            )
         if not shown:
             return None
         contents = types.MarkupContent(types.MarkupKind.Markdown, shown)
@@ -169,7 +191,9 @@ class Editor:
             return None
         place = (target.line, target.column)
         other = self._open_text(target.path)
-        uri = params.text_document.uri if target.path == path else uris.from_fs_path(str(target.path))
+        uri = (
+            params.text_document.uri if target.path == path else uris.from_fs_path(str(target.path))
+        )
         return types.Location(uri or "", self._range(other, place, end_of(other, *place)))
 
     def _completion(self, params: types.CompletionParams) -> list[types.CompletionItem]:
@@ -181,13 +205,21 @@ class Editor:
 
         def columns(dataset: str) -> Mapping[str, str]:
             self._lookups.ask(dataset)  # for the next time
-            return hover.columns_of(meant, dataset, self._lookups.latest(dataset)) if dataset in meant.nodes else {}
+            return (
+                hover.columns_of(meant, dataset, self._lookups.latest(dataset))
+                if dataset in meant.nodes
+                else {}
+            )
 
         query = _component_text(text, component)
-        candidates = completion.candidates(meant, outline.spot(text, line, column), component, query, columns)
+        candidates = completion.candidates(
+            meant, outline.spot(text, line, column), component, query, columns
+        )
         return [self._item(text, (line, column), each) for each in candidates]
 
-    def _item(self, text: str, place: tuple[int, int], candidate: Candidate) -> types.CompletionItem:
+    def _item(
+        self, text: str, place: tuple[int, int], candidate: Candidate
+    ) -> types.CompletionItem:
         line, column = place
         where = self._range(text, (line, column - candidate.replaces), place)
         edit = types.TextEdit(where, candidate.insert or candidate.label)
@@ -204,7 +236,9 @@ class Editor:
         return "" if uri is None else self.server.workspace.get_text_document(uri).source
 
     def _place(self, text: str, position: types.Position) -> tuple[int, int]:
-        converted = self.server.workspace.position_codec.position_from_client_units(lines_of(text), position)
+        converted = self.server.workspace.position_codec.position_from_client_units(
+            lines_of(text), position
+        )
         return converted.line + 1, converted.character + 1
 
     def _range(self, text: str, start: tuple[int, int], end: tuple[int, int]) -> types.Range:
@@ -216,7 +250,9 @@ class Editor:
         lines = lines_of(text)
         if line >= len(lines):
             return types.Position(line, column)
-        return types.Position(line, self.server.workspace.position_codec.client_num_units(lines[line][:column]))
+        return types.Position(
+            line, self.server.workspace.position_codec.client_num_units(lines[line][:column])
+        )
 
 
 def _path(uri: str) -> Path:

@@ -1,6 +1,7 @@
 """Where a place of a blueprint is: in which keys, before or behind a colon, or within a text.
 
-It goes by indents and braces, line by line, so it works during typing, when the document is no valid YAML.
+It goes by indents and braces, line by line, so it works during typing, when the document is no
+valid YAML.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from dataclasses import dataclass, field
 
 from controlplane.services.editor.text_ranges import lines_of
 
-_KEY = re.compile(r"(?P<indent> *)(?P<item>(?:- +)*)(?P<key>[A-Za-z_][\w.-]*|\"[^\"]*\"|'[^']*') *:(?P<rest> .*|$)")
+_KEY = re.compile(
+    r"(?P<indent> *)(?P<item>(?:- +)*)(?P<key>[A-Za-z_][\w.-]*|\"[^\"]*\"|'[^']*') *:(?P<rest> .*|$)"
+)
 _PAIR = re.compile(r" *([A-Za-z_][\w.-]*) *: *(.*)")
 _OWNER = re.compile(r"([A-Za-z_][\w.-]*) *: *$")
 _LONGEST_KEY = 200
@@ -19,9 +22,10 @@ _BLOCK = re.compile(r" *[|>][-+0-9]* *(#.*)?$")
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """`path`: the keys around the place, outermost first. `key`: the key whose value stands there; empty where a key
-    itself does. `beside`: keys of the same mapping, with values that are plain words. `is_text`: within a text of
-    several lines, or of one that is SQL. `typed`: the word before the place."""
+    """`path`: the keys around the place, outermost first. `key`: the key whose value stands there;
+    empty where a key itself does. `beside`: keys of the same mapping, with values that are plain
+    words. `is_text`: within a text of several lines, or of one that is SQL. `typed`: the word
+    before the place."""
 
     path: tuple[str, ...]
     key: str = ""
@@ -97,7 +101,8 @@ def component_at(text: str, line: int) -> str:
 
 
 def _parents(above: list[str], indent: int) -> tuple[list[_Line], bool]:
-    """The keys that a line of this indent is below; and whether it is in a text that the last of them begins."""
+    """The keys that a line of this indent is below; and whether it is in a text that the last of
+    them begins."""
     open_keys: list[_Line] = []
     block: _Line | None = None
     for line in above:
@@ -120,7 +125,8 @@ def _parents(above: list[str], indent: int) -> tuple[list[_Line], bool]:
 
 
 def _open_braces(before: str) -> list[int]:
-    """Where mappings in braces begin that are still open, outermost first. Those in quotes are text."""
+    """Where mappings in braces begin that are still open, outermost first. Those in quotes are
+    text."""
     opened: list[int] = []
     quote = ""
     for index, char in enumerate(before):
@@ -143,7 +149,9 @@ def _of_braces(before: str, opened: list[int], parents: list[_Line], word: str) 
             path.append(key[1])
         start = brace + 1
     pairs = _pairs(before[start:])
-    beside = {pair_match[1]: pair_match[2].strip() for pair in pairs if (pair_match := _PAIR.match(pair))}
+    beside = {
+        pair_match[1]: pair_match[2].strip() for pair in pairs if (pair_match := _PAIR.match(pair))
+    }
     value = _PAIR.match(pairs[-1])
     if value is not None:
         return Spot(tuple(path), value[1], word, beside, value[1] in ("sql", "check"))
@@ -151,7 +159,8 @@ def _of_braces(before: str, opened: list[int], parents: list[_Line], word: str) 
 
 
 def _pairs(inside: str) -> list[str]:
-    """The parts between the commas of a mapping; those within lists, inner mappings and quotes part nothing."""
+    """The parts between the commas of a mapping; those within lists, inner mappings and quotes part
+    nothing."""
     parts, depth, quote, start = list[str](), 0, "", 0
     for index, char in enumerate(inside):
         if quote:

@@ -1,4 +1,5 @@
-"""Files for a project and its editor: which there are, and writing them without losing existing text."""
+"""Files for a project and its editor: which there are, and writing them without losing existing
+text."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ def project_files(name: str) -> dict[str, str]:
 
 
 def name_for(folder: Path) -> str:
-    """The name of a dataflow that is nearest to a folder's; `shop` where nothing of it can be in one."""
+    """The name of a dataflow that is nearest to a folder's; `shop` where nothing of it can be in
+    one."""
     name = re.sub(r"_+", "_", re.sub(r"[^a-z0-9]", "_", folder.absolute().name.lower())).strip("_")
     return name if re.fullmatch(r"[a-z][a-z0-9_]{0,99}", name) and name != "self" else "shop"
 
@@ -64,7 +66,9 @@ def write_new(folder: Path, files: Mapping[str, str]) -> None:
     there = [path for path in files if (folder / path).exists() or (folder / path).is_symlink()]
     if there:
         words = ", ".join(there)
-        raise AlreadyThere(f"{folder} has {words} already: name another folder, or move them away; nothing was written")
+        raise AlreadyThere(
+            f"{folder} has {words} already: name another folder, or move them away; nothing was written"
+        )
     for path, text in files.items():
         _write(folder / path, text, "x")
 
@@ -91,5 +95,7 @@ def _text(name: str) -> str:
 def _workflow() -> str:
     """The one of docs/ci.md: packaged in a wheel, in `docs` of a checkout."""
     packaged = HERE / "project" / "github-actions.yaml"
-    path = packaged if packaged.is_file() else HERE.parents[2] / "docs" / "ci" / "github-actions.yaml"
+    path = (
+        packaged if packaged.is_file() else HERE.parents[2] / "docs" / "ci" / "github-actions.yaml"
+    )
     return path.read_text(encoding="utf-8")

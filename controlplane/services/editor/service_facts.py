@@ -1,4 +1,5 @@
-"""A service's facts about datasets, looked up beside the editor, which never waits for a slow or missing service."""
+"""A service's facts about datasets, looked up beside the editor, which never waits for a slow or
+missing service."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ WAITING = 100  # pending lookups; more get the last answer
 
 
 class Lookups:
-    """One thread that calls the service, and the last answers. An error is no answer: the last answer stays."""
+    """One thread that calls the service, and the last answers. An error is no answer: the last
+    answer stays."""
 
     def __init__(self, connect: Connect, branch: str) -> None:
         self._connect, self._branch = connect, branch

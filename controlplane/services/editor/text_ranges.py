@@ -13,8 +13,8 @@ _TOKEN = re.compile("|".join([*_QUOTED, _NAME, r"\S"]))
 
 
 def end_of(text: str, line: int, column: int) -> tuple[int, int]:
-    """Line and column behind the word or quoted text that begins there, counted from 1 as the place is; the place
-    itself where nothing is there, and (0, 0) where there is no place."""
+    """Line and column behind the word or quoted text that begins there, counted from 1 as the place
+    is; the place itself where nothing is there, and (0, 0) where there is no place."""
     if line < 1 or column < 1:
         return 0, 0
     lines = lines_of(text)
@@ -30,7 +30,8 @@ def lines_of(text: str) -> list[str]:
 
 
 def word_at(text: str, line: int, column: int) -> tuple[str, int]:
-    """The name that a place (from 1) is within or directly behind, with its column; dots belong to it. Else nothing."""
+    """The name that a place (from 1) is within or directly behind, with its column; dots belong to
+    it. Else nothing."""
     lines = lines_of(text)
     here = lines[line - 1] if 0 < line <= len(lines) else ""
     for token in re.finditer(r"[A-Za-z_][\w]*(?:\.[A-Za-z_][\w]*)*", here):

@@ -1,4 +1,5 @@
-"""Questions of tests that a client sends to a service: files of the client stand in for all paths."""
+"""Questions of tests that a client sends to a service: files of the client stand in for all
+paths."""
 
 from __future__ import annotations
 
@@ -46,13 +47,17 @@ def decoded(path: str, text: str) -> bytes:
 
 
 def answer(runner: ExampleRunner, question: Question, contents: Mapping[str, bytes]) -> Answer:
-    """`contents`: of each file that the question names, by its path. No file of this machine is read for a path.
+    """`contents`: of each file that the question names, by its path. No file of this machine is
+    read for a path.
 
     Raises BadQuestion, RunnerLost, QueriesBusy, EngineUnavailable.
     """
     _check(question, contents)
     with tempfile.TemporaryDirectory(prefix="headgate-test-") as folder:
-        places = {path: _written(Path(folder), n, path, contents[path]) for n, path in enumerate(paths_of(question))}
+        places = {
+            path: _written(Path(folder), n, path, contents[path])
+            for n, path in enumerate(paths_of(question))
+        }
         for file in _files(question):
             file["path"] = places[file["path"]]
         reply = runner.ask(question)
@@ -77,8 +82,8 @@ def _check(question: Question, contents: Mapping[str, bytes]) -> None:
 
 
 def _written(folder: Path, number: int, path: str, content: bytes) -> str:
-    """Write the file under its own name, whose extension gives the compression. Raises BadQuestion for an invalid
-    name."""
+    """Write the file under its own name, whose extension gives the compression. Raises BadQuestion
+    for an invalid name."""
     name = path.replace("\\", "/").rpartition("/")[2]
     if name in ("", ".", "..") or "\0" in name or len(name.encode(errors="replace")) > NAME_BYTES:
         raise BadQuestion(f"{path!r} does not end in the name of a file")

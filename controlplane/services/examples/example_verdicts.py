@@ -26,10 +26,22 @@ from controlplane.core.model.answers import ErrorReport
 from controlplane.core.model.answers.examples import ChangedRow, ExampleDifference, ExampleEntry
 from controlplane.core.plan.transform.transform_jobs import logic_job
 from controlplane.operations.inspect import json_views
-from controlplane.services.examples.input_columns import AnalysedColumns, ExampleRefused, file_of, notes
+from controlplane.services.examples.input_columns import (
+    AnalysedColumns,
+    ExampleRefused,
+    file_of,
+    notes,
+)
 from controlplane.services.examples.port import ExampleRunner, RunnerLost
 from dataplane.contract.cells import BadCell, same
-from dataplane.contract.example_protocol import CHECK, ExampleQuestion, FileOfRows, RowsFound, error_in, rows_in
+from dataplane.contract.example_protocol import (
+    CHECK,
+    ExampleQuestion,
+    FileOfRows,
+    RowsFound,
+    error_in,
+    rows_in,
+)
 from dataplane.contract.results import EXPECTATION, TaskError
 from dataplane.contract.schemas import Json, Schema
 from dataplane.contract.zones import zone
@@ -68,7 +80,9 @@ def named_tests(desired: Desired, pattern: str = "") -> list[NamedExample]:
     return [named for named in tests if pattern.lower() in named.title.lower()]
 
 
-def run(desired: Desired, tests: Sequence[NamedExample], runner: ExampleRunner, now: float) -> Iterator[ExampleEntry]:
+def run(
+    desired: Desired, tests: Sequence[NamedExample], runner: ExampleRunner, now: float
+) -> Iterator[ExampleEntry]:
     """One after the other. `now`: the time that SQL reads where a test says none."""
     columns = AnalysedColumns(desired, runner)
     for named in tests:
@@ -99,7 +113,8 @@ def _entry(named: NamedExample, verdict: ExampleVerdict, seconds: float) -> Exam
 
 @dataclass(frozen=True, slots=True)
 class ExampleCase:
-    """A test of a transform that is to run. `now`: the time that SQL reads where the test says none."""
+    """A test of a transform that is to run. `now`: the time that SQL reads where the test says
+    none."""
 
     desired: Desired
     columns: AnalysedColumns
@@ -129,7 +144,12 @@ def _verdict(case: ExampleCase) -> ExampleVerdict:
         return ExampleVerdict(f"{e.code}: {e}")
     error = error_in(answer)
     verdict = _of_rows(case, rows_in(answer)) if error is None else _of_error(case, error)
-    return ExampleVerdict(verdict.message, verdict.error, verdict.difference, tuple(remarks) if verdict.message else ())
+    return ExampleVerdict(
+        verdict.message,
+        verdict.error,
+        verdict.difference,
+        tuple(remarks) if verdict.message else (),
+    )
 
 
 def question(case: ExampleCase) -> tuple[ExampleQuestion, list[str]]:
@@ -143,7 +163,8 @@ def question(case: ExampleCase) -> tuple[ExampleQuestion, list[str]]:
         if (f := file_of(case.desired, node, slots.get(name), input_rows))
     }
     full_schemas = {
-        name: case.columns.of_input(slot, by_input.get(name), files.get(name)) for name, slot in slots.items()
+        name: case.columns.of_input(slot, by_input.get(name), files.get(name))
+        for name, slot in slots.items()
     }
     read = {name: node.read_schema(slot, full_schemas[name]) for name, slot in slots.items()}
     if node.fold is not None:
@@ -171,15 +192,22 @@ def _with_schema(file: FileOfRows, schema: Schema) -> FileOfRows:
     return {**file, "schema": schema}
 
 
-def _rows(case: ExampleCase, input_rows: Given, full_schema: Schema, read: Schema) -> list[dict[str, Json]]:
+def _rows(
+    case: ExampleCase, input_rows: Given, full_schema: Schema, read: Schema
+) -> list[dict[str, Json]]:
     """The columns that the code reads. Raises ExampleRefused for rows that cannot be such."""
     faults = [
-        fault for row in input_rows.rows for fault in row_problems(row, full_schema, input_rows.name, case.timezone)
+        fault
+        for row in input_rows.rows
+        for fault in row_problems(row, full_schema, input_rows.name, case.timezone)
     ]
     if faults:
         raise ExampleRefused("\n".join(map(_problem_words, faults)))
     names = {field["name"] for field in read["fields"]}
-    return [{name: value for name, value in row.values.items() if name in names} for row in input_rows.rows]
+    return [
+        {name: value for name, value in row.values.items() if name in names}
+        for row in input_rows.rows
+    ]
 
 
 def _problem_words(fault: Problem) -> str:
@@ -197,7 +225,9 @@ def _of_error(case: ExampleCase, error: TaskError) -> ExampleVerdict:
     if isinstance(expect, ExpectedError) and error["kind"] == "user":
         if expect.text in error["message"] or expect.text in condition:
             return ExampleVerdict()
-        return ExampleVerdict(f"another error than {shown(expect.text)}: {_first_line(error)}", report)
+        return ExampleVerdict(
+            f"another error than {shown(expect.text)}: {_first_line(error)}", report
+        )
     return ExampleVerdict(_first_line(error), report)
 
 
@@ -238,13 +268,19 @@ def _of_check(check: ExpectedCheck, answer: RowsFound) -> ExampleVerdict:
     if not answer["rows"]:
         return ExampleVerdict()
     names = [field["name"] for field in answer["schema"]["fields"]]
-    row_difference = _row_difference(names, Difference(unexpected=tuple(map(tuple, answer["rows"]))))
-    return ExampleVerdict(f"rows do not meet the check: {' '.join(check.text.split())}", difference=row_difference)
+    row_difference = _row_difference(
+        names, Difference(unexpected=tuple(map(tuple, answer["rows"])))
+    )
+    return ExampleVerdict(
+        f"rows do not meet the check: {' '.join(check.text.split())}", difference=row_difference
+    )
 
 
 def _of_expected(case: ExampleCase, expect: ExpectedRows, answer: RowsFound) -> ExampleVerdict:
     if len(answer["rows"]) > MOST_ROWS:
-        return ExampleVerdict(f"the result has more than {MOST_ROWS:,} rows: use a check, or give fewer rows")
+        return ExampleVerdict(
+            f"the result has more than {MOST_ROWS:,} rows: use a check, or give fewer rows"
+        )
     types = {field["name"]: field["type"] for field in answer["schema"]["fields"]}
     names = _compared(expect.rows, types)
     unknown = [name for name in names if name not in types]
@@ -252,13 +288,21 @@ def _of_expected(case: ExampleCase, expect: ExpectedRows, answer: RowsFound) -> 
         hint = did_you_mean(unknown[0], types) or f"its columns are {', '.join(types)}"
         return ExampleVerdict(f"the result has no column {shown(unknown[0])} ({hint})")
     try:
-        expected_rows = [_expected_row(row, names, answer["schema"], case.timezone) for row in expect.rows]
+        expected_rows = [
+            _expected_row(row, names, answer["schema"], case.timezone) for row in expect.rows
+        ]
     except ExampleRefused as e:
         return ExampleVerdict(str(e))
     places = [list(types).index(name) for name in names]
     rows = [[row[i] for i in places] for row in answer["rows"]]
-    differs = difference(expected_rows, rows, tolerance=expect.tolerance, is_ordered=expect.is_ordered)
-    return ExampleVerdict(_words(differs), difference=_row_difference(names, differs)) if differs else ExampleVerdict()
+    differs = difference(
+        expected_rows, rows, tolerance=expect.tolerance, is_ordered=expect.is_ordered
+    )
+    return (
+        ExampleVerdict(_words(differs), difference=_row_difference(names, differs))
+        if differs
+        else ExampleVerdict()
+    )
 
 
 def _compared(rows: Sequence[ExampleRow], types: dict[str, Json]) -> list[str]:
@@ -266,7 +310,9 @@ def _compared(rows: Sequence[ExampleRow], types: dict[str, Json]) -> list[str]:
     return list(dict.fromkeys(cell.column for row in rows for cell in row.cells)) or list(types)
 
 
-def _expected_row(row: ExampleRow, names: Sequence[str], schema: Schema, timezone: str) -> list[Json]:
+def _expected_row(
+    row: ExampleRow, names: Sequence[str], schema: Schema, timezone: str
+) -> list[Json]:
     types = {field["name"]: field["type"] for field in schema["fields"]}
     values, place = row.values, zone(timezone)
     try:
@@ -278,13 +324,21 @@ def _expected_row(row: ExampleRow, names: Sequence[str], schema: Schema, timezon
 def _words(differs: Difference) -> str:
     if differs.moved is not None:
         return f"the rows are those that are expected, in another order from row {differs.moved + 1} on"
-    counts = (("missing", differs.missing), ("unexpected", differs.unexpected), ("changed", differs.changed))
+    counts = (
+        ("missing", differs.missing),
+        ("unexpected", differs.unexpected),
+        ("changed", differs.changed),
+    )
     return "rows differ: " + ", ".join(f"{len(rows)} {word}" for word, rows in counts if rows)
 
 
 def _row_difference(names: Sequence[str], differs: Difference) -> ExampleDifference:
     changed: list[ChangedRow] = [
-        {"expected": list(change.expected), "found": list(change.actual), "columns": [names[i] for i in change.cells]}
+        {
+            "expected": list(change.expected),
+            "found": list(change.actual),
+            "columns": [names[i] for i in change.cells],
+        }
         for change in differs.changed
     ]
     return {

@@ -1,4 +1,5 @@
-"""The columns of inputs: declared, analysed from declarations upstream, or taken from the rows of a test."""
+"""The columns of inputs: declared, analysed from declarations upstream, or taken from the rows of a
+test."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class ExampleRefused(HeadgateError):
 
 @dataclass(slots=True)
 class AnalysedColumns:
-    """Schemas by dataset, with a cache of analyses. `errors`: why an analysis failed, by dataset."""
+    """Schemas by dataset, with a cache of analyses. `errors`: why an analysis failed, by
+    dataset."""
 
     desired: Desired
     runner: ExampleRunner
@@ -60,7 +62,8 @@ class AnalysedColumns:
         return node.with_reason(schema_in(answer))
 
     def of_input(self, slot: Slot, input_rows: Given | None, file: FileOfRows | None) -> Schema:
-        """The columns of an input as a test gives it. Raises ExampleRefused where no type is known."""
+        """The columns of an input as a test gives it. Raises ExampleRefused where no type is
+        known."""
         if input_rows is not None and input_rows.schema:
             return parse_ddl(input_rows.schema)
         schema = self.of_dataset(slot.dataset)
@@ -90,7 +93,9 @@ class AnalysedColumns:
         return f"the columns of {slot.name} are not known{why}: give it rows, or a `schema`"
 
 
-def notes(columns: AnalysedColumns, slots: tuple[Slot, ...], by_name: Mapping[str, Given]) -> list[str]:
+def notes(
+    columns: AnalysedColumns, slots: tuple[Slot, ...], by_name: Mapping[str, Given]
+) -> list[str]:
     """Columns without a known type."""
     lines = []
     for slot in slots:
@@ -111,7 +116,9 @@ def notes(columns: AnalysedColumns, slots: tuple[Slot, ...], by_name: Mapping[st
     return lines
 
 
-def file_of(desired: Desired, node: Transform, slot: Slot | None, input_rows: Given) -> FileOfRows | None:
+def file_of(
+    desired: Desired, node: Transform, slot: Slot | None, input_rows: Given
+) -> FileOfRows | None:
     """The file of an input, read as its source reads files where the test says nothing else."""
     if input_rows.file is None:
         return None
@@ -142,5 +149,9 @@ def _options(input_rows: Given, read: Read | None) -> dict[str, str]:
     assert input_rows.file is not None
     if input_rows.file.options is not None:
         return dict(input_rows.file.options)
-    is_alike = read is not None and read.connector == "files" and input_rows.file.format in (None, read.format)
+    is_alike = (
+        read is not None
+        and read.connector == "files"
+        and input_rows.file.format in (None, read.format)
+    )
     return dict(read.options) if read is not None and is_alike else {}

@@ -1,4 +1,5 @@
-"""Making a test from existing partitions: rows that a task of the transform read, and its result for them.
+"""Making a test from existing partitions: rows that a task of the transform read, and its result
+for them.
 
 The result is that of the sampled rows, computed as tests are, so that the test passes.
 """
@@ -11,7 +12,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Protocol
 
-from controlplane.core.blueprint.example_model import ExampleCell, ExampleRow, ExpectedRows, Given, TransformExample
+from controlplane.core.blueprint.example_model import (
+    ExampleCell,
+    ExampleRow,
+    ExpectedRows,
+    Given,
+    TransformExample,
+)
 from controlplane.core.blueprint.problems import shown
 from controlplane.core.blueprint.text_places import Position
 from controlplane.core.compile.nodes import Desired, Slot, Transform
@@ -30,7 +37,8 @@ from dataplane.contract.zones import zone
 Row = Mapping[str, Json]
 Rows = list[dict[str, Json]]
 
-SCANNED: Final = 100_000  # rows of an input that is read whole, of which those are taken that others may join
+# Rows of an input that is read whole, of which those are taken that others may join
+SCANNED: Final = 100_000
 POOL: Final = 1_000  # rows of an input that are looked at; a test has no more
 NOWHERE: Final = Position("", 1, 1)
 ROWS: Final = 20  # of each input, unless another number is asked for
@@ -70,7 +78,8 @@ class ExampleInput:
 
 @dataclass(frozen=True, slots=True)
 class ExampleTask:
-    """A task of a transform whose rows become a test. `partition` is empty where no key separates rows."""
+    """A task of a transform whose rows become a test. `partition` is empty where no key separates
+    rows."""
 
     node: Transform
     key: str
@@ -81,16 +90,25 @@ class ExampleTask:
 # --- the task -------------------------------------------------------------------------------------
 
 
-def task_like(desired: Desired, dataset: str, partition: str, committed: Committed, most: int = ROWS) -> ExampleTask:
-    """The task to make a test of. Raises NotFound for a dataset, partition or object that does not exist, and NoSample
-    for a dataset that has no tests."""
+def task_like(
+    desired: Desired, dataset: str, partition: str, committed: Committed, most: int = ROWS
+) -> ExampleTask:
+    """The task to make a test of. Raises NotFound for a dataset, partition or object that does not
+    exist, and NoSample for a dataset that has no tests."""
     node = _transform(desired, dataset, committed)
     keys = _keys(desired, node, partition)
     own = next((key for key in keys if committed.has(dataset, key)), None)
-    key = own if own is not None else next((key for key in keys if _is_read(node, key, committed)), None)
+    key = (
+        own
+        if own is not None
+        else next((key for key in keys if _is_read(node, key, committed)), None)
+    )
     if key is None:
         raise NotFound(_unknown(node, partition, committed))
-    inputs = [*_inputs(node, key, committed, most, is_own=own is not None), *_before(node, key, committed)]
+    inputs = [
+        *_inputs(node, key, committed, most, is_own=own is not None),
+        *_before(node, key, committed),
+    ]
     is_by_key = own is not None and any(slot.mode == "by" for slot in node.slots)
     return ExampleTask(node, key, key if is_by_key else None, tuple(inputs))
 
@@ -109,8 +127,11 @@ def _transform(desired: Desired, dataset: str, committed: Committed) -> Transfor
 
 
 def _keys(desired: Desired, node: Transform, partition: str) -> list[str]:
-    """What may be meant: a key itself, or the key of an object of this name in a source upstream."""
-    upstream = (desired.nodes.get(dataset) for dataset in sorted(desired.graph.upstream([node.dataset])))
+    """What may be meant: a key itself, or the key of an object of this name in a source
+    upstream."""
+    upstream = (
+        desired.nodes.get(dataset) for dataset in sorted(desired.graph.upstream([node.dataset]))
+    )
     sources = (node_above for node_above in upstream if node_above and node_above.is_source)
     named = (key_of(partition, source.read.partition) for source in sources)
     return list(dict.fromkeys([partition, *filter(None, named)]))
@@ -122,14 +143,18 @@ def _is_read(node: Transform, key: str, committed: Committed) -> bool:
 
 def _unknown(node: Transform, partition: str, committed: Committed) -> str:
     datasets = (node.dataset, *(slot.dataset for slot in node.slots))
-    present_keys = dict.fromkeys(key for dataset in datasets for key in committed.some(dataset) if key)
+    present_keys = dict.fromkeys(
+        key for dataset in datasets for key in committed.some(dataset) if key
+    )
     there = f"; there is {', '.join([*present_keys][:3])}" if present_keys else ""
     if not present_keys and "" in committed.some(node.dataset):
         there = "; it has one partition, whose key is empty: --like ''"
     return f"{shown(partition)} is no partition of {node.dataset}, and none of what it reads{there}"
 
 
-def _inputs(node: Transform, key: str, committed: Committed, most: int, *, is_own: bool) -> Iterator[ExampleInput]:
+def _inputs(
+    node: Transform, key: str, committed: Committed, most: int, *, is_own: bool
+) -> Iterator[ExampleInput]:
     of_key = {slot.name: _of_key(node, slot, key, committed, is_own=is_own) for slot in node.slots}
     sampled = _values_in([row for rows in of_key.values() for row in (rows or ())[:most]])
     for slot in node.slots:
@@ -147,12 +172,17 @@ def _schema(slot: Slot, committed: Committed) -> Schema:
     return schema
 
 
-def _of_key(node: Transform, slot: Slot, key: str, committed: Committed, *, is_own: bool) -> Rows | None:
+def _of_key(
+    node: Transform, slot: Slot, key: str, committed: Committed, *, is_own: bool
+) -> Rows | None:
     """The rows of an input that belong to this key; None where it is read whole."""
     if is_own and slot.mode == "by":
         is_of_key = _key_test(node, slot, key, _schema(slot, committed))
-        partitions = (key, None) if committed.has(slot.dataset, key) else (None,)  # it is mostly named by the same key
-        rows = (filter(is_of_key, committed.rows(slot.dataset, partition)) for partition in partitions)
+        # It is mostly named by the same key
+        partitions = (key, None) if committed.has(slot.dataset, key) else (None,)
+        rows = (
+            filter(is_of_key, committed.rows(slot.dataset, partition)) for partition in partitions
+        )
         return next(filter(None, map(_first, rows)), [])
     if committed.has(slot.dataset, key):
         return _first(committed.rows(slot.dataset, key))
@@ -177,12 +207,16 @@ def _values_in(rows: Rows) -> Values:
     return values
 
 
-def _alike(rows: Iterator[dict[str, Json]], values: Values, is_of_key: Callable[[Row], bool]) -> Rows:
-    """The rows of the key, where there are any, else all; first those that share most values with the sampled ones: in
-    columns of the same name, or else texts. Joins find such rows."""
+def _alike(
+    rows: Iterator[dict[str, Json]], values: Values, is_of_key: Callable[[Row], bool]
+) -> Rows:
+    """The rows of the key, where there are any, else all; first those that share most values with
+    the sampled ones: in columns of the same name, or else texts. Joins find such rows."""
     some = (row for row, _ in zip(rows, range(SCANNED), strict=False))
     texts = {text for of_column in values.values() for text in of_column if len(text) > 1}
-    best = heapq.nlargest(POOL, some, key=lambda row: (is_of_key(row), *_shared(row, values, texts)))
+    best = heapq.nlargest(
+        POOL, some, key=lambda row: (is_of_key(row), *_shared(row, values, texts))
+    )
     return list(filter(is_of_key, best)) or best
 
 
@@ -192,12 +226,14 @@ def _shared(row: Mapping[str, Json], values: Values, texts: Container[str]) -> t
 
 
 def _key_test(node: Transform, slot: Slot, key: str, schema: Schema) -> Callable[[Row], bool]:
-    """Whether a row of an input has the key of the task. No row does where the columns of the key are no columns of the
-    input. The test raises NoSample for values that no test can hold."""
+    """Whether a row of an input has the key of the task. No row does where the columns of the key
+    are no columns of the input. The test raises NoSample for values that no test can hold."""
     columns = slot.columns or tuple(part.column for part in node.key)
     is_exact = node.is_case_sensitive
     pairs = zip(node.key, columns, strict=True)
-    if not columns or any(column_fault(schema, part, name, case_sensitive=is_exact) for part, name in pairs):
+    if not columns or any(
+        column_fault(schema, part, name, case_sensitive=is_exact) for part, name in pairs
+    ):
         return lambda _: False
     parts = key_parts(node.key, columns, schema, case_sensitive=is_exact)
     place = zone(str(node.spark["timezone"]))
@@ -223,39 +259,52 @@ def _before(node: Transform, key: str, committed: Committed) -> Iterator[Example
 # --- the sample -----------------------------------------------------------------------------------
 
 
-def made(desired: Desired, task: ExampleTask, runner: ExampleRunner, most: int, now: float) -> TransformExample:
-    """The test. Raises NoSample where no rows of such a number give a row, or the transform fails."""
+def made(
+    desired: Desired, task: ExampleTask, runner: ExampleRunner, most: int, now: float
+) -> TransformExample:
+    """The test. Raises NoSample where no rows of such a number give a row, or the transform
+    fails."""
     attempts = _Attempts(desired, task, AnalysedColumns(desired, runner), float(int(now)))
     rows = {task_input.name: task_input.rows[:most] for task_input in task.inputs}
     answer = attempts.result(rows)
     if not answer["rows"]:
         rows, answer = _reduced(attempts, task, most)
     if len(answer["rows"]) > POOL:
-        raise NoSample(f"the result has more than {POOL:,} rows: make a test of fewer rows with --rows")
+        raise NoSample(
+            f"the result has more than {POOL:,} rows: make a test of fewer rows with --rows"
+        )
     expect = ExpectedRows(tuple(_rows(_as_mappings(answer))), False, 1e-9)
     return replace(attempts.test(rows), expect=expect)
 
 
-def _reduced(attempts: _Attempts, task: ExampleTask, most: int) -> tuple[dict[str, Rows], RowsFound]:
+def _reduced(
+    attempts: _Attempts, task: ExampleTask, most: int
+) -> tuple[dict[str, Rows], RowsFound]:
     """A sample that gives a row: halves of more rows, as long as a half of them does."""
     rows = {task_input.name: task_input.rows for task_input in task.inputs}
     answer = attempts.result(rows)
     if not answer["rows"]:
-        raise NoSample(f"the first {POOL:,} rows of each input of {task.key} give no row of {task.node.dataset}")
+        raise NoSample(
+            f"the first {POOL:,} rows of each input of {task.key} give no row of {task.node.dataset}"
+        )
     for name in rows:
         while len(rows[name]) > most:
             rows, answer = _halved(attempts, rows, name)
     return rows, answer
 
 
-def _halved(attempts: _Attempts, rows: dict[str, Rows], name: str) -> tuple[dict[str, Rows], RowsFound]:
+def _halved(
+    attempts: _Attempts, rows: dict[str, Rows], name: str
+) -> tuple[dict[str, Rows], RowsFound]:
     middle = len(rows[name]) // 2
     for half in (rows[name][:middle], rows[name][middle:]):
         fewer = {**rows, name: half}
         answer = attempts.result(fewer)
         if answer["rows"]:
             return fewer, answer
-    raise NoSample(f"no half of {len(rows[name])} rows of {name} gives a row: try --rows {len(rows[name])}")
+    raise NoSample(
+        f"no half of {len(rows[name])} rows of {name} gives a row: try --rows {len(rows[name])}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,12 +322,17 @@ class _Attempts:
         answer = self.columns.runner.ask({**run, "limit": POOL + 1})
         error = error_in(answer)
         if error is not None:
-            raise NoSample(f"{self.task.node.dataset} fails on a sample of {self.task.key}: {error['message']}")
+            raise NoSample(
+                f"{self.task.node.dataset} fails on a sample of {self.task.key}: {error['message']}"
+            )
         return rows_in(answer)
 
     def test(self, rows: Mapping[str, Rows]) -> TransformExample:
         """A test with the given rows; it expects nothing yet."""
-        node, inputs = self.task.node, {task_input.name: task_input for task_input in self.task.inputs}
+        node, inputs = (
+            self.task.node,
+            {task_input.name: task_input for task_input in self.task.inputs},
+        )
         given_inputs = tuple(self._input_rows(inputs[name], some) for name, some in rows.items())
         return TransformExample(
             name=_free_name(node, self.task.key),
@@ -299,14 +353,22 @@ class _Attempts:
         slot = next((slot for slot in self.task.node.slots if slot.name == task_input.name), None)
         read = task_input.schema if slot is None else _read(self.task.node, slot, task_input.schema)
         declared = read if slot is None else self.columns.of_dataset(slot.dataset)
-        rows = tuple(_rows([_values(read, row, str(self.task.node.spark["timezone"])) for row in some]))
-        return Given(task_input.name, NOWHERE, rows, "" if _is_reported(read, declared, rows) else ddl(read))
+        rows = tuple(
+            _rows([_values(read, row, str(self.task.node.spark["timezone"])) for row in some])
+        )
+        return Given(
+            task_input.name, NOWHERE, rows, "" if _is_reported(read, declared, rows) else ddl(read)
+        )
 
 
 def _read(node: Transform, slot: Slot, schema: Schema) -> Schema:
     """The columns that the code can see; one at least, as rows have."""
     read = node.read_schema(slot, schema)
-    return read if read["fields"] else select_columns(schema, [f["name"] for f in schema["fields"]][:1])
+    return (
+        read
+        if read["fields"]
+        else select_columns(schema, [f["name"] for f in schema["fields"]][:1])
+    )
 
 
 def _values(schema: Schema, row: Mapping[str, Json], timezone: str) -> dict[str, Json]:
@@ -324,7 +386,8 @@ def _values(schema: Schema, row: Mapping[str, Json], timezone: str) -> dict[str,
 
 
 def _is_reported(read: Schema, declared_schema: Schema | None, rows: Sequence[ExampleRow]) -> bool:
-    """Whether a test knows the types without a `schema`: from the blueprint, or else from the rows."""
+    """Whether a test knows the types without a `schema`: from the blueprint, or else from the
+    rows."""
     types = {field["name"]: field["type"] for field in read["fields"]}
     if declared_schema is not None:
         declared = {field["name"]: field["type"] for field in declared_schema["fields"]}
@@ -337,19 +400,24 @@ def _is_reported(read: Schema, declared_schema: Schema | None, rows: Sequence[Ex
 
 
 def _as_mappings(answer: RowsFound) -> Rows:
-    """The rows of a result. NULL is written once for a column that has nothing else, so that it is compared."""
+    """The rows of a result. NULL is written once for a column that has nothing else, so that it is
+    compared."""
     names = [field["name"] for field in answer["schema"]["fields"]]
     empty = {name for i, name in enumerate(names) if all(row[i] is None for row in answer["rows"])}
     rows = []
     for number, row in enumerate(answer["rows"]):
         cells = zip(names, row, strict=True)
-        rows.append({n: value for n, value in cells if value is not None or (n in empty and number == 0)})
+        rows.append(
+            {n: value for n, value in cells if value is not None or (n in empty and number == 0)}
+        )
     return rows
 
 
 def _rows(rows: Sequence[Mapping[str, Json]]) -> Iterator[ExampleRow]:
     for row in rows:
-        yield ExampleRow(NOWHERE, tuple(ExampleCell(name, NOWHERE, value) for name, value in row.items()))
+        yield ExampleRow(
+            NOWHERE, tuple(ExampleCell(name, NOWHERE, value) for name, value in row.items())
+        )
 
 
 def _free_name(node: Transform, key: str) -> str:
@@ -357,4 +425,8 @@ def _free_name(node: Transform, key: str) -> str:
     used_names = {test.name for test in node.component.tests}
     name = f"like {key}" if key else "like real rows"
     numbered = (f"{name} ({number})" for number in range(2, len(used_names) + 3))
-    return name if name not in used_names else next(free for free in numbered if free not in used_names)
+    return (
+        name
+        if name not in used_names
+        else next(free for free in numbered if free not in used_names)
+    )

@@ -1,4 +1,5 @@
-"""What runs the tests of blueprints: a process of the data plane that answers questions, one at a time."""
+"""What runs the tests of blueprints: a process of the data plane that answers questions, one at a
+time."""
 
 from __future__ import annotations
 

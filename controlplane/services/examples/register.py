@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def examples(settings: Settings, ends: ExitStack, *, is_service: bool) -> ExampleRunner:
-    """It has a process once there is a question, which `ends` ends. It runs code of users as this process's user, so
-    there is none where drivers have another one."""
+    """It has a process once there is a question, which `ends` ends. It runs code of users as this
+    process's user, so there is none where drivers have another one."""
     from controlplane.services.examples.port import NoExamples
 
     if not is_service or settings.pool != "local" or settings.driver_user is not None:

@@ -1,9 +1,10 @@
-"""OpenLineage events of commits, writes and given-up work, sent in order by a cursor over our own events.
+"""OpenLineage events of commits, writes and given-up work, sent in order by a cursor over our own
+events.
 
     a batch of events after the cursor -> run events -> the sink, one by one -> the cursor moves
 
-The cursor moves after the sink has accepted the events before it. So a crash in between loses nothing, and events that
-are sent again have the same run ids.
+The cursor moves after the sink has accepted the events before it. So a crash in between loses
+nothing, and events that are sent again have the same run ids.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def _uncounted(_outcome: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """Sends events to one sink. `count` gets the outcome of each run event: `sent`, `refused`, or `failed` where it
-    could not be made."""
+    """Sends events to one sink. `count` gets the outcome of each run event: `sent`, `refused`, or
+    `failed` where it could not be made."""
 
     store: Store
     namespace: str
@@ -57,8 +58,9 @@ class Export:
                 tx.events.move_cursor(CURSOR, tx.events.last())
 
     def step(self, is_over: Callable[[], bool] = lambda: False) -> bool:
-        """Send one batch; True if there may be more. `is_over` is polled between events. Raises OSError where the sink
-        accepts nothing now: events that it accepted before are not sent again."""
+        """Send one batch; True if there may be more. `is_over` is polled between events. Raises
+        OSError where the sink accepts nothing now: events that it accepted before are not sent
+        again."""
         with self.store.read(self.namespace) as tx:
             after = tx.events.cursor(CURSOR)
             if after is None:
@@ -93,11 +95,14 @@ class Export:
             return [self._rendered_alone(event) for event in events]
 
     def _rendered_alone(self, event: Event) -> list[bytes] | None:
-        """In a transaction of its own, to separate a fault of the database from one of the event."""
+        """In a transaction of its own, to separate a fault of the database from one of the
+        event."""
         for with_columns in (True, False):
             try:
                 with self.store.read(self.namespace) as tx:
-                    telling = _EventBatch(tx, self.namespace, self.lake, [event], with_columns=with_columns)
+                    telling = _EventBatch(
+                        tx, self.namespace, self.lake, [event], with_columns=with_columns
+                    )
                     return _encoded(telling.of(event))
             except OSError:
                 raise
@@ -165,11 +170,13 @@ class _EventBatch:
             for name, state_input in state.inputs.items()
             if _is_dataset(name)
         ]
-        return run_events.committed(self._component(event, node, lineage, self._named(event.branch, consumed)), state)
+        return run_events.committed(
+            self._component(event, node, lineage, self._named(event.branch, consumed)), state
+        )
 
     def _state(self, event: Event) -> State | None:
-        """The committed state, or the one that its event records where it is no longer kept. None for an event of an
-        earlier version, which did not record the state's number."""
+        """The committed state, or the one that its event records where it is no longer kept. None
+        for an event of an earlier version, which did not record the state's number."""
         seq = event.body.get("seq")
         if not isinstance(seq, int):
             return None
@@ -185,7 +192,9 @@ class _EventBatch:
         if node is not None and node.has_rows and node.has_made(state.logic):
             return present, self._lineages_of(branch)
         earlier = earlier_code(self.tx, branch, state, self.namespace)
-        return earlier, None if earlier is None else self._prepared(branch, earlier, [state.dataset])
+        return earlier, None if earlier is None else self._prepared(
+            branch, earlier, [state.dataset]
+        )
 
     def _lineages_of(self, branch: str) -> Lineages | None:
         if branch not in self._lineages:
@@ -195,7 +204,11 @@ class _EventBatch:
         return self._lineages[branch]
 
     def _committed(self, branch: str) -> set[str]:
-        return {event.dataset for event in self.batch if event.kind == COMMITTED and event.branch == branch}
+        return {
+            event.dataset
+            for event in self.batch
+            if event.kind == COMMITTED and event.branch == branch
+        }
 
     def _prepared(self, branch: str, code: Desired, datasets: Sequence[str]) -> Lineages | None:
         if not self.with_columns:
@@ -227,13 +240,21 @@ class _EventBatch:
         if run in self._failed:
             return ()
         self._failed.add(run)
-        return run_events.failed(component, base, str(event.body.get("message") or "a task failed"), event.at)
+        return run_events.failed(
+            component, base, str(event.body.get("message") or "a task failed"), event.at
+        )
 
     def _of_now(self, event: Event) -> RunComponent:
-        return self._component(event, self._present(event.branch).nodes.get(event.dataset), None, ())
+        return self._component(
+            event, self._present(event.branch).nodes.get(event.dataset), None, ()
+        )
 
     def _component(
-        self, event: Event, node: Node | None, lineage: NodeLineage | None, consumed: Sequence[RunInput]
+        self,
+        event: Event,
+        node: Node | None,
+        lineage: NodeLineage | None,
+        consumed: Sequence[RunInput],
     ) -> RunComponent:
         return RunComponent(
             namespace=self.namespace,
@@ -252,7 +273,8 @@ class _EventBatch:
 
 
 def _is_dataset(name: str) -> bool:
-    """An input of a state may also be a listing, or the pairs of keys that lead from an input to the output."""
+    """An input of a state may also be a listing, or the pairs of keys that lead from an input to
+    the output."""
     return name != OBJECTS and "/" not in name
 
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def export(
     settings: Settings, store: Store, namespace: str, count: Callable[[str], None], ends: ExitStack
 ) -> Export | None:
-    """None where the settings name no service. `count` is called with the outcome of each event; `ends` closes the
-    connection."""
+    """None where the settings name no service. `count` is called with the outcome of each event;
+    `ends` closes the connection."""
     if settings.openlineage is None:
         return None
     from controlplane.services.openlineage.adapter import HttpSink

@@ -1,1 +1,2 @@
-"""Queries over committed datasets: running and counted ones, their pages, and the comparison of two results."""
+"""Queries over committed datasets: running and counted ones, their pages, and the comparison of two
+results."""

@@ -69,14 +69,16 @@ class QuerySession(Protocol):
         limit: int | None,
         settings: Mapping[str, Json] | None = None,
     ) -> Pieces:
-        """`settings`: of Spark, as those of a transform; None for those that queries have. Raises QueryRefused,
-        EngineUnavailable, and RowsUnreadable for a file that cannot be read."""
+        """`settings`: of Spark, as those of a transform; None for those that queries have. Raises
+        QueryRefused, EngineUnavailable, and RowsUnreadable for a file that cannot be read."""
 
     def page(self, path: Path, offset: int, bounds: PageBounds) -> RowsPage:
-        """Rows of a kept result. Raises RowsUnreadable, and QueryLimit for a row beyond PAGE_BYTES."""
+        """Rows of a kept result. Raises RowsUnreadable, and QueryLimit for a row beyond
+        PAGE_BYTES."""
 
     def as_file(self, path: Path, to: Path, form: FileForm, generations: Mapping[str, int]) -> None:
-        """All rows of a kept result, as a file. Raises RowsUnreadable, and QueryLimit where it is too large."""
+        """All rows of a kept result, as a file. Raises RowsUnreadable, and QueryLimit where it is
+        too large."""
 
     def compare(self, one: Path, other: Path, samples: int) -> Compared:
         """The rows of two kept results. Raises RowsUnreadable."""
@@ -103,11 +105,13 @@ class PodPlace:
 
 
 class QueryPods(Protocol):
-    """The pod that answers queries by Spark, for all replicas of the service. Any thread may ask."""
+    """The pod that answers queries by Spark, for all replicas of the service. Any thread may
+    ask."""
 
     def look(self) -> PodPlace | str:
-        """The engine's place, though it may not listen yet; else why there is none yet, after one was requested.
-        Repeating is harmless. Raises EngineUnavailable where waiting does not help."""
+        """The engine's place, though it may not listen yet; else why there is none yet, after one
+        was requested. Repeating is harmless. Raises EngineUnavailable where waiting does not
+        help."""
 
     def close(self) -> None:
         """It stays, until it is idle."""
@@ -115,8 +119,8 @@ class QueryPods(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KeptResult:
-    """An Arrow stream in a file. `tables`: branch and dataset of all that it was read from. `generations`: of each
-    table by the name that the query has for it."""
+    """An Arrow stream in a file. `tables`: branch and dataset of all that it was read from.
+    `generations`: of each table by the name that the query has for it."""
 
     id: str
     path: Path
@@ -132,16 +136,24 @@ class QueryResults(Protocol):
     def find(self, id: str) -> KeptResult | None: ...
 
     def keep(
-        self, id: str, tables: Sequence[tuple[str, str]], generations: Mapping[str, int], pieces: Pieces
+        self,
+        id: str,
+        tables: Sequence[tuple[str, str]],
+        generations: Mapping[str, int],
+        pieces: Pieces,
     ) -> Generator[bytes, None, KeptResult | None]:
-        """The same pieces. What they were is kept once all were taken, unless it is too large: None."""
+        """The same pieces. What they were is kept once all were taken, unless it is too large:
+        None."""
 
     def stream(self, query_result: KeptResult) -> Iterator[bytes]:
         """Raises OSError where it has gone meanwhile."""
 
-    def file(self, query_result: KeptResult, form: FileForm, make: Callable[[Path, Path], None]) -> Iterator[bytes]:
-        """The same rows in another form. `make` writes them, from the one path to the other, on the first request for
-        this form; it is no longer called once the first piece is there. Raises as `stream`."""
+    def file(
+        self, query_result: KeptResult, form: FileForm, make: Callable[[Path, Path], None]
+    ) -> Iterator[bytes]:
+        """The same rows in another form. `make` writes them, from the one path to the other, on the
+        first request for this form; it is no longer called once the first piece is there. Raises as
+        `stream`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +191,18 @@ class NoQueries:
         return None
 
     def keep(
-        self, id: str, tables: Sequence[tuple[str, str]], generations: Mapping[str, int], pieces: Pieces
+        self,
+        id: str,
+        tables: Sequence[tuple[str, str]],
+        generations: Mapping[str, int],
+        pieces: Pieces,
     ) -> Generator[bytes, None, KeptResult | None]:
         raise NotImplementedError
 
     def stream(self, query_result: KeptResult) -> Iterator[bytes]:
         raise NotImplementedError
 
-    def file(self, query_result: KeptResult, form: FileForm, make: Callable[[Path, Path], None]) -> Iterator[bytes]:
+    def file(
+        self, query_result: KeptResult, form: FileForm, make: Callable[[Path, Path], None]
+    ) -> Iterator[bytes]:
         raise NotImplementedError

@@ -1,7 +1,8 @@
-"""SQL over committed states: the meaning of a query's tables, the rights to read them, and stored results.
+"""SQL over committed states: the meaning of a query's tables, the rights to read them, and stored
+results.
 
-The engine's own text runs, in a process of the data plane; here only names are resolved. Changes nothing. Does not
-belong here: how SQL is read, and run.
+The engine's own text runs, in a process of the data plane; here only names are resolved. Changes
+nothing. Does not belong here: how SQL is read, and run.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ NAME = re.compile(DATAFLOW_NAME)
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """What a process answers queries with. `engine`: DuckDB, which also reads results of the other one."""
+    """What a process answers queries with. `engine`: DuckDB, which also reads results of the other
+    one."""
 
     engine: QueryEngine = field(default_factory=NoQueries)
     results: QueryResults = field(default_factory=NoQueries)
@@ -76,8 +78,9 @@ class Queries:
 
 @dataclass(frozen=True, slots=True)
 class QueryRequest:
-    """A query. `id`: by which it can be cancelled. `limit`: rows of its result at most, None for all. `at`: the time
-    that is meant of tables that name none. `settings`: of Spark's session, where they are not those of all queries."""
+    """A query. `id`: by which it can be cancelled. `limit`: rows of its result at most, None for
+    all. `at`: the time that is meant of tables that name none. `settings`: of Spark's session,
+    where they are not those of all queries."""
 
     sql: str
     parameters: Mapping[str, JsonValue] | list[JsonValue] | None = None
@@ -108,17 +111,27 @@ def answer(
     cancel: Cancel | None = None,
     bounds: PageBounds = PAGE,
 ) -> ResultPage:
-    """The first rows. Raises QueryRefused, QueryLimit, QueryCancelled, QueriesBusy, QueryCrashed, EngineUnavailable,
-    NotFound, GenerationGone."""
+    """The first rows. Raises QueryRefused, QueryLimit, QueryCancelled, QueriesBusy, QueryCrashed,
+    EngineUnavailable, NotFound, GenerationGone."""
     with ExitStack() as ends:
         started = _begin(ctx, queries, branch, request, cancel=cancel or Cancel(), ends=ends)
         query_result = started.query_result or started.run_to_the_end()
-        read = _ResultRead(started.id, query_result, started.generations, is_cached=started.query_result is not None)
+        read = _ResultRead(
+            started.id,
+            query_result,
+            started.generations,
+            is_cached=started.query_result is not None,
+        )
         return _page(ctx, queries, started.session, read, after=0, bounds=bounds)
 
 
 def kept_result(
-    ctx: Context, queries: Queries, branch: str, request: QueryRequest, *, cancel: Cancel | None = None
+    ctx: Context,
+    queries: Queries,
+    branch: str,
+    request: QueryRequest,
+    *,
+    cancel: Cancel | None = None,
 ) -> KeptResult:
     """All rows, where they are kept. Raises as `answer`."""
     with ExitStack() as ends:
@@ -134,11 +147,15 @@ class RowStream:
     pieces: Generator[bytes, None, None]
 
 
-def stream(ctx: Context, queries: Queries, branch: str, request: QueryRequest, *, cancel: Cancel) -> RowStream:
+def stream(
+    ctx: Context, queries: Queries, branch: str, request: QueryRequest, *, cancel: Cancel
+) -> RowStream:
     """As `answer`, in pieces as they come. An error of the first piece is raised here."""
     with ExitStack() as ends:
         started = _begin(ctx, queries, branch, request, cancel=cancel, ends=ends)
-        pieces = queries.results.stream(started.query_result) if started.query_result else started.run()
+        pieces = (
+            queries.results.stream(started.query_result) if started.query_result else started.run()
+        )
         first = next(pieces, b"")
         rest = _rest(first, pieces, ends.pop_all())
         next(rest)  # it has begun, so that it ends what it holds whether or not anybody reads
@@ -153,8 +170,11 @@ def _rest(first: bytes, pieces: Iterator[bytes], ends: ExitStack) -> Generator[b
         yield from pieces
 
 
-def page(ctx: Context, queries: Queries, result: str, after: int, bounds: PageBounds = PAGE) -> ResultPage:
-    """More rows of a result that is kept. Raises NotFound, QueriesBusy, and QueryLimit for a row that is too large."""
+def page(
+    ctx: Context, queries: Queries, result: str, after: int, bounds: PageBounds = PAGE
+) -> ResultPage:
+    """More rows of a result that is kept. Raises NotFound, QueriesBusy, and QueryLimit for a row
+    that is too large."""
     query_result = _result_of(ctx, queries, result)
     if after < query_result.rows:
         _note_page(ctx, result, query_result, after)
@@ -164,8 +184,8 @@ def page(ctx: Context, queries: Queries, result: str, after: int, bounds: PageBo
 
 
 def file(ctx: Context, queries: Queries, result: str, form: FileForm) -> Iterator[bytes]:
-    """All rows of a result that is kept, as pieces of a file. Raises NotFound at once, QueryLimit with the first
-    piece, and OSError where it goes meanwhile."""
+    """All rows of a result that is kept, as pieces of a file. Raises NotFound at once, QueryLimit
+    with the first piece, and OSError where it goes meanwhile."""
     query_result = _result_of(ctx, queries, result)
     _note_page(ctx, result, query_result, 0)
     if form == "arrow":
@@ -183,13 +203,17 @@ def _result_of(ctx: Context, queries: Queries, result: str) -> KeptResult:
     query_result = queries.results.find(_place(ctx, result))
     if query_result is None:
         raise _not_kept()
-    if not all(may(ctx.principal, "data", dataset=dataset, branch=of) for of, dataset in query_result.tables):
+    if not all(
+        may(ctx.principal, "data", dataset=dataset, branch=of)
+        for of, dataset in query_result.tables
+    ):
         raise _not_kept()
     return query_result
 
 
 def _note_page(ctx: Context, result: str, query_result: KeptResult, after: int) -> None:
-    """Audit a page as a read of its own: a caller with a result's id need not be the one that ran the query."""
+    """Audit a page as a read of its own: a caller with a result's id need not be the one that ran
+    the query."""
     what: JsonObject = {"result": result, "after": after}
     for branch, dataset in dict.fromkeys(query_result.tables):
         audit.note_read(ctx, "query", branch, dataset, what)
@@ -223,7 +247,11 @@ class _StartedQuery:
 
     def run(self) -> Generator[bytes, None, KeptResult | None]:
         pieces = self.session.run(
-            self.request.sql, self.request.parameters, self.read, self.request.limit, self.request.settings
+            self.request.sql,
+            self.request.parameters,
+            self.read,
+            self.request.limit,
+            self.request.settings,
         )
         tables = [(table.branch, table.state.dataset) for table in self.tables]
         return self.results.keep(self.place, tables, self.generations, pieces)
@@ -237,7 +265,9 @@ class _StartedQuery:
                 query_result: KeptResult | None = end.value
                 break
         if query_result is None:
-            raise QueryLimit("the result is too large to be kept; ask for fewer rows, or for an Arrow stream")
+            raise QueryLimit(
+                "the result is too large to be kept; ask for fewer rows, or for an Arrow stream"
+            )
         return query_result
 
 
@@ -269,18 +299,28 @@ def _begin(
         audit.note_read(ctx, "query", table.branch, table.state.dataset, what)
     place = _place(ctx, id)
     return _StartedQuery(
-        session, queries.results, request, tables=tables, id=id, place=place, query_result=cached, read=read
+        session,
+        queries.results,
+        request,
+        tables=tables,
+        id=id,
+        place=place,
+        query_result=cached,
+        read=read,
     )
 
 
 def user(ctx: Context) -> str:
-    """The caller, by a name that is unique among all namespaces. No actor's name has a line break."""
+    """The caller, by a name that is unique among all namespaces. No actor's name has a line
+    break."""
     return ctx.actor if ctx.namespace == DEFAULT else f"{ctx.namespace}\n{ctx.actor}"
 
 
 def _place(ctx: Context, id: str) -> str:
     """Where a result is kept: one namespace's id of a result leads to nothing in another one."""
-    return id if ctx.namespace == DEFAULT else digest("result/1", namespace=ctx.namespace, id=id).hex()
+    return (
+        id if ctx.namespace == DEFAULT else digest("result/1", namespace=ctx.namespace, id=id).hex()
+    )
 
 
 def _identity(engine: str, request: QueryRequest, tables: tuple[Resolved, ...]) -> str:
@@ -291,7 +331,12 @@ def _identity(engine: str, request: QueryRequest, tables: tuple[Resolved, ...]) 
     ]
     parameters = json.dumps([request.parameters, request.settings], sort_keys=True)
     identity = digest(
-        "query/1", engine=engine, sql=request.sql, parameters=parameters, limit=request.limit, tables=read
+        "query/1",
+        engine=engine,
+        sql=request.sql,
+        parameters=parameters,
+        limit=request.limit,
+        tables=read,
     )
     return identity.hex()
 
@@ -307,7 +352,13 @@ class _ResultRead:
 
 
 def _page(
-    ctx: Context, queries: Queries, session: QuerySession, read: _ResultRead, *, after: int, bounds: PageBounds
+    ctx: Context,
+    queries: Queries,
+    session: QuerySession,
+    read: _ResultRead,
+    *,
+    after: int,
+    bounds: PageBounds,
 ) -> ResultPage:
     room = queries.pages.take(user(ctx), PAGE_BYTES)
     page = session.page(read.query_result.path, after, bounds)
@@ -319,7 +370,10 @@ def _page(
         "total": read.query_result.rows,
         "more": read.query_result.more,
         "next": following if following < read.query_result.rows else None,
-        "cut": [{"row": cell["row"], "column": cell["column"], "size_bytes": cell["size_bytes"]} for cell in page.cut],
+        "cut": [
+            {"row": cell["row"], "column": cell["column"], "size_bytes": cell["size_bytes"]}
+            for cell in page.cut
+        ],
         "cached": read.is_cached,
     }
     room.shrink(sum(map(len, page.pieces)))
@@ -332,7 +386,8 @@ def _page(
 def _resolved(
     ctx: Context, tx: Tx, branch: str, request: QueryRequest, references: list[TableReference]
 ) -> tuple[Resolved, ...]:
-    """One for each table that is distinct to the engine. The only place that checks who may read them."""
+    """One for each table that is distinct to the engine. The only place that checks who may read
+    them."""
     by_reference = dict[tuple[str, str, str], Resolved]()
     for reference in references:
         key = named(reference)
@@ -341,7 +396,9 @@ def _resolved(
     return tuple(by_reference.values())
 
 
-def _resolve(ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference: TableReference) -> Resolved:
+def _resolve(
+    ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference: TableReference
+) -> Resolved:
     branch_named, flow, table = named(reference)
     name, _, point = table.partition("@")
     dataset, home = f"{flow}.{name}", branch_named or branch
@@ -355,7 +412,12 @@ def _resolve(ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference
         state = time_travel.state_of(tx, home, dataset, _point(point, request))
     except NotFound as error:
         raise _not_found(ctx, tx, home, request, reference, dataset, error=error) from error
-    canonical: TableReference = {"branch": branch_named, "dataflow": flow, "table": table, "at": reference["at"]}
+    canonical: TableReference = {
+        "branch": branch_named,
+        "dataflow": flow,
+        "table": table,
+        "at": reference["at"],
+    }
     shown = f"{branch_named}.{flow}.{table}" if branch_named else f"{flow}.{table}"
     return Resolved(shown, home, state, canonical)
 
@@ -367,8 +429,8 @@ def _with_files(tx: Tx, table: Resolved) -> QueryTable:
 
 
 def _point(text: str, request: QueryRequest) -> Point | None:
-    """The point that a name gives, or that of the request. Engines ignore the case of names, which arrive here in lower
-    case."""
+    """The point that a name gives, or that of the request. Engines ignore the case of names, which
+    arrive here in lower case."""
     return addresses.point_of(text.upper()) if text else request.at
 
 
@@ -382,8 +444,8 @@ def _not_found(
     *,
     error: NotFound,
 ) -> HeadgateError:
-    """The error itself where the dataset has data, or the branch does not exist; else one that suggests similar
-    names."""
+    """The error itself where the dataset has data, or the branch does not exist; else one that
+    suggests similar names."""
     if branch != "main" and branch not in tx.branches.all():
         return _refused(request, reference, str(error))
     if tx.states.find(branch, dataset) is not None:
@@ -392,16 +454,29 @@ def _not_found(
 
 
 def _unknown(
-    ctx: Context, tx: Tx, branch: str, request: QueryRequest, reference: TableReference, dataset: str
+    ctx: Context,
+    tx: Tx,
+    branch: str,
+    request: QueryRequest,
+    reference: TableReference,
+    dataset: str,
 ) -> QueryRefused:
     """The error for a missing table, and for one that must not be read: both look alike."""
-    readable = [name for name in tx.states.newest(branch) if may(ctx.principal, "data", dataset=name)]
+    readable = [
+        name for name in tx.states.newest(branch) if may(ctx.principal, "data", dataset=name)
+    ]
     near = get_close_matches(dataset, readable, n=3, cutoff=0.5)
     hint = (
-        f"did you mean {' or '.join(near)}?" if near else f"{branch} has {', '.join(sorted(readable)[:5]) or 'no data'}"
+        f"did you mean {' or '.join(near)}?"
+        if near
+        else f"{branch} has {', '.join(sorted(readable)[:5]) or 'no data'}"
     )
-    return _refused(request, reference, f"there is no table {dataset} with committed data in {branch}", hint)
+    return _refused(
+        request, reference, f"there is no table {dataset} with committed data in {branch}", hint
+    )
 
 
-def _refused(request: QueryRequest, reference: TableReference, message: str, hint: str = "") -> QueryRefused:
+def _refused(
+    request: QueryRequest, reference: TableReference, message: str, hint: str = ""
+) -> QueryRefused:
     return QueryRefused(problem_at(request.sql, reference["at"], "unknown-table", message, hint))

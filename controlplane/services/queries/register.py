@@ -1,6 +1,7 @@
 """Queries, records, changes and differences of rows, as the API is given them.
 
-DuckDB runs in processes beside the service. Spark runs where the settings allow it; else a query gets the reason."""
+DuckDB runs in processes beside the service. Spark runs where the settings allow it; else a query
+gets the reason."""
 
 from __future__ import annotations
 
@@ -31,10 +32,15 @@ NOT_THE_SERVICE = "queries by Spark are answered by the service that runs in the
 
 
 def queries(
-    settings: Settings, results: Path, secret: Callable[[], bytes], ends: ExitStack, *, is_service: bool
+    settings: Settings,
+    results: Path,
+    secret: Callable[[], bytes],
+    ends: ExitStack,
+    *,
+    is_service: bool,
 ) -> Queries:
-    """Engines have processes once there is a query, which `ends` ends; a pod stays until it is idle. `results`: the
-    folder of results that are kept. `secret`: the installation's."""
+    """Engines have processes once there is a query, which `ends` ends; a pod stays until it is
+    idle. `results`: the folder of results that are kept. `secret`: the installation's."""
     from controlplane.services.queries.adapter.query_memory import memory_bytes
     from controlplane.services.queries.adapter.query_pool import QueryPool
     from controlplane.services.queries.adapter.result_folder import ResultFolder
@@ -47,13 +53,20 @@ def queries(
 
 
 def _spark(
-    settings: Settings, shared: QueryPool, secret: Callable[[], bytes], ends: ExitStack, *, is_service: bool
+    settings: Settings,
+    shared: QueryPool,
+    secret: Callable[[], bytes],
+    ends: ExitStack,
+    *,
+    is_service: bool,
 ) -> QueryEngine:
     from controlplane.services.queries.adapter.spark import SparkPool
     from controlplane.services.queries.port import NoEngine
 
     if settings.pool == "kubernetes":
-        return _spark_pods(settings, shared, secret, ends) if is_service else NoEngine(NOT_THE_SERVICE)
+        return (
+            _spark_pods(settings, shared, secret, ends) if is_service else NoEngine(NOT_THE_SERVICE)
+        )
     if settings.pool != "local":
         return NoEngine(NO_QUERIES.format(pool=settings.pool))
     pool = SparkPool(settings.lake, shared)
@@ -61,7 +74,9 @@ def _spark(
     return pool
 
 
-def _spark_pods(settings: Settings, shared: QueryPool, secret: Callable[[], bytes], ends: ExitStack) -> QueryEngine:
+def _spark_pods(
+    settings: Settings, shared: QueryPool, secret: Callable[[], bytes], ends: ExitStack
+) -> QueryEngine:
     from controlplane.drivers.cluster_settings import api_of, read_pools
     from controlplane.services.queries.port import NoEngine
 
@@ -72,7 +87,9 @@ def _spark_pods(settings: Settings, shared: QueryPool, secret: Callable[[], byte
     from controlplane.services.queries.adapter.kubernetes_query_pods import KubernetesQueryPods
     from controlplane.services.queries.adapter.spark_pod_pool import SparkPodPool
 
-    pool = SparkPodPool(settings.lake, shared, KubernetesQueryPods(cluster, settings.lake, secret(), open_api))
+    pool = SparkPodPool(
+        settings.lake, shared, KubernetesQueryPods(cluster, settings.lake, secret(), open_api)
+    )
     ends.callback(pool.close)
     return pool
 

@@ -1,7 +1,8 @@
-"""Pages of results that this process holds while their readers take them: JSON as it came, within a bound of memory.
+"""Pages of results that this process holds while their readers take them: JSON as it came, within a
+bound of memory.
 
-A page is bytes from the process that read it to the client. It has room from before it is read until it is sent, so
-slow readers fill the room, and never the machine.
+A page is bytes from the process that read it to the client. It has room from before it is read
+until it is sent, so slow readers fill the room, and never the machine.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ FULL = "pages of results that are being read hold {megabytes} MB{whose}, which i
 class PageMemory:
     """How many bytes pages hold, by user. Safe to use from many threads."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES, most_of_one_bytes: int = MOST_OF_ONE_BYTES) -> None:
+    def __init__(
+        self, most_bytes: int = MOST_BYTES, most_of_one_bytes: int = MOST_OF_ONE_BYTES
+    ) -> None:
         self._most, self._most_of_one = most_bytes, most_of_one_bytes
         self._held = Counter[str]()
         self._lock = threading.Lock()
@@ -94,5 +97,7 @@ class ResultPage:
         return cast("QueryAnswer", json.loads(b"".join(self.body())))
 
     def _pieces(self) -> tuple[bytes, ...]:
-        head = json.dumps(self.head, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+        head = json.dumps(self.head, ensure_ascii=False, separators=(",", ":")).encode(
+            errors="replace"
+        )
         return (head[:-1] + b',"rows":', *self.rows, b"}")

@@ -10,7 +10,8 @@ from controlplane.core.errors import IdempotencyConflict, NotFound
 
 
 class Cancel:
-    """`Cancellation`. Each callback runs once: in the thread that cancels, or at once if that has happened."""
+    """`Cancellation`. Each callback runs once: in the thread that cancels, or at once if that has
+    happened."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

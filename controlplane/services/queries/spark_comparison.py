@@ -33,8 +33,8 @@ def compare(
     timeout_s: float,
     cancel: Cancel,
 ) -> PromotionComparison:
-    """Run both, unless their results are kept from before, over the tables that the reader may see. A failure of either
-    is answered as the reason, and raised only where the query was cancelled."""
+    """Run both, unless their results are kept from before, over the tables that the reader may see.
+    A failure of either is answered as the reason, and raised only where the query was cancelled."""
     request = QueryRequest(sql, limit=MOST_ROWS, engine=engine, timeout_s=timeout_s)
     by_spark = replace(request, engine="spark", settings=cast("JsonObject", dict(settings)))
     try:
@@ -57,7 +57,10 @@ NOTHING: Compared = {"rows": [0, 0], "only": [0, 0], "samples": [[], []]}
 
 
 def _comparison(
-    engine: EngineName, of_query: KeptResult | None, compared: Compared | None = None, reason: str | None = None
+    engine: EngineName,
+    of_query: KeptResult | None,
+    compared: Compared | None = None,
+    reason: str | None = None,
 ) -> PromotionComparison:
     counts = compared or NOTHING
     return {

@@ -27,12 +27,15 @@ class Reader:
 
     def may_read(self, table: TableAddress) -> bool:
         is_let = may(self.principal, "data", dataset=table.name, branch=table.ref.branch)
-        return is_let and scopes.allows(self.scopes, table.ref.branch, table.dataflow, table.dataset)
+        return is_let and scopes.allows(
+            self.scopes, table.ref.branch, table.dataflow, table.dataset
+        )
 
     def may_see_part_of(self, ref: Ref, dataflow: str = ANY) -> bool:
         """Whether there may be a dataset in it that the key reads."""
         return may(self.principal, "data", branch=ref.branch) and any(
-            scope.branch in (ANY, ref.branch) and (ANY in (scope.dataflow, dataflow) or scope.dataflow == dataflow)
+            scope.branch in (ANY, ref.branch)
+            and (ANY in (scope.dataflow, dataflow) or scope.dataflow == dataflow)
             for scope in self.scopes
         )
 

@@ -1,6 +1,8 @@
-"""The levels above objects: refs, dataflows and datasets that a key may see, in the order of their folders.
+"""The levels above objects: refs, dataflows and datasets that a key may see, in the order of their
+folders.
 
-A ref with a time, and a dataset with a generation, exist where a request names them: no listing shows them by itself.
+A ref with a time, and a dataset with a generation, exist where a request names them: no listing
+shows them by itself.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ def is_there(tx: Tx, ref: Ref) -> bool:
 
 
 def names(tx: Tx, reader: Reader, prefix: str) -> list[str]:
-    """The folders one level below the last slash of the prefix, as whole prefixes that begin with it."""
+    """The folders one level below the last slash of the prefix, as whole prefixes that begin with
+    it."""
     level = prefix.count("/")
     if level == 0:
         folders = {f"{ref}/" for ref in _refs(tx, reader, prefix)}
@@ -49,7 +52,11 @@ def tables(tx: Tx, reader: Reader, prefix: str, after: str) -> Iterator[TableAdd
 def _refs(tx: Tx, reader: Reader, prefix: str) -> list[str]:
     """Texts of refs, in the order of their folders."""
     named, is_whole, _ = prefix.partition("/")
-    texts = {named} if is_whole else {b for b in (MAIN, *tx.branches.all()) if b.startswith(named)} | {named}
+    texts = (
+        {named}
+        if is_whole
+        else {b for b in (MAIN, *tx.branches.all()) if b.startswith(named)} | {named}
+    )
     refs = []
     for text in texts:
         ref = s3_addresses.ref(text)
@@ -68,8 +75,8 @@ def _tables(tx: Tx, reader: Reader, prefix: str) -> Iterator[TableAddress]:
 
 
 def _datasets(tx: Tx, branch: str, below: list[str]) -> Iterable[str]:
-    """`below`: the part of the prefix below the ref. A dataset that it names is found directly, without a search of
-    all."""
+    """`below`: the part of the prefix below the ref. A dataset that it names is found directly,
+    without a search of all."""
     if len(below) > LEVELS - 1:
         return [f"{below[0]}.{below[1]}"]
     datasets = list(tx.states.newest(branch))

@@ -1,6 +1,7 @@
 """Delta logs of datasets in live branches, made on request from the trees of kept generations.
 
-A commit is the difference of two trees. The logs made last are kept in memory, and nothing is stored.
+A commit is the difference of two trees. The logs made last are kept in memory, and nothing is
+stored.
 """
 
 from __future__ import annotations
@@ -44,18 +45,21 @@ class LiveLogs:
         self._nodes, self._made, self._make_checkpoint = nodes, made, make_checkpoint
 
     def files(self, tx: Tx, branch: str, newest: State) -> list[MadeFile]:
-        """The files of the log of which a state is the newest version, in the order of their names: all or, where one
-        cannot be made, none. The rows, and the other entries of a listing, are served regardless."""
+        """The files of the log of which a state is the newest version, in the order of their names:
+        all or, where one cannot be made, none. The rows, and the other entries of a listing, are
+        served regardless."""
         log = self._log(tx, branch, newest)
         try:
             return [] if log is None else _all(log)
         except (OSError, CorruptNode, NotFound) as e:
-            logger.warning("a Delta log cannot be made", branch=branch, dataset=newest.dataset, reason=str(e))
+            logger.warning(
+                "a Delta log cannot be made", branch=branch, dataset=newest.dataset, reason=str(e)
+            )
             return []
 
     def find(self, tx: Tx, branch: str, newest: State, name: str) -> MadeFile | None:
-        """Also of before the log begins, as long as the states are kept: readers that were there go on from there.
-        Raises OSError if it cannot be made."""
+        """Also of before the log begins, as long as the states are kept: readers that were there go
+        on from there. Raises OSError if it cannot be made."""
         log = self._log(tx, branch, newest)
         if log is None:
             return None
@@ -73,7 +77,14 @@ class LiveLogs:
         return (
             None
             if branch_row is None
-            else _Log(self._nodes.over(tx.nodes), tx, branch_row, newest, self._made, self._make_checkpoint)
+            else _Log(
+                self._nodes.over(tx.nodes),
+                tx,
+                branch_row,
+                newest,
+                self._made,
+                self._make_checkpoint,
+            )
         )
 
 
@@ -124,8 +135,9 @@ class _Log:
         self._table = LiveTable.of(branch, newest.dataset)
 
     def states(self, first: int, last: int | None = None) -> list[State]:
-        """A state of each generation from `first` to `last`, or the newest, in order: those that are kept without a gap
-        up to the last one. It is the oldest kept state of the generation: later ones say the same."""
+        """A state of each generation from `first` to `last`, or the newest, in order: those that
+        are kept without a gap up to the last one. It is the oldest kept state of the generation:
+        later ones say the same."""
         last = self.newest.generation if last is None else last
         descending: list[State] = []
         for state in kept_states(self._tx, self._branch, self.newest.dataset):
@@ -134,7 +146,9 @@ class _Log:
             if descending and descending[-1].generation == state.generation:
                 descending[-1] = state
                 continue
-            if state.generation < first or (descending and state.generation != descending[-1].generation - 1):
+            if state.generation < first or (
+                descending and state.generation != descending[-1].generation - 1
+            ):
                 break
             descending.append(state)
         return descending[::-1]
@@ -181,7 +195,10 @@ class _Log:
                 if entry.fragment not in fragments:  # `fsck` reports it
                     raise NotFound(f"no fragment {id}")
                 files = fragments[entry.fragment].files
-                yield from (TableFile(part_name(entry.key, number, id), file) for number, file in enumerate(files))
+                yield from (
+                    TableFile(part_name(entry.key, number, id), file)
+                    for number, file in enumerate(files)
+                )
 
 
 def _key(state: State) -> tuple[int, bytes, bytes, float]:

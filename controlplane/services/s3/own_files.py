@@ -1,7 +1,9 @@
-"""Which files below a dataset's folder are the dataset's own, as the log of its published table names them.
+"""Which files below a dataset's folder are the dataset's own, as the log of its published table
+names them.
 
-The folder also holds results of branches for datasets of the same name, output of attempts that never counted, and rows
-that were taken out: a key for main reads none of that. So the view serves only files that kept states of main hold.
+The folder also holds results of branches for datasets of the same name, output of attempts that
+never counted, and rows that were taken out: a key for main reads none of that. So the view serves
+only files that kept states of main hold.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ _LINK = re.compile(r"_frags/links/[0-9a-f]{2}/([0-9a-f]{32})-[0-9]+/([^/]+)")
 
 
 class OwnFiles:
-    """Files of any dataset. Safe to use from many threads; each dataset's files are read by one at a time."""
+    """Files of any dataset. Safe to use from many threads; each dataset's files are read by one at
+    a time."""
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
@@ -36,7 +39,8 @@ class OwnFiles:
         self._tables: OrderedDict[str, _Files] = OrderedDict()
 
     def size(self, tx: Tx, nodes: NodeStore, dataset: str, path: str) -> int | None:
-        """The size of the file at a path relative to the dataset's folder. None: it is no file of the dataset."""
+        """The size of the file at a path relative to the dataset's folder. None: it is no file of
+        the dataset."""
         files = self._of(dataset)
         link = _LINK.fullmatch(path)
         name = f"{link[1]}/{link[2]}" if link else path
@@ -47,7 +51,9 @@ class OwnFiles:
 
     def _of(self, dataset: str) -> _Files:
         with self._lock:
-            table_files = self._tables.pop(dataset, None) or _Files(table_path(self._namespace, MAIN, dataset))
+            table_files = self._tables.pop(dataset, None) or _Files(
+                table_path(self._namespace, MAIN, dataset)
+            )
             self._tables[dataset] = table_files
             if len(self._tables) > TABLES:
                 self._tables.popitem(last=False)

@@ -1,5 +1,5 @@
-"""Reads through the S3 view for the audit, counted by key, dataset and minute: a client fetches an object in many
-requests. What the last minute read is lost with the process."""
+"""Reads through the S3 view for the audit, counted by key, dataset and minute: a client fetches an
+object in many requests. What the last minute read is lost with the process."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ class ReadCounts:
                 with self._store.begin(namespace) as tx:
                     tx.audit.put_reads([_read(row, times[row], sent[row]) for row in rows])
             except OSError as error:
-                log.warning("reads were not noted in the audit yet", namespace=namespace, reason=str(error))
+                log.warning(
+                    "reads were not noted in the audit yet", namespace=namespace, reason=str(error)
+                )
                 with self._lock:
                     self._times += Counter({row: times[row] for row in rows})
                     self._bytes += Counter({row: sent[row] for row in rows})

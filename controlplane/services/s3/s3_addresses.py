@@ -72,7 +72,9 @@ def table(ref_text: str, dataflow: str, dataset: str) -> TableAddress | None:
     if number is not None and (place.time is not None or number > MOST):
         return None
     generation = None if number is None else Generation(number)
-    return TableAddress(place, dataflow, match["name"], generation, f"{ref_text}/{dataflow}/{dataset}/")
+    return TableAddress(
+        place, dataflow, match["name"], generation, f"{ref_text}/{dataflow}/{dataset}/"
+    )
 
 
 def split(path: str) -> tuple[TableAddress, str] | None:

@@ -1,8 +1,9 @@
 """The objects of one dataset: files of its rows in the order of their names, and its Delta log.
 
-A Delta log is one of three: main's newest state has the published table's, passed through, whose entries name files by
-where they lie (`_frags/...`); a generation, and a ref with a time, have one that is made of the state; the newest state
-of another branch has one of its kept generations (`live_logs`).
+A Delta log is one of three: main's newest state has the published table's, passed through, whose
+entries name files by where they lie (`_frags/...`); a generation, and a ref with a time, have one
+that is made of the state; the newest state of another branch has one of its kept generations
+(`live_logs`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ BATCH = 1000  # fragments that are read at a time
 
 
 class S3Object(NamedTuple):  # which is made faster than a dataclass
-    """`name` is relative to the dataset, or the whole key. `source`: its bytes, or its path in the lake."""
+    """`name` is relative to the dataset, or the whole key. `source`: its bytes, or its path in the
+    lake."""
 
     name: str
     size: int
@@ -60,21 +62,26 @@ class TableObjects:
         self._live = LiveLogs(self._nodes, self._logs, make_checkpoint)
         self._own = OwnFiles(namespace)
 
-    def since(self, tx: Tx, table: TableAddress, state: State, start: str, ahead: int) -> Iterator[S3Object]:
-        """The objects whose names are `start` or come after it, in the order of their names. `ahead`: of how many
-        partitions the files are looked up at first."""
+    def since(
+        self, tx: Tx, table: TableAddress, state: State, start: str, ahead: int
+    ) -> Iterator[S3Object]:
+        """The objects whose names are `start` or come after it, in the order of their names.
+        `ahead`: of how many partitions the files are looked up at first."""
         parts = self._parts(tx, state, part_names.least_key(start), ahead)
         log = self._log(tx, table, state) if start < FOLDER or start.startswith(FOLDER) else ()
         return (s3_object for s3_object in _merged(parts, log) if s3_object.name >= start)
 
     def find(self, tx: Tx, table: TableAddress, state: State, name: str) -> S3Object | None:
-        """`state`: the present meaning of the address. For the newest one, files of all kept states are found as well:
-        a reader that listed them goes on with them."""
+        """`state`: the present meaning of the address. For the newest one, files of all kept states
+        are found as well: a reader that listed them goes on with them."""
         if name.startswith(FOLDER) and _is_live(table):
             made = self._live.find(tx, table.ref.branch, state, name)
             return None if made is None else _of_log(made)
         if name.startswith(FOLDER):
-            return next((s3_object for s3_object in self._log(tx, table, state) if s3_object.name == name), None)
+            return next(
+                (s3_object for s3_object in self._log(tx, table, state) if s3_object.name == name),
+                None,
+            )
         if name.startswith(OWN):
             return self._own_file(tx, table, state, name)
         part = part_names.parse(name)
@@ -97,12 +104,18 @@ class TableObjects:
         entries = list(entries)
         files = tx.traces.stored_files({entry.fragment for entry in entries})
         for entry in entries:
-            mine = files.get(entry.fragment, ())  # none where a fragment is missing, which `fsck` reports
+            # None where a fragment is missing, which `fsck` reports
+            mine = files.get(entry.fragment, ())
             id = entry.fragment.hex()
-            parts = [_of_part(entry.key, id, number, file, state.at) for number, file in enumerate(mine)]
-            yield from sorted(parts, key=attrgetter("name")) if len(parts) > 1 else parts  # 10 comes before 2
+            parts = [
+                _of_part(entry.key, id, number, file, state.at) for number, file in enumerate(mine)
+            ]
+            # 10 comes before 2
+            yield from sorted(parts, key=attrgetter("name")) if len(parts) > 1 else parts
 
-    def _part(self, tx: Tx, table: TableAddress, state: State, name: str, part: PartName) -> S3Object | None:
+    def _part(
+        self, tx: Tx, table: TableAddress, state: State, name: str, part: PartName
+    ) -> S3Object | None:
         roots: set[bytes] = set()
         for earlier in _states(tx, table, state):
             if earlier.root in roots:
@@ -116,14 +129,18 @@ class TableObjects:
         entry = tree.lookup(self._nodes.over(tx.nodes), state.root, [named.key]).get(named.key)
         if entry is None or not entry.fragment.hex().startswith(named.fragment):
             return None
-        return next((part for part in self._of_entries(tx, state, [entry]) if part.name == name), None)
+        return next(
+            (part for part in self._of_entries(tx, state, [entry]) if part.name == name), None
+        )
 
     # --- Delta
 
     def _log(self, tx: Tx, table: TableAddress, state: State) -> Iterator[S3Object]:
         if table.point is not None:
             key = (state.root, schema_id(state.schema), state.at)
-            (body,) = self._logs.get(key, lambda: (delta_snapshot.log(state, self._named(tx, state)),))
+            (body,) = self._logs.get(
+                key, lambda: (delta_snapshot.log(state, self._named(tx, state)),)
+            )
             yield _of_log(MadeFile(delta_snapshot.FILE, body, state.at))
         elif _is_live(table):
             yield from map(_of_log, self._live.files(tx, table.ref.branch, state))
@@ -177,7 +194,9 @@ def _of_part(key: str, fragment: str, number: int, file: StoredFile, at: float) 
 
 
 def _of_log(made: MadeFile) -> S3Object:
-    return S3Object(made.name, len(made.body), sha256(made.body).hexdigest()[:32], made.at, made.body)
+    return S3Object(
+        made.name, len(made.body), sha256(made.body).hexdigest()[:32], made.at, made.body
+    )
 
 
 def _is_live(table: TableAddress) -> bool:

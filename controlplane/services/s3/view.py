@@ -1,7 +1,8 @@
 """The S3 view of one namespace: which objects a key finds, by path and in pages.
 
-All datasets of a listing are as of the time of its first page. If a page ends within a dataset, the next page knows the
-generation: a transaction that began before the first page may be committed after it, so the time is not enough.
+All datasets of a listing are as of the time of its first page. If a page ends within a dataset, the
+next page knows the generation: a transaction that began before the first page may be committed
+after it, so the time is not enough.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ class NoSuchListing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ListingPosition:
-    """Where the next page of a listing begins. `milliseconds`: the time of the first page. `generation`: of the dataset
-    that `after` lies in; 0 if nothing of it was shown."""
+    """Where the next page of a listing begins. `milliseconds`: the time of the first page.
+    `generation`: of the dataset that `after` lies in; 0 if nothing of it was shown."""
 
     milliseconds: int
     after: str
@@ -62,7 +63,12 @@ class S3View:
     """Safe to use from many threads."""
 
     def __init__(
-        self, store: Store, lake: ObjectStore, namespace: str = "default", *, make_checkpoint: MakeCheckpoint
+        self,
+        store: Store,
+        lake: ObjectStore,
+        namespace: str = "default",
+        *,
+        make_checkpoint: MakeCheckpoint,
     ) -> None:
         self.namespace = namespace
         self._store = store
@@ -82,14 +88,18 @@ class S3View:
         return None if s3_object is None else s3_object._replace(name=path)
 
     def find_at_once(self, reader: Reader, path: str) -> S3Object | None:
-        """As `find`, for most requests: files of the newest state, or of a generation. None: call `find`, which also
-        reports that the reader may not see it."""
+        """As `find`, for most requests: files of the newest state, or of a generation. None: call
+        `find`, which also reports that the reader may not see it."""
         split = s3_addresses.split(path)
         if split is None or split[0].ref.time is not None or not reader.may_read(split[0]):
             return None
         table, name = split
         with self._store.read(self.namespace) as tx:
-            state = tx.states.find(table.ref.branch, table.name, table.point) if _is_there(tx, table) else None
+            state = (
+                tx.states.find(table.ref.branch, table.name, table.point)
+                if _is_there(tx, table)
+                else None
+            )
             s3_object = None if state is None else self._objects.find_part(tx, state, name)
         return None if s3_object is None else s3_object._replace(name=path)
 
@@ -117,11 +127,15 @@ def _state(tx: Tx, table: TableAddress, point: Point | None) -> State | None:
     return None if is_before_gap(tx, table.ref.branch, newest, point) else newest
 
 
-def _level(tx: Tx, reader: Reader, request: ObjectPageRequest, position: ListingPosition) -> ObjectPage:
+def _level(
+    tx: Tx, reader: Reader, request: ObjectPageRequest, position: ListingPosition
+) -> ObjectPage:
     names = levels.names(tx, reader, request.prefix)
     rest = [name for name in names if name > position.after]
     shown = rest[: request.limit]
-    next_position = replace(position, after=shown[-1], generation=0) if len(rest) > request.limit else None
+    next_position = (
+        replace(position, after=shown[-1], generation=0) if len(rest) > request.limit else None
+    )
     return ObjectPage((), tuple(shown), next_position)
 
 
@@ -129,12 +143,18 @@ class _Listing:
     """One page at work."""
 
     def __init__(
-        self, tx: Tx, reader: Reader, objects: TableObjects, request: ObjectPageRequest, position: ListingPosition
+        self,
+        tx: Tx,
+        reader: Reader,
+        objects: TableObjects,
+        request: ObjectPageRequest,
+        position: ListingPosition,
     ) -> None:
         self._tx, self._reader, self._objects = tx, reader, objects
         self._request, self._begin = request, position
         self._moment = Moment(position.milliseconds)
-        self._ahead = FEW if request.delimiter else request.limit + 2  # the one that it began with, and the next page's
+        # The one that it began with, and the next page's
+        self._ahead = FEW if request.delimiter else request.limit + 2
         self._shown: dict[str, int] = {}  # folder of the dataset that is shown -> its generation
 
     def page(self) -> ObjectPage:
@@ -189,7 +209,9 @@ class _Listing:
         self._shown[folder] = state.generation
         inner = prefix.removeprefix(folder) if prefix.startswith(folder) else ""
         start = after.removeprefix(folder) if after.startswith(folder) else ""
-        for name, size, etag, at, source in self._objects.since(self._tx, table, state, max(start, inner), self._ahead):
+        for name, size, etag, at, source in self._objects.since(
+            self._tx, table, state, max(start, inner), self._ahead
+        ):
             if not name.startswith(inner):
                 return
             if name > start:
@@ -201,11 +223,15 @@ class _Listing:
         if table.generation is not None:
             return table.generation
         time = table.ref.time
-        return self._moment if time is None or time.milliseconds > self._moment.milliseconds else time
+        return (
+            self._moment if time is None or time.milliseconds > self._moment.milliseconds else time
+        )
 
     def _is_started(self, table: TableAddress) -> bool:
         return self._begin.generation > 0 and self._begin.after.startswith(table.folder)
 
     def _check_there(self, table: TableAddress) -> None:
         if self._is_started(table):
-            raise NoSuchListing(f"{table.folder} of the time when this listing began is not kept any more; list again")
+            raise NoSuchListing(
+                f"{table.folder} of the time when this listing began is not kept any more; list again"
+            )

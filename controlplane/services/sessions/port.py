@@ -13,8 +13,8 @@ from dataplane.contract.query_protocol import SparkTable
 
 @dataclass(frozen=True, slots=True)
 class SessionNote:
-    """The owner of a server, and the entry to show for it: kept beside it, so that a reader of the one has the other.
-    `token`: the id of the token that it ends with."""
+    """The owner of a server, and the entry to show for it: kept beside it, so that a reader of the
+    one has the other. `token`: the id of the token that it ends with."""
 
     namespace: str
     token: str
@@ -23,8 +23,9 @@ class SessionNote:
 
 @dataclass(frozen=True, slots=True)
 class SessionServer:
-    """One that serves. `token` grants all rights of the server's process; it is not kept elsewhere. `forward`: a
-    command that has to run beside the client for `host` and `port` to be the server's; empty for none."""
+    """One that serves. `token` grants all rights of the server's process; it is not kept elsewhere.
+    `forward`: a command that has to run beside the client for `host` and `port` to be the server's;
+    empty for none."""
 
     host: str
     port: int
@@ -41,8 +42,9 @@ class SessionServer:
 
 class SparkServers(Protocol):
     def open(self, note: SessionNote, tables: Sequence[SparkTable], ttl_s: float) -> SessionServer:
-        """A server with these views, which ends by itself after so long. It goes by the id of the note's entry. Raises
-        EngineUnavailable where it does not start, and QueriesBusy where there are as many as there may be."""
+        """A server with these views, which ends by itself after so long. It goes by the id of the
+        note's entry. Raises EngineUnavailable where it does not start, and QueriesBusy where there
+        are as many as there may be."""
 
     def notes(self) -> list[SessionNote]:
         """Notes of running servers."""
@@ -66,17 +68,17 @@ class SessionPods(Protocol):
     """Pods for servers, which go by the ids of their sessions."""
 
     def start(self, note: SessionNote, ttl_s: float) -> str:
-        """The token by which a new pod and its caller know each other. The pod ends by itself some time after `ttl_s`.
-        Raises EngineUnavailable where the cluster does not take it, and
+        """The token by which a new pod and its caller know each other. The pod ends by itself some
+        time after `ttl_s`. Raises EngineUnavailable where the cluster does not take it, and
         QueriesBusy where there are as many as there may be."""
 
     def look(self, id: str) -> SessionPod | str:
-        """A pod that was started here, or the reason why it waits. Raises EngineUnavailable where it will not be
-        there."""
+        """A pod that was started here, or the reason why it waits. Raises EngineUnavailable where
+        it will not be there."""
 
     def notes(self) -> list[SessionNote]:
-        """Notes of all running servers, by any process, as of some seconds ago at most; where the cluster does not
-        answer, the last known ones."""
+        """Notes of all running servers, by any process, as of some seconds ago at most; where the
+        cluster does not answer, the last known ones."""
 
     def end(self, id: str) -> None:
         """Raises PoolUnavailable where the cluster does not answer."""

@@ -1,5 +1,5 @@
-"""Spark Connect sessions, as the API is given them: processes beside the service, pods of a cluster, or the reason why
-there are none."""
+"""Spark Connect sessions, as the API is given them: processes beside the service, pods of a
+cluster, or the reason why there are none."""
 
 from __future__ import annotations
 
@@ -26,14 +26,18 @@ NO_SESSION_PODS = (
 NO_SESSION_SERVICE = "Spark sessions are opened by the service that runs in the cluster: ask it"
 
 
-def sessions(settings: Settings, store: Store, ends: ExitStack, *, is_service: bool) -> SparkSessions:
+def sessions(
+    settings: Settings, store: Store, ends: ExitStack, *, is_service: bool
+) -> SparkSessions:
     """Each session has a process, which `ends` ends, or a pod, which stays."""
     from controlplane.services.sessions.sessions import SparkSessions
 
     return SparkSessions(_servers(settings, store, ends, is_service=is_service))
 
 
-def _servers(settings: Settings, store: Store, ends: ExitStack, *, is_service: bool) -> SparkServers:
+def _servers(
+    settings: Settings, store: Store, ends: ExitStack, *, is_service: bool
+) -> SparkServers:
     from controlplane.services.sessions.adapter.servers import LocalServers
     from controlplane.services.sessions.port import NoServers
 
@@ -68,8 +72,8 @@ def _pods(settings: Settings, store: Store, ends: ExitStack) -> SparkServers:
 
 
 def _end_without_token(store: Store, sessions: SparkSessions, ended: threading.Event) -> None:
-    """Sessions outlive the process that opened them, and not their token: every replica looks. A failed call is
-    repeated at the next look."""
+    """Sessions outlive the process that opened them, and not their token: every replica looks. A
+    failed call is repeated at the next look."""
     from controlplane.core.errors import HeadgateError
     from controlplane.services.sessions.sessions import end_without_token
 

@@ -32,7 +32,9 @@ from dataplane.contract.query_protocol import SparkTable
 
 MOST_VIEWS = 200
 TOO_MANY = "{n} datasets are meant, and a session shows {most} at most: name those that you need, as in {example}"
-PYTHON = 'from pyspark.sql import SparkSession\n\nspark = SparkSession.builder.remote("{url}").create()'
+PYTHON = (
+    'from pyspark.sql import SparkSession\n\nspark = SparkSession.builder.remote("{url}").create()'
+)
 NAME = re.compile(DATASET_NAME)
 
 
@@ -53,7 +55,8 @@ class SparkSessions:
 
 
 def end_without_token(store: Store, sessions: SparkSessions) -> None:
-    """Those whose token has ended, whichever process opened them. What keeps one from being ended keeps no other."""
+    """Those whose token has ended, whichever process opened them. What keeps one from being ended
+    keeps no other."""
     for note in sessions.servers.notes():
         if not tokens.is_live(store, note.token):
             with suppress(HeadgateError):
@@ -70,8 +73,8 @@ def begin(
     *,
     token: str,
 ) -> NewSparkSessionAnswer:
-    """A session of one's own. `wanted`: `shop.orders`, `shop.orders@12`, or a pattern such as `shop.*`; nothing for all
-    datasets with data. `token`: the id of the token that it ends with.
+    """A session of one's own. `wanted`: `shop.orders`, `shop.orders@12`, or a pattern such as
+    `shop.*`; nothing for all datasets with data. `token`: the id of the token that it ends with.
 
     Raises NotFound, GenerationGone, QueryLimit, QueriesBusy, EngineUnavailable.
     """
@@ -94,7 +97,12 @@ def begin(
     except BaseException:  # no read without its entry in the audit
         sessions.servers.end(entry["id"])
         raise
-    return {**entry, "url": server.url, "python": PYTHON.format(url=server.url), "forward": server.forward or None}
+    return {
+        **entry,
+        "url": server.url,
+        "python": PYTHON.format(url=server.url),
+        "forward": server.forward or None,
+    }
 
 
 def _note(ctx: Context, branch: str, id: str, states: Mapping[str, State]) -> None:
@@ -130,7 +138,9 @@ def end(ctx: Context, sessions: SparkSessions, id: str) -> None:
         raise NotFound(f"there is no Spark session {id} that you may end")
     sessions.end(id)
     with ctx.begin() as tx:
-        note_change(ctx, tx, "spark-session.end", id, before={"by": session["by"]}, branch=session["branch"])
+        note_change(
+            ctx, tx, "spark-session.end", id, before={"by": session["by"]}, branch=session["branch"]
+        )
 
 
 def _is_ones_own(ctx: Context, entry: SparkSessionEntry) -> bool:
@@ -143,7 +153,8 @@ def _is_ones_own(ctx: Context, entry: SparkSessionEntry) -> bool:
 def _states(
     ctx: Context, tx: Tx, branch: str, patterns: Sequence[str], at: Moment | None
 ) -> Iterator[tuple[str, State]]:
-    """By the names of their views. Patterns stand for the datasets that had data at the requested time."""
+    """By the names of their views. Patterns stand for the datasets that had data at the requested
+    time."""
     newest = tx.states.newest(branch)
     readable = [name for name in newest if may(ctx.principal, "data", dataset=name, branch=branch)]
     names = list(dict.fromkeys(_named(patterns, readable)))
@@ -153,12 +164,19 @@ def _states(
     for name in names:
         dataset, _, point = name.partition("@")
         if not NAME.fullmatch(dataset):
-            raise NotFound(f"{name!r} names no dataset: write shop.orders, shop.orders@12 or shop.*")
+            raise NotFound(
+                f"{name!r} names no dataset: write shop.orders, shop.orders@12 or shop.*"
+            )
         if at is None and not point and dataset in newest:
             yield name, newest[dataset]
             continue
         try:
-            yield name, time_travel.state_of(tx, branch, dataset, addresses.point_of(point) if point else at)
+            yield (
+                name,
+                time_travel.state_of(
+                    tx, branch, dataset, addresses.point_of(point) if point else at
+                ),
+            )
         except (NotFound, GenerationGone):
             if name in patterns:
                 raise

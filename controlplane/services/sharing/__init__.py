@@ -1,1 +1,2 @@
-"""What recipients of Delta Sharing find: shared datasets, their versions, and the files of these. Changes nothing."""
+"""What recipients of Delta Sharing find: shared datasets, their versions, and the files of these.
+Changes nothing."""

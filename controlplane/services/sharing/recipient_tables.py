@@ -57,7 +57,9 @@ def share_of(recipient: Recipient, name: str) -> ShareRow:
 def tables_of(tx: Tx, share: ShareRow, schema: str | None = None) -> list[SharedTable]:
     """All, or those of one schema. Raises NotFound where there is no such schema."""
     shared_tables = [
-        shared for shared in tx.shares.tables(share.id) if schema is None or shared.schema == schema.lower()
+        shared
+        for shared in tx.shares.tables(share.id)
+        if schema is None or shared.schema == schema.lower()
     ]
     if schema is not None and not shared_tables:
         raise NotFound("there is no schema of this name")
@@ -105,39 +107,53 @@ def version_since(tx: Tx, table: SharedTable, at: Moment | None) -> int:
 
 
 def span(tx: Tx, table: SharedTable, request: VersionRange) -> VersionSpan:
-    """The versions whose changes are wanted. An end behind the newest version means that one. Raises NotFound,
-    BadRequest, and GenerationGone where a version, or the one before the first, is no longer kept."""
+    """The versions whose changes are wanted. An end behind the newest version means that one.
+    Raises NotFound, BadRequest, and GenerationGone where a version, or the one before the first, is
+    no longer kept."""
     if not table.has_history:
         raise BadRequest(NO_HISTORY)
     least = request.first - 1 if isinstance(request.first, int) else 0
     versions = _versions(tx, table, least)
-    first = request.first if isinstance(request.first, int) else _first_since(versions, request.first).number
+    first = (
+        request.first
+        if isinstance(request.first, int)
+        else _first_since(versions, request.first).number
+    )
     last = _last(versions, request.last)
     newest = max(versions)
     if first > newest:
         raise BadRequest(f"there is no version {first}; the newest is {newest}")
     if first > last:
-        raise BadRequest(f"the changes are to end with version {last}, before they start with version {first}")
+        raise BadRequest(
+            f"the changes are to end with version {last}, before they start with version {first}"
+        )
     first = max(first, 1)  # versions count from 1: from 0 on means from the very first
     missing = [number for number in range(max(first - 1, 1), last + 1) if number not in versions]
     if missing:
         raise GenerationGone(
             f"version {missing[-1]} is not kept any more; start with version {missing[-1] + 2} or later"
         )
-    return VersionSpan(versions.get(first - 1), tuple(versions[number] for number in range(first, last + 1)))
+    return VersionSpan(
+        versions.get(first - 1), tuple(versions[number] for number in range(first, last + 1))
+    )
 
 
 def check_columns(span: VersionSpan) -> None:
-    """All files of the answer are read by the columns of the last version. Raises BadRequest where they cannot be."""
+    """All files of the answer are read by the columns of the last version. Raises BadRequest where
+    they cannot be."""
     last = span.versions[-1].state
     if reserved := [column for column in CHANGE_COLUMNS if column in column_names(last.schema)]:
-        raise BadRequest(f"the table has a column {reserved[0]}, which changes are told by; read its versions")
+        raise BadRequest(
+            f"the table has a column {reserved[0]}, which changes are told by; read its versions"
+        )
     for version in (span.before, *span.versions):
         if version is None or version.state.schema == last.schema:
             continue
         for column in common_columns(version.state.schema, last.schema).retyped:
             was = f"column {column.name} was {column.before} in version {version.number}"
-            raise BadRequest(f"{was} and is {column.after} in version {last.generation}; ask for fewer versions")
+            raise BadRequest(
+                f"{was} and is {column.after} in version {last.generation}; ask for fewer versions"
+            )
 
 
 def _versions(tx: Tx, table: SharedTable, least: int) -> dict[int, TableVersion]:
@@ -164,6 +180,10 @@ def _first_since(by_number: dict[int, TableVersion], at: Moment) -> TableVersion
 def _last(by_number: dict[int, TableVersion], limit: int | Moment | None) -> int:
     newest = max(by_number)
     if isinstance(limit, Moment):
-        earlier = [version.number for version in by_number.values() if version.milliseconds <= limit.milliseconds]
+        earlier = [
+            version.number
+            for version in by_number.values()
+            if version.milliseconds <= limit.milliseconds
+        ]
         return max(earlier, default=0)
     return newest if limit is None else min(limit, newest)

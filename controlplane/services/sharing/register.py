@@ -1,4 +1,5 @@
-"""The server of Delta Sharing, as the API serves it. The server itself is loaded at the first request."""
+"""The server of Delta Sharing, as the API serves it. The server itself is loaded at the first
+request."""
 
 from __future__ import annotations
 

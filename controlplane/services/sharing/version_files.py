@@ -1,7 +1,8 @@
 """The files of a version, and those that came and went with versions, page by page.
 
-Roots do not change, so each page is a transaction of its own: none is held while a client takes a page. A changed
-partition is reported as all of its old files and all of its new ones: exact, if coarse, and no row is read.
+Roots do not change, so each page is a transaction of its own: none is held while a client takes a
+page. A changed partition is reported as all of its old files and all of its new ones: exact, if
+coarse, and no row is read.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ EVERY = WantedSnapshot()
 
 
 class VersionFile(NamedTuple):
-    """`name`: in the folder of the version `of` in the S3 view. The last field is the version that it came or went
-    with."""
+    """`name`: in the folder of the version `of` in the S3 view. The last field is the version that
+    it came or went with."""
 
     kind: Kind
     name: str
@@ -45,16 +46,20 @@ class VersionFiles:
         self._store, self._namespace = store, namespace
         self._nodes = NodeCache(NODE_BYTES)
 
-    def of_version(self, version: TableVersion, request: WantedSnapshot = EVERY) -> Iterator[list[VersionFile]]:
-        """Pages of its files: those that may hold rows within the hints, or as many as hold the limit's number of rows.
-        Raises GenerationGone if it is collected in the meantime."""
+    def of_version(
+        self, version: TableVersion, request: WantedSnapshot = EVERY
+    ) -> Iterator[list[VersionFile]]:
+        """Pages of its files: those that may hold rows within the hints, or as many as hold the
+        limit's number of rows. Raises GenerationGone if it is collected in the meantime."""
         schema, limit = version.state.schema, request.limit
         condition = hints.condition_of(request.texts, request.tree, schema)
         left, after = limit, None
         while left is None or left > 0:
             with self._store.read(self._namespace) as tx:
                 entries = self._page(tx, version.state.root, after)
-                version_files = list(_files(tx, [("file", entry, version.number) for entry in entries], version))
+                version_files = list(
+                    _files(tx, [("file", entry, version.number) for entry in entries], version)
+                )
             if condition is not None:
                 version_files = [
                     version_file
@@ -78,20 +83,30 @@ class VersionFiles:
             assert version is not None
             yield from self._changes(before, version)
 
-    def _changes(self, before: TableVersion | None, version: TableVersion) -> Iterator[list[VersionFile]]:
+    def _changes(
+        self, before: TableVersion | None, version: TableVersion
+    ) -> Iterator[list[VersionFile]]:
         old, after = EMPTY_ROOT if before is None else before.state.root, None
         while True:
             with self._store.read(self._namespace) as tx:
-                changes = tree.diff(self._nodes.over(tx.nodes), old, version.state.root, start=after or "")
+                changes = tree.diff(
+                    self._nodes.over(tx.nodes), old, version.state.root, start=after or ""
+                )
                 page = list(islice((change for change in changes if change.key != after), BATCH))
-                files = list(_files(tx, _sides(page, 0 if before is None else before.number, version), version))
+                files = list(
+                    _files(
+                        tx, _sides(page, 0 if before is None else before.number, version), version
+                    )
+                )
             yield files
             if len(page) < BATCH:
                 return
             after = page[-1].key
 
 
-def _sides(page: Iterable[EntryChange], before: int, version: TableVersion) -> list[tuple[Kind, Entry, int]]:
+def _sides(
+    page: Iterable[EntryChange], before: int, version: TableVersion
+) -> list[tuple[Kind, Entry, int]]:
     """The removed and the added files."""
     sides: list[tuple[Kind, Entry, int]] = []
     for _, old, new in page:
@@ -102,13 +117,17 @@ def _sides(page: Iterable[EntryChange], before: int, version: TableVersion) -> l
     return sides
 
 
-def _files(tx: Tx, sides: Sequence[tuple[Kind, Entry, int]], version: TableVersion) -> Iterator[VersionFile]:
+def _files(
+    tx: Tx, sides: Sequence[tuple[Kind, Entry, int]], version: TableVersion
+) -> Iterator[VersionFile]:
     fragments = tx.traces.fragments({entry.fragment for _, entry, _ in sides})
     for kind, entry, of in sides:
         if entry.fragment not in fragments:
             raise GenerationGone(f"version {of} is not kept any more")
         for number, file in enumerate(fragments[entry.fragment].files):
-            yield VersionFile(kind, part_name(entry.key, number, entry.fragment.hex()), file, of, version)
+            yield VersionFile(
+                kind, part_name(entry.key, number, entry.fragment.hex()), file, of, version
+            )
 
 
 def _enough(files: list[VersionFile], rows: int) -> tuple[list[VersionFile], int]:

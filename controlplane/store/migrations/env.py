@@ -1,4 +1,5 @@
-"""How Alembic runs our migrations: inside the transaction and on the connection that it is given."""
+"""How Alembic runs our migrations: inside the transaction and on the connection that it is
+given."""
 
 from __future__ import annotations
 
@@ -6,5 +7,9 @@ from alembic import context
 
 from controlplane.store.sql.tables import metadata
 
-context.configure(connection=context.config.attributes["connection"], target_metadata=metadata, transactional_ddl=True)
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    transactional_ddl=True,
+)
 context.run_migrations()

@@ -28,7 +28,9 @@ class SqlAlerts(TableGroup):
 
     def drop(self, alerts: Iterable[Alert]) -> None:
         for alert in alerts:
-            self._delete(db.alerts, branch=alert.branch, dataset=alert.dataset, condition=alert.condition)
+            self._delete(
+                db.alerts, branch=alert.branch, dataset=alert.dataset, condition=alert.condition
+            )
 
     def messages(self, branch: str) -> tuple[Message, ...]:
         rows = self._rows(self._select(db.messages, branch=branch).order_by(db.messages.c.id))

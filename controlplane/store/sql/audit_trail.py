@@ -49,7 +49,12 @@ class SqlAuditTrail(TableGroup):
         return len(self._new_changes)
 
     def changes(
-        self, branch: str | None, limit: int = 100, *, since: float = 0.0, until: float | None = None
+        self,
+        branch: str | None,
+        limit: int = 100,
+        *,
+        since: float = 0.0,
+        until: float | None = None,
     ) -> tuple[AuditedChange, ...]:
         self._write_changes()
         ours = self._mine(db.changes) if branch is None else self._events_in(db.changes, branch)

@@ -1,6 +1,7 @@
 """One open transaction, and the few shapes of statement that every part of it uses.
 
-Does not belong here: anything about a particular table (the parts), or beginning and ending (`store`).
+Does not belong here: anything about a particular table (the parts), or beginning and ending
+(`store`).
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ KEYS_A_STATEMENT = 10_000
 PAGE = 5_000  # rows of a result that is read page by page
 SCHEMAS_KEPT = 4_096
 T = TypeVar("T")
-KeptSchema = Callable[[bytes], list[Schema]]  # where the schema with this digest is kept; empty until it was read
+# Where the schema with this digest is kept; empty until it was read
+KeptSchema = Callable[[bytes], list[Schema]]
 
 
 def chunks(items: Sequence[T], size: int = KEYS_A_STATEMENT) -> Iterator[Sequence[T]]:
@@ -60,7 +62,8 @@ def chunks(items: Sequence[T], size: int = KEYS_A_STATEMENT) -> Iterator[Sequenc
 
 
 def keeping_schemas() -> KeptSchema:
-    """To be shared by all transactions of a store, in any thread: content under its digest never changes."""
+    """To be shared by all transactions of a store, in any thread: content under its digest never
+    changes."""
 
     @lru_cache(maxsize=SCHEMAS_KEPT)
     def kept_schema(_id: bytes) -> list[Schema]:
@@ -71,7 +74,8 @@ def keeping_schemas() -> KeptSchema:
 
 @dataclass(slots=True)
 class OpenTransaction:
-    """What all parts of one transaction share: the connection, its only time, and rows that wait for its end."""
+    """What all parts of one transaction share: the connection, its only time, and rows that wait
+    for its end."""
 
     connection: Connection
     namespace: str
@@ -149,38 +153,62 @@ class TableGroup:
     def _value_of(self, record: Record[T], **equal: Any) -> T | None:
         return next(iter(self._values_of(record, **equal)), None)
 
-    def _rows_by(self, statement: Executable, values: Iterable[Any], **others: Any) -> Iterator[Row[Any]]:
+    def _rows_by(
+        self, statement: Executable, values: Iterable[Any], **others: Any
+    ) -> Iterator[Row[Any]]:
         """The rows of a statement that has `one_of` a column; one statement per 10,000 values."""
         for chunk in chunks(list(dict.fromkeys(values))):
             yield from self._rows(statement, keys=chunk, **others)
 
-    def _rows_among(self, table: Table, key: str, values: Iterable[Any], **equal: Any) -> Iterator[Row[Any]]:
+    def _rows_among(
+        self, table: Table, key: str, values: Iterable[Any], **equal: Any
+    ) -> Iterator[Row[Any]]:
         """As `_rows_of`, and column `key` has one of the values."""
         return self._rows_by(select_among(table, key, *equal), values, **_bound(equal))
 
-    def _rows_if(self, table: Table, key: str, values: Iterable[Any] | None, **equal: Any) -> Iterator[Row[Any]]:
+    def _rows_if(
+        self, table: Table, key: str, values: Iterable[Any] | None, **equal: Any
+    ) -> Iterator[Row[Any]]:
         """As `_rows_among`; all rows if no values are given."""
-        return iter(self._rows_of(table, **equal)) if values is None else self._rows_among(table, key, values, **equal)
+        return (
+            iter(self._rows_of(table, **equal))
+            if values is None
+            else self._rows_among(table, key, values, **equal)
+        )
 
     def _all_or_some(
         self, statements: tuple[Executable, Executable], values: Iterable[Any] | None, **others: Any
     ) -> Iterator[Row[Any]]:
         """The rows of the first statement; of the second, by `_rows_by`, if values are given."""
         every, some = statements
-        return iter(self._rows(every, **others)) if values is None else self._rows_by(some, values, **others)
+        return (
+            iter(self._rows(every, **others))
+            if values is None
+            else self._rows_by(some, values, **others)
+        )
 
     def _among(
-        self, statement: Select[Any] | ReturningUpdate[Any], column: Column[Any], values: Iterable[Any]
+        self,
+        statement: Select[Any] | ReturningUpdate[Any],
+        column: Column[Any],
+        values: Iterable[Any],
     ) -> Iterator[Row[Any]]:
         """The rows of a statement that is not built yet, whose column has one of the values."""
         return self._rows_by(statement.where(one_of(column)), values)
 
-    def _some(self, statement: Select[Any], column: Column[Any], values: Iterable[Any] | None) -> Iterator[Row[Any]]:
+    def _some(
+        self, statement: Select[Any], column: Column[Any], values: Iterable[Any] | None
+    ) -> Iterator[Row[Any]]:
         """As `_among`; all rows if no values are given."""
-        return iter(self._rows(statement)) if values is None else self._among(statement, column, values)
+        return (
+            iter(self._rows(statement))
+            if values is None
+            else self._among(statement, column, values)
+        )
 
     def _paged(self, statement: Select[Any], *keys: Column[Any]) -> Iterator[Row[Any]]:
-        """The rows by page, in the order of these columns, which identify rows and are among the selected ones.
+        """The rows by page, in the order of these columns, which identify rows and are among the
+        selected ones.
 
         No cursor is left open on the server, however far the caller reads.
         """
@@ -203,7 +231,9 @@ class TableGroup:
         distinct = list(dict.fromkeys(values))
         return sum(self._change(statement, keys=chunk, **others) for chunk in chunks(distinct))
 
-    def _change_among(self, statement: Update | Delete, column: Column[Any], values: Iterable[Any]) -> int:
+    def _change_among(
+        self, statement: Update | Delete, column: Column[Any], values: Iterable[Any]
+    ) -> int:
         """As `_among`."""
         return self._change_by(statement.where(one_of(column)), values)
 
@@ -213,28 +243,37 @@ class TableGroup:
     def _delete_among(self, table: Table, key: str, values: Iterable[Any], **equal: Any) -> int:
         return self._change_by(delete_among(table, key, *equal), values, **_bound(equal))
 
-    def _drop(self, table: Table, key: Column[Any], which: ColumnElement[bool], limit: int, **values: Any) -> int:
-        """Delete at most `limit` of these rows, identified by one column; returns how many went. `values`: parameters
-        of `which`."""
+    def _drop(
+        self, table: Table, key: Column[Any], which: ColumnElement[bool], limit: int, **values: Any
+    ) -> int:
+        """Delete at most `limit` of these rows, identified by one column; returns how many went.
+        `values`: parameters of `which`."""
         some = sql_select(key).where(self._mine(table), which).limit(limit)
         return self._change(delete(table).where(self._mine(table), key.in_(some)), **values)
 
     def _insert(self, table: Table, rows: Iterable[Mapping[str, Any]]) -> int:
         """Rows whose primary key is there already are left alone; how many were not.
 
-        Rows go in by primary key, so that two transactions that insert the same ones cannot wait for each other.
+        Rows go in by primary key, so that two transactions that insert the same ones cannot wait
+        for each other.
         """
         return self._insert_rows(table, insert_missing(self._dialect.insert, table), rows)
 
     def _insert_one(self, table: Table, **row: Any) -> bool:
         """False if the primary key is there already."""
         statement = insert_missing(self._dialect.insert, table)
-        return self._connection.execute(statement, {"namespace": self._namespace, **row}).rowcount == 1
+        return (
+            self._connection.execute(statement, {"namespace": self._namespace, **row}).rowcount == 1
+        )
 
     def _upsert(
-        self, table: Table, rows: Iterable[Mapping[str, Any]], unless: ColumnElement[bool] | None = None
+        self,
+        table: Table,
+        rows: Iterable[Mapping[str, Any]],
+        unless: ColumnElement[bool] | None = None,
     ) -> None:
-        """Rows whose primary key is there already are replaced, but where `unless` says that the old one stays."""
+        """Rows whose primary key is there already are replaced, but where `unless` says that the
+        old one stays."""
         self._insert_rows(table, upsert(self._dialect.insert, table, unless), rows)
 
     def _put(self, record: Record[T], values: Iterable[T]) -> None:
@@ -248,9 +287,12 @@ class TableGroup:
             self._connection.execute(update_rows(table, key), bound)
 
     def _insert_rows(self, table: Table, statement: Any, rows: Iterable[Mapping[str, Any]]) -> int:
-        """In the order of the primary key; of rows with equal keys the last counts. How many it inserted or changed."""
+        """In the order of the primary key; of rows with equal keys the last counts. How many it
+        inserted or changed."""
         names = [c.name for c in table.primary_key if c.name != "namespace"]
-        by_key = {tuple(row[n] for n in names): {"namespace": self._namespace, **row} for row in rows}
+        by_key = {
+            tuple(row[n] for n in names): {"namespace": self._namespace, **row} for row in rows
+        }
         some = chunks([by_key[key] for key in sorted(by_key)])
         return sum(self._dialect.insert_rows(self._connection, statement, chunk) for chunk in some)
 
@@ -279,7 +321,10 @@ class TableGroup:
         texts = [text_of[id(s)] for s in schemas]
         ids = [sha256(t.encode()).digest() for t in texts]
         rows = [{"id": id, "body": text} for id, text in dict(zip(ids, texts, strict=True)).items()]
-        self._insert(tables.schemas, [row for row in rows if row["id"] not in self._transaction.stored_schemas])
+        self._insert(
+            tables.schemas,
+            [row for row in rows if row["id"] not in self._transaction.stored_schemas],
+        )
         self._transaction.stored_schemas.update(ids)
         return ids
 

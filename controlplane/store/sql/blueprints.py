@@ -24,7 +24,9 @@ _REVISIONS = Record(db.revisions, Revision)
 class SqlBlueprints(TableGroup):
     """Deleting a dataflow ends its demands, hence the queue."""
 
-    def __init__(self, transaction: OpenTransaction, snapshots: SqlSnapshots, queue: SqlQueue) -> None:
+    def __init__(
+        self, transaction: OpenTransaction, snapshots: SqlSnapshots, queue: SqlQueue
+    ) -> None:
         super().__init__(transaction)
         self._snapshots = snapshots
         self._queue = queue
@@ -35,7 +37,11 @@ class SqlBlueprints(TableGroup):
         own = self._dataflows(branch)
         names = None if dataflows is None else list(dataflows)
         if self._snapshots.base(branch) is None:
-            rows = self._some(_newest().where(self._over_main(db.revisions, branch)), db.revisions.c.dataflow, names)
+            rows = self._some(
+                _newest().where(self._over_main(db.revisions, branch)),
+                db.revisions.c.dataflow,
+                names,
+            )
             return {
                 row.dataflow: _REVISIONS.from_row(row)
                 for row in rows
@@ -45,9 +51,16 @@ class SqlBlueprints(TableGroup):
         of_main = {flow: revision for flow, revision in shared.items() if flow not in own}
         return {**of_main, **self._own_revisions(branch, names)} if own else of_main
 
-    def mains_revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
-        moved = {flow: _head(stored) for flow, stored in self._snapshots.moved("dataflow", branch, dataflows).items()}
-        revisions = {f: r for f, r in self._own_revisions(MAIN, dataflows).items() if f not in moved}
+    def mains_revisions(
+        self, branch: str, dataflows: Iterable[str] | None = None
+    ) -> dict[str, Revision]:
+        moved = {
+            flow: _head(stored)
+            for flow, stored in self._snapshots.moved("dataflow", branch, dataflows).items()
+        }
+        revisions = {
+            f: r for f, r in self._own_revisions(MAIN, dataflows).items() if f not in moved
+        }
         for flow, head in moved.items():
             revision = self.revision(MAIN, flow, head.last_number) if head.is_live else None
             if revision is not None:
@@ -60,11 +73,16 @@ class SqlBlueprints(TableGroup):
         return {row.dataflow: _REVISIONS.from_row(row) for row in rows}
 
     def _dataflows(self, branch: str) -> dict[str, Row[Any]]:
-        """The branch's own, by name. Its base comes along, so that it is not looked up by itself."""
+        """The branch's own, by name. Its base comes along, so that it is not looked up by
+        itself."""
         own, single = db.dataflows, select(literal(1).label("one")).subquery()
-        base = select(db.branches.c.base).where(self._mine(db.branches, name=branch)).scalar_subquery()
+        base = (
+            select(db.branches.c.base).where(self._mine(db.branches, name=branch)).scalar_subquery()
+        )
         rows = self._rows(
-            select(base.label("base"), own).select_from(single.outerjoin(own, self._mine(own, branch=branch)))
+            select(base.label("base"), own).select_from(
+                single.outerjoin(own, self._mine(own, branch=branch))
+            )
         )
         self._snapshots.note_base(branch, rows[0].base)
         return {row.dataflow: row for row in rows if row.dataflow is not None}
@@ -87,10 +105,16 @@ class SqlBlueprints(TableGroup):
         self._upsert(db.uids, [{**of, "component": c, "uid": u} for c, u in revision.uids.items()])
 
     def _move(self, revision: Revision, last: int, live: bool) -> bool:
-        """Make this revision the newest, unless another transaction has moved it since it was read."""
+        """Make this revision the newest, unless another transaction has moved it since it was
+        read."""
         of = {"branch": revision.branch, "dataflow": revision.dataflow}
         there = self._mine(db.dataflows, **of, last_number=last, is_live=live)
-        if self._change(update(db.dataflows).where(there).values(last_number=revision.number, is_live=True)) == 1:
+        if (
+            self._change(
+                update(db.dataflows).where(there).values(last_number=revision.number, is_live=True)
+            )
+            == 1
+        ):
             return True
         is_first = last == 0 or revision.branch != MAIN
         return is_first and self._insert_one(
@@ -115,9 +139,12 @@ class SqlBlueprints(TableGroup):
         if row is None or not row.is_live:
             raise NotFound(f"there is no dataflow {dataflow}")
         of = {"branch": branch, "dataflow": dataflow}
-        if not self._change(update(db.dataflows).where(self._mine(db.dataflows, **of)).values(is_live=False)):
+        if not self._change(
+            update(db.dataflows).where(self._mine(db.dataflows, **of)).values(is_live=False)
+        ):
             self._insert(
-                db.dataflows, [{**of, "last_number": row.last_number, "is_live": False, "fork": row.last_number}]
+                db.dataflows,
+                [{**of, "last_number": row.last_number, "is_live": False, "fork": row.last_number}],
             )
         self._mark(branch, change_marks.flow(dataflow), change_marks.PAUSES, change_marks.HOLDS)
         self._snapshots.note_move("dataflow", branch, dataflow, [row.last_number, True])
@@ -138,13 +165,17 @@ class SqlBlueprints(TableGroup):
             self._snapshots.note_move("pause", MAIN, row.target, True)
 
     def uids(self, branch: str, dataflow: str) -> dict[str, str]:
-        rows = self._rows(select(db.uids).where(self._over_main(db.uids, branch), db.uids.c.dataflow == dataflow))
+        rows = self._rows(
+            select(db.uids).where(self._over_main(db.uids, branch), db.uids.c.dataflow == dataflow)
+        )
         return {row.component: row.uid for row in sorted(rows, key=_own_last)}
 
     def paused(self, branch: str) -> frozenset[str]:
         rows = self._rows(select(db.pauses).where(self._over_main(db.pauses, branch)))
         of_main = {row.target: True for row in rows if row.branch == MAIN}
-        of_main |= {target: bool(was) for target, was in self._snapshots.moved("pause", branch).items()}
+        of_main |= {
+            target: bool(was) for target, was in self._snapshots.moved("pause", branch).items()
+        }
         own = {row.target: not row.lifted for row in rows if row.branch != MAIN}
         return frozenset(target for target, is_paused in {**of_main, **own}.items() if is_paused)
 
@@ -164,7 +195,9 @@ class SqlBlueprints(TableGroup):
 
     def mains_forces(self, branch: str) -> dict[str, int]:
         numbers = {**self._forces(MAIN), **self._snapshots.moved("force", branch)}
-        return {dataset: int(str(number)) for dataset, number in numbers.items() if number is not None}
+        return {
+            dataset: int(str(number)) for dataset, number in numbers.items() if number is not None
+        }
 
     def _forces(self, branch: str) -> dict[str, int]:
         return {row.dataset: row.number for row in self._rows_of(db.forces, branch=branch)}
@@ -175,7 +208,9 @@ class SqlBlueprints(TableGroup):
             before = self._forces(MAIN)
             for name in names:
                 self._snapshots.note_move("force", MAIN, name, before.get(name))
-        self._upsert(db.forces, [{"branch": branch, "dataset": name, "number": number} for name in names])
+        self._upsert(
+            db.forces, [{"branch": branch, "dataset": name, "number": number} for name in names]
+        )
         self._mark(branch, change_marks.FORCED, *names)
         return number
 
@@ -186,7 +221,9 @@ class SqlBlueprints(TableGroup):
             return
         for name in newer:
             self._snapshots.note_move("force", branch, name, before.get(name))
-        self._upsert(db.forces, [{"branch": branch, "dataset": d, "number": n} for d, n in newer.items()])
+        self._upsert(
+            db.forces, [{"branch": branch, "dataset": d, "number": n} for d, n in newer.items()]
+        )
         self._mark(branch, change_marks.FORCED, *newer)
 
 

@@ -1,6 +1,7 @@
 """Branches: their rows, and the rows that belong to a branch in the other tables.
 
-Does not belong here: who may branch, comparing and merging; how rows shared with main are read (the other parts).
+Does not belong here: who may branch, comparing and merging; how rows shared with main are read (the
+other parts).
 """
 
 from __future__ import annotations
@@ -8,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Table, Update, bindparam, exists, literal, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    Table,
+    Update,
+    bindparam,
+    exists,
+    literal,
+    or_,
+    select,
+    update,
+)
 
 from controlplane.core.errors import BranchExists, NotFound
 from controlplane.core.model import change_marks
@@ -23,13 +35,34 @@ from controlplane.store.sql.states import PUBLICATIONS
 
 _BRANCHES = Record(db.branches, Branch, pinned=None)
 BY_DATAFLOW = (db.dataflows, db.revisions, db.uids)
-BY_DATASET = (db.heads, db.states, db.buildings, db.unfinished, db.pins, db.problems, db.forces, db.holds)
-OTHERS = (db.pauses, db.targets, db.wishes, db.marks, db.alerts, db.messages, db.links, db.shared_tables)
-COPIED = (*BY_DATAFLOW, db.heads, db.states, db.pins, db.forces, db.holds, db.pauses)  # to a branch of a branch
+BY_DATASET = (
+    db.heads,
+    db.states,
+    db.buildings,
+    db.unfinished,
+    db.pins,
+    db.problems,
+    db.forces,
+    db.holds,
+)
+OTHERS = (
+    db.pauses,
+    db.targets,
+    db.wishes,
+    db.marks,
+    db.alerts,
+    db.messages,
+    db.links,
+    db.shared_tables,
+)
+# To a branch of a branch
+COPIED = (*BY_DATAFLOW, db.heads, db.states, db.pins, db.forces, db.holds, db.pauses)
 
 
 def _has_rows(table: Table) -> ColumnElement[bool]:
-    return exists().where(table.c.namespace == bindparam("of_namespace"), table.c.branch == bindparam("of_branch"))
+    return exists().where(
+        table.c.namespace == bindparam("of_namespace"), table.c.branch == bindparam("of_branch")
+    )
 
 
 IS_KNOWN = select(or_(*map(_has_rows, COPIED)))  # written once: it is long
@@ -38,7 +71,9 @@ IS_KNOWN = select(or_(*map(_has_rows, COPIED)))  # written once: it is long
 class SqlBranches(TableGroup):
     """Dropping a branch ends its demands, hence the queue."""
 
-    def __init__(self, transaction: OpenTransaction, snapshots: SqlSnapshots, queue: SqlQueue) -> None:
+    def __init__(
+        self, transaction: OpenTransaction, snapshots: SqlSnapshots, queue: SqlQueue
+    ) -> None:
         super().__init__(transaction)
         self._snapshots = snapshots
         self._queue = queue
@@ -69,7 +104,9 @@ class SqlBranches(TableGroup):
 
     def pin(self, branch: str) -> None:
         self._require(branch)
-        self._change(update(db.branches).where(self._mine(db.branches, name=branch)).values(base=NOW))
+        self._change(
+            update(db.branches).where(self._mine(db.branches, name=branch)).values(base=NOW)
+        )
         self._snapshots.rebase(branch)
         self._mark(branch, change_marks.BASE)
 
@@ -135,7 +172,9 @@ class SqlBranches(TableGroup):
         """Files of them may be there."""
         row = PUBLICATIONS.to_row(unknown_table(branch, ""))
         del row["dataset"]
-        return update(db.publications).where(self._mine(db.publications, branch=branch)).values(**row)
+        return (
+            update(db.publications).where(self._mine(db.publications, branch=branch)).values(**row)
+        )
 
     def share_dataflows(self, branch: str, dataflows: Iterable[str]) -> None:
         names = list(dataflows)

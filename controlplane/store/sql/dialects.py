@@ -1,4 +1,5 @@
-"""Where SQLite and PostgreSQL differ: clock, many rows at once, the lock on a namespace's queue, engines.
+"""Where SQLite and PostgreSQL differ: clock, many rows at once, the lock on a namespace's queue,
+engines.
 
 Does not belong here: anything about a particular table.
 """
@@ -19,16 +20,20 @@ from sqlalchemy.dialects import sqlite
 from controlplane.store.sql import statements
 
 BUSY_S = 30
-LIMITS = {"tcp_keepalives_idle": "30", "tcp_keepalives_interval": "10", "tcp_keepalives_count": "3"}  # of PostgreSQL
+# Of PostgreSQL
+LIMITS = {"tcp_keepalives_idle": "30", "tcp_keepalives_interval": "10", "tcp_keepalives_count": "3"}
 IDLE = "idle_in_transaction_session_timeout"
-READER_LIMITS = LIMITS | {IDLE: "600s"}  # may look at thousands of files between two pages, and locks nothing
-WRITER_LIMITS = LIMITS | {IDLE: "20s"}  # the next leader waits for the rows that a paused one has locked
+# May look at thousands of files between two pages, and locks nothing
+READER_LIMITS = LIMITS | {IDLE: "600s"}
+# The next leader waits for the rows that a paused one has locked
+WRITER_LIMITS = LIMITS | {IDLE: "20s"}
 FEW = 100  # rows
 _NUMBER = bind("number", type_=BigInteger)
 _LOCK = select(func.pg_advisory_xact_lock(_NUMBER))
 _LOCK_SHARED = select(func.pg_advisory_xact_lock_shared(_NUMBER))
 _CLOCK = select(func.extract("epoch", func.clock_timestamp()))
-_LOCK_AND_CLOCK = _LOCK.add_columns(func.extract("epoch", func.clock_timestamp()))  # once the lock is held
+# Once the lock is held
+_LOCK_AND_CLOCK = _LOCK.add_columns(func.extract("epoch", func.clock_timestamp()))
 READERS, WRITERS = 8, 4
 
 
@@ -45,15 +50,18 @@ class Dialect(Protocol):
 
     def now(self, connection: Connection) -> float: ...
 
-    def insert_rows(self, connection: Connection, statement: Any, rows: Sequence[Mapping[str, Any]]) -> int:
+    def insert_rows(
+        self, connection: Connection, statement: Any, rows: Sequence[Mapping[str, Any]]
+    ) -> int:
         """Run an INSERT for all rows, in their order; how many it inserted or changed."""
 
     def lock_queue(self, connection: Connection, namespace: str) -> float | None:
-        """Until the transaction ends, no other one changes this namespace's demands, or its tasks but by claims.
-        Returns the time by the database's clock, where it comes along."""
+        """Until the transaction ends, no other one changes this namespace's demands, or its tasks
+        but by claims. Returns the time by the database's clock, where it comes along."""
 
     def lock_nodes(self, connection: Connection, namespace: str, *, alone: bool) -> None:
-        """Until the transaction ends, no other one holds this alone; if `alone`, no other one holds it at all."""
+        """Until the transaction ends, no other one holds this alone; if `alone`, no other one holds
+        it at all."""
 
 
 class Sqlite:
@@ -67,12 +75,17 @@ class Sqlite:
     def now(self, _connection: Connection) -> float:
         return self._clock()
 
-    def insert_rows(self, connection: Connection, statement: Any, rows: Sequence[Mapping[str, Any]]) -> int:
-        """Plain values need no look at each by SQLAlchemy, which for thousands of rows takes longer than SQLite."""
+    def insert_rows(
+        self, connection: Connection, statement: Any, rows: Sequence[Mapping[str, Any]]
+    ) -> int:
+        """Plain values need no look at each by SQLAlchemy, which for thousands of rows takes longer
+        than SQLite."""
         if len(rows) < FEW:
             return connection.execute(statement, rows).rowcount
         text, in_order, fixed = statements.positional(statement, *rows[0])
-        return connection.exec_driver_sql(text, [in_order({**fixed, **row}) for row in rows]).rowcount
+        return connection.exec_driver_sql(
+            text, [in_order({**fixed, **row}) for row in rows]
+        ).rowcount
 
     def lock_queue(self, _connection: Connection, _namespace: str) -> None:
         """Held already: there is one writer."""
@@ -82,17 +95,21 @@ class Sqlite:
 
 
 class Postgres:
-    """Read committed: every change is guarded by its WHERE, or by the lock on the namespace's queue."""
+    """Read committed: every change is guarded by its WHERE, or by the lock on the namespace's
+    queue."""
 
     def __init__(self) -> None:
-        from sqlalchemy.dialects import postgresql  # only here: a start on SQLite does not pay for it
+        # Only here: a start on SQLite does not pay for it
+        from sqlalchemy.dialects import postgresql
 
         self.insert: Callable[..., Any] = postgresql.insert
 
     def now(self, connection: Connection) -> float:
         return float(connection.execute(_CLOCK).scalar_one())
 
-    def insert_rows(self, connection: Connection, statement: Any, rows: Sequence[Mapping[str, Any]]) -> int:
+    def insert_rows(
+        self, connection: Connection, statement: Any, rows: Sequence[Mapping[str, Any]]
+    ) -> int:
         """One array for each column: many times faster than a statement for each row."""
         columns = {f"new_{name}": [row[name] for row in rows] for name in rows[0]}
         return connection.execute(statements.from_arrays(statement, *rows[0]), columns).rowcount
@@ -112,10 +129,15 @@ def _lock(what: str, namespace: str) -> int:
 
 
 def sqlite_engines(url: URL) -> Engines:
-    """One connection that writes, and others that can only read: a reader never waits, a writer waits for its turn."""
+    """One connection that writes, and others that can only read: a reader never waits, a writer
+    waits for its turn."""
     _make_private(url.database)
-    writer = create_engine(url, pool_size=1, max_overflow=0, pool_timeout=BUSY_S, connect_args={"timeout": BUSY_S})
-    reader = create_engine(url, pool_size=READERS, max_overflow=3 * READERS, connect_args={"timeout": BUSY_S})
+    writer = create_engine(
+        url, pool_size=1, max_overflow=0, pool_timeout=BUSY_S, connect_args={"timeout": BUSY_S}
+    )
+    reader = create_engine(
+        url, pool_size=READERS, max_overflow=3 * READERS, connect_args={"timeout": BUSY_S}
+    )
     event.listen(writer, "connect", _open_writer)
     event.listen(reader, "connect", _open_reader)
     event.listen(writer, "begin", _begin("BEGIN IMMEDIATE"))
@@ -124,8 +146,9 @@ def sqlite_engines(url: URL) -> Engines:
 
 
 def _make_private(path: str | None) -> None:
-    """A database that only its owner can read, from its first byte; the files beside it take its mode. One that is
-    there is not opened: closing it would end the locks that this process has on it."""
+    """A database that only its owner can read, from its first byte; the files beside it take its
+    mode. One that is there is not opened: closing it would end the locks that this process has on
+    it."""
     with suppress(OSError):  # SQLite will report the fault
         if path and not path.startswith((":", "file:")):
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -133,7 +156,12 @@ def _make_private(path: str | None) -> None:
 
 def _open_writer(connection: sqlite3.Connection, _record: object) -> None:
     connection.isolation_level = None  # transactions begin where we say so
-    for pragma in ("journal_mode=wal", "synchronous=normal", "temp_store=memory", "cache_size=-16000"):
+    for pragma in (
+        "journal_mode=wal",
+        "synchronous=normal",
+        "temp_store=memory",
+        "cache_size=-16000",
+    ):
         connection.execute(f"PRAGMA {pragma}")
 
 
@@ -151,13 +179,15 @@ def _begin(command: str) -> Callable[[Connection], None]:
 
 
 def _limited(limits: Mapping[str, str]) -> Callable[[Any, object], None]:
-    """Timeouts by which the server releases the locks of this process when it is paused, or its machine is gone. Limits
-    that are already set stay."""
+    """Timeouts by which the server releases the locks of this process when it is paused, or its
+    machine is gone. Limits that are already set stay."""
 
     def opened(connection: Any, _record: object) -> None:
         with connection.cursor() as cursor:
             for name, value in limits.items():
-                cursor.execute(f"SELECT set_config('{name}', '{value}', false) WHERE current_setting('{name}') = '0'")
+                cursor.execute(
+                    f"SELECT set_config('{name}', '{value}', false) WHERE current_setting('{name}') = '0'"
+                )
         connection.commit()
 
     return opened
@@ -167,7 +197,10 @@ def postgres_engines(url: URL) -> Engines:
     """Two pools that survive a restart of the server; readers see one snapshot and cannot write."""
     reader = _postgres_engine(url, READERS, 2 * READERS, READER_LIMITS)
     writer = _postgres_engine(url, WRITERS, 3 * WRITERS, WRITER_LIMITS)
-    return Engines(writer, reader.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True))
+    return Engines(
+        writer,
+        reader.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True),
+    )
 
 
 def _postgres_engine(url: URL, pool_size: int, further: int, limits: Mapping[str, str]) -> Engine:

@@ -21,8 +21,8 @@ DRIVER_ONLY = dump(["driver"])  # scopes of a token that a pool made
 
 
 class SqlEvents(TableGroup):
-    """New events are written when the transaction ends or reads events: a reader that remembers the last id it saw
-    never misses one that became visible later under a smaller id."""
+    """New events are written when the transaction ends or reads events: a reader that remembers the
+    last id it saw never misses one that became visible later under a smaller id."""
 
     def __init__(self, transaction: OpenTransaction) -> None:
         super().__init__(transaction)
@@ -44,7 +44,12 @@ class SqlEvents(TableGroup):
     def newer(self, branch: str | None, after: int, limit: int = 1000) -> tuple[Event, ...]:
         self._write_events()
         of_branch = self._mine(db.events) if branch is None else self._events_in(db.events, branch)
-        newer = select(db.events).where(of_branch, db.events.c.id > after).order_by(db.events.c.id).limit(limit)
+        newer = (
+            select(db.events)
+            .where(of_branch, db.events.c.id > after)
+            .order_by(db.events.c.id)
+            .limit(limit)
+        )
         return tuple(map(_EVENTS.from_row, self._rows(newer)))
 
     def last(self) -> int:
@@ -54,7 +59,9 @@ class SqlEvents(TableGroup):
     def claim_of(self, attempt: str) -> Event | None:
         self._write_events()
         event = db.events.c
-        statement = self._select(db.events, kind=CLAIMED).where(event.body.contains(dump(attempt), autoescape=True))
+        statement = self._select(db.events, kind=CLAIMED).where(
+            event.body.contains(dump(attempt), autoescape=True)
+        )
         row = self._row(statement.order_by(event.id.desc()).limit(1))
         return row and _EVENTS.from_row(row)
 
@@ -64,11 +71,15 @@ class SqlEvents(TableGroup):
         statement = self._select(db.events, kind=kind, branch=branch).where(event.at > since)
         return tuple(map(_EVENTS.from_row, self._rows(statement.order_by(event.id))))
 
-    def count(self, branch: str, after: int, among: Callable[[str], bool] | None = None) -> dict[str, int]:
+    def count(
+        self, branch: str, after: int, among: Callable[[str], bool] | None = None
+    ) -> dict[str, int]:
         self._write_events()
         newer = self._events_in(db.events, branch) & (db.events.c.id > after)
         groups = (db.events.c.kind,) if among is None else (db.events.c.kind, db.events.c.dataset)
-        rows = self._rows(select(*groups, func.sum(db.events.c.n).label("total")).where(newer).group_by(*groups))
+        rows = self._rows(
+            select(*groups, func.sum(db.events.c.n).label("total")).where(newer).group_by(*groups)
+        )
         sums: dict[str, int] = {}
         for row in rows:
             if among is None or not row.dataset or among(row.dataset):
@@ -78,7 +89,9 @@ class SqlEvents(TableGroup):
     def drop(self, before: float, limit: int) -> int:
         self._write_events()
         event = db.events.c
-        oldest = select(event.id, event.at).where(self._mine(db.events)).order_by(event.id).limit(limit)
+        oldest = (
+            select(event.id, event.at).where(self._mine(db.events)).order_by(event.id).limit(limit)
+        )
         old = list(takewhile(lambda row: row.at < before, self._rows(oldest)))
         if not old:
             return 0
@@ -93,7 +106,9 @@ class SqlEvents(TableGroup):
         return None if row is None else int(row.event)
 
     def move_cursor(self, name: str, event: int) -> None:
-        insert = self._dialect.insert(db.cursors).values(namespace=self._namespace, name=name, event=event)
+        insert = self._dialect.insert(db.cursors).values(
+            namespace=self._namespace, name=name, event=event
+        )
         key = list(db.cursors.primary_key)
         is_behind = db.cursors.c.event < event
         self._connection.execute(
@@ -112,7 +127,9 @@ class SqlDrivers(TableGroup):
 
     def ends(self, limit: int) -> tuple[Driver, ...]:
         driver = db.drivers.c
-        statement = self._select(db.drivers, ended=True).where(driver.reason.not_in(sorted(EXPECTED)))
+        statement = self._select(db.drivers, ended=True).where(
+            driver.reason.not_in(sorted(EXPECTED))
+        )
         newest = statement.order_by(driver.seen.desc(), driver.id).limit(limit)
         return tuple(map(_DRIVERS.from_row, self._rows(newest)))
 
@@ -121,5 +138,7 @@ class SqlDrivers(TableGroup):
         ended = self._mine(db.drivers, ended=True) & (driver.seen < before)
         ended_ids = [row.id for row in self._rows(select(driver.id).where(ended).limit(limit))]
         over = (token.expires < before) | one_of(token.subject)
-        tokens = self._drop(db.tokens, token.id, (token.scopes == DRIVER_ONLY) & over, 2 * limit, keys=ended_ids)
+        tokens = self._drop(
+            db.tokens, token.id, (token.scopes == DRIVER_ONLY) & over, 2 * limit, keys=ended_ids
+        )
         return tokens + self._change_among(delete(db.drivers).where(ended), driver.id, ended_ids)

@@ -28,7 +28,9 @@ class SqlFeeds(TableGroup):
     def grants(self, feed: str | None = None) -> tuple[FeedGrant, ...]:
         only = {} if feed is None else {"feed": feed}
         grants = self._values_of(_GRANTS, **only)
-        return tuple(sorted(grants, key=lambda grant: (grant.feed, grant.namespace, grant.dataflows)))
+        return tuple(
+            sorted(grants, key=lambda grant: (grant.feed, grant.namespace, grant.dataflows))
+        )
 
     def put_grant(self, grant: FeedGrant) -> None:
         self._put(_GRANTS, [grant])

@@ -29,7 +29,10 @@ _PAIRS = select(db.source_partitions).where(
 )
 _OF_PLANS = select(db.listings).where(equal(db.listings), _LISTING.held.like(OF_PLANS))
 _SIZES = (
-    select(_PARTITION.listing, func.sum(func.length(_PARTITION.key) + func.length(_PARTITION.objects)).label("size"))
+    select(
+        _PARTITION.listing,
+        func.sum(func.length(_PARTITION.key) + func.length(_PARTITION.objects)).label("size"),
+    )
     .where(equal(db.source_partitions), one_of(_PARTITION.listing))
     .group_by(_PARTITION.listing)
 )
@@ -48,13 +51,19 @@ def _put_nodes(insert: Insert) -> Any:
     statement = insert(db.nodes)
     again, at = {"at": statement.excluded.at}, db.nodes.c.at
     is_old = at < statement.excluded.at - NODE_FRESH_S
-    return statement.on_conflict_do_update(index_elements=list(db.nodes.primary_key), set_=again, where=is_old)
+    return statement.on_conflict_do_update(
+        index_elements=list(db.nodes.primary_key), set_=again, where=is_old
+    )
 
 
 @cache
 def _put_listing(insert: Insert) -> Any:
     statement = insert(db.listings)
-    new = {column.name: statement.excluded[column.name] for column in db.listings.c if not column.primary_key}
+    new = {
+        column.name: statement.excluded[column.name]
+        for column in db.listings.c
+        if not column.primary_key
+    }
     for counter in ("requested", "served"):  # a request that came meanwhile is not lost
         new[counter] = _greatest(_LISTING[counter], statement.excluded[counter])
     return statement.on_conflict_do_update(index_elements=list(db.listings.primary_key), set_=new)
@@ -66,8 +75,11 @@ class SqlNodes(TableGroup):
         return {row.digest: row.body for row in rows}
 
     def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
-        """An existing node stays as it is; only if it was last put long ago, its time is renewed."""
-        rows = [{"digest": digest, "at": self._now(), "body": body} for digest, body in nodes.items()]
+        """An existing node stays as it is; only if it was last put long ago, its time is
+        renewed."""
+        rows = [
+            {"digest": digest, "at": self._now(), "body": body} for digest, body in nodes.items()
+        ]
         self._insert_rows(db.nodes, _put_nodes(self._dialect.insert), rows)
 
 
@@ -78,7 +90,9 @@ class SqlListings(TableGroup):
 
     def put(self, listing: Listing) -> None:
         self._mark("", change_marks.listing(listing.id))
-        self._insert_rows(db.listings, _put_listing(self._dialect.insert), [_LISTINGS.to_row(listing)])
+        self._insert_rows(
+            db.listings, _put_listing(self._dialect.insert), [_LISTINGS.to_row(listing)]
+        )
 
     def confirm(self, id: bytes, served: int) -> None:
         self._change(_CONFIRM, of_id=id, at=self._now(), at_least=served)
@@ -87,7 +101,9 @@ class SqlListings(TableGroup):
         rows = self._rows_among(db.source_partitions, "key", keys, listing=listing)
         return {row.key: _PARTITIONS.from_row(row) for row in rows}
 
-    def partitions_of(self, keys: Mapping[bytes, Sequence[str]]) -> dict[bytes, dict[str, SourcePartition]]:
+    def partitions_of(
+        self, keys: Mapping[bytes, Sequence[str]]
+    ) -> dict[bytes, dict[str, SourcePartition]]:
         by_listing: dict[bytes, dict[str, SourcePartition]] = {listing: {} for listing in keys}
         for chunk in chunks([(listing, key) for listing, some in keys.items() for key in some]):
             ids, names = zip(*chunk, strict=True)
@@ -95,7 +111,9 @@ class SqlListings(TableGroup):
                 by_listing[row.listing][row.key] = _PARTITIONS.from_row(row)
         return by_listing
 
-    def put_partitions(self, listing: bytes, changed: Iterable[SourcePartition], removed: Iterable[str]) -> None:
+    def put_partitions(
+        self, listing: bytes, changed: Iterable[SourcePartition], removed: Iterable[str]
+    ) -> None:
         table, keys, parts = db.source_partitions, iter(removed), iter(changed)
         while chunk := list(islice(keys, KEYS_A_STATEMENT)):
             self._delete_among(table, "key", chunk, listing=listing)
@@ -104,9 +122,13 @@ class SqlListings(TableGroup):
 
     def of_plans(self) -> Sequence[StoredPlanListing]:
         rows = self._rows(_OF_PLANS)
-        look_of = {row.id: look for row in rows if (look := _LISTINGS.from_row(row).look) is not None}
+        look_of = {
+            row.id: look for row in rows if (look := _LISTINGS.from_row(row).look) is not None
+        }
         sizes = {row.listing: int(row.size) for row in self._rows_by(_SIZES, look_of)}
-        return [StoredPlanListing(id, look["since"], sizes.get(id, 0)) for id, look in look_of.items()]
+        return [
+            StoredPlanListing(id, look["since"], sizes.get(id, 0)) for id, look in look_of.items()
+        ]
 
     def drop(self, ids: Iterable[bytes]) -> None:
         parts, own = db.source_partitions, db.listings

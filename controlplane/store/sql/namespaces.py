@@ -20,9 +20,12 @@ class SqlNamespaces(TableGroup):
         self._put(_NAMESPACES, [namespace])
 
     def is_in_use(self, namespace: str) -> bool:
-        live = select(db.dataflows.c.dataflow).where(db.dataflows.c.namespace == namespace, db.dataflows.c.is_live)
+        live = select(db.dataflows.c.dataflow).where(
+            db.dataflows.c.namespace == namespace, db.dataflows.c.is_live
+        )
         statements = [live] + [
-            select(table.c.namespace).where(table.c.namespace == namespace) for table in (db.branches, db.attempts)
+            select(table.c.namespace).where(table.c.namespace == namespace)
+            for table in (db.branches, db.attempts)
         ]
         return any(self._row(statement.limit(1)) is not None for statement in statements)
 

@@ -8,7 +8,15 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy import bindparam as bind
 
-from controlplane.core.model.past_attempts import COMPUTING, COST_ATTEMPTS, Cost, PastAttempt, TaskShare, cost, share
+from controlplane.core.model.past_attempts import (
+    COMPUTING,
+    COST_ATTEMPTS,
+    Cost,
+    PastAttempt,
+    TaskShare,
+    cost,
+    share,
+)
 from controlplane.core.model.revisions import MAIN
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import TableGroup
@@ -25,14 +33,24 @@ def _costs(branches: ColumnElement[bool]) -> Select[Any]:
     """The newest attempts of each dataset that say what a task costs."""
     is_measured = equal(db.past_attempts) & (_PAST.outcome == "done") & _PAST.kind.in_(COMPUTING)
     is_measured &= _PAST.seconds.is_not(None) & (_PAST.done > 0)
-    place = func.row_number().over(partition_by=_PAST.dataset, order_by=(_PAST.ended_at.desc(), _PAST.id))
-    columns = (_PAST.dataset, _PAST.seconds, _PAST.done, _PAST.rows, _PAST.bytes_written, place.label("place"))
+    place = func.row_number().over(
+        partition_by=_PAST.dataset, order_by=(_PAST.ended_at.desc(), _PAST.id)
+    )
+    columns = (
+        _PAST.dataset,
+        _PAST.seconds,
+        _PAST.done,
+        _PAST.rows,
+        _PAST.bytes_written,
+        place.label("place"),
+    )
     ranked = select(*columns).where(is_measured, branches, one_of(_PAST.dataset)).subquery()
     return select(ranked).where(ranked.c.place <= COST_ATTEMPTS)
 
 
 _COSTS_OF_MAIN = _costs(_PAST.branch == MAIN)
-_COSTS = _costs((_PAST.branch == bind("of_branch")) | ((_PAST.branch == MAIN) & ~_IS_IN_BRANCH))  # those of both once
+# Those of both once
+_COSTS = _costs((_PAST.branch == bind("of_branch")) | ((_PAST.branch == MAIN) & ~_IS_IN_BRANCH))
 
 
 class SqlPastAttempts(TableGroup):

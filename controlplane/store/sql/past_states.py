@@ -1,7 +1,8 @@
 """One state of a dataset by its address: by generation, by time, the newest, the oldest.
 
-The primary key of states is walked from one end: the database stops at the first match, and sends one row. Does not
-belong here: several states at once (`states`), and the consequence of a missing one.
+The primary key of states is walked from one end: the database stops at the first match, and sends
+one row. Does not belong here: several states at once (`states`), and the consequence of a missing
+one.
 """
 
 from __future__ import annotations
@@ -34,21 +35,32 @@ class SqlPastStates(SqlStates):
     def oldest(self, branch: str, dataset: str) -> State | None:
         return self._first_state(branch, dataset, [], asc)
 
-    def _first_state(self, branch: str, dataset: str, which: Sequence[Condition], order: Order) -> State | None:
-        """One statement reads a branch's own states and those that it shares, each by the primary key."""
+    def _first_state(
+        self, branch: str, dataset: str, which: Sequence[Condition], order: Order
+    ) -> State | None:
+        """One statement reads a branch's own states and those that it shares, each by the primary
+        key."""
         states = self._select(db.states, branch=branch, dataset=dataset).where(*which)
         if branch != MAIN:
-            shared = self._select(db.states, branch=MAIN, dataset=dataset).where(*which, *self._shared(branch, dataset))
-            both = union_all(select(_first(states, order)), select(_first(shared, order))).subquery()
+            shared = self._select(db.states, branch=MAIN, dataset=dataset).where(
+                *which, *self._shared(branch, dataset)
+            )
+            both = union_all(
+                select(_first(states, order)), select(_first(shared, order))
+            ).subquery()
             states = select(both)
         seq = states.selected_columns.seq
         row = self._row(states.order_by(order(seq)).limit(1))
         return None if row is None else self._read_states([row])[0]
 
     def _shared(self, branch: str, dataset: str) -> list[Condition]:
-        """Which of main's states a branch goes on from: up to the fork, or all that it sees; none where the dataflow is
-        deleted."""
-        fork = select(db.heads.c.fork).where(self._mine(db.heads, branch=branch, dataset=dataset)).scalar_subquery()
+        """Which of main's states a branch goes on from: up to the fork, or all that it sees; none
+        where the dataflow is deleted."""
+        fork = (
+            select(db.heads.c.fork)
+            .where(self._mine(db.heads, branch=branch, dataset=dataset))
+            .scalar_subquery()
+        )
         dataflow = dataset.partition(".")[0]
         deleted = self._mine(db.dataflows, branch=branch, dataflow=dataflow, is_live=False)
         is_there = ~select(db.dataflows.c.dataflow).where(deleted).exists()

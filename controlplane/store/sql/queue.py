@@ -1,7 +1,8 @@
-"""Tasks, who demands them, and the attempts at them. Does not belong here: when a task is worth doing.
+"""Tasks, who demands them, and the attempts at them. Does not belong here: when a task is worth
+doing.
 
-All changes of tasks but claims hold the lock on the namespace's queue, so rows stay true from read to write; claims
-take queued rows only, and skip those that another claim is taking.
+All changes of tasks but claims hold the lock on the namespace's queue, so rows stay true from read
+to write; claims take queued rows only, and skip those that another claim is taking.
 """
 
 from __future__ import annotations
@@ -11,7 +12,19 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Double, Row, Select, Text, case, delete, func, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Double,
+    Row,
+    Select,
+    Text,
+    case,
+    delete,
+    func,
+    select,
+    update,
+)
 from sqlalchemy import bindparam as bind
 from sqlalchemy.sql.dml import ReturningUpdate
 
@@ -55,11 +68,17 @@ _COUNTS = (
 )
 _DEMANDS_OF_DATASET = select(_DEMAND.task).where(_OF_DATASET)
 _DROP_DEMANDS = delete(db.demands).where(_OF_DATASET).returning(_DEMAND.task)
-_BELOW = equal(db.demands, "branch") & (func.substr(_DEMAND.dataset, 1, func.length(bind("prefix"))) == bind("prefix"))
+_BELOW = equal(db.demands, "branch") & (
+    func.substr(_DEMAND.dataset, 1, func.length(bind("prefix"))) == bind("prefix")
+)
 _DEMANDS_BELOW, _DROP_BELOW = select(_DEMAND.task).where(_BELOW), delete(db.demands).where(_BELOW)
-_DROP_UNDEMANDED = delete(db.tasks).where(_TASKS, _TASK.state.in_(("queued", "failed")), ~_IS_DEMANDED)
+_DROP_UNDEMANDED = delete(db.tasks).where(
+    _TASKS, _TASK.state.in_(("queued", "failed")), ~_IS_DEMANDED
+)
 _DEMANDING = (
-    select(_DEMAND.task, _DEMAND.branch, _DEMAND.dataset).distinct().where(equal(db.demands), one_of(_DEMAND.task))
+    select(_DEMAND.task, _DEMAND.branch, _DEMAND.dataset)
+    .distinct()
+    .where(equal(db.demands), one_of(_DEMAND.task))
 )
 _IS_FAILED_OF_BRANCH = equal(db.tasks) & (_TASK.state == "failed")
 _IS_FAILED_OF_BRANCH &= _TASK.key.in_(
@@ -93,12 +112,14 @@ def _due(*conditions: ColumnElement[bool]) -> Select[Any]:
 
 @lru_cache(maxsize=64)
 def _batch(without: int) -> Select[Any]:
-    """The first task that is due, of none of so many dataflows, with others of its job. The head is locked as well, so
-    that two claims never begin at one task."""
+    """The first task that is due, of none of so many dataflows, with others of its job. The head is
+    locked as well, so that two claims never begin at one task."""
     begins = [bind(f"without_{i}", type_=Text) for i in range(without)]
     others = [func.substr(_TASK.dataset, 1, func.length(begin)) != begin for begin in begins]
     head = _due(one_of(_TASK.kind, "kinds"), *others).limit(1).cte("head")
-    same = [_TASK[name] == select(head.c[name]).scalar_subquery() for name in ("job", "dataset", "kind")]
+    same = [
+        _TASK[name] == select(head.c[name]).scalar_subquery() for name in ("job", "dataset", "kind")
+    ]
     return _due(*same).limit(bind("n", type_=BigInteger))
 
 
@@ -119,7 +140,8 @@ class SqlQueue(TableGroup):
         super().__init__(transaction)
         self._next_us = 0
         self._is_locked = False
-        self._claimed: dict[bytes, Row[Any]] = {}  # tasks as a claim left them, until the queue is locked
+        # Tasks as a claim left them, until the queue is locked
+        self._claimed: dict[bytes, Row[Any]] = {}
         self._demanding: dict[bytes, list[Row[Any]]] = {}  # demands by task, read under the lock
 
     def lock(self) -> None:
@@ -141,26 +163,40 @@ class SqlQueue(TableGroup):
         self.lock()  # one that no task names is dropped
         self._insert(db.jobs, [{"digest": digest, "body": dump(body)}])
 
-    def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task], *, after_s: float = 0.0) -> int:
+    def enqueue(
+        self, branch: str, dataset: str, tasks: Sequence[Task], *, after_s: float = 0.0
+    ) -> int:
         self.lock()
         tasks_by_key = {task.key: task for task in tasks}
         queued_us = max(int(self._now() * 1e6), self._next_us)
         self._next_us = queued_us + len(tasks_by_key)
         queued_us += int(after_s * 1e6)
-        rows = {key: _queued_row(task, queued_us + i) for i, (key, task) in enumerate(tasks_by_key.items())}
+        rows = {
+            key: _queued_row(task, queued_us + i)
+            for i, (key, task) in enumerate(tasks_by_key.items())
+        }
         queued = self._insert(db.tasks, [{**row, "epoch": 0} for row in rows.values()])
         if queued < len(tasks_by_key):
             queued += self._queue_again(tasks_by_key, rows)
-        self._insert(db.demands, [{"branch": branch, "dataset": dataset, "task": key} for key in tasks_by_key])
+        self._insert(
+            db.demands,
+            [{"branch": branch, "dataset": dataset, "task": key} for key in tasks_by_key],
+        )
         self._demanding.clear()
         self._mark(branch, dataset)
         return queued
 
-    def _queue_again(self, tasks_by_key: Mapping[bytes, Task], rows: Mapping[bytes, Mapping[str, Any]]) -> int:
-        """Update existing tasks: done ones, and running writes without a demand, start again; others become as urgent
-        and as large as requested. Returns how many start again."""
+    def _queue_again(
+        self, tasks_by_key: Mapping[bytes, Task], rows: Mapping[bytes, Mapping[str, Any]]
+    ) -> int:
+        """Update existing tasks: done ones, and running writes without a demand, start again;
+        others become as urgent and as large as requested. Returns how many start again."""
         states = self._states(tasks_by_key)
-        writes = [key for key, state in states.items() if state == "running" and tasks_by_key[key].kind == "write"]
+        writes = [
+            key
+            for key, state in states.items()
+            if state == "running" and tasks_by_key[key].kind == "write"
+        ]
         again = [key for key, state in states.items() if state == "done"] + self._undemanded(writes)
         self._requeue(rows[key] for key in again)
         self._raise_priorities(list(tasks_by_key.values()))
@@ -175,7 +211,10 @@ class SqlQueue(TableGroup):
 
     def _requeue(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Tasks start again with the new request's values; their epochs go on."""
-        changed = [{"of_key" if k == "key" else k: v for k, v in row.items() if k != "rank"} for row in rows]
+        changed = [
+            {"of_key" if k == "key" else k: v for k, v in row.items() if k != "rank"}
+            for row in rows
+        ]
         self._update_many(db.tasks, "key", changed)
 
     def _raise_priorities(self, tasks: Sequence[Task]) -> None:
@@ -191,7 +230,9 @@ class SqlQueue(TableGroup):
         for task in tasks:
             alike.setdefault(_kind_of(task), []).append(task.key)
         for kind, keys in alike.items():
-            smaller = kind_texts((kind.kind,), SIZES[: SIZES.index(kind.size)], frozenset(PLACEMENTS))
+            smaller = kind_texts(
+                (kind.kind,), SIZES[: SIZES.index(kind.size)], frozenset(PLACEMENTS)
+            )
             if not smaller:
                 continue
             self._change_by(_FAILED_SMALLER, keys, smaller=smaller, **FRESH)
@@ -204,7 +245,9 @@ class SqlQueue(TableGroup):
     def demanded(self, branch: str, datasets: Iterable[str]) -> dict[str, dict[bytes, Demand]]:
         demands: dict[str, dict[bytes, Demand]] = {}
         for row in self._rows_by(_DEMANDED, datasets, of_branch=branch):
-            demands.setdefault(row.dataset, {})[row.key] = Demand(row.state, KindText.of(row.kind).size, -row.rank)
+            demands.setdefault(row.dataset, {})[row.key] = Demand(
+                row.state, KindText.of(row.kind).size, -row.rank
+            )
         return demands
 
     def demand_counts(self, branch: str) -> dict[str, dict[TaskState, int]]:
@@ -243,7 +286,11 @@ class SqlQueue(TableGroup):
 
     def branches_of(self, tasks: Iterable[bytes]) -> dict[bytes, tuple[str, ...]]:
         demands = self._demands_of(tasks)
-        return {task: tuple(sorted({row.branch for row in rows})) for task, rows in demands.items() if rows}
+        return {
+            task: tuple(sorted({row.branch for row in rows}))
+            for task, rows in demands.items()
+            if rows
+        }
 
     def _demands_of(self, tasks: Iterable[bytes]) -> dict[bytes, list[Row[Any]]]:
         """Read once under the lock on the queue: no other transaction changes them then."""
@@ -262,18 +309,24 @@ class SqlQueue(TableGroup):
             return {key: _task(self._claimed[key]) for key in keys}
         return {row.key: _task(row) for row in self._rows_among(db.tasks, "key", keys)}
 
-    def retry(self, branch: str, datasets: Iterable[str], tasks: Collection[bytes] | None = None) -> int:
+    def retry(
+        self, branch: str, datasets: Iterable[str], tasks: Collection[bytes] | None = None
+    ) -> int:
         self.lock()
         names = list(datasets)
         self._mark(branch, *names)
         of = {"of_branch": branch, "datasets": names}
         return (
-            self._change(_RETRY, **of, **FRESH) if tasks is None else self._change_by(_RETRY_SOME, tasks, **of, **FRESH)
+            self._change(_RETRY, **of, **FRESH)
+            if tasks is None
+            else self._change_by(_RETRY_SOME, tasks, **of, **FRESH)
         )
 
     # --- claims
 
-    def backlog(self, sizes: Sequence[Size] = SIZES, placements: Collection[Placement] = PLACEMENTS) -> dict[Kind, int]:
+    def backlog(
+        self, sizes: Sequence[Size] = SIZES, placements: Collection[Placement] = PLACEMENTS
+    ) -> dict[Kind, int]:
         counts: dict[Kind, int] = {}
         for row in self._rows(_BACKLOG, **self._times()):
             kind, size, placement = KindText.of(row.kind)
@@ -306,7 +359,9 @@ class SqlQueue(TableGroup):
         if not batch:
             return None
         head = batch[0]
-        running = self._rows_by(_CLAIM, [row.key for row in batch], state="running", attempt=attempt)
+        running = self._rows_by(
+            _CLAIM, [row.key for row in batch], state="running", attempt=attempt
+        )
         self._claimed = {row.key: row for row in running}
         claimed = Attempt(
             id=attempt,
@@ -350,9 +405,20 @@ class SqlQueue(TableGroup):
         return bool(held)
 
     def release(
-        self, tasks: Sequence[bytes], *, attempt: str, not_before: float, error: TaskError | None, burn: bool
+        self,
+        tasks: Sequence[bytes],
+        *,
+        attempt: str,
+        not_before: float,
+        error: TaskError | None,
+        burn: bool,
     ) -> int:
-        queued = {"state": "queued", "attempt": None, "not_before": not_before, "error": dump_optional(error)}
+        queued = {
+            "state": "queued",
+            "attempt": None,
+            "not_before": not_before,
+            "error": dump_optional(error),
+        }
         held = self._set_held(_RELEASE_HELD, attempt, tasks, burned=int(burn), **queued)
         self._mark_demanding(held)
         self._delete_undemanded(held)
@@ -366,8 +432,8 @@ class SqlQueue(TableGroup):
     def _set_held(
         self, statement: ReturningUpdate[Any], by: str, keys: Iterable[bytes], /, **values: Any
     ) -> list[bytes]:
-        """Set those of the tasks that are running by this attempt, and name them; a claim by another one took others
-        with a higher epoch."""
+        """Set those of the tasks that are running by this attempt, and name them; a claim by
+        another one took others with a higher epoch."""
         self.lock()
         return [row.key for row in self._rows_by(statement, keys, of_attempt=by, **values)]
 

@@ -1,10 +1,10 @@
-"""Main as it was when a branch was pinned: pointers that main has moved since keep their former values, for as long as
-some pinned branch sees them.
+"""Main as it was when a branch was pinned: pointers that main has moved since keep their former
+values, for as long as some pinned branch sees them.
 
-Nothing is written for a pinned branch when it is made. Each later transaction that moves a pointer of main records its
-former value once. Both numbers are those of marks: they grow in the order in which transactions become visible, and who
-draws one sees the branches of all that drew one before. Does not belong here: rows that are never changed (states,
-revisions).
+Nothing is written for a pinned branch when it is made. Each later transaction that moves a pointer
+of main records its former value once. Both numbers are those of marks: they grow in the order in
+which transactions become visible, and who draws one sees the branches of all that drew one before.
+Does not belong here: rows that are never changed (states, revisions).
 """
 
 from __future__ import annotations
@@ -28,21 +28,27 @@ NOW = 2**62  # a base until the transaction that sets it ends: later than all th
 
 _MOVE, _BASE = db.replaced.c, db.branches.c.base
 _NUMBER = bind("number", type_=BigInteger)
-_LATER = select(_MOVE.name, _MOVE.until, _MOVE.value).where(equal(db.replaced, "kind"), _MOVE.until > _NUMBER)
+_LATER = select(_MOVE.name, _MOVE.until, _MOVE.value).where(
+    equal(db.replaced, "kind"), _MOVE.until > _NUMBER
+)
 _LATER_SOME = _LATER.where(one_of(_MOVE.name))
-_NOTED = select(_MOVE.kind, _MOVE.name).where(equal(db.replaced), _MOVE.until > _NUMBER, one_of(_MOVE.name))
+_NOTED = select(_MOVE.kind, _MOVE.name).where(
+    equal(db.replaced), _MOVE.until > _NUMBER, one_of(_MOVE.name)
+)
 _NEWEST_BASE = select(func.max(_BASE)).where(equal(db.branches), _BASE < _NUMBER)
 _OLDEST_BASE = select(func.min(_BASE)).where(equal(db.branches))
 _FORGET = delete(db.replaced).where(equal(db.replaced), _MOVE.until <= _NUMBER)
 
 
 class SqlSnapshots(TableGroup):
-    """Main as branches see it, and the marks and moves that are written when the transaction ends."""
+    """Main as branches see it, and the marks and moves that are written when the transaction
+    ends."""
 
     def __init__(self, transaction: OpenTransaction) -> None:
         super().__init__(transaction)
         self._bases: dict[str, int | None] = {}  # of branches, as far as they were read
-        self._new_moves: dict[tuple[str, str], JsonValue] = {}  # pointers of main, and their former values
+        # Pointers of main, and their former values
+        self._new_moves: dict[tuple[str, str], JsonValue] = {}
         self._rebased: set[str] = set()  # branches that are pinned to the end of this transaction
 
     def base(self, branch: str) -> int | None:
@@ -55,7 +61,8 @@ class SqlSnapshots(TableGroup):
         return self._bases[branch]
 
     def note_base(self, branch: str, base: int | None) -> None:
-        """A branch that was read, or is new; with `NOW` it is pinned to the end of this transaction."""
+        """A branch that was read, or is new; with `NOW` it is pinned to the end of this
+        transaction."""
         self._bases[branch] = base
         if base == NOW:
             self._rebased.add(branch)
@@ -71,16 +78,24 @@ class SqlSnapshots(TableGroup):
         self._rebased.discard(branch)
         self.forget_moves()
 
-    def moved(self, pointer: Pointer, branch: str, names: Iterable[str] | None = None) -> Mapping[str, JsonValue]:
-        """Pointers of main that differ from those that this branch sees, with the latter; of these names, or all."""
+    def moved(
+        self, pointer: Pointer, branch: str, names: Iterable[str] | None = None
+    ) -> Mapping[str, JsonValue]:
+        """Pointers of main that differ from those that this branch sees, with the latter; of these
+        names, or all."""
         base = self.base(branch)
         if base is None:
             return {}
         names = None if names is None else list(names)
         rows = self._all_or_some((_LATER, _LATER_SOME), names, of_kind=pointer, number=base)
         latest_first = sorted(rows, key=lambda row: -row.until)
-        noted = {row.name: json.loads(row.value) for row in latest_first}  # the first move since counts
-        return noted if base == NOW or not self._new_moves else {**self._moving(pointer, names), **noted}
+        # The first move since counts
+        noted = {row.name: json.loads(row.value) for row in latest_first}
+        return (
+            noted
+            if base == NOW or not self._new_moves
+            else {**self._moving(pointer, names), **noted}
+        )
 
     def _moving(self, pointer: Pointer, names: Iterable[str] | None) -> dict[str, JsonValue]:
         """Moves of this transaction."""
@@ -94,10 +109,12 @@ class SqlSnapshots(TableGroup):
             self._new_moves.setdefault((pointer, name), before)
 
     def write_marks(self, number: int) -> None:
-        """Written when the transaction ends: numbers then grow in the order in which transactions become visible, so
-        that a reader who remembers the last number never misses one."""
+        """Written when the transaction ends: numbers then grow in the order in which transactions
+        become visible, so that a reader who remembers the last number never misses one."""
         if marks := self._transaction.marks:
-            self._upsert(db.marks, [{"branch": branch, "name": name, "at": number} for branch, name in marks])
+            self._upsert(
+                db.marks, [{"branch": branch, "name": name, "at": number} for branch, name in marks]
+            )
             marks.clear()
             self._write_moves(number)
 

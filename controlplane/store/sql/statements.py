@@ -1,8 +1,10 @@
-"""Statements that are built once: equal columns, sets of keys, inserts that meet rows that are there already.
+"""Statements that are built once: equal columns, sets of keys, inserts that meet rows that are
+there already.
 
-Building an expression costs ten times what running it on SQLite does. So a statement is a constant beside the code
-that runs it, and values are parameters: `of_<column>` for a column that has to be equal, `keys` for a set of keys.
-Statements of one shape for many tables are cached here by table and columns.
+Building an expression costs ten times what running it on SQLite does. So a statement is a constant
+beside the code that runs it, and values are parameters: `of_<column>` for a column that has to be
+equal, `keys` for a set of keys. Statements of one shape for many tables are cached here by table
+and columns.
 
 Example: `self._rows(select(db.holds).where(equal(db.holds, "branch")), of_branch=branch)`.
 """
@@ -67,8 +69,8 @@ def over_main(table: Table) -> ColumnElement[bool]:
 
 
 class KeySet(TypeDecorator[Any]):
-    """Many values of one column as one parameter: an array in PostgreSQL. SQLite takes digests one after another, and
-    a JSON text of anything else."""
+    """Many values of one column as one parameter: an array in PostgreSQL. SQLite takes digests one
+    after another, and a JSON text of anything else."""
 
     impl = Text
     cache_ok = True
@@ -112,7 +114,8 @@ def one_of(column: Column[Any], parameter: str = KEYS) -> ColumnElement[bool]:
 
 
 def one_of_pairs(digest: Column[Any], key: Column[Any]) -> ColumnElement[bool]:
-    """The two columns together are one of the pairs of `digests`, whole ones, and `keys`: looked up one by one."""
+    """The two columns together are one of the pairs of `digests`, whole ones, and `keys`: looked up
+    one by one."""
     digests, keys = KeySet(digest.type), KeySet(key.type)
     return _OneOf(digest, key, bind("digests", type_=digests), bind(KEYS, type_=keys))
 
@@ -143,7 +146,8 @@ def _likelihood_postgresql(element: _Likelihood, compiler: SQLCompiler, **option
 def among(table: Table, key: str) -> ColumnElement[bool]:
     """The rows of the namespace whose `key`, which completes the primary key, has one of `keys`.
 
-    SQLite without statistics expects ten rows in a namespace and 25 keys in a set: it would walk the namespace.
+    SQLite without statistics expects ten rows in a namespace and 25 keys in a set: it would walk
+    the namespace.
     """
     in_namespace = _Likelihood(equal(table), literal_column("0.9"))
     return and_(in_namespace, _Likelihood(one_of(table.c[key]), literal_column("0.0000001")))
@@ -174,7 +178,8 @@ def _pairs_of_sqlite(parts: Sequence[str]) -> str:
 
 @compiles(_OneOf, "postgresql")
 def _one_of_postgresql(element: _OneOf, compiler: SQLCompiler, **options: Any) -> str:
-    """One array: a join with its elements could be planned as a loop over the table for each, before ANALYZE."""
+    """One array: a join with its elements could be planned as a loop over the table for each,
+    before ANALYZE."""
     parts = [compiler.process(part, **options) for part in element.clauses]
     if len(parts) == 2:
         return f"{parts[0]} = ANY ({parts[1]})"
@@ -226,17 +231,20 @@ def insert_missing(insert: Insert, table: Table) -> Any:
 
 @cache
 def upsert(insert: Insert, table: Table, unless: ColumnElement[bool] | None = None) -> Any:
-    """Rows whose primary key is there already are replaced, but where `unless` says that the old one stays."""
+    """Rows whose primary key is there already are replaced, but where `unless` says that the old
+    one stays."""
     statement = insert(table)
     new = {c.name: statement.excluded[c.name] for c in table.c if not c.primary_key}
     where = None if unless is None else ~unless
-    return statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=new, where=where)
+    return statement.on_conflict_do_update(
+        index_elements=list(table.primary_key), set_=new, where=where
+    )
 
 
 @cache
 def raise_counters(*names: str) -> Any:
-    """Each counter grows by the parameter `n_<name>`; the new values. As text, since SQLAlchemy compiles an INSERT of
-    several rows again each time, and most transactions have one."""
+    """Each counter grows by the parameter `n_<name>`; the new values. As text, since SQLAlchemy
+    compiles an INSERT of several rows again each time, and most transactions have one."""
     rows = ", ".join(f"(:of_namespace, :name_{name}, :n_{name})" for name in names)
     statement = text(
         f"INSERT INTO counters (namespace, name, value) VALUES {rows} ON CONFLICT (namespace, name)"

@@ -50,31 +50,51 @@ def _all_and_some(statement: Select[Any], column: Column[Any]) -> tuple[Select[A
 
 
 def _of_head(seq: ColumnElement[bool]) -> Select[Any]:
-    same = (_HEAD.namespace == _STATE.namespace) & (_HEAD.branch == _STATE.branch) & (_HEAD.dataset == _STATE.dataset)
+    same = (
+        (_HEAD.namespace == _STATE.namespace)
+        & (_HEAD.branch == _STATE.branch)
+        & (_HEAD.dataset == _STATE.dataset)
+    )
     return select(db.states).join(db.heads, same & seq)
 
 
 _NEWEST = _of_head(_HEAD.seq == _STATE.seq)
-_OWN = _all_and_some(_NEWEST.where(equal(db.states, "branch"), equal(db.heads, "branch")), _HEAD.dataset)
-_OWN_AND_MAINS = _all_and_some(_NEWEST.where(over_main(db.states), over_main(db.heads)), _HEAD.dataset)
+_OWN = _all_and_some(
+    _NEWEST.where(equal(db.states, "branch"), equal(db.heads, "branch")), _HEAD.dataset
+)
+_OWN_AND_MAINS = _all_and_some(
+    _NEWEST.where(over_main(db.states), over_main(db.heads)), _HEAD.dataset
+)
 _RECENT = _all_and_some(
     _of_head(_STATE.seq > _HEAD.seq - bind("n", type_=BigInteger))
     .where(equal(db.states, "branch"))
     .order_by(_STATE.dataset, _STATE.seq.desc()),
     _STATE.dataset,
 )
-_SETTLED = select(db.states).where(over_main(db.states), one_of(_STATE.seq, "seqs"), one_of(_STATE.dataset))
+_SETTLED = select(db.states).where(
+    over_main(db.states), one_of(_STATE.seq, "seqs"), one_of(_STATE.dataset)
+)
 _PINS = select(db.pins).where(over_main(db.pins), one_of(db.pins.c.dataset))
 
 
 def _unfinished(*names: ColumnElement[bool]) -> CompoundSelect[Any]:
-    """Runs under way have no root, and states in place of inputs. `names`: conditions of both tables."""
+    """Runs under way have no root, and states in place of inputs. `names`: conditions of both
+    tables."""
     nothing = cast(null(), _HALF.root.type)
-    halves = select(_HALF.branch, _HALF.dataset, _HALF.lineage, _HALF.inputs, _HALF.root, _HALF.schema, _HALF.cut)
+    halves = select(
+        _HALF.branch,
+        _HALF.dataset,
+        _HALF.lineage,
+        _HALF.inputs,
+        _HALF.root,
+        _HALF.schema,
+        _HALF.cut,
+    )
     runs = select(_RUN.branch, _RUN.dataset, _RUN.lineage, _RUN.states, nothing, nothing, _RUN.cut)
     of_halves, of_runs = names or (true(), true())
     return union_all(
-        halves.where(equal(db.buildings, "branch"), of_halves), runs.where(equal(db.unfinished, "branch"), of_runs)
+        halves.where(equal(db.buildings, "branch"), of_halves),
+        runs.where(equal(db.unfinished, "branch"), of_runs),
     )
 
 
@@ -86,7 +106,10 @@ _NEWER_MARKS = select(_MARK.name, _MARK.at).where(
 )
 _TARGETS = _all_and_some(
     select(db.targets, db.wishes.c.order, db.wishes.c.wish)
-    .outerjoin(db.wishes, and_(*(db.targets.c[k] == db.wishes.c[k] for k in ("namespace", "branch", "component"))))
+    .outerjoin(
+        db.wishes,
+        and_(*(db.targets.c[k] == db.wishes.c[k] for k in ("namespace", "branch", "component"))),
+    )
     .where(equal(db.targets, "branch")),
     db.targets.c.component,
 )
@@ -101,7 +124,9 @@ _COPIES = Record(db.targets, Target, order=None, content_digest=None)
 
 
 class SqlStates(TableGroup):
-    def __init__(self, transaction: OpenTransaction, snapshots: SqlSnapshots, queue: SqlQueue) -> None:
+    def __init__(
+        self, transaction: OpenTransaction, snapshots: SqlSnapshots, queue: SqlQueue
+    ) -> None:
         super().__init__(transaction)
         self._snapshots = snapshots
         self._queue = queue
@@ -126,19 +151,28 @@ class SqlStates(TableGroup):
     def _states_of_main(self, branch: str, datasets: Iterable[str] | None) -> dict[str, State]:
         """As this branch sees them."""
         moved = self._heads_moved(branch, datasets)
-        states = {name: state for name, state in self._own_states(MAIN, datasets).items() if name not in moved}
+        states = {
+            name: state
+            for name, state in self._own_states(MAIN, datasets).items()
+            if name not in moved
+        }
         there = ((name, seq) for name, seq in moved.items() if seq)
         return {**states, **{state.dataset: state for state in self.settled(MAIN, there)}}
 
     def _heads_moved(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, int]:
         """Where main was, as this branch sees it; 0: it had no state."""
-        return {name: int(str(seq)) for name, seq in self._snapshots.moved("head", branch, datasets).items()}
+        return {
+            name: int(str(seq))
+            for name, seq in self._snapshots.moved("head", branch, datasets).items()
+        }
 
     def _own_states(self, branch: str, datasets: Iterable[str] | None) -> dict[str, State]:
         rows = self._all_or_some(_OWN, datasets, of_branch=branch)
         return {s.dataset: s for s in self._read_states(list(rows))}
 
-    def history(self, branch: str, dataset: str, limit: int, before_seq: int | None = None) -> tuple[State, ...]:
+    def history(
+        self, branch: str, dataset: str, limit: int, before_seq: int | None = None
+    ) -> tuple[State, ...]:
         own = self._own_history(branch, dataset, limit, before_seq)
         if branch == MAIN or len(own) == limit:
             return own
@@ -149,13 +183,19 @@ class SqlStates(TableGroup):
             before_seq = min(before_seq or heads[dataset] + 1, heads[dataset] + 1)
         return own + self._own_history(MAIN, dataset, limit - len(own), before_seq)
 
-    def _own_history(self, branch: str, dataset: str, limit: int, before_seq: int | None) -> tuple[State, ...]:
+    def _own_history(
+        self, branch: str, dataset: str, limit: int, before_seq: int | None
+    ) -> tuple[State, ...]:
         statement = self._select(db.states, branch=branch, dataset=dataset)
         if before_seq is not None:
             statement = statement.where(db.states.c.seq < before_seq)
-        return self._read_states(self._rows(statement.order_by(db.states.c.seq.desc()).limit(limit)))
+        return self._read_states(
+            self._rows(statement.order_by(db.states.c.seq.desc()).limit(limit))
+        )
 
-    def recent(self, branch: str, datasets: Iterable[str] | None, n: int) -> dict[str, tuple[State, ...]]:
+    def recent(
+        self, branch: str, datasets: Iterable[str] | None, n: int
+    ) -> dict[str, tuple[State, ...]]:
         own = self._own_recent_states(branch, datasets, n)
         if branch == MAIN:
             return own
@@ -170,7 +210,9 @@ class SqlStates(TableGroup):
             others[dataset] = tuple(s for s in line if s.seq > seq - n)
         return {dataset: states for dataset, states in {**others, **own}.items() if states}
 
-    def _own_recent_states(self, branch: str, datasets: Iterable[str] | None, n: int) -> dict[str, tuple[State, ...]]:
+    def _own_recent_states(
+        self, branch: str, datasets: Iterable[str] | None, n: int
+    ) -> dict[str, tuple[State, ...]]:
         rows = list(self._all_or_some(_RECENT, datasets, of_branch=branch, n=n))
         recent: dict[str, list[State]] = {}
         for state in self._read_states(rows):
@@ -194,7 +236,10 @@ class SqlStates(TableGroup):
         if expected_seq == 0 and state.branch == MAIN:
             return self._insert_one(db.heads, **of, seq=state.seq)
         there = {"of_branch": state.branch, "of_dataset": state.dataset, "of_seq": expected_seq}
-        if self._change(update_rows(db.heads, "branch", "dataset", "seq"), **there, seq=state.seq) == 1:
+        if (
+            self._change(update_rows(db.heads, "branch", "dataset", "seq"), **there, seq=state.seq)
+            == 1
+        ):
             return True
         return self._is_at_main(state, expected_seq) and self._insert_one(
             db.heads, **of, seq=state.seq, fork=expected_seq
@@ -213,7 +258,10 @@ class SqlStates(TableGroup):
     def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, Pin]:
         names = list(datasets)
         rows = list(self._rows_by(_PINS, names, of_branch=branch))
-        moved = {name: _pin_of(stored) for name, stored in self._snapshots.moved("pin", branch, names).items()}
+        moved = {
+            name: _pin_of(stored)
+            for name, stored in self._snapshots.moved("pin", branch, names).items()
+        }
         of_main = {row.dataset: _pin(row) for row in rows if row.branch == MAIN} | moved
         own = {row.dataset: _pin(row) for row in rows if row.branch != MAIN}
         return {name: pin for name, pin in {**of_main, **own}.items() if pin is not None}
@@ -233,7 +281,10 @@ class SqlStates(TableGroup):
         self, branch: str, datasets: Iterable[str] | None = None
     ) -> tuple[dict[str, PartialState], dict[str, UnfinishedRun]]:
         rows = list(self._all_or_some((_UNFINISHED, _UNFINISHED_SOME), datasets, of_branch=branch))
-        halves, unfinished = [r for r in rows if r.root is not None], [r for r in rows if r.root is None]
+        halves, unfinished = (
+            [r for r in rows if r.root is not None],
+            [r for r in rows if r.root is None],
+        )
         schemas = self._schemas(row.schema for row in halves if row.schema is not None)
         buildings = (_BUILDINGS.from_row(row, **_unpacked(row, schemas)) for row in halves)
         runs = map(_unfinished_run, unfinished)
@@ -253,9 +304,13 @@ class SqlStates(TableGroup):
     def settled(self, branch: str, states: Iterable[tuple[str, int]]) -> tuple[State, ...]:
         keys = set(states)
         seqs = list({seq for _, seq in keys})
-        rows = self._rows_by(_SETTLED, (dataset for dataset, _ in keys), of_branch=branch, seqs=seqs)
+        rows = self._rows_by(
+            _SETTLED, (dataset for dataset, _ in keys), of_branch=branch, seqs=seqs
+        )
         own_last = sorted(rows, key=lambda row: row.branch != MAIN)
-        rows_by_key = {(row.dataset, row.seq): row for row in own_last if (row.dataset, row.seq) in keys}
+        rows_by_key = {
+            (row.dataset, row.seq): row for row in own_last if (row.dataset, row.seq) in keys
+        }
         return self._read_states(list(rows_by_key.values()))
 
     def put_unfinished(self, unfinished: UnfinishedRun) -> None:
@@ -291,14 +346,17 @@ class SqlStates(TableGroup):
 
     def marked(self, branch: str, after: int) -> tuple[int, frozenset[str]]:
         sources = {NO_BRANCH, MAIN, branch} if self._snapshots.base(branch) is None else {branch}
-        if self._transaction.counters.pop("marks", after + 1) <= after:  # as it was read a moment ago
+        # As it was read a moment ago
+        if self._transaction.counters.pop("marks", after + 1) <= after:
             return after, frozenset()
         rows = self._rows(_NEWER_MARKS, after=after, branches=list(sources))
         return max((row.at for row in rows), default=after), frozenset(row.name for row in rows)
 
 
 class SqlProjections(TableGroup):
-    def publications(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Publication]:
+    def publications(
+        self, branch: str, datasets: Iterable[str] | None = None
+    ) -> dict[str, Publication]:
         rows = self._rows_if(db.publications, "dataset", datasets, branch=branch)
         return {row.dataset: PUBLICATIONS.from_row(row) for row in rows}
 
@@ -334,7 +392,11 @@ def _reported_pin(row: Row[Any] | None) -> JsonValue:
 
 
 def _pin_of(stored: Any) -> Pin | None:
-    return None if stored is None else Pin(bytes.fromhex(stored[0]), json.loads(stored[1]), *_pin_parts(stored[2]))
+    return (
+        None
+        if stored is None
+        else Pin(bytes.fromhex(stored[0]), json.loads(stored[1]), *_pin_parts(stored[2]))
+    )
 
 
 def _packed(state: State | PartialState, schema: bytes | None) -> dict[str, Any]:
@@ -361,7 +423,9 @@ def _cut_text(cut: Mapping[str, bytes]) -> str:
 
 
 def _unfinished_run(row: Row[Any]) -> UnfinishedRun:
-    return UnfinishedRun(row.branch, row.dataset, row.lineage, json.loads(row.inputs), _cut(row.cut))
+    return UnfinishedRun(
+        row.branch, row.dataset, row.lineage, json.loads(row.inputs), _cut(row.cut)
+    )
 
 
 def _unfinished_row(unfinished: UnfinishedRun) -> dict[str, Any]:
@@ -380,7 +444,10 @@ def _target(row: Row[Any]) -> Target:
 
 def _pin_text(pin: Pin) -> str | None:
     """The causes of wider types, and the history, if there is one."""
-    widened = [[w.column, w.before, w.after, [[key, source.hex()] for key, source in w.causes]] for w in pin.widened]
+    widened = [
+        [w.column, w.before, w.after, [[key, source.hex()] for key, source in w.causes]]
+        for w in pin.widened
+    ]
     if pin.history is None:
         return dump(widened) if widened else None
     places = [[path, name, at] for path, (name, at) in pin.history.places.items()]
@@ -398,4 +465,6 @@ def _pin_parts(text: str | None) -> tuple[tuple[Widening, ...], FileColumns | No
 
 def _widened(parts: Iterable[Any]) -> Iterator[Widening]:
     for column, before, after, causes in parts:
-        yield Widening(column, before, after, tuple((key, bytes.fromhex(source)) for key, source in causes))
+        yield Widening(
+            column, before, after, tuple((key, bytes.fromhex(source)) for key, source in causes)
+        )

@@ -1,4 +1,5 @@
-"""The store on a database that SQLAlchemy speaks to. Does not belong here: single statements (the parts)."""
+"""The store on a database that SQLAlchemy speaks to. Does not belong here: single statements (the
+parts)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,14 @@ from controlplane.store.sql.audit_trail import SqlAuditTrail
 from controlplane.store.sql.base import OpenTransaction, keeping_schemas
 from controlplane.store.sql.blueprints import SqlBlueprints
 from controlplane.store.sql.branches import SqlBranches
-from controlplane.store.sql.dialects import Dialect, Engines, Postgres, Sqlite, postgres_engines, sqlite_engines
+from controlplane.store.sql.dialects import (
+    Dialect,
+    Engines,
+    Postgres,
+    Sqlite,
+    postgres_engines,
+    sqlite_engines,
+)
 from controlplane.store.sql.events import SqlDrivers, SqlEvents
 from controlplane.store.sql.feeds import SqlFeeds
 from controlplane.store.sql.leases import SqlLeases
@@ -129,8 +137,8 @@ class SqlTx:
         return SqlNamespaces(self._transaction)
 
     def flush(self) -> None:
-        """Write the rows that wait for the end. Counters are raised in one order, so that two transactions cannot wait
-        for each other."""
+        """Write the rows that wait for the end. Counters are raised in one order, so that two
+        transactions cannot wait for each other."""
         counts = {
             "traces": self.traces.waiting(),
             "changes": self.audit.waiting(),
@@ -145,7 +153,8 @@ class SqlTx:
 
 
 class SqlStore:
-    """SQLite or PostgreSQL. Transactions on SQLite are serial; on PostgreSQL those that meet are decided by guards."""
+    """SQLite or PostgreSQL. Transactions on SQLite are serial; on PostgreSQL those that meet are
+    decided by guards."""
 
     def __init__(self, engines: Engines, dialect: Dialect) -> None:
         self._engines = engines
@@ -177,7 +186,9 @@ class SqlStore:
             yield self._transaction(connection, namespace, is_writing=False)
 
     def _transaction(self, connection: Connection, namespace: str, *, is_writing: bool) -> SqlTx:
-        return SqlTx(OpenTransaction(connection, namespace, self._dialect, self._kept_schema, is_writing))
+        return SqlTx(
+            OpenTransaction(connection, namespace, self._dialect, self._kept_schema, is_writing)
+        )
 
     def close(self) -> None:
         for engine in self._engines:
@@ -199,11 +210,13 @@ def _reported_faults() -> Iterator[None]:
 
 def _is_fault(error: DBAPIError) -> bool:
     """PostgreSQL: lost connections, deadlocks, no room. SQLite: all but wrong statements."""
-    if error.connection_invalidated:  # whatever the server called it, such as a transaction that was idle for too long
+    # Whatever the server called it, such as a transaction that was idle for too long
+    if error.connection_invalidated:
         return True
     if not isinstance(error, OperationalError | InterfaceError):
         return False
-    if (getattr(error.orig, "sqlstate", None) or "").startswith("54"):  # a value beyond PostgreSQL's limits
+    # A value beyond PostgreSQL's limits
+    if (getattr(error.orig, "sqlstate", None) or "").startswith("54"):
         return False
     return getattr(error.orig, "sqlite_errorname", "") != "SQLITE_ERROR"
 

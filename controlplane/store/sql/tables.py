@@ -1,24 +1,37 @@
 """The tables of the metadata database, as the newest migration leaves them.
 
-Does not belong here: queries, and how values become columns. A change here needs a migration of its own.
+Does not belong here: queries, and how values become columns. A change here needs a migration of its
+own.
 
-Every primary key starts with the namespace. Digests are 32 raw bytes, JSON is text, times are seconds since 1970.
-Tables of small rows are clustered by their key on SQLite; those with payloads (blobs, JSON) keep a row id, because wide
-rows make a clustered tree deep.
+Every primary key starts with the namespace. Digests are 32 raw bytes, JSON is text, times are
+seconds since 1970. Tables of small rows are clustered by their key on SQLite; those with payloads
+(blobs, JSON) keep a row id, because wide rows make a clustered tree deep.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, Column, Double, Index, LargeBinary, MetaData, Table, Text, false
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    Index,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    false,
+)
 from sqlalchemy.types import TypeEngine
 
 metadata = MetaData(naming_convention={"pk": "%(table_name)s_pkey"})
 
 
 class Blob(LargeBinary):
-    """Bytes as they are: both drivers take them without the wrapper that SQLAlchemy makes for each value."""
+    """Bytes as they are: both drivers take them without the wrapper that SQLAlchemy makes for each
+    value."""
 
     cache_ok = True
 
@@ -93,7 +106,13 @@ replaced = _table(  # what pointers of main were until a number of marks, for pi
     clustered=True,
 )
 dataflows = _table(
-    "dataflows", _key("branch"), _key("dataflow"), _count("last_number"), _flag("is_live"), _fork(), clustered=True
+    "dataflows",
+    _key("branch"),
+    _key("dataflow"),
+    _count("last_number"),
+    _flag("is_live"),
+    _fork(),
+    clustered=True,
 )
 revisions = _table(
     "revisions",
@@ -108,12 +127,15 @@ revisions = _table(
     _text("request_id"),
     _time("at"),
 )
-uids = _table("uids", _key("branch"), _key("dataflow"), _key("component"), _text("uid"), clustered=True)
+uids = _table(
+    "uids", _key("branch"), _key("dataflow"), _key("component"), _text("uid"), clustered=True
+)
 pauses = _table(
     "pauses",
     _key("branch"),
     _key("target"),
-    Column("lifted", Boolean, nullable=False, server_default=false()),  # in a branch, what main has paused goes on
+    # In a branch, what main has paused goes on
+    Column("lifted", Boolean, nullable=False, server_default=false()),
     clustered=True,
 )
 forces = _table("forces", _key("branch"), _key("dataset"), _count("number"), clustered=True)
@@ -129,11 +151,14 @@ changes = _table(
     _time("at"),
     _branch_of_row(),
 )
-answers = _table("answers", _key("key"), _digest("body"), _count("status"), _text("response"), _time("at"))
+answers = _table(
+    "answers", _key("key"), _digest("body"), _count("status"), _text("response"), _time("at")
+)
 
 # --- trees and listings ---------------------------------------------------------------------------
 
-nodes = _table("nodes", _digest_key("digest"), _time("at"), Column("body", Blob, nullable=False))  # at: last put
+# at: last put
+nodes = _table("nodes", _digest_key("digest"), _time("at"), Column("body", Blob, nullable=False))
 listings = _table(
     "listings",
     _digest_key("id"),
@@ -155,7 +180,8 @@ source_partitions = _table(
 
 # --- states ---------------------------------------------------------------------------------------
 
-schemas = _table("schemas", _digest_key("id"), _text("body"))  # id: SHA-256 of the body; what many rows share
+# id: SHA-256 of the body; what many rows share
+schemas = _table("schemas", _digest_key("id"), _text("body"))
 heads = _table("heads", _key("branch"), _key("dataset"), _count("seq"), _fork(), clustered=True)
 states = _table(
     "states",
@@ -186,11 +212,18 @@ buildings = _table(
     _text("cut"),
     _time("at"),
 )
-unfinished = _table("begun", _key("branch"), _key("dataset"), _digest("lineage"), _text("states"), _text("cut"))
+unfinished = _table(
+    "begun", _key("branch"), _key("dataset"), _digest("lineage"), _text("states"), _text("cut")
+)
 marks = _table("marks", _key("branch"), _key("name"), _count("at"), clustered=True)
 Index("marks_at", marks.c.namespace, marks.c.at)
 pins = _table(
-    "pins", _key("branch"), _key("dataset"), _digest("settings"), _text("schema"), _text("widened", nullable=True)
+    "pins",
+    _key("branch"),
+    _key("dataset"),
+    _digest("settings"),
+    _text("schema"),
+    _text("widened", nullable=True),
 )
 holds = _table(
     "holds",
@@ -220,16 +253,31 @@ fragments = _table(
     _text("status"),
 )
 Index("fragments_attempt", fragments.c.namespace, fragments.c.attempt)
-# Of fragments, and merged ones of tree nodes, which can be made again; digests of the two never meet.
+# Of fragments, and merged ones of tree nodes, which can be made again; digests of the two never
+# meet.
 profiles = _table("profiles", _digest_key("id"), Column("body", Blob, nullable=False))
-traces = _table("traces", _digest_key("task"), _count("seq"), _text("by"), _text("home"), clustered=True)
-outputs = _table("outputs", _digest_key("task"), _key("suffix"), _digest("fragment"), clustered=True)
+traces = _table(
+    "traces", _digest_key("task"), _count("seq"), _text("by"), _text("home"), clustered=True
+)
+outputs = _table(
+    "outputs", _digest_key("task"), _key("suffix"), _digest("fragment"), clustered=True
+)
 build_traces = _table(
-    "build_traces", _digest_key("key"), _digest("root"), _digest("schema"), _time("at"), clustered=True
+    "build_traces",
+    _digest_key("key"),
+    _digest("root"),
+    _digest("schema"),
+    _time("at"),
+    clustered=True,
 )
 memos = _table("memos", _digest_key("key"), _text("value"))
 pack_origins = _table(
-    "pack_origins", _digest_key("pack"), _digest("leaf"), _digest("member"), _time("at"), clustered=True
+    "pack_origins",
+    _digest_key("pack"),
+    _digest("leaf"),
+    _digest("member"),
+    _time("at"),
+    clustered=True,
 )
 leftovers = _table("leftovers", _key("folder"), _text("attempt"), _time("due"), clustered=True)
 
@@ -254,8 +302,14 @@ tasks = _table(
     _time("not_before"),
     _text("error", nullable=True),
 )
-Index("tasks_due", *(tasks.c[n] for n in ("namespace", "state", "rank", "queued_us", "key", "kind", "not_before")))
-Index("tasks_batch", *(tasks.c[n] for n in ("namespace", "job", "dataset", "state", "rank", "queued_us", "key")))
+Index(
+    "tasks_due",
+    *(tasks.c[n] for n in ("namespace", "state", "rank", "queued_us", "key", "kind", "not_before")),
+)
+Index(
+    "tasks_batch",
+    *(tasks.c[n] for n in ("namespace", "job", "dataset", "state", "rank", "queued_us", "key")),
+)
 demands = _table("demands", _key("branch"), _key("dataset"), _digest_key("task"), clustered=True)
 Index("demands_task", demands.c.namespace, demands.c.task)
 attempts = _table(
@@ -297,7 +351,10 @@ past_attempts = _table(
     _text("event_log", nullable=True),
     _text("error", nullable=True),
 )
-Index("past_attempts_dataset", *(past_attempts.c[n] for n in ("namespace", "branch", "dataset", "ended_at")))
+Index(
+    "past_attempts_dataset",
+    *(past_attempts.c[n] for n in ("namespace", "branch", "dataset", "ended_at")),
+)
 Index("past_attempts_ended", past_attempts.c.namespace, past_attempts.c.ended_at)
 drivers = _table(
     "drivers",
@@ -332,7 +389,9 @@ targets = _table(
     _text("error", nullable=True),
 )
 
-wishes = _table("wishes", _key("branch"), _key("component"), _count("order"), _digest("wish"), clustered=True)
+wishes = _table(
+    "wishes", _key("branch"), _key("component"), _count("order"), _digest("wish"), clustered=True
+)
 
 # --- events, tokens, counters -----------------------------------------------------------------------
 
@@ -384,8 +443,12 @@ shared_tables = _table(
     _flag("has_history"),
     _time("at"),
 )
-feeds = _table("feeds", _key("name"), _text("dataset"), _text("columns"), _text("actor"), _time("at"))
-feed_grants = _table("feed_grants", _key("feed"), _key("reader"), _key("dataflows"), _text("actor"), _time("at"))
+feeds = _table(
+    "feeds", _key("name"), _text("dataset"), _text("columns"), _text("actor"), _time("at")
+)
+feed_grants = _table(
+    "feed_grants", _key("feed"), _key("reader"), _key("dataflows"), _text("actor"), _time("at")
+)
 trust_rules = _table(
     "trust_rules",
     _key("name"),
@@ -465,10 +528,18 @@ messages = _table(
 
 # --- the installation: rows of the namespace `default` ----------------------------------------------
 
-namespaces = _table("namespaces", _key("name"), _text("actor"), _time("at"), _time("ended", nullable=True))
+namespaces = _table(
+    "namespaces", _key("name"), _text("actor"), _time("at"), _time("ended", nullable=True)
+)
 
 # --- leases of what one process does at a time ------------------------------------------------------
 
 leases = _table(
-    "leases", _key("name"), _text("holder"), _count("epoch"), _time("since"), _time("until"), clustered=True
+    "leases",
+    _key("name"),
+    _text("holder"),
+    _count("epoch"),
+    _time("since"),
+    _time("until"),
+    clustered=True,
 )

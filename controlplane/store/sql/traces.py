@@ -1,4 +1,5 @@
-"""Memory: traces and their fragments, build traces, memos. Does not belong here: tasks that are still to be done."""
+"""Memory: traces and their fragments, build traces, memos. Does not belong here: tasks that are
+still to be done."""
 
 from __future__ import annotations
 
@@ -27,14 +28,25 @@ _CONTENT = (_FRAGMENT.rows, _FRAGMENT.sum1, _FRAGMENT.sum2)
 _FRAGMENTS = among(db.fragments, "id")
 _FILES = select(_FRAGMENT.id, _FRAGMENT.files).where(_FRAGMENTS)
 _STORED = select(_FRAGMENT.id, _FRAGMENT.status, *_CONTENT).where(_FRAGMENTS)
-_CONDEMN = update(db.fragments).where(_FRAGMENTS, _FRAGMENT.status == "stored").values(status="condemned")
+_CONDEMN = (
+    update(db.fragments).where(_FRAGMENTS, _FRAGMENT.status == "stored").values(status="condemned")
+)
 _IS_STORED = _FRAGMENT.status == "stored"
 _OF_TRACE = (_OUTPUT.namespace == _TRACE.namespace) & (_OUTPUT.task == _TRACE.task)
 _OF_OUTPUT = (_FRAGMENT.namespace == _OUTPUT.namespace) & (_FRAGMENT.id == _OUTPUT.fragment)
 _IS_THERE = (_IS_STORED.is_(True) | _OUTPUT.task.is_(None)).label("is_there")
 # One row for each output of each trace, and one for a trace that has none.
 _WITH_OUTPUTS = (
-    select(_TRACE.task, _TRACE.seq, _TRACE.by, _TRACE.home, _OUTPUT.suffix, _OUTPUT.fragment, *_CONTENT, _IS_THERE)
+    select(
+        _TRACE.task,
+        _TRACE.seq,
+        _TRACE.by,
+        _TRACE.home,
+        _OUTPUT.suffix,
+        _OUTPUT.fragment,
+        *_CONTENT,
+        _IS_THERE,
+    )
     .select_from(db.traces)
     .outerjoin(db.outputs, _OF_TRACE)
     .outerjoin(db.fragments, _OF_OUTPUT)
@@ -46,20 +58,24 @@ _REMEMBERED = (
     select(_BUILD.key, _BUILD.root, _BUILD.schema, _NO_TEXT.label("value"))
     .where(equal(db.build_traces), one_of(_BUILD.key, "builds"))
     .union_all(
-        select(_MEMO.key, _NO_DIGEST, _NO_DIGEST, _MEMO.value).where(equal(db.memos), one_of(_MEMO.key, "memos"))
+        select(_MEMO.key, _NO_DIGEST, _NO_DIGEST, _MEMO.value).where(
+            equal(db.memos), one_of(_MEMO.key, "memos")
+        )
     )
 )
 _ATTEMPT, _LEFTOVER = db.attempts.c, db.leftovers.c
 _REFERENCED = union(
     select(_ATTEMPT.id).where(equal(db.attempts), one_of(_ATTEMPT.id)),
-    select(_FRAGMENT.attempt).where(equal(db.fragments), _FRAGMENT.status != "deleted", one_of(_FRAGMENT.attempt)),
+    select(_FRAGMENT.attempt).where(
+        equal(db.fragments), _FRAGMENT.status != "deleted", one_of(_FRAGMENT.attempt)
+    ),
     select(_LEFTOVER.attempt).where(equal(db.leftovers), one_of(_LEFTOVER.attempt)),
 )
 
 
 class SqlTraces(TableGroup):
-    """New traces are written when the transaction ends or reads traces: their numbers then grow in the order in which
-    transactions become visible, and the counter is held for a moment only."""
+    """New traces are written when the transaction ends or reads traces: their numbers then grow in
+    the order in which transactions become visible, and the counter is held for a moment only."""
 
     def __init__(self, transaction: OpenTransaction, flush: Callable[[], None]) -> None:
         super().__init__(transaction)
@@ -109,23 +125,36 @@ class SqlTraces(TableGroup):
     def files(self) -> Iterator[Files]:
         self._write_traces()
         row = db.fragments.c
-        statement = select(row.id, row.attempt, row.files).where(self._mine(db.fragments, status="stored"))
+        statement = select(row.id, row.attempt, row.files).where(
+            self._mine(db.fragments, status="stored")
+        )
         rows = self._paged(statement, row.attempt, row.id)
         return (Files(f.id, f.attempt, tuple(json.loads(f.files))) for f in rows)
 
     def loose_outputs(self) -> Iterator[tuple[bytes, bytes]]:
         self._write_traces()
         output, fragment = db.outputs.c, db.fragments.c
-        there = select(fragment.id).where(self._mine(db.fragments), fragment.id == output.fragment).exists()
-        loose = select(output.task, output.suffix, output.fragment).where(self._mine(db.outputs), ~there)
+        there = (
+            select(fragment.id)
+            .where(self._mine(db.fragments), fragment.id == output.fragment)
+            .exists()
+        )
+        loose = select(output.task, output.suffix, output.fragment).where(
+            self._mine(db.outputs), ~there
+        )
         rows = self._paged(loose, output.task, output.suffix)
         return ((row.task, row.fragment) for row in rows)
 
     def footers(self) -> Iterator[tuple[str, str, Memo]]:
         task, memo = db.tasks.c, db.memos.c
         statement = select(task.key, task.dataset, task.partition, memo.value)
-        statement = statement.where(self._mine(db.tasks, kind="footers"), self._mine(db.memos), memo.key == task.key)
-        return ((row.dataset, row.partition, json.loads(row.value)) for row in self._paged(statement, task.key))
+        statement = statement.where(
+            self._mine(db.tasks, kind="footers"), self._mine(db.memos), memo.key == task.key
+        )
+        return (
+            (row.dataset, row.partition, json.loads(row.value))
+            for row in self._paged(statement, task.key)
+        )
 
     def _write_traces(self) -> None:
         """Write them before the transaction ends, since it reads traces."""
@@ -138,8 +167,8 @@ class SqlTraces(TableGroup):
         return sum(len({trace.task for trace in traces}) for traces, _ in self._new_traces)
 
     def store_traces(self, last: int) -> None:
-        """`last`: the counter of traces, which was raised for all of them; from then on no other transaction writes
-        traces. Those that are no hits yet get the next numbers."""
+        """`last`: the counter of traces, which was raised for all of them; from then on no other
+        transaction writes traces. Those that are no hits yet get the next numbers."""
         first = last - self.waiting() + 1
         for traces, fragments in self._new_traces:
             first += self._store_new_traces(firsts((trace.task, trace) for trace in traces), first)
@@ -156,9 +185,13 @@ class SqlTraces(TableGroup):
         return len(new)
 
     def _replace_traces(self, traces: Sequence[Trace], first: int) -> Sequence[Trace]:
-        """Some are there, with numbers below `first`: those whose outputs are gone are replaced. Returns those that
-        were written."""
-        there = {task: rows for task, rows in self._outputs([t.task for t in traces]).items() if rows[0].seq < first}
+        """Some are there, with numbers below `first`: those whose outputs are gone are replaced.
+        Returns those that were written."""
+        there = {
+            task: rows
+            for task, rows in self._outputs([t.task for t in traces]).items()
+            if rows[0].seq < first
+        }
         new = [trace for trace in traces if not _is_hit(there.get(trace.task))]
         self._delete_among(db.outputs, "task", [trace.task for trace in new if trace.task in there])
         self._upsert(db.traces, _trace_rows(new, first))
@@ -184,19 +217,25 @@ class SqlTraces(TableGroup):
     def remembered(
         self, builds: Iterable[bytes], memos: Iterable[bytes]
     ) -> tuple[dict[bytes, tuple[bytes, Schema]], dict[bytes, Memo]]:
-        chunk_pairs = itertools.zip_longest(chunks(list(dict.fromkeys(builds))), chunks(list(dict.fromkeys(memos))))
+        chunk_pairs = itertools.zip_longest(
+            chunks(list(dict.fromkeys(builds))), chunks(list(dict.fromkeys(memos)))
+        )
         rows = [
             row
             for keys, others in chunk_pairs
             for row in self._rows(_REMEMBERED, builds=keys or (), memos=others or ())
         ]
         schemas = self._schemas(row.schema for row in rows if row.schema is not None)
-        traces = {row.key: (row.root, schemas[row.schema]) for row in rows if row.schema is not None}
+        traces = {
+            row.key: (row.root, schemas[row.schema]) for row in rows if row.schema is not None
+        }
         return traces, {row.key: json.loads(row.value) for row in rows if row.schema is None}
 
     def put_build(self, key: bytes, root: bytes, schema: Schema) -> None:
         (schema_id,) = self._put_schemas([schema])
-        self._upsert(db.build_traces, [{"key": key, "root": root, "schema": schema_id, "at": self._now()}])
+        self._upsert(
+            db.build_traces, [{"key": key, "root": root, "schema": schema_id, "at": self._now()}]
+        )
 
     def memos(self, keys: Iterable[bytes]) -> dict[bytes, Memo]:
         rows = self._rows_among(db.memos, "key", keys)
@@ -206,7 +245,9 @@ class SqlTraces(TableGroup):
         self.put_memos({key: value})
 
     def put_memos(self, values: Memos) -> None:
-        self._upsert(db.memos, [{"key": key, "value": dump(value)} for key, value in values.items()])
+        self._upsert(
+            db.memos, [{"key": key, "value": dump(value)} for key, value in values.items()]
+        )
 
     def forget_memos(self, keys: Iterable[bytes]) -> None:
         self._delete_among(db.memos, "key", keys)
@@ -228,11 +269,15 @@ def _content(row: Row[Any]) -> Content:
 
 
 def _trace_rows(traces: Sequence[Trace], first: int) -> list[dict[str, Any]]:
-    return [{"task": t.task, "seq": first + i, "by": t.by, "home": t.home} for i, t in enumerate(traces)]
+    return [
+        {"task": t.task, "seq": first + i, "by": t.by, "home": t.home} for i, t in enumerate(traces)
+    ]
 
 
 def _output_rows(trace: Trace) -> list[dict[str, Any]]:
-    return [{"task": trace.task, "suffix": suffix, "fragment": f} for suffix, f in trace.outputs.items()]
+    return [
+        {"task": trace.task, "suffix": suffix, "fragment": f} for suffix, f in trace.outputs.items()
+    ]
 
 
 def _fragment(row: Row[Any], schemas: Mapping[bytes, Schema]) -> Fragment:

@@ -41,7 +41,11 @@ class SqlUpkeep(TableGroup):
         return self._count("collections", 1)
 
     def changes_since_collection(self) -> int:
-        commits = select(func.coalesce(func.sum(db.heads.c.seq), 0)).where(self._mine(db.heads)).scalar_subquery()
+        commits = (
+            select(func.coalesce(func.sum(db.heads.c.seq), 0))
+            .where(self._mine(db.heads))
+            .scalar_subquery()
+        )
         marks, collected = (self._counter(name) for name in ("marks", "collected"))
         return int(self._connection.execute(select(commits + marks - collected)).scalar_one())
 
@@ -60,14 +64,18 @@ class SqlUpkeep(TableGroup):
             "listing": lambda: self._plain("listing", db.listings, db.listings.c.id),
             "target": lambda: self._plain("target", db.targets, db.targets.c.component),
             "task": self._task_pointers,
-            "publication": lambda: self._plain("publication", db.publications, db.publications.c.dataset),
+            "publication": lambda: self._plain(
+                "publication", db.publications, db.publications.c.dataset
+            ),
         }
         for holder in holders:
             yield from reading[holder]()
 
     def _state_pointers(self) -> Iterator[Pointer]:
         s = db.states.c
-        statement = select(s.branch, s.dataset, s.seq, s.root, s.partitions, s.rows).where(self._mine(db.states))
+        statement = select(s.branch, s.dataset, s.seq, s.root, s.partitions, s.rows).where(
+            self._mine(db.states)
+        )
         for row in self._paged(statement, s.branch, s.dataset, s.seq):
             yield Pointer(
                 "state",
@@ -89,16 +97,21 @@ class SqlUpkeep(TableGroup):
                     yield Pointer("input", row.dataset, bytes.fromhex(root), row.branch)
         unfinished = db.unfinished.c
         for row in self._paged(
-            select(unfinished.branch, unfinished.dataset, unfinished.cut).where(self._mine(db.unfinished)),
+            select(unfinished.branch, unfinished.dataset, unfinished.cut).where(
+                self._mine(db.unfinished)
+            ),
             unfinished.branch,
             unfinished.dataset,
         ):
-            if listed := json.loads(row.cut).get(row.dataset):  # of a read component; states hold on to theirs
+            # Of a read component; states hold on to theirs
+            if listed := json.loads(row.cut).get(row.dataset):
                 yield Pointer("input", row.dataset, bytes.fromhex(listed), row.branch)
 
     def _task_pointers(self) -> Iterator[Pointer]:
         job = db.jobs.c
-        statement = select(job.digest, job.body).where(self._mine(db.jobs), job.body.contains('"shared"'))
+        statement = select(job.digest, job.body).where(
+            self._mine(db.jobs), job.body.contains('"shared"')
+        )
         for row in self._paged(statement, job.digest):
             body = json.loads(row.body)
             for root in (*body.get("shared", {}).values(), *body.get("pairs", {}).values()):
@@ -116,17 +129,25 @@ class SqlUpkeep(TableGroup):
 
     def node_digests(self, after: bytes, limit: int) -> tuple[bytes, ...]:
         node = db.nodes.c
-        page = select(node.digest).where(self._mine(db.nodes), node.digest > after).order_by(node.digest).limit(limit)
+        page = (
+            select(node.digest)
+            .where(self._mine(db.nodes), node.digest > after)
+            .order_by(node.digest)
+            .limit(limit)
+        )
         return tuple(row.digest for row in self._rows(page))
 
     def drop_nodes(self, digests: Sequence[bytes], before: float) -> int:
-        """Skips locked rows, so it cannot deadlock with a transaction that puts several of these nodes."""
+        """Skips locked rows, so it cannot deadlock with a transaction that puts several of these
+        nodes."""
         node = db.nodes.c
         old = select(node.digest).where(self._mine(db.nodes), one_of(node.digest))
         free = old.where(node.at < before).with_for_update(skip_locked=True)
         free_digests = [row.digest for row in self._rows(free, keys=digests)]
         self._delete_among(db.profiles, "id", free_digests)
-        return self._change_among(delete(db.nodes).where(self._mine(db.nodes)), node.digest, free_digests)
+        return self._change_among(
+            delete(db.nodes).where(self._mine(db.nodes)), node.digest, free_digests
+        )
 
     # --- history
 
@@ -148,20 +169,39 @@ class SqlUpkeep(TableGroup):
             .join(oldest, _of_head(oldest) & (oldest.c.seq == first))
             .where(self._mine(db.heads))
         )
-        return (Span(*list(row)) for row in self._paged(statement, db.heads.c.branch, db.heads.c.dataset))
+        return (
+            Span(*list(row))
+            for row in self._paged(statement, db.heads.c.branch, db.heads.c.dataset)
+        )
 
     def drop_states(self, expired: Sequence[Expired]) -> int:
         state, head = db.states.c, db.heads.c
         newest = select(head.seq).where(_of_head(db.states)).correlate(db.states).scalar_subquery()
-        old = self._mine(db.states) & (state.branch == bind("of_branch")) & (state.dataset == bind("of_dataset"))
-        old &= (state.seq <= bind("up_to")) & (state.generation < bind("below")) & (state.at < bind("older"))
+        old = (
+            self._mine(db.states)
+            & (state.branch == bind("of_branch"))
+            & (state.dataset == bind("of_dataset"))
+        )
+        old &= (
+            (state.seq <= bind("up_to"))
+            & (state.generation < bind("below"))
+            & (state.at < bind("older"))
+        )
         rows = [
-            {"of_branch": e.branch, "of_dataset": e.dataset, "up_to": e.seq, "below": e.generation, "older": e.before}
+            {
+                "of_branch": e.branch,
+                "of_dataset": e.dataset,
+                "up_to": e.seq,
+                "below": e.generation,
+                "older": e.before,
+            }
             for e in expired
         ]
         if not rows:
             return 0
-        return self._connection.execute(delete(db.states).where(old, state.seq < newest, ~is_held()), rows).rowcount
+        return self._connection.execute(
+            delete(db.states).where(old, state.seq < newest, ~is_held()), rows
+        ).rowcount
 
     def builds(self, before: float) -> Iterator[tuple[bytes, bytes]]:
         build = db.build_traces.c
@@ -171,7 +211,9 @@ class SqlUpkeep(TableGroup):
     def drop_builds(self, keys: Sequence[bytes], before: float) -> int:
         build = db.build_traces.c
         return self._change_among(
-            delete(db.build_traces).where(self._mine(db.build_traces), build.at < before), build.key, keys
+            delete(db.build_traces).where(self._mine(db.build_traces), build.at < before),
+            build.key,
+            keys,
         )
 
     # --- packs that are no longer needed
@@ -192,7 +234,9 @@ class SqlUpkeep(TableGroup):
 
     def leftovers(self, due: float, limit: int) -> tuple[PendingDeletion, ...]:
         of = db.leftovers.c
-        old = self._select(db.leftovers).where(of.due <= due).order_by(of.due, of.folder).limit(limit)
+        old = (
+            self._select(db.leftovers).where(of.due <= due).order_by(of.due, of.folder).limit(limit)
+        )
         return tuple(map(_LEFTOVERS.from_row, self._rows(old)))
 
     def drop_leftovers(self, folders: Sequence[str]) -> None:
@@ -201,12 +245,19 @@ class SqlUpkeep(TableGroup):
     # --- what piles up beside
 
     def drop_done(self, limit: int) -> int:
-        self._dialect.lock_queue(self._connection, self._namespace)  # no new demand of one of them meanwhile
+        # No new demand of one of them meanwhile
+        self._dialect.lock_queue(self._connection, self._namespace)
         task, demand, attempt, job = db.tasks.c, db.demands.c, db.attempts.c, db.jobs.c
-        is_demanded = select(demand.task).where(self._mine(db.demands), demand.task == task.key).exists()
-        is_held = select(attempt.id).where(self._mine(db.attempts), attempt.id == task.attempt).exists()
+        is_demanded = (
+            select(demand.task).where(self._mine(db.demands), demand.task == task.key).exists()
+        )
+        is_held = (
+            select(attempt.id).where(self._mine(db.attempts), attempt.id == task.attempt).exists()
+        )
         is_wanted = select(task.key).where(self._mine(db.tasks), task.job == job.digest).exists()
-        is_tried = select(attempt.id).where(self._mine(db.attempts), attempt.job == job.digest).exists()
+        is_tried = (
+            select(attempt.id).where(self._mine(db.attempts), attempt.job == job.digest).exists()
+        )
         done = self._mine(db.tasks, state="done") & ~is_demanded & ~is_held
         return self._drop(db.tasks, task.key, done, limit) + self._drop(
             db.jobs, job.digest, ~is_wanted & ~is_tried, limit

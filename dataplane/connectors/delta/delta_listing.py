@@ -1,9 +1,10 @@
-"""The files of an external Delta table as source objects: listed without a JVM, identified by what decides their rows.
+"""The files of an external Delta table as source objects: listed without a JVM, identified by what
+decides their rows.
 
-A file of such a table never changes, so its path identifies its bytes; where a table is recreated at the same place,
-with files of the same names, its log has other sizes and times. The rest of a row's identity is in the log: the rows
-that a deletion vector takes out, the values of partition columns, and, under column mapping, which column has which
-name.
+A file of such a table never changes, so its path identifies its bytes; where a table is recreated
+at the same place, with files of the same names, its log has other sizes and times. The rest of a
+row's identity is in the log: the rows that a deletion vector takes out, the values of partition
+columns, and, under column mapping, which column has which name.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from dataplane.connectors.delta.log import Head, TableSnapshot, head, local_place, snapshot, vector_id
+from dataplane.connectors.delta.log import (
+    Head,
+    TableSnapshot,
+    head,
+    local_place,
+    snapshot,
+    vector_id,
+)
 from dataplane.connectors.files.footers import malformed
 from dataplane.connectors.files.marker import MARKER
 from dataplane.contract.delta_log import LOG
@@ -53,15 +61,17 @@ def partitions(job: ListJob) -> Iterator[ListedPartition]:
 
 
 def check(job: ConnectJob) -> None:
-    """Check that there is a table to read, or that no other table occupies the place of one to write. TaskFailure gives
-    the reason."""
+    """Check that there is a table to read, or that no other table occupies the place of one to
+    write. TaskFailure gives the reason."""
     root = Path(local_path(job["place"]))
     places = Places.of(os.environ)
     places.check_target(str(root)) if job["writes"] else places.check_source(str(root))
     if not job["writes"]:
         head(root, job["settings"].get("version"))
     elif (root / LOG).exists() and not (root / MARKER).exists():
-        raise TaskFailure("target-occupied", f"there is a Delta table in {root} that nothing here has written")
+        raise TaskFailure(
+            "target-occupied", f"there is a Delta table in {root} that nothing here has written"
+        )
 
 
 def root_of(job: ListJob | SourceJob) -> Path:
@@ -69,7 +79,9 @@ def root_of(job: ListJob | SourceJob) -> Path:
     return Path(local_path(job["location"]))
 
 
-def _objects(root: Path, table: TableSnapshot, cache: Versions) -> Iterator[tuple[str, SourceObject]]:
+def _objects(
+    root: Path, table: TableSnapshot, cache: Versions
+) -> Iterator[tuple[str, SourceObject]]:
     paths = [str(local_place(root, f["path"])) for f in table.files]
     footers = _footers(paths, cache)
     for path, action in zip(paths, table.files, strict=True):
@@ -84,7 +96,10 @@ def _objects(root: Path, table: TableSnapshot, cache: Versions) -> Iterator[tupl
             "modified_ms": action["modificationTime"],
             "version": "",
             "columns": columns,
-            "detail": {"values": action.get("partitionValues") or {}, "vector": action.get("deletionVector")},
+            "detail": {
+                "values": action.get("partitionValues") or {},
+                "vector": action.get("deletionVector"),
+            },
         }
         yield key, {**source, "version": version_of(table.head, source)}
 
@@ -129,9 +144,11 @@ def physical(field: Json) -> str:
 
 
 def own_columns(head: Head, footer: Sequence[str]) -> list[str]:
-    """The table's columns that a file has, followed by the fields in each; partition columns are in every file.
+    """The table's columns that a file has, followed by the fields in each; partition columns are in
+    every file.
 
-    `footer`: columns and fields by the names in the file. Where columns go by ids, each file is taken to have all.
+    `footer`: columns and fields by the names in the file. Where columns go by ids, each file is
+    taken to have all.
     """
     have = set(footer)
     is_by_id = head.mapping == "id"
@@ -158,7 +175,9 @@ def _footers(paths: Sequence[str], cache: Versions) -> dict[str, Sequence[str]]:
             read = zip(fresh, threads.map(_footer, fresh), strict=True)
             new = {path: Seen(stamps[path], "", columns) for path, columns in read}
             cache.keep(FOOTER, [(path, footer, began_ns) for path, footer in new.items()])
-            column_names |= {path: footer.columns or [] for path, footer in {**cached, **new}.items()}
+            column_names |= {
+                path: footer.columns or [] for path, footer in {**cached, **new}.items()
+            }
     return column_names
 
 
@@ -166,7 +185,9 @@ def _looked_at(path: str) -> Any:
     try:
         return look(path)
     except OSError as e:
-        raise TaskFailure("path-not-found", f"a file of the Delta table is not there: {path}", "infrastructure") from e
+        raise TaskFailure(
+            "path-not-found", f"a file of the Delta table is not there: {path}", "infrastructure"
+        ) from e
 
 
 def _footer(path: str) -> list[str]:

@@ -1,9 +1,9 @@
 """Reading files of an external Delta table with Spark, through Delta's own code.
 
-The files that one job reads become a table of their own: a log of one version, with the protocol and columns of the
-table that was listed, which adds just these files by links, with their deletion vectors, under one more partition
-column: the label. So vectors and column mapping are honoured by who knows best, no other file is looked at, and the
-log of the table may meanwhile move on.
+The files that one job reads become a table of their own: a log of one version, with the protocol
+and columns of the table that was listed, which adds just these files by links, with their deletion
+vectors, under one more partition column: the label. So vectors and column mapping are honoured by
+who knows best, no other file is looked at, and the log of the table may meanwhile move on.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ _UUID_TEXT = 20  # characters at the end of the name of a file of vectors
 def reading(session: SparkSession, job: SourceJob) -> Iterator[DeltaReading]:
     """TaskFailure where Spark cannot read Delta tables, or the table is not there."""
     if EXTENSION not in (session.conf.get("spark.sql.extensions", "") or ""):
-        message = "Spark has no Delta here: put its jars into the folder of HEADGATE_JARS (docs/delta.md)"
+        message = (
+            "Spark has no Delta here: put its jars into the folder of HEADGATE_JARS (docs/delta.md)"
+        )
         raise TaskFailure("delta-missing", message)
     session.conf.set("spark.databricks.delta.snapshotPartitions", "1")  # a log of one commit
     root = root_of(job)
@@ -62,7 +64,9 @@ class DeltaReading:
     def schema(self, objects: Sequence[SourceObject]) -> Schema:
         """The table's columns, as far as one of these has them; of no file at all, all of them."""
         have = {name for source in objects for name in source["columns"] or ()}
-        return canonical_schema(struct_of(f for f in self.head.fields if not objects or f["name"] in have))
+        return canonical_schema(
+            struct_of(f for f in self.head.fields if not objects or f["name"] in have)
+        )
 
     def changed(self, objects: Sequence[SourceObject]) -> frozenset[str]:
         """Files that are gone, and those whose columns have other names by now."""
@@ -86,7 +90,11 @@ class DeltaReading:
         """Rows with all the table's columns, and the label."""
         folder = self.scratch / f"table-{next(self._numbers)}"
         (folder / LOG).mkdir(parents=True)
-        actions = [self._protocol(), self._metadata(), *(self._add(folder, *labelled) for labelled in objects)]
+        actions = [
+            self._protocol(),
+            self._metadata(),
+            *(self._add(folder, *labelled) for labelled in objects),
+        ]
         text = "".join(f"{json.dumps(action)}\n" for action in actions)
         (folder / LOG / commit_name(0)).write_text(text)
         return self.session.read.format("delta").load(str(folder))
@@ -94,10 +102,17 @@ class DeltaReading:
     # the table of these files
 
     def _protocol(self) -> Json:
-        return {"protocol": {name: value for name, value in self.head.protocol.items() if value is not None}}
+        return {
+            "protocol": {
+                name: value for name, value in self.head.protocol.items() if value is not None
+            }
+        }
 
     def _metadata(self) -> Json:
-        fields, configuration = [*self.head.fields], dict(self.head.metadata.get("configuration") or {})
+        fields, configuration = (
+            [*self.head.fields],
+            dict(self.head.metadata.get("configuration") or {}),
+        )
         mapping: dict[str, Json] = {}
         if self.head.mapping != "none":
             last = int(configuration["delta.columnMapping.maxColumnId"]) + 1
@@ -131,9 +146,17 @@ class DeltaReading:
 
     def _vector(self, vector: Mapping[str, Json]) -> Json:
         """A deletion vector, by the absolute place of its file."""
-        descriptor = {name: value for name, value in vector.items() if value is not None and name != "maxRowIndex"}
+        descriptor = {
+            name: value
+            for name, value in vector.items()
+            if value is not None and name != "maxRowIndex"
+        }
         file = vector_file(self.root, vector)
-        return descriptor if file is None else {**descriptor, "storageType": "p", "pathOrInlineDv": file.as_uri()}
+        return (
+            descriptor
+            if file is None
+            else {**descriptor, "storageType": "p", "pathOrInlineDv": file.as_uri()}
+        )
 
 
 def vector_file(root: Path, vector: Mapping[str, Json]) -> Path | None:

@@ -1,8 +1,9 @@
-"""The `write` kind for Delta tables elsewhere: each generation of a dataset is one commit, its files copied before.
+"""The `write` kind for Delta tables elsewhere: each generation of a dataset is one commit, its
+files copied before.
 
-A write compares the table with the generation's fragments and commits the difference, so that an interrupted write
-resumes where it ended, and a finished one changes nothing. Files are copied from the lake as they are; the name of a
-copy contains the fragment that it holds.
+A write compares the table with the generation's fragments and commits the difference, so that an
+interrupted write resumes where it ended, and a finished one changes nothing. Files are copied from
+the lake as they are; the name of a copy contains the fragment that it holds.
 """
 
 from __future__ import annotations
@@ -74,11 +75,14 @@ class DeltaTarget:
     lake: Lake
 
     def open(self) -> None:
-        """Make the folder ours. `target-owned` if it is another writer's, `target-occupied` if it is a table without
-        any: whatever we do not know we would remove from it."""
+        """Make the folder ours. `target-owned` if it is another writer's, `target-occupied` if it
+        is a table without any: whatever we do not know we would remove from it."""
         self.root.mkdir(parents=True, exist_ok=True)
         if not (self.root / MARKER).exists() and (self.root / LOG).exists():
-            raise TaskFailure("target-occupied", f"there is a Delta table in {self.root} that nothing here has written")
+            raise TaskFailure(
+                "target-occupied",
+                f"there is a Delta table in {self.root} that nothing here has written",
+            )
         take(self.root, self.owner)
         sweep_unfinished(self.root, time() - ABANDONED_S)
 
@@ -93,7 +97,9 @@ class DeltaTarget:
             except CommitFailedError:
                 continue  # another writer's commit came first: compare again
             except DeltaError as e:
-                raise TaskFailure("target-unreadable", f"the Delta table {self.root}: {e}", "infrastructure") from e
+                raise TaskFailure(
+                    "target-unreadable", f"the Delta table {self.root}: {e}", "infrastructure"
+                ) from e
             rows = sum(copies * entry["rows"] for _, copies, entry in entries)
             size = sum(copies * entry["size"] for _, copies, entry in entries)
             return {"rows": rows, "bytes": size, "version": version}
@@ -119,10 +125,11 @@ class DeltaTarget:
         return version
 
     def _relation(self, table: DeltaTable) -> str:
-        """How the table's schema becomes the wanted one: `same`, `widened` by columns at its end, or `other`.
+        """How the table's schema becomes the wanted one: `same`, `widened` by columns at its end,
+        or `other`.
 
-        Also `other` where another writer's deletion vectors take rows out of files: a path is not enough to remove such
-        a file.
+        Also `other` where another writer's deletion vectors take rows out of files: a path is not
+        enough to remove such a file.
         """
         if self._has_vectors(table):
             return "other"
@@ -135,7 +142,9 @@ class DeltaTarget:
     def _has_vectors(self, table: DeltaTable) -> bool:
         if "deletionVectors" not in (table.protocol().reader_features or ()):
             return False
-        return any(file.get("deletionVector") for file in snapshot(self.root, table.version()).files)
+        return any(
+            file.get("deletionVector") for file in snapshot(self.root, table.version()).files
+        )
 
     # files
 
@@ -163,20 +172,32 @@ class DeltaTarget:
     # commits
 
     def _commit(
-        self, table: DeltaTable | None, relation: str, change: TableChange, active: Mapping[str, int], generation: int
+        self,
+        table: DeltaTable | None,
+        relation: str,
+        change: TableChange,
+        active: Mapping[str, int],
+        generation: int,
     ) -> int:
         from deltalake import DeltaTable
-        from deltalake.transaction import CommitProperties, Transaction, create_table_with_add_actions
+        from deltalake.transaction import (
+            CommitProperties,
+            Transaction,
+            create_table_with_add_actions,
+        )
 
         properties = CommitProperties(
             custom_metadata={"generation": str(generation)},
-            max_commit_retries=0,  # the change holds for the version that it was found for, and no other
+            # The change holds for the version that it was found for, and no other
+            max_commit_retries=0,
             app_transactions=[Transaction(self.owner, generation)],
         )
         if table is None or relation == "other":
             mode: Any = "error" if table is None else "overwrite"
             adds = [_add(path, entry) for path, entry in change.adds.items()]
-            create_table_with_add_actions(str(self.root), self._schema(), adds, mode=mode, commit_properties=properties)
+            create_table_with_add_actions(
+                str(self.root), self._schema(), adds, mode=mode, commit_properties=properties
+            )
             return DeltaTable(str(self.root)).version()
         if relation == "widened":
             field_count = len(table.schema().fields)
@@ -184,13 +205,17 @@ class DeltaTarget:
             table.alter.add_columns(added, commit_properties=CommitProperties(max_commit_retries=0))
         return self._swap(table, change, active, properties)
 
-    def _swap(self, table: DeltaTable, change: TableChange, active: Mapping[str, int], properties: Any) -> int:
+    def _swap(
+        self, table: DeltaTable, change: TableChange, active: Mapping[str, int], properties: Any
+    ) -> int:
         from deltalake.transaction import RemoveAction
 
         now_ms = int(time() * 1000)
         actions: list[Any] = [_add(path, entry) for path, entry in change.adds.items()]
         actions += [RemoveAction(path, True, now_ms, active[path], {}) for path in change.removes]
-        table.create_write_transaction(actions, "append", table.schema(), commit_properties=properties)
+        table.create_write_transaction(
+            actions, "append", table.schema(), commit_properties=properties
+        )
         return table.version() + 1
 
     def _schema(self) -> Any:
@@ -199,14 +224,19 @@ class DeltaTarget:
         try:
             return DeltaSchema.from_json(json.dumps(self.schema))
         except ValueError as e:
-            raise TaskFailure("not-supported", f"a Delta table cannot hold these columns: {e}") from e
+            raise TaskFailure(
+                "not-supported", f"a Delta table cannot hold these columns: {e}"
+            ) from e
 
 
 def difference(
-    entries: Iterable[tuple[str, int, FileEntry]], active: Mapping[str, int], *, is_replacement: bool
+    entries: Iterable[tuple[str, int, FileEntry]],
+    active: Mapping[str, int],
+    *,
+    is_replacement: bool,
 ) -> TableChange:
-    """The change from the active paths (with their sizes) to these files, each so many times. With the flag set, at
-    fresh paths, in place of all active ones. No path is added that is active."""
+    """The change from the active paths (with their sizes) to these files, each so many times. With
+    the flag set, at fresh paths, in place of all active ones. No path is added that is active."""
     copies: dict[tuple[str, str], list[str]] = {}
     for path in () if is_replacement else sorted(active):
         if name_match := _COPY.fullmatch(path):
@@ -224,7 +254,13 @@ def difference(
 
 def _active(table: DeltaTable) -> dict[str, int]:
     actions = table.get_add_actions()
-    return dict(zip(actions.column("path").to_pylist(), actions.column("size_bytes").to_pylist(), strict=True))
+    return dict(
+        zip(
+            actions.column("path").to_pylist(),
+            actions.column("size_bytes").to_pylist(),
+            strict=True,
+        )
+    )
 
 
 def _add(path: str, entry: FileEntry) -> Any:

@@ -1,7 +1,8 @@
-"""The log of a Delta table as its protocol describes it: which files a version has, under which schema.
+"""The log of a Delta table as its protocol describes it: which files a version has, under which
+schema.
 
-Read here, because a file's deletion vector decides about its rows, and no library at hand gives the vector's identity
-without reading the vectors.
+Read here, because a file's deletion vector decides about its rows, and no library at hand gives the
+vector's identity without reading the vectors.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ from dataplane.contract.delta_log import LOG, NO_VERSION, LogFiles, actions_in
 from dataplane.contract.schemas import Json
 from dataplane.task_failures import TaskFailure
 
-_OF_FILES = ("path", "partitionValues", "size", "modificationTime", "deletionVector")  # of an `add`, but statistics
+# Of an `add`, but statistics
+_OF_FILES = ("path", "partitionValues", "size", "modificationTime", "deletionVector")
 
 Action: TypeAlias = tuple[str, Mapping[str, Json]]
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A version of a table without its files: the protocol and the metadata as they stand in the log."""
+    """A version of a table without its files: the protocol and the metadata as they stand in the
+    log."""
 
     version: int
     protocol: Mapping[str, Json]
@@ -43,8 +46,11 @@ class Head:
 
     @property
     def mapping(self) -> str:
-        """How columns are found in files: by the name that they have (`none`), by another one, or by an id."""
-        return str((self.metadata.get("configuration") or {}).get("delta.columnMapping.mode", "none"))
+        """How columns are found in files: by the name that they have (`none`), by another one, or
+        by an id."""
+        return str(
+            (self.metadata.get("configuration") or {}).get("delta.columnMapping.mode", "none")
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +62,8 @@ class TableSnapshot:
 
 
 def snapshot(root: Path, version: int | None = None) -> TableSnapshot:
-    """The table in the folder `root`; the newest version, or a given one. TaskFailure if there is no table, or its log
-    cannot be read."""
+    """The table in the folder `root`; the newest version, or a given one. TaskFailure if there is
+    no table, or its log cannot be read."""
     files: dict[tuple[str, str], Mapping[str, Json]] = {}
     head, segment = _Heading(), _segment(root, version)
     for kind, action in segment.actions(("protocol", "metaData", "add", "remove")):
@@ -83,7 +89,9 @@ def local_place(root: Path, path: str) -> Path:
     """Where a file lies whose path (a part of a URI) stands in the log."""
     parts = urlsplit(path)
     if parts.scheme not in ("", "file"):
-        raise TaskFailure("not-supported", f"a file of the Delta table {root} lies elsewhere: {path}")
+        raise TaskFailure(
+            "not-supported", f"a file of the Delta table {root} lies elsewhere: {path}"
+        )
     return root / unquote(parts.path)
 
 
@@ -109,7 +117,11 @@ def _identity(action: Mapping[str, Json]) -> tuple[str, str]:
 
 def vector_id(vector: Mapping[str, Json] | None) -> str:
     """The identity of a deletion vector; empty where there is none."""
-    return f"{vector['storageType']}{vector['pathOrInlineDv']}@{vector.get('offset')}" if vector else ""
+    return (
+        f"{vector['storageType']}{vector['pathOrInlineDv']}@{vector.get('offset')}"
+        if vector
+        else ""
+    )
 
 
 # --- files of the log -----------------------------------------------------------------------------
@@ -117,7 +129,8 @@ def vector_id(vector: Mapping[str, Json] | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """The files of the log that make one version: a checkpoint's, if there is any, and the commits after it."""
+    """The files of the log that make one version: a checkpoint's, if there is any, and the commits
+    after it."""
 
     version: int
     checkpoint: tuple[Path, ...]
@@ -141,7 +154,9 @@ def _segment(root: Path, version: int | None) -> _Segment:
     versions = range(base + 1, last + 1)
     if last > files.newest or any(v not in files.commits for v in versions):
         missing = next(v for v in versions if v not in files.commits)
-        raise _unreadable(root, f"version {missing} is not in its log (any more), which version {last} is made of")
+        raise _unreadable(
+            root, f"version {missing} is not in its log (any more), which version {last} is made of"
+        )
     checkpoint = (root / LOG / name for name in files.checkpoints.get(base, ()))
     return _Segment(last, tuple(checkpoint), tuple(root / LOG / files.commits[v] for v in versions))
 
@@ -191,4 +206,6 @@ def _chosen(path: Path, row: Mapping[str, Json], kinds: Sequence[str]) -> Iterat
 
 
 def _unreadable(root: Path, why: str) -> TaskFailure:
-    return TaskFailure("unreadable", f"the log of the Delta table {root} cannot be read: {why}", "infrastructure")
+    return TaskFailure(
+        "unreadable", f"the log of the Delta table {root} cannot be read: {why}", "infrastructure"
+    )

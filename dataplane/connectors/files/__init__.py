@@ -1,1 +1,2 @@
-"""The connector `files`: source files of text, JSON, CSV, Parquet and ORC into fragments, and copies as files."""
+"""The connector `files`: source files of text, JSON, CSV, Parquet and ORC into fragments, and
+copies as files."""

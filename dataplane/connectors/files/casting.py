@@ -1,4 +1,5 @@
-"""Columns of a source as those of the dataset: values that the type does not hold are errors, and are never rounded."""
+"""Columns of a source as those of the dataset: values that the type does not hold are errors, and
+are never rounded."""
 
 from __future__ import annotations
 
@@ -35,8 +36,9 @@ FINER = r"\.\d{6}\d*[1-9]"  # than a microsecond
 
 
 def cast(name: str, source_type: DataType, target_type: DataType) -> Column:
-    """A column under another type. ANSI mode refuses values out of range; this also refuses values that the target type
-    would round or cut off. TaskFailure where nested values might be affected."""
+    """A column under another type. ANSI mode refuses values out of range; this also refuses values
+    that the target type would round or cut off. TaskFailure where nested values might be
+    affected."""
     own = F.col(quoted(name))
     other = own.cast(target_type)
     if holds(source_type, target_type):
@@ -44,8 +46,14 @@ def cast(name: str, source_type: DataType, target_type: DataType) -> Column:
     message = f"column {name} is {source_type.simpleString()} there, and {target_type.simpleString()} in the dataset"
     if isinstance(source_type, StructType | ArrayType | MapType | VariantType):
         raise TaskFailure("schema-retyped", f"{message}, which may not hold its values")
-    lost = F.raise_error(F.concat(F.lit(f"{message}, which does not hold "), own.cast("string"))).cast(target_type)
-    return F.when(own.isNull() | is_same(own, other, source_type, target_type), other).otherwise(lost).alias(name)
+    lost = F.raise_error(
+        F.concat(F.lit(f"{message}, which does not hold "), own.cast("string"))
+    ).cast(target_type)
+    return (
+        F.when(own.isNull() | is_same(own, other, source_type, target_type), other)
+        .otherwise(lost)
+        .alias(name)
+    )
 
 
 def holds(source_type: DataType, target_type: DataType) -> bool:
@@ -53,7 +61,8 @@ def holds(source_type: DataType, target_type: DataType) -> bool:
     match source_type, target_type:
         case StructType(), StructType():
             return all(
-                holds(a.dataType, b.dataType) for a, b in zip(source_type.fields, target_type.fields, strict=False)
+                holds(a.dataType, b.dataType)
+                for a, b in zip(source_type.fields, target_type.fields, strict=False)
             )
         case ArrayType(), ArrayType():
             return holds(source_type.elementType, target_type.elementType)
@@ -82,8 +91,8 @@ def holds(source_type: DataType, target_type: DataType) -> bool:
 
 
 def is_same(own: Column, other: Column, source_type: DataType, target_type: DataType) -> Column:
-    """Whether a value that is not NULL is the other one. A floating number equals a text if it is the nearest one to
-    it."""
+    """Whether a value that is not NULL is the other one. A floating number equals a text if it is
+    the nearest one to it."""
     match source_type, target_type:
         case StringType(), DecimalType():
             return _scale(own) <= target_type.scale
@@ -92,7 +101,9 @@ def is_same(own: Column, other: Column, source_type: DataType, target_type: Data
         case StringType(), TimestampType() | TimestampNTZType():
             return ~own.rlike(FINER) & ~own.rlike(TIME_OF_DAY)
         case StringType(), DateType():
-            return own.try_cast("timestamp_ntz").eqNullSafe(other.cast("timestamp_ntz")) & ~own.rlike(FINER)
+            return own.try_cast("timestamp_ntz").eqNullSafe(
+                other.cast("timestamp_ntz")
+            ) & ~own.rlike(FINER)
         case BinaryType(), StringType():
             return F.is_valid_utf8(other)
         case (LongType() | IntegerType(), FloatType() | DoubleType()):
@@ -104,12 +115,14 @@ def is_same(own: Column, other: Column, source_type: DataType, target_type: Data
 
 
 def _is_below_end(number: Column, integers: DataType) -> Column:
-    """The first number above all integers of a type is cast to the last of them: Spark does not see the difference."""
+    """The first number above all integers of a type is cast to the last of them: Spark does not see
+    the difference."""
     return number < (2.0**63 if isinstance(integers, LongType) else 2.0**31)
 
 
 def _scale(text: Column) -> Column:
-    """How many digits of a number stand behind its point, less zeros at the end; an exponent moves the point."""
+    """How many digits of a number stand behind its point, less zeros at the end; an exponent moves
+    the point."""
     digits = F.regexp_replace(text, r"[eE].*|[^\p{Nd}]", "")
     significant = F.rtrim(digits, F.lit("0"))
     behind = F.length(F.regexp_extract(text, r"\.(\p{Nd}*)", 1))

@@ -1,9 +1,10 @@
-"""Columns of CSV files whose types of numbers were inferred: a text that the type does not hold is an error, so that
-the column gets the type that all files together have. Spark would read `02134` under INT as another value.
+"""Columns of CSV files whose types of numbers were inferred: a text that the type does not hold is
+an error, so that the column gets the type that all files together have. Spark would read `02134`
+under INT as another value.
 
-Spark reads such columns as texts, which costs a third more. So it first reads them under their types, except the types
-of which no search in the file's bytes finds each such text (number_search). Where it finds one, the columns are read
-here. Declared types are read as Spark reads them.
+Spark reads such columns as texts, which costs a third more. So it first reads them under their
+types, except the types of which no search in the file's bytes finds each such text (number_search).
+Where it finds one, the columns are read here. Declared types are read as Spark reads them.
 """
 
 from __future__ import annotations
@@ -42,13 +43,14 @@ class CheckedNumbers:
 
     @staticmethod
     def beside_search(job: ParseJob, task: ParseTask) -> CheckedNumbers:
-        """The columns of inferred numbers that a search in the bytes of the task's files does not cover."""
+        """The columns of inferred numbers that a search in the bytes of the task's files does not
+        cover."""
         kinds = _inferred_types(job, task)
         return CheckedNumbers({n: k for n, k in kinds.items() if k not in SEARCHED}, job["options"])
 
     def read(self, rows: DataFrame, columns: Collection[str], corrupt: str | None) -> DataFrame:
-        """The rows with numbers in place of texts. With `corrupt`, a column that marks malformed rows, those in which a
-        text is not held are marked; else they are errors."""
+        """The rows with numbers in place of texts. With `corrupt`, a column that marks malformed
+        rows, those in which a text is not held are marked; else they are errors."""
         kinds = {name: kind for name, kind in self.kinds.items() if name in columns}
         if not kinds:
             return rows
@@ -62,7 +64,11 @@ class CheckedNumbers:
 
     def _is_held(self, name: str) -> Column:
         text = F.col(quoted(name))
-        return text.isNull() | (text == "") | F.coalesce(is_held(text, self.kinds[name], self.options), F.lit(False))
+        return (
+            text.isNull()
+            | (text == "")
+            | F.coalesce(is_held(text, self.kinds[name], self.options), F.lit(False))
+        )
 
     def _value(self, name: str) -> Column:
         return value_of(F.col(quoted(name)), self.kinds[name], self.options)
@@ -71,11 +77,14 @@ class CheckedNumbers:
         text = F.substring(F.col(quoted(name)), 1, _SHOWN)
         message = f": column {name} is {in_words(self.kinds[name])} in the dataset, {NOT_HELD}"
         error = F.concat(F.lit(f"{LABEL}="), F.col(LABEL), F.lit(message), text)
-        return F.when(is_held, self._value(name)).otherwise(F.raise_error(error).cast(self.kinds[name]))
+        return F.when(is_held, self._value(name)).otherwise(
+            F.raise_error(error).cast(self.kinds[name])
+        )
 
 
 def searched_types(job: ParseJob, task: ParseTask) -> frozenset[str]:
-    """The types under which Spark reads inferred numbers unless the search in the files' bytes finds one."""
+    """The types under which Spark reads inferred numbers unless the search in the files' bytes
+    finds one."""
     return SEARCHED.intersection(_inferred_types(job, task).values())
 
 

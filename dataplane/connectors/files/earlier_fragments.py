@@ -1,5 +1,5 @@
-"""Fragments parsed before the table of types existed: Spark read each file under the dataset's types, whatever its own
-were.
+"""Fragments parsed before the table of types existed: Spark read each file under the dataset's
+types, whatever its own were.
 
 A worker asks the footers once whether that gave the values of the file.
 """
@@ -10,7 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from dataplane.connectors.files.footers import footer_types
-from dataplane.connectors.files.source_bytes import are_unchanged, local_file, open_source, reported_path
+from dataplane.connectors.files.source_bytes import (
+    are_unchanged,
+    local_file,
+    open_source,
+    reported_path,
+)
 from dataplane.contract.claims import ParseTask
 from dataplane.contract.jobs import SourceJob
 from dataplane.contract.results import Misread
@@ -23,8 +28,8 @@ MOST = 20  # columns that are reported of one task
 
 
 def misread_columns(job: SourceJob, task: ParseTask) -> list[Misread]:
-    """The columns of a task's files that may have been misread, at most MOST of them. TaskFailure where a footer cannot
-    be read."""
+    """The columns of a task's files that may have been misread, at most MOST of them. TaskFailure
+    where a footer cannot be read."""
     misread: list[Misread] = []
     for source in task["objects"]:
         path = reported_path(source)
@@ -37,7 +42,8 @@ def misread_columns(job: SourceJob, task: ParseTask) -> list[Misread]:
 
 
 def are_others(job: SourceJob, objects: Sequence[SourceObject]) -> bool:
-    """Whether some objects are not those that were listed. Local files of the same size and time are not read."""
+    """Whether some objects are not those that were listed. Local files of the same size and time
+    are not read."""
     return not are_unchanged(job, [o for o in objects if is_remote(o["uri"]) or not _is_of_then(o)])
 
 
@@ -46,7 +52,10 @@ def _is_of_then(source: SourceObject) -> bool:
         status = Path(local_file(source["uri"])).stat()
     except OSError:
         return False
-    return (status.st_size, status.st_mtime_ns // 1_000_000) == (source["size"], source["modified_ms"])
+    return (status.st_size, status.st_mtime_ns // 1_000_000) == (
+        source["size"],
+        source["modified_ms"],
+    )
 
 
 def _misread(path: str, types: Mapping[str, FileType], schema: Schema) -> Iterator[Misread]:

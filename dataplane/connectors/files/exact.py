@@ -1,7 +1,8 @@
-"""Columns of files with types of their own as those of the dataset, none of whose values is another one.
+"""Columns of files with types of their own as those of the dataset, none of whose values is another
+one.
 
-Spark would read a file under the dataset's type and misread it without a word: DECIMAL(9,2) as INT gives 125 for 1.25.
-So each file is read under its own types, and cast.
+Spark would read a file under the dataset's type and misread it without a word: DECIMAL(9,2) as INT
+gives 125 for 1.25. So each file is read under its own types, and cast.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from dataplane.contract.schemas import Field, Type, field_of, field_types, struc
 from dataplane.contract.types import NANOS, FileType, fit, held
 from dataplane.spark.spark_schemas import type_of_column
 
-NANOS_AS_LONG = {"spark.sql.legacy.parquet.nanosAsLong": "true"}  # else Spark reads them at some places only
+# Else Spark reads them at some places only
+NANOS_AS_LONG = {"spark.sql.legacy.parquet.nanosAsLong": "true"}
 TOO_FINE = "a time that is finer than a microsecond"
-Refuse: TypeAlias = Callable[
-    [Column, Column], Column
-]  # of a time, cut to the microsecond, and the nanoseconds after it
+# Of a time, cut to the microsecond, and the nanoseconds after it
+Refuse: TypeAlias = Callable[[Column, Column], Column]
 
 
 def read_type(file: FileType, dataset: Type) -> Type:
-    """The type under which Spark reads a column: the file's own, with the dataset's fields of structs."""
+    """The type under which Spark reads a column: the file's own, with the dataset's fields of
+    structs."""
     if fit(file, dataset) == "same":
         return dataset
     if isinstance(file, str):
@@ -53,8 +55,8 @@ def _field(field: Field, types: Mapping[str, FileType]) -> Field:
 
 
 def exact(column: Column, file: FileType, dataset: Type, refuse: Refuse) -> Column:
-    """A column that was read under `read_type` as one of the dataset's type. `refuse` makes the error for a value that
-    is finer than a microsecond."""
+    """A column that was read under `read_type` as one of the dataset's type. `refuse` makes the
+    error for a value that is finer than a microsecond."""
     if read_type(file, dataset) == dataset:
         return column
     if isinstance(file, str) or isinstance(dataset, str):
@@ -64,7 +66,9 @@ def exact(column: Column, file: FileType, dataset: Type, refuse: Refuse) -> Colu
         return F.transform(column, lambda value: exact(value, file_type, dataset_type, refuse))
     if file["type"] == "map" and dataset["type"] == "map":
         file_type, dataset_type = file["valueType"], dataset["valueType"]
-        return F.transform_values(column, lambda _, value: exact(value, file_type, dataset_type, refuse))
+        return F.transform_values(
+            column, lambda _, value: exact(value, file_type, dataset_type, refuse)
+        )
     if file["type"] == "struct" and dataset["type"] == "struct":
         types = field_types(file)
         fields = (_exact_field(column, f, types, refuse) for f in dataset["fields"])
@@ -72,7 +76,9 @@ def exact(column: Column, file: FileType, dataset: Type, refuse: Refuse) -> Colu
     return column
 
 
-def _exact_field(column: Column, field: Field, types: Mapping[str, FileType], refuse: Refuse) -> Column:
+def _exact_field(
+    column: Column, field: Field, types: Mapping[str, FileType], refuse: Refuse
+) -> Column:
     name, kind = field["name"], field["type"]
     own = column.getField(name)
     return (exact(own, types[name], kind, refuse) if name in types else own).alias(name)
@@ -84,7 +90,9 @@ def _exact_plain(column: Column, file: FileType, dataset: Type, refuse: Refuse) 
         return column.cast(target_type)
     finer = F.pmod(column, F.lit(1000))
     micros = _micros(column - finer, NANOS[file])
-    return F.when(column.isNull() | (finer == 0), micros).otherwise(refuse(micros, finer).cast(target_type))
+    return F.when(column.isNull() | (finer == 0), micros).otherwise(
+        refuse(micros, finer).cast(target_type)
+    )
 
 
 def _micros(nanos: Column, kind: str) -> Column:
@@ -92,5 +100,7 @@ def _micros(nanos: Column, kind: str) -> Column:
     micros = F.call_function("div", nanos, F.lit(1000))
     if kind == "timestamp":
         return F.timestamp_micros(micros)
-    since = F.make_dt_interval(secs=(micros.cast("decimal(20,0)") / F.lit(1_000_000)).cast("decimal(18,6)"))
+    since = F.make_dt_interval(
+        secs=(micros.cast("decimal(20,0)") / F.lit(1_000_000)).cast("decimal(18,6)")
+    )
     return F.lit("1970-01-01").cast("timestamp_ntz") + since

@@ -1,6 +1,7 @@
 """The `parse` kind of work: source files into fragments, as many as possible in one Spark job.
 
-Tasks with the same columns are one job; in it, files with the same columns in the same order are one scan.
+Tasks with the same columns are one job; in it, files with the same columns in the same order are
+one scan.
 """
 
 from __future__ import annotations
@@ -44,7 +45,12 @@ from dataplane.contract.types import NANOS, FileType, TypeRefusal, fit, held, in
 from dataplane.fragments.attempt import isolate, task_label
 from dataplane.fragments.content import quoted
 from dataplane.fragments.file_links import OBJECT
-from dataplane.fragments.spark.row_conditions import nothing_written, sorted_out, write_kept, write_sorted_out
+from dataplane.fragments.spark.row_conditions import (
+    nothing_written,
+    sorted_out,
+    write_kept,
+    write_sorted_out,
+)
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.written import Written
 from dataplane.spark.spark_errors import ErrorSource, explain
@@ -59,7 +65,8 @@ _METADATA = {"name": ("_source_name", "string"), "modified": ("_source_modified"
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Files that one reader reads together, with the labels of their tasks: all hold these columns in this order.
+    """Files that one reader reads together, with the labels of their tasks: all hold these columns
+    in this order.
 
     `types` are those of the files, of columns that are read under another type than the dataset's.
     """
@@ -74,16 +81,19 @@ class Scan:
         return any(name in json.dumps(self.types) for name in NANOS)
 
 
-def parse(attempt: SparkAttempt[ParseClaim], tasks: Sequence[ParseTask]) -> dict[str, Written | TaskError]:
-    """A fragment or an error for each task, by label. The caller searches the bytes of the files for numbers that their
-    inferred type does not hold."""
+def parse(
+    attempt: SparkAttempt[ParseClaim], tasks: Sequence[ParseTask]
+) -> dict[str, Written | TaskError]:
+    """A fragment or an error for each task, by label. The caller searches the bytes of the files
+    for numbers that their inferred type does not hold."""
     return _parsed(attempt, tasks, CheckedNumbers.beside_search)
 
 
 def parse_checking_numbers(
     attempt: SparkAttempt[ParseClaim], tasks: Sequence[ParseTask]
 ) -> dict[str, Written | TaskError]:
-    """A fragment or an error for each task, by label. Each text of an inferred number is checked."""
+    """A fragment or an error for each task, by label. Each text of an inferred number is
+    checked."""
     return _parsed(attempt, tasks, CheckedNumbers.of)
 
 
@@ -103,23 +113,34 @@ def _parsed(
     return outcomes
 
 
-def times_of_day(attempt: SparkAttempt[ParseClaim], tasks: Sequence[ParseTask]) -> dict[str, TaskError]:
+def times_of_day(
+    attempt: SparkAttempt[ParseClaim], tasks: Sequence[ParseTask]
+) -> dict[str, TaskError]:
     """Errors of tasks whose files have times without a day, by label. Reads the files once more."""
     errors: dict[str, TaskError] = {}
     for some in alike(tasks):
-        batch = _Batch(attempt, some[0], CheckedNumbers.beside_search(attempt.claim["job"], some[0]))
+        batch = _Batch(
+            attempt, some[0], CheckedNumbers.beside_search(attempt.claim["job"], some[0])
+        )
         errors |= batch.times_of_day(some)
     return errors
 
 
 def as_expected(
-    attempt: SparkAttempt[ParseClaim], rows: DataFrame, labels: Sequence[str], result: Schema, lacking: Schema
+    attempt: SparkAttempt[ParseClaim],
+    rows: DataFrame,
+    labels: Sequence[str],
+    result: Schema,
+    lacking: Schema,
 ) -> dict[str, Written]:
-    """The fragments of labelled rows, of which those are left out that are not as they are expected to be."""
+    """The fragments of labelled rows, of which those are left out that are not as they are expected
+    to be."""
     expect = attempt.claim["job"].get("expect")
     if not expect:
         return write_kept(attempt, rows, labels)
-    expected = sorted_out(rows.withColumns({f["name"]: _absent(f) for f in lacking["fields"]}), expect)
+    expected = sorted_out(
+        rows.withColumns({f["name"]: _absent(f) for f in lacking["fields"]}), expect
+    )
     own = expected.select(*(F.col(quoted(f["name"])) for f in result["fields"]), LABEL)
     return write_sorted_out(attempt, own, labels)
 
@@ -128,37 +149,53 @@ def alike(tasks: Sequence[ParseTask]) -> Iterator[list[ParseTask]]:
     """Tasks whose fragments have the same columns."""
     groups: dict[str, list[ParseTask]] = {}
     for task in tasks:
-        groups.setdefault(json.dumps([task["columns"], task.get("lacking"), task.get("inferred")]), []).append(task)
+        groups.setdefault(
+            json.dumps([task["columns"], task.get("lacking"), task.get("inferred")]), []
+        ).append(task)
     yield from groups.values()
 
 
 class _Batch:
-    """Work on tasks whose own columns are `schema`; rows are dropped by columns that they lack, too."""
+    """Work on tasks whose own columns are `schema`; rows are dropped by columns that they lack,
+    too."""
 
-    def __init__(self, attempt: SparkAttempt[ParseClaim], task: ParseTask, numbers: CheckedNumbers) -> None:
+    def __init__(
+        self, attempt: SparkAttempt[ParseClaim], task: ParseTask, numbers: CheckedNumbers
+    ) -> None:
         self._attempt = attempt
-        self._schema, self._lacking = canonical_schema(task["columns"]), task.get("lacking") or NO_COLUMNS
-        self._format, self._options = attempt.claim["job"]["format"], attempt.claim["job"]["options"]
+        self._schema, self._lacking = (
+            canonical_schema(task["columns"]),
+            task.get("lacking") or NO_COLUMNS,
+        )
+        self._format, self._options = (
+            attempt.claim["job"]["format"],
+            attempt.claim["job"]["options"],
+        )
         self._result = _with_metadata(self._schema, attempt.claim["job"]["metadata"])
         self._numbers = numbers
         self._inferred = task.get("inferred", ())
-        self._types: dict[str, dict[str, FileType]] = {}  # in files that have some of others than the dataset's, by URI
+        # In files that have some of others than the dataset's, by URI
+        self._types: dict[str, dict[str, FileType]] = {}
 
     def explain(self, error: BaseException) -> TaskError:
         record = explain(error, ErrorSource(reads="sources", renamed=self._attempt.renamed))
         if record["condition"] != "USER_RAISED_EXCEPTION":
             return record
         words = {TOO_FINE: "time-too-fine", NOT_HELD: NUMBER_NOT_HELD}
-        condition = next((own for word, own in words.items() if word in record["message"]), record["condition"])
+        condition = next(
+            (own for word, own in words.items() if word in record["message"]), record["condition"]
+        )
         return {**record, "condition": condition}
 
     def refused(self, tasks: Sequence[ParseTask]) -> dict[str, TaskError]:
-        """Errors of tasks whose files have types that the dataset's do not hold: Spark would misread some of them
-        without a word."""
+        """Errors of tasks whose files have types that the dataset's do not hold: Spark would
+        misread some of them without a word."""
         if self._format not in FORMATS:
             return {}
         outcomes = self._attempt.threads.map(self._looked_at, tasks)
-        return {task_label(task): error for task, error in zip(tasks, outcomes, strict=True) if error}
+        return {
+            task_label(task): error for task, error in zip(tasks, outcomes, strict=True) if error
+        }
 
     def _looked_at(self, task: ParseTask) -> TaskError | None:
         try:
@@ -174,7 +211,9 @@ class _Batch:
         """Errors of tasks with a file in a folder whose value its column cannot have."""
         if self._drops:
             return {}
-        failures = {task_label(t): next(filter(None, map(self._unfit, t["objects"])), None) for t in tasks}
+        failures = {
+            task_label(t): next(filter(None, map(self._unfit, t["objects"])), None) for t in tasks
+        }
         return {label: self.explain(failure) for label, failure in failures.items() if failure}
 
     def _unfit(self, source: SourceObject) -> TaskFailure | None:
@@ -192,7 +231,10 @@ class _Batch:
         if not scans or not self._result["fields"]:
             return {label: nothing_written(attempt, self._result) for label in labels}
         read = [self._load(session, scan) for scan in scans]
-        rows = reduce(DataFrame.unionAll, [self._shaped(df, scan) for df, scan in zip(read, scans, strict=True)])
+        rows = reduce(
+            DataFrame.unionAll,
+            [self._shaped(df, scan) for df, scan in zip(read, scans, strict=True)],
+        )
         written = as_expected(attempt, rows, labels, self._result, self._lacking)
         return with_dropped(written, read) if self._drops else written
 
@@ -202,7 +244,11 @@ class _Batch:
         session = reading_session(attempt.spark, attempt.claim["job"]["timezone"])
         errors: dict[str, TaskError] = {}
         for scan in self._scans(session, tasks):
-            columns = [c for c in clock_columns(self._format, self._options, self._schema) if c in scan.columns]
+            columns = [
+                c
+                for c in clock_columns(self._format, self._options, self._schema)
+                if c in scan.columns
+            ]
             if not columns:
                 continue
             source = reader(session, self._format, self._options).option("mode", "PERMISSIVE")
@@ -212,13 +258,19 @@ class _Batch:
                 for column, value in zip(columns, times, strict=True):
                     if value is not None:
                         errors.setdefault(
-                            label, error(one_of([o for of, o in scan.objects if of == label]), column, value)
+                            label,
+                            error(
+                                one_of([o for of, o in scan.objects if of == label]), column, value
+                            ),
                         )
         return errors
 
     @property
     def _drops(self) -> bool:
-        return self._attempt.claim["job"]["on_bad_record"] == "drop" and self._format in ("csv", "json")
+        return self._attempt.claim["job"]["on_bad_record"] == "drop" and self._format in (
+            "csv",
+            "json",
+        )
 
     # what is read together
 
@@ -233,19 +285,24 @@ class _Batch:
 
     def _scan(self, columns: tuple[str, ...], objects: Sequence[tuple[str, SourceObject]]) -> Scan:
         sources = [source for _, source in objects]
-        return Scan(columns, self._types_in(sources[0]), objects, FolderColumns.of(sources, self._format))
+        return Scan(
+            columns, self._types_in(sources[0]), objects, FolderColumns.of(sources, self._format)
+        )
 
     def _types_in(self, source: SourceObject) -> Mapping[str, FileType]:
         return self._types.get(source["uri"], {})
 
     def _columns_in(self, session: SparkSession, source: SourceObject) -> tuple[str, ...]:
-        """The columns to give the reader for one file: those of CSV have places, all others names."""
+        """The columns to give the reader for one file: those of CSV have places, all others
+        names."""
         names, own = column_names(self._schema), source["columns"]
         if self._format != "csv" and own is None:
             return names
         if self._format in ("text", "binary"):
             return tuple(name for name in names if name in (own or ()))
-        folder_names = {key for key, _ in source.get("folders", ()) if is_folder_column(source, key)}
+        folder_names = {
+            key for key, _ in source.get("folders", ()) if is_folder_column(source, key)
+        }
         names = tuple(name for name in names if name not in folder_names)
         if self._format != "csv":
             return names
@@ -254,50 +311,75 @@ class _Batch:
         return tuple(own) if own is not None else self._asks_spark(session, source)
 
     def _asks_spark(self, session: SparkSession, source: SourceObject) -> tuple[str, ...]:
-        """The header as Spark reads it, one file at a time: only for headers that the listing could not determine."""
-        return tuple(loaded(self._attempt, session, reader(session, "csv", self._options), [source]).columns)
+        """The header as Spark reads it, one file at a time: only for headers that the listing could
+        not determine."""
+        return tuple(
+            loaded(self._attempt, session, reader(session, "csv", self._options), [source]).columns
+        )
 
     # how it is read
 
     def _load(self, session: SparkSession, scan: Scan) -> DataFrame:
-        """The rows of a scan as they are in its files, with the label and, where metadata or values of folders are
-        needed, the facts of the file."""
+        """The rows of a scan as they are in its files, with the label and, where metadata or values
+        of folders are needed, the facts of the file."""
         is_reported = bool(self._attempt.claim["job"]["metadata"] or scan.folders.names)
         source = reader(session, self._format, self._options)
         if self._drops:
             source = source.option("mode", "PERMISSIVE")
         schema = None if self._format == "binary" else self._typed(scan)
         rows = loaded_labelled(
-            self._attempt, session, source, scan.objects, schema, numbered=is_reported, located=scan.has_nanos
+            self._attempt,
+            session,
+            source,
+            scan.objects,
+            schema,
+            numbered=is_reported,
+            located=scan.has_nanos,
         )
         rows = self._numbers.read(rows, scan.columns, CORRUPT if self._drops else None)
         self._attempt.rename(_path_of_label(scan.objects))
         if not is_reported:
             return rows
         rows = rows.join(F.broadcast(self._objects(session, scan)), OBJECT)
-        return rows.withColumn(CORRUPT, F.coalesce(F.col(_MISFIT), F.col(CORRUPT))) if self._drops else rows
+        return (
+            rows.withColumn(CORRUPT, F.coalesce(F.col(_MISFIT), F.col(CORRUPT)))
+            if self._drops
+            else rows
+        )
 
     def _objects(self, session: SparkSession, scan: Scan) -> DataFrame:
         """One row for each file of a scan, by number: path, misfit, metadata, values of folders."""
         folders, facts = scan.folders, []
         for number, (_, source) in enumerate(scan.objects):
             failure = self._unfit(source) if self._drops else None
-            common = (number, reported_path(source), failure and failure.message, source["name"], source["modified_ms"])
+            common = (
+                number,
+                reported_path(source),
+                failure and failure.message,
+                source["name"],
+                source["modified_ms"],
+            )
             facts.append((*common, *folders.row(source)))
         kinds = f"{OBJECT} INT, {PLACE} STRING, {_MISFIT} STRING, _source_name STRING, modified_ms BIGINT"
         rows = session.createDataFrame(facts, kinds + folders.kinds)
-        return rows.withColumn("_source_modified", F.timestamp_millis("modified_ms")).drop("modified_ms")
+        return rows.withColumn("_source_modified", F.timestamp_millis("modified_ms")).drop(
+            "modified_ms"
+        )
 
     def _typed(self, scan: Scan) -> Schema:
-        """The schema of a scan's files. Columns that are not needed are texts: each value fits them."""
+        """The schema of a scan's files. Columns that are not needed are texts: each value fits
+        them."""
         kinds = {f["name"]: _read_under(f, scan.types) for f in self._schema["fields"]}
         extra = {CORRUPT: "string"} if self._drops else {}
         texts = self._numbers.kinds
-        columns = {n: "string" if n in texts else kinds.get(n, "string") for n in scan.columns} | extra
+        columns = {
+            n: "string" if n in texts else kinds.get(n, "string") for n in scan.columns
+        } | extra
         return canonical_schema(struct_of(field_of(n, t) for n, t in columns.items()))
 
     def _shaped(self, rows: DataFrame, scan: Scan) -> DataFrame:
-        """The columns of the fragments, and the label; malformed rows left out if they are to be dropped."""
+        """The columns of the fragments, and the label; malformed rows left out if they are to be
+        dropped."""
         sound = rows.filter(F.col(CORRUPT).isNull()) if self._drops else rows
         return sound.select(*(self._column(f, scan) for f in self._result["fields"]), LABEL)
 
@@ -309,7 +391,9 @@ class _Batch:
         own = F.col(quoted(column["name"]))
         if column["name"] in scan.types:
             refuse = _refusing(column["name"])
-            return exact(own, scan.types[column["name"]], column["type"], refuse).alias(column["name"])
+            return exact(own, scan.types[column["name"]], column["type"], refuse).alias(
+                column["name"]
+            )
         if column["name"] in (*scan.columns, *(name for name, _ in _METADATA.values())):
             return own
         return _absent(column)
@@ -322,14 +406,18 @@ def _path_of_label(objects: Sequence[tuple[str, SourceObject]]) -> Callable[[str
         of.setdefault(label, []).append(source)
 
     def renamed(text: str) -> str:
-        return re.sub(rf"(?<![/\w]){LABEL}=([0-9a-f]{{32}})", lambda m: one_of(of[m[1]]) if m[1] in of else m[0], text)
+        return re.sub(
+            rf"(?<![/\w]){LABEL}=([0-9a-f]{{32}})",
+            lambda m: one_of(of[m[1]]) if m[1] in of else m[0],
+            text,
+        )
 
     return renamed
 
 
 def other_types(job: SourceJob, source: SourceObject, schema: Schema) -> dict[str, FileType]:
-    """The types that a file has of columns which are read under another type than that of `schema`. TaskFailure for
-    one whose values that may not hold."""
+    """The types that a file has of columns which are read under another type than that of `schema`.
+    TaskFailure for one whose values that may not hold."""
     path = reported_path(source)
     with open_source(job, source, BUFFER_BYTES) as file:
         types = footer_types(file, path, job["format"])
@@ -367,7 +455,10 @@ def _refusing(column: str) -> Callable[[Column, Column], Column]:
     """An error that names the file and the value, for a time that no microsecond is."""
 
     def refuse(micros: Column, nanos: Column) -> Column:
-        value = F.concat(F.date_format(micros, "yyyy-MM-dd HH:mm:ss.SSSSSS"), F.lpad(nanos.cast("string"), 3, "0"))
+        value = F.concat(
+            F.date_format(micros, "yyyy-MM-dd HH:mm:ss.SSSSSS"),
+            F.lpad(nanos.cast("string"), 3, "0"),
+        )
         advice = f", {TOO_FINE}: round it before the file is written"
         path = F.regexp_replace(F.col(PATH), "^file:/+", "/")
         return F.raise_error(F.concat(path, F.lit(f": column {column} has "), value, F.lit(advice)))
@@ -385,13 +476,16 @@ def _with_metadata(schema: Schema, metadata: Sequence[str]) -> Schema:
 
 
 def with_dropped(written: Mapping[str, Written], read: Sequence[DataFrame]) -> dict[str, Written]:
-    """Count malformed rows by label. Spark refuses to read their column alone, so a second one is named."""
+    """Count malformed rows by label. Spark refuses to read their column alone, so a second one is
+    named."""
     counted: dict[str, int] = {}
     for rows in read:
         others = [c for c in rows.columns if c not in (CORRUPT, LABEL)]
         marked = rows.select(LABEL, CORRUPT, *(F.col(quoted(c)) for c in others))
         bad = marked.filter(F.col(CORRUPT).isNotNull()).groupBy(LABEL)
-        for label, *counts in bad.agg(F.count(CORRUPT), *(F.count(F.col(quoted(c))) for c in others)).collect():
+        for label, *counts in bad.agg(
+            F.count(CORRUPT), *(F.count(F.col(quoted(c))) for c in others)
+        ).collect():
             counted[label] = counted.get(label, 0) + counts[0]
     return {k: replace(w, metrics=_plus(w.metrics, counted.get(k, 0))) for k, w in written.items()}
 

@@ -1,4 +1,5 @@
-"""The work of drivers on source files: fragments and schemas, with the checks of bytes that Spark does not make."""
+"""The work of drivers on source files: fragments and schemas, with the checks of bytes that Spark
+does not make."""
 
 from __future__ import annotations
 
@@ -30,11 +31,14 @@ from dataplane.fragments.written import MeasuredFragment, Written
 from dataplane.storage.source_stores import Moved
 from dataplane.task_failures import TaskFailure, error_of
 
-ReadTasks: TypeAlias = Callable[[SparkAttempt[ParseClaim], Sequence[ParseTask]], dict[str, Written | TaskError]]
+ReadTasks: TypeAlias = Callable[
+    [SparkAttempt[ParseClaim], Sequence[ParseTask]], dict[str, Written | TaskError]
+]
 
 
 def parse_files(attempt: SparkAttempt[ParseClaim]) -> list[TaskResult]:
-    """A result for each task. A task whose files changed after their listing is void: it gives no fragment."""
+    """A result for each task. A task whose files changed after their listing is void: it gives no
+    fragment."""
     began = datetime.now(UTC)
     tasks = attempt.claim["tasks"]
     read = _read(attempt, tasks, parse)
@@ -43,25 +47,36 @@ def parse_files(attempt: SparkAttempt[ParseClaim]) -> list[TaskResult]:
         delete_written(attempt.lake, (read.outcomes[task_label(t)] for t in again))
         read = read.updated(_read(attempt, again, parse_checking_numbers))
     measured, checks = read.measured, read.checks
-    checks |= _lossy(attempt, [label for label, look in checks.items() if look == DOUBTFUL_NUMBERS], measured)
+    checks |= _lossy(
+        attempt, [label for label, look in checks.items() if look == DOUBTFUL_NUMBERS], measured
+    )
     fine = {
         label: fragment
         for label, fragment in measured.items()
         if isinstance(fragment, MeasuredFragment) and checks[label] is None
     }
     checks |= _misdated(attempt, fine, began)
-    delete_written(attempt.lake, [o for label, o in read.outcomes.items() if checks[label] is not None])
-    return [_with_types(attempt, t, task_result(t, checks[task_label(t)] or measured[task_label(t)])) for t in tasks]
+    delete_written(
+        attempt.lake, [o for label, o in read.outcomes.items() if checks[label] is not None]
+    )
+    return [
+        _with_types(attempt, t, task_result(t, checks[task_label(t)] or measured[task_label(t)]))
+        for t in tasks
+    ]
 
 
-def _read(attempt: SparkAttempt[ParseClaim], tasks: Sequence[ParseTask], read: ReadTasks) -> _FilesRead:
+def _read(
+    attempt: SparkAttempt[ParseClaim], tasks: Sequence[ParseTask], read: ReadTasks
+) -> _FilesRead:
     outcomes = read(attempt, tasks)
     checks = {task_label(t): attempt.threads.submit(_look, attempt, t) for t in tasks}
     measured = measured_outcomes(attempt, outcomes)
     return _FilesRead(outcomes, measured, {label: look.result() for label, look in checks.items()})
 
 
-def _with_types(attempt: SparkAttempt[ParseClaim], task: ParseTask, result: TaskResult) -> TaskResult:
+def _with_types(
+    attempt: SparkAttempt[ParseClaim], task: ParseTask, result: TaskResult
+) -> TaskResult:
     """A failed result with the types that its files have: that these are others may be why."""
     if (
         result["state"] != "failed"
@@ -73,7 +88,9 @@ def _with_types(attempt: SparkAttempt[ParseClaim], task: ParseTask, result: Task
         under = select_columns(task["columns"], task.get("inferred", ()))
         schema = with_folders(infer(attempt, task, under), task["objects"], task["columns"])
         return (
-            {**result, "result": {"schema": schema}} if are_unchanged(attempt.claim["job"], task["objects"]) else result
+            {**result, "result": {"schema": schema}}
+            if are_unchanged(attempt.claim["job"], task["objects"])
+            else result
         )
     except Exception:  # noqa: BLE001  # their types are unknown; the error is reported already
         attempt.check()
@@ -82,7 +99,8 @@ def _with_types(attempt: SparkAttempt[ParseClaim], task: ParseTask, result: Task
 
 @dataclass(frozen=True, slots=True)
 class _FilesRead:
-    """By task label: the outcomes of reading, their contents, and the result of checking the files' bytes."""
+    """By task label: the outcomes of reading, their contents, and the result of checking the files'
+    bytes."""
 
     outcomes: dict[str, Written | TaskError]
     measured: dict[str, MeasuredFragment | TaskError]
@@ -94,8 +112,9 @@ class _FilesRead:
 
 
 def _needs_checks(job: ParseJob, task: ParseTask, read: _FilesRead) -> bool:
-    """Whether a task's files are to be read once more with a check of each number: Spark may have taken one for
-    another, or refused a text for which the check has words of its own, or another answer."""
+    """Whether a task's files are to be read once more with a check of each number: Spark may have
+    taken one for another, or refused a text for which the check has words of its own, or another
+    answer."""
     outcome, look = read.outcomes[task_label(task)], read.checks[task_label(task)]
     if not searched_types(job, task) or look not in (None, DOUBTFUL_NUMBERS):
         return False
@@ -106,7 +125,8 @@ def _needs_checks(job: ParseJob, task: ParseTask, read: _FilesRead) -> bool:
 
 
 def _look(attempt: SparkAttempt[ParseClaim], task: ParseTask) -> TaskError | str | None:
-    """Check the files after the read: VOID if an object differs from its listing, an error if Spark has misread it."""
+    """Check the files after the read: VOID if an object differs from its listing, an error if Spark
+    has misread it."""
     try:
         return _looked_at(attempt.claim["job"], task)
     except Moved:
@@ -139,7 +159,9 @@ def _misdated(
     for task in attempt.claim["tasks"]:
         if fragment := measured.get(task_label(task)):
             files = [*fragment.files, *(fragment.taken_out.files if fragment.taken_out else ())]
-            if may_have(files, clock_columns(job["format"], job["options"], task["columns"]), began):
+            if may_have(
+                files, clock_columns(job["format"], job["options"], task["columns"]), began
+            ):
                 doubtful.append(task)
     try:
         return times_of_day(attempt, doubtful)
@@ -150,10 +172,12 @@ def _misdated(
 
 
 def _lossy(
-    attempt: SparkAttempt[ParseClaim], doubtful: Sequence[str], measured: Mapping[str, MeasuredFragment | TaskError]
+    attempt: SparkAttempt[ParseClaim],
+    doubtful: Sequence[str],
+    measured: Mapping[str, MeasuredFragment | TaskError],
 ) -> dict[str, TaskError | None]:
-    """The outcome of tasks whose files have doubtful numbers, by label: an error where a number in JSON does not
-    fit."""
+    """The outcome of tasks whose files have doubtful numbers, by label: an error where a number in
+    JSON does not fit."""
     errors: dict[str, TaskError | None] = dict.fromkeys(doubtful)
     for task in attempt.claim["tasks"]:
         label = task_label(task)
@@ -168,8 +192,8 @@ def _lossy(
 
 
 def infer_files(attempt: SparkAttempt[InferClaim]) -> list[TaskResult]:
-    """A schema for each task. If files changed meanwhile, their schema or error is void: it is not about the listed
-    files."""
+    """A schema for each task. If files changed meanwhile, their schema or error is void: it is not
+    about the listed files."""
     results = answer_each(
         attempt,
         attempt.claim["tasks"],

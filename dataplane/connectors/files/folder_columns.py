@@ -20,12 +20,14 @@ PLACE = "__headgate_place"  # of the file of a row
 LONGEST_VALUE = 200  # characters of a value in an error
 _UNCOMPARED = ("binary", "timestamp")  # a text has no zone, so it is no instant
 # Where a file's value of a column comes from.
-_FILE, _FOLDER, _BOTH, _OPEN = "file", "folder", "both", "open"  # open: the file's own columns are unknown
+# open: the file's own columns are unknown
+_FILE, _FOLDER, _BOTH, _OPEN = "file", "folder", "both", "open"
 
 
 @dataclass(frozen=True, slots=True)
 class FolderColumns:
-    """The columns that folders of some files give. Each file has the text of each, and where the value comes from."""
+    """The columns that folders of some files give. Each file has the text of each, and where the
+    value comes from."""
 
     names: tuple[str, ...]
     distinguishes_empty: bool  # the format distinguishes an empty text from NULL
@@ -42,16 +44,25 @@ class FolderColumns:
 
     def row(self, source: SourceObject) -> list[str | None]:
         texts = dict(source.get("folders", ()))
-        return [value for name in self.names for value in (texts.get(name), _origin_of(source, name, texts))]
+        return [
+            value
+            for name in self.names
+            for value in (texts.get(name), _origin_of(source, name, texts))
+        ]
 
     def value(self, column: Field, own: Column) -> Column:
-        """A column's value in a row of a file. `own`: the file's value; NULL where it has no such column."""
+        """A column's value in a row of a file. `own`: the file's value; NULL where it has no such
+        column."""
         number = self.names.index(column["name"])
         text, origin = F.col(_text(number)), F.col(_origin(number))
         value = text.try_cast(type_of_column(column))
         checked = self._checked(column, own, text, value)
         filled = F.when(own.isNull(), value).otherwise(checked)
-        chosen = F.when(origin == _FOLDER, value).when(origin == _FILE, own).when(origin == _BOTH, checked)
+        chosen = (
+            F.when(origin == _FOLDER, value)
+            .when(origin == _FILE, own)
+            .when(origin == _BOTH, checked)
+        )
         return chosen.otherwise(filled).alias(column["name"])
 
     def _checked(self, column: Field, own: Column, text: Column, value: Column) -> Column:
@@ -76,7 +87,8 @@ def _origin_of(source: SourceObject, name: str, texts: Iterable[str]) -> str:
 def _differing(name: str, own: Column, text: Column) -> Column:
     """Raises TaskFailure."""
     cut_texts = [
-        F.coalesce(F.left(column.cast("string"), F.lit(LONGEST_VALUE)), F.lit("NULL")) for column in (own, text)
+        F.coalesce(F.left(column.cast("string"), F.lit(LONGEST_VALUE)), F.lit("NULL"))
+        for column in (own, text)
     ]
     texts = [
         F.lit(f": column {name} is "),

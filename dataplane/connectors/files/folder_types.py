@@ -1,4 +1,5 @@
-"""Types of the values that folders `key=value` give, as texts: which type a column gets, which values a type has.
+"""Types of the values that folders `key=value` give, as texts: which type a column gets, which
+values a type has.
 
 A text with a zero before another digit is no number.
 """
@@ -14,7 +15,15 @@ from decimal import Decimal
 from typing import Final
 
 from dataplane.contract.joins import STRING, join
-from dataplane.contract.schemas import NO_COLUMNS, Schema, Type, canonical_schema, field_of, field_types, struct_of
+from dataplane.contract.schemas import (
+    NO_COLUMNS,
+    Schema,
+    Type,
+    canonical_schema,
+    field_of,
+    field_types,
+    struct_of,
+)
 from dataplane.contract.source_objects import SourceObject, is_folder_column
 from dataplane.contract.types import INTEGER_BITS, NOTHING, decimal_digits, is_in_range
 from dataplane.task_failures import TaskFailure
@@ -29,10 +38,18 @@ _ZONE = re.compile(r"(Z|[+-](0\d|1[0-7]):[0-5]\d|[+-]18:00)$", re.ASCII)
 INFERRED: Final = ("integer", "long", "double", "date", "timestamp")  # in this order, else string
 
 
-def with_folders(own: Schema, objects: Iterable[SourceObject], previous: Schema = NO_COLUMNS) -> Schema:
-    """The files' own columns, then those that their folders give, in the order of the path. A type that a column has in
-    other files, or an inferred one in `known`, stays where all values fit it; a column without any value is void."""
-    types = {f["name"]: f["type"] for schema in (previous, own) for f in schema["fields"] if f["type"] != NOTHING}
+def with_folders(
+    own: Schema, objects: Iterable[SourceObject], previous: Schema = NO_COLUMNS
+) -> Schema:
+    """The files' own columns, then those that their folders give, in the order of the path. A type
+    that a column has in other files, or an inferred one in `known`, stays where all values fit it;
+    a column without any value is void."""
+    types = {
+        f["name"]: f["type"]
+        for schema in (previous, own)
+        for f in schema["fields"]
+        if f["type"] != NOTHING
+    }
     folders = {key: _type_of(texts, types.get(key)) for key, texts in _texts(objects).items()}
     columns = field_types(own) | folders
     return canonical_schema(struct_of(field_of(name, kind) for name, kind in columns.items()))
@@ -49,22 +66,29 @@ def _texts(objects: Iterable[SourceObject]) -> dict[str, set[str]]:
 
 
 def _type_of(texts: set[str], previous: Type | None) -> Type:
-    """The first type that all values fit; text where they do not fit the known type though it holds that one."""
+    """The first type that all values fit; text where they do not fit the known type though it holds
+    that one."""
     if not texts:
         return previous or NOTHING
     if previous is not None and all(_is_inferred_as(text, previous) for text in texts):
         return previous
-    kind = next((kind for kind in INFERRED if all(_is_inferred_as(text, kind) for text in texts)), STRING)
-    return STRING if previous is not None and join(previous, kind, is_text=True) == previous else kind
+    kind = next(
+        (kind for kind in INFERRED if all(_is_inferred_as(text, kind) for text in texts)), STRING
+    )
+    return (
+        STRING if previous is not None and join(previous, kind, is_text=True) == previous else kind
+    )
 
 
 def _is_inferred_as(text: str, kind: Type) -> bool:
-    """Whether a text is a value of an inferred type. Zeros before another digit say something that no number does."""
+    """Whether a text is a value of an inferred type. Zeros before another digit say something that
+    no number does."""
     return fits(text, kind) and (kind == STRING or _PADDED.match(text) is None)
 
 
 def fits(text: str, kind: Type) -> bool:
-    """Whether a text is a value of a type, exactly. No nested type and no BINARY has values in folders."""
+    """Whether a text is a value of a type, exactly. No nested type and no BINARY has values in
+    folders."""
     if kind == STRING:
         return True
     if not isinstance(kind, str):
@@ -135,8 +159,11 @@ _FITS: Mapping[str, Callable[[str], bool]] = {
 }
 
 
-def unfit(source: SourceObject, path: str, kinds: Mapping[str, Type], inferred: Collection[str]) -> TaskFailure | None:
-    """The first value of a file's folders that is none of its column's type, which is declared or `inferred`."""
+def unfit(
+    source: SourceObject, path: str, kinds: Mapping[str, Type], inferred: Collection[str]
+) -> TaskFailure | None:
+    """The first value of a file's folders that is none of its column's type, which is declared or
+    `inferred`."""
     for key, text in source.get("folders", ()):
         if text is None or key not in kinds or not is_folder_column(source, key):
             continue

@@ -1,4 +1,5 @@
-"""Types in the footers of source files, exact: signed or not, decimals, dates, times, nested. Read without Spark.
+"""Types in the footers of source files, exact: signed or not, decimals, dates, times, nested. Read
+without Spark.
 
 One function maps the types of a format to names of the table of types (contract.types).
 """
@@ -21,7 +22,8 @@ FORMATS = ("parquet", "orc")  # whose files have their types in a footer
 
 
 def footer_types(file: BinaryIO, path: str, kind: str) -> dict[str, FileType]:
-    """The types of a file's columns, by name, in file order. TaskFailure MALFORMED_FILE for no such file."""
+    """The types of a file's columns, by name, in file order. TaskFailure MALFORMED_FILE for no such
+    file."""
     import pyarrow as pa  # slow to import
 
     try:
@@ -31,7 +33,8 @@ def footer_types(file: BinaryIO, path: str, kind: str) -> dict[str, FileType]:
 
 
 def malformed(file: BinaryIO, path: str, kind: str) -> TaskFailure:
-    """MALFORMED_FILE for a file that Arrow could not read. Its first and last bytes show the fault."""
+    """MALFORMED_FILE for a file that Arrow could not read. Its first and last bytes show the
+    fault."""
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
     begin = file.read(_MAGIC_BYTES)
@@ -49,12 +52,15 @@ def _fault(kind: str, begin: bytes, end: bytes) -> str:
     if not begin.startswith(_MAGICS[kind]):
         return "it does not begin as one, so it is a file of another format, or damaged"
     if _MAGICS[kind] not in end:
-        return "it is cut short, so its footer is missing: it was not written, or copied, to its end"
+        return (
+            "it is cut short, so its footer is missing: it was not written, or copied, to its end"
+        )
     return "its footer is damaged"
 
 
 _WORDS = {"parquet": "Parquet", "orc": "ORC"}
-_MAGICS = {"parquet": b"PAR1", "orc": b"ORC"}  # at the beginning of a file, and in its last four bytes
+# At the beginning of a file, and in its last four bytes
+_MAGICS = {"parquet": b"PAR1", "orc": b"ORC"}
 _MAGIC_BYTES = 4
 _ENCRYPTED = b"PARE"  # Parquet's, where the footer itself is encrypted
 
@@ -63,8 +69,8 @@ _ENCRYPTED = b"PARE"  # Parquet's, where the footer itself is encrypted
 
 
 def _parquet(file: BinaryIO) -> dict[str, FileType]:
-    """The types of a file's columns. Arrow gives their nesting, but may know more of a leaf than Spark: leaves are
-    Parquet's."""
+    """The types of a file's columns. Arrow gives their nesting, but may know more of a leaf than
+    Spark: leaves are Parquet's."""
     from pyarrow.parquet import ParquetFile
 
     with ParquetFile(file) as opened:
@@ -97,7 +103,11 @@ def parquet_type(leaf: Json) -> FileType:
             return f"decimal({leaf.precision},{leaf.scale})"
         case "INT":
             details = json.loads(leaf.logical_type.to_json())
-            return _SIGNED[details["bitWidth"]] if details["isSigned"] else f"uint{details['bitWidth']}"
+            return (
+                _SIGNED[details["bitWidth"]]
+                if details["isSigned"]
+                else f"uint{details['bitWidth']}"
+            )
         case "TIMESTAMP":
             details = json.loads(leaf.logical_type.to_json())
             zone = "timestamp" if details["isAdjustedToUTC"] else "timestamp_ntz"
@@ -154,10 +164,15 @@ def orc_type(field: pa.Field) -> FileType:
     if types.is_timestamp(kind):
         return "timestamp"  # with a zone and without: Spark reads the latter as a time of UTC
     spark_type = (field.metadata or {}).get(_SPARK_TYPE, b"").decode()
-    return spark_type if spark_type not in ("", "bigint") and types.is_int64(kind) else _ORC.get(str(kind), str(kind))
+    return (
+        spark_type
+        if spark_type not in ("", "bigint") and types.is_int64(kind)
+        else _ORC.get(str(kind), str(kind))
+    )
 
 
-_SPARK_TYPE = b"spark.sql.catalyst.type"  # of columns that ORC has no type for: `timestamp_ntz` is stored as a number
+# Of columns that ORC has no type for: `timestamp_ntz` is stored as a number
+_SPARK_TYPE = b"spark.sql.catalyst.type"
 _ORC = {
     "bool": "boolean",
     "int8": "byte",

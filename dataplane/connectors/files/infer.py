@@ -1,9 +1,10 @@
 """The `infer` kind of work: the schema of source files, from all of their data.
 
-It is the join of the files' types, so neither the order of files nor their grouping in reads counts. Parquet and ORC
-have types in their footers. In CSV and JSON Spark finds times, dates and truth values. It finds the types of numbers,
-too, in CSV files whose bytes have no number that Spark takes for another one (number_search); else they are looked up
-in the texts (numbers). `void` stands for columns without any value.
+It is the join of the files' types, so neither the order of files nor their grouping in reads
+counts. Parquet and ORC have types in their footers. In CSV and JSON Spark finds times, dates and
+truth values. It finds the types of numbers, too, in CSV files whose bytes have no number that Spark
+takes for another one (number_search); else they are looked up in the texts (numbers). `void` stands
+for columns without any value.
 """
 
 from __future__ import annotations
@@ -55,9 +56,11 @@ _HEADER = 1 << 22
 _FIRST_ROWS = 1000
 
 
-def infer(attempt: SparkAttempt[SourceClaim], task: ObjectsTask, under: Schema = NO_COLUMNS) -> Schema:
-    """The union of the files' columns, in order of first appearance. `under`: inferred types that the files could not
-    be read under: a number that such a type does not hold is a text."""
+def infer(
+    attempt: SparkAttempt[SourceClaim], task: ObjectsTask, under: Schema = NO_COLUMNS
+) -> Schema:
+    """The union of the files' columns, in order of first appearance. `under`: inferred types that
+    the files could not be read under: a number that such a type does not hold is a text."""
     attempt.enter()
     job, objects = attempt.claim["job"], task["objects"]
     if job["format"] in _FIXED:
@@ -65,7 +68,9 @@ def infer(attempt: SparkAttempt[SourceClaim], task: ObjectsTask, under: Schema =
     if job["format"] in footers.FORMATS:
         return _struct(_of_footers(attempt, objects))
     types = _of_texts(attempt, objects, field_types(under))
-    order = dict.fromkeys(name for o in objects for name in o["columns"] or () if NESTED not in name)
+    order = dict.fromkeys(
+        name for o in objects for name in o["columns"] or () if NESTED not in name
+    )
     return _struct({name: types.get(name, NOTHING) for name in dict.fromkeys([*order, *types])})
 
 
@@ -76,8 +81,11 @@ def _struct(types: Mapping[str, Type]) -> Schema:
 # --- footers --------------------------------------------------------------------------------------
 
 
-def _of_footers(attempt: SparkAttempt[SourceClaim], objects: Sequence[SourceObject]) -> dict[str, Type]:
-    """The join of the files' types. TaskFailure with file, column and both types where no type holds two."""
+def _of_footers(
+    attempt: SparkAttempt[SourceClaim], objects: Sequence[SourceObject]
+) -> dict[str, Type]:
+    """The join of the files' types. TaskFailure with file, column and both types where no type
+    holds two."""
     types: dict[str, Type] = {}
     first: dict[str, str] = {}  # the file that first had a column
     for path, own in attempt.threads.map(lambda source: _held_types(attempt, source), objects):
@@ -88,13 +96,17 @@ def _of_footers(attempt: SparkAttempt[SourceClaim], objects: Sequence[SourceObje
                 message = f"column {conflict.name} is {other} there, and {have} in {first[name]}"
                 remedy = "correct one of the files, or give the column a type in `schema:`"
                 raise TaskFailure(
-                    "schema-retyped", f"{path}: {message}; no type safely holds both: {remedy}", file=path
+                    "schema-retyped",
+                    f"{path}: {message}; no type safely holds both: {remedy}",
+                    file=path,
                 )
             first.setdefault(name, path)
     return types
 
 
-def _held_types(attempt: SparkAttempt[SourceClaim], source: SourceObject) -> tuple[str, dict[str, Type]]:
+def _held_types(
+    attempt: SparkAttempt[SourceClaim], source: SourceObject
+) -> tuple[str, dict[str, Type]]:
     attempt.check()
     job, path = attempt.claim["job"], reported_path(source)
     with open_source(job, source, BUFFER_BYTES) as file:
@@ -105,7 +117,9 @@ def _held_types(attempt: SparkAttempt[SourceClaim], source: SourceObject) -> tup
         if dataset_type is None:
             message = f"{path}: column {name} is {in_words(kind)}, which no type of a dataset holds"
             raise TaskFailure(
-                "schema-retyped", f"{message}: leave it out of the file, or write it as another type", file=path
+                "schema-retyped",
+                f"{message}: leave it out of the file, or write it as another type",
+                file=path,
             )
         own[name] = dataset_type
     return path, own
@@ -123,7 +137,9 @@ def _of_texts(
         return _blaming(attempt, objects, lambda some: _of_json(attempt, session, some, under))
     facts: dict[str, NumberFacts] = {}
     doubts = attempt.threads.map(partial(_has_doubtful_numbers, attempt), objects)
-    doubtful = {source["uri"] for source, is_doubtful in zip(objects, doubts, strict=True) if is_doubtful}
+    doubtful = {
+        source["uri"] for source, is_doubtful in zip(objects, doubts, strict=True) if is_doubtful
+    }
     for some in _alike(job, objects, doubtful):
         sound = frozenset() if some[0]["uri"] in doubtful else SEARCHED
         work = partial(_of_csv, attempt, session, sound=sound)
@@ -133,15 +149,21 @@ def _of_texts(
 
 
 def _type_of(facts: NumberFacts, under: Type | None) -> Type:
-    """The least type for these values; text where the type that they are to be read under does not hold a number."""
-    is_held = under is None or not is_number(under) or facts.plus(NumberFacts((under,))).type != STRING
+    """The least type for these values; text where the type that they are to be read under does not
+    hold a number."""
+    is_held = (
+        under is None or not is_number(under) or facts.plus(NumberFacts((under,))).type != STRING
+    )
     return facts.type if is_held else STRING
 
 
 def _blaming(
-    attempt: SparkAttempt[SourceClaim], objects: Sequence[SourceObject], work: Callable[[Sequence[SourceObject]], T]
+    attempt: SparkAttempt[SourceClaim],
+    objects: Sequence[SourceObject],
+    work: Callable[[Sequence[SourceObject]], T],
 ) -> T:
-    """The work over all objects. Where it fails over several, the error is that of the first one that fails alone."""
+    """The work over all objects. Where it fails over several, the error is that of the first one
+    that fails alone."""
     try:
         return work(objects)
     except (Cancelled, Failed):
@@ -172,7 +194,9 @@ def _misread(job: SourceJob, source: SourceObject) -> TaskError | None:
     return error if isinstance(error, dict) else None
 
 
-def _inferred(attempt: SparkAttempt[SourceClaim], session: SparkSession, objects: Sequence[SourceObject]) -> Schema:
+def _inferred(
+    attempt: SparkAttempt[SourceClaim], session: SparkSession, objects: Sequence[SourceObject]
+) -> Schema:
     """The schema that Spark infers. In JSON, fields without any value are left out."""
     job = attempt.claim["job"]
     source = reader(session, job["format"], job["options"]).option("inferSchema", "true")
@@ -207,20 +231,26 @@ def _of_csv(
     fine = _names_with_values(rows, [name for name, kind in types.items() if kind == STRING])
     fine |= {name for name, kind in types.items() if kind in sound}
     aggregates = {
-        name: [] if name in fine else _text_aggregates(F.col(quoted(name)), kind, job, is_clock=name in clocks)
+        name: []
+        if name in fine
+        else _text_aggregates(F.col(quoted(name)), kind, job, is_clock=name in clocks)
         for name, kind in types.items()
     }
     columns = [column for some in aggregates.values() for column in some]
     [row] = rows.agg(*columns).collect() if columns else [()]
     values = iter(row)
-    return {name: _facts(types[name], [next(values) for _ in some]) for name, some in aggregates.items()}
+    return {
+        name: _facts(types[name], [next(values) for _ in some]) for name, some in aggregates.items()
+    }
 
 
 def _names_with_values(rows: DataFrame, names: Sequence[str]) -> set[str]:
     """The columns that have a value in the first rows."""
     has_value = [F.col(quoted(name)).isNotNull() for name in names]
     first = rows.select(*has_value).limit(_FIRST_ROWS).collect() if names else []
-    return {name for name, values in zip(names, zip(*first, strict=True), strict=False) if any(values)}
+    return {
+        name for name, values in zip(names, zip(*first, strict=True), strict=False) if any(values)
+    }
 
 
 def _text_aggregates(text: Column, kind: Type, job: SourceJob, *, is_clock: bool) -> list[Column]:
@@ -254,17 +284,23 @@ def _of_json(
     types = field_types(schema)
     wide = {name: join(kind, under.get(name, kind), is_text=True) for name, kind in types.items()}
     paths = [path for path in number_paths(types) if type_at(wide, path) == "double"]
-    lost = lost_numbers(attempt, session, objects, select_columns(schema, {p[0] for p in paths}), paths)
+    lost = lost_numbers(
+        attempt, session, objects, select_columns(schema, {p[0] for p in paths}), paths
+    )
     return field_types(json_numbers.as_texts(schema, lost))
 
 
-def _alike(job: SourceJob, objects: Sequence[SourceObject], doubtful: Collection[str]) -> Iterator[list[SourceObject]]:
-    """CSV files that Spark may infer together: it takes the first one's header line for that of all. `doubtful`: URIs
-    of files whose numbers are looked up."""
+def _alike(
+    job: SourceJob, objects: Sequence[SourceObject], doubtful: Collection[str]
+) -> Iterator[list[SourceObject]]:
+    """CSV files that Spark may infer together: it takes the first one's header line for that of
+    all. `doubtful`: URIs of files whose numbers are looked up."""
     groups: dict[object, list[SourceObject]] = {}
     for source in objects:
         line = _first_line(job, source) if has_header(job["format"], job["options"]) else b""
-        groups.setdefault((tuple(source["columns"] or ()), line, source["uri"] in doubtful), []).append(source)
+        groups.setdefault(
+            (tuple(source["columns"] or ()), line, source["uri"] in doubtful), []
+        ).append(source)
     yield from groups.values()
 
 

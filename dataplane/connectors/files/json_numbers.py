@@ -1,5 +1,6 @@
-"""Numbers in JSON files that DOUBLE does not hold. Spark reads `1e400` as infinite and rounds numbers with too many
-digits, without an error; read as a text, a number is as it is written, wherever it stands."""
+"""Numbers in JSON files that DOUBLE does not hold. Spark reads `1e400` as infinite and rounds
+numbers with too many digits, without an error; read as a text, a number is as it is written,
+wherever it stands."""
 
 from __future__ import annotations
 
@@ -17,7 +18,14 @@ from dataplane.contract.claims import ParseClaim, ParseTask, SourceClaim
 from dataplane.contract.jobs import ParseJob
 from dataplane.contract.joins import STRING, has_numbers
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Schema, Type, field_of, field_types, select_columns, struct_of
+from dataplane.contract.schemas import (
+    Schema,
+    Type,
+    field_of,
+    field_types,
+    select_columns,
+    struct_of,
+)
 from dataplane.contract.source_objects import SourceObject
 from dataplane.fragments.content import quoted
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
@@ -25,7 +33,8 @@ from dataplane.spark.spark_schemas import spark_type
 from dataplane.spark.spark_session import reading_session
 from dataplane.task_failures import TaskFailure, error_of
 
-Path: TypeAlias = tuple[str, ...]  # names of a column and of fields in it; elements of a list have an empty one
+# Names of a column and of fields in it; elements of a list have an empty one
+Path: TypeAlias = tuple[str, ...]
 
 
 def number_paths(types: Mapping[str, Type]) -> Iterator[Path]:
@@ -48,7 +57,9 @@ def _paths(kind: Type) -> Iterator[Path]:
 def as_texts(schema: Schema, paths: Collection[Path]) -> Schema:
     """The schema with texts in these places."""
     kinds = field_types(schema)
-    return struct_of(field_of(name, _with_texts(kind, (name,), paths)) for name, kind in kinds.items())
+    return struct_of(
+        field_of(name, _with_texts(kind, (name,), paths)) for name, kind in kinds.items()
+    )
 
 
 def _with_texts(kind: Type, path: Path, paths: Collection[Path]) -> Type:
@@ -58,7 +69,9 @@ def _with_texts(kind: Type, path: Path, paths: Collection[Path]) -> Type:
         return kind
     if kind["type"] == "struct":
         fields = field_types(kind).items()
-        return struct_of(field_of(name, _with_texts(inner, (*path, name), paths)) for name, inner in fields)
+        return struct_of(
+            field_of(name, _with_texts(inner, (*path, name), paths)) for name, inner in fields
+        )
     if kind["type"] == "array":
         return {**kind, "elementType": _with_texts(kind["elementType"], (*path, ""), paths)}
     return kind
@@ -73,7 +86,8 @@ def checked_paths(job: ParseJob, task: ParseTask) -> list[Path]:
 
 
 def check_numbers(attempt: SparkAttempt[ParseClaim], task: ParseTask) -> TaskError | None:
-    """An error where a number of a task's files has another value as DOUBLE. Reads the files once more."""
+    """An error where a number of a task's files has another value as DOUBLE. Reads the files once
+    more."""
     attempt.enter()
     session = reading_session(attempt.spark, attempt.claim["job"]["timezone"])
     paths = checked_paths(attempt.claim["job"], task)
@@ -98,7 +112,9 @@ def lost_numbers(
     job = attempt.claim["job"]
     source = reader(session, "json", job["options"]).option("mode", "PERMISSIVE")
     rows = loaded(attempt, session, source.schema(spark_type(as_texts(schema, paths))), objects)
-    [row] = rows.agg(*(F.max(_is_lost(F.col(quoted(path[0])), path[1:])) for path in paths)).collect()
+    [row] = rows.agg(
+        *(F.max(_is_lost(F.col(quoted(path[0])), path[1:])) for path in paths)
+    ).collect()
     return [path for path, is_lost in zip(paths, row, strict=True) if is_lost]
 
 
@@ -116,7 +132,11 @@ def type_at(types: Mapping[str, Type], path: Path) -> Type | None:
     for name in path:
         if not isinstance(kind, str) and kind["type"] == "array" and not name:
             kind = kind["elementType"]
-        elif not isinstance(kind, str) and kind["type"] == "struct" and name in (fields := field_types(kind)):
+        elif (
+            not isinstance(kind, str)
+            and kind["type"] == "struct"
+            and name in (fields := field_types(kind))
+        ):
             kind = fields[name]
         else:
             return None

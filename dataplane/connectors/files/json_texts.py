@@ -1,4 +1,5 @@
-"""Losses of Spark's parser of JSON that raise no error: text behind the first value, and digits of numbers."""
+"""Losses of Spark's parser of JSON that raise no error: text behind the first value, and digits of
+numbers."""
 
 from __future__ import annotations
 
@@ -24,13 +25,16 @@ from pyspark.sql.types import (
 from dataplane.connectors.files.casting import is_same
 
 MARK = "__headgate_mark"
-# What stands before a number that is no part of a text, from the number before it on; and the number.
-TO_NUMBER = r"""\G((?:[^"'\d-]++|-(?!\d)|"(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+')*+)(-?\d[\d.eE+-]*+)"""
+# What stands before a number that is no part of a text, from the number before it on; and the
+# number.
+TO_NUMBER = (
+    r"""\G((?:[^"'\d-]++|-(?!\d)|"(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+')*+)(-?\d[\d.eE+-]*+)"""
+)
 
 
 def goes_on(text: Column) -> Column:
-    """Whether something stands behind the object that a text begins with. Texts with one closing brace, at their end,
-    are looked at no further."""
+    """Whether something stands behind the object that a text begins with. Texts with one closing
+    brace, at their end, are looked at no further."""
     head = F.substring(text.cast("binary"), F.lit(1), F.octet_length(text) - 1).cast("string")
     is_flat = text.endswith("}") & ~F.contains(head, F.lit("}"))
     marked = F.concat(F.lit("["), text, F.lit(f',{{"{MARK}":true}}]'))
@@ -40,13 +44,17 @@ def goes_on(text: Column) -> Column:
 
 
 def loses(text: Column, value: Column, kind: StructType) -> Column:
-    """Whether a decimal of the value is rounded, or a floating number infinite that the text does not call so."""
-    numbers = _mapped(kind, lambda leaf: leaf if isinstance(leaf, DecimalType | FloatType | DoubleType) else None)
+    """Whether a decimal of the value is rounded, or a floating number infinite that the text does
+    not call so."""
+    numbers = _mapped(
+        kind, lambda leaf: leaf if isinstance(leaf, DecimalType | FloatType | DoubleType) else None
+    )
     if numbers is None:
         return F.lit(False)
     texts = _mapped(numbers, lambda _: StringType())
     assert isinstance(texts, StructType)
-    # Spark knows what was written of texts alone: of other numbers it would give that of the nearest double.
+    # Spark knows what was written of texts alone: of other numbers it would give that of the
+    # nearest double.
     written = F.from_json(F.regexp_replace(text, TO_NUMBER, '$1"$2"'), texts)
     return _is_doubtful(text, value, numbers) & _some(written, numbers, _differs)
 
@@ -54,7 +62,9 @@ def loses(text: Column, value: Column, kind: StructType) -> Column:
 def _is_doubtful(text: Column, value: Column, numbers: DataType) -> Column:
     """A cheap test that is true wherever a value is lost; it may be true without a loss."""
     is_infinite = _some(
-        value, numbers, lambda number, leaf: F.lit(False) if isinstance(leaf, DecimalType) else _huge(number)
+        value,
+        numbers,
+        lambda number, leaf: F.lit(False) if isinstance(leaf, DecimalType) else _huge(number),
     )
     scales = re.findall(r"decimal\(\d+,(\d+)\)", numbers.simpleString())
     if not scales:
@@ -78,12 +88,16 @@ def _mapped(kind: DataType, leaf: Callable[[DataType], DataType | None]) -> Data
     """A type with other leaves, without those for which there is none."""
     match kind:
         case StructType():
-            fields = [StructField(f.name, mapped) for f in kind if (mapped := _mapped(f.dataType, leaf))]
+            fields = [
+                StructField(f.name, mapped) for f in kind if (mapped := _mapped(f.dataType, leaf))
+            ]
             return StructType(fields) if fields else None
         case ArrayType():
             return ArrayType(mapped) if (mapped := _mapped(kind.elementType, leaf)) else None
         case MapType():
-            return MapType(kind.keyType, mapped) if (mapped := _mapped(kind.valueType, leaf)) else None
+            return (
+                MapType(kind.keyType, mapped) if (mapped := _mapped(kind.valueType, leaf)) else None
+            )
         case _:
             return leaf(kind)
 
@@ -96,6 +110,8 @@ def _some(column: Column, kind: DataType, test: Callable[[Column, DataType], Col
         case ArrayType():
             return F.exists(column, lambda element: _some(element, kind.elementType, test))
         case MapType():
-            return F.exists(F.map_values(column), lambda element: _some(element, kind.valueType, test))
+            return F.exists(
+                F.map_values(column), lambda element: _some(element, kind.valueType, test)
+            )
         case _:
             return test(column, kind)

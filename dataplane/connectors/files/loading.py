@@ -1,4 +1,5 @@
-"""Source files as rows, wherever they lie: through links with labels, or in place in an object store."""
+"""Source files as rows, wherever they lie: through links with labels, or in place in an object
+store."""
 
 from __future__ import annotations
 
@@ -20,7 +21,10 @@ _NUMBER: Json = {"name": OBJECT, "type": "integer", "nullable": True, "metadata"
 
 
 def loaded(
-    attempt: SparkAttempt[SourceClaim], session: SparkSession, source: DataFrameReader, objects: Sequence[SourceObject]
+    attempt: SparkAttempt[SourceClaim],
+    session: SparkSession,
+    source: DataFrameReader,
+    objects: Sequence[SourceObject],
 ) -> DataFrame:
     """All that these have, to be looked at."""
     if remote := Remote.of(attempt, objects):
@@ -41,10 +45,12 @@ def loaded_labelled(
     numbered: bool,
     located: bool = False,
 ) -> DataFrame:
-    """The columns of `schema` (None: those that the format fixes), the label that stands before each object; with
-    `numbered` its place in the sequence, with `located` its URI as PATH, too."""
+    """The columns of `schema` (None: those that the format fixes), the label that stands before
+    each object; with `numbered` its place in the sequence, with `located` its URI as PATH, too."""
     if remote := Remote.of(attempt, [listed for _, listed in objects]):
-        source = remote.reader(session, source if schema is None else source.schema(spark_type(schema)))
+        source = remote.reader(
+            session, source if schema is None else source.schema(spark_type(schema))
+        )
         rows = _located(source.load(remote.paths(listed for _, listed in objects)), located=located)
         return remote.labelled(session, rows, objects, numbered=numbered)
     links = attempt.links()

@@ -1,5 +1,5 @@
-"""Marker files in a target. They name its owner, so that two writers never both own one, and the generation of each
-partition, so that a late writer never overwrites a later generation."""
+"""Marker files in a target. They name its owner, so that two writers never both own one, and the
+generation of each partition, so that a late writer never overwrites a later generation."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ def take(root: Path, owner: str, version: int = VERSION) -> None:
 
 
 def target_gone(place: str) -> TaskFailure:
-    """The error of a target that `goes_on` and is gone: its other partitions would be missing for good."""
-    return TaskFailure(TARGET_GONE, f"{place} is not there any more: all of it is written again", "infrastructure")
+    """The error of a target that `goes_on` and is gone: its other partitions would be missing for
+    good."""
+    return TaskFailure(
+        TARGET_GONE, f"{place} is not there any more: all of it is written again", "infrastructure"
+    )
 
 
 def whose(owner: str, version: int = VERSION) -> str:
@@ -55,7 +58,13 @@ def version_of(marker: Path) -> int:
 
 def of_partition(owner: str, partition: str, files: list[str], generation: int) -> str:
     """The text of a partition's marker, unlike any other. Without files: it was removed."""
-    content = {"owner": owner, "version": VERSION, "partition": partition, "files": files, "generation": generation}
+    content = {
+        "owner": owner,
+        "version": VERSION,
+        "partition": partition,
+        "files": files,
+        "generation": generation,
+    }
     return dumps({**content, "id": uuid4().hex})
 
 

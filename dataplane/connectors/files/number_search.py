@@ -1,9 +1,10 @@
-"""A search in the bytes of a CSV file for numbers that an inferred type may not hold, though Spark's reader takes them:
-`02134` is 2134 for it, `1d` is 1, `1e400` is infinite.
+"""A search in the bytes of a CSV file for numbers that an inferred type may not hold, though
+Spark's reader takes them: `02134` is 2134 for it, `1d` is 1, `1e400` is infinite.
 
-A file in which none is found is read by Spark under its types, and is inferred by Spark alone. A match is looked up in
-the texts themselves (numbers): it may stand in a column of texts. So the search may find too much, never too little.
-Patterns look at whole fields: a date, a hash or an address that starts like a number is none.
+A file in which none is found is read by Spark under its types, and is inferred by Spark alone. A
+match is looked up in the texts themselves (numbers): it may stand in a column of texts. So the
+search may find too much, never too little. Patterns look at whole fields: a date, a hash or an
+address that starts like a number is none.
 
 Example: of `id,zip\\n7,02134\\n` the field `02134` is found; of `id,day\\n7,01/02/2020\\n` nothing.
 """
@@ -22,7 +23,8 @@ from dataplane.connectors.files.reader_options import encoding_of
 from dataplane.listing.encodings import is_wide
 
 _SEPARATORS = ("sep", "delimiter", "quote", "escape", "chartoescapequoteescaping", "linesep")
-_NO_SEPARATORS = re.compile(r"[0-9A-Za-z.+\-\\\ud800-\udfff]")  # parts of numbers, and lone surrogates
+# Parts of numbers, and lone surrogates
+_NO_SEPARATORS = re.compile(r"[0-9A-Za-z.+\-\\\ud800-\udfff]")
 _LONGEST_LINE = 1 << 20  # bytes; in a longer one numbers are taken for found
 _ZEROS = 99  # behind a point, after which an exponent of two digits is too small for DOUBLE
 
@@ -53,8 +55,8 @@ class Pattern(Protocol):
 
 @dataclass(slots=True)
 class NumberSearch:
-    """The search in one file. `options` are those of its reader, with lower-case names; `has_doubles`: whether DOUBLE
-    is among the types of its columns."""
+    """The search in one file. `options` are those of its reader, with lower-case names;
+    `has_doubles`: whether DOUBLE is among the types of its columns."""
 
     options: Mapping[str, str]
     has_doubles: bool
@@ -74,7 +76,9 @@ class NumberSearch:
         text = self._rest + piece.encode("utf-8", "surrogatepass")
         end = text.rfind(b"\n")
         self._rest = text[end:]
-        self._is_found = len(self._rest) > _LONGEST_LINE or self._pattern.search(text[: end + 1]) is not None
+        self._is_found = (
+            len(self._rest) > _LONGEST_LINE or self._pattern.search(text[: end + 1]) is not None
+        )
 
     def has_doubtful_numbers(self) -> bool:
         """Whether one was found. Call it at the end of the file: it searches the last line."""
@@ -89,7 +93,9 @@ def _pattern_for(options: Mapping[str, str], has_doubles: bool) -> Pattern | Non
         return None
     separator = options.get("sep", options.get("delimiter", ",")).replace(r"\t", "\t")
     bounds = separator + options.get("quote", '"') + options.get("linesep", "")
-    is_multiline = options.get("multiline", "false").lower() == "true" or is_wide(encoding_of("csv", options) or "")
+    is_multiline = options.get("multiline", "false").lower() == "true" or is_wide(
+        encoding_of("csv", options) or ""
+    )
     has_line_breaks = is_multiline or "linesep" in options
     return _pattern("".join(sorted(set(bounds))), has_doubles, has_line_breaks)
 

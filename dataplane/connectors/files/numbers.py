@@ -1,9 +1,9 @@
 """Numbers as texts: which of them a type holds without another value coming out of it.
 
-A text is a number if it is written as one: without zeros before another digit (`02134` is a code), without letters but
-an exponent's (`1d`). It is held if no digit of it is lost: whole numbers by the integers and decimals that they fit in,
-all others by DOUBLE, unless they have more than 17 digits or are out of its range. Whole numbers beyond 2^53 are not
-held by DOUBLE.
+A text is a number if it is written as one: without zeros before another digit (`02134` is a code),
+without letters but an exponent's (`1d`). It is held if no digit of it is lost: whole numbers by the
+integers and decimals that they fit in, all others by DOUBLE, unless they have more than 17 digits
+or are out of its range. Whole numbers beyond 2^53 are not held by DOUBLE.
 """
 
 from __future__ import annotations
@@ -92,7 +92,11 @@ def facts_of(text: Column, options: Mapping[str, Json]) -> list[Column]:
 def read_facts(row: Sequence[Json]) -> NumberFacts:
     """The facts in a row of `facts_of`."""
     has_int, has_long, digits, is_beyond, has_fraction, has_other = row
-    kinds = [name for name, has in (("integer", has_int), ("long", has_long), ("double", has_fraction)) if has]
+    kinds = [
+        name
+        for name, has in (("integer", has_int), ("long", has_long), ("double", has_fraction))
+        if has
+    ]
     if digits is not None:
         kinds.append(f"decimal({digits},0)" if digits <= DIGITS else STRING)
     return NumberFacts((*kinds, *([STRING] if has_other else [])), bool(is_beyond))
@@ -100,13 +104,18 @@ def read_facts(row: Sequence[Json]) -> NumberFacts:
 
 def is_inexact(text: Column) -> Column:
     """Whether a number of JSON has another value as a double."""
-    return text.rlike(NUMBER) & ~(F.when(text.rlike(WHOLE), _is_exact(text)).otherwise(_is_precise(text)))
+    return text.rlike(NUMBER) & ~(
+        F.when(text.rlike(WHOLE), _is_exact(text)).otherwise(_is_precise(text))
+    )
 
 
 def _is_double(text: Column, options: Mapping[str, Json]) -> Column:
-    """Whether it is a number that is written with a point or an exponent, or is none by its name."""
+    """Whether it is a number that is written with a point or an exponent, or is none by its
+    name."""
     literals = [text == literal for literal in _literals(options)]
-    return reduce(or_, literals, text.rlike(NUMBER) & ~text.rlike(WHOLE) & _is_precise(text)) | text.rlike(_INFINITE)
+    return reduce(
+        or_, literals, text.rlike(NUMBER) & ~text.rlike(WHOLE) & _is_precise(text)
+    ) | text.rlike(_INFINITE)
 
 
 def _is_exact(text: Column) -> Column:

@@ -4,8 +4,9 @@
     layout 2   place=North%20America/year=2013              keys of plain columns, as Hive names them
                2013%2F07.csv                                any other key, in one folder; encoded once
 
-A key of columns has a folder for each column, in which NULL and the empty text have names of their own. Other keys that
-hold `=`, such as granules and buckets, are no values of a column, so their folders must not look like that.
+A key of columns has a folder for each column, in which NULL and the empty text have names of their
+own. Other keys that hold `=`, such as granules and buckets, are no values of a column, so their
+folders must not look like that.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _AMBIGUOUS = ("%25", "%2F", "%3D")  # once `/` and `=` are encoded, too
 
 
 class PartitionFolders:
-    """Where an owner's target has its partitions. `goes_on`: it was there before; `layout`: as its marker says."""
+    """Where an owner's target has its partitions. `goes_on`: it was there before; `layout`: as its
+    marker says."""
 
     def __init__(self, job: WriteJob) -> None:
         self.owner: str = job["owner"]
@@ -40,7 +42,8 @@ class PartitionFolders:
 
 
 def folder_of(partition: str, layout: int, *, by_columns: bool) -> str:
-    """The path of a partition's folder below the target. `by_columns`: keys are plain values of columns."""
+    """The path of a partition's folder below the target. `by_columns`: keys are plain values of
+    columns."""
     if layout == FIRST:
         folder = encode_key(partition)
     elif by_columns and _ENCODED.fullmatch(partition):
@@ -48,7 +51,10 @@ def folder_of(partition: str, layout: int, *, by_columns: bool) -> str:
     else:
         folder = _of_key(partition)
     if not _can_be(folder):
-        raise TaskFailure("target-name-too-long", f"no folder can be named after the partition {partition[:50]}...")
+        raise TaskFailure(
+            "target-name-too-long",
+            f"no folder can be named after the partition {partition[:50]}...",
+        )
     return folder
 
 
@@ -69,7 +75,8 @@ def _of_columns(key: str) -> str:
 
 
 def _of_column(segment: str) -> str:
-    """`name=text` as Hive has it. A text that is one of the two names is encoded a little further than it need be."""
+    """`name=text` as Hive has it. A text that is one of the two names is encoded a little further
+    than it need be."""
     name, equals, text = segment.partition("=")
     if not equals:
         return f"{name}={NULL}"
@@ -79,8 +86,8 @@ def _of_column(segment: str) -> str:
 
 
 def _of_key(key: str) -> str:
-    """The key with `/` and `=` encoded. A key that is not encoded, or would get the name of another, is encoded
-    whole."""
+    """The key with `/` and `=` encoded. A key that is not encoded, or would get the name of
+    another, is encoded whole."""
     if not _ENCODED.fullmatch(key) or any(text in key for text in _AMBIGUOUS):
         return encode_key(key)
     name = key.replace("/", "%2F").replace("=", "%3D")

@@ -1,4 +1,5 @@
-"""Options of Spark's readers: the user's own, and those that decide whether bad data is seen, which are ours."""
+"""Options of Spark's readers: the user's own, and those that decide whether bad data is seen, which
+are ours."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from dataplane.listing.encodings import is_wide
 from dataplane.task_failures import TaskFailure
 
 CORRUPT = "__headgate_corrupt"
-# Options that change which files, rows or columns are read, or hide errors: the read component's own keys say that.
+# Options that change which files, rows or columns are read, or hide errors: the read component's
+# own keys say that.
 _OURS = frozenset(
     {
         "basepath",
@@ -40,7 +42,11 @@ FORMATS = ("csv", "json", "parquet", "orc", "text", "binary")
 
 def users_options(options: Mapping[str, Json]) -> dict[str, str]:
     """Options as texts, with lower-case names; ours left out."""
-    texts = {k.lower(): str(v).lower() if isinstance(v, bool) else str(v) for k, v in options.items() if v is not None}
+    texts = {
+        k.lower(): str(v).lower() if isinstance(v, bool) else str(v)
+        for k, v in options.items()
+        if v is not None
+    }
     return {k: v for k, v in texts.items() if k not in _OURS}
 
 
@@ -55,7 +61,11 @@ def reader(session: SparkSession, kind: str, options: Mapping[str, Json]) -> Dat
         if is_wide(encoding_of(kind, options) or ""):
             strict["multiLine"] = "true"  # else Spark looks for the byte of a line break
             session.conf.set(_ALL_CHARSETS, "true")
-    return session.read.format(_SPARK_NAMES.get(kind, kind)).options(**users_options(options)).options(**strict)
+    return (
+        session.read.format(_SPARK_NAMES.get(kind, kind))
+        .options(**users_options(options))
+        .options(**strict)
+    )
 
 
 def _check_encoding(kind: str, options: Mapping[str, str]) -> None:
@@ -67,8 +77,14 @@ def _check_encoding(kind: str, options: Mapping[str, str]) -> None:
     has_marks = encoding.lower() in ("utf-16", "utf-32")
     if "linesep" in options and not has_marks:
         return
-    remedy = f"name the order of bytes, as {encoding}LE, and write `lineSep`" if has_marks else 'write `lineSep: "\\n"`'
-    message = f"lines of JSON in {encoding} cannot be told apart: save the files in UTF-8, or {remedy}"
+    remedy = (
+        f"name the order of bytes, as {encoding}LE, and write `lineSep`"
+        if has_marks
+        else 'write `lineSep: "\\n"`'
+    )
+    message = (
+        f"lines of JSON in {encoding} cannot be told apart: save the files in UTF-8, or {remedy}"
+    )
     raise TaskFailure("not-supported", message)
 
 

@@ -1,8 +1,8 @@
 """Objects of a store as Spark reads them: in place, with the labels of their tasks joined by path.
 
-Hadoop keeps one connection to a bucket for each scheme, whatever credentials come later. So each address with its
-credentials is a scheme of its own, and keys travel as options of the one reader that uses them: no setting of Spark, no
-event log shows them.
+Hadoop keeps one connection to a bucket for each scheme, whatever credentials come later. So each
+address with its credentials is a scheme of its own, and keys travel as options of the one reader
+that uses them: no setting of Spark, no event log shows them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from dataplane.storage.source_stores import StoreAccess, is_remote, path_of, roo
 from dataplane.task_failures import TaskFailure
 
 _GLOB = re.compile(r"([\\{}\[\]*?])")
-_IGNORED = re.compile(r"(_(?!common_metadata|metadata)[^=]*|\..*|.*\._COPYING_)", re.DOTALL)  # by Spark, without a word
+# By Spark, without a word
+_IGNORED = re.compile(r"(_(?!common_metadata|metadata)[^=]*|\..*|.*\._COPYING_)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,11 @@ class Remote:
             return Remote("", {})
         _provide(attempt.spark, way)
         is_s3 = objects[0]["uri"].startswith("s3:")
-        remote = _of_s3(StoreAccess.of(attempt.claim["job"])) if is_s3 else Remote("", way.of_source(os.environ))
+        remote = (
+            _of_s3(StoreAccess.of(attempt.claim["job"]))
+            if is_s3
+            else Remote("", way.of_source(os.environ))
+        )
         attempt.rename(remote.renamed)
         return remote
 
@@ -72,11 +77,18 @@ class Remote:
         return f"{re.sub('^s3:', f'{self.scheme}:', root) if self.scheme else root}/{path}"
 
     def labelled(
-        self, session: SparkSession, rows: DataFrame, objects: Sequence[tuple[str, SourceObject]], *, numbered: bool
+        self,
+        session: SparkSession,
+        rows: DataFrame,
+        objects: Sequence[tuple[str, SourceObject]],
+        *,
+        numbered: bool,
     ) -> DataFrame:
-        """Rows with the label of the object that each is from, and its number. One without would be lost: an error."""
+        """Rows with the label of the object that each is from, and its number. One without would be
+        lost: an error."""
         named = [
-            (self.place(source), (label, i) if numbered else (label,)) for i, (label, source) in enumerate(objects)
+            (self.place(source), (label, i) if numbered else (label,))
+            for i, (label, source) in enumerate(objects)
         ]
         kinds = f"{LABEL} STRING" + (f", {OBJECT} INT" if numbered else "")
         return joined_by_path(session, rows, named, kinds)
@@ -106,9 +118,15 @@ def _declared(access: StoreAccess) -> dict[str, str]:
     if access.endpoint:
         settings["fs.s3a.endpoint"] = access.endpoint.rstrip("/")
         settings["fs.s3a.path.style.access"] = "true"
-        settings["fs.s3a.connection.ssl.enabled"] = str(access.endpoint.startswith("https:")).lower()
+        settings["fs.s3a.connection.ssl.enabled"] = str(
+            access.endpoint.startswith("https:")
+        ).lower()
     if access.access_key_id:
-        kind = "TemporaryAWSCredentialsProvider" if access.session_token else "SimpleAWSCredentialsProvider"
+        kind = (
+            "TemporaryAWSCredentialsProvider"
+            if access.session_token
+            else "SimpleAWSCredentialsProvider"
+        )
         settings["fs.s3a.aws.credentials.provider"] = f"org.apache.hadoop.fs.s3a.{kind}"
         settings["fs.s3a.access.key"] = access.access_key_id
         settings["fs.s3a.secret.key"] = access.secret_access_key

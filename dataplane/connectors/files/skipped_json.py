@@ -1,8 +1,8 @@
-"""Values in JSON files that Spark passes over without a word: whatever stands behind the first one of a line, or of a
-file that is to be one value.
+"""Values in JSON files that Spark passes over without a word: whatever stands behind the first one
+of a line, or of a file that is to be one value.
 
-Two values side by side are looked for by their brackets, which meet so in texts alone else: nearly all files are seen
-through at once.
+Two values side by side are looked for by their brackets, which meet so in texts alone else: nearly
+all files are seen through at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import BinaryIO
 
 from dataplane.contract.results import TaskError, task_error
 
-# Of a pattern with one bracket at its beginning Python looks for that bracket, which takes a quarter of the time.
+# Of a pattern with one bracket at its beginning Python looks for that bracket, which takes a
+# quarter of the time.
 _IN_A_LINE = re.compile(r"}[ \t]*[{\[]"), re.compile(r"\][ \t]*[{\[]")
 _ANYWHERE = re.compile(r"}\s*[{\[]"), re.compile(r"\]\s*[{\[]")
 _LONG_NUMBER = re.compile(r"\d[\d.]{15}|\d[eE][+-]?\d{3}")  # one that DOUBLE may not hold
@@ -26,8 +27,8 @@ _DEPTHS = {"{": 1, "[": 1, "}": -1, "]": -1}
 
 @dataclass(slots=True)
 class ValueLook:
-    """Observations on a file's text, piece by piece. `options` are those of its reader, with lower-case names.
-    `sees_numbers`: whether to look for long numbers, too."""
+    """Observations on a file's text, piece by piece. `options` are those of its reader, with
+    lower-case names. `sees_numbers`: whether to look for long numbers, too."""
 
     options: Mapping[str, str]
     sees_numbers: bool = False
@@ -46,14 +47,19 @@ class ValueLook:
         return self._has_long_numbers
 
     def passed_over(self, file: BinaryIO, path: str, encoding: str) -> TaskError | None:
-        """The first line of a doubtful file that has more than one value; or the file, if it is to be one."""
+        """The first line of a doubtful file that has more than one value; or the file, if it is to
+        be one."""
         with io.TextIOWrapper(file, encoding) as text:
             if self._is_one:
-                problem = "it has more than one value: leave `multiLine` out, or make a list of them"
+                problem = (
+                    "it has more than one value: leave `multiLine` out, or make a list of them"
+                )
                 return _error(path, None, problem) if _has_second(text.read()) else None
             for number, line in enumerate(self._lines(text), 1):
                 if self._meet(line) and _has_second(line):
-                    return _error(path, number, f"line {number} has more than one value: put each on its own")
+                    return _error(
+                        path, number, f"line {number} has more than one value: put each on its own"
+                    )
         return None
 
     def _meet(self, text: str) -> bool:
@@ -79,4 +85,8 @@ def _has_second(text: str) -> bool:
 
 
 def _error(path: str, line: int | None, problem: str) -> TaskError:
-    return {**task_error("user", "several-values", f"{path}: {problem}"), "file": path, "line": line}
+    return {
+        **task_error("user", "several-values", f"{path}: {problem}"),
+        "file": path,
+        "line": line,
+    }

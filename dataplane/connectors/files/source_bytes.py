@@ -1,5 +1,5 @@
-"""A look at the bytes of source files that Spark has read: still the listed ones, and text that can be decoded, with
-one JSON value in a line?
+"""A look at the bytes of source files that Spark has read: still the listed ones, and text that can
+be decoded, with one JSON value in a line?
 
 Spark replaces bytes that it cannot decode, skips values, and reads a file even if it has changed.
 """
@@ -24,12 +24,21 @@ from dataplane.contract.jobs import SourceJob
 from dataplane.contract.results import TaskError, task_error
 from dataplane.contract.source_objects import SourceObject
 from dataplane.listing.encodings import codec_of, is_swapped, is_wide
-from dataplane.storage.source_stores import ALL_BYTES, StoreAccess, is_remote, moved, open_object, open_root, root_of
+from dataplane.storage.source_stores import (
+    ALL_BYTES,
+    StoreAccess,
+    is_remote,
+    moved,
+    open_object,
+    open_root,
+    root_of,
+)
 from dataplane.task_failures import TaskFailure, error_of
 
 DOUBTFUL_NUMBERS = "doubtful numbers"
 _CHUNK = 1 << 20
-_OPAQUE = (".deflate", ".lz4", ".snappy", ".zst", ".xz", ".zip")  # compressed in ways that we do not look into
+# Compressed in ways that we do not look into
+_OPAQUE = (".deflate", ".lz4", ".snappy", ".zst", ".xz", ".zip")
 
 
 def local_file(uri: str) -> str:
@@ -45,7 +54,9 @@ def local_file(uri: str) -> str:
 def open_source(job: SourceJob, source: SourceObject, buffer_bytes: int = ALL_BYTES) -> BinaryIO:
     """A source file of a job's as bytes, wherever it lies."""
     if is_remote(source["uri"]):
-        return open_object(open_root(root_of(source["uri"]), StoreAccess.of(job)), source, buffer_bytes)
+        return open_object(
+            open_root(root_of(source["uri"]), StoreAccess.of(job)), source, buffer_bytes
+        )
     return open(local_file(source["uri"]), "rb")
 
 
@@ -68,7 +79,8 @@ def are_unchanged(job: SourceJob, objects: Sequence[SourceObject]) -> bool:
 
 
 def is_unchanged(source: SourceObject) -> bool:
-    """Whether a file's bytes still are those of its version. Where the version is no digest, size and time decide."""
+    """Whether a file's bytes still are those of its version. Where the version is no digest, size
+    and time decide."""
     path = Path(local_file(source["uri"]))
     try:
         status = path.stat()
@@ -85,8 +97,9 @@ def is_unchanged(source: SourceObject) -> bool:
 def misread(
     job: SourceJob, source: SourceObject, encoding: str, *, number_types: Collection[str] = ()
 ) -> TaskError | str | None:
-    """The first place of a text file that its encoding does not allow; or where values are that Spark passes over.
-    DOUBTFUL_NUMBERS where the file may have numbers that `number_types` do not hold; in JSON, that DOUBLE does not."""
+    """The first place of a text file that its encoding does not allow; or where values are that
+    Spark passes over. DOUBTFUL_NUMBERS where the file may have numbers that `number_types` do not
+    hold; in JSON, that DOUBLE does not."""
     path, options = reported_path(source), users_options(job["options"])
     look = _look_of(job["format"], options, number_types)
     unseen = DOUBTFUL_NUMBERS if number_types else None
@@ -123,7 +136,9 @@ def misread(
     return DOUBTFUL_NUMBERS if look and look.has_doubtful_numbers() else None
 
 
-def _look_of(format: str, options: Mapping[str, str], number_types: Collection[str]) -> ValueLook | NumberSearch | None:
+def _look_of(
+    format: str, options: Mapping[str, str], number_types: Collection[str]
+) -> ValueLook | NumberSearch | None:
     if format == "json":
         return ValueLook(options, bool(number_types))
     if format == "csv" and number_types:
@@ -132,8 +147,8 @@ def _look_of(format: str, options: Mapping[str, str], number_types: Collection[s
 
 
 def _lines_in(job: SourceJob, source: SourceObject, chunks: int, error: UnicodeDecodeError) -> int:
-    """Line breaks before an error in the chunk after so many: to count them takes longer than to decode, and nearly all
-    files are text."""
+    """Line breaks before an error in the chunk after so many: to count them takes longer than to
+    decode, and nearly all files are text."""
     before = error.object[: error.start]
     with open_source(job, source) as file:
         some = islice(_chunks(plain(file, reported_path(source))), chunks)

@@ -1,7 +1,8 @@
-"""Times of day in files of text. Where no format of times is given, Spark reads `12:00` as noon of the day on which it
-reads, so that the same file would be other rows tomorrow.
+"""Times of day in files of text. Where no format of times is given, Spark reads `12:00` as noon of
+the day on which it reads, so that the same file would be other rows tomorrow.
 
-They are looked for where they may be: in files whose types are inferred, and in those with times of the last day.
+They are looked for where they may be: in files whose types are inferred, and in those with times of
+the last day.
 """
 
 from __future__ import annotations
@@ -35,8 +36,11 @@ def as_texts(schema: Schema) -> Schema:
 
 
 def first_times(rows: DataFrame, columns: Sequence[str], *by: str) -> DataFrame:
-    """One time of day, or NULL, for each of `columns` in their order, for each group of rows of texts by `by`."""
-    return rows.groupBy(*by).agg(*(first_time(F.col(quoted(name))).alias(f"t{i}") for i, name in enumerate(columns)))
+    """One time of day, or NULL, for each of `columns` in their order, for each group of rows of
+    texts by `by`."""
+    return rows.groupBy(*by).agg(
+        *(first_time(F.col(quoted(name))).alias(f"t{i}") for i, name in enumerate(columns))
+    )
 
 
 def first_time(text: Column) -> Column:
@@ -46,12 +50,15 @@ def first_time(text: Column) -> Column:
 
 def may_have(files: Iterable[FileEntry], columns: Sequence[str], now: datetime) -> bool:
     """Whether rows may have times of today, by the footers of the written files."""
-    since = (now.astimezone(UTC) - DAY).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    since = (now.astimezone(UTC) - DAY).replace(tzinfo=None).isoformat(
+        timespec="milliseconds"
+    ) + "Z"
     return any(_newest(file["stats"], name) >= since for file in files for name in columns)
 
 
 def _newest(stats: Json, name: str) -> str:
-    """The latest time of a column; none is before all others, and one that is not known is after them."""
+    """The latest time of a column; none is before all others, and one that is not known is after
+    them."""
     if stats["nullCount"].get(name) == stats["numRecords"]:
         return ""
     return str(stats["maxValues"].get(name, "~"))
@@ -59,4 +66,6 @@ def _newest(stats: Json, name: str) -> str:
 
 def error(path: str, column: str, value: str) -> TaskError:
     message = f"{path}: column {column} has {value!r}, a time without a day, which Spark would take for a time of today"
-    return error_of(TaskFailure("time-of-day", f"{message}: declare it as STRING, or give `timestampFormat`"))
+    return error_of(
+        TaskFailure("time-of-day", f"{message}: declare it as STRING, or give `timestampFormat`")
+    )

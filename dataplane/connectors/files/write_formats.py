@@ -40,17 +40,25 @@ class FileFormat:
             raise TaskFailure("not-supported", f"unknown option of a {name} target: {unknown[0]}")
         compression = texts.get("compression", "snappy" if name == "parquet" else "none").lower()
         if compression not in _SUFFIXES[name]:
-            raise TaskFailure("not-supported", f"a {name} target knows no compression {compression}")
+            raise TaskFailure(
+                "not-supported", f"a {name} target knows no compression {compression}"
+            )
         sep = texts.get("sep", texts.get("delimiter", ",")).replace("\\t", "\t")
         if len(sep) != 1:
-            raise TaskFailure("not-supported", "the separator of a csv target must be one character")
+            raise TaskFailure(
+                "not-supported", "the separator of a csv target must be one character"
+            )
         header = texts.get("header", "true").lower() == "true"
         return FileFormat(name, job["schema"], header, sep, texts.get("nullvalue", ""), compression)
 
     @property
     def file_name(self) -> str:
         suffix = _SUFFIXES[self.name][self.compression]
-        return f"part-00000{suffix}.parquet" if self.name == "parquet" else f"part-00000.{self.name}{suffix}"
+        return (
+            f"part-00000{suffix}.parquet"
+            if self.name == "parquet"
+            else f"part-00000.{self.name}{suffix}"
+        )
 
     def write(self, path: Path, files: Iterable[Any]) -> int:
         """Write the rows of these fragments to one file; returns their number."""
@@ -66,7 +74,13 @@ _TEXT_SUFFIXES = {"none": "", "uncompressed": "", "gzip": ".gz", "bzip2": ".bz2"
 _SUFFIXES = {
     "csv": _TEXT_SUFFIXES,
     "json": _TEXT_SUFFIXES,
-    "parquet": {"none": "", "uncompressed": "", "snappy": ".snappy", "gzip": ".gz", "zstd": ".zstd"},
+    "parquet": {
+        "none": "",
+        "uncompressed": "",
+        "snappy": ".snappy",
+        "gzip": ".gz",
+        "zstd": ".zstd",
+    },
 }
 
 
@@ -75,8 +89,13 @@ def _write_csv(path: Path, rows: Rows, format: FileFormat) -> int:
 
     written = 0
     head = flat(no_rows(format.schema), format.schema)
-    style = csv.WriteOptions(include_header=format.header, delimiter=format.sep, null_string=format.null)
-    with _text_file(path, format.compression) as file, csv.CSVWriter(file, head.schema, write_options=style) as writer:
+    style = csv.WriteOptions(
+        include_header=format.header, delimiter=format.sep, null_string=format.null
+    )
+    with (
+        _text_file(path, format.compression) as file,
+        csv.CSVWriter(file, head.schema, write_options=style) as writer,
+    ):
         for batch in rows:
             writer.write_batch(flat(batch, format.schema))
             written += batch.num_rows
@@ -87,7 +106,9 @@ def _write_json(path: Path, rows: Rows, format: FileFormat) -> int:
     written = 0
     with _text_file(path, format.compression) as file:
         for batch in rows:
-            file.write("".join(f"{dumps(row)}\n" for row in plain_rows(batch, format.schema)).encode())
+            file.write(
+                "".join(f"{dumps(row)}\n" for row in plain_rows(batch, format.schema)).encode()
+            )
             written += batch.num_rows
     return written
 
@@ -97,7 +118,9 @@ def _write_parquet(path: Path, rows: Rows, format: FileFormat) -> int:
 
     written = 0
     compression = re.sub("uncompressed", "none", format.compression)
-    with ParquetWriter(path, arrow_schema(format.schema), compression=compression, write_page_checksum=True) as writer:
+    with ParquetWriter(
+        path, arrow_schema(format.schema), compression=compression, write_page_checksum=True
+    ) as writer:
         for batch in rows:
             writer.write_batch(batch)
             written += batch.num_rows

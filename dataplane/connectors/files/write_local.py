@@ -1,7 +1,9 @@
-"""Writing to local files: a folder for each partition, swapped in whole, in a target that names its owner.
+"""Writing to local files: a folder for each partition, swapped in whole, in a target that names its
+owner.
 
-A folder is replaced or removed only if its marker says that we wrote all that is in it, and that it is of no later
-generation. That of a removed one is kept for a day under a name that no reader looks at.
+A folder is replaced or removed only if its marker says that we wrote all that is in it, and that it
+is of no later generation. That of a removed one is kept for a day under a name that no reader looks
+at.
 """
 
 from __future__ import annotations
@@ -51,8 +53,8 @@ class FilesTarget(PartitionFolders):
         self.root = Path(local_path(job["path"]))
 
     def open(self, now_s: float) -> None:
-        """Make the folder ours, or fail with `target-owned`, or with `target-gone` if it was to be there and is not;
-        sweep the leftovers of a crash a day ago."""
+        """Make the folder ours, or fail with `target-owned`, or with `target-gone` if it was to be
+        there and is not; sweep the leftovers of a crash a day ago."""
         if self.goes_on and not os.path.lexists(self.root / MARKER):
             raise target_gone(str(self.root))
         self.root.mkdir(parents=True, exist_ok=True)
@@ -95,9 +97,11 @@ class FilesTarget(PartitionFolders):
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _swap(self, partition: str, fresh: Path, final: Path, files: list[str], generation: int) -> None:
-        """Take a partition's old folders away, and put the fresh folder in their place, unless that is of a later
-        generation or not all ours."""
+    def _swap(
+        self, partition: str, fresh: Path, final: Path, files: list[str], generation: int
+    ) -> None:
+        """Take a partition's old folders away, and put the fresh folder in their place, unless that
+        is of a later generation or not all ours."""
         put_synced(fresh / MARKER, of_partition(self.owner, partition, files, generation))
         folder = self._folder(partition)
         past = self._past(folder)
@@ -110,10 +114,14 @@ class FilesTarget(PartitionFolders):
                 if (place / MARKER).is_file():
                     fence(str(folder), read_marker(place / MARKER), generation)
             others = {
-                leaf: str(read_marker(leaf / MARKER).get("partition", partition)) for leaf in leaves if leaf != folder
+                leaf: str(read_marker(leaf / MARKER).get("partition", partition))
+                for leaf in leaves
+                if leaf != folder
             }
             removed = [self._away(f) for f in (*tops, past) if os.path.lexists(f)]
-            removed += [old for leaf, key in others.items() for old in self._left(leaf, key, generation)]
+            removed += [
+                old for leaf, key in others.items() for old in self._left(leaf, key, generation)
+            ]
             final.parent.mkdir(parents=True, exist_ok=True)
             fresh.rename(final)
             self._prune(tops)
@@ -121,37 +129,54 @@ class FilesTarget(PartitionFolders):
             shutil.rmtree(left, ignore_errors=True)  # what stays is swept
 
     def _in_the_way(self, partition: str, folder: Path) -> list[Path]:
-        """Folders that are taken away whole: the partition's own, by whatever layout; one of a partition whose folder
-        would have to hold this one, since the dataset had fewer columns in its key."""
+        """Folders that are taken away whole: the partition's own, by whatever layout; one of a
+        partition whose folder would have to hold this one, since the dataset had fewer columns in
+        its key."""
         own = [folder] if os.path.lexists(folder) else []
         if self.layout == FIRST:
             return own
         self._check_name(partition, folder)
-        above = [f for f in folder.parents if f.is_relative_to(self.root) and f != self.root and (f / MARKER).is_file()]
+        above = [
+            f
+            for f in folder.parents
+            if f.is_relative_to(self.root) and f != self.root and (f / MARKER).is_file()
+        ]
         places = [self.root / place for place in places_of(partition)]
         return [*above, *own, *(f for f in places if f != folder and self._was_of(f, partition))]
 
     def _is_own(self, top: Path, folder: Path) -> bool:
-        """Not of partitions that came in the place of a removed one, when the key got more columns or fewer."""
-        return not folder.is_relative_to(top) or (top == folder and folder in self._partitions_in(folder))
+        """Not of partitions that came in the place of a removed one, when the key got more columns
+        or fewer."""
+        return not folder.is_relative_to(top) or (
+            top == folder and folder in self._partitions_in(folder)
+        )
 
     def _check_name(self, partition: str, folder: Path) -> None:
         marker = folder / MARKER
-        if marker.is_file() and (other := read_marker(marker).get("partition", partition)) != partition:
-            raise TaskFailure("target-occupied", f"{folder} is the folder of another partition: {other}")
+        if (
+            marker.is_file()
+            and (other := read_marker(marker).get("partition", partition)) != partition
+        ):
+            raise TaskFailure(
+                "target-occupied", f"{folder} is the folder of another partition: {other}"
+            )
 
     def _was_of(self, folder: Path, partition: str) -> bool:
-        """Whether a folder is one of ours in which the partition lay. In the first layout the folder's name is the
-        partition."""
+        """Whether a folder is one of ours in which the partition lay. In the first layout the
+        folder's name is the partition."""
         marker = folder / MARKER
         if folder.is_symlink() or not marker.is_file() or owner_of(marker) != self.owner:
             return False
         owner_partition = read_marker(marker).get("partition")
-        return owner_partition == partition if owner_partition is not None else folder.name == encode_key(partition)
+        return (
+            owner_partition == partition
+            if owner_partition is not None
+            else folder.name == encode_key(partition)
+        )
 
     def _left(self, leaf: Path, partition: str, generation: int) -> Iterator[Path]:
-        """Record that a partition was removed from a folder other than its present one; yields an older record to
-        delete."""
+        """Record that a partition was removed from a folder other than its present one; yields an
+        older record to delete."""
         past = self._past(leaf)
         if os.path.lexists(past):
             yield self._away(past)
@@ -172,7 +197,8 @@ class FilesTarget(PartitionFolders):
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """No other writer looks or swaps meanwhile. One that was stopped in here is waited for no longer than that."""
+        """No other writer looks or swaps meanwhile. One that was stopped in here is waited for no
+        longer than that."""
         with (self.root / MARKER).open("r+b") as file:
             for tries in count():
                 try:
@@ -180,13 +206,16 @@ class FilesTarget(PartitionFolders):
                     break
                 except BlockingIOError:
                     if tries == TRIES:
-                        message = f"another writer has been at {self.root} for {TRIES * PAUSE_S:.0f} s"
+                        message = (
+                            f"another writer has been at {self.root} for {TRIES * PAUSE_S:.0f} s"
+                        )
                         raise TaskFailure("target-busy", message, "infrastructure") from None
                     time.sleep(PAUSE_S)
             yield
 
     def _partitions_in(self, folder: Path) -> list[Path]:
-        """The folders of partitions at a place: itself, or those below. Raises TaskFailure for anything not ours."""
+        """The folders of partitions at a place: itself, or those below. Raises TaskFailure for
+        anything not ours."""
         marker = folder / MARKER
         if folder.is_symlink() or not folder.is_dir():
             raise _strange(folder)

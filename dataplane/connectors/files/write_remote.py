@@ -1,11 +1,12 @@
-"""Writing files to an object store: objects below a name for each partition, in a target that names its
-owner.
+"""Writing files to an object store: objects below a name for each partition, in a target that names
+its owner.
 
-Nothing is renamed there. A partition's rows are put under a fresh name; then its marker, in one put, says which names
-count; then the old names are deleted. The put holds only if the marker is the one that was seen before, and that is of
-no later generation, so that of two writers the store refuses one; a removed partition keeps a marker that names
-nothing. Objects of this target's owner are recognized by their names, so that the next write sweeps the leftovers of a
-crash, and never an object of another owner.
+Nothing is renamed there. A partition's rows are put under a fresh name; then its marker, in one
+put, says which names count; then the old names are deleted. The put holds only if the marker is the
+one that was seen before, and that is of no later generation, so that of two writers the store
+refuses one; a removed partition keeps a marker that names nothing. Objects of this target's owner
+are recognized by their names, so that the next write sweeps the leftovers of a crash, and never an
+object of another owner.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from dataplane.connectors.files.marker import MARKER, RELEASE, fence, of_partition, target_gone, whose
+from dataplane.connectors.files.marker import (
+    MARKER,
+    RELEASE,
+    fence,
+    of_partition,
+    target_gone,
+    whose,
+)
 from dataplane.connectors.files.partition_folders import FIRST, NEWEST, PartitionFolders, places_of
 from dataplane.connectors.files.write_formats import FileFormat
 from dataplane.contract.failpoints import failpoint
@@ -60,8 +68,8 @@ class RemoteTarget(PartitionFolders):
         return sha256(self.owner.encode()).hexdigest()[:12]
 
     def open(self, _now_s: float) -> None:
-        """Make the prefix ours, or fail with `target-owned`, or with `target-gone` if it was to be there and is not. If
-        two do so at once, the store lets one win."""
+        """Make the prefix ours, or fail with `target-owned`, or with `target-gone` if it was to be
+        there and is not. If two do so at once, the store lets one win."""
         import obstore
         from obstore.exceptions import AlreadyExistsError
 
@@ -88,7 +96,9 @@ class RemoteTarget(PartitionFolders):
             file = Path(scratch) / "rows"
             rows = self.format.write(file, files)
             size = file.stat().st_size
-            name = self.format.file_name.replace("part-00000", f"part-00000-{self._tag}-{uuid4().hex}", 1)
+            name = self.format.file_name.replace(
+                "part-00000", f"part-00000-{self._tag}-{uuid4().hex}", 1
+            )
             self._put(f"{folder}/{name}", file)
         failpoint("files-put")
         self._mark(partition, folder, contents, [name], generation)
@@ -115,7 +125,11 @@ class RemoteTarget(PartitionFolders):
         own = self._folder(partition)
         for place in sorted({self._path(name) for name in places_of(partition)} - {own}):
             marker = self._marker(place)
-            if marker.get("owner") == self.owner and self._was_of(marker, place, partition) and marker.get("files"):
+            if (
+                marker.get("owner") == self.owner
+                and self._was_of(marker, place, partition)
+                and marker.get("files")
+            ):
                 contents = self._contents(place, generation)
                 self._mark(partition, place, contents, [], generation)
                 self._delete(contents.rows)
@@ -123,7 +137,11 @@ class RemoteTarget(PartitionFolders):
     def _was_of(self, marker: Json, place: str, partition: str) -> bool:
         """Whether the partition lay there. In the first layout, the name of the place says so."""
         marked = marker.get("partition")
-        return marked == partition if marked is not None else place == self._path(encode_key(partition))
+        return (
+            marked == partition
+            if marked is not None
+            else place == self._path(encode_key(partition))
+        )
 
     def _marker(self, place: str) -> Json:
         """The content of the marker at a place; empty where there is none."""
@@ -144,11 +162,14 @@ class RemoteTarget(PartitionFolders):
         return self._path(self.folder_of(partition))
 
     def _contents(self, folder: str, generation: int) -> Contents:
-        """The objects that we have put there. TaskFailure for objects of others, or for a later generation of ours."""
+        """The objects that we have put there. TaskFailure for objects of others, or for a later
+        generation of ours."""
         import obstore
 
         with self._telling(folder):
-            listed = [meta["path"] for page in obstore.list(self.store, prefix=folder) for meta in page]
+            listed = [
+                meta["path"] for page in obstore.list(self.store, prefix=folder) for meta in page
+            ]
         paths = [path for path in listed if not self._is_below(path, folder)]
         place = f"{folder}/{MARKER}"
         marker, tag = self._read(place) if place in paths else ({}, None)
@@ -161,8 +182,8 @@ class RemoteTarget(PartitionFolders):
         return Contents([path for path in paths if path != place], tag)
 
     def _is_below(self, path: str, folder: str) -> bool:
-        """Whether a path belongs to another partition of ours, whose key had more columns: a task of its own removes
-        it."""
+        """Whether a path belongs to another partition of ours, whose key had more columns: a task
+        of its own removes it."""
         inner, _, name = path.removeprefix(f"{folder}/").rpartition("/")
         return bool(inner) and (name == MARKER or bool(self._own.fullmatch(name)))
 
@@ -176,7 +197,8 @@ class RemoteTarget(PartitionFolders):
         return True
 
     def _read(self, path: str) -> tuple[Json, UpdateVersion | None]:
-        """The content of a marker (empty where it is not a JSON object), and its version in the store."""
+        """The content of a marker (empty where it is not a JSON object), and its version in the
+        store."""
         import obstore
 
         with self._telling(path):
@@ -189,15 +211,24 @@ class RemoteTarget(PartitionFolders):
             content = None
         return content if isinstance(content, dict) else {}, version
 
-    def _mark(self, partition: str, folder: str, contents: Contents, files: list[str], generation: int) -> None:
-        """Put the marker: its files count from now on. TaskFailure where another writer has put one meanwhile."""
+    def _mark(
+        self, partition: str, folder: str, contents: Contents, files: list[str], generation: int
+    ) -> None:
+        """Put the marker: its files count from now on. TaskFailure where another writer has put one
+        meanwhile."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
         path, text = f"{folder}/{MARKER}", of_partition(self.owner, partition, files, generation)
         with self._telling(path):
             try:
-                obstore.put(self.store, path, text.encode(), mode=contents.marker or "create", use_multipart=False)
+                obstore.put(
+                    self.store,
+                    path,
+                    text.encode(),
+                    mode=contents.marker or "create",
+                    use_multipart=False,
+                )
             except (AlreadyExistsError, PreconditionError):
                 if self._read(path)[0] == json.loads(text):
                     return  # it was put, and the answer was lost

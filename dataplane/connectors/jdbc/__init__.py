@@ -1,1 +1,2 @@
-"""The connector `jdbc`: tables and queries of PostgreSQL, listed and written by a worker, read by Spark."""
+"""The connector `jdbc`: tables and queries of PostgreSQL, listed and written by a worker, read by
+Spark."""

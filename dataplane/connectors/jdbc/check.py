@@ -1,4 +1,5 @@
-"""The `connect` kind of work: checks that a database can be reached, and that a table can be read or written."""
+"""The `connect` kind of work: checks that a database can be reached, and that a table can be read
+or written."""
 
 from __future__ import annotations
 
@@ -13,18 +14,25 @@ FROM (SELECT coalesce(%s, current_schema())) AS given (s)"""
 
 
 def check(job: ConnectJob) -> None:
-    """Check the connection; nothing is changed. TaskFailure gives the reason why it cannot be used."""
+    """Check the connection; nothing is changed. TaskFailure gives the reason why it cannot be
+    used."""
     settings = job["settings"]
     with connected(job) as connection:
         if not job["writes"]:
             names = [name for name, _ in columns_of(connection, settings)]
             if settings.get("column") and settings["column"] not in names:
-                raise TaskFailure("column-missing", f"there is no column {settings['column']}: {', '.join(names)}")
+                raise TaskFailure(
+                    "column-missing", f"there is no column {settings['column']}: {', '.join(names)}"
+                )
             require_ascending(connection, settings)
             return
         *above, _ = names_of(settings["table"])
-        [(schema, may_create)] = connection.execute(_TARGET, (above[0] if above else None,)).fetchall()
+        [(schema, may_create)] = connection.execute(
+            _TARGET, (above[0] if above else None,)
+        ).fetchall()
         if may_create is None:
             raise TaskFailure("table-missing", f"there is no schema {schema}")
         if not may_create:
-            raise TaskFailure("permission-denied", f"the user may create no table in the schema {schema}")
+            raise TaskFailure(
+                "permission-denied", f"the user may create no table in the schema {schema}"
+            )

@@ -1,6 +1,8 @@
-"""Slices of a table or query: which there are, which rows each holds, and a version that moves when these do.
+"""Slices of a table or query: which there are, which rows each holds, and a version that moves when
+these do.
 
-A version is made of the columns and sums of hashes that the server computes over all rows of the slice.
+A version is made of the columns and sums of hashes that the server computes over all rows of the
+slice.
 """
 
 from __future__ import annotations
@@ -27,13 +29,17 @@ if TYPE_CHECKING:
 OURS = "_headgate_row"
 ROW = sql.Identifier(OURS)  # the name of a row in our queries: no column of theirs has it
 FEW = 50  # slices up to which only their rows are looked at
-# Types of which equal values have one text: a value's slice is then found by the value, perhaps through an index.
-_EXACT = frozenset({"bool", "int2", "int4", "int8", "text", "varchar", "date", "uuid", "timestamp", "timestamptz"})
+# Types of which equal values have one text: a value's slice is then found by the value, perhaps
+# through an index.
+_EXACT = frozenset(
+    {"bool", "int2", "int4", "int8", "text", "varchar", "date", "uuid", "timestamp", "timestamptz"}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Rows by one column: those with a value, with none, or from a bound to another. No column: all rows.
+    """Rows by one column: those with a value, with none, or from a bound to another. No column: all
+    rows.
 
     `has_low`: whether `low` itself is in it; `high` is if `low` is not.
     """
@@ -75,7 +81,13 @@ class Slice:
         is_open = "after" not in got
         column, value, low, high = (got.get(k) for k in ("column", "value", "low", "high"))
         return Slice(
-            column or "", value, "null" in got, low=low, high=high, has_low=is_open, is_exact="text" not in got
+            column or "",
+            value,
+            "null" in got,
+            low=low,
+            high=high,
+            has_low=is_open,
+            is_exact="text" not in got,
         )
 
     def condition(self) -> sql.Composable:
@@ -90,7 +102,11 @@ class Slice:
             return sql.SQL("{} = {}").format(named, sql.Literal(self.value))
         above, below = (">=", "<") if self.has_low else (">", "<=")
         bounds: list[tuple[LiteralString, str | None]] = [(above, self.low), (below, self.high)]
-        parts = [sql.SQL("{} {} {}").format(column, sql.SQL(op), sql.Literal(b)) for op, b in bounds if b is not None]
+        parts = [
+            sql.SQL("{} {} {}").format(column, sql.SQL(op), sql.Literal(b))
+            for op, b in bounds
+            if b is not None
+        ]
         return sql.SQL(" AND ").join([*parts, sql.SQL("{} IS NOT NULL").format(column)])
 
 
@@ -126,24 +142,31 @@ def _listed(connection: Connection[Any], job: ListJob) -> Iterator[ListedPartiti
         yield listed(source["name"], [source], ())
 
 
-def objects(connection: Connection[Any], settings: ConnectorSettings, only: Sequence[Slice] = ()) -> list[SourceObject]:
-    """All slices that have rows, as they are in this transaction; or these, as far as they have some. All rows as one
-    slice are there without rows, too."""
+def objects(
+    connection: Connection[Any], settings: ConnectorSettings, only: Sequence[Slice] = ()
+) -> list[SourceObject]:
+    """All slices that have rows, as they are in this transaction; or these, as far as they have
+    some. All rows as one slice are there without rows, too."""
     columns = columns_of(connection, settings)
     by_column = settings["by"] == "partitioned"
     labels = _labels(settings) if by_column else sql.SQL("NULL::text")
     some = [s.condition() for s in only] if len(only) <= FEW else []
-    where = sql.SQL(" OR ").join(sql.SQL("({})").format(c) for c in some) if some else sql.SQL("true")
+    where = (
+        sql.SQL(" OR ").join(sql.SQL("({})").format(c) for c in some) if some else sql.SQL("true")
+    )
     head = sql.SQL("label" if by_column else "min(label)")
-    query = _CHECKSUMS.format(head=head, row=ROW, labels=labels, source=source_of(settings), where=where)
+    query = _CHECKSUMS.format(
+        head=head, row=ROW, labels=labels, source=source_of(settings), where=where
+    )
     group = sql.SQL(" GROUP BY label") if by_column else sql.SQL("")
     rows = connection.execute(query + group).fetchall()
     slice_of = _namer(settings, columns) if by_column else lambda _: Slice()
     return [_object(settings, slice_of(label), columns, sums) for label, *sums in rows]
 
 
-# Two sums of hashes with different seeds, as for fragments: equal pairs of rows do not cancel each other. OFFSET keeps
-# the inner query one of its own, else each row is made a text three times; one of type bigint leaves it parallel.
+# Two sums of hashes with different seeds, as for fragments: equal pairs of rows do not cancel each
+# other. OFFSET keeps the inner query one of its own, else each row is made a text three times; one
+# of type bigint leaves it parallel.
 _CHECKSUMS = sql.SQL(
     """SELECT {head}, count(*), coalesce(sum(octet_length(told)), 0),
        coalesce(sum(hashtextextended(told, 0)), 0), coalesce(sum(hashtextextended(told, 1)), 0)
@@ -155,22 +178,28 @@ def columns_of(connection: Connection[Any], settings: ConnectorSettings) -> list
     """Name and type in order. TaskFailure where one has the name that rows have."""
     columns = connection.execute(NO_ROWS.format(source_of(settings))).description or ()
     if any(c.name == OURS for c in columns):
-        raise TaskFailure("reserved-column", f"there is a column {OURS}: name it otherwise in a `query`")
+        raise TaskFailure(
+            "reserved-column", f"there is a column {OURS}: name it otherwise in a `query`"
+        )
     return [(c.name, c.type_display) for c in columns]
 
 
 def require_ascending(connection: Connection[Any], settings: ConnectorSettings) -> None:
-    """TaskFailure where a bound is below the one before, as the server compares them: slices would share rows."""
+    """TaskFailure where a bound is below the one before, as the server compares them: slices would
+    share rows."""
     pairs = list(pairwise(settings.get("bounds", ())))
     if not pairs:
         return
     column = sql.Identifier(OURS, settings["column"])
     falls = [sql.SQL("coalesce(one, {}) > {}").format(*map(sql.Literal, pair)) for pair in pairs]
-    query = sql.SQL("SELECT {} FROM (SELECT (SELECT {} FROM {} LIMIT 0) AS one) AS typed")  # NULL of the column's type
+    # NULL of the column's type
+    query = sql.SQL("SELECT {} FROM (SELECT (SELECT {} FROM {} LIMIT 0) AS one) AS typed")
     [is_falling_each] = connection.execute(
         query.format(sql.SQL(", ").join(falls), column, source_of(settings))
     ).fetchall()
-    for low, high in (pair for pair, is_falling in zip(pairs, is_falling_each, strict=True) if is_falling):
+    for low, high in (
+        pair for pair, is_falling in zip(pairs, is_falling_each, strict=True) if is_falling
+    ):
         message = f"bounds of {settings['column']} have to ascend, and the database has {high} before {low}"
         raise TaskFailure("bounds-not-ascending", message)
 
@@ -185,12 +214,18 @@ def _labels(settings: ConnectorSettings) -> sql.Composable:
         for i, b in enumerate(settings["bounds"])
     ]
     end = sql.Literal(str(len(settings["bounds"])))
-    return sql.SQL("CASE WHEN {} IS NULL THEN NULL {} ELSE {} END").format(column, sql.SQL(" ").join(cases), end)
+    return sql.SQL("CASE WHEN {} IS NULL THEN NULL {} ELSE {} END").format(
+        column, sql.SQL(" ").join(cases), end
+    )
 
 
-def _namer(settings: ConnectorSettings, columns: Iterable[tuple[str, str]]) -> Callable[[str | None], Slice]:
+def _namer(
+    settings: ConnectorSettings, columns: Iterable[tuple[str, str]]
+) -> Callable[[str | None], Slice]:
     column, bounds = settings["column"], settings["bounds"]
-    is_exact = next((kind.partition("(")[0] in _EXACT for name, kind in columns if name == column), False)
+    is_exact = next(
+        (kind.partition("(")[0] in _EXACT for name, kind in columns if name == column), False
+    )
 
     def named(label: str | None) -> Slice:
         if label is None:
@@ -205,14 +240,22 @@ def _namer(settings: ConnectorSettings, columns: Iterable[tuple[str, str]]) -> C
 
 
 def _object(
-    settings: ConnectorSettings, part: Slice, columns: Sequence[tuple[str, str]], measures: Sequence[Any]
+    settings: ConnectorSettings,
+    part: Slice,
+    columns: Sequence[tuple[str, str]],
+    measures: Sequence[Any],
 ) -> SourceObject:
     rows, size, *sums = map(int, measures)
     return described(settings, part, part.key, size, (columns, rows, size, sums), columns)
 
 
 def described(
-    settings: ConnectorSettings, part: Slice, name: str, size: int, state: object, columns: Sequence[tuple[str, str]]
+    settings: ConnectorSettings,
+    part: Slice,
+    name: str,
+    size: int,
+    state: object,
+    columns: Sequence[tuple[str, str]],
 ) -> SourceObject:
     uri = f"{settings['url']}#{settings['table'] or sha256(settings['query'].encode()).hexdigest()}?{part.uri_query}"
     return {
@@ -235,11 +278,15 @@ def _added(connection: Connection[Any], job: ListJob) -> Iterator[ListedPartitio
     last = Slice.of(listed_before["objects"][0]["uri"]).high if listed_before["objects"] else None
     column = sql.Identifier(OURS, settings["column"])
     above = Slice(settings["column"], low=last, has_low=False).condition()
-    query = sql.SQL("SELECT max({})::text, count(*) FROM {} WHERE {}").format(column, source_of(settings), above)
+    query = sql.SQL("SELECT max({})::text, count(*) FROM {} WHERE {}").format(
+        column, source_of(settings), above
+    )
     [(high, rows)] = connection.execute(query).fetchall()
     if not rows:
         return
     key = f"{int(listed_before['key'] or 0) + 1:012d}"
     columns = columns_of(connection, settings)
     part = Slice(settings["column"], low=last, high=high, has_low=False)
-    yield listed(key, [described(settings, part, key, rows, (columns, part.uri_query), columns)], ())
+    yield listed(
+        key, [described(settings, part, key, rows, (columns, part.uri_query), columns)], ()
+    )

@@ -29,10 +29,20 @@ CONNECTIONS = 4  # at a time, where there are as many slices
 FETCH_ROWS = "10000"
 # Options that choose the table and the server: the component's own keys do that.
 _OURS = frozenset(
-    {"url", "user", "password", "driver", "dbtable", "query", "sessioninitstatement", "prefertimestampntz"}
+    {
+        "url",
+        "user",
+        "password",
+        "driver",
+        "dbtable",
+        "query",
+        "sessioninitstatement",
+        "prefertimestampntz",
+    }
 )
 _QUOTED = re.compile(
-    r"""(\b[eE]'(?:[^'\\]|\\.|'')*'|'[^']*'|"[^"]*"|(?<![\w$])\$(\w*)\$.*?\$\2\$|--[^\n]*|/\*.*?\*/)|\?""", re.DOTALL
+    r"""(\b[eE]'(?:[^'\\]|\\.|'')*'|'[^']*'|"[^"]*"|(?<![\w$])\$(\w*)\$.*?\$\2\$|--[^\n]*|/\*.*?\*/)|\?""",
+    re.DOTALL,
 )
 _NUMERIC, _NUMERICS = 1700, 1231  # pg_type.oid of numeric, and of an array of it
 _HEADER = 4  # bytes that a type modifier counts beside what it says
@@ -53,7 +63,8 @@ _PASSING = (
 def reading(session: SparkSession, job: SourceJob) -> Iterator[JdbcReader]:
     """Open for as long as the snapshot is needed.
 
-    The session that keeps it touches no table: else an ALTER TABLE would wait for us, and our own readers for it.
+    The session that keeps it touches no table: else an ALTER TABLE would wait for us, and our own
+    readers for it.
     """
     _require_driver(session)
     with connected(job) as keeper, keeper.transaction(), connected(job) as other:
@@ -71,7 +82,9 @@ def _require_driver(session: SparkSession) -> None:
             _DRIVER, True, session._jvm.java.lang.Thread.currentThread().getContextClassLoader()
         )
     except Exception as e:  # whatever the JVM says, it has no such class
-        message = "Spark has no JDBC driver of PostgreSQL: put its jar into the folder of HEADGATE_JARS"
+        message = (
+            "Spark has no JDBC driver of PostgreSQL: put its jar into the folder of HEADGATE_JARS"
+        )
         raise TaskFailure("jdbc-driver-missing", message) from e
 
 
@@ -115,11 +128,20 @@ class JdbcReader:
         return settings
 
     def _source(self) -> DataFrameReader:
-        """Every connection reads in the snapshot of ours: it begins with these statements, in its one transaction."""
+        """Every connection reads in the snapshot of ours: it begins with these statements, in its
+        one transaction."""
         begin = f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SET TRANSACTION SNAPSHOT '{self.snapshot}'"
         users = {k: v for k, v in self.job["options"].items() if k.lower() not in _OURS}
-        ours = {"sessionInitStatement": begin, "preferTimestampNTZ": "true", "fetchsize": FETCH_ROWS}
-        return self.session.read.format("jdbc").options(**{**ours, **users}).options(**self.address.of_jdbc)
+        ours = {
+            "sessionInitStatement": begin,
+            "preferTimestampNTZ": "true",
+            "fetchsize": FETCH_ROWS,
+        }
+        return (
+            self.session.read.format("jdbc")
+            .options(**{**ours, **users})
+            .options(**self.address.of_jdbc)
+        )
 
     def _columns(self) -> sql.Composable:
         """All of the source, with casts of numbers whose scale Spark has no type for."""
@@ -133,7 +155,9 @@ class JdbcReader:
         if not any(kinds.values()):
             return sql.SQL("*")
         return sql.SQL(", ").join(
-            sql.SQL("{0}::{1} AS {0}").format(sql.Identifier(name), sql.SQL(kind)) if kind else sql.Identifier(name)
+            sql.SQL("{0}::{1} AS {0}").format(sql.Identifier(name), sql.SQL(kind))
+            if kind
+            else sql.Identifier(name)
             for name, kind in kinds.items()
         )
 
@@ -143,20 +167,31 @@ class JdbcReader:
 
 
 def _select(
-    settings: Mapping[str, Json], columns: sql.Composable, source: SourceObject, label: str | None = None
+    settings: Mapping[str, Json],
+    columns: sql.Composable,
+    source: SourceObject,
+    label: str | None = None,
 ) -> sql.Composable:
     """The rows of a slice, behind their label where there are several."""
-    labels = sql.SQL("") if label is None else sql.SQL("{}::text AS {}, ").format(label, sql.Identifier(LABEL))
+    labels = (
+        sql.SQL("")
+        if label is None
+        else sql.SQL("{}::text AS {}, ").format(label, sql.Identifier(LABEL))
+    )
     where = Slice.of(source["uri"]).condition()
-    return sql.SQL("SELECT {}{} FROM {} WHERE {}").format(labels, columns, source_of(settings), where)
+    return sql.SQL("SELECT {}{} FROM {} WHERE {}").format(
+        labels, columns, source_of(settings), where
+    )
 
 
 def _number(oid: int, modifier: int) -> str:
-    """The type that holds a number of PostgreSQL whose digits all stand before some zeros, `numeric(5, -2)`, or behind
-    some, `numeric(3, 5)`, and that Spark has as well; empty for any other type."""
+    """The type that holds a number of PostgreSQL whose digits all stand before some zeros,
+    `numeric(5, -2)`, or behind some, `numeric(3, 5)`, and that Spark has as well; empty for any
+    other type."""
     if oid not in (_NUMERIC, _NUMERICS) or modifier < _HEADER:
         return ""
-    digits, scale = (modifier - _HEADER) >> 16, ((modifier - _HEADER & 0x7FF) ^ 0x400) - 0x400  # of 11 bits, signed
+    # Of 11 bits, signed
+    digits, scale = (modifier - _HEADER) >> 16, ((modifier - _HEADER & 0x7FF) ^ 0x400) - 0x400
     if 0 <= scale <= digits or max(digits - min(scale, 0), scale) > MOST_DIGITS:
         return ""
     kind = f"numeric({max(digits - min(scale, 0), scale)}, {max(scale, 0)})"

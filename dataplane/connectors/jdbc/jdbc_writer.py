@@ -1,8 +1,9 @@
-"""A copy of a dataset in a table, kept partition by partition, each in one transaction that also notes it.
+"""A copy of a dataset in a table, kept partition by partition, each in one transaction that also
+notes it.
 
-Rows go to a temporary table first, so that the transaction is short; they are found again by the columns of the
-partition key, or by a column `_partition` that is added. Values in statements are literals: among parameters, a % in a
-name would be taken for one.
+Rows go to a temporary table first, so that the transaction is short; they are found again by the
+columns of the partition key, or by a column `_partition` that is added. Values in statements are
+literals: among parameters, a % in a name would be taken for one.
 """
 
 from __future__ import annotations
@@ -48,12 +49,15 @@ def writing(job: WriteJob, lake: Lake) -> Iterator[Callable[[WriteTask], WriteAn
 
 
 def _opened(connection: Connection[Any], job: WriteJob) -> TargetTable:
-    """The table, made if there is none. TaskFailure where it is another's, or was to be there and is not."""
+    """The table, made if there is none. TaskFailure where it is another's, or was to be there and
+    is not."""
     *above, table = names_of(job["settings"]["table"])
     schema = above[0] if above else _current_schema(connection)
     notes = Notes(connection, schema, table, job["owner"])
     layout, policy = Layout.of(job), job["settings"]["schema_change"]
-    target = TargetTable(connection, notes, sql.Identifier(schema, table), layout, job["schema"], policy)
+    target = TargetTable(
+        connection, notes, sql.Identifier(schema, table), layout, job["schema"], policy
+    )
     with connection.transaction():
         note = notes.open()
         if note is None and job.get("goes_on"):
@@ -61,14 +65,18 @@ def _opened(connection: Connection[Any], job: WriteJob) -> TargetTable:
         if note is None:
             target.take()
         elif not target.exists():
-            raise TaskFailure("target-missing", f"{notes.name} is not there any more. {notes.release}")
+            raise TaskFailure(
+                "target-missing", f"{notes.name} is not there any more. {notes.release}"
+            )
     return target
 
 
 def _current_schema(connection: Connection[Any]) -> str:
     [(name,)] = connection.execute("SELECT current_schema()").fetchall()
     if name is None:
-        raise TaskFailure("table-missing", "no schema of the search path is there: write schema.table")
+        raise TaskFailure(
+            "table-missing", "no schema of the search path is there: write schema.table"
+        )
     return str(name)
 
 
@@ -92,9 +100,12 @@ class TargetTable:
         return table_id is not None
 
     def take(self) -> None:
-        """A table that is there already is taken only while it is empty and has the columns that we would give it."""
+        """A table that is there already is taken only while it is empty and has the columns that we
+        would give it."""
         if self.exists():
-            if self.connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(self.table)).fetchone():
+            if self.connection.execute(
+                sql.SQL("SELECT 1 FROM {} LIMIT 1").format(self.table)
+            ).fetchone():
                 message = f"{self.notes.name} holds rows that Headgate did not write: empty it, or name another table"
                 raise TaskFailure("target-occupied", message)
             self._compare(self.layout.all_columns)
@@ -112,9 +123,15 @@ class TargetTable:
         has, expected = (column_types(self.connection, table) for table in (self.table, STAGE))
         expected.setdefault(PARTITION, "text")
         if lacking := [c for c in columns if c not in has]:
-            raise TaskFailure("target-schema-changed", f"{self.notes.name} has no column {', '.join(lacking)}")
-        if other := [f"{c} is {has[c]}, not {expected[c]}" for c in columns if has[c] != expected[c]]:
-            raise TaskFailure("target-schema-changed", f"{self.notes.name} has other columns: {', '.join(other)}")
+            raise TaskFailure(
+                "target-schema-changed", f"{self.notes.name} has no column {', '.join(lacking)}"
+            )
+        if other := [
+            f"{c} is {has[c]}, not {expected[c]}" for c in columns if has[c] != expected[c]
+        ]:
+            raise TaskFailure(
+                "target-schema-changed", f"{self.notes.name} has other columns: {', '.join(other)}"
+            )
 
     def _empty_stage(self) -> None:
         self.connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(STAGE))
@@ -144,14 +161,20 @@ class TargetTable:
 
     def write(self, task: WriteTask, lake: Lake) -> WriteAnswer:
         """One partition, all or nothing. Result: `{rows, bytes}`."""
-        partition, generation, is_gone = task["partition"], task.get("generation", 0), task.get("remove", False)
+        partition, generation, is_gone = (
+            task["partition"],
+            task.get("generation", 0),
+            task.get("remove", False),
+        )
         with self.connection.transaction():
             self._fit(generation)
         self._stage([] if is_gone else [lake.open(path) for path in task["files"]])
         failpoint("jdbc-staged")
         with self.connection.transaction():
             if self.notes.hold().layout != self.layout.text:
-                raise TaskFailure("target-ahead", f"{self.notes.name} has other columns by now", "infrastructure")
+                raise TaskFailure(
+                    "target-ahead", f"{self.notes.name} has other columns by now", "infrastructure"
+                )
             self.notes.fence(partition, generation)
             self._delete(partition)
             failpoint("jdbc-deleted")
@@ -174,14 +197,18 @@ class TargetTable:
         return identifiers(column_names(self.schema))
 
     def _count(self) -> int:
-        [(rows,)] = self.connection.execute(sql.SQL("SELECT count(*) FROM {}").format(STAGE)).fetchall()
+        [(rows,)] = self.connection.execute(
+            sql.SQL("SELECT count(*) FROM {}").format(STAGE)
+        ).fetchall()
         return int(rows)
 
     def _delete(self, partition: str) -> None:
         """The rows that the partition had; where rows are merged, those that it has no more."""
         query = sql.SQL("DELETE FROM {} AS t WHERE {}").format(self.table, self._rows_of(partition))
         if self.layout.key:
-            query += sql.SQL(" AND NOT EXISTS (SELECT 1 FROM {} AS s WHERE {})").format(STAGE, self.layout.same_key)
+            query += sql.SQL(" AND NOT EXISTS (SELECT 1 FROM {} AS s WHERE {})").format(
+                STAGE, self.layout.same_key
+            )
         self.connection.execute(query)
 
     def _rows_of(self, partition: str) -> sql.Composable:
@@ -191,18 +218,21 @@ class TargetTable:
         if len(texts) != len(self.layout.keyed):  # of a dataset that was partitioned in another way
             return sql.SQL("false")
         parts = [
-            sql.SQL("t.{} IS NULL" if text is None else "t.{} = {}").format(sql.Identifier(column), text)
+            sql.SQL("t.{} IS NULL" if text is None else "t.{} = {}").format(
+                sql.Identifier(column), text
+            )
             for column, text in zip(self.layout.keyed, texts, strict=True)
         ]
         return sql.SQL(" AND ").join(parts)
 
     def _later(self, partition: str, generation: int) -> list[str]:
-        """Other partitions that hold rows of the same keys since a later generation: those rows moved there."""
+        """Other partitions that hold rows of the same keys since a later generation: those rows
+        moved there."""
         if not self.layout.key:
             return []
-        query = sql.SQL("SELECT DISTINCT t.{0} FROM {1} AS t JOIN {2} AS s ON {3} WHERE t.{0} <> {4}").format(
-            sql.Identifier(PARTITION), self.table, STAGE, self.layout.same_key, partition
-        )
+        query = sql.SQL(
+            "SELECT DISTINCT t.{0} FROM {1} AS t JOIN {2} AS s ON {3} WHERE t.{0} <> {4}"
+        ).format(sql.Identifier(PARTITION), self.table, STAGE, self.layout.same_key, partition)
         others = [str(name) for (name,) in self.connection.execute(query).fetchall()]
         return [name for name in others if self.notes.generation_of(name) > generation]
 
@@ -216,7 +246,9 @@ class TargetTable:
             "stage": STAGE,
             "merging": self.layout.merging(later),
         }
-        query = sql.SQL("INSERT INTO {table} AS t ({columns}{more}) SELECT {columns}{value} FROM {stage}{merging}")
+        query = sql.SQL(
+            "INSERT INTO {table} AS t ({columns}{more}) SELECT {columns}{value} FROM {stage}{merging}"
+        )
         self.connection.execute(query.format(**parts))
 
 
@@ -228,7 +260,9 @@ def as_csv(batch: pa.RecordBatch, schema: Schema) -> bytes:
     import pyarrow as pa
     from pyarrow import csv
 
-    texts = struct_of(field_of(f["name"], "string") if f["type"] == "binary" else f for f in schema["fields"])
+    texts = struct_of(
+        field_of(f["name"], "string") if f["type"] == "binary" else f for f in schema["fields"]
+    )
     columns = [_hexadecimal(c) if pa.types.is_binary(c.type) else c for c in batch.columns]
     flattened = flat(pa.record_batch(columns, names=batch.schema.names), texts)
     into = pa.BufferOutputStream()
@@ -239,4 +273,6 @@ def as_csv(batch: pa.RecordBatch, schema: Schema) -> bytes:
 def _hexadecimal(column: pa.Array) -> pa.Array:
     import pyarrow as pa
 
-    return pa.array([None if v is None else f"\\x{v.hex()}" for v in column.to_pylist()], pa.string())
+    return pa.array(
+        [None if v is None else f"\\x{v.hex()}" for v in column.to_pylist()], pa.string()
+    )

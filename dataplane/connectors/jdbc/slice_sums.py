@@ -1,4 +1,5 @@
-"""Whether slices in a snapshot still match their listing: the server sums them again while Spark reads their rows."""
+"""Whether slices in a snapshot still match their listing: the server sums them again while Spark
+reads their rows."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ class RunningSums:
 
 @dataclass(slots=True)
 class Comparison:
-    """The comparison of one attempt, over a connection of its own. `snapshot`: its name, under which it was
-    exported."""
+    """The comparison of one attempt, over a connection of its own. `snapshot`: its name, under
+    which it was exported."""
 
     connection: Connection[Any]
     snapshot: str
@@ -44,17 +45,21 @@ class Comparison:
     _started: RunningSums | None = None
 
     def changed(self, listed: Sequence[SourceObject]) -> frozenset[str]:
-        """Names of those that are another thing now. The first time, before any row is read, none: it is found out
-        meanwhile, where that can be relied upon afterwards.
+        """Names of those that are another thing now. The first time, before any row is read, none:
+        it is found out meanwhile, where that can be relied upon afterwards.
 
-        A table that was rewritten or truncated meanwhile is empty in the snapshot, for us as for Spark.
+        A table that was rewritten or truncated meanwhile is empty in the snapshot, for us as for
+        Spark.
         """
         if self._started is None:
             self._started = self._begin(listed)
             return frozenset()
         early = self._started.result()
         with self._within():
-            if early is not None and _storage(self.connection, self.settings) == self._started.storage:
+            if (
+                early is not None
+                and _storage(self.connection, self.settings) == self._started.storage
+            ):
                 return early & {source["name"] for source in listed}
             return self._moved(listed)
 
@@ -68,7 +73,8 @@ class Comparison:
             storage = _storage(self.connection, self.settings)
             if storage is None:  # storage behind a query is unknown: compared at the end
                 return RunningSums()
-            columns_of(self.connection, self.settings)  # from here on they do not change until rows are compared
+            # From here on they do not change until rows are compared
+            columns_of(self.connection, self.settings)
             return RunningSums(storage, self._thread.submit(self._end, held.pop_all(), listed))
 
     def _end(self, held: ExitStack, listed: Sequence[SourceObject]) -> frozenset[str]:
@@ -76,20 +82,28 @@ class Comparison:
             return self._moved(listed)
 
     def _moved(self, listed: Sequence[SourceObject]) -> frozenset[str]:
-        now = objects(self.connection, self.settings, [Slice.of(source["uri"]) for source in listed])
+        now = objects(
+            self.connection, self.settings, [Slice.of(source["uri"]) for source in listed]
+        )
         versions = {source["name"]: source["version"] for source in now}
-        return frozenset(source["name"] for source in listed if versions.get(source["name"]) != source["version"])
+        return frozenset(
+            source["name"] for source in listed if versions.get(source["name"]) != source["version"]
+        )
 
     @contextmanager
     def _within(self) -> Iterator[None]:
         with in_words(), self.connection.transaction():
             snapshot(self.connection)
-            self.connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(self.snapshot)))
+            self.connection.execute(
+                sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(self.snapshot))
+            )
             yield
 
 
 @contextmanager
-def comparing(connection: Connection[Any], snapshot: str, settings: ConnectorSettings) -> Iterator[Comparison]:
+def comparing(
+    connection: Connection[Any], snapshot: str, settings: ConnectorSettings
+) -> Iterator[Comparison]:
     """Sums that are not needed any more are cancelled at the end."""
     thread = ThreadPoolExecutor(1, "compare")
     comparison = Comparison(connection, snapshot, settings, thread)
@@ -103,8 +117,8 @@ def comparing(connection: Connection[Any], snapshot: str, settings: ConnectorSet
 
 
 def _storage(connection: Connection[Any], settings: ConnectorSettings) -> object:
-    """The file that a plain table lies in, which becomes another one where it is rewritten. None for all else, also
-    where others inherit from it."""
+    """The file that a plain table lies in, which becomes another one where it is rewritten. None
+    for all else, also where others inherit from it."""
     if not settings["table"]:
         return None
     name = identifier(settings["table"]).as_string(connection)

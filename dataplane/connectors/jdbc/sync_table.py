@@ -1,7 +1,9 @@
-"""The table `_headgate_sync` beside the tables that hold copies: who owns each, its layout, and what of it is in sync.
+"""The table `_headgate_sync` beside the tables that hold copies: who owns each, its layout, and
+what of it is in sync.
 
-One row for each table (with the empty text in place of a partition), and one for each partition that was ever written:
-its generation never goes down. Values are literals: among parameters, a % in a name would be taken for one.
+One row for each table (with the empty text in place of a partition), and one for each partition
+that was ever written: its generation never goes down. Values are literals: among parameters, a % in
+a name would be taken for one.
 """
 
 from __future__ import annotations
@@ -55,9 +57,11 @@ class Notes:
         return sql.Identifier(self.schema, TABLE)
 
     def open(self) -> SyncRow | None:
-        """The table's note, with a lock on all tables of the schema until the transaction ends. TaskFailure where the
-        table is another writer's."""
-        self.connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"{self.schema}.{TABLE}",))
+        """The table's note, with a lock on all tables of the schema until the transaction ends.
+        TaskFailure where the table is another writer's."""
+        self.connection.execute(
+            "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"{self.schema}.{TABLE}",)
+        )
         self.connection.execute(_CREATE.format(self._place))
         return self._owned(self._find(WHOLE, lock=False))
 
@@ -65,12 +69,17 @@ class Notes:
         """The same for a table that is ours; only its own writers wait."""
         note = self._owned(self._find(WHOLE, lock=True))
         if note is None:
-            raise TaskFailure("target-owned", f"{self.name} was given up meanwhile", "infrastructure")
+            raise TaskFailure(
+                "target-owned", f"{self.name} was given up meanwhile", "infrastructure"
+            )
         return note
 
     def _owned(self, note: SyncRow | None) -> SyncRow | None:
         if note is not None and note.owner != self.owner:
-            raise TaskFailure("target-owned", f"{self.name} belongs to {note.owner}: not written to. {self.release}")
+            raise TaskFailure(
+                "target-owned",
+                f"{self.name} belongs to {note.owner}: not written to. {self.release}",
+            )
         return note
 
     @property
@@ -88,7 +97,9 @@ class Notes:
 
     def require(self, latest: int, generation: int) -> None:
         if latest > generation:
-            message = f"{self.name} has seen generation {latest}, this is of generation {generation}"
+            message = (
+                f"{self.name} has seen generation {latest}, this is of generation {generation}"
+            )
             raise TaskFailure("target-ahead", message, "infrastructure")
 
     def synced(self, partition: str, generation: int, rows: int) -> None:
@@ -98,7 +109,9 @@ class Notes:
         self._put(WHOLE, generation, None, layout)
 
     def _find(self, partition: str, *, lock: bool) -> SyncRow | None:
-        query = _FIND.format(self._place, self.name, partition) + sql.SQL(" FOR UPDATE" if lock else "")
+        query = _FIND.format(self._place, self.name, partition) + sql.SQL(
+            " FOR UPDATE" if lock else ""
+        )
         row = self.connection.execute(query).fetchone()
         return SyncRow(*row) if row else None
 

@@ -1,4 +1,5 @@
-"""The columns of a table that holds a copy: their types, those that identify rows, and how a new layout differs."""
+"""The columns of a table that holds a copy: their types, those that identify rows, and how a new
+layout differs."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Columns with their types in the database; `keyed`: those that hold the partition key, else a column is added;
-    `key`: those that name a row, for merging."""
+    """Columns with their types in the database; `keyed`: those that hold the partition key, else a
+    column is added; `key`: those that name a row, for merging."""
 
     columns: tuple[tuple[str, str], ...]
     keyed: tuple[str, ...]
@@ -47,13 +48,19 @@ class Layout:
         columns = tuple((f["name"], type_of(f["name"], f["type"])) for f in schema["fields"])
         keyed = () if key else tuple(_named(schema, name) for name in job["keyed"])
         if PARTITION in dict(columns) and not keyed:
-            raise TaskFailure("reserved-column", f"the dataset has a column {PARTITION}, which is to hold the key")
+            raise TaskFailure(
+                "reserved-column", f"the dataset has a column {PARTITION}, which is to hold the key"
+            )
         return Layout(columns, keyed, tuple(_named(schema, name) for name in key))
 
     @staticmethod
     def from_text(text: str) -> Layout:
         layout = json.loads(text)
-        return Layout(tuple((n, t) for n, t in layout["columns"]), tuple(layout["keyed"]), tuple(layout["key"]))
+        return Layout(
+            tuple((n, t) for n, t in layout["columns"]),
+            tuple(layout["keyed"]),
+            tuple(layout["key"]),
+        )
 
     @property
     def text(self) -> str:
@@ -80,7 +87,9 @@ class Layout:
         return sql.SQL("CREATE TEMP TABLE {} ({})").format(name, columns)
 
     def add(self, table: sql.Identifier, name: str, kind: str) -> sql.Composed:
-        return sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS {}").format(table, self._column(name, kind))
+        return sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS {}").format(
+            table, self._column(name, kind)
+        )
 
     def _column(self, name: str, kind: str) -> sql.Composable:
         return sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind))
@@ -92,13 +101,16 @@ class Layout:
         return sql.SQL(" AND ").join(parts)
 
     def merging(self, later: list[str]) -> sql.Composable:
-        """The clause after an INSERT into `t`: rows of the same key take the new values, except in these partitions."""
+        """The clause after an INSERT into `t`: rows of the same key take the new values, except in
+        these partitions."""
         if not self.key:
             return sql.SQL("")
         names = [name for name, _ in self.columns if name not in self.key] + [PARTITION]
         parts = [sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in names]
         key = identifiers(self.key)
-        merging = sql.SQL(" ON CONFLICT ({}) DO UPDATE SET {}").format(key, sql.SQL(", ").join(parts))
+        merging = sql.SQL(" ON CONFLICT ({}) DO UPDATE SET {}").format(
+            key, sql.SQL(", ").join(parts)
+        )
         if later:
             left = sql.SQL(", ").join(map(sql.Literal, later))
             merging += sql.SQL(" WHERE t.{} NOT IN ({})").format(sql.Identifier(PARTITION), left)
@@ -107,7 +119,8 @@ class Layout:
     # --- changes ----------------------------------------------------------------------------------
 
     def added(self, before: Layout) -> list[tuple[str, str]] | None:
-        """The columns that came, if nothing else has changed but columns that went and now stay NULL."""
+        """The columns that came, if nothing else has changed but columns that went and now stay
+        NULL."""
         had = dict(before.columns)
         if (self.keyed, self.key) != (before.keyed, before.key):
             return None
@@ -122,7 +135,9 @@ class Layout:
         had, has = dict(before.columns), dict(self.columns)
         words = [f"new column {n}" for n in has if n not in had]
         words += [f"column {n} is gone" for n in had if n not in has]
-        words += [f"column {n} is {has[n]}, it was {had[n]}" for n in has if n in had and had[n] != has[n]]
+        words += [
+            f"column {n} is {has[n]}, it was {had[n]}" for n in has if n in had and had[n] != has[n]
+        ]
         if not words:
             words = ["its rows are told apart in another way, or its columns have another order"]
         return ", ".join(words)
@@ -136,7 +151,9 @@ def type_of(name: str, kind: Json) -> str:
         precision, scale = digits
         return f"numeric({precision}, {scale})"
     if kind not in _TYPES:
-        raise TaskFailure("not-supported", f"column {name} has type {kind}, which the table cannot hold: cast it")
+        raise TaskFailure(
+            "not-supported", f"column {name} has type {kind}, which the table cannot hold: cast it"
+        )
     return _TYPES[kind]
 
 

@@ -1,1 +1,2 @@
-"""The connector `kafka`: slices of topics as sources, and topics that hold the last row of each key."""
+"""The connector `kafka`: slices of topics as sources, and topics that hold the last row of each
+key."""

@@ -1,7 +1,8 @@
-"""Values of messages in Avro: the columns that a schema has, and the values in bytes that another schema wrote.
+"""Values of messages in Avro: the columns that a schema has, and the values in bytes that another
+schema wrote.
 
-In front of each value stand a zero and the id of the schema under which it was written; it is read under the schema
-that the slice was listed with, by Avro's own rules.
+In front of each value stand a zero and the id of the schema under which it was written; it is read
+under the schema that the slice was listed with, by Avro's own rules.
 """
 
 from __future__ import annotations
@@ -35,7 +36,12 @@ if TYPE_CHECKING:
 
 HEAD = 5  # bytes in front of a value
 DIGITS = 38  # of a decimal, at most
-_TIMES = ("timestamp-millis", "timestamp-micros", "local-timestamp-millis", "local-timestamp-micros")
+_TIMES = (
+    "timestamp-millis",
+    "timestamp-micros",
+    "local-timestamp-millis",
+    "local-timestamp-micros",
+)
 _LOGICAL = ("decimal", "date", *_TIMES)
 _PLAIN = {
     "null": "string",
@@ -53,7 +59,8 @@ Schemas: TypeAlias = "Callable[[int], WrittenUnder]"  # by id; TaskFailure where
 
 
 class AvroForm(NamedTuple):
-    """The type of a column, and what makes a value for Arrow of what Avro gives; None where it is the same."""
+    """The type of a column, and what makes a value for Arrow of what Avro gives; None where it is
+    the same."""
 
     kind: Json
     convert: Convert | None = None
@@ -73,7 +80,9 @@ class WrittenUnder:
     @property
     def form(self) -> AvroForm:
         if not isinstance(self.whole, Mapping) or self.whole.get("type") != "record":
-            raise TaskFailure("not-supported", f"schema {self.id} is none of records, which alone have columns")
+            raise TaskFailure(
+                "not-supported", f"schema {self.id} is none of records, which alone have columns"
+            )
         return form(self.whole)
 
     @property
@@ -83,7 +92,8 @@ class WrittenUnder:
 
 @lru_cache(maxsize=256)
 def written(registry: Registry, id: int) -> WrittenUnder:
-    """The schema of an id in a registry; it never changes. TaskFailure where there is none, or it cannot be read."""
+    """The schema of an id in a registry; it never changes. TaskFailure where there is none, or it
+    cannot be read."""
     return parsed(id, registry.texts(id))
 
 
@@ -96,22 +106,29 @@ def parsed(id: int, texts: Sequence[str]) -> WrittenUnder:
         for other in others:
             parse(other, named_schemas=named)
         return WrittenUnder(
-            id, parse(own, named_schemas=dict(named)), parse(own, named_schemas=dict(named), expand=True)
+            id,
+            parse(own, named_schemas=dict(named)),
+            parse(own, named_schemas=dict(named), expand=True),
         )
     except Exception as e:
-        raise TaskFailure("not-supported", f"schema {id} is no Avro that can be read: {_error_text(e)}") from e
+        raise TaskFailure(
+            "not-supported", f"schema {id} is no Avro that can be read: {_error_text(e)}"
+        ) from e
 
 
 def _parser() -> Callable[..., Json]:
     try:
         from fastavro.schema import parse_schema
     except ImportError as e:
-        raise TaskFailure("avro-missing", "a library for Avro is needed: pip install 'headgate[kafka]'") from e
+        raise TaskFailure(
+            "avro-missing", "a library for Avro is needed: pip install 'headgate[kafka]'"
+        ) from e
     return parse_schema
 
 
 def _without_meanings(schema: Json) -> Json:
-    """Without logical types that no type of a column stands for: their values stay the plain ones below."""
+    """Without logical types that no type of a column stands for: their values stay the plain ones
+    below."""
     match schema:
         case list():
             return [_without_meanings(part) for part in schema]
@@ -162,14 +179,18 @@ def form(schema: Json) -> AvroForm:
         case str() if schema in _PLAIN:
             return AvroForm(_PLAIN[schema])
         case _:
-            raise TaskFailure("not-supported", f"a type that refers to itself has no columns: {schema}")
+            raise TaskFailure(
+                "not-supported", f"a type that refers to itself has no columns: {schema}"
+            )
 
 
 def _union(schemas: list[Json]) -> AvroForm:
     """One type, or nothing."""
     some = [schema for schema in schemas if schema != "null" and schema != {"type": "null"}]
     if len(some) > 1:
-        raise TaskFailure("not-supported", "a union of several types besides null has no type as a column")
+        raise TaskFailure(
+            "not-supported", "a union of several types besides null has no type as a column"
+        )
     if not some:
         return AvroForm("string")
     member = form(some[0])
@@ -179,26 +200,34 @@ def _union(schemas: list[Json]) -> AvroForm:
 
 
 def _record(forms: Mapping[str, AvroForm]) -> AvroForm:
-    kind = canonical_schema(struct_of(field_of(name, member.kind) for name, member in forms.items()))
+    kind = canonical_schema(
+        struct_of(field_of(name, member.kind) for name, member in forms.items())
+    )
     converts = {name: member.convert for name, member in forms.items() if member.convert}
     if not converts:
         return AvroForm(kind)
-    return AvroForm(kind, lambda row: row | {name: convert(row[name]) for name, convert in converts.items()})
+    return AvroForm(
+        kind, lambda row: row | {name: convert(row[name]) for name, convert in converts.items()}
+    )
 
 
 def _array(item: AvroForm) -> AvroForm:
     kind, convert = array_of(item.kind), item.convert
-    return AvroForm(kind, None if convert is None else lambda items: [convert(element) for element in items])
+    return AvroForm(
+        kind, None if convert is None else lambda items: [convert(element) for element in items]
+    )
 
 
 def _map(value: AvroForm) -> AvroForm:
     convert = value.convert or (lambda element: element)
     return AvroForm(
-        map_of("string", value.kind), lambda entries: [(key, convert(element)) for key, element in entries.items()]
+        map_of("string", value.kind),
+        lambda entries: [(key, convert(element)) for key, element in entries.items()],
     )
 
 
-# Values that are defaults of a schema come as they stand in its JSON: bytes as texts, times as numbers.
+# Values that are defaults of a schema come as they stand in its JSON: bytes as texts, times as
+# numbers.
 
 
 def _bytes(value: bytes | str) -> bytes:
@@ -212,7 +241,8 @@ def _decimal(precision: int, scale: int) -> AvroForm:
     def convert(value: Decimal | bytes | str) -> Decimal:
         if isinstance(value, Decimal):
             return value
-        return Decimal(f"{int.from_bytes(_bytes(value), 'big', signed=True)}e{-scale}")  # arithmetic would round
+        # Arithmetic would round
+        return Decimal(f"{int.from_bytes(_bytes(value), 'big', signed=True)}e{-scale}")
 
     return AvroForm(f"decimal({precision},{scale})", convert)
 
@@ -236,8 +266,8 @@ def _timestamp(meaning: str) -> AvroForm:
 
 
 def decoded(schemas: Schemas, reader: int, values: pa.Array) -> pa.Array:
-    """For each value `{value, error}`: the record under the schema `reader`, or why there is none; neither for NULL.
-    TaskFailure where a schema cannot be had: that is no fault of the message."""
+    """For each value `{value, error}`: the record under the schema `reader`, or why there is none;
+    neither for NULL. TaskFailure where a schema cannot be had: that is no fault of the message."""
     import pyarrow as pa
 
     to = schemas(reader)
@@ -250,10 +280,14 @@ def decoded(schemas: Schemas, reader: int, values: pa.Array) -> pa.Array:
         fitting = [_fitting(row, kind) for row in rows]
         records = pa.concat_arrays([records_of_schema for records_of_schema, _ in fitting])
         errors = [error or new for error, (_, new) in zip(errors, fitting, strict=True)]
-    return pa.StructArray.from_arrays([records, pa.array(errors, pa.string())], names=["value", "error"])
+    return pa.StructArray.from_arrays(
+        [records, pa.array(errors, pa.string())], names=["value", "error"]
+    )
 
 
-def _decode(schemas: Schemas, to: WrittenUnder, convert: Convert | None, value: bytes | None) -> tuple[Any, str | None]:
+def _decode(
+    schemas: Schemas, to: WrittenUnder, convert: Convert | None, value: bytes | None
+) -> tuple[Any, str | None]:
     if value is None:
         return None, None
     if len(value) < HEAD or value[0] != 0:
@@ -263,7 +297,10 @@ def _decode(schemas: Schemas, to: WrittenUnder, convert: Convert | None, value: 
         record = _record_of(value, source, to)
         return (convert(record) if convert else record), None
     except Exception as e:  # noqa: BLE001  # any fault of the bytes is reported of their message
-        return None, f"it is no value of schema {source.id} that schema {to.id} can read: {_error_text(e)}"
+        return (
+            None,
+            f"it is no value of schema {source.id} that schema {to.id} can read: {_error_text(e)}",
+        )
 
 
 def _record_of(value: bytes, source: WrittenUnder, to: WrittenUnder) -> Any:

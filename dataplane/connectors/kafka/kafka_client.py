@@ -27,14 +27,18 @@ def client(settings: ConnectorSettings, **options: Json) -> dict[str, Json]:
 
 def _own(settings: ConnectorSettings) -> dict[str, str]:
     """Options of the user's for this client: those for another server have a name before them."""
-    own = ((name.removeprefix(OWN), text) for name, text in settings.items() if name.startswith(OWN))
+    own = (
+        (name.removeprefix(OWN), text) for name, text in settings.items() if name.startswith(OWN)
+    )
     return {name: resolved(text) for name, text in own if not name.startswith(REGISTRY)}
 
 
 def spark_options(settings: ConnectorSettings) -> dict[str, str]:
     """The same for Spark, whose client is Java's."""
     own = _own(settings)
-    options: dict[str, str] = {name: own[name] for name in ("security.protocol", "sasl.mechanism") if name in own}
+    options: dict[str, str] = {
+        name: own[name] for name in ("security.protocol", "sasl.mechanism") if name in own
+    }
     if "sasl.username" in own:
         module = "plain.Plain" if own.get("sasl.mechanism") == "PLAIN" else "scram.Scram"
         user, password = (_quoted(own.get(name, "")) for name in ("sasl.username", "sasl.password"))
@@ -42,7 +46,10 @@ def spark_options(settings: ConnectorSettings) -> dict[str, str]:
         options["sasl.jaas.config"] = login
     if "ssl.ca.location" in own:
         options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": own["ssl.ca.location"]}
-    return {"kafka.bootstrap.servers": settings["servers"], **{f"kafka.{name}": text for name, text in options.items()}}
+    return {
+        "kafka.bootstrap.servers": settings["servers"],
+        **{f"kafka.{name}": text for name, text in options.items()},
+    }
 
 
 def _quoted(text: str) -> str:
@@ -58,7 +65,9 @@ def in_words(servers: str) -> Iterator[None]:
     try:
         from confluent_kafka import KafkaException
     except ImportError as e:
-        raise TaskFailure("kafka-missing", "a client of Kafka is needed: pip install 'headgate[kafka]'") from e
+        raise TaskFailure(
+            "kafka-missing", "a client of Kafka is needed: pip install 'headgate[kafka]'"
+        ) from e
     try:
         yield
     except KafkaException as e:
@@ -70,21 +79,34 @@ def _failure(error: Any, servers: str) -> TaskFailure:
 
     match error.code():
         case KafkaError._FENCED | KafkaError.PRODUCER_FENCED | KafkaError.INVALID_PRODUCER_EPOCH:
-            return TaskFailure("target-busy", "a later writer of this topic has taken over", "infrastructure")
+            return TaskFailure(
+                "target-busy", "a later writer of this topic has taken over", "infrastructure"
+            )
         case KafkaError.MSG_SIZE_TOO_LARGE:
-            return TaskFailure("message-too-large", "a row is larger than the server lets a message be")
+            return TaskFailure(
+                "message-too-large", "a row is larger than the server lets a message be"
+            )
         case (
             KafkaError.TOPIC_AUTHORIZATION_FAILED
             | KafkaError.CLUSTER_AUTHORIZATION_FAILED
             | KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         ):
-            return TaskFailure("permission-denied", f"Kafka at {servers} does not allow it: {error.str()}")
+            return TaskFailure(
+                "permission-denied", f"Kafka at {servers} does not allow it: {error.str()}"
+            )
         case _:
-            return TaskFailure("unreachable", f"Kafka at {servers} does not answer: {error.str()}", "infrastructure")
+            return TaskFailure(
+                "unreachable",
+                f"Kafka at {servers} does not answer: {error.str()}",
+                "infrastructure",
+            )
 
 
-def messages(settings: ConnectorSettings, topic: str, starts: Mapping[int, int]) -> Iterator[Message]:
-    """The messages of a topic's partitions from these offsets on, up to the last message of no open transaction."""
+def messages(
+    settings: ConnectorSettings, topic: str, starts: Mapping[int, int]
+) -> Iterator[Message]:
+    """The messages of a topic's partitions from these offsets on, up to the last message of no open
+    transaction."""
     from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
     own = {"group.id": "headgate", "enable.auto.commit": False, "enable.partition.eof": True}
@@ -96,7 +118,9 @@ def messages(settings: ConnectorSettings, topic: str, starts: Mapping[int, int])
         while left:
             message = consumer.poll(ANSWER_S)
             if message is None:
-                raise TaskFailure("unreachable", f"the topic {topic} cannot be read to its end", "infrastructure")
+                raise TaskFailure(
+                    "unreachable", f"the topic {topic} cannot be read to its end", "infrastructure"
+                )
             if (error := message.error()) is None:
                 yield message
             elif error.code() == KafkaError._PARTITION_EOF:

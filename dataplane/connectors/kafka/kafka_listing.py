@@ -1,7 +1,9 @@
-"""Slices of a Kafka topic as source objects: listed without a JVM, each a range of offsets that never changes.
+"""Slices of a Kafka topic as source objects: listed without a JVM, each a range of offsets that
+never changes.
 
-Each listing adds the messages since the one before it. A slice names a range for every partition of the topic, so that
-the last slice says where the next one begins. Messages of open or failed transactions are not part of a slice.
+Each listing adds the messages since the one before it. A slice names a range for every partition of
+the topic, so that the last slice says where the next one begins. Messages of open or failed
+transactions are not part of a slice.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from dataplane.listing.listed_partitions import listed
 from dataplane.task_failures import TaskFailure
 
 KIND = "offsets:"
-ABOUT = ("_key", "_headers", "_partition", "_offset", "_timestamp")  # columns of a message, beside its value's
+# Columns of a message, beside its value's
+ABOUT = ("_key", "_headers", "_partition", "_offset", "_timestamp")
 DIGITS = 12  # of a slice's number, so that keys come in its order
 
 
@@ -25,7 +28,8 @@ Ends = Mapping[int, int]  # offset behind the last one that is known, by partiti
 
 
 def partitions(job: ListJob) -> Iterator[ListedPartition]:
-    """New slices of the topic. TaskFailure where no server answers, or messages expired before they were listed."""
+    """New slices of the topic. TaskFailure where no server answers, or messages expired before they
+    were listed."""
     settings, before = job["settings"], job["known"]
     topic = look(settings, settings["topic"])
     assert before is not None, "a claim says what is known"
@@ -43,7 +47,10 @@ def slices(topic: Topic, ends: Ends, most: int) -> Iterator[list[OffsetBounds]]:
     """The messages behind `ends`, in ranges of at most `most` offsets of each partition."""
     at = {b.partition: ends.get(b.partition, b.first) for b in topic.bounds}
     while any(at[b.partition] < b.end for b in topic.bounds):
-        bounds = [OffsetBounds(b.partition, at[b.partition], min(b.end, at[b.partition] + most)) for b in topic.bounds]
+        bounds = [
+            OffsetBounds(b.partition, at[b.partition], min(b.end, at[b.partition] + most))
+            for b in topic.bounds
+        ]
         yield bounds
         at = {b.partition: b.end for b in bounds}
 
@@ -56,12 +63,17 @@ def ends_of(objects: Sequence[SourceObject], topic: Topic, *, accept: bool) -> E
         if not accept:
             raise _lost("topic-recreated", topic, "was deleted and made again")
         return {}
-    lost = [b for b in topic.bounds if b.partition in ends and not b.first <= ends[b.partition] <= b.end]
+    lost = [
+        b for b in topic.bounds if b.partition in ends and not b.first <= ends[b.partition] <= b.end
+    ]
     if lost and not accept:
         places = ", ".join(
-            f"{b.partition} (listed up to {ends[b.partition]}, holds {b.first} to {b.end})" for b in lost
+            f"{b.partition} (listed up to {ends[b.partition]}, holds {b.first} to {b.end})"
+            for b in lost
         )
-        raise _lost("offsets-expired", topic, f"no longer holds what comes next of partition {places}")
+        raise _lost(
+            "offsets-expired", topic, f"no longer holds what comes next of partition {places}"
+        )
     return {p: end for p, end in ends.items() if p not in {b.partition for b in lost}}
 
 
@@ -88,8 +100,8 @@ def object_of(topic: Topic, of: OffsetBounds) -> SourceObject:
 
 
 def newest(settings: ConnectorSettings) -> WrittenUnder | None:
-    """The schema under which the present values are read: the newest, as it was requested after their offsets. None
-    where the format has none."""
+    """The schema under which the present values are read: the newest, as it was requested after
+    their offsets. None where the format has none."""
     if settings["format"] != "avro":
         return None
     registry = Registry.of(settings)
@@ -103,7 +115,8 @@ def under(schema: WrittenUnder | None, source: SourceObject) -> SourceObject:
     columns = own_columns(schema.columns)
     if reserved := [name for name in columns if name in ABOUT]:
         raise TaskFailure(
-            "reserved-column", f"schema {schema.id} has a field {reserved[0]}, a name for what messages are"
+            "reserved-column",
+            f"schema {schema.id} has a field {reserved[0]}, a name for what messages are",
         )
     detail = {**source["detail"], "schema": schema.id}
     version = f"{source['version']};schema:{schema.id}"

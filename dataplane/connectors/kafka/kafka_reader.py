@@ -1,4 +1,5 @@
-"""Reading slices of a Kafka topic with Spark: exactly the offsets that were listed, as often as a slice is read.
+"""Reading slices of a Kafka topic with Spark: exactly the offsets that were listed, as often as a
+slice is read.
 
 Messages of transactions that failed are none.
 """
@@ -25,14 +26,17 @@ from dataplane.spark.spark_schemas import schema_of
 from dataplane.task_failures import TaskFailure
 
 HEADERS = "array<struct<key: string, value: binary>>"
-_POLL_MS = "20000"  # an end behind the last offset would block for so long; there is none, for it is looked at before
+# An end behind the last offset would block for so long; there is none, for it is looked at before
+_POLL_MS = "20000"
 
 
 @contextmanager
 def reading(session: SparkSession, job: SourceJob) -> Iterator[KafkaReading]:
     """TaskFailure where the server does not answer."""
     settings = job["settings"]
-    yield KafkaReading(session, settings, look(settings, settings["topic"]), job.get("on_bad_record") == "drop")
+    yield KafkaReading(
+        session, settings, look(settings, settings["topic"]), job.get("on_bad_record") == "drop"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +49,14 @@ class KafkaReading:
     drops: bool
 
     def schema(self, objects: Sequence[SourceObject]) -> Schema:
-        """The declared schema, or the union of the schemas of these slices: messages have no columns of their own."""
-        schemas = dict.fromkeys(source["detail"].get("schema") for source in objects) or {None: None}
-        shapes = [shaped(self._none(), self.settings, schema_id, drops=False) for schema_id in schemas]
+        """The declared schema, or the union of the schemas of these slices: messages have no
+        columns of their own."""
+        schemas = dict.fromkeys(source["detail"].get("schema") for source in objects) or {
+            None: None
+        }
+        shapes = [
+            shaped(self._none(), self.settings, schema_id, drops=False) for schema_id in schemas
+        ]
         return schema_of(reduce(_united, shapes))
 
     def changed(self, _: Sequence[SourceObject]) -> frozenset[str]:
@@ -59,23 +68,38 @@ class KafkaReading:
         return any(word in error["message"] for word in ("TimeoutException", "DisconnectException"))
 
     def rows(self, objects: Sequence[tuple[str, SourceObject]]) -> DataFrame:
-        """Messages by their slices. TaskFailure where the topic does not hold all of them any more."""
-        ranges = [(label, o["detail"]) for label, o in objects if o["detail"]["first"] < o["detail"]["end"]]
+        """Messages by their slices. TaskFailure where the topic does not hold all of them any
+        more."""
+        ranges = [
+            (label, o["detail"])
+            for label, o in objects
+            if o["detail"]["first"] < o["detail"]["end"]
+        ]
         self._check([detail for _, detail in ranges])
         if not ranges:
             none = self._none().withColumn(LABEL, F.lit(""))
-            return shaped(none, self.settings, objects[0][1]["detail"].get("schema"), LABEL, drops=self.drops)
+            return shaped(
+                none, self.settings, objects[0][1]["detail"].get("schema"), LABEL, drops=self.drops
+            )
         by_schema: dict[int | None, list[tuple[str, Mapping[str, Json]]]] = {}
         for label, detail in ranges:
             by_schema.setdefault(detail.get("schema"), []).append((label, detail))
         return reduce(_united, [self._read(some, schema) for schema, some in by_schema.items()])
 
-    def _read(self, ranges: Sequence[tuple[str, Mapping[str, Json]]], schema: int | None) -> DataFrame:
+    def _read(
+        self, ranges: Sequence[tuple[str, Mapping[str, Json]]], schema: int | None
+    ) -> DataFrame:
         """Messages of slices whose values are read under one schema."""
-        read = reduce(DataFrame.unionAll, [self._load(covers) for covers in together([d for _, d in ranges])])
+        read = reduce(
+            DataFrame.unionAll, [self._load(covers) for covers in together([d for _, d in ranges])]
+        )
         bounds = [(label, d["partition"], d["first"], d["end"]) for label, d in ranges]
-        labels = self.session.createDataFrame(bounds, f"{LABEL} STRING, _of INT, _first BIGINT, _end BIGINT")
-        mine = (F.col("partition") == F.col("_of")) & F.col("offset").between(F.col("_first"), F.col("_end") - 1)
+        labels = self.session.createDataFrame(
+            bounds, f"{LABEL} STRING, _of INT, _first BIGINT, _end BIGINT"
+        )
+        mine = (F.col("partition") == F.col("_of")) & F.col("offset").between(
+            F.col("_first"), F.col("_end") - 1
+        )
         labelled = read.join(F.broadcast(labels), mine)
         return shaped(labelled, self.settings, schema, LABEL, drops=self.drops)
 
@@ -84,12 +108,18 @@ class KafkaReading:
         for detail in ranges:
             held = bounds.get(detail["partition"])
             if detail["topic"] != self.topic.id or held is None or detail["end"] > held.end:
-                raise TaskFailure("topic-recreated", f"the topic {self.topic.name} was deleted and made again")
+                raise TaskFailure(
+                    "topic-recreated", f"the topic {self.topic.name} was deleted and made again"
+                )
             if detail["first"] < held.first:
                 offsets = (
-                    f"{detail['first']} to {detail['end']} of partition {held.partition}; it begins at {held.first}"
+                    f"{detail['first']} to {detail['end']} of partition {held.partition}; it begins at "
+                    f"{held.first}"
                 )
-                raise TaskFailure("offsets-expired", f"the topic {self.topic.name} no longer holds offsets {offsets}")
+                raise TaskFailure(
+                    "offsets-expired",
+                    f"the topic {self.topic.name} no longer holds offsets {offsets}",
+                )
 
     def _load(self, covers: Mapping[int, tuple[int, int]]) -> DataFrame:
         name = self.topic.name
@@ -119,7 +149,8 @@ def _united(some: DataFrame, others: DataFrame) -> DataFrame:
 
 
 def together(ranges: Sequence[Mapping[str, Json]]) -> Iterator[dict[int, tuple[int, int]]]:
-    """Ranges by partition of the topic, those that follow each other as one; each answer has one of a partition."""
+    """Ranges by partition of the topic, those that follow each other as one; each answer has one of
+    a partition."""
     joined: dict[int, list[tuple[int, int]]] = {}
     for detail in sorted(ranges, key=lambda d: (d["partition"], d["first"])):
         mine = joined.setdefault(detail["partition"], [])

@@ -23,7 +23,8 @@ SERVERS_OWN = -1  # as many as the server gives a topic by itself
 
 @dataclass(frozen=True, slots=True)
 class OffsetBounds:
-    """The offsets that one partition of a topic holds: from `first` up to `end`, which is not among them."""
+    """The offsets that one partition of a topic holds: from `first` up to `end`, which is not among
+    them."""
 
     partition: int
     first: int
@@ -40,17 +41,18 @@ class Topic:
 
 
 def look(settings: Mapping[str, Json], name: str) -> Topic:
-    """The topic as it is now, up to the last message of no open transaction. TaskFailure if there is no such topic, or
-    no answer."""
+    """The topic as it is now, up to the last message of no open transaction. TaskFailure if there
+    is no such topic, or no answer."""
     with in_words(settings["servers"]), closing(KafkaServer(settings)) as server:
         return server.topic(name)
 
 
 class KafkaServer:
-    """A Kafka client. Call it within `in_words`, which words its errors; errors of topics are worded here.
+    """A Kafka client. Call it within `in_words`, which words its errors; errors of topics are
+    worded here.
 
-    Its maker must close it: a client that ends within a collection of garbage may end in a thread of its own, which
-    ends the process. So no frame that an error remembers names the client.
+    Its maker must close it: a client that ends within a collection of garbage may end in a thread
+    of its own, which ends the process. So no frame that an error remembers names the client.
     """
 
     def __init__(self, settings: Mapping[str, Json]) -> None:
@@ -62,10 +64,13 @@ class KafkaServer:
     def topic(self, name: str) -> Topic:
         if topics := self.topics([name]):
             return topics[name]
-        raise TaskFailure("topic-not-found", f"there is no topic {name} at {self._settings['servers']}")
+        raise TaskFailure(
+            "topic-not-found", f"there is no topic {name} at {self._settings['servers']}"
+        )
 
     def topics(self, names: Sequence[str]) -> dict[str, Topic]:
-        """Those that there are, up to the last message of no open transaction: three requests, however many."""
+        """Those that there are, up to the last message of no open transaction: three requests,
+        however many."""
         from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
         from confluent_kafka.admin import OffsetSpec
 
@@ -73,12 +78,22 @@ class KafkaServer:
             if not (descriptions := self._described(names)):
                 return {}
             places = [
-                TopicPartition(name, p.id) for name, description in descriptions.items() for p in description.partitions
+                TopicPartition(name, p.id)
+                for name, description in descriptions.items()
+                for p in description.partitions
             ]
-            firsts = self._admin.list_offsets(dict.fromkeys(places, OffsetSpec.earliest()), request_timeout=ANSWER_S)
-            committed = {"isolation_level": IsolationLevel.READ_COMMITTED, "request_timeout": ANSWER_S}
+            firsts = self._admin.list_offsets(
+                dict.fromkeys(places, OffsetSpec.earliest()), request_timeout=ANSWER_S
+            )
+            committed = {
+                "isolation_level": IsolationLevel.READ_COMMITTED,
+                "request_timeout": ANSWER_S,
+            }
             ends = self._admin.list_offsets(dict.fromkeys(places, OffsetSpec.latest()), **committed)
-            bounds = {p: OffsetBounds(p.partition, firsts[p].result().offset, ends[p].result().offset) for p in places}
+            bounds = {
+                p: OffsetBounds(p.partition, firsts[p].result().offset, ends[p].result().offset)
+                for p in places
+            }
         except KafkaException as e:
             raise self._refused([e.args[0], *self._errors], " and ".join(names)) from e
         return {
@@ -93,13 +108,18 @@ class KafkaServer:
         futures = self._admin.describe_configs(
             [ConfigResource(ResourceType.TOPIC, name) for name in names], request_timeout=ANSWER_S
         )
-        return {place.name: str(future.result()["cleanup.policy"].value) for place, future in futures.items()}
+        return {
+            place.name: str(future.result()["cleanup.policy"].value)
+            for place, future in futures.items()
+        }
 
     def create(self, name: str, partitions: int, *, only_try: bool = False) -> None:
         from confluent_kafka.admin import NewTopic
 
         new = NewTopic(name, partitions, SERVERS_OWN, config={"cleanup.policy": "compact"})
-        self._admin.create_topics([new], validate_only=only_try, request_timeout=ANSWER_S)[name].result()
+        self._admin.create_topics([new], validate_only=only_try, request_timeout=ANSWER_S)[
+            name
+        ].result()
 
     @cached_property
     def _admin(self) -> AdminClient:
@@ -122,12 +142,15 @@ class KafkaServer:
         return descriptions
 
     def _await(self, futures: Iterable[Future[Any]]) -> None:
-        """Answers, or a reason for which there will be none: else a client tries again until its time is over."""
+        """Answers, or a reason for which there will be none: else a client tries again until its
+        time is over."""
         from confluent_kafka import KafkaError, KafkaException
 
         while wait(futures, LOOK_AGAIN_S).not_done:
             self._admin.poll(0)
-            if final := [e for e in self._errors if e.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL)]:
+            if final := [
+                e for e in self._errors if e.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL)
+            ]:
                 raise KafkaException(final[0])
 
     def _refused(self, errors: Sequence[KafkaError], names: str) -> TaskFailure:
@@ -136,12 +159,21 @@ class KafkaServer:
 
         messages = {error.code(): error.str() for error in reversed(errors)}
         servers, first = self._settings["servers"], errors[0].str()
-        if messages.keys() & {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}:
-            return TaskFailure("permission-denied", f"the topic {names} at {servers} may not be read: {first}")
+        if messages.keys() & {
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        }:
+            return TaskFailure(
+                "permission-denied", f"the topic {names} at {servers} may not be read: {first}"
+            )
         if KafkaError._AUTHENTICATION in messages:
-            return TaskFailure("credentials-refused", f"Kafka at {servers} does not accept user or password")
+            return TaskFailure(
+                "credentials-refused", f"Kafka at {servers} does not accept user or password"
+            )
         if fault := messages.get(KafkaError._SSL, first if "ssl." in first else None):
-            return TaskFailure("tls-failed", f"no encrypted connection to Kafka at {servers}: {fault}")
+            return TaskFailure(
+                "tls-failed", f"no encrypted connection to Kafka at {servers}: {fault}"
+            )
         why = messages.get(KafkaError._TRANSPORT, "")
         message = f"Kafka at {servers} does not answer: {first}{why and f' ({why})'}"
         return TaskFailure("unreachable", message, "infrastructure")

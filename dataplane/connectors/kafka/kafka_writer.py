@@ -1,7 +1,8 @@
-"""The `write` kind for topics of Kafka: the last message of each key is the row of the dataset that has this key.
+"""The `write` kind for topics of Kafka: the last message of each key is the row of the dataset that
+has this key.
 
-A write compares the topic with the generation's rows and sends the difference, so that an interrupted write resumes
-where it ended, and a finished one sends nothing.
+A write compares the topic with the generation's rows and sends the difference, so that an
+interrupted write resumes where it ended, and a finished one sends nothing.
 """
 
 from __future__ import annotations
@@ -31,12 +32,19 @@ from dataplane.task_failures import TaskFailure
 
 
 @contextmanager
-def writing(job: WriteJob, lake: Lake, most: int = MOST) -> Iterator[Callable[[WriteTask], WriteAnswer]]:
+def writing(
+    job: WriteJob, lake: Lake, most: int = MOST
+) -> Iterator[Callable[[WriteTask], WriteAnswer]]:
     """The function that runs the `write` tasks of a claim."""
     settings, schema = job["settings"], job["schema"]
     if lacking := [c for c in settings["key"] if c not in column_names(schema)]:
-        raise TaskFailure("column-missing", f"the dataset has no column {', '.join(lacking)}, which the key names")
-    with in_words(settings["servers"]), closing(TopicWriter(settings, job["owner"], most)) as writer:
+        raise TaskFailure(
+            "column-missing", f"the dataset has no column {', '.join(lacking)}, which the key names"
+        )
+    with (
+        in_words(settings["servers"]),
+        closing(TopicWriter(settings, job["owner"], most)) as writer,
+    ):
         writer.open()
         target = KafkaTarget(writer, schema, settings["key"], lake)
         with _file(settings) as file:
@@ -75,7 +83,8 @@ class KafkaTarget:
         return {"rows": rows, "bytes": 0, "messages": sent}
 
     def _mark(self) -> Json:
-        """The state of the topic with the form of its messages: equal if the key cache still holds."""
+        """The state of the topic with the form of its messages: equal if the key cache still
+        holds."""
         return {**self.writer.mark(), "schema": self.schema, "key": list(self.key)}
 
     def _catch_up(self, held: KeyCache) -> None:
@@ -86,7 +95,9 @@ class KafkaTarget:
         """Note what differs; how much that is."""
         by_id = {f["id"]: f for f in fragments if f["files"]}
         if any(f["copies"] > 1 for f in by_id.values()):
-            raise TaskFailure("key-not-unique", "the dataset has all rows of a partition in another one, too")
+            raise TaskFailure(
+                "key-not-unique", "the dataset has all rows of a partition in another one, too"
+            )
         held.drop(held.fragments() - by_id.keys())
         for id in sorted(by_id.keys() - held.fragments()):
             files = [self.lake.open(entry["path"]) for entry in by_id[id]["files"]]
@@ -101,7 +112,8 @@ class KafkaTarget:
 
 
 def check(job: ConnectJob) -> None:
-    """Check that a topic can be read, or be written to; nothing is changed. TaskFailure gives the reason."""
+    """Check that a topic can be read, or be written to; nothing is changed. TaskFailure gives the
+    reason."""
     settings = job["settings"]
     name = settings["topic"]
     with in_words(settings["servers"]), closing(KafkaServer(settings)) as server:

@@ -1,4 +1,5 @@
-"""The rows of a topic by key, in a file beside the worker: only a cache, with a mark of the topic's state that it has.
+"""The rows of a topic by key, in a file beside the worker: only a cache, with a mark of the topic's
+state that it has.
 
 Rows are compared with it, so that only differences are sent; the file itself lists these.
 """
@@ -101,13 +102,17 @@ class KeyCache:
         self.connection.executemany("DELETE FROM fragments WHERE id = ?", dropped)
         if dropped:
             remaining = "SELECT id FROM fragments"
-            self.connection.execute(f"UPDATE held SET fragment = NULL WHERE fragment NOT IN ({remaining})")
+            self.connection.execute(
+                f"UPDATE held SET fragment = NULL WHERE fragment NOT IN ({remaining})"
+            )
 
     def add(self, fragment: str, rows: Iterable[tuple[bytes, bytes]]) -> None:
         """The rows of a fragment, by key. TaskFailure where a key has a row already."""
         for some in batched(rows, ROWS):
             if len(dict(some)) < len(some):
-                raise _not_unique(next(key for key, n in Counter(key for key, _ in some).items() if n > 1))
+                raise _not_unique(
+                    next(key for key, n in Counter(key for key, _ in some).items() if n > 1)
+                )
             came = ((key, hash_of(value), value) for key, value in some)
             self.connection.executemany("INSERT INTO came VALUES (?, ?, ?)", came)
             if twice := self.connection.execute(_TWICE).fetchone():
@@ -140,4 +145,7 @@ def hash_of(value: bytes) -> bytes:
 
 
 def _not_unique(key: bytes) -> TaskFailure:
-    return TaskFailure("key-not-unique", f"two rows have the key {key.decode()}: name columns that tell all rows apart")
+    return TaskFailure(
+        "key-not-unique",
+        f"two rows have the key {key.decode()}: name columns that tell all rows apart",
+    )

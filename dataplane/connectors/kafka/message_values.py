@@ -26,8 +26,9 @@ MOST_BYTES = 2**31 - 1
 def shaped(
     messages: DataFrame, settings: ConnectorSettings, schema: int | None, *others: str, drops: bool
 ) -> DataFrame:
-    """The columns of messages, and `others`. `schema`: the id of that under which values of Avro are read. With `drops`
-    a value that is none has a reason in the column `CORRUPT`; else it is an error."""
+    """The columns of messages, and `others`. `schema`: the id of that under which values of Avro
+    are read. With `drops` a value that is none has a reason in the column `CORRUPT`; else it is an
+    error."""
     if settings["format"] == "raw":
         raw = ("key", "value", "headers", "partition", "offset", "timestamp")
         return messages.select(*map(F.col, raw), *others)
@@ -42,7 +43,9 @@ def shaped(
 
 def _required(kind: StructType) -> Column:
     """The value, or an error that names its message."""
-    where = F.concat(F.lit("partition "), F.col("partition"), F.lit(", offset "), F.col("offset"), F.lit(": "))
+    where = F.concat(
+        F.lit("partition "), F.col("partition"), F.lit(", offset "), F.col("offset"), F.lit(": ")
+    )
     refused = F.raise_error(F.concat(where, F.col(f"{VALUE}.error"))).cast(kind)
     return F.when(F.col(f"{VALUE}.error").isNotNull(), refused).otherwise(F.col(f"{VALUE}.value"))
 
@@ -66,20 +69,30 @@ def _avro(settings: ConnectorSettings, schema: int) -> tuple[StructType, Column]
 def _json(settings: ConnectorSettings, *, drops: bool) -> tuple[StructType, Column]:
     kind = cast("StructType", StructType.fromDDL(settings["schema"]))
     text = _unframed(F.col("value")).cast("string")
-    mode = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT} if drops else {"mode": "FAILFAST"}
-    value = F.from_json(text, StructType([*kind.fields]).add(CORRUPT, "string") if drops else kind, mode)
+    mode = (
+        {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+        if drops
+        else {"mode": "FAILFAST"}
+    )
+    value = F.from_json(
+        text, StructType([*kind.fields]).add(CORRUPT, "string") if drops else kind, mode
+    )
     wrong = (  # of which Spark says nothing
         F.when(text.rlike(r"\A\s*\z"), "it is empty")
         .when(~F.is_valid_utf8(text), "it is no UTF-8")
         .when(goes_on(text), "something stands behind its first value")
-        .when(loses(text, value, kind), "a number has more digits than its column, or is too large for it")
+        .when(
+            loses(text, value, kind),
+            "a number has more digits than its column, or is too large for it",
+        )
     )
     error = F.coalesce(value[CORRUPT], wrong) if drops else wrong
     return kind, F.struct(value.alias("value"), error.alias("error"))
 
 
 def _unframed(value: Column) -> Column:
-    """Without the zero and the id of a schema that serializers with a registry put in front: no JSON begins so."""
+    """Without the zero and the id of a schema that serializers with a registry put in front: no
+    JSON begins so."""
     is_framed = F.substring(value, 1, 1) == F.lit(b"\0")
     return F.when(is_framed, F.substring(value, HEAD + 1, MOST_BYTES)).otherwise(value)
 

@@ -1,8 +1,10 @@
-"""A topic that is written to, as its one writer: taken by a note beside it, and changed by transactions.
+"""A topic that is written to, as its one writer: taken by a note beside it, and changed by
+transactions.
 
-The note is the last message of the topic `<topic>-headgate`, written in the transaction that it describes. All writers
-of a topic have one transactional id: a writer that begins ends the transactions of the writer before and fences it, so
-that nothing can come between reading the note and writing the next one.
+The note is the last message of the topic `<topic>-headgate`, written in the transaction that it
+describes. All writers of a topic have one transactional id: a writer that begins ends the
+transactions of the writer before and fences it, so that nothing can come between reading the note
+and writing the next one.
 """
 
 from __future__ import annotations
@@ -77,8 +79,8 @@ class TopicWriter:
         return self.name + BESIDE
 
     def open(self) -> None:
-        """Make the topic ours. `target-owned` if it is another writer's, who is not disturbed; `target-occupied` if it
-        has messages of others."""
+        """Make the topic ours. `target-owned` if it is another writer's, who is not disturbed;
+        `target-occupied` if it has messages of others."""
         with closing(KafkaServer(self.settings)) as server:
             self._open(server)
 
@@ -91,7 +93,8 @@ class TopicWriter:
         self._ensure(server, before)
         self._begin()
         now = self._looked(server)
-        if now[self.beside] != before.get(self.beside):  # else the writer before has written no other note
+        # Else the writer before has written no other note
+        if now[self.beside] != before.get(self.beside):
             self._read_note(now[self.beside])
         self.topic = now[self.name]
         self.ends = {b.partition: b.end for b in self.topic.bounds}
@@ -99,7 +102,9 @@ class TopicWriter:
             self._take()
         elif self.note.partitions != len(self.ends):
             message = f"the topic {self.name} had {self.note.partitions} partitions and has {len(self.ends)}"
-            raise TaskFailure("target-partitions-changed", f"{message}: keys would move. {self._release}")
+            raise TaskFailure(
+                "target-partitions-changed", f"{message}: keys would move. {self._release}"
+            )
 
     @property
     def _both(self) -> tuple[str, str]:
@@ -108,15 +113,21 @@ class TopicWriter:
     def _looked(self, server: KafkaServer) -> dict[str, Topic]:
         topics = server.topics(self._both)
         if missing := [name for name in self._both if name not in topics]:
-            raise TaskFailure("unreachable", f"the topic {missing[0]} is not there any more", "infrastructure")
+            raise TaskFailure(
+                "unreachable", f"the topic {missing[0]} is not there any more", "infrastructure"
+            )
         return topics
 
     def _ensure(self, server: KafkaServer, there: Mapping[str, Topic]) -> None:
-        """Topics that keep the last message of each key, made if there are none. TaskFailure if one keeps less."""
+        """Topics that keep the last message of each key, made if there are none. TaskFailure if one
+        keeps less."""
         for name, policy in server.policies(there).items() if there else ():
             if policy != "compact":
                 problem = f"its cleanup.policy is {policy}, and has to be compact"
-                raise TaskFailure("topic-not-compacted", f"the topic {name} does not keep what is in it: {problem}")
+                raise TaskFailure(
+                    "topic-not-compacted",
+                    f"the topic {name} does not keep what is in it: {problem}",
+                )
         partitions = {self.name: self.settings["partitions"] or SERVERS_OWN, self.beside: 1}
         made = [name for name in self._both if name not in there]
         for name in made:
@@ -135,10 +146,13 @@ class TopicWriter:
             else:
                 return
             time.sleep(LOOK_AGAIN_S)
-        raise TaskFailure("unreachable", f"the topic {self.name} was made and is not there", "infrastructure")
+        raise TaskFailure(
+            "unreachable", f"the topic {self.name} was made and is not there", "infrastructure"
+        )
 
     def _take(self) -> None:
-        """An empty topic becomes ours; in the place of one that was, it has no earlier generation than that."""
+        """An empty topic becomes ours; in the place of one that was, it has no earlier generation
+        than that."""
         self._require_empty(self.topic)
         self._commit((), self._noted(self.note.generation if self.note else 0))
         failpoint("kafka-taken")
@@ -154,7 +168,11 @@ class TopicWriter:
     def mark(self) -> Json:
         """The state in which the topic was left, to detect later changes."""
         ends = {str(partition): end for partition, end in sorted(self.ends.items())}
-        return {"topic": self.topic.id, "commit": self.note.commit if self.note else None, "ends": ends}
+        return {
+            "topic": self.topic.id,
+            "commit": self.note.commit if self.note else None,
+            "ends": ends,
+        }
 
     def messages(self) -> Iterator[Change]:
         """All that the topic holds, oldest first for each key."""
@@ -191,7 +209,8 @@ class TopicWriter:
         self._producer.flush(WAIT_S)
         failpoint("kafka-sent")
         self._producer.commit_transaction(WAIT_S)
-        self.ends |= {partition: at + 2 for partition, at in last.items()}  # the message, and the transaction's end
+        # The message, and the transaction's end
+        self.ends |= {partition: at + 2 for partition, at in last.items()}
         self.note = note or self.note
 
     def _produce(self, topic: str, key: bytes, value: bytes | None, last: dict[int, int]) -> None:
@@ -225,7 +244,8 @@ class TopicWriter:
         from confluent_kafka import Producer
 
         own = {"transactional.id": f"headgate {self.name}", "queue.buffering.max.kbytes": QUEUED_KB}
-        how = {"partitioner": "murmur2_random", "compression.type": "lz4"}  # where Java's clients expect a key
+        # Where Java's clients expect a key
+        how = {"partitioner": "murmur2_random", "compression.type": "lz4"}
         limits = {"message.timeout.ms": int(WAIT_S * 1000)}
         self._producer = Producer(client(self.settings, **own, **how, **limits))
         self._producer.init_transactions(ANSWER_S)

@@ -1,4 +1,5 @@
-"""Listings by a user's own code: `list(context)` in a worker. Errors name the lines of the user's code.
+"""Listings by a user's own code: `list(context)` in a worker. Errors name the lines of the user's
+code.
 
 The code is run in this process, as that of transforms is in a driver.
 """
@@ -33,7 +34,8 @@ _KNOWN = frozenset({"name", "version", "size", "modified_ms", "detail"})
 
 @dataclass(frozen=True, slots=True)
 class SourceContext:
-    """What the user's functions are called with: `params` of the read component, secrets among them as their values."""
+    """What the user's functions are called with: `params` of the read component, secrets among them
+    as their values."""
 
     params: Mapping[str, Json] = field(repr=False)
 
@@ -53,7 +55,11 @@ def partitions(job: ListJob) -> Iterator[ListedPartition]:
     before: str | None = None
     for key, source in objects:
         if key == before:
-            raise TaskFailure("invalid-object", f"list named {source['name']!r} twice", file=job["settings"]["main"])
+            raise TaskFailure(
+                "invalid-object",
+                f"list named {source['name']!r} twice",
+                file=job["settings"]["main"],
+            )
         before = key
         yield listed(key, [source], ())
 
@@ -63,7 +69,9 @@ def check(job: ConnectJob) -> None:
     next(objects_of(job), None)
 
 
-def objects_of(job: ConnectorJob, bounds: ListingBounds | None = None) -> Iterator[tuple[str, SourceObject]]:
+def objects_of(
+    job: ConnectorJob, bounds: ListingBounds | None = None
+) -> Iterator[tuple[str, SourceObject]]:
     """With their keys, in the order of the user's code."""
     bounds = bounds or ListingBounds.of(os.environ)
     with user_code(job["settings"]) as (bundle, context), telling(bundle):
@@ -78,7 +86,9 @@ def user_code(settings: ConnectorSettings) -> Iterator[tuple[Bundle, SourceConte
     from dataplane.transform.bundle import opened
 
     params = json.loads(settings["params"])
-    values = {name: resolved(value) if isinstance(value, str) else value for name, value in params.items()}
+    values = {
+        name: resolved(value) if isinstance(value, str) else value for name, value in params.items()
+    }
     with opened(json.loads(settings["modules"]), settings["main"]) as bundle:
         yield bundle, SourceContext(values)
 
@@ -103,7 +113,11 @@ def _failure(error: BaseException, bundle: Bundle) -> TaskFailure:
 
 
 def _object(described: Any, main: str) -> tuple[str, SourceObject]:
-    if not isinstance(described, Mapping) or not isinstance(described.get("name"), str) or not described["name"]:
+    if (
+        not isinstance(described, Mapping)
+        or not isinstance(described.get("name"), str)
+        or not described["name"]
+    ):
         _refuse("list has to name objects as {'name': ..., 'version': ...}", described, main)
     if described.get("version") is None:
         _refuse("an object needs a version, which moves when its rows do", described, main)

@@ -1,4 +1,5 @@
-"""Rows of objects that a user's own code reads: `read(context, object)`, called in Spark's Python workers."""
+"""Rows of objects that a user's own code reads: `read(context, object)`, called in Spark's Python
+workers."""
 
 from __future__ import annotations
 
@@ -65,11 +66,14 @@ class PythonReading:
         return schema_of(self._schema)
 
     def changed(self, objects: Sequence[SourceObject]) -> frozenset[str]:
-        """Those that the code lists otherwise by now. Empty before the first read: they were just listed."""
+        """Those that the code lists otherwise by now. Empty before the first read: they were just
+        listed."""
         if not self._was_read:
             return frozenset()
         now = {source["name"]: source["version"] for _, source in objects_of(self.job)}
-        return frozenset(source["name"] for source in objects if now.get(source["name"]) != source["version"])
+        return frozenset(
+            source["name"] for source in objects if now.get(source["name"]) != source["version"]
+        )
 
     def may_pass(self, _: TaskError) -> bool:
         return False
@@ -78,7 +82,12 @@ class PythonReading:
         """The rows of all objects, which Spark's workers share."""
         self._was_read.append(True)
         sources = [
-            (label, source["name"], source["version"].partition(":")[2], json.dumps(source["detail"]))
+            (
+                label,
+                source["name"],
+                source["version"].partition(":")[2],
+                json.dumps(source["detail"]),
+            )
             for label, source in objects
         ]
         objects_frame = self.session.createDataFrame(
@@ -90,11 +99,18 @@ class PythonReading:
 
 
 def _reader(
-    read: Callable[[SourceContext, Object], Iterable[Any]], context: SourceContext, schema: StructType
+    read: Callable[[SourceContext, Object], Iterable[Any]],
+    context: SourceContext,
+    schema: StructType,
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """The function that a Python worker calls. Rows are mappings, by the names of columns; another name is an error."""
+    """The function that a Python worker calls. Rows are mappings, by the names of columns; another
+    name is an error."""
     columns, arrow = frozenset(schema.names), to_arrow_schema(schema)
-    lossy = [(c.name, c.dataType) for c in schema if isinstance(c.dataType, IntegralType | DateType | FloatType)]
+    lossy = [
+        (c.name, c.dataType)
+        for c in schema
+        if isinstance(c.dataType, IntegralType | DateType | FloatType)
+    ]
 
     def call(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -102,9 +118,13 @@ def _reader(
         def of(label: str, listed: Object) -> Iterator[dict[str, Any]]:
             for row in read(context, listed):
                 if not isinstance(row, Mapping):
-                    raise TypeError(f"read has to give rows as mappings, not {type(row).__name__}: {listed.name}")
+                    raise TypeError(
+                        f"read has to give rows as mappings, not {type(row).__name__}: {listed.name}"
+                    )
                 if strange := sorted(map(str, row.keys() - columns)):
-                    raise ValueError(f"{listed.name}: a row has {strange[0]!r}, which the schema has not")
+                    raise ValueError(
+                        f"{listed.name}: a row has {strange[0]!r}, which the schema has not"
+                    )
                 for name, kind in lossy:
                     if is_cut_off(row.get(name), kind):
                         place = f"{listed.name}: {row[name]!r} in column {name}"
@@ -113,7 +133,9 @@ def _reader(
 
         for batch in batches:
             for row in batch.to_pylist():
-                rows = of(row[LABEL], Object(row["name"], row["version"], json.loads(row["detail"])))
+                rows = of(
+                    row[LABEL], Object(row["name"], row["version"], json.loads(row["detail"]))
+                )
                 while some := list(islice(rows, AT_A_TIME)):
                     yield pa.RecordBatch.from_pylist(some, schema=arrow)
 

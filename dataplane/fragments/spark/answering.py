@@ -27,7 +27,10 @@ def answer_each(
             outcome: Mapping[str, object] = {"state": "done", "result": work(task)}
         except Exception as e:  # noqa: BLE001  # whatever goes wrong is the outcome of this task
             attempt.check()
-            outcome = {"state": "failed", "error": e.error if isinstance(e, Failed) else explain_error(e)}
+            outcome = {
+                "state": "failed",
+                "error": e.error if isinstance(e, Failed) else explain_error(e),
+            }
         results.append(cast("TaskResult", {**base, **outcome}))
     return results
 

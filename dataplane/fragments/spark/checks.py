@@ -34,7 +34,9 @@ def _explain(attempt: SparkAttempt[CheckClaim], error: BaseException) -> TaskErr
 # --- conditions on rows ---------------------------------------------------------------------------
 
 
-def _conditions(attempt: SparkAttempt[CheckClaim], tasks: Sequence[FilesTask]) -> dict[str, CheckAnswer]:
+def _conditions(
+    attempt: SparkAttempt[CheckClaim], tasks: Sequence[FilesTask]
+) -> dict[str, CheckAnswer]:
     """All these tasks as one job, and a second one over those with rows to show."""
     attempt.enter()
     rows = _rows(attempt, tasks, attempt.claim["job"]["schema"])
@@ -46,7 +48,9 @@ def _conditions(attempt: SparkAttempt[CheckClaim], tasks: Sequence[FilesTask]) -
     return nothing | {label: _answer(n, count, shown.get(label, ())) for label, n, count in counted}
 
 
-def _examples(attempt: SparkAttempt[CheckClaim], tasks: Sequence[FilesTask]) -> dict[str, Sequence[str]]:
+def _examples(
+    attempt: SparkAttempt[CheckClaim], tasks: Sequence[FilesTask]
+) -> dict[str, Sequence[str]]:
     rows = _rows(attempt, tasks, attempt.claim["job"]["shown"])
     text = F.to_json(F.struct(F.col("*")), _NULLS).alias("row")
     failing = rows.filter(~condition(rows, attempt.claim["job"])).select(F.col(LABEL), text)
@@ -59,7 +63,9 @@ def _without_label(row: str, label: str) -> str:
     return row.removesuffix(suffix) + "}" if row.endswith(suffix) else row
 
 
-def _rows(attempt: SparkAttempt[CheckClaim], tasks: Sequence[FilesTask], schema: Schema) -> DataFrame:
+def _rows(
+    attempt: SparkAttempt[CheckClaim], tasks: Sequence[FilesTask], schema: Schema
+) -> DataFrame:
     session = query_session(attempt.spark, attempt.claim["job"]["spark"])
     files = [(path, task_label(t)) for t in tasks for path in t["slots"][""]]
     return read_labelled(attempt, session, files, schema)
@@ -68,11 +74,16 @@ def _rows(attempt: SparkAttempt[CheckClaim], tasks: Sequence[FilesTask], schema:
 # --- the dataset as a whole -----------------------------------------------------------------------
 
 
-def _unique(attempt: SparkAttempt[CheckClaim], tasks: Sequence[FilesTask]) -> dict[str, CheckAnswer]:
-    """Rows beyond the first with the same values; as in SQL, a row with a NULL among them is like no other."""
+def _unique(
+    attempt: SparkAttempt[CheckClaim], tasks: Sequence[FilesTask]
+) -> dict[str, CheckAnswer]:
+    """Rows beyond the first with the same values; as in SQL, a row with a NULL among them is like
+    no other."""
     attempt.enter()
     job, names = attempt.claim["job"], attempt.claim["job"]["unique"]
-    rows = read_files(attempt, query_session(attempt.spark, job["spark"]), job["shared"][""], job["schema"])
+    rows = read_files(
+        attempt, query_session(attempt.spark, job["spark"]), job["shared"][""], job["schema"]
+    )
     keys = rows.select(*(F.col(quoted(name)).alias(f"k{i}") for i, name in enumerate(names)))
     columns = [F.col(f"k{i}") for i in range(len(names))]
     groups = keys.groupBy(*columns).agg(F.count(F.lit(1)).alias("n"))
@@ -80,8 +91,13 @@ def _unique(attempt: SparkAttempt[CheckClaim], tasks: Sequence[FilesTask]) -> di
     for column in columns:
         repeats = repeats & column.isNotNull()
     repeats = repeats & (F.col("n") > 1)
-    text = F.when(repeats, F.to_json(F.struct(*(c.alias(n) for c, n in zip(columns, names, strict=True))), _NULLS))
-    counts = groups.agg(F.sum("n"), F.sum(F.when(repeats, F.col("n") - 1)), F.min(text), F.max(text)).collect()[0]
+    text = F.when(
+        repeats,
+        F.to_json(F.struct(*(c.alias(n) for c, n in zip(columns, names, strict=True))), _NULLS),
+    )
+    counts = groups.agg(
+        F.sum("n"), F.sum(F.when(repeats, F.col("n") - 1)), F.min(text), F.max(text)
+    ).collect()[0]
     answer = _answer(counts[0] or 0, counts[1] or 0, [t for t in counts[2:] if t is not None])
     return {task_label(t): answer for t in tasks}
 

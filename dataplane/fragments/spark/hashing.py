@@ -41,10 +41,16 @@ def measured_outcomes(
         attempt.enter()
         others = {label + TAKEN_OUT: w.taken_out for label, w in written.items() if w.taken_out}
         fragments = measure_with_spark(attempt, {**written, **others})
-        return {**errors, **{k: replace(fragments[k], taken_out=fragments.get(k + TAKEN_OUT)) for k in written}}
+        return {
+            **errors,
+            **{k: replace(fragments[k], taken_out=fragments.get(k + TAKEN_OUT)) for k in written},
+        }
     except Exception as e:  # noqa: BLE001  # the outcome of all of them
         attempt.check()
-        error: TaskError = {**explain(e, ErrorSource(renamed=attempt.renamed)), "kind": "infrastructure"}
+        error: TaskError = {
+            **explain(e, ErrorSource(renamed=attempt.renamed)),
+            "kind": "infrastructure",
+        }
         return {**errors, **dict.fromkeys(written, error)}
 
 
@@ -56,13 +62,18 @@ def measure_with_spark(
 
 
 def _hash_rows(
-    attempt: SparkAttempt[DriverClaim], schema: Schema, files: Mapping[str, Sequence[MeasuredFile]], with_sample: bool
+    attempt: SparkAttempt[DriverClaim],
+    schema: Schema,
+    files: Mapping[str, Sequence[MeasuredFile]],
+    with_sample: bool,
 ) -> dict[str, MeasuredRows]:
     """Small files are read by one Spark task, so that nothing is shuffled."""
     session = reading_session(attempt.spark)
     session.conf.set("spark.sql.parquet.ignoreVariantAnnotation", "true")
     every = [file for of_label in files.values() for file in of_label]
-    labelled = [(file.entry["path"], label) for label, of_label in files.items() for file in of_label]
+    labelled = [
+        (file.entry["path"], label) for label, of_label in files.items() for file in of_label
+    ]
     rows = labelled_rows(attempt, session, labelled, physical(schema))
     (rows.coalesce(1) if is_small(file.entry for file in every) else rows).createTempView("written")
     if not with_sample:
@@ -71,18 +82,26 @@ def _hash_rows(
     total = sum(file.entry["rows"] for file in every)
     drawing = RowSampling.of(schema, total, len(files))
     counting = DistinctCounting.of(schema, [file.dictionaries for file in every], total, len(files))
-    query = profile_query(schema, "written", drawing.marks, counting.columns(), counting.aggregates())
+    query = profile_query(
+        schema, "written", drawing.marks, counting.columns(), counting.aggregates()
+    )
     rows_by_label = dict.fromkeys(files, NO_ROWS)
     for label, count, low1, high1, low2, high2, drawn, *values in session.sql(query).collect():
         sums = content_of(count, low1, high1, low2, high2)
-        rows_by_label[label] = MeasuredRows(sums, drawing.sample(count, drawn), counting.sketches(values))
+        rows_by_label[label] = MeasuredRows(
+            sums, drawing.sample(count, drawn), counting.sketches(values)
+        )
     for label, by_name in _stored_distinct(attempt, counting, files).items():
-        rows_by_label[label] = replace(rows_by_label[label], distinct={**rows_by_label[label].distinct, **by_name})
+        rows_by_label[label] = replace(
+            rows_by_label[label], distinct={**rows_by_label[label].distinct, **by_name}
+        )
     return rows_by_label
 
 
 def _stored_distinct(
-    attempt: Attempt[DriverClaim], counting: DistinctCounting, files: Mapping[str, Sequence[MeasuredFile]]
+    attempt: Attempt[DriverClaim],
+    counting: DistinctCounting,
+    files: Mapping[str, Sequence[MeasuredFile]],
 ) -> dict[str, dict[str, str]]:
     """By label and column: sketches of the values in the dictionaries of files."""
 
@@ -91,7 +110,9 @@ def _stored_distinct(
         with pa.OSFile(source) if isinstance(source, str) else pa.PythonFile(source, "r") as file:
             return counting.stored_in(file, written.dictionaries)
 
-    every = attempt.threads.map(look, [stored for of_label in files.values() for stored in of_label])
+    every = attempt.threads.map(
+        look, [stored for of_label in files.values() for stored in of_label]
+    )
     sketches_by_label: dict[str, dict[str, str]] = {}
     for label, of_label in files.items():
         words_of_files = [next(every) for _ in of_label]

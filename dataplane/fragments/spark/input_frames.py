@@ -1,4 +1,5 @@
-"""A transform's inputs as DataFrames of one session: files of the lake read under the schemas that the claim names."""
+"""A transform's inputs as DataFrames of one session: files of the lake read under the schemas that
+the claim names."""
 
 from __future__ import annotations
 
@@ -19,12 +20,16 @@ from dataplane.fragments.spark.spark_key_columns import any_of, only
 from dataplane.spark.spark_schemas import spark_type
 
 
-def inputs_of(attempt: Attempt[TransformClaim], session: SparkSession, task: TransformTask) -> dict[str, DataFrame]:
+def inputs_of(
+    attempt: Attempt[TransformClaim], session: SparkSession, task: TransformTask
+) -> dict[str, DataFrame]:
     """One task's inputs by name."""
     return {name: _input(attempt, session, task, name) for name in attempt.claim["job"]["inputs"]}
 
 
-def _input(attempt: Attempt[TransformClaim], session: SparkSession, task: TransformTask, name: str) -> DataFrame:
+def _input(
+    attempt: Attempt[TransformClaim], session: SparkSession, task: TransformTask, name: str
+) -> DataFrame:
     job = attempt.claim["job"]["inputs"][name]
     if job["mode"] == "all":
         return read_files(attempt, session, attempt.claim["job"]["shared"][name], job["schema"])
@@ -35,17 +40,25 @@ def _input(attempt: Attempt[TransformClaim], session: SparkSession, task: Transf
 def inputs_of_keys(
     attempt: Attempt[TransformClaim], session: SparkSession, tasks: Sequence[TransformTask]
 ) -> dict[str, DataFrame]:
-    """The inputs of several tasks by key: of inputs that are read by key, the rows of all their keys."""
-    return {name: _input_of_keys(attempt, session, tasks, name) for name in attempt.claim["job"]["inputs"]}
+    """The inputs of several tasks by key: of inputs that are read by key, the rows of all their
+    keys."""
+    return {
+        name: _input_of_keys(attempt, session, tasks, name)
+        for name in attempt.claim["job"]["inputs"]
+    }
 
 
 def _input_of_keys(
-    attempt: Attempt[TransformClaim], session: SparkSession, tasks: Sequence[TransformTask], name: str
+    attempt: Attempt[TransformClaim],
+    session: SparkSession,
+    tasks: Sequence[TransformTask],
+    name: str,
 ) -> DataFrame:
     job = attempt.claim["job"]["inputs"][name]
     if job["mode"] != "by":
         return _input(attempt, session, tasks[0], name)
-    files = reduce(or_, (Counter(t["slots"][name]) for t in tasks))  # a file comes as often as partitions have it
+    # A file comes as often as partitions have it
+    files = reduce(or_, (Counter(t["slots"][name]) for t in tasks))
     rows = read_files(attempt, session, files.elements(), job["schema"])
     return any_of(rows, job["schema"], job["key"], [t["partition"] for t in tasks])
 
@@ -53,7 +66,8 @@ def _input_of_keys(
 def inputs_of_batch(
     attempt: Attempt[TransformClaim], session: SparkSession, tasks: Sequence[TransformTask]
 ) -> dict[str, DataFrame]:
-    """Many tasks' inputs by name; that of `batch_input` has the rows of all, and the column `_fragment`."""
+    """Many tasks' inputs by name; that of `batch_input` has the rows of all, and the column
+    `_fragment`."""
     job = attempt.claim["job"]
     assert job["language"] == "sql"
     each = job["batch_input"]
@@ -69,17 +83,27 @@ def inputs_of_batch(
     }
 
 
-def read_files(attempt: Attempt[DriverClaim], session: SparkSession, paths: Iterable[str], schema: Schema) -> DataFrame:
+def read_files(
+    attempt: Attempt[DriverClaim], session: SparkSession, paths: Iterable[str], schema: Schema
+) -> DataFrame:
     """Rows of files of the lake; a column that a file lacks is NULL in its rows."""
     files = list(paths)
     return rows_of(attempt, session, files, schema) if files else empty(session, schema)
 
 
 def read_labelled(
-    attempt: Attempt[DriverClaim], session: SparkSession, files: Sequence[tuple[str, str]], schema: Schema
+    attempt: Attempt[DriverClaim],
+    session: SparkSession,
+    files: Sequence[tuple[str, str]],
+    schema: Schema,
 ) -> DataFrame:
-    """As `read_files`, with the column `_fragment` at the end: the label that was given with each path."""
-    return labelled_rows(attempt, session, files, schema) if files else empty(session, with_label(schema))
+    """As `read_files`, with the column `_fragment` at the end: the label that was given with each
+    path."""
+    return (
+        labelled_rows(attempt, session, files, schema)
+        if files
+        else empty(session, with_label(schema))
+    )
 
 
 def empty(session: SparkSession, schema: Schema) -> DataFrame:

@@ -1,7 +1,7 @@
 """Files of the lake as rows, with a label for each where the caller gives labels.
 
-In a local folder Spark reads them through links that carry the label. An object store has no links: there a file's own
-path is joined to its labels, as often as a file is requested.
+In a local folder Spark reads them through links that carry the label. An object store has no links:
+there a file's own path is joined to its labels, as often as a file is requested.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ LISTING = {
 }
 
 
-def rows_of(attempt: Attempt[DriverClaim], session: SparkSession, paths: Iterable[str], schema: Schema) -> DataFrame:
-    """Rows of files, of one that is named twice twice; a column that a file lacks is NULL in its rows."""
+def rows_of(
+    attempt: Attempt[DriverClaim], session: SparkSession, paths: Iterable[str], schema: Schema
+) -> DataFrame:
+    """Rows of files, of one that is named twice twice; a column that a file lacks is NULL in its
+    rows."""
     files = list(paths)
     if isinstance(attempt.lake, LocalLake):
         return _linked(attempt, attempt.lake, session, [(path, None) for path in files], schema)
@@ -44,9 +47,13 @@ def rows_of(attempt: Attempt[DriverClaim], session: SparkSession, paths: Iterabl
 
 
 def labelled_rows(
-    attempt: Attempt[DriverClaim], session: SparkSession, files: Sequence[tuple[str, str]], schema: Schema
+    attempt: Attempt[DriverClaim],
+    session: SparkSession,
+    files: Sequence[tuple[str, str]],
+    schema: Schema,
 ) -> DataFrame:
-    """As `rows_of`, with the column `_fragment` at the end: the label that was given with each path."""
+    """As `rows_of`, with the column `_fragment` at the end: the label that was given with each
+    path."""
     if isinstance(attempt.lake, LocalLake):
         return _linked(attempt, attempt.lake, session, files, with_label(schema))
     return _labelled(attempt, session, files, schema)
@@ -67,14 +74,19 @@ def _linked(
     return session.read.schema(spark_type(schema)).parquet(str(links.folder))
 
 
-def _scan(attempt: Attempt[DriverClaim], session: SparkSession, paths: Sequence[str], schema: Schema) -> DataFrame:
+def _scan(
+    attempt: Attempt[DriverClaim], session: SparkSession, paths: Sequence[str], schema: Schema
+) -> DataFrame:
     for name, value in LISTING.items():
         session.conf.set(name, value)
     return session.read.schema(spark_type(schema)).parquet(*map(attempt.lake.place, paths))
 
 
 def _labelled(
-    attempt: Attempt[DriverClaim], session: SparkSession, files: Sequence[tuple[str, str]], schema: Schema
+    attempt: Attempt[DriverClaim],
+    session: SparkSession,
+    files: Sequence[tuple[str, str]],
+    schema: Schema,
 ) -> DataFrame:
     named = [(attempt.lake.place(path), (label,)) for path, label in files]
     scan = _scan(attempt, session, list(dict.fromkeys(path for path, _ in files)), schema)
@@ -82,23 +94,29 @@ def _labelled(
 
 
 def joined_by_path(
-    session: SparkSession, scan: DataFrame, named: Iterable[tuple[str, tuple[object, ...]]], kinds: str
+    session: SparkSession,
+    scan: DataFrame,
+    named: Iterable[tuple[str, tuple[object, ...]]],
+    kinds: str,
 ) -> DataFrame:
-    """Rows of files, joined with the values that `named` gives for each path: values of these kinds, the label first.
+    """Rows of files, joined with the values that `named` gives for each path: values of these
+    kinds, the label first.
 
     A file that is not named would lose its rows, so that is an error.
     """
     path, spark_paths = f"_path_{uuid4().hex}", _spark_paths(scan)
     path_rows = [(spark_paths[place], *values) for place, values in named if place in spark_paths]
     names = F.broadcast(session.createDataFrame(path_rows, f"{path} STRING, {kinds}"))
-    label = F.coalesce(F.col(LABEL), F.raise_error(F.concat(F.lit("no label for "), F.col(path))).cast("string"))
+    label = F.coalesce(
+        F.col(LABEL), F.raise_error(F.concat(F.lit("no label for "), F.col(path))).cast("string")
+    )
     rows = scan.withColumn(path, scan.metadataColumn("_metadata")["file_path"])
     return rows.join(names, path, "left").withColumn(LABEL, label).drop(path)
 
 
 def _spark_paths(scan: DataFrame) -> dict[str, str]:
-    """The path that each row of a file reports, which is a URI, by the path itself: one call of the JVM for all
-    files."""
+    """The path that each row of a file reports, which is a URI, by the path itself: one call of the
+    JVM for all files."""
     jvm = scan.sparkSession._jvm
     assert jvm is not None
     text: str = jvm.org.apache.hadoop.util.StringUtils.join("\n", scan._jdf.inputFiles())

@@ -1,4 +1,5 @@
-"""Conditions on rows, and taking out the rows that fail them where they are written: dropped, or kept elsewhere.
+"""Conditions on rows, and taking out the rows that fail them where they are written: dropped, or
+kept elsewhere.
 
 A condition fails where it is false; where it is NULL it holds, as a CHECK of SQL does.
 """
@@ -49,7 +50,9 @@ def condition(rows: DataFrame, check: Condition) -> Column:
     return column
 
 
-def explain_check(check: Condition, error: BaseException, renamed: Callable[[str], str] = str) -> TaskError:
+def explain_check(
+    check: Condition, error: BaseException, renamed: Callable[[str], str] = str
+) -> TaskError:
     text = check["check"]
     return {
         **explain(error, ErrorSource(sql=text, original=text, renamed=renamed)),
@@ -61,13 +64,16 @@ def explain_check(check: Condition, error: BaseException, renamed: Callable[[str
 
 
 def sorted_out(rows: DataFrame, expect: DropRules) -> DataFrame:
-    """`rows` with other labels where they are to be taken out: that of the first check that a row fails."""
+    """`rows` with other labels where they are to be taken out: that of the first check that a row
+    fails."""
     with under(rows.sparkSession, closed(expect["spark"])):
         conditions = list(_conditions(rows, expect))
         label = F.col(LABEL)
         failing = [(~holds, F.concat(label, F.lit(_mark(i)))) for i, holds in enumerate(conditions)]
         first, *others = failing
-        marked = reduce(lambda when, branch: when.when(*branch), others, F.when(*first)).otherwise(label)
+        marked = reduce(lambda when, branch: when.when(*branch), others, F.when(*first)).otherwise(
+            label
+        )
         return rows.withColumn(LABEL, marked)
 
 
@@ -75,14 +81,18 @@ def _conditions(rows: DataFrame, expect: DropRules) -> Iterator[Column]:
     for check in expect["drop"]:
         yield condition(rows, check)
         if check.get("quarantine") and REASON in rows.columns:
-            raise TaskFailure("RESERVED_COLUMN", f"a column of rows to be quarantined may not be named {REASON!r}")
+            raise TaskFailure(
+                "RESERVED_COLUMN", f"a column of rows to be quarantined may not be named {REASON!r}"
+            )
 
 
 def _mark(number: int) -> str:
     return f"-{number}"
 
 
-def write_kept(attempt: SparkAttempt[FragmentClaim], rows: DataFrame, labels: Sequence[str]) -> dict[str, Written]:
+def write_kept(
+    attempt: SparkAttempt[FragmentClaim], rows: DataFrame, labels: Sequence[str]
+) -> dict[str, Written]:
     """As `write_many`, without the rows that the job takes out."""
     expect = attempt.claim["job"].get("expect")
     if not expect:
@@ -100,24 +110,32 @@ def write_one_kept(attempt: SparkAttempt[FragmentClaim], rows: DataFrame, label:
 def write_sorted_out(
     attempt: SparkAttempt[FragmentClaim], rows: DataFrame, labels: Sequence[str]
 ) -> dict[str, Written]:
-    """As `write_many`; rows that `sorted_out` gave other labels are counted, and gone or quarantined."""
+    """As `write_many`; rows that `sorted_out` gave other labels are counted, and gone or
+    quarantined."""
     expect = attempt.claim["job"]["expect"]
     checks = [(check, _mark(i)) for i, check in enumerate(expect["drop"])]
     every = [*labels, *(label + mark for label in labels for _, mark in checks)]
     written = write_many(attempt, clustered_within(rows, attempt.claim["job"]), every)
     quarantined = _quarantined(attempt, written, labels)
     for label in labels:
-        counts = {check["id"]: _delete_rejected(attempt, written[label + mark]) for check, mark in checks}
+        counts = {
+            check["id"]: _delete_rejected(attempt, written[label + mark]) for check, mark in checks
+        }
         written[label] = _with_counts(written[label], {id: n for id, n in counts.items() if n})
     return {label: replace(written[label], taken_out=quarantined.get(label)) for label in labels}
 
 
-def write_dealt(attempt: SparkAttempt[FragmentClaim], rows: DataFrame) -> tuple[dict[str, Written], Metrics]:
-    """As `write_labelled`, without the rows that the job takes out; and metrics, of how many those were in all."""
+def write_dealt(
+    attempt: SparkAttempt[FragmentClaim], rows: DataFrame
+) -> tuple[dict[str, Written], Metrics]:
+    """As `write_labelled`, without the rows that the job takes out; and metrics, of how many those
+    were in all."""
     expect = attempt.claim["job"].get("expect")
     if not expect:
         return write_labelled(attempt, clustered_within(rows, attempt.claim["job"])), {}
-    written = write_labelled(attempt, clustered_within(sorted_out(rows, expect), attempt.claim["job"]))
+    written = write_labelled(
+        attempt, clustered_within(sorted_out(rows, expect), attempt.claim["job"])
+    )
     counts: Counter[str] = Counter()
     for number, check in enumerate(expect["drop"]):
         mine = [label for label in written if label.endswith(_mark(number))]
@@ -127,7 +145,9 @@ def write_dealt(attempt: SparkAttempt[FragmentClaim], rows: DataFrame) -> tuple[
 
 def _delete_rejected(attempt: SparkAttempt[FragmentClaim], written: Written) -> int:
     """Remove what rows that were taken out were written to; how many there were."""
-    count: int = sum(read_footer(attempt.lake, path, size).num_rows for path, size in written.files.items())
+    count: int = sum(
+        read_footer(attempt.lake, path, size).num_rows for path, size in written.files.items()
+    )
     attempt.lake.delete(written.files)
     return count
 
@@ -163,8 +183,8 @@ def _quarantining(attempt: SparkAttempt[FragmentClaim]) -> dict[str, str]:
 def _quarantined(
     attempt: SparkAttempt[FragmentClaim], written: Mapping[str, Written], labels: Sequence[str]
 ) -> dict[str, Written]:
-    """The second fragments of tasks: the rows that were written under the labels of reasons, once more, with the
-    reason."""
+    """The second fragments of tasks: the rows that were written under the labels of reasons, once
+    more, with the reason."""
     reasons = _quarantining(attempt)
     if not reasons:
         return {}
@@ -173,22 +193,31 @@ def _quarantined(
     files = [(path, label) for label in marked for path in written[label].files]
     if not files:
         return {label: Written(_with_reason(schema)) for label in labels}
-    rows = _with_reasons(labelled_rows(attempt, reading_session(attempt.spark), files, schema), schema, reasons)
+    rows = _with_reasons(
+        labelled_rows(attempt, reading_session(attempt.spark), files, schema), schema, reasons
+    )
     rejected = write_many(attempt, rows, [label + TAKEN_OUT for label in labels])
-    return {label: replace(rejected[label + TAKEN_OUT], schema=_with_reason(schema)) for label in labels}
+    return {
+        label: replace(rejected[label + TAKEN_OUT], schema=_with_reason(schema)) for label in labels
+    }
 
 
 def _with_reasons(rows: DataFrame, schema: Schema, reasons: Mapping[str, str]) -> DataFrame:
     (first, name), *others = reasons.items()
     chosen = F.when(F.col(LABEL).endswith(first), F.lit(name))
-    chosen = reduce(lambda when, reason: when.when(F.col(LABEL).endswith(reason[0]), F.lit(reason[1])), others, chosen)
+    chosen = reduce(
+        lambda when, reason: when.when(F.col(LABEL).endswith(reason[0]), F.lit(reason[1])),
+        others,
+        chosen,
+    )
     columns = [F.col(quoted(f["name"])) for f in schema["fields"]]
     label = F.concat(F.substring_index(F.col(LABEL), "-", 1), F.lit(TAKEN_OUT))
     return rows.select(*columns, chosen.alias(REASON), label.alias(LABEL))
 
 
 def check_conditions(rows: DataFrame, expect: DropRules | None) -> None:
-    """Raise Failed or TaskFailure where a condition by which rows are taken out cannot be one over these rows."""
+    """Raise Failed or TaskFailure where a condition by which rows are taken out cannot be one over
+    these rows."""
     if not expect:
         return
     with under(rows.sparkSession, closed(expect["spark"])):

@@ -1,4 +1,5 @@
-"""Rows of fragments in the order that a job asks for, so that statistics of files and row groups separate them."""
+"""Rows of fragments in the order that a job asks for, so that statistics of files and row groups
+separate them."""
 
 from __future__ import annotations
 
@@ -21,13 +22,15 @@ def clustered(rows: DataFrame, job: Sorted) -> DataFrame:
 
 
 def clustered_within(rows: DataFrame, job: Sorted) -> DataFrame:
-    """Rows of many fragments, each with its label, sorted within each file of a fragment. No shuffle."""
+    """Rows of many fragments, each with its label, sorted within each file of a fragment. No
+    shuffle."""
     columns = _columns(rows, job)
     return rows.sortWithinPartitions(LABEL, *map(F.col, columns)) if columns else rows
 
 
 def gathered(rows: DataFrame, job: Sorted, into: int) -> DataFrame:
-    """Rows of many files as those of a few, each with a range of its own where the job has an order."""
+    """Rows of many files as those of a few, each with a range of its own where the job has an
+    order."""
     columns = [F.col(name) for name in _columns(rows, job)]
     if not columns:
         return rows.coalesce(into)

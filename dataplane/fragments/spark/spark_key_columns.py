@@ -24,8 +24,8 @@ _EXACT = {"spark.sql.caseSensitive": "true", "spark.sql.ansi.enabled": "true"}
 
 
 def key_texts(schema: Schema, parts: Sequence[KeyPart]) -> list[str]:
-    """SQL text of each part of a key over rows of this schema, for a session that is `exact`. TaskFailure for columns
-    that are not there, or of which no keys are made."""
+    """SQL text of each part of a key over rows of this schema, for a session that is `exact`.
+    TaskFailure for columns that are not there, or of which no keys are made."""
     types = field_types(schema)
     return [_part(part, types) for part in parts]
 
@@ -33,16 +33,24 @@ def key_texts(schema: Schema, parts: Sequence[KeyPart]) -> list[str]:
 def spelled(schema: Schema, parts: Sequence[KeyPart], *, case_sensitive: bool) -> list[KeyPart]:
     """The parts with their columns as the schema spells them."""
     names = column_names(schema)
-    return [{**part, "column": _spelled(part["column"], names, case_sensitive=case_sensitive)} for part in parts]
+    return [
+        {**part, "column": _spelled(part["column"], names, case_sensitive=case_sensitive)}
+        for part in parts
+    ]
 
 
 def _spelled(column: str, names: Sequence[str], *, case_sensitive: bool) -> str:
-    alike = [] if column in names or case_sensitive else [n for n in names if n.lower() == column.lower()]
+    alike = (
+        []
+        if column in names or case_sensitive
+        else [n for n in names if n.lower() == column.lower()]
+    )
     return alike[0] if len(alike) == 1 else column
 
 
 def exact(session: SparkSession) -> AbstractContextManager[None]:
-    """Column names are taken as they are written, and decimals become plain texts, whatever the session's settings."""
+    """Column names are taken as they are written, and decimals become plain texts, whatever the
+    session's settings."""
     return under(session, _EXACT)
 
 
@@ -51,12 +59,15 @@ def _part(part: KeyPart, types: Mapping[str, Json]) -> str:
     text = _text(quoted(name), kind, part["granule"]) if isinstance(kind, str) else None
     if text is None:
         words = "there is no such column" if kind is None else f"it is {kind}"
-        raise TaskFailure("INVALID_KEY_COLUMN", f"no keys can be made of the column {name!r}: {words}")
+        raise TaskFailure(
+            "INVALID_KEY_COLUMN", f"no keys can be made of the column {name!r}: {words}"
+        )
     return _bucket(text, part["buckets"]) if part["buckets"] else text
 
 
 def _bucket(text: str, count: int) -> str:
-    return f"IF({text} IS NULL, NULL, CAST(pmod(xxhash64({text}), {count}) AS STRING))"  # the hash of NULL is a number
+    # The hash of NULL is a number
+    return f"IF({text} IS NULL, NULL, CAST(pmod(xxhash64({text}), {count}) AS STRING))"
 
 
 def _text(column: str, kind: str, granule: str) -> str | None:
@@ -91,7 +102,8 @@ def _cut(text: str, characters: int) -> str:
 
 
 def _week(column: str) -> str:
-    """The week of ISO 8601, such as 2013-W01. It begins on Monday, and belongs to the year of its Thursday."""
+    """The week of ISO 8601, such as 2013-W01. It begins on Monday, and belongs to the year of its
+    Thursday."""
     date = f"CAST({column} AS DATE)"
     thursday = f"CAST(date_add({date}, 3 - weekday({date})) AS STRING)"
     return f"concat({_cut(thursday, CUT['year'])}, '-W', lpad(CAST(weekofyear({date}) AS STRING), 2, '0'))"
@@ -106,11 +118,15 @@ def only(rows: DataFrame, schema: Schema, parts: Sequence[KeyPart], key: str) ->
     return rows
 
 
-def any_of(rows: DataFrame, schema: Schema, parts: Sequence[KeyPart], keys: Sequence[str]) -> DataFrame:
+def any_of(
+    rows: DataFrame, schema: Schema, parts: Sequence[KeyPart], keys: Sequence[str]
+) -> DataFrame:
     """The rows with one of these keys."""
     texts = key_texts(schema, parts)
     columns = ", ".join(f"t{i} STRING" for i in range(len(texts)))
-    key_rows = F.broadcast(rows.sparkSession.createDataFrame([column_texts(key) for key in keys], columns))
+    key_rows = F.broadcast(
+        rows.sparkSession.createDataFrame([column_texts(key) for key in keys], columns)
+    )
     with exact(rows.sparkSession):
         same = [F.expr(text).eqNullSafe(key_rows[f"t{i}"]) for i, text in enumerate(texts)]
         return rows.join(key_rows, same, "left_semi")

@@ -20,20 +20,26 @@ from dataplane.task_failures import TaskFailure
 
 
 def storable(df: DataFrame, *, case_sensitive: bool, labelled: bool = False) -> DataFrame:
-    """`df` with columns that files can hold: untyped NULLs become texts. TaskFailure for a column that cannot be
-    stored.
+    """`df` with columns that files can hold: untyped NULLs become texts. TaskFailure for a column
+    that cannot be stored.
 
     `labelled`: the last column is the label, and ours.
     """
     schema = schema_written(df)
-    own, label = (schema["fields"][:-1], schema["fields"][-1:]) if labelled else (schema["fields"], [])
+    own, label = (
+        (schema["fields"][:-1], schema["fields"][-1:]) if labelled else (schema["fields"], [])
+    )
     _check_names([f["name"] for f in own], case_sensitive=case_sensitive)
     typed = [_typed(column) for column in own]
     for column in typed:
         if "__COLLATIONS" in column["metadata"]:
-            raise TaskFailure("UNSUPPORTED_OUTPUT_TYPE", f"column {column['name']} has a collation: cast it")
+            raise TaskFailure(
+                "UNSUPPORTED_OUTPUT_TYPE", f"column {column['name']} has a collation: cast it"
+            )
         if bad := unsupported(column["type"]):
-            raise TaskFailure("UNSUPPORTED_OUTPUT_TYPE", f"column {column['name']} has type {bad}: cast it")
+            raise TaskFailure(
+                "UNSUPPORTED_OUTPUT_TYPE", f"column {column['name']} has type {bad}: cast it"
+            )
     target = struct_of([*typed, *label])
     return df if target == schema else df.to(spark_type(target))
 
@@ -64,7 +70,11 @@ def _without_void(kind: Type) -> Type:
     if kind["type"] == "array":
         return {**kind, "elementType": _without_void(kind["elementType"])}
     if kind["type"] == "map":
-        return {**kind, "keyType": _without_void(kind["keyType"]), "valueType": _without_void(kind["valueType"])}
+        return {
+            **kind,
+            "keyType": _without_void(kind["keyType"]),
+            "valueType": _without_void(kind["valueType"]),
+        }
     return kind
 
 
@@ -76,8 +86,11 @@ def write_one(attempt: Attempt[DriverClaim], df: DataFrame, label: str) -> Writt
     return Written(schema, files.get(label, {}))
 
 
-def write_many(attempt: Attempt[DriverClaim], df: DataFrame, labels: Sequence[str]) -> dict[str, Written]:
-    """The rows of several tasks, by their labels in the column `_fragment`, written as one job without a shuffle."""
+def write_many(
+    attempt: Attempt[DriverClaim], df: DataFrame, labels: Sequence[str]
+) -> dict[str, Written]:
+    """The rows of several tasks, by their labels in the column `_fragment`, written as one job
+    without a shuffle."""
     by_label = write_labelled(attempt, df)
     if strangers := by_label.keys() - set(labels):
         raise AssertionError(f"rows of no task: {sorted(strangers)[:3]}")
@@ -86,18 +99,24 @@ def write_many(attempt: Attempt[DriverClaim], df: DataFrame, labels: Sequence[st
 
 
 def write_labelled(attempt: Attempt[DriverClaim], df: DataFrame) -> dict[str, Written]:
-    """A fragment for each value of the column `_fragment`, which are texts that may stand in a path."""
+    """A fragment for each value of the column `_fragment`, which are texts that may stand in a
+    path."""
     schema = schema_of(df.drop(LABEL))
     job = attempt.staging()
     by_label = _stored(attempt, job, job, df, LABEL)
     return {label: Written(schema, files) for label, files in by_label.items()}
 
 
-def _stored(attempt: Attempt[DriverClaim], job: str, target: str, df: DataFrame, *by: str) -> dict[str, dict[str, int]]:
-    """Files by label. Each job has a folder of its own, so that no other job's commit sweeps it away."""
+def _stored(
+    attempt: Attempt[DriverClaim], job: str, target: str, df: DataFrame, *by: str
+) -> dict[str, dict[str, int]]:
+    """Files by label. Each job has a folder of its own, so that no other job's commit sweeps it
+    away."""
     try:
         _configure(df.sparkSession)
-        df.write.partitionBy(*by).mode(attempt.lake.begin(target)).parquet(attempt.lake.place(target))
+        df.write.partitionBy(*by).mode(attempt.lake.begin(target)).parquet(
+            attempt.lake.place(target)
+        )
         return attempt.lake.settle(job, attempt.prefix)
     except BaseException:
         attempt.lake.delete_folder(job)

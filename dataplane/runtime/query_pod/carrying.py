@@ -18,11 +18,13 @@ LOOK_S = 1.0
 
 
 class Carrying:
-    """Two threads: the caller's one reads its input, another one sends the output of the process. `silent_s`: the
-    silence after which a caller is given up. `linger_s`: the time for a caller to take the last output of a process
-    that has ended."""
+    """Two threads: the caller's one reads its input, another one sends the output of the process.
+    `silent_s`: the silence after which a caller is given up. `linger_s`: the time for a caller to
+    take the last output of a process that has ended."""
 
-    def __init__(self, connection: socket.socket, child: QueryProcess, *, silent_s: float, linger_s: float) -> None:
+    def __init__(
+        self, connection: socket.socket, child: QueryProcess, *, silent_s: float, linger_s: float
+    ) -> None:
         connection.settimeout(silent_s)
         self._connection, self._child, self._linger_s = connection, child, linger_s
         self._stops, self._stop = os.pipe()
@@ -84,8 +86,8 @@ class Carrying:
         return os.read(self._child.output, PIPE_BYTES)
 
     def _send(self, data: bytes) -> None:
-        """A caller may take its time, but not after the process has ended: others wait for their turn. Raises
-        OSError."""
+        """A caller may take its time, but not after the process has ended: others wait for their
+        turn. Raises OSError."""
         left, ready, ended = memoryview(data), select.poll(), 0.0
         ready.register(self._connection, select.POLLOUT)
         while left:

@@ -9,8 +9,9 @@ from dataplane.contract.query_pods import HELLO_MOST, greeted
 
 
 def nonce_of(connection: socket.socket, token: str, greet_s: float) -> bytes:
-    """The nonce of a caller whose first line proves that it has the token, and who sends nothing behind it; empty for
-    others. However slowly the line comes, its time is bounded. Raises OSError."""
+    """The nonce of a caller whose first line proves that it has the token, and who sends nothing
+    behind it; empty for others. However slowly the line comes, its time is bounded. Raises
+    OSError."""
     deadline, line = time.monotonic() + greet_s, b""
     while b"\n" not in line and len(line) <= HELLO_MOST:
         left_s = deadline - time.monotonic()

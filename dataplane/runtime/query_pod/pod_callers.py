@@ -1,4 +1,5 @@
-"""Who may speak to the process that answers, and whose turn it is. The next one finds a process that has started.
+"""Who may speak to the process that answers, and whose turn it is. The next one finds a process
+that has started.
 
 A caller that leaves without a word has its process killed: its query has no reader any more.
 """
@@ -22,8 +23,8 @@ LOOK_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long callers are waited for: until there is one, for its first line, for a sign of life of it, and for it to
-    read the last words of a process that has ended."""
+    """How long callers are waited for: until there is one, for its first line, for a sign of life
+    of it, and for it to read the last words of a process that has ended."""
 
     idle_s: float
     greet_s: float = 5.0
@@ -34,13 +35,16 @@ class Patience:
 class QueryPod:
     """`serve` is for one thread."""
 
-    def __init__(self, listening: socket.socket, token: str, kind: ProcessKind, patience: Patience) -> None:
+    def __init__(
+        self, listening: socket.socket, token: str, kind: ProcessKind, patience: Patience
+    ) -> None:
         assert token, "nobody is known by nothing"
         self._listening, self._token, self._kind, self._patience = listening, token, kind, patience
         self._port_slots = threading.Semaphore(AT_THE_PORT)
         self._turn = threading.Lock()
         self._counting = threading.Lock()
-        self._callers, self._since = 0, time.monotonic()  # callers with the token, and when the last one left
+        # Callers with the token, and when the last one left
+        self._callers, self._since = 0, time.monotonic()
         self._child = QueryProcess(kind)  # which starts while the first caller is on its way
 
     def serve(self) -> None:
@@ -53,7 +57,9 @@ class QueryPod:
             if not self._port_slots.acquire(blocking=False):
                 connection.close()
                 continue
-            threading.Thread(target=self._meet, args=(connection,), name="caller", daemon=True).start()
+            threading.Thread(
+                target=self._meet, args=(connection,), name="caller", daemon=True
+            ).start()
 
     def close(self) -> None:
         self._child.close()

@@ -20,10 +20,15 @@ def run(environ: Mapping[str, str] = os.environ) -> int:
     """Until it is idle, or gets the order to end; its exit status."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     idle_s = float(environ["HEADGATE_IDLE_S"])
-    memory_bytes, disk_bytes = (int(environ[f"HEADGATE_{name}_BYTES"]) for name in ("MEMORY", "DISK"))
+    memory_bytes, disk_bytes = (
+        int(environ[f"HEADGATE_{name}_BYTES"]) for name in ("MEMORY", "DISK")
+    )
     kind = ProcessKind(environ["HEADGATE_LAKE"], memory_bytes, disk_bytes, idle_s + STAYS_S)
     token = Path(environ["HEADGATE_TOKEN_FILE"]).read_text().strip()
-    with socket.create_server(("", int(environ["HEADGATE_PORT"]))) as listening, suppress(SystemExit):
+    with (
+        socket.create_server(("", int(environ["HEADGATE_PORT"]))) as listening,
+        suppress(SystemExit),
+    ):
         pod = QueryPod(listening, token, kind, Patience(idle_s))
         try:
             pod.serve()

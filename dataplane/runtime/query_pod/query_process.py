@@ -32,7 +32,8 @@ class ProcessKind:
 
 
 class QueryProcess:
-    """A query process, with a count of its questions. It and all that it starts are one process group."""
+    """A query process, with a count of its questions. It and all that it starts are one process
+    group."""
 
     def __init__(self, kind: ProcessKind) -> None:
         self.question_number = 0
@@ -60,7 +61,8 @@ class QueryProcess:
 
     @property
     def is_ready(self) -> bool:
-        """It lives, and says nothing: an output without a question would be taken for the answer to another one."""
+        """It lives, and says nothing: an output without a question would be taken for the answer to
+        another one."""
         if self.process.poll() is not None:
             return False  # its output may be closed
         pending = select.poll()

@@ -1,6 +1,8 @@
-"""`python -m dataplane.runtime.spark_connect`: serves until its time is over or its standard input ends.
+"""`python -m dataplane.runtime.spark_connect`: serves until its time is over or its standard input
+ends.
 
-One line comes in, a `ServerOrder`; one line goes out, that it serves or why not. Spark's own words go to a file.
+One line comes in, a `ServerOrder`; one line goes out, that it serves or why not. Spark's own words
+go to a file.
 """
 
 from __future__ import annotations
@@ -15,14 +17,17 @@ from typing import BinaryIO
 from dataplane.contract.spark_sessions import ServerAnswer, ServerOrder
 from dataplane.runtime.process_bounds import bound, end
 
-TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # where Spark reads it from; a setting would be shown to its users
+# Where Spark reads it from; a setting would be shown to its users
+TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 
 
 def main() -> None:
     source, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     order: ServerOrder = json.loads(source.readline())
     bound(order["scratch"], order["disk_bytes"])
-    threading.Thread(target=_read, args=(source, order["scratch"]), name="input", daemon=True).start()
+    threading.Thread(
+        target=_read, args=(source, order["scratch"]), name="input", daemon=True
+    ).start()
     os.environ[TOKEN] = order["token"]
 
     from dataplane.runtime.spark_connect.connect_server import ConnectServer

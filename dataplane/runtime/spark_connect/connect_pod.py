@@ -1,6 +1,8 @@
-"""A Spark Connect server in a pod: one caller with the token gives the order for it, and gets its port.
+"""A Spark Connect server in a pod: one caller with the token gives the order for it, and gets its
+port.
 
-The server itself is the same process as beside a service, a child of this one, and this one ends with it.
+The server itself is the same process as beside a service, a child of this one, and this one ends
+with it.
 """
 
 from __future__ import annotations
@@ -47,8 +49,12 @@ class SessionBounds:
 def run(environ: Mapping[str, str] = os.environ) -> int:
     """Until the session is over, or the pod gets the order to end; its exit status."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    memory_bytes, disk_bytes = (int(environ[f"HEADGATE_{name}_BYTES"]) for name in ("MEMORY", "DISK"))
-    bounds = SessionBounds(environ["HEADGATE_LAKE"], memory_bytes, disk_bytes, float(environ["HEADGATE_IDLE_S"]))
+    memory_bytes, disk_bytes = (
+        int(environ[f"HEADGATE_{name}_BYTES"]) for name in ("MEMORY", "DISK")
+    )
+    bounds = SessionBounds(
+        environ["HEADGATE_LAKE"], memory_bytes, disk_bytes, float(environ["HEADGATE_IDLE_S"])
+    )
     token = Path(environ["HEADGATE_TOKEN_FILE"]).read_text().strip()
     with socket.create_server(("", int(environ["HEADGATE_PORT"]))) as listening:
         return ConnectPod(listening, token, bounds).serve()
@@ -67,11 +73,17 @@ class ConnectPod:
         command: tuple[str, ...] = COMMAND,
     ) -> None:
         assert token, "nobody is known by nothing"
-        self._listening, self._token, self._bounds, self._command = listening, token, bounds, command
+        self._listening, self._token, self._bounds, self._command = (
+            listening,
+            token,
+            bounds,
+            command,
+        )
         self._deadline = time.monotonic() + order_s
 
     def serve(self) -> int:
-        """The exit status of the server; `FAILED` where no caller gave an order, or waited for the answer."""
+        """The exit status of the server; `FAILED` where no caller gave an order, or waited for the
+        answer."""
         while (left_s := self._deadline - time.monotonic()) > 0:
             self._listening.settimeout(left_s)
             try:
@@ -109,7 +121,9 @@ class ConnectPod:
         return order
 
     def _served(self, connection: socket.socket, order: PodOrder) -> int:
-        with tempfile.TemporaryDirectory(prefix="headgate-spark-", ignore_cleanup_errors=True) as scratch:
+        with tempfile.TemporaryDirectory(
+            prefix="headgate-spark-", ignore_cleanup_errors=True
+        ) as scratch:
             server_order: ServerOrder = {
                 "lake": self._bounds.lake,
                 "scratch": scratch,
@@ -126,11 +140,15 @@ class ConnectPod:
                 env=bare(FOR_SPARK),
             )
             try:
-                return self._waited_for(process, connection, json.dumps(server_order).encode() + b"\n")
+                return self._waited_for(
+                    process, connection, json.dumps(server_order).encode() + b"\n"
+                )
             finally:
                 process_group.close(process)
 
-    def _waited_for(self, process: subprocess.Popen[bytes], connection: socket.socket, order: bytes) -> int:
+    def _waited_for(
+        self, process: subprocess.Popen[bytes], connection: socket.socket, order: bytes
+    ) -> int:
         """Its input stays open, since its end would be the server's."""
         assert process.stdin
         with suppress(BrokenPipeError):  # its output gives the reason
@@ -148,7 +166,8 @@ class ConnectPod:
 
 
 def _answer(process: subprocess.Popen[bytes], connection: socket.socket) -> bytes:
-    """The line that it says first; nothing where it ends without one, and where the caller leaves before."""
+    """The line that it says first; nothing where it ends without one, and where the caller leaves
+    before."""
     assert process.stdout
     pipe, line = process.stdout.fileno(), b""
     ready = select.poll()

@@ -1,4 +1,5 @@
-"""Spark with its Connect server inside, and the session of the one client that it is for, made before the client comes.
+"""Spark with its Connect server inside, and the session of the one client that it is for, made
+before the client comes.
 
 A session's views are its own, and a client joins the session that its address names.
 """
@@ -25,8 +26,8 @@ PROBE_MS = 30_000  # between Spark's looks at sessions that are idle
 
 
 class ConnectServer:
-    """It serves once it is made. Raises what Spark raises where it does not start, and TaskFailure for a file of a view
-    that is not there."""
+    """It serves once it is made. Raises what Spark raises where it does not start, and TaskFailure
+    for a file of a view that is not there."""
 
     def __init__(self, order: ServerOrder) -> None:
         self._spark = start(Path(order["scratch"]), {**spark_conf(), **_settings(order)})
@@ -36,21 +37,24 @@ class ConnectServer:
         self._service = service
         self._seconds = jvm.java.util.concurrent.TimeUnit.SECONDS
         self.port: int = service.localPort()
-        joined = service.getOrCreateIsolatedSession(order["user"], order["session"], jvm.scala.Option.apply(None))
+        joined = service.getOrCreateIsolatedSession(
+            order["user"], order["session"], jvm.scala.Option.apply(None)
+        )
         session = SparkSession(self._spark.sparkContext, joined.session())
         for name, value in {**WHOLE, **FOR_FEW}.items():
             session.conf.set(name, value)
         add_views(session, open_lake(order["lake"]), order["tables"])
 
     def wait(self, seconds: float) -> None:
-        """Until the time is over, or Spark is, or the session was stopped or idle: no client can join that again."""
+        """Until the time is over, or Spark is, or the session was stopped or idle: no client can
+        join that again."""
         deadline, never = time.monotonic() + seconds, threading.Event()
         while (left := deadline - time.monotonic()) > 0 and self._is_open():
             never.wait(min(left, LOOK_S))
 
     def close(self) -> None:
-        """Answer the calls that run. A session is closed before its client hears so, and a client without an answer
-        repeats its call for ten minutes."""
+        """Answer the calls that run. A session is closed before its client hears so, and a client
+        without an answer repeats its call for ten minutes."""
         with suppress(Exception):  # of a JVM that has ended meanwhile
             self._service.server().shutdown().awaitTermination(ANSWERS_S, self._seconds)
 
@@ -71,6 +75,7 @@ def _settings(order: ServerOrder) -> dict[str, str]:
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": "127.0.0.1",  # it would listen on all of them
         "spark.connect.grpc.binding.port": "0",
-        "spark.connect.session.manager.defaultSessionTimeout": f"{idle_ms}ms",  # closed, which `wait` sees
+        # closed, which `wait` sees
+        "spark.connect.session.manager.defaultSessionTimeout": f"{idle_ms}ms",
         "spark.connect.session.manager.maintenanceInterval": f"{min(idle_ms, PROBE_MS)}ms",
     }

@@ -1,7 +1,8 @@
-"""`python -m dataplane.runtime.spark_query`: answers SQL by Spark until its standard input ends, which ends it at once.
+"""`python -m dataplane.runtime.spark_query`: answers SQL by Spark until its standard input ends,
+which ends it at once.
 
-The first line has its bounds, each other one a question. Spark's own words go to a file: the standard output is for
-answers.
+The first line has its bounds, each other one a question. Spark's own words go to a file: the
+standard output is for answers.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from dataplane.runtime.process_bounds import bound, end
 if TYPE_CHECKING:
     from dataplane.runtime.spark_query.spark_query_worker import SparkQueryWorker
 
-Questions = queue.SimpleQueue[tuple[int, QueryQuestion, float]]  # with their numbers, and when they came
+# With their numbers, and when they came
+Questions = queue.SimpleQueue[tuple[int, QueryQuestion, float]]
 
 
 def main() -> None:
@@ -32,7 +34,9 @@ def main() -> None:
     bounds: ProcessBounds = json.loads(source.readline())
     bound(bounds["scratch"], bounds["disk_bytes"])
     questions, working = Questions(), Future["SparkQueryWorker"]()
-    threading.Thread(target=_read, args=(working, questions, bounds["scratch"]), name="questions", daemon=True).start()
+    threading.Thread(
+        target=_read, args=(working, questions, bounds["scratch"]), name="questions", daemon=True
+    ).start()
 
     from dataplane.runtime.spark_query.spark_query_worker import SparkQueryWorker
 
@@ -46,8 +50,8 @@ def main() -> None:
 
 
 def _read(working: Future[SparkQueryWorker], questions: Questions, scratch: str) -> None:
-    """From the first moment, as a question's time runs from then on. The end of the input is the end of the caller:
-    no caller is left."""
+    """From the first moment, as a question's time runs from then on. The end of the input is the
+    end of the caller: no caller is left."""
     number = 0
     for line in sys.stdin.buffer:
         question = cast("QueryQuestion", json.loads(line))

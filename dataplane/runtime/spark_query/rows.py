@@ -1,4 +1,5 @@
-"""Rows of Spark as an Arrow stream, as fast as they are taken: few from its memory, many from files of its own."""
+"""Rows of Spark as an Arrow stream, as fast as they are taken: few from its memory, many from files
+of its own."""
 
 from __future__ import annotations
 
@@ -40,9 +41,12 @@ SORT = "org.apache.spark.sql.catalyst.plans.logical.Sort"
 AS_TEXT = (NullType, CalendarIntervalType, DayTimeIntervalType, YearMonthIntervalType)
 
 
-def write(frame: DataFrame, out: BinaryIO, limit: int | None, scratch: Path, check: Callable[[], None]) -> Ran:
-    """The rows of a query. No more than one beyond the limit are computed. `scratch`: a folder for many rows, which is
-    not there yet. `check` raises where the query is to end. Raises TaskFailure for a column that has no form here."""
+def write(
+    frame: DataFrame, out: BinaryIO, limit: int | None, scratch: Path, check: Callable[[], None]
+) -> Ran:
+    """The rows of a query. No more than one beyond the limit are computed. `scratch`: a folder for
+    many rows, which is not there yet. `check` raises where the query is to end. Raises TaskFailure
+    for a column that has no form here."""
     plain = _plain(frame)
     schema = _schema(frame.schema, plain)
     rows = plain if limit is None else _first(plain, limit + 1)
@@ -63,8 +67,8 @@ def write(frame: DataFrame, out: BinaryIO, limit: int | None, scratch: Path, che
 
 
 def _first(rows: DataFrame, limit: int) -> DataFrame:
-    """At least so many of the first rows. Without an order each partition gives its own: partitions run one after the
-    other, and only those that are needed."""
+    """At least so many of the first rows. Without an order each partition gives its own: partitions
+    run one after the other, and only those that are needed."""
     session = rows.sparkSession
     plan, jvm = rows._jdf.queryExecution().analyzed(), session._jvm
     assert jvm is not None
@@ -72,11 +76,14 @@ def _first(rows: DataFrame, limit: int) -> DataFrame:
         return rows.limit(limit)
     number = session._jsparkSession.expression(_to_java_column(F.lit(limit)))
     limited = jvm.org.apache.spark.sql.catalyst.plans.logical.LocalLimit(number, plan)
-    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, limited), session)
+    return DataFrame(
+        jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, limited), session
+    )
 
 
 def _plain(frame: DataFrame) -> DataFrame:
-    """Columns by their places, as two may have one name; values that Arrow has no type for as text."""
+    """Columns by their places, as two may have one name; values that Arrow has no type for as
+    text."""
     placed = frame.toDF(*(f"c{at}" for at in range(len(frame.columns))))
     return placed.select(*(_value(placed, f.name, f.dataType).alias(f.name) for f in placed.schema))
 
@@ -96,7 +103,8 @@ def _schema(spark_schema: StructType, plain: DataFrame) -> pa.Schema:
             (arrow_field,) = to_arrow_schema(StructType([shown]), timezone="UTC")
         except PySparkException as e:
             message = (
-                f"the column {field.name} is {field.dataType.simpleString()}, which cannot be shown: name its parts"
+                f"the column {field.name} is {field.dataType.simpleString()}, which cannot be shown: name "
+                "its parts"
             )
             raise TaskFailure("UNSUPPORTED_DATATYPE", message) from e
         kind = {SQL_TYPE: field.dataType.simpleString().encode()}
@@ -124,15 +132,19 @@ def _collected(rows: DataFrame, schema: pa.Schema) -> Generator[pa.RecordBatch, 
         yield pa.ipc.read_record_batch(pa.py_buffer(piece), schema)
 
 
-def _spooled(rows: DataFrame, schema: pa.Schema, scratch: Path) -> Generator[pa.RecordBatch, None, None]:
-    """The rows by way of files, so that memory does not grow with the rows. Names of files are in the order of the
-    rows."""
+def _spooled(
+    rows: DataFrame, schema: pa.Schema, scratch: Path
+) -> Generator[pa.RecordBatch, None, None]:
+    """The rows by way of files, so that memory does not grow with the rows. Names of files are in
+    the order of the rows."""
     rows.write.parquet(scratch.as_uri())
     try:
         for path in sorted(scratch.glob("part-*.parquet")):
             with ParquetFile(path) as file:
                 for batch in file.iter_batches(BATCH_ROWS):
-                    columns = [column.cast(f.type) for column, f in zip(batch.columns, schema, strict=True)]
+                    columns = [
+                        column.cast(f.type) for column, f in zip(batch.columns, schema, strict=True)
+                    ]
                     yield pa.RecordBatch.from_arrays(columns, schema=schema)
             path.unlink()
     finally:

@@ -1,4 +1,5 @@
-"""A session for one query: views over just the files of its tables, under settings that read nothing else."""
+"""A session for one query: views over just the files of its tables, under settings that read
+nothing else."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def session_for(spark: SparkSession, settings: Mapping[str, Json]) -> SparkSessi
     return session
 
 
-def add_views(session: SparkSession, lake: Lake, tables: Iterable[SparkTable]) -> dict[str, DataFrame]:
+def add_views(
+    session: SparkSession, lake: Lake, tables: Iterable[SparkTable]
+) -> dict[str, DataFrame]:
     """By their names. Raises TaskFailure for a file that is not there."""
     views = {table["view"]: _rows(session, lake, table) for table in tables}
     for name, rows in views.items():
@@ -38,7 +41,8 @@ def add_views(session: SparkSession, lake: Lake, tables: Iterable[SparkTable]) -
 
 
 def _rows(session: SparkSession, lake: Lake, table: SparkTable) -> DataFrame:
-    """A column that a file lacks is NULL in its rows; a file that is named twice gives its rows twice."""
+    """A column that a file lacks is NULL in its rows; a file that is named twice gives its rows
+    twice."""
     kind = spark_type(table["schema"])
     if not table["files"]:
         return session.createDataFrame([], kind)

@@ -1,7 +1,8 @@
-"""Answers questions of `contract.query_protocol` by Spark, one after the other, each query in a session of its own.
+"""Answers questions of `contract.query_protocol` by Spark, one after the other, each query in a
+session of its own.
 
-Jobs of a query that outlives its deadline, or whose caller has gone, are cancelled; if that does not end it, the kernel
-ends this process.
+Jobs of a query that outlives its deadline, or whose caller has gone, are cancelled; if that does
+not end it, the kernel ends this process.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from dataplane.contract.query_protocol import GRACE_S, ProcessBounds, QueryQuestion, Ran, Refusal, SparkRun
+from dataplane.contract.query_protocol import (
+    GRACE_S,
+    ProcessBounds,
+    QueryQuestion,
+    Ran,
+    Refusal,
+    SparkRun,
+)
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Json
 from dataplane.query.query_worker import DEADLINE, MEMORY, Pieces, page, write_last
@@ -74,8 +82,8 @@ class SparkQueryWorker:
             running.end("stopped", STOPPED)
 
     def answer(self, number: int, question: QueryQuestion, came: float) -> None:
-        """Write the frames of one answer. Without a living Spark this process ends, as an idle one does: the caller
-        turns to another one."""
+        """Write the frames of one answer. Without a living Spark this process ends, as an idle one
+        does: the caller turns to another one."""
         if self._has_lost_spark():
             return
         try:
@@ -91,7 +99,9 @@ class SparkQueryWorker:
 
     def _value(self, number: int, question: QueryQuestion, came: float) -> Json:
         if question["ask"] == "spark":
-            return self._run(number, question, max(SOONEST_S, question["seconds"] + came - time.monotonic()))
+            return self._run(
+                number, question, max(SOONEST_S, question["seconds"] + came - time.monotonic())
+            )
         if question["ask"] == "page":
             return page(question, Pieces(self._out))
         raise ValueError(f"not asked of Spark: {question['ask']}")
@@ -143,11 +153,14 @@ class SparkQueryWorker:
             is_stopped = self._stopped == number
         if is_stopped:
             running.end("stopped", STOPPED)
-        timer = threading.Timer(seconds, running.end, ("limit", DEADLINE.format(seconds=question["seconds"])))
+        timer = threading.Timer(
+            seconds, running.end, ("limit", DEADLINE.format(seconds=question["seconds"]))
+        )
         timer.daemon = True
         timer.start()
         threading.Thread(target=self._watch, args=(running,), name="disk", daemon=True).start()
-        signal.setitimer(signal.ITIMER_REAL, seconds + GRACE_S)  # there is no handler: the kernel ends this process
+        # There is no handler: the kernel ends this process
+        signal.setitimer(signal.ITIMER_REAL, seconds + GRACE_S)
         try:
             yield running
         finally:
@@ -163,24 +176,35 @@ class SparkQueryWorker:
                 running.end("limit", DISK.format(disk=most >> 20))
                 return
 
-    def _users_error(self, error: Exception, running: _Running, question: SparkRun, spark: SparkSession) -> Exception:
-        """The refusal that a user gets for an error. An error that is not the user's is returned as it is, and ends
-        this process. If Spark has ended, this process ends, too, after the answer."""
+    def _users_error(
+        self, error: Exception, running: _Running, question: SparkRun, spark: SparkSession
+    ) -> Exception:
+        """The refusal that a user gets for an error. An error that is not the user's is returned as
+        it is, and ends this process. If Spark has ended, this process ends, too, after the
+        answer."""
         if running.ended is not None:
             return StatementRefused(running.ended)
         names = {table["view"]: table["name"] for table in question["tables"]}
-        record = explain(error, ErrorSource(sql=question["sql"], original=question["sql"], views=names))
+        record = explain(
+            error, ErrorSource(sql=question["sql"], original=question["sql"], views=names)
+        )
         sys.stderr.write(record["detail"])
         if not is_alive(spark):
             self.is_alive = False
             memory, disk = (self._bounds[name] >> 20 for name in ("memory_bytes", "disk_bytes"))
             is_memory = "memory" in record["message"]
-            return _refused("limit", MEMORY.format(memory=memory, disk=disk)) if is_memory else _crashed(record)
+            return (
+                _refused("limit", MEMORY.format(memory=memory, disk=disk))
+                if is_memory
+                else _crashed(record)
+            )
         if record["condition"] in (GONE, DAMAGED):
             return _refused("lake", record["message"])
         if record["kind"] == "infrastructure":
             return _refused("lake", record["message"]) if isinstance(error, OF_SPARK) else error
-        return _refused("refused", record["message"].partition("\n")[0], _offset(question["sql"], record))
+        return _refused(
+            "refused", record["message"].partition("\n")[0], _offset(question["sql"], record)
+        )
 
 
 OF_SPARK = (PySparkException, Py4JError, OSError)
@@ -252,7 +276,9 @@ def _offset(text: str, record: TaskError) -> int | None:
 
 
 def _crashed(record: TaskError) -> StatementRefused:
-    return _refused("limit", f"{record['message']}; nothing else is affected, and another one is started")
+    return _refused(
+        "limit", f"{record['message']}; nothing else is affected, and another one is started"
+    )
 
 
 def _refused(kind: str, message: str, at: int | None = None) -> StatementRefused:

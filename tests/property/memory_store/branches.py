@@ -40,13 +40,30 @@ class MemoryBranches(MemorySnapshots, MemoryHolds):
     def _is_known(self, name: str) -> bool:
         """Something is left of a branch of that name."""
         of = self._space
-        shelves: list[CowDict[Named, Any]] = [of.dataflows, of.uids, of.states, of.pins, of.forces, of.pauses, of.holds]
-        return name in of.branches or any(branch == name for shelf in shelves for branch, _ in shelf)
+        shelves: list[CowDict[Named, Any]] = [
+            of.dataflows,
+            of.uids,
+            of.states,
+            of.pins,
+            of.forces,
+            of.pauses,
+            of.holds,
+        ]
+        return name in of.branches or any(
+            branch == name for shelf in shelves for branch, _ in shelf
+        )
 
     def _copy(self, source: str, target: str) -> None:
         of = self._space
         forks: list[CowDict[Named, Any]] = [of.flow_forks, of.forks]
-        plain: list[CowDict[Named, Any]] = [*forks, of.dataflows, of.uids, of.pins, of.forces, of.pauses]
+        plain: list[CowDict[Named, Any]] = [
+            *forks,
+            of.dataflows,
+            of.uids,
+            of.pins,
+            of.forces,
+            of.pauses,
+        ]
         for shelf in plain:
             for (branch, name), value in list(shelf.items()):
                 if branch == source:
@@ -66,7 +83,9 @@ class MemoryBranches(MemorySnapshots, MemoryHolds):
 
     def put_branch(self, branch: Branch) -> None:
         if branch.name == MAIN or branch.name in self._space.branches:
-            self._space.branches[branch.name] = replace(branch, pinned=branch.name in self._space.bases)
+            self._space.branches[branch.name] = replace(
+                branch, pinned=branch.name in self._space.bases
+            )
         self._mark(MAIN, change_marks.BRANCHES)
 
     def pin_now(self, branch: str) -> None:
@@ -97,7 +116,9 @@ class MemoryBranches(MemorySnapshots, MemoryHolds):
         self._drop_alerts(name)
         self._drop_links(name)
         self._drop_shared_tables(name)
-        self._forget_tables(name, [dataset for branch, dataset in self._space.publications if branch == name])
+        self._forget_tables(
+            name, [dataset for branch, dataset in self._space.publications if branch == name]
+        )
         self._mark(name, change_marks.ENDED)
         self._mark(MAIN, change_marks.BRANCHES)
 

@@ -1,4 +1,5 @@
-"""Packs that are no longer needed, in memory: the twin of `sql.upkeep`. Does not belong here: which those are."""
+"""Packs that are no longer needed, in memory: the twin of `sql.upkeep`. Does not belong here: which
+those are."""
 
 from __future__ import annotations
 

@@ -1,12 +1,20 @@
-"""Attempts that are over, in memory: the twin of `sql.past_attempts`. Does not belong here: the use of these
-records."""
+"""Attempts that are over, in memory: the twin of `sql.past_attempts`. Does not belong here: the use
+of these records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from controlplane.core.model.past_attempts import COST_ATTEMPTS, Cost, PastAttempt, TaskShare, cost, is_measured, share
+from controlplane.core.model.past_attempts import (
+    COST_ATTEMPTS,
+    Cost,
+    PastAttempt,
+    TaskShare,
+    cost,
+    is_measured,
+    share,
+)
 from controlplane.core.model.revisions import MAIN
 from tests.property.memory_store.queue import MemoryPart
 
@@ -17,7 +25,9 @@ class MemoryPastAttempts(MemoryPart):
             self._space.past_attempts.setdefault((one.id, one.branch), one)
 
     def _newest_past(self) -> Iterator[PastAttempt]:
-        return iter(sorted(self._space.past_attempts.values(), key=lambda a: (-a.ended_at, a.id, a.branch)))
+        return iter(
+            sorted(self._space.past_attempts.values(), key=lambda a: (-a.ended_at, a.id, a.branch))
+        )
 
     def past_costs(self, branch: str, datasets: Iterable[str]) -> Mapping[str, Cost]:
         wanted = set(datasets)
@@ -25,7 +35,10 @@ class MemoryPastAttempts(MemoryPart):
         for one in self._newest_past():
             if one.dataset in wanted and one.branch in (branch, MAIN) and is_measured(one):
                 known.setdefault(one.dataset, {}).setdefault(one.id, one)
-        return {name: cost(map(_share, islice(of.values(), COST_ATTEMPTS))) for name, of in known.items()}
+        return {
+            name: cost(map(_share, islice(of.values(), COST_ATTEMPTS)))
+            for name, of in known.items()
+        }
 
     def drop_past_attempts(self, before: float, limit: int) -> int:
         old = [one.id for one in self._space.past_attempts.values() if one.ended_at < before]

@@ -1,4 +1,5 @@
-"""The in-memory twin of the queue: tasks, demands, attempts. Does not belong here: when a task is worth doing."""
+"""The in-memory twin of the queue: tasks, demands, attempts. Does not belong here: when a task is
+worth doing."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class MemoryPart:
         self._space = space
         self._namespace = namespace
         self._now = now
-        self.spaces: Mapping[str, NamespaceTables] = {}  # every namespace, as it was when this began
+        # Every namespace, as it was when this began
+        self.spaces: Mapping[str, NamespaceTables] = {}
         self.dropped: set[str] = set()  # namespaces that are empty after this transaction
 
     def now(self) -> float:
@@ -52,14 +54,18 @@ class MemoryQueue(MemoryPart):
     def put_job(self, digest: bytes, body: StoredJob) -> None:
         self._space.jobs.setdefault(digest, body)
 
-    def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task], *, after_s: float = 0.0) -> int:
+    def enqueue(
+        self, branch: str, dataset: str, tasks: Sequence[Task], *, after_s: float = 0.0
+    ) -> int:
         asked = {task.key: task for task in tasks}
         first_us = max(int(self._now * 1e6), self._next_us)
         self._next_us = first_us + len(asked)
         first_us += int(after_s * 1e6)
         queued = [self._ask(task, first_us + i) for i, task in enumerate(asked.values())]
         for key in asked:
-            self._space.demands[key] = self._space.demands.get(key, frozenset()) | {(branch, dataset)}
+            self._space.demands[key] = self._space.demands.get(key, frozenset()) | {
+                (branch, dataset)
+            }
         self._mark(branch, dataset)
         return sum(queued)
 
@@ -78,7 +84,9 @@ class MemoryQueue(MemoryPart):
         return True
 
     def _is_overtaken(self, task: Task) -> bool:
-        return task.kind == "write" and task.state == "running" and task.key not in self._space.demands
+        return (
+            task.kind == "write" and task.state == "running" and task.key not in self._space.demands
+        )
 
     def _raise_size(self, old: Task, asked: Task) -> None:
         """A task that failed in a smaller driver is tried in the larger one."""
@@ -86,10 +94,16 @@ class MemoryQueue(MemoryPart):
             return
         self._set([old.key], size=size, placement=asked.placement)
         if old.state == "failed":
-            self._set([old.key], state="queued", attempt=None, failures=0, not_before=0.0, error=None)
+            self._set(
+                [old.key], state="queued", attempt=None, failures=0, not_before=0.0, error=None
+            )
 
     def demands(self, branch: str, dataset: str) -> dict[bytes, Task]:
-        return {k: self._space.tasks[k] for k in self._demanded_by(branch, {dataset}) if k in self._space.tasks}
+        return {
+            k: self._space.tasks[k]
+            for k in self._demanded_by(branch, {dataset})
+            if k in self._space.tasks
+        }
 
     def demanded(self, branch: str, datasets: Iterable[str]) -> dict[str, dict[bytes, Demand]]:
         theirs = {name: self.demands(branch, name) for name in datasets}
@@ -137,26 +151,39 @@ class MemoryQueue(MemoryPart):
 
     def branches_of(self, tasks: Iterable[bytes]) -> dict[bytes, tuple[str, ...]]:
         demanded = pick(self._space.demands, tasks)
-        return {task: tuple(sorted({branch for branch, _ in theirs})) for task, theirs in demanded.items()}
+        return {
+            task: tuple(sorted({branch for branch, _ in theirs}))
+            for task, theirs in demanded.items()
+        }
 
     def tasks(self, keys: Iterable[bytes]) -> dict[bytes, Task]:
         return pick(self._space.tasks, keys)
 
-    def retry(self, branch: str, datasets: Iterable[str], tasks: Collection[bytes] | None = None) -> int:
+    def retry(
+        self, branch: str, datasets: Iterable[str], tasks: Collection[bytes] | None = None
+    ) -> int:
         named = list(datasets)
         self._mark(branch, *named)
         theirs = self._demanded_by(branch, named)
-        failed = [key for key, task in pick(self._space.tasks, theirs).items() if task.state == "failed"]
+        failed = [
+            key for key, task in pick(self._space.tasks, theirs).items() if task.state == "failed"
+        ]
         failed = failed if tasks is None else [key for key in failed if key in tasks]
         self._set(failed, state="queued", attempt=None, failures=0, not_before=0.0, error=None)
         return len(failed)
 
     # --- claims
 
-    def backlog(self, sizes: Sequence[Size] = SIZES, placements: Collection[Placement] = PLACEMENTS) -> dict[Kind, int]:
+    def backlog(
+        self, sizes: Sequence[Size] = SIZES, placements: Collection[Placement] = PLACEMENTS
+    ) -> dict[Kind, int]:
         counts: dict[Kind, int] = {}
         for task in self._space.tasks.values():
-            if task.size in sizes and task.placement in placements and (task.state == "running" or self._is_due(task)):
+            if (
+                task.size in sizes
+                and task.placement in placements
+                and (task.state == "running" or self._is_due(task))
+            ):
                 counts[task.kind] = counts.get(task.kind, 0) + 1
         return counts
 
@@ -238,7 +265,13 @@ class MemoryQueue(MemoryPart):
         return bool(held)
 
     def release(
-        self, tasks: Sequence[bytes], *, attempt: str, not_before: float, error: TaskError | None, burn: bool
+        self,
+        tasks: Sequence[bytes],
+        *,
+        attempt: str,
+        not_before: float,
+        error: TaskError | None,
+        burn: bool,
     ) -> int:
         held = self._held(attempt, tasks)
         self._set(held, state="queued", attempt=None, not_before=not_before, error=error)
@@ -255,7 +288,11 @@ class MemoryQueue(MemoryPart):
 
     def _held(self, attempt: str, keys: Iterable[bytes]) -> list[bytes]:
         found = pick(self._space.tasks, keys)
-        return [key for key, task in found.items() if task.attempt == attempt and task.state == "running"]
+        return [
+            key
+            for key, task in found.items()
+            if task.attempt == attempt and task.state == "running"
+        ]
 
     def _set(self, keys: Iterable[bytes], **values: Any) -> None:
         for key in keys:

@@ -1,4 +1,5 @@
-"""Main as it was when a branch was pinned: pointers that main has moved since keep their former values.
+"""Main as it was when a branch was pinned: pointers that main has moved since keep their former
+values.
 
 Does not belong here: immutable rows (states, revisions).
 """
@@ -32,7 +33,11 @@ class MemorySnapshots(MemoryQueue):
         later = [(k, v) for k, v in self._space.replaced.items() if k[0] == pointer and k[2] > base]
         latest_first = sorted(later, key=lambda found: -found[0][2])
         noted = {name: value for (_, name, _), value in latest_first}  # the first move since counts
-        moving = {name: value for (of, name), value in self._new_moves.items() if of == pointer and base != NOW}
+        moving = {
+            name: value
+            for (of, name), value in self._new_moves.items()
+            if of == pointer and base != NOW
+        }
         return {**moving, **noted}
 
     def _note_move(self, pointer: str, branch: str, name: str, before: object) -> None:
@@ -45,9 +50,13 @@ class MemorySnapshots(MemoryQueue):
         found = {**of_main, **self._moved(pointer, branch)}
         return {name: value for name, value in found.items() if value is not None}
 
-    def _of(self, shelf: CowDict[Named, Any], branch: str, names: Iterable[str] | None = None) -> dict[str, Any]:
+    def _of(
+        self, shelf: CowDict[Named, Any], branch: str, names: Iterable[str] | None = None
+    ) -> dict[str, Any]:
         wanted = None if names is None else set(names)
-        return {n: v for (b, n), v in shelf.items() if b == branch and (wanted is None or n in wanted)}
+        return {
+            n: v for (b, n), v in shelf.items() if b == branch and (wanted is None or n in wanted)
+        }
 
     def _forget_moves(self) -> None:
         """Drop pointers that no pinned branch sees any longer."""
@@ -60,7 +69,9 @@ class MemorySnapshots(MemoryQueue):
         number = self._space.counters.get("marks", 0)
         newest = max((base for base in self._space.bases.values() if base < number), default=None)
         for (pointer, name), before in self._new_moves.items():
-            is_noted = any(k[:2] == (pointer, name) and k[2] > (newest or 0) for k in self._space.replaced)
+            is_noted = any(
+                k[:2] == (pointer, name) and k[2] > (newest or 0) for k in self._space.replaced
+            )
             if newest is not None and not is_noted:
                 self._space.replaced[pointer, name, number] = before
         fresh = [name for name, base in self._space.bases.items() if base == NOW]
@@ -70,4 +81,6 @@ class MemorySnapshots(MemoryQueue):
 
     def _is_held(self, dataset: str, seq: int) -> bool:
         """Whether a pinned branch sees a state as main's."""
-        return any(k[:2] == ("head", dataset) and value == seq for k, value in self._space.replaced.items())
+        return any(
+            k[:2] == ("head", dataset) and value == seq for k, value in self._space.replaced.items()
+        )

@@ -1,4 +1,5 @@
-"""The store without a database, for property worlds: what the planner uses, under the contract of the SQL store."""
+"""The store without a database, for property worlds: what the planner uses, under the contract of
+the SQL store."""
 
 from __future__ import annotations
 
@@ -37,12 +38,16 @@ from tests.property.memory_store.tables import CowDict, Named, NamespaceTables, 
 from tests.property.memory_store.upkeep import MemoryCollected
 
 
-def _of_branch(shelf: CowDict[Named, V], branch: str, names: Iterable[str] | None = None) -> dict[str, V]:
+def _of_branch(
+    shelf: CowDict[Named, V], branch: str, names: Iterable[str] | None = None
+) -> dict[str, V]:
     wanted = None if names is None else set(names)
     return {n: v for (b, n), v in shelf.items() if b == branch and (wanted is None or n in wanted)}
 
 
-def _over_main(shelf: CowDict[Named, V], branch: str, names: Iterable[str] | None = None) -> dict[str, V]:
+def _over_main(
+    shelf: CowDict[Named, V], branch: str, names: Iterable[str] | None = None
+) -> dict[str, V]:
     """A branch's own, and for the rest what main has."""
     wanted = None if names is None else list(names)
     return {**_of_branch(shelf, MAIN, wanted), **_of_branch(shelf, branch, wanted)}
@@ -70,21 +75,40 @@ class FlatTx(
 
     def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
         own = self._of(self._space.dataflows, branch) if branch != MAIN else {}
-        shared = {name: r for name, r in self.mains_revisions(branch, dataflows).items() if name not in own}
+        shared = {
+            name: r
+            for name, r in self.mains_revisions(branch, dataflows).items()
+            if name not in own
+        }
         live = {name for name, (_, is_live) in own.items() if is_live}
-        mine = {name: r for name, r in _of_branch(self._space.revisions, branch, dataflows).items() if name in live}
+        mine = {
+            name: r
+            for name, r in _of_branch(self._space.revisions, branch, dataflows).items()
+            if name in live
+        }
         return {**shared, **mine}
 
-    def mains_revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
+    def mains_revisions(
+        self, branch: str, dataflows: Iterable[str] | None = None
+    ) -> dict[str, Revision]:
         wanted = None if dataflows is None else set(dataflows)
         heads = self._as_seen("dataflow", branch, self._of(self._space.dataflows, MAIN, wanted))
         there = {name: number for name, (number, is_live) in heads.items() if is_live and number}
-        return {name: self._space.texts[MAIN, name, n] for name, n in there.items() if wanted is None or name in wanted}
+        return {
+            name: self._space.texts[MAIN, name, n]
+            for name, n in there.items()
+            if wanted is None or name in wanted
+        }
 
     def _dataflow(self, branch: str, dataflow: str) -> tuple[int, bool]:
         """Its last number, and whether it is live."""
-        of_main = self._as_seen("dataflow", branch, self._of(self._space.dataflows, MAIN, [dataflow]))
-        known = {**of_main, **(self._of(self._space.dataflows, branch, [dataflow]) if branch != MAIN else {})}
+        of_main = self._as_seen(
+            "dataflow", branch, self._of(self._space.dataflows, MAIN, [dataflow])
+        )
+        known = {
+            **of_main,
+            **(self._of(self._space.dataflows, branch, [dataflow]) if branch != MAIN else {}),
+        }
         found: tuple[int, bool] = known.get(dataflow, (0, False))
         return found
 
@@ -200,10 +224,14 @@ class FlatTx(
         found = pick(self._space.source_partitions, ((listing, key) for key in keys))
         return {key: partition for (_, key), partition in found.items()}
 
-    def partitions_of(self, keys: Mapping[bytes, Sequence[str]]) -> dict[bytes, dict[str, SourcePartition]]:
+    def partitions_of(
+        self, keys: Mapping[bytes, Sequence[str]]
+    ) -> dict[bytes, dict[str, SourcePartition]]:
         return {listing: self.source_partitions(listing, some) for listing, some in keys.items()}
 
-    def put_source_partitions(self, listing: bytes, changed: Iterable[SourcePartition], gone: Iterable[str]) -> None:
+    def put_source_partitions(
+        self, listing: bytes, changed: Iterable[SourcePartition], gone: Iterable[str]
+    ) -> None:
         for key in gone:
             self._space.source_partitions.pop((listing, key), None)
         for partition in changed:
@@ -215,7 +243,11 @@ class FlatTx(
         for (id, key), partition in self._space.source_partitions.items():
             if looks.get(id) is not None:
                 sizes[id] += len(key) + len(json.dumps(partition.objects))
-        return [StoredPlanListing(id, look["since"], sizes[id]) for id, look in looks.items() if look is not None]
+        return [
+            StoredPlanListing(id, look["since"], sizes[id])
+            for id, look in looks.items()
+            if look is not None
+        ]
 
     def drop_listings(self, ids: Iterable[bytes]) -> None:
         gone = set(ids)
@@ -241,13 +273,18 @@ class FlatTx(
         line = self._line(branch, dataset)
         return line if is_live or branch == MAIN else tuple(s for s in line if s.branch == branch)
 
-    def history(self, branch: str, dataset: str, limit: int, before_seq: int | None = None) -> tuple[State, ...]:
+    def history(
+        self, branch: str, dataset: str, limit: int, before_seq: int | None = None
+    ) -> tuple[State, ...]:
         newest_first = reversed(self._line(branch, dataset))
         return tuple(s for s in newest_first if before_seq is None or s.seq < before_seq)[:limit]
 
     def _line(self, branch: str, dataset: str) -> tuple[State, ...]:
         """All its states that are kept, oldest first: up to the fork those of main."""
-        own, main = self._space.states.get((branch, dataset), ()), self._space.states.get((MAIN, dataset), ())
+        own, main = (
+            self._space.states.get((branch, dataset), ()),
+            self._space.states.get((MAIN, dataset), ()),
+        )
         if branch == MAIN:
             return main
         if not own:
@@ -271,7 +308,9 @@ class FlatTx(
         self, branch: str, datasets: Iterable[str] | None = None
     ) -> tuple[dict[str, PartialState], dict[str, UnfinishedRun]]:
         names = None if datasets is None else list(datasets)
-        return _of_branch(self._space.buildings, branch, names), _of_branch(self._space.unfinished, branch, names)
+        return _of_branch(self._space.buildings, branch, names), _of_branch(
+            self._space.unfinished, branch, names
+        )
 
     def put_building(self, building: PartialState) -> None:
         self._mark(building.branch, building.dataset)
@@ -285,7 +324,9 @@ class FlatTx(
         found: dict[tuple[str, int], State] = {}
         for home in (MAIN, branch):
             for dataset in {d for d, _ in wanted}:
-                found.update({(dataset, s.seq): s for s in self._space.states.get((home, dataset), ())})
+                found.update(
+                    {(dataset, s.seq): s for s in self._space.states.get((home, dataset), ())}
+                )
         return tuple(s for key, s in found.items() if key in wanted)
 
     def put_unfinished(self, unfinished: UnfinishedRun) -> None:
@@ -315,7 +356,11 @@ class FlatTx(
         self._space.pins[branch, dataset] = pin
 
     def branch_publications(self) -> tuple[Publication, ...]:
-        return tuple(found for (branch, _), found in sorted(self._space.publications.items()) if branch != MAIN)
+        return tuple(
+            found
+            for (branch, _), found in sorted(self._space.publications.items())
+            if branch != MAIN
+        )
 
     def targets(self, branch: str, components: Iterable[str] | None = None) -> dict[str, Target]:
         return _of_branch(self._space.targets, branch, components)
@@ -337,7 +382,9 @@ class FlatTx(
         return all(self._is_stored(fragment) for fragment in trace.outputs.values())
 
     def _is_stored(self, fragment: bytes) -> bool:
-        return fragment in self._space.fragments and self._space.fragments[fragment].status == "stored"
+        return (
+            fragment in self._space.fragments and self._space.fragments[fragment].status == "stored"
+        )
 
     def put_traces(self, traces: Sequence[Trace], fragments: Sequence[Fragment]) -> None:
         hits = self.traces([trace.task for trace in traces])
@@ -379,12 +426,16 @@ class FlatTx(
 
     def events(self, branch: str | None, after: int, limit: int = 1000) -> tuple[Event, ...]:
         newer = (event for event in self._space.events.values() if event.id > after)
-        return tuple(event for event in newer if branch is None or event.branch in (NO_BRANCH, branch))[:limit]
+        return tuple(
+            event for event in newer if branch is None or event.branch in (NO_BRANCH, branch)
+        )[:limit]
 
     def last_event(self) -> int:
         return self._space.counters.get("events", 0)
 
-    def count_events(self, branch: str, after: int, among: Callable[[str], bool] | None = None) -> dict[str, int]:
+    def count_events(
+        self, branch: str, after: int, among: Callable[[str], bool] | None = None
+    ) -> dict[str, int]:
         sums: dict[str, int] = {}
         for event in self._space.events.values():
             is_newer = event.id > after and event.branch in (NO_BRANCH, branch)
@@ -448,7 +499,9 @@ class MemoryTx:
     def __getattr__(self, part: str) -> Any:
         if part not in COLLABORATORS:
             raise AttributeError(part)
-        group = SimpleNamespace(**{new: getattr(self._flat, old) for new, old in COLLABORATORS[part].items()})
+        group = SimpleNamespace(
+            **{new: getattr(self._flat, old) for new, old in COLLABORATORS[part].items()}
+        )
         setattr(self, part, group)
         return group
 

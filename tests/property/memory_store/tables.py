@@ -1,4 +1,5 @@
-"""The tables of the in-memory store: dictionaries that are copied when a transaction first writes to them.
+"""The tables of the in-memory store: dictionaries that are copied when a transaction first writes
+to them.
 
 Does not belong here: what the values mean.
 """
@@ -43,12 +44,14 @@ Named: TypeAlias = tuple[str, str]  # branch, and the name of a dataflow, datase
 
 
 class CowDict(MutableMapping[K, V]):
-    """A dictionary of which a fork costs nothing until it is written to. The dictionary that was forked is no longer
-    written to."""
+    """A dictionary of which a fork costs nothing until it is written to. The dictionary that was
+    forked is no longer written to."""
 
     __slots__ = ("_is_open", "_is_own", "_items")
 
-    def __init__(self, items: dict[K, V] | None = None, *, is_own: bool = True, is_open: bool = True) -> None:
+    def __init__(
+        self, items: dict[K, V] | None = None, *, is_own: bool = True, is_open: bool = True
+    ) -> None:
         self._items = {} if items is None else items
         self._is_own = is_own
         self._is_open = is_open
@@ -87,19 +90,27 @@ class NamespaceTables:
     """All that one namespace holds."""
 
     branches: CowDict[str, Branch] = field(default_factory=CowDict)
-    bases: CowDict[str, int] = field(default_factory=CowDict)  # of pinned branches: the last mark that they see
-    replaced: CowDict[tuple[str, str, int], object] = field(default_factory=CowDict)  # pointer, name, until which mark
-    flow_forks: CowDict[Named, int] = field(default_factory=CowDict)  # of a branch's dataflow: main's number then
-    forks: CowDict[Named, int] = field(default_factory=CowDict)  # of a branch's dataset: main's number then
-    dataflows: CowDict[Named, tuple[int, bool]] = field(default_factory=CowDict)  # newest number ever given, is live
+    # Of pinned branches: the last mark that they see
+    bases: CowDict[str, int] = field(default_factory=CowDict)
+    # pointer, name, until which mark
+    replaced: CowDict[tuple[str, str, int], object] = field(default_factory=CowDict)
+    # Of a branch's dataflow: main's number then
+    flow_forks: CowDict[Named, int] = field(default_factory=CowDict)
+    # Of a branch's dataset: main's number then
+    forks: CowDict[Named, int] = field(default_factory=CowDict)
+    # Newest number ever given, is live
+    dataflows: CowDict[Named, tuple[int, bool]] = field(default_factory=CowDict)
     revisions: CowDict[Named, Revision] = field(default_factory=CowDict)
-    texts: CowDict[tuple[str, str, int], Revision] = field(default_factory=CowDict)  # all revisions, by number
+    # All revisions, by number
+    texts: CowDict[tuple[str, str, int], Revision] = field(default_factory=CowDict)
     uids: CowDict[Named, dict[str, str]] = field(default_factory=CowDict)
-    pauses: CowDict[Named, bool] = field(default_factory=CowDict)  # False: in a branch, what main has paused goes on
+    # False: in a branch, what main has paused goes on
+    pauses: CowDict[Named, bool] = field(default_factory=CowDict)
     forces: CowDict[Named, int] = field(default_factory=CowDict)
     changes: CowDict[int, AuditedChange] = field(default_factory=CowDict)
     answers: CowDict[str, tuple[float, StoredAnswer]] = field(default_factory=CowDict)  # since when
-    nodes: CowDict[bytes, tuple[float, bytes]] = field(default_factory=CowDict)  # when it was last put, and its body
+    # When it was last put, and its body
+    nodes: CowDict[bytes, tuple[float, bytes]] = field(default_factory=CowDict)
     listings: CowDict[bytes, Listing] = field(default_factory=CowDict)
     source_partitions: CowDict[tuple[bytes, str], SourcePartition] = field(default_factory=CowDict)
     states: CowDict[Named, tuple[State, ...]] = field(default_factory=CowDict)  # oldest first
@@ -111,18 +122,21 @@ class NamespaceTables:
     fragments: CowDict[bytes, Fragment] = field(default_factory=CowDict)
     profiles: CowDict[bytes, bytes] = field(default_factory=CowDict)
     traces: CowDict[bytes, Trace] = field(default_factory=CowDict)
+    # When it was last put
     build_traces: CowDict[bytes, tuple[float, tuple[bytes, Schema]]] = field(
         default_factory=CowDict
-    )  # when it was last put
+    )
     memos: CowDict[bytes, Memo] = field(default_factory=CowDict)
     origins: CowDict[bytes, Origin] = field(default_factory=CowDict)
     leftovers: CowDict[str, PendingDeletion] = field(default_factory=CowDict)
     jobs: CowDict[bytes, StoredJob] = field(default_factory=CowDict)
     tasks: CowDict[bytes, Task] = field(default_factory=CowDict)
     queued_us: CowDict[bytes, int] = field(default_factory=CowDict)
-    demands: CowDict[bytes, frozenset[Named]] = field(default_factory=CowDict)  # task -> who demands it
+    # Task -> who demands it
+    demands: CowDict[bytes, frozenset[Named]] = field(default_factory=CowDict)
     attempts: CowDict[str, Attempt] = field(default_factory=CowDict)
-    past_attempts: CowDict[tuple[str, str], PastAttempt] = field(default_factory=CowDict)  # by id and branch
+    # By id and branch
+    past_attempts: CowDict[tuple[str, str], PastAttempt] = field(default_factory=CowDict)
     drivers: CowDict[str, Driver] = field(default_factory=CowDict)
     publications: CowDict[Named, Publication] = field(default_factory=CowDict)
     targets: CowDict[Named, Target] = field(default_factory=CowDict)

@@ -1,4 +1,5 @@
-"""Collecting and checking in memory: the twin of `sql.upkeep`. Does not belong here: how long anything is kept."""
+"""Collecting and checking in memory: the twin of `sql.upkeep`. Does not belong here: how long
+anything is kept."""
 
 from __future__ import annotations
 
@@ -55,7 +56,13 @@ class MemoryCollected(MemorySnapshots):
     def _state_pointers(self) -> Iterator[Pointer]:
         for s in (state for states in self._space.states.values() for state in states):
             yield Pointer(
-                "state", s.dataset, s.root, branch=s.branch, number=s.seq, partitions=s.partitions, rows=s.rows
+                "state",
+                s.dataset,
+                s.root,
+                branch=s.branch,
+                number=s.seq,
+                partitions=s.partitions,
+                rows=s.rows,
             )
 
     def _input_pointers(self) -> Iterator[Pointer]:
@@ -65,21 +72,34 @@ class MemoryCollected(MemorySnapshots):
             for consumed in one.inputs.values():
                 yield Pointer("input", one.dataset, consumed.root, one.branch)
         for unfinished in self._space.unfinished.values():
-            if unfinished.dataset in unfinished.cut:  # of a read component; states hold on to theirs
-                yield Pointer("input", unfinished.dataset, unfinished.cut[unfinished.dataset], unfinished.branch)
+            # Of a read component; states hold on to theirs
+            if unfinished.dataset in unfinished.cut:
+                yield Pointer(
+                    "input",
+                    unfinished.dataset,
+                    unfinished.cut[unfinished.dataset],
+                    unfinished.branch,
+                )
 
     def _building_pointers(self) -> Iterator[Pointer]:
-        return (Pointer("building", b.dataset, b.root, b.branch) for b in self._space.buildings.values())
+        return (
+            Pointer("building", b.dataset, b.root, b.branch) for b in self._space.buildings.values()
+        )
 
     def _build_pointers(self) -> Iterator[Pointer]:
-        return (Pointer("build", key.hex(), root) for key, (_, (root, _)) in self._space.build_traces.items())
+        return (
+            Pointer("build", key.hex(), root)
+            for key, (_, (root, _)) in self._space.build_traces.items()
+        )
 
     def _listing_pointers(self) -> Iterator[Pointer]:
         found = self._space.listings.values()
         return (Pointer("listing", one.id.hex(), one.root) for one in found if one.root is not None)
 
     def _target_pointers(self) -> Iterator[Pointer]:
-        return (Pointer("target", t.component, t.root, t.branch) for t in self._space.targets.values())
+        return (
+            Pointer("target", t.component, t.root, t.branch) for t in self._space.targets.values()
+        )
 
     def _task_pointers(self) -> Iterator[Pointer]:
         for digest, body in self._space.jobs.items():
@@ -88,7 +108,10 @@ class MemoryCollected(MemorySnapshots):
                 yield Pointer("task", digest.hex(), bytes.fromhex(root))
 
     def _publication_pointers(self) -> Iterator[Pointer]:
-        return (Pointer("publication", p.dataset, p.root, p.branch) for p in self._space.publications.values())
+        return (
+            Pointer("publication", p.dataset, p.root, p.branch)
+            for p in self._space.publications.values()
+        )
 
     # --- tree nodes
 
@@ -118,38 +141,60 @@ class MemoryCollected(MemorySnapshots):
             )
 
     def builds(self, before: float) -> Iterator[tuple[bytes, bytes]]:
-        return ((key, root) for key, (at, (root, _)) in self._space.build_traces.items() if at < before)
+        return (
+            (key, root) for key, (at, (root, _)) in self._space.build_traces.items() if at < before
+        )
 
     def drop_builds(self, keys: Sequence[bytes], before: float) -> int:
         found = pick(self._space.build_traces, dict.fromkeys(keys))
-        return _drop(self._space.build_traces, (key for key, (at, _) in found.items() if at < before))
+        return _drop(
+            self._space.build_traces, (key for key, (at, _) in found.items() if at < before)
+        )
 
     # --- what piles up beside
 
     def drop_done(self, limit: int) -> int:
         space = self._space
         done = [k for k, t in space.tasks.items() if t.state == "done" and k not in space.demands]
-        tasks = _drop(space.tasks, (k for k in done if space.tasks[k].attempt not in space.attempts), limit)
+        tasks = _drop(
+            space.tasks, (k for k in done if space.tasks[k].attempt not in space.attempts), limit
+        )
         named = {t.job for t in space.tasks.values()} | {a.job for a in space.attempts.values()}
-        return tasks + _drop(space.jobs, (digest for digest in space.jobs if digest not in named), limit)
+        return tasks + _drop(
+            space.jobs, (digest for digest in space.jobs if digest not in named), limit
+        )
 
     def drop_events(self, before: float, limit: int) -> int:
         oldest = sorted(self._space.events.items())[:limit]
-        return _drop(self._space.events, (number for number, _ in takewhile(lambda e: e[1].at < before, oldest)))
+        return _drop(
+            self._space.events,
+            (number for number, _ in takewhile(lambda e: e[1].at < before, oldest)),
+        )
 
     def drop_answers(self, before: float, limit: int) -> int:
-        return _drop(self._space.answers, (key for key, (at, _) in self._space.answers.items() if at < before), limit)
+        return _drop(
+            self._space.answers,
+            (key for key, (at, _) in self._space.answers.items() if at < before),
+            limit,
+        )
 
     def drop_drivers(self, before: float, limit: int) -> int:
         over = [d.id for d in self._space.drivers.values() if d.ended and d.seen < before][:limit]
         ours = (t for t in self._space.tokens.values() if t.scopes == ("driver",))
-        gone = (t.id for t in ours if (t.expires is not None and t.expires < before) or t.subject in over)
+        gone = (
+            t.id
+            for t in ours
+            if (t.expires is not None and t.expires < before) or t.subject in over
+        )
         return _drop(self._space.tokens, gone, 2 * limit) + _drop(self._space.drivers, over)
 
     # --- checks
 
     def stored(self, fragments: Iterable[bytes]) -> dict[bytes, Stored]:
-        return {id: Stored(f.status, f.content) for id, f in pick(self._space.fragments, fragments).items()}
+        return {
+            id: Stored(f.status, f.content)
+            for id, f in pick(self._space.fragments, fragments).items()
+        }
 
     def condemn(self, fragments: Sequence[bytes]) -> None:
         for fragment in pick(self._space.fragments, fragments).values():
@@ -165,5 +210,11 @@ class MemoryCollected(MemorySnapshots):
         return iter(())
 
     def loose_outputs(self) -> Iterator[tuple[bytes, bytes]]:
-        outputs = ((t.task, fragment) for t in self._space.traces.values() for fragment in t.outputs.values())
-        return ((task, fragment) for task, fragment in outputs if fragment not in self._space.fragments)
+        outputs = (
+            (t.task, fragment)
+            for t in self._space.traces.values()
+            for fragment in t.outputs.values()
+        )
+        return (
+            (task, fragment) for task, fragment in outputs if fragment not in self._space.fragments
+        )

@@ -23,7 +23,9 @@ from tests.unit.expectations.world import BRANCH, World
 HOUR = 3600.0
 FRESHNESS = "    freshness: 26h\n"
 TOTAL = "  total:\n    transform: {sql: SELECT sum(v) AS v FROM orders}\n    freshness: 2h\n"
-HOOK = "notify:\n  - {to: webhook, url: https://example.com/hook, on: [late, recovered], after: 30m}\n"
+HOOK = (
+    "notify:\n  - {to: webhook, url: https://example.com/hook, on: [late, recovered], after: 30m}\n"
+)
 
 
 class Place:
@@ -112,7 +114,8 @@ def test_a_commit_that_changed_nothing_makes_no_data_newer(place: Place) -> None
     place.world.settle()
     before = place.state()
     place.later(20 * HOUR)
-    (place.world.home / "orders" / "a.csv").write_text("k,v\n1,20")  # other bytes, and the same rows
+    # Other bytes, and the same rows
+    (place.world.home / "orders" / "a.csv").write_text("k,v\n1,20")
     place.world.settle()
     after = place.state()
     assert (after.root, after.seq) == (before.root, before.seq + 1)
@@ -196,7 +199,9 @@ def test_a_dataset_without_data_is_measured_from_the_edit(place: Place) -> None:
     place.later(60.0)
     assert place.kinds("shop.total") == [LATE]
     told = "it has no data, 2 h 1 min after its dataflow was applied, which is more than 2 h"
-    assert f"overdue: shop.total: {told}\n" in text(views.status(overview.status(place.world.ctx, BRANCH)))
+    assert f"overdue: shop.total: {told}\n" in text(
+        views.status(overview.status(place.world.ctx, BRANCH))
+    )
     place.world.settle()
     place.later(0.0)
     assert place.kinds("shop.total") == [LATE, FRESH]
@@ -214,7 +219,10 @@ def test_it_is_part_of_no_identity(place: Place) -> None:
 def _identity(world: World) -> list[object]:
     with world.store.read() as tx:
         nodes = desired(tx, BRANCH)
-    return [getattr(nodes.nodes["shop.orders"], name) for name in ("logic", "lineage", "listing", "parse")]
+    return [
+        getattr(nodes.nodes["shop.orders"], name)
+        for name in ("logic", "lineage", "listing", "parse")
+    ]
 
 
 def test_a_pass_costs_no_statement_for_it(tmp_path: Path) -> None:

@@ -65,7 +65,9 @@ def test_mistakes_are_told_with_their_place(channel: str, code: str) -> None:
 
 
 def test_only_the_installation_may_name_a_command() -> None:
-    (found,) = parse_channels("notify:\n  - {to: command, command: [/bin/tell, ops]}\n", file="notify.yaml")
+    (found,) = parse_channels(
+        "notify:\n  - {to: command, command: [/bin/tell, ops]}\n", file="notify.yaml"
+    )
     assert (found.to, found.place) == ("command", "/bin/tell ops")
     with pytest.raises(InvalidBlueprint):
         parse_channels("tell: []\n", file="notify.yaml")

@@ -78,7 +78,9 @@ class Place:
         return self.look()
 
     def claim(self) -> Claim | None:
-        return claims.claim(self.world.ctx, "worker", CONTRACT, ["notify"], lake=self.world.lake.uri)
+        return claims.claim(
+            self.world.ctx, "worker", CONTRACT, ["notify"], lake=self.world.lake.uri
+        )
 
     def send(self, claim: Claim) -> None:
         results = perform(claim, Versions(None), Orders())
@@ -111,7 +113,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, receiver: Receiver) ->
 
 
 def occasions(receiver: Receiver) -> list[list[tuple[str, str]]]:
-    return [[(item["dataset"], item["occasion"]) for item in body["items"]] for _, body in receiver.got]
+    return [
+        [(item["dataset"], item["occasion"]) for item in body["items"]] for _, body in receiver.got
+    ]
 
 
 def test_a_failure_is_told_and_then_that_it_is_over(place: Place, receiver: Receiver) -> None:
@@ -176,7 +180,9 @@ def test_what_was_sent_but_not_acknowledged_is_sent_again(place: Place, receiver
     assert [body["id"] for _, body in receiver.got] == [receiver.got[0][1]["id"]] * 2
 
 
-def test_a_channel_that_is_taken_away_is_told_nothing_more(place: Place, receiver: Receiver) -> None:
+def test_a_channel_that_is_taken_away_is_told_nothing_more(
+    place: Place, receiver: Receiver
+) -> None:
     place.look()
     place.world.apply("    expect: [{name: small, check: v < 100, on_fail: fail}]\n")
     place.later(GATHER_S)
@@ -189,7 +195,9 @@ def test_the_installation_is_told_of_every_dataflow(place: Place, receiver: Rece
     with place.world.ctx.read_plan(BRANCH) as (_, facts):
         (channel,) = facts.desired.texts["shop"].blueprint.notify
     other = replace(channel, on=("failed",))
-    place.watch = Watch(place.world.ctx, BRANCH, Planner(place.world.store, branch=BRANCH), (other,))
+    place.watch = Watch(
+        place.world.ctx, BRANCH, Planner(place.world.store, branch=BRANCH), (other,)
+    )
     place.look()
     place.later(GATHER_S)
     assert place.work() == 2

@@ -20,7 +20,12 @@ from dataplane.contract.jobs import AlertItem, AlertMessage, ChannelKind, Notify
 from dataplane.notify.sending import send
 from dataplane.task_failures import TaskFailure
 
-ITEM: AlertItem = {"dataset": "shop.total", "occasion": "failed", "since": "2026-01-02", "text": "no number"}
+ITEM: AlertItem = {
+    "dataset": "shop.total",
+    "occasion": "failed",
+    "since": "2026-01-02",
+    "text": "no number",
+}
 MESSAGE: AlertMessage = {
     "id": "m1",
     "branch": "main",
@@ -65,7 +70,9 @@ def requests() -> Iterator[Requests]:
         thread.join()
 
 
-def test_a_webhook_can_tell_who_sent_it(requests: Requests, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_webhook_can_tell_who_sent_it(
+    requests: Requests, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HEADGATE_SECRET_HOOK_KEY", "very secret")
     send(job("webhook", url=requests.url, secret="secret://hook/key"))
     ((headers, body),) = requests
@@ -94,7 +101,9 @@ def test_a_service_that_does_not_answer_is_told(requests: Requests) -> None:
         send(job("webhook", url="http://127.0.0.1:1/"))
 
 
-def test_no_message_goes_to_a_name_that_leads_to_a_link_local_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_message_goes_to_a_name_that_leads_to_a_link_local_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The resolver is the machine's own; here it has one answer more."""
     answer = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", 80))
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [answer])
@@ -103,7 +112,14 @@ def test_no_message_goes_to_a_name_that_leads_to_a_link_local_address(monkeypatc
     with pytest.raises(TaskFailure, match="link-local"):
         send(job("slack", url="http://hook.example/x"))
     with pytest.raises(TaskFailure, match="link-local"):
-        send(job("email", server="smtp://mail.example:25", sender="a@example.com", address=["b@example.com"]))
+        send(
+            job(
+                "email",
+                server="smtp://mail.example:25",
+                sender="a@example.com",
+                address=["b@example.com"],
+            )
+        )
 
 
 class Smtp(socketserver.StreamRequestHandler):
@@ -119,7 +135,9 @@ class Smtp(socketserver.StreamRequestHandler):
                 self._say("354 go on")
                 self.mails.append(self._mail())
             refused = line.startswith("rcpt TO:<nobody@")
-            self._say("550 no such user" if refused else "221 bye" if word == "QUIT" else "250 fine")
+            self._say(
+                "550 no such user" if refused else "221 bye" if word == "QUIT" else "250 fine"
+            )
             if word == "QUIT":
                 return
 
@@ -147,7 +165,14 @@ def smtp() -> Iterator[tuple[str, list[str]]]:
 
 def test_mail_is_sent_to_all(smtp: tuple[str, list[str]]) -> None:
     url, mails = smtp
-    send(job("email", server=url, address=["a@example.com", "b@example.com"], **{"from": "h@example.com"}))
+    send(
+        job(
+            "email",
+            server=url,
+            address=["a@example.com", "b@example.com"],
+            **{"from": "h@example.com"},
+        )
+    )
     (mail,) = mails
     assert "Subject: [Headgate] shop.total: failed" in mail
     assert "To: a@example.com, b@example.com" in mail
@@ -156,10 +181,19 @@ def test_mail_is_sent_to_all(smtp: tuple[str, list[str]]) -> None:
 
 def test_mail_that_one_receiver_does_not_get_was_not_sent(smtp: tuple[str, list[str]]) -> None:
     with pytest.raises(TaskFailure, match=r"nobody@example\.com"):
-        send(job("email", server=smtp[0], address=["a@example.com", "nobody@example.com"], **{"from": "h@example.com"}))
+        send(
+            job(
+                "email",
+                server=smtp[0],
+                address=["a@example.com", "nobody@example.com"],
+                **{"from": "h@example.com"},
+            )
+        )
 
 
-def test_a_password_goes_over_tls_only(smtp: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_password_goes_over_tls_only(
+    smtp: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HEADGATE_SECRET_MAIL_PASSWORD", "very secret")
     settings = {"from": "h@example.com", "user": "h", "password": "secret://mail/password"}
     with pytest.raises(TaskFailure, match="offers no TLS"):
@@ -176,6 +210,11 @@ def test_a_command_reads_the_message(tmp_path: Path) -> None:
 
 def test_a_command_that_fails_took_nothing() -> None:
     with pytest.raises(TaskFailure, match="ended with 3: no"):
-        send(job("command", command=[sys.executable, "-c", "import sys; sys.stderr.write('no'); sys.exit(3)"]))
+        send(
+            job(
+                "command",
+                command=[sys.executable, "-c", "import sys; sys.stderr.write('no'); sys.exit(3)"],
+            )
+        )
     with pytest.raises(TaskFailure, match="cannot be run"):
         send(job("command", command=["/nowhere/tell"]))

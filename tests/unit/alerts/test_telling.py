@@ -33,7 +33,13 @@ class Telling:
         self.known: dict[tuple[str, str], Alert] = {}
 
     def at(self, now: float, *seen: str, dataset: str = TOTAL) -> Told:
-        news = look("main", self.known.values(), {(dataset, s): ERROR for s in seen}, self.channels, now)  # type: ignore[misc]  # conditions as texts
+        news = look(
+            "main",
+            self.known.values(),
+            {(dataset, s): ERROR for s in seen},
+            self.channels,
+            now,  # type: ignore[misc]  # conditions as texts
+        )
         self.known.update((alert.key, alert) for alert in news.changed)
         for alert in news.forgotten:
             del self.known[alert.key]
@@ -118,7 +124,8 @@ def test_a_waiting_message_gathers_two_occasions_of_one_dataset() -> None:
 
 def test_a_waiting_message_is_bounded() -> None:
     items: list[AlertItem] = [
-        {"dataset": f"shop.d{n}", "occasion": "failed", "since": "", "text": ""} for n in range(MOST_ITEMS)
+        {"dataset": f"shop.d{n}", "occasion": "failed", "since": "", "text": ""}
+        for n in range(MOST_ITEMS)
     ]
     message = Message("m", "main", "shop", "hook", tuple(items[:1]), due=0.0)
     assert gathered(message, items[1:]).items == tuple(items)

@@ -1,4 +1,5 @@
-"""A real server on a loopback port over the in-memory store; tests talk to it as any client does."""
+"""A real server on a loopback port over the in-memory store; tests talk to it as any client
+does."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ def world(tmp_path: Path) -> Iterator[World]:
         unready()
         return pool.log(driver, lines)
 
-    services = Services(new_store(), open_lake(str(tmp_path)), wake, render, log, stopping=stopping, unready=unready)
+    services = Services(
+        new_store(), open_lake(str(tmp_path)), wake, render, log, stopping=stopping, unready=unready
+    )
     context = Context(services.store)
     admin, _ = tokens.create(context, "test", ("admin",))
     driver, _ = tokens.create(context, "test driver", ("driver",), subject="d1")

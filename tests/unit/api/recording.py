@@ -1,4 +1,5 @@
-"""Examples for OpenAPI, from answers of the fast world. Lists are short. Each run gives the same text."""
+"""Examples for OpenAPI, from answers of the fast world. Lists are short. Each run gives the same
+text."""
 
 from __future__ import annotations
 
@@ -58,7 +59,9 @@ class Recorder:
         return stable if match[0] == match[1] else f"{stable[:2]}/{stable}"
 
 
-def examples(answers: Mapping[tuple[str, str], Json], home: str, started: float, began: float) -> str:
+def examples(
+    answers: Mapping[tuple[str, str], Json], home: str, started: float, began: float
+) -> str:
     """The text of the file of examples for these answers, by method and path."""
     in_order = sorted(answers, key=lambda route: route[::-1])
     by_route = {

@@ -28,7 +28,8 @@ def flat(routes: Iterable[Any]) -> Iterator[Any]:
 
 
 def routes(world: World) -> list[tuple[str, str]]:
-    """Every method and path that the application answers, with something plausible in place of parameters."""
+    """Every method and path that the application answers, with something plausible in place of
+    parameters."""
     found = [("POST", path) for path in driver_app.ROUTES]
     for route in flat(create_app(world.services).routes):
         path = re.sub(r"\{[a-z]+\}", "x", route.path)
@@ -44,11 +45,17 @@ def asked(http: httpx2.Client, method: str, path: str) -> httpx2.Response:
     return answer
 
 
-def test_all_routes_but_four_and_those_of_links_and_identity_tokens_are_closed(world: World) -> None:
+def test_all_routes_but_four_and_those_of_links_and_identity_tokens_are_closed(
+    world: World,
+) -> None:
     with world.http() as http:
         http.headers.pop("Authorization")
         answers = {(m, p): asked(http, m, p) for m, p in routes(world)}
-    assert {p for (_, p), a in answers.items() if a.status_code != 401} == {*PUBLIC, SIGNED, EXCHANGE}
+    assert {p for (_, p), a in answers.items() if a.status_code != 401} == {
+        *PUBLIC,
+        SIGNED,
+        EXCHANGE,
+    }
     assert answers["GET", SIGNED].json()["type"] == "urn:headgate:wrong-signature"
     closed = [a for (_, p), a in answers.items() if p not in (*PUBLIC, SIGNED, EXCHANGE)]
     assert len(closed) > 20
@@ -63,15 +70,21 @@ def test_a_drivers_token_opens_drivers_routes_only(world: World) -> None:
         if path in PUBLIC:
             assert answer.status_code == 200
         elif path.startswith("/v1/driver/") or path == EXCHANGE:
-            assert answer.status_code == 422, path  # let in, and then the body is not what it should be
+            # Let in, and then the body is not what it should be
+            assert answer.status_code == 422, path
         else:
             assert answer.status_code == 403, path
-            assert answer.json()["type"] == f"urn:headgate:{'wrong-signature' if path == SIGNED else 'forbidden'}"
+            assert (
+                answer.json()["type"]
+                == f"urn:headgate:{'wrong-signature' if path == SIGNED else 'forbidden'}"
+            )
 
 
 def test_an_admins_token_does_not_open_drivers_routes(world: World) -> None:
     with world.http() as http:
-        found = [asked(http, m, p).status_code for m, p in routes(world) if p.startswith("/v1/driver/")]
+        found = [
+            asked(http, m, p).status_code for m, p in routes(world) if p.startswith("/v1/driver/")
+        ]
     assert found == [403, 403, 403]
 
 
@@ -88,7 +101,9 @@ def test_every_route_but_four_looks_at_the_token_before_the_body(world: World) -
 )
 def test_other_headers_are_refused(world: World, header: str) -> None:
     with world.http() as http:
-        answer = http.get("/v1/branches/main/status", headers={b"Authorization": header.encode("latin-1")})
+        answer = http.get(
+            "/v1/branches/main/status", headers={b"Authorization": header.encode("latin-1")}
+        )
     assert answer.status_code == 401
 
 

@@ -1,6 +1,8 @@
-"""A plan of an edit asks Spark for its columns, layer by layer, and waits; SQLite answers in Spark's place.
+"""A plan of an edit asks Spark for its columns, layer by layer, and waits; SQLite answers in
+Spark's place.
 
-Does not belong here: what an edit breaks (tests/unit/review), and Spark itself (tests/e2e/test_service.py).
+Does not belong here: what an edit breaks (tests/unit/review), and Spark itself
+(tests/e2e/test_service.py).
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ def client(world: World, analyser: Callable[[], str]) -> Iterator[Headgate]:
         yield found
 
 
-def planned(world: World, edit: tuple[str, str], analyser: Callable[[], str], timeout_s: float = 60.0) -> Any:
+def planned(
+    world: World, edit: tuple[str, str], analyser: Callable[[], str], timeout_s: float = 60.0
+) -> Any:
     text = (HEAD + FLOW.replace("{", "{{").replace("}", "}}")).format(home=world.home)
     assert edit[0] in text
     document: Any = {"name": "/shop.yaml", "text": text.replace(*edit), "files": {}}
@@ -76,7 +80,9 @@ def no_driver() -> str:
     raise AssertionError("Spark is not needed")
 
 
-def test_spark_tells_the_columns_of_an_edit_layer_by_layer_and_is_not_asked_again(world: World) -> None:
+def test_spark_tells_the_columns_of_an_edit_layer_by_layer_and_is_not_asked_again(
+    world: World,
+) -> None:
     edit = ("SELECT k, v FROM", "SELECT k, v, k + v AS both FROM")
     layers: list[int] = []
     before = world.kinds["analyse"]
@@ -116,11 +122,16 @@ def test_a_driver_that_ends_is_not_waited_for(world: World) -> None:
     assert_forgotten(world)
 
 
-@pytest.mark.parametrize("edit", [("v > 1", "v > 1"), ("v > 1", "v  >  1"), ("  spent:", "  # words\n  spent:")])
+@pytest.mark.parametrize(
+    "edit", [("v > 1", "v > 1"), ("v > 1", "v  >  1"), ("  spent:", "  # words\n  spent:")]
+)
 def test_nothing_is_asked_where_no_logic_is_edited(world: World, edit: tuple[str, str]) -> None:
     assert planned(world, edit, no_driver)["breaks"] == []
 
 
 def test_what_is_applied_is_not_analysed_first(world: World) -> None:
-    with client(world, no_driver) as api, pytest.raises(ApiError, match="analyse goes with dry_run"):
+    with (
+        client(world, no_driver) as api,
+        pytest.raises(ApiError, match="analyse goes with dry_run"),
+    ):
         api.apply([{"name": "a.yaml", "text": "dataflow: a\n", "files": {}}], analyse_s=1.0)

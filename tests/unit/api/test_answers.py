@@ -1,4 +1,5 @@
-"""OpenAPI describes what each route answers, and real answers are as it says: types do not drift from what is sent."""
+"""OpenAPI describes what each route answers, and real answers are as it says: types do not drift
+from what is sent."""
 
 from __future__ import annotations
 
@@ -61,7 +62,9 @@ WITHOUT_JSON = {
     ("delete", "/v1/feeds/{feed}"): "nothing",
     ("delete", "/v1/spark-sessions/{session}"): "nothing",
 }
-WITHOUT_EXAMPLE = {("get", "/schema/blueprint-v1.json"): "a long schema, which has examples of its own"}
+WITHOUT_EXAMPLE = {
+    ("get", "/schema/blueprint-v1.json"): "a long schema, which has examples of its own"
+}
 BEGAN = datetime(2024, 11, 24, 7, tzinfo=UTC).timestamp()  # before any file of a test was written
 EXPECT = """\
     expect:
@@ -87,7 +90,8 @@ class Answering:
 
 
 BLUEPRINT = (
-    "dataflow: other\ncomponents:\n  x: {read: {connector: files, path: /data/*.csv, format: csv, schema: 'k INT'}}\n"
+    "dataflow: other\ncomponents:\n"
+    "  x: {read: {connector: files, path: /data/*.csv, format: csv, schema: 'k INT'}}\n"
 )
 SENT = {"blueprints": [{"name": "/other.yaml", "text": BLUEPRINT}]}
 EDITED = {"blueprints": [{"name": "/other.yaml", "text": BLUEPRINT.replace("k INT", "k BIGINT")}]}
@@ -96,7 +100,8 @@ BAD = {"blueprints": [{"name": "/bad.yaml", "text": "dataflow: bad\ncomponents: 
 
 @dataclass(frozen=True)
 class Place:
-    """A control plane with a dataflow in it that has come to rest, and what OpenAPI says of its answers."""
+    """A control plane with a dataflow in it that has come to rest, and what OpenAPI says of its
+    answers."""
 
     world: World
     services: Services
@@ -108,7 +113,11 @@ class Place:
 
     def answer(self, method: str, path: str, body: Json = None, **query: str) -> Json:
         """The answer of a route. Raises ValidationError if it is not as it is described."""
-        value = self.http.request(method, _filled(path, query), json=body, params=query).raise_for_status().json()
+        value = (
+            self.http.request(method, _filled(path, query), json=body, params=query)
+            .raise_for_status()
+            .json()
+        )
         self.schema(method.lower(), path).validate(value)
         self.answers.setdefault((method.lower(), path), value)
         return value
@@ -123,7 +132,9 @@ class Place:
 
     def examples(self) -> str:
         """The file of examples, of the first answers."""
-        recorded = {route: self.answers[route] for route in self.answers.keys() - WITHOUT_EXAMPLE.keys()}
+        recorded = {
+            route: self.answers[route] for route in self.answers.keys() - WITHOUT_EXAMPLE.keys()
+        }
         return recording.examples(recorded, str(self.world.home), self.started, BEGAN)
 
     def connect(self) -> None:
@@ -133,7 +144,12 @@ class Place:
         assert claim is not None
         for task in claim["tasks"]:
             found = {"connector": "files", "place": "/data/*.csv", "error": None}
-            result: Any = {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": found}
+            result: Any = {
+                "task": task["task"],
+                "epoch": task["epoch"],
+                "state": "done",
+                "result": found,
+            }
             reports.report(self.world.ctx, "w", claim["attempt"], [result], lake=self.world.lake)
         self.wake.notify()
 
@@ -189,7 +205,10 @@ def place(tmp_path: Path) -> Iterator[Place]:
     )
     admin, _ = tokens.create(world.ctx, "test", ("admin",))
     headers = {"Authorization": f"Bearer {admin}"}
-    with serving(services) as url, httpx2.Client(base_url=url, headers=headers, trust_env=False, timeout=90) as http:
+    with (
+        serving(services) as url,
+        httpx2.Client(base_url=url, headers=headers, trust_env=False, timeout=90) as http,
+    ):
         yield Place(world, services, wake, http, http.get("/openapi.json").json())
     pool.close()
     world.store.close()
@@ -210,7 +229,9 @@ def test_answers_are_as_described(place: Place, pytestconfig: pytest.Config) -> 
     for path in ("/livez", "/readyz", "/schema/blueprint-v1.json"):
         called("GET", path)
     assert called("POST", "/v1/validate", BAD)["errors"]
-    assert called("POST", "/v1/tests", {"question": {"ask": "analyse", "job": {}}})["answer"] == {"schema": None}
+    assert called("POST", "/v1/tests", {"question": {"ask": "analyse", "job": {}}})["answer"] == {
+        "schema": None
+    }
     assert called("POST", "/v1/validate", SENT)["valid"]
     assert called("POST", "/v1/blueprints", SENT, dry_run="true")["plan"]["state"] == "work"
     with ThreadPoolExecutor(1) as worker:
@@ -247,8 +268,13 @@ def test_answers_are_as_described(place: Place, pytestconfig: pytest.Config) -> 
     assert called("GET", DATASET + "/profile", partition="a.csv")["columns"][0]["values"]
     assert called("GET", DATASET + "/profile/history", column="v")["columns"]
     assert called("GET", DATASET + "/partition", dataset="shop.counts", key="")["inputs"]
-    assert called("GET", DATASET + "/partitions", changed_in="1", prefix="a")["items"][0]["change"] == "added"
-    assert called("GET", DATASET + "/partitions", dataset="shop.wrong", state="failed")["items"][0]["work"]
+    assert (
+        called("GET", DATASET + "/partitions", changed_in="1", prefix="a")["items"][0]["change"]
+        == "added"
+    )
+    assert called("GET", DATASET + "/partitions", dataset="shop.wrong", state="failed")["items"][0][
+        "work"
+    ]
 
     assert called("GET", DATASET + "/tasks", state="ended")["items"][0]["done"]
     assert called("GET", BRANCH + "/runs")["items"][0]["datasets"]
@@ -262,14 +288,20 @@ def test_answers_are_as_described(place: Place, pytestconfig: pytest.Config) -> 
     place.world.put("c.csv", (4, 40))
     assert called("POST", BRANCH + "/refresh", {"force": True})["forced"]
     kept = called("GET", BRANCH + "/plan")
-    assert called("POST", BRANCH + "/plan", {"basis": kept["basis"]})["plan"]["items"] == kept["items"] != []
+    assert (
+        called("POST", BRANCH + "/plan", {"basis": kept["basis"]})["plan"]["items"]
+        == kept["items"]
+        != []
+    )
     assert called("POST", BRANCH + "/run", SENT)["revisions"] == {"other": 1}
     assert not called("GET", BRANCH + "/run")["settled"]
     assert called("POST", BRANCH + "/retry")["retried"]
     assert called("POST", BRANCH + "/pause")["targets"]
     assert called("POST", BRANCH + "/resume", {"target": "shop.off"})["by"]
     assert called("POST", BRANCH + "/resume")["still_paused"]
-    rolled = called("POST", BRANCH + "/rollback", {"target": "shop.orders", "generation": 1, "reason": "bad"})
+    rolled = called(
+        "POST", BRANCH + "/rollback", {"target": "shop.orders", "generation": 1, "reason": "bad"}
+    )
     assert rolled["held"]
     assert called("GET", BRANCH + "/plan")["held"][0]["reason"] == "bad"
     assert called("GET", DATASET)["hold"]["generation"] == 1
@@ -282,8 +314,12 @@ def test_answers_are_as_described(place: Place, pytestconfig: pytest.Config) -> 
     assert called("POST", "/v1/blueprints", EDITED, branch="dev")["revisions"] == {"other": 2}
     assert called("GET", BRANCH, branch="dev")["dataflows"] == ["other"]
     assert called("GET", BRANCH + "/diff/{other}", other="dev")["components"]
-    assert called("POST", BRANCH + "/merge", {"dry_run": True}, branch="dev")["taken"] == ["other.x"]
-    assert called("PUT", BRANCH + "/protection", {"protected": False}, branch="dev")["name"] == "dev"
+    assert called("POST", BRANCH + "/merge", {"dry_run": True}, branch="dev")["taken"] == [
+        "other.x"
+    ]
+    assert (
+        called("PUT", BRANCH + "/protection", {"protected": False}, branch="dev")["name"] == "dev"
+    )
     assert called("DELETE", BRANCH, branch="dev")["deleted"] == "dev"
     assert called("GET", BRANCH)["expires_at"] is None
     made = called("POST", "/v1/branches", {"name": "dev", "pinned": True, "publish": True})
@@ -292,14 +328,23 @@ def test_answers_are_as_described(place: Place, pytestconfig: pytest.Config) -> 
     assert called("DELETE", BRANCH, branch="dev")["deleted"] == "dev"
 
     found = called("POST", BRANCH + "/query", {"sql": "SELECT 1 AS one, [{'a': 1.5}], NULL"})
-    assert called("GET", BRANCH + "/query/{query}", query=found["result"])["rows"] == [[1, [{"a": "1.5"}], None]]
-    assert called("POST", BRANCH + "/query/promote", {"sql": "SELECT k FROM shop.orders", "dataset": "shop.ks"})["text"]
+    assert called("GET", BRANCH + "/query/{query}", query=found["result"])["rows"] == [
+        [1, [{"a": "1.5"}], None]
+    ]
+    assert called(
+        "POST",
+        BRANCH + "/query/promote",
+        {"sql": "SELECT k FROM shop.orders", "dataset": "shop.ks"},
+    )["text"]
     assert called("GET", DATASET + "/query", dataset="shop.counts")["sql"]
     with place.services.queries.running.running("test", ID, Cancel()):
         assert called("DELETE", BRANCH + "/query/{query}")["cancelled"] == ID
 
     assert called("POST", "/v1/namespaces", {"name": "team-a"})["name"] == "team-a"
-    assert [one["name"] for one in called("GET", "/v1/namespaces")["items"]] == ["default", "team-a"]
+    assert [one["name"] for one in called("GET", "/v1/namespaces")["items"]] == [
+        "default",
+        "team-a",
+    ]
     assert called("GET", "/v1/namespaces/{namespace}")["by"]
     place.world.now += 1.0
     assert called("POST", "/v1/tokens", {"name": "one"})["token"]
@@ -310,7 +355,13 @@ def test_answers_are_as_described(place: Place, pytestconfig: pytest.Config) -> 
     assert called("PUT", "/v1/roles/{role}", role)["within"]["dataflows"] == ["shop"]
     assert called("GET", "/v1/roles/{role}")["used_by"] == []
     with issuing() as issuer:
-        rule = {"name": "ci", "use": "exchange", "issuer": issuer.url, "audience": "us", "claims": {"sub": ["u1"]}}
+        rule = {
+            "name": "ci",
+            "use": "exchange",
+            "issuer": issuer.url,
+            "audience": "us",
+            "claims": {"sub": ["u1"]},
+        }
         assert called("POST", "/v1/trust", {**rule, "scopes": ["view"]})["open"] == 0
         assert called("POST", "/v1/tokens/exchange", {"token": issuer.token("us")})["rule"] == "ci"
     assert called("GET", "/v1/trust")["items"][0]["open"] == 1
@@ -319,7 +370,9 @@ def test_answers_are_as_described(place: Place, pytestconfig: pytest.Config) -> 
     assert called("POST", "/v1/links", {"dataset": "shop.orders"})["url"]
     assert called("GET", "/v1/links")["items"]
     assert called("POST", "/v1/session-links")["path"]
-    assert called("POST", "/v1/branches/{branch}/spark-sessions", {"datasets": ["shop.orders"]})["views"]
+    assert called("POST", "/v1/branches/{branch}/spark-sessions", {"datasets": ["shop.orders"]})[
+        "views"
+    ]
     assert called("GET", "/v1/spark-sessions")["items"]
     assert called("POST", "/v1/shares", {"name": "sales"})["name"] == "sales"
     tables = "/v1/shares/{share}/tables"
@@ -329,7 +382,9 @@ def test_answers_are_as_described(place: Place, pytestconfig: pytest.Config) -> 
     assert called("GET", "/v1/shares")["items"]
     assert called("GET", "/v1/shares/{share}")["recipients"] == ["bob"]
     assert not called("DELETE", tables + "/{table}")["tables"]
-    assert called("POST", "/v1/feeds", {"name": "orders", "dataset": "shop.orders"})["generation"] == 1
+    assert (
+        called("POST", "/v1/feeds", {"name": "orders", "dataset": "shop.orders"})["generation"] == 1
+    )
     for namespace in ("default", "team-a"):
         assert called("POST", "/v1/feeds/{feed}/grants", {"namespace": namespace})["grants"]
     assert called("PUT", "/v1/feeds/{feed}", {"columns": None})["breaches"] == []
@@ -351,7 +406,9 @@ def test_answers_are_as_described(place: Place, pytestconfig: pytest.Config) -> 
 
     if pytestconfig.getoption("--record-examples"):
         EXAMPLES.write_text(place.examples(), encoding="utf-8")
-    assert EXAMPLES.read_text(encoding="utf-8") == place.examples(), "run this file with --record-examples"
+    assert EXAMPLES.read_text(encoding="utf-8") == place.examples(), (
+        "run this file with --record-examples"
+    )
 
 
 def test_a_problem_is_as_described(place: Place) -> None:
@@ -367,7 +424,11 @@ def test_an_answer_with_another_field_or_one_less_is_not_as_described(place: Pla
     more, less = copy.deepcopy(status), copy.deepcopy(status)
     more["dataflows"][0]["datasets"][0]["colour"] = "red"
     del less["dataflows"][0]["datasets"][0]["generation"]
-    assert (schema.is_valid(status), schema.is_valid(more), schema.is_valid(less)) == (True, False, False)
+    assert (schema.is_valid(status), schema.is_valid(more), schema.is_valid(less)) == (
+        True,
+        False,
+        False,
+    )
 
 
 def test_examples_are_answers_of_their_routes(place: Place) -> None:
@@ -376,6 +437,8 @@ def test_examples_are_answers_of_their_routes(place: Place) -> None:
     for method, path in operations(place.document) - WITHOUT_JSON.keys():
         for status, response in place.document["paths"][path][method]["responses"].items():
             if status < "300" and "example" in response["content"]["application/json"]:
-                place.schema(method, path).validate(response["content"]["application/json"]["example"])
+                place.schema(method, path).validate(
+                    response["content"]["application/json"]["example"]
+                )
                 with_example.add((method, path))
     assert with_example == operations(place.document) - WITHOUT_JSON.keys() - WITHOUT_EXAMPLE.keys()

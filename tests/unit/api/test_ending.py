@@ -15,7 +15,9 @@ from controlplane.api.serving import Serving
 from tests.unit.api.world import World
 
 
-def test_requests_that_are_cut_off_are_no_faults(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_requests_that_are_cut_off_are_no_faults(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     asked, go_on = threading.Event(), threading.Event()
 
     def unready() -> str:

@@ -39,14 +39,21 @@ def attempt(world: World, driver: str = DRIVER, of: TaskError | None = None) -> 
         tx.queue.enqueue("main", "shop.dear", [task(1, dataset="shop.dear", spec={"slots": {}})])
     claim = claims.claim(ctx, driver, CONTRACT, ["transform"])
     assert claim is not None
-    failed = {"task": d(1).hex(), "epoch": claim["tasks"][0]["epoch"], "state": "failed", "error": of or error("no")}
+    failed = {
+        "task": d(1).hex(),
+        "epoch": claim["tasks"][0]["epoch"],
+        "state": "failed",
+        "error": of or error("no"),
+    }
     reports.report(ctx, driver, claim["attempt"], [failed], lake=world.services.lake)  # as JSON
     return claim["attempt"]
 
 
 def say(world: World, text: str | bytes, driver: str = DRIVER) -> None:
     (world.home / "logs").mkdir(exist_ok=True)
-    (world.home / "logs" / f"{driver}.log").write_bytes(text.encode() if isinstance(text, str) else text)
+    (world.home / "logs" / f"{driver}.log").write_bytes(
+        text.encode() if isinstance(text, str) else text
+    )
 
 
 def got(world: World, path: str) -> httpx2.Response:
@@ -64,7 +71,10 @@ def test_the_last_lines_of_the_driver_that_had_it(world: World, client: Headgate
     id = attempt(world)
     say(world, "".join(f"line {n}\n" for n in range(1, 1001)) + "and ö")
     answer = got(world, f"/v1/attempts/{id}/log?tail=3")
-    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+    assert (answer.status_code, answer.headers["content-type"]) == (
+        200,
+        "text/plain; charset=utf-8",
+    )
     assert answer.text == "line 999\nline 1000\nand ö"
     assert client.log(id).splitlines()[0] == "line 802", "200 lines by default"
     say(world, "line 1\nline 2\n")
@@ -87,7 +97,9 @@ def test_how_many_lines_is_bounded(world: World, client: Headgate, tail: str) ->
 
 
 @pytest.mark.parametrize("kind", ["user", "infrastructure"])
-def test_an_error_names_its_attempt(world: World, client: Headgate, kind: Literal["user", "infrastructure"]) -> None:
+def test_an_error_names_its_attempt(
+    world: World, client: Headgate, kind: Literal["user", "infrastructure"]
+) -> None:
     of = error("no")
     of["kind"] = kind
     id = attempt(world, of=of)
@@ -120,7 +132,10 @@ def test_a_drivers_name_leads_to_no_other_file(world: World, client: Headgate) -
 def test_attempts_of_before_drivers_were_noted(world: World, client: Headgate) -> None:
     with world.services.store.begin() as tx:
         tx.events.put([Event("task.claimed", "shop.dear", 1, {"attempt": "a" * 32}, branch="main")])
-    assert refused(client, "a" * 32)[1:] == ("log-gone", f"it was not noted which driver had attempt {'a' * 32}")
+    assert refused(client, "a" * 32)[1:] == (
+        "log-gone",
+        f"it was not noted which driver had attempt {'a' * 32}",
+    )
 
 
 def test_who_may_not_see_tasks_does_not_see_it(world: World, client: Headgate) -> None:
@@ -134,14 +149,23 @@ def test_who_may_not_see_tasks_does_not_see_it(world: World, client: Headgate) -
 
 def test_credentials_are_not_told(world: World, client: Headgate) -> None:
     id = attempt(world)
-    say(world, f"jdbc:postgresql://u:s3cr@h/d?password=s3cr&x=1 s3://a/b?sig=s3cr {world.admin} 12:30@home\n")
+    say(
+        world,
+        f"jdbc:postgresql://u:s3cr@h/d?password=s3cr&x=1 s3://a/b?sig=s3cr {world.admin} 12:30@home\n",
+    )
     told = client.log(id)
-    assert told == "jdbc:postgresql://u:***@h/d?password=***&x=1 s3://a/b?sig=*** hg_*** 12:30@home\n"
+    assert (
+        told == "jdbc:postgresql://u:***@h/d?password=***&x=1 s3://a/b?sig=*** hg_*** 12:30@home\n"
+    )
 
 
 def test_a_pool_that_cannot_be_asked(world: World, client: Headgate) -> None:
     world.faults.append(PoolUnavailable("the API server does not answer"))
-    assert refused(client, attempt(world)) == (503, "pool-unavailable", "the API server does not answer")
+    assert refused(client, attempt(world)) == (
+        503,
+        "pool-unavailable",
+        "the API server does not answer",
+    )
 
 
 # --- of a dataset, and of a driver

@@ -41,7 +41,9 @@ def texts(view: View) -> str:
     return "\n".join(line for part in view if isinstance(part, Lines) for line in part.lines)
 
 
-def test_status_says_what_drivers_wait_for_and_what_the_last_ones_ended_of(client: Headgate) -> None:
+def test_status_says_what_drivers_wait_for_and_what_the_last_ones_ended_of(
+    client: Headgate,
+) -> None:
     drivers = client.status()["drivers"]
     assert [(x["state"], x["reason"]) for x in drivers] == [
         ("waiting", QUOTA),
@@ -78,8 +80,12 @@ def test_who_leads_is_told(world: World, client: Headgate) -> None:
 def test_tasks_of_a_dataset_by_page(world: World, client: Headgate) -> None:
     with world.services.store.begin() as tx:
         tx.queue.put_job(d(0), stored_job(shared={}))
-        tx.queue.enqueue("main", "shop.dear", [task(n, partition=f"p{n}", size="large") for n in range(3)])
-        attempt = tx.queue.claim("a" * 32, "driver", ["transform"], max_tasks=1, max_bytes=1 << 30, lease_s=60.0)
+        tx.queue.enqueue(
+            "main", "shop.dear", [task(n, partition=f"p{n}", size="large") for n in range(3)]
+        )
+        attempt = tx.queue.claim(
+            "a" * 32, "driver", ["transform"], max_tasks=1, max_bytes=1 << 30, lease_s=60.0
+        )
         assert attempt is not None
         (failed,) = attempt.tasks
         assert tx.queue.fail(attempt.id, failed, error("no such column"))

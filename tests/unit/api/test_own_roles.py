@@ -1,4 +1,5 @@
-"""Roles of a namespace's own: what they give, what becomes of their holders, and what is refused."""
+"""Roles of a namespace's own: what they give, what becomes of their holders, and what is
+refused."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ def made(http: httpx2.Client, name: str, *permissions: str, **more: Any) -> http
 
 
 def token_of(http: httpx2.Client, *scopes: str, **more: Any) -> str:
-    answer = http.post("/v1/tokens", json={"name": f"of {'-'.join(scopes)}", "scopes": scopes, **more})
+    answer = http.post(
+        "/v1/tokens", json={"name": f"of {'-'.join(scopes)}", "scopes": scopes, **more}
+    )
     assert answer.status_code == 201, answer.text
     return str(answer.json()["token"])
 
@@ -47,14 +50,26 @@ def test_a_role_is_made_shown_changed_and_deleted(world: World, ctx: Context) ->
         gone = http.delete("/v1/roles/analyst")
         again = http.get("/v1/roles/analyst")
     assert (first.status_code, first.json()) == (201, shown)
-    assert (shown["permissions"], shown["within"], shown["used_by"]) == (["view", "data", "edit"], SALES, [])
+    assert (shown["permissions"], shown["within"], shown["used_by"]) == (
+        ["view", "data", "edit"],
+        SALES,
+        [],
+    )
     assert (changed["permissions"], changed["within"]["dataflows"]) == (["view", "data"], [])
     assert [one["name"] for one in every] == ["view", "data", "operate", "edit", "admin", "analyst"]
     assert [one["built_in"] for one in every] == [True] * 5 + [False]
     assert (gone.status_code, again.status_code) == (204, 404)
     with ctx.store.read() as tx:
-        told = [(c.action, c.target) for c in tx.audit.changes("main", 10) if c.action.startswith("role.")]
-    assert told == [("role.delete", "analyst"), ("role.change", "analyst"), ("role.create", "analyst")]
+        told = [
+            (c.action, c.target)
+            for c in tx.audit.changes("main", 10)
+            if c.action.startswith("role.")
+        ]
+    assert told == [
+        ("role.delete", "analyst"),
+        ("role.change", "analyst"),
+        ("role.create", "analyst"),
+    ]
 
 
 def test_a_change_counts_from_the_next_request_on(world: World) -> None:
@@ -65,7 +80,10 @@ def test_a_change_counts_from_the_next_request_on(world: World) -> None:
             for permissions in (["operate"], ["view"], ["data"], ["admin"], ["view"]):
                 http.put("/v1/roles/desk", json={"permissions": permissions})
                 steps.append(
-                    (desk.post("/v1/branches/main/notify").status_code != 403, desk.get("/v1/tokens").status_code)
+                    (
+                        desk.post("/v1/branches/main/notify").status_code != 403,
+                        desk.get("/v1/tokens").status_code,
+                    )
                 )
     assert steps == [(True, 403), (False, 403), (False, 403), (True, 200), (False, 403)]
 
@@ -80,11 +98,16 @@ def test_a_role_narrows_whoever_has_it(world: World) -> None:
     assert (before, after) == ((200, 403), 200)
 
 
-def test_streams_of_who_may_do_less_end_within_a_second(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_of_who_may_do_less_end_within_a_second(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(event_feed, "HEARTBEAT_S", 1e9)
     with world.http() as http:
         made(http, "reader", "view")
-        with world.http(token_of(http, "reader")) as reader, reader.stream("GET", "/v1/events") as stream:
+        with (
+            world.http(token_of(http, "reader")) as reader,
+            reader.stream("GET", "/v1/events") as stream,
+        ):
             lines = stream.iter_raw()
             assert next(lines) == b": events\n\n"
             http.put("/v1/roles/reader", json={"permissions": ["view"], "within": SALES})
@@ -101,7 +124,9 @@ def test_rights_that_changed_before_the_first_look_end_a_stream(world: World, ct
     assert token is not None
 
     async def has_ended_by_itself() -> bool:
-        with TokenWatch(ctx.store, CapacityLimiter(1)).watch(token.id, token.principal) as has_ended:
+        with TokenWatch(ctx.store, CapacityLimiter(1)).watch(
+            token.id, token.principal
+        ) as has_ended:
             while not has_ended():
                 await asyncio.sleep(0)
         return True
@@ -144,7 +169,9 @@ def test_keys_follow_the_role_of_who_made_them(world: World, ctx: Context) -> No
     assert reads() == (False, False)
 
 
-def test_streams_of_keys_and_recipients_begin_with_the_rights_that_are_looked_up(world: World, ctx: Context) -> None:
+def test_streams_of_keys_and_recipients_begin_with_the_rights_that_are_looked_up(
+    world: World, ctx: Context
+) -> None:
     """Each stream ends where a later look has other rights than its request was let in with."""
     roles.create(ctx, "reader", ["data"])
     _, maker = tokens.create(ctx, "r", ("reader",))
@@ -167,10 +194,19 @@ def test_a_role_that_somebody_has_is_not_deleted(world: World, ctx: Context) -> 
         token = http.post("/v1/tokens", json={"name": "night", "scopes": ["desk"]}).json()
         claims = {"repository": ["acme/flows"]}
         trust.create(
-            ctx, "ci", "exchange", "https://token.example.com", claims, ["desk"], audience="https://us.example"
+            ctx,
+            "ci",
+            "exchange",
+            "https://token.example.com",
+            claims,
+            ["desk"],
+            audience="https://us.example",
         )
         refused = http.delete("/v1/roles/desk")
-        assert http.get("/v1/roles/desk").json()["used_by"] == [f"token {token['id']} night", "rule of trust ci"]
+        assert http.get("/v1/roles/desk").json()["used_by"] == [
+            f"token {token['id']} night",
+            "rule of trust ci",
+        ]
         http.delete(f"/v1/tokens/{token['id']}")
         trust.delete(ctx, "ci")
         assert http.delete("/v1/roles/desk").status_code == 204
@@ -207,7 +243,10 @@ def test_a_change_that_a_holder_cannot_keep_is_refused(
         ({"name": "a", "permissions": []}, "body.permissions"),
         ({"name": "a", "permissions": ["own"]}, "body.permissions"),
         ({"name": "a", "permissions": ["admin"], "within": SALES}, "cannot be narrowed"),
-        ({"name": "a", "permissions": ["view"], "within": {"dataflows": ["A B"]}}, "no pattern of a dataflow"),
+        (
+            {"name": "a", "permissions": ["view"], "within": {"dataflows": ["A B"]}},
+            "no pattern of a dataflow",
+        ),
         ({"name": "taken", "permissions": ["view"]}, "there is a role taken"),
     ],
 )
@@ -254,10 +293,14 @@ def test_a_token_has_roles_that_there_are_and_that_go_together(
 
 def test_a_narrowed_role_beside_another_gives_nothing() -> None:
     """Whatever came of two changes at the same time."""
-    narrow = NamedRole("narrow", frozenset({"view", "data"}), TokenScope(dataflows=("shop",)), "", 0.0)
+    narrow = NamedRole(
+        "narrow", frozenset({"view", "data"}), TokenScope(dataflows=("shop",)), "", 0.0
+    )
     alone = Token("", b"", "", ("narrow",), "", 0.0, roles=(narrow,))
     beside = Token("", b"", "", ("narrow", "admin"), "", 0.0, roles=(narrow,))
-    again = Token("", b"", "", ("narrow",), "", 0.0, within=TokenScope(branches=("main",)), roles=(narrow,))
+    again = Token(
+        "", b"", "", ("narrow",), "", 0.0, within=TokenScope(branches=("main",)), roles=(narrow,)
+    )
     assert alone.principal.within == narrow.within
     assert [one.principal.permissions for one in (beside, again)] == [frozenset(), frozenset()]
     assert Token("", b"", "", ("narrow",), "", 0.0).principal.permissions == frozenset()

@@ -18,7 +18,11 @@ DATABASE = "postgresql+psycopg://u:p%40ss-of-db@h/d"
 
 
 def test_what_is_secret_comes_from_the_settings(tmp_path: Path) -> None:
-    environ = {"HEADGATE_SECRET_A_B": "of-a-source", "HEADGATE_DATABASE_URL": DATABASE, "HEADGATE_TOKEN": "hg_short"}
+    environ = {
+        "HEADGATE_SECRET_A_B": "of-a-source",
+        "HEADGATE_DATABASE_URL": DATABASE,
+        "HEADGATE_TOKEN": "hg_short",
+    }
     found = settings.secrets_in(environ, settings.read(tmp_path, environ))
     assert {"of-a-source", "p%40ss-of-db", "p@ss-of-db", "hg_short"} <= set(found)
 
@@ -36,7 +40,9 @@ def test_an_identity_token_is_hidden_wherever_it_stands() -> None:
 
 def test_problems_and_logs_are_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
     remember(["of-a-source-12", "of-a-source-12-longer"])
-    told = problem_json.body(400, "x", "it was of-a-source-12-longer", "1", [Problem("f", 1, 1, "x", "of-a-source-12")])
+    told = problem_json.body(
+        400, "x", "it was of-a-source-12-longer", "1", [Problem("f", 1, 1, "x", "of-a-source-12")]
+    )
     assert (told["detail"], told["errors"][0]["message"]) == ("it was ***", "***")
     logs.configure()
     logs.get("test").warning("refused", reason="of-a-source-12", at=DATABASE)

@@ -43,12 +43,24 @@ def document(text: str = BLUEPRINT) -> dict:
         ("POST", "/v1/blueprints", b'{"blueprints": []}', 422, "invalid-request"),
         ("POST", "/v1/blueprints", b"[" * 100_000, 422, "invalid-request"),
         ("POST", "/v1/blueprints", b'{"blueprints": ' + b"9" * 5000 + b"}", 422, "invalid-request"),
-        ("POST", "/v1/blueprints", json.dumps(document("a: \ud800")).encode(), 422, "invalid-request"),
+        (
+            "POST",
+            "/v1/blueprints",
+            json.dumps(document("a: \ud800")).encode(),
+            422,
+            "invalid-request",
+        ),
         ("POST", "/v1/branches/main/refresh", b'{"target": 5}', 422, "invalid-request"),
         ("POST", "/v1/branches/main/refresh", b'{"typo": 5}', 422, "invalid-request"),
         ("POST", "/v1/branches/main/refresh", b'{"force": "yes"}', 422, "invalid-request"),
         ("POST", "/v1/branches/main/refresh", b'{"target": "no.such"}', 404, "not-found"),
-        ("POST", "/v1/branches/main/rollback", b'{"target": "shop.orders"}', 422, "invalid-request"),
+        (
+            "POST",
+            "/v1/branches/main/rollback",
+            b'{"target": "shop.orders"}',
+            422,
+            "invalid-request",
+        ),
         (
             "POST",
             "/v1/branches/main/rollback",
@@ -56,7 +68,13 @@ def document(text: str = BLUEPRINT) -> dict:
             422,
             "invalid-request",
         ),
-        ("POST", "/v1/branches/main/rollback", b'{"target": "shop", "at": "noon"}', 422, "bad-address"),
+        (
+            "POST",
+            "/v1/branches/main/rollback",
+            b'{"target": "shop", "at": "noon"}',
+            422,
+            "bad-address",
+        ),
         (
             "POST",
             "/v1/branches/main/rollback",
@@ -71,7 +89,13 @@ def document(text: str = BLUEPRINT) -> dict:
             422,
             "invalid-request",
         ),
-        ("POST", "/v1/branches/main/rollback", b'{"target": "no.such", "generation": 1}', 404, "not-found"),
+        (
+            "POST",
+            "/v1/branches/main/rollback",
+            b'{"target": "no.such", "generation": 1}',
+            404,
+            "not-found",
+        ),
         ("POST", "/v1/branches/main/dataflows/none/revert", b'{"to": 1}', 404, "not-found"),
         ("POST", "/v1/branches/main/dataflows/none/revert", b'{"to": 0}', 422, "invalid-request"),
         ("GET", "/v1/branches/main/plan?after=x", None, 422, "invalid-request"),
@@ -79,16 +103,40 @@ def document(text: str = BLUEPRINT) -> dict:
         ("GET", "/v1/branches/main/plan?dataflow=none", None, 404, "not-found"),
         ("GET", "/v1/branches/main/plan?dataflow=%00", None, 404, "not-found"),
         ("GET", "/v1/branches/none/plan", None, 404, "not-found"),
-        ("POST", "/v1/blueprints", b'{"blueprints": [{"name": "a\\u0000", "text": ""}]}', 422, "invalid-request"),
-        ("POST", "/v1/blueprints", b'{"blueprints": [{"text": "", "files": {"\\u0000": ""}}]}', 422, "invalid-request"),
+        (
+            "POST",
+            "/v1/blueprints",
+            b'{"blueprints": [{"name": "a\\u0000", "text": ""}]}',
+            422,
+            "invalid-request",
+        ),
+        (
+            "POST",
+            "/v1/blueprints",
+            b'{"blueprints": [{"text": "", "files": {"\\u0000": ""}}]}',
+            422,
+            "invalid-request",
+        ),
         ("GET", "/v1/branches/main/datasets/a.b/history?before=9", None, 404, "not-found"),
-        ("GET", "/v1/branches/main/datasets/a.b/history?before=99999999999999999999999", None, 422, "invalid-request"),
+        (
+            "GET",
+            "/v1/branches/main/datasets/a.b/history?before=99999999999999999999999",
+            None,
+            422,
+            "invalid-request",
+        ),
         ("GET", "/v1/branches/main/datasets/a.b/records?format=xml", None, 422, "invalid-request"),
         ("GET", "/v1/branches/main/datasets/a.b", None, 404, "not-found"),
         ("GET", "/v1/branches/main/datasets/a.b/why", None, 404, "not-found"),
         ("GET", "/v1/branches/main/datasets/a.b/lineage", None, 404, "not-found"),
         ("GET", "/v1/branches/none/datasets/a.b/lineage", None, 404, "not-found"),
-        ("GET", "/v1/branches/main/datasets/a.b/lineage?direction=up", None, 422, "invalid-request"),
+        (
+            "GET",
+            "/v1/branches/main/datasets/a.b/lineage?direction=up",
+            None,
+            422,
+            "invalid-request",
+        ),
         ("GET", "/v1/branches/main/datasets/a.b/lineage?limit=0", None, 422, "invalid-request"),
         ("GET", "/v1/branches/main/datasets/a.b/partitions", None, 404, "not-found"),
         ("GET", "/v1/branches/main/datasets/a.b/checks", None, 404, "not-found"),
@@ -103,7 +151,9 @@ def test_errors_have_one_shape(
     world: World, method: str, path: str, body: bytes | None, status: int, code: str
 ) -> None:
     with world.http() as http:
-        answer = http.request(method, path, content=body, headers={"Content-Type": "application/json"})
+        answer = http.request(
+            method, path, content=body, headers={"Content-Type": "application/json"}
+        )
     assert (answer.status_code, answer.json()["type"]) == (status, f"urn:headgate:{code}")
     assert set(answer.json()) == FIELDS
     assert answer.headers["content-type"] == "application/problem+json"
@@ -112,8 +162,12 @@ def test_errors_have_one_shape(
 
 
 @pytest.mark.parametrize("given", [None, "text/plain", "application/x-www-form-urlencoded"])
-@pytest.mark.parametrize("path", ["tokens", "branches/main/refresh", "fsck", "blueprints", "validate"])
-def test_a_body_of_no_or_another_content_type_is_told_which_to_send(world: World, path: str, given: str | None) -> None:
+@pytest.mark.parametrize(
+    "path", ["tokens", "branches/main/refresh", "fsck", "blueprints", "validate"]
+)
+def test_a_body_of_no_or_another_content_type_is_told_which_to_send(
+    world: World, path: str, given: str | None
+) -> None:
     headers = {} if given is None else {"Content-Type": given}
     with world.http() as http:
         answer = http.post(f"/v1/{path}", content=b'{"name": "ci"}', headers=headers)
@@ -124,7 +178,9 @@ def test_a_body_of_no_or_another_content_type_is_told_which_to_send(world: World
 
 def test_json_of_the_wrong_shape_is_told_its_shape(world: World) -> None:
     with world.http() as http:
-        answer = http.post("/v1/tokens", content=b"[1]", headers={"Content-Type": "application/json"})
+        answer = http.post(
+            "/v1/tokens", content=b"[1]", headers={"Content-Type": "application/json"}
+        )
     assert "Content-Type" not in answer.text
 
 
@@ -137,7 +193,20 @@ def test_a_token_is_revoked_by_a_name_with_odd_characters(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["..", "a/b", "a b", "\u0000", "'; DROP TABLE x", "😀", "A.b.c", "A.b", "x" * 3000, "%2F", "a.b\n"]
+    "name",
+    [
+        "..",
+        "a/b",
+        "a b",
+        "\u0000",
+        "'; DROP TABLE x",
+        "😀",
+        "A.b.c",
+        "A.b",
+        "x" * 3000,
+        "%2F",
+        "a.b\n",
+    ],
 )
 def test_hostile_names_name_nothing(world: World, name: str) -> None:
     encoded = quote(name, safe="").replace(".", "%2E")
@@ -155,7 +224,9 @@ def test_hostile_names_name_nothing(world: World, name: str) -> None:
 @pytest.mark.parametrize("given", ["mine-1", "x" * 65, "a b", "\u00e9"])
 def test_request_ids_are_taken_over_if_harmless(world: World, given: str) -> None:
     with world.http() as http:
-        found = http.get("/livez", headers={b"X-Request-ID": given.encode("latin-1")}).headers["x-request-id"]
+        found = http.get("/livez", headers={b"X-Request-ID": given.encode("latin-1")}).headers[
+            "x-request-id"
+        ]
     assert (found == given) == (given == "mine-1")
 
 
@@ -170,8 +241,13 @@ def test_what_breaks_is_told_by_its_id_only(world: World) -> None:
 
 @pytest.mark.parametrize("path", ["/readyz", "/v1/branches/main/status", "/v1/driver/heartbeat"])
 def test_a_database_that_is_away_is_no_fault_of_ours(world: World, path: str) -> None:
-    store = open_store(f"postgresql+psycopg://somebody:hidden@127.0.0.1:{free_port()}/none?connect_timeout=5")
-    with serving(replace(world.services, store=store)) as url, replace(world, url=url).http() as http:
+    store = open_store(
+        f"postgresql+psycopg://somebody:hidden@127.0.0.1:{free_port()}/none?connect_timeout=5"
+    )
+    with (
+        serving(replace(world.services, store=store)) as url,
+        replace(world, url=url).http() as http,
+    ):
         answer = http.post(path, json={"attempts": []}) if "driver" in path else http.get(path)
     store.close()
     assert (answer.status_code, answer.json()["type"]) == (503, "urn:headgate:unavailable")
@@ -217,27 +293,48 @@ def test_a_declared_size_alone_is_enough_to_be_refused(world: World) -> None:
 def test_revisions_are_entity_tags(world: World) -> None:
     with world.http() as http:
         first = http.post("/v1/blueprints", json=document(), headers={"If-None-Match": "*"})
-        assert (first.status_code, first.json()["revisions"], first.headers["etag"]) == (200, {"shop": 1}, '"1"')
+        assert (first.status_code, first.json()["revisions"], first.headers["etag"]) == (
+            200,
+            {"shop": 1},
+            '"1"',
+        )
         assert http.get("/v1/branches/main/dataflows/shop").headers["etag"] == '"1"'
         changed = document(BLUEPRINT.replace("100", "200"))
         stale = http.post("/v1/blueprints", json=changed, headers={"If-Match": '"7"'})
         assert (stale.status_code, stale.json()["type"]) == (412, "urn:headgate:stale-revision")
-        assert http.post("/v1/blueprints", json=changed, headers={"If-None-Match": "*"}).status_code == 412
-        assert http.post("/v1/blueprints", json=changed, headers={"If-Match": "x"}).status_code == 422
+        assert (
+            http.post("/v1/blueprints", json=changed, headers={"If-None-Match": "*"}).status_code
+            == 412
+        )
+        assert (
+            http.post("/v1/blueprints", json=changed, headers={"If-Match": "x"}).status_code == 422
+        )
         new = document(BLUEPRINT.replace("shop", "other"))
-        assert http.post("/v1/blueprints", json=new, headers={"If-Match": "*"}).status_code == 422, "it would be made"
+        assert (
+            http.post("/v1/blueprints", json=new, headers={"If-Match": "*"}).status_code == 422
+        ), "it would be made"
         second = http.post("/v1/blueprints", json=changed, headers={"If-Match": '"1"'})
         assert second.headers["etag"] == '"2"'
-        assert http.delete("/v1/branches/main/dataflows/shop", headers={"If-Match": '"1"'}).status_code == 412
-        assert http.delete("/v1/branches/main/dataflows/shop", headers={"If-Match": '"2"'}).status_code == 200
+        assert (
+            http.delete("/v1/branches/main/dataflows/shop", headers={"If-Match": '"1"'}).status_code
+            == 412
+        )
+        assert (
+            http.delete("/v1/branches/main/dataflows/shop", headers={"If-Match": '"2"'}).status_code
+            == 200
+        )
         assert http.get("/v1/branches/main/dataflows/shop").status_code == 404
 
 
 def test_bare_yaml_is_one_blueprint(world: World) -> None:
     with world.http() as http:
-        answer = http.post("/v1/blueprints", content=BLUEPRINT, headers={"Content-Type": "application/yaml"})
+        answer = http.post(
+            "/v1/blueprints", content=BLUEPRINT, headers={"Content-Type": "application/yaml"}
+        )
         assert answer.json()["revisions"] == {"shop": 1}
-        bad = http.post("/v1/blueprints", content=b"a: \xff", headers={"Content-Type": "application/yaml"})
+        bad = http.post(
+            "/v1/blueprints", content=b"a: \xff", headers={"Content-Type": "application/yaml"}
+        )
         assert (bad.status_code, bad.json()["errors"][0]["code"]) == (422, "invalid-encoding")
         other = http.post("/v1/blueprints", content=b"x", headers={"Content-Type": "text/plain"})
         assert other.status_code == 422
@@ -245,7 +342,10 @@ def test_bare_yaml_is_one_blueprint(world: World) -> None:
 
 def test_a_set_is_refused_whole_with_every_problem(world: World) -> None:
     with world.client() as client:
-        bad: Document = {"name": "/data/bad.yaml", "text": "dataflow: Bad\ncomponents:\n  x: {red: 1}\n"}
+        bad: Document = {
+            "name": "/data/bad.yaml",
+            "text": "dataflow: Bad\ncomponents:\n  x: {red: 1}\n",
+        }
         with pytest.raises(ApiError) as caught:
             client.apply([{"name": "/data/shop.yaml", "text": BLUEPRINT}, bad])
         assert (caught.value.status, caught.value.code) == (422, "invalid-blueprint")
@@ -270,7 +370,9 @@ def test_a_dry_run_stores_nothing(world: World) -> None:
 def test_a_branch_that_is_not_there_takes_no_blueprint(world: World, branch: str, dry: str) -> None:
     with world.http() as http:
         query = {"branch": branch, "dry_run": dry}
-        answer = http.post("/v1/blueprints", params=query, json={"blueprints": [{"text": BLUEPRINT}]})
+        answer = http.post(
+            "/v1/blueprints", params=query, json={"blueprints": [{"text": BLUEPRINT}]}
+        )
         assert (answer.status_code, answer.json()["type"]) == (404, "urn:headgate:not-found")
         assert http.get("/v1/branches/main/dataflows").json()["items"] == []
 
@@ -296,20 +398,33 @@ def test_the_same_key_and_body_give_the_same_answer(world: World) -> None:
         first = http.post("/v1/blueprints", json=document(), headers=key)
         http.post("/v1/blueprints", json=document(BLUEPRINT.replace("100", "200")))
         again = http.post("/v1/blueprints", json=document(), headers=key)
-        assert (again.status_code, again.content, again.headers["etag"]) == (200, first.content, '"1"')
+        assert (again.status_code, again.content, again.headers["etag"]) == (
+            200,
+            first.content,
+            '"1"',
+        )
         assert http.get("/v1/branches/main/dataflows/shop").json()["revision"] == 2
         other = http.post("/v1/blueprints", json=document("other"), headers=key)
         elsewhere = http.post("/v1/branches/main/refresh", json={}, headers=key)
     for answer in (other, elsewhere):
-        assert (answer.status_code, answer.json()["type"]) == (422, "urn:headgate:idempotency-conflict")
+        assert (answer.status_code, answer.json()["type"]) == (
+            422,
+            "urn:headgate:idempotency-conflict",
+        )
 
 
 def test_one_that_takes_long_holds_up_no_other(world: World) -> None:
     at_work, go_on = threading.Event(), threading.Event()
-    other = next(key for key in map(str, range(100)) if world.services.turn(key) is not world.services.turn("gc"))
+    other = next(
+        key
+        for key in map(str, range(100))
+        if world.services.turn(key) is not world.services.turn("gc")
+    )
 
     def asked(key: str, work: Callable[[], bool] = lambda: True) -> Response:
-        call = calls.Call(world.services, Context(world.services.store), Request({"type": "http"}), (key, b""))
+        call = calls.Call(
+            world.services, Context(world.services.store), Request({"type": "http"}), (key, b"")
+        )
         return call.once(lambda: calls.answer({"done": work()}))
 
     def long() -> bool:
@@ -329,10 +444,16 @@ def test_one_that_takes_long_holds_up_no_other(world: World) -> None:
 
 
 def test_a_repeat_at_another_replica_meanwhile_gets_the_same_answer(world: World) -> None:
-    other = replace(world.services, key_locks=tuple(threading.Lock() for _ in world.services.key_locks))
+    other = replace(
+        world.services, key_locks=tuple(threading.Lock() for _ in world.services.key_locks)
+    )
 
-    def asked(services: Services, number: int, work: Callable[[], object] = lambda: None) -> Response:
-        call = calls.Call(services, Context(services.store), Request({"type": "http"}), ("key", b""))
+    def asked(
+        services: Services, number: int, work: Callable[[], object] = lambda: None
+    ) -> Response:
+        call = calls.Call(
+            services, Context(services.store), Request({"type": "http"}), ("key", b"")
+        )
         return call.once(lambda: calls.answer({"by": number, "then": work() is None}))
 
     answers: list[Response] = []
@@ -355,7 +476,9 @@ def test_keys_belong_to_tokens(world: World) -> None:
         http.post("/v1/blueprints", json=document(), headers={"Idempotency-Key": "k"})
         other = client.create_token("other")["token"]
         with world.http(other) as stranger:
-            answer = stranger.post("/v1/branches/main/refresh", json={}, headers={"Idempotency-Key": "k"})
+            answer = stranger.post(
+                "/v1/branches/main/refresh", json={}, headers={"Idempotency-Key": "k"}
+            )
     assert answer.status_code == 200
 
 
@@ -363,8 +486,12 @@ def test_only_tokens_of_pools_are_not_listed(world: World) -> None:
     with world.http() as http:
         for name, scopes in {"both": ["admin", "driver"], "hand": ["driver"]}.items():
             assert http.post("/v1/tokens", json={"name": name, "scopes": scopes}).status_code == 201
-        assert {"both", "hand"} <= {token["name"] for token in http.get("/v1/tokens").json()["items"]}
-        tokens.create(Context(world.services.store, actor="pool"), "of d1", ("driver",), subject="d1")
+        assert {"both", "hand"} <= {
+            token["name"] for token in http.get("/v1/tokens").json()["items"]
+        }
+        tokens.create(
+            Context(world.services.store, actor="pool"), "of d1", ("driver",), subject="d1"
+        )
         assert "of d1" not in {token["name"] for token in http.get("/v1/tokens").json()["items"]}
 
 
@@ -390,7 +517,14 @@ def test_pausing_everything_pauses_every_dataflow(world: World) -> None:
         client.pause("shop.dear")
         assert client.resume() == {"target": None, "targets": ["shop"]}
         assert client.status("shop.dear")["state"] != "paused"
-        client.apply([{"name": "/data/shop.yaml", "text": BLUEPRINT.replace("  dear:", "  dear:\n    paused: true")}])
+        client.apply(
+            [
+                {
+                    "name": "/data/shop.yaml",
+                    "text": BLUEPRINT.replace("  dear:", "  dear:\n    paused: true"),
+                }
+            ]
+        )
         assert client.resume()["still_paused"] == ["shop.dear"]
 
 
@@ -409,7 +543,9 @@ def test_why_tells_what_is_volatile(world: World) -> None:
     text = BLUEPRINT.replace("> 100", "> 100 * rand()")
     with world.client() as client:
         client.apply([{"name": "/data/shop.yaml", "text": text}])
-        assert client.why("shop.dear")["volatile"] == [{"construct": "rand()", "file": None, "line": 1}]
+        assert client.why("shop.dear")["volatile"] == [
+            {"construct": "rand()", "file": None, "line": 1}
+        ]
 
 
 def test_each_change_leaves_who_and_which_request(world: World) -> None:

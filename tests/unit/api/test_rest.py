@@ -23,7 +23,9 @@ def test_each_route_has_a_value_with_the_names_of_its_query(world: World) -> Non
     with world.http() as http:
         paths = http.get("/openapi.json").json()["paths"]
     served = {
-        (method.upper(), path): [p["name"] for p in operation.get("parameters", ()) if p["in"] == "query"]
+        (method.upper(), path): [
+            p["name"] for p in operation.get("parameters", ()) if p["in"] == "query"
+        ]
         for path, operations in paths.items()
         for method, operation in operations.items()
         if method in METHODS
@@ -38,7 +40,9 @@ def _answers_of(name: str) -> set[str]:
 
 def _answer_of(responses: dict[str, Any]) -> str:
     """The type of an answer by its media types. JSON stands for all types of JSON."""
-    content = next(response.get("content", {}) for status, response in responses.items() if status < "300")
+    content = next(
+        response.get("content", {}) for status, response in responses.items() if status < "300"
+    )
     match list(content):
         case []:
             return "None"
@@ -81,7 +85,9 @@ def _routes_in(function: ast.FunctionDef) -> list[str]:
     return [
         node.attr
         for node in ast.walk(function)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "rest"
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "rest"
     ]
 
 
@@ -96,6 +102,8 @@ def _casts_in(function: ast.FunctionDef) -> list[str]:
 
 def test_the_client_imports_no_server() -> None:
     code = "import sys, controlplane.client; print(*sys.modules)"
-    modules = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    modules = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout.split()
     assert "controlplane.core.rest" in modules
     assert not {"fastapi", "starlette", "pydantic"} & set(modules)

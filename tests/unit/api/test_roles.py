@@ -1,4 +1,5 @@
-"""Who may call what: each route with a token of each role, compared with the table of docs/rights.md, written here."""
+"""Who may call what: each route with a token of each role, compared with the table of
+docs/rights.md, written here."""
 
 from __future__ import annotations
 
@@ -136,13 +137,24 @@ TABLE = {
 
 
 def test_every_route_stands_in_the_table(world: World) -> None:
-    there = {f"{m} {r.path}" for r in flat(create_app(world.services).routes) for m in r.methods if m != "HEAD"}
-    assert {name for name in there if name.split()[1] not in {*PUBLIC, LINK, EXCHANGE}} == set(TABLE)
+    there = {
+        f"{m} {r.path}"
+        for r in flat(create_app(world.services).routes)
+        for m in r.methods
+        if m != "HEAD"
+    }
+    assert {name for name in there if name.split()[1] not in {*PUBLIC, LINK, EXCHANGE}} == set(
+        TABLE
+    )
 
 
 def test_the_document_names_the_permission_of_each_route(world: World) -> None:
     paths = create_app(world.services).openapi()["paths"]
-    told = {f"{m.upper()} {p}": o.get("x-headgate-permission") for p, ms in paths.items() for m, o in ms.items()}
+    told = {
+        f"{m.upper()} {p}": o.get("x-headgate-permission")
+        for p, ms in paths.items()
+        for m, o in ms.items()
+    }
     assert {name: permission for name, permission in told.items() if permission} == TABLE
 
 
@@ -161,32 +173,50 @@ def test_a_role_opens_the_routes_of_its_permissions_and_no_others(world: World, 
     with of_role(world, role) as http:
         for method, path in routes(world):
             answer = asked(http, method, path)
-            is_refused = answer.status_code == 403 and answer.json()["type"] == "urn:headgate:forbidden"
+            is_refused = (
+                answer.status_code == 403 and answer.json()["type"] == "urn:headgate:forbidden"
+            )
             assert answer.status_code != 401
             found[f"{method} {path}"] = not is_refused
-    plain = {f"{name.split()[0]} {sample(name.split()[1])}": permission for name, permission in TABLE.items()}
-    assert {name: found[name] for name in plain} == {name: role in ALLOWED[plain[name]] for name in plain}
+    plain = {
+        f"{name.split()[0]} {sample(name.split()[1])}": permission
+        for name, permission in TABLE.items()
+    }
+    assert {name: found[name] for name in plain} == {
+        name: role in ALLOWED[plain[name]] for name in plain
+    }
 
 
 OWN = [set(chosen) for n in range(1, 5) for chosen in combinations([VIEW, DATA, OPERATE, EDIT], n)]
 
 
 @pytest.mark.parametrize("permissions", [*OWN, {ADMIN}], ids=lambda p: "-".join(sorted(p)))
-def test_a_role_of_ones_own_opens_what_its_permissions_open(world: World, permissions: set[str]) -> None:
+def test_a_role_of_ones_own_opens_what_its_permissions_open(
+    world: World, permissions: set[str]
+) -> None:
     with world.http() as http:
-        made = http.post("/v1/roles", json={"name": "own", "permissions": sorted(permissions)}).json()
+        made = http.post(
+            "/v1/roles", json={"name": "own", "permissions": sorted(permissions)}
+        ).json()
         text = http.post("/v1/tokens", json={"name": "somebody", "scopes": ["own"]}).json()["token"]
     allowed = set(made["permissions"])
     implied = (
-        {VIEW} | ({DATA} if EDIT in permissions else set()) | (set(PERMISSIONS) if ADMIN in permissions else set())
+        {VIEW}
+        | ({DATA} if EDIT in permissions else set())
+        | (set(PERMISSIONS) if ADMIN in permissions else set())
     )
     assert allowed == permissions | implied
-    sampled = {permission: name for name, permission in TABLE.items() if name.startswith(("GET", "POST"))}
+    sampled = {
+        permission: name for name, permission in TABLE.items() if name.startswith(("GET", "POST"))
+    }
     with world.http(text) as http:
         for permission, name in sampled.items():
             method, path = name.split()
             answer = asked(http, method, sample(path))
-            assert (answer.status_code == 403) == (permission not in allowed), (name, answer.status_code)
+            assert (answer.status_code == 403) == (permission not in allowed), (
+                name,
+                answer.status_code,
+            )
 
 
 def sample(path: str) -> str:
@@ -197,7 +227,9 @@ def sample(path: str) -> str:
 def test_roles_have_the_permissions_of_the_table() -> None:
     for role in ROLES:
         principal = Token("", b"", "", (role,), "", 0.0).principal
-        assert {p for p in PERMISSIONS if may(principal, p)} == {p for p, roles in ALLOWED.items() if role in roles}
+        assert {p for p in PERMISSIONS if may(principal, p)} == {
+            p for p, roles in ALLOWED.items() if role in roles
+        }
 
 
 @pytest.mark.parametrize(
@@ -209,7 +241,9 @@ def test_roles_have_the_permissions_of_the_table() -> None:
         ("/v1/branches/main/datasets/shop.orders/diff?rows=true", DATA),
     ],
 )
-def test_what_a_route_does_on_request_needs_its_own_permission(world: World, path: str, needed: str) -> None:
+def test_what_a_route_does_on_request_needs_its_own_permission(
+    world: World, path: str, needed: str
+) -> None:
     for role in (VIEW, DATA, OPERATE):
         with of_role(world, role) as http:
             answer = http.get(path)

@@ -29,7 +29,9 @@ def test_events_are_taken_up_after_the_last_one_seen(world: World) -> None:
         assert [e["kind"] for e in events] == ["one", "two", "three"]
         assert [e["kind"] for e in client.events(events[1]["id"], follow=False) if e] == ["three"]
     with world.http() as http:
-        resumed = http.get("/v1/events?after=0&follow=false", headers={"Last-Event-ID": str(events[0]["id"])}).text
+        resumed = http.get(
+            "/v1/events?after=0&follow=false", headers={"Last-Event-ID": str(events[0]["id"])}
+        ).text
     assert resumed.count("event: ") == 2
     assert f"id: {events[2]['id']}\n" in resumed
 
@@ -61,7 +63,9 @@ def test_a_branch_that_is_not_there_has_no_events(world: World) -> None:
     with world.http() as http:
         for path in ("/v1/events?branch=dev&follow=false", "/v1/audit?branch=dev"):
             answer = http.get(path)
-            assert (answer.status_code, answer.json()["type"]) == (404, "urn:headgate:not-found"), path
+            assert (answer.status_code, answer.json()["type"]) == (404, "urn:headgate:not-found"), (
+                path
+            )
 
 
 def test_a_reader_is_let_go_when_the_process_ends(world: World) -> None:
@@ -75,15 +79,26 @@ def test_a_reader_is_let_go_when_the_process_ends(world: World) -> None:
 
 def test_a_claim_waits_and_returns_empty(world: World) -> None:
     with world.http(world.driver) as http:
-        answer = http.post("/v1/driver/claim", json={"contract": 1, "kinds": ["list"], "wait_s": 0.0})
+        answer = http.post(
+            "/v1/driver/claim", json={"contract": 1, "kinds": ["list"], "wait_s": 0.0}
+        )
         assert (answer.status_code, answer.content) == (204, b"")
         unknown = http.post("/v1/driver/claim", json={"contract": 99, "kinds": ["list"]})
-        assert (unknown.status_code, unknown.json()["type"]) == (426, "urn:headgate:unknown-contract")
+        assert (unknown.status_code, unknown.json()["type"]) == (
+            426,
+            "urn:headgate:unknown-contract",
+        )
         odd: object
         for odd in ([], ["none"], [[]], [{}], "list"):
             answer = http.post("/v1/driver/claim", json={"contract": 1, "kinds": odd})
-            assert (answer.status_code, answer.json()["type"]) == (422, "urn:headgate:invalid-request"), odd
-        assert http.post("/v1/driver/heartbeat", json={"attempts": ["a"]}).json() == {"fenced": ["a"], "drain": False}
+            assert (answer.status_code, answer.json()["type"]) == (
+                422,
+                "urn:headgate:invalid-request",
+            ), odd
+        assert http.post("/v1/driver/heartbeat", json={"attempts": ["a"]}).json() == {
+            "fenced": ["a"],
+            "drain": False,
+        }
         fenced = http.post("/v1/driver/report", json={"attempt": "a", "results": []})
         assert (fenced.status_code, fenced.json()["type"]) == (409, "urn:headgate:fenced")
 
@@ -91,7 +106,9 @@ def test_a_claim_waits_and_returns_empty(world: World) -> None:
 def test_waiting_claims_return_when_the_process_ends(world: World) -> None:
     def claim() -> int:
         with world.http(world.driver) as http:
-            return http.post("/v1/driver/claim", json={"contract": 1, "kinds": ["list"], "wait_s": 25.0}).status_code
+            return http.post(
+                "/v1/driver/claim", json={"contract": 1, "kinds": ["list"], "wait_s": 25.0}
+            ).status_code
 
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(claim)
@@ -154,17 +171,23 @@ def test_no_work_is_handed_to_a_driver_that_hung_up(world: World) -> None:
         client.refresh()
     dispatch(world)
     with world.http(world.driver) as http:  # who lives gets it
-        answer = http.post("/v1/driver/claim", json={"contract": 1, "kinds": ["list"], "wait_s": 0.0})
+        answer = http.post(
+            "/v1/driver/claim", json={"contract": 1, "kinds": ["list"], "wait_s": 0.0}
+        )
     assert answer.status_code == 200
 
 
 def test_however_many_claims_wait_other_requests_are_answered(world: World) -> None:
-    parts, body = urlsplit(world.url), json.dumps({"contract": 1, "kinds": ["list"], "wait_s": 25.0})
+    parts, body = (
+        urlsplit(world.url),
+        json.dumps({"contract": 1, "kinds": ["list"], "wait_s": 25.0}),
+    )
     head = ["POST /v1/driver/claim HTTP/1.1", "Host: x", f"Authorization: Bearer {world.driver}"]
     request = "\r\n".join([*head, f"Content-Length: {len(body)}", "", body]).encode()
     with ExitStack() as open_ones:
         waiting = [
-            open_ones.enter_context(socket.create_connection((parts.hostname, parts.port))) for _ in range(CLAIMS)
+            open_ones.enter_context(socket.create_connection((parts.hostname, parts.port)))
+            for _ in range(CLAIMS)
         ]
         for connection in waiting:
             connection.sendall(request)

@@ -1,5 +1,5 @@
-"""Tests of blueprints that a service's Spark answers: only files of the client are read, and a client that is refused
-starts its own process."""
+"""Tests of blueprints that a service's Spark answers: only files of the client are read, and a
+client that is refused starts its own process."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def body(path: str, content: bytes | None = b"rows") -> dict[str, Any]:
 def test_files_come_with_the_question(place: World) -> None:
     with place.http() as http:
         found = http.post("/v1/tests", json=body("/data/a.csv.gz")).json()
-    assert found["answer"]["error"]["message"] == "/data/a.csv.gz: rows"  # not the copy of this machine
+    # Not the copy of this machine
+    assert found["answer"]["error"]["message"] == "/data/a.csv.gz: rows"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,9 @@ def test_files_come_with_the_question(place: World) -> None:
         ("x" * 300, b"rows", "does not end in the name of a file"),
     ],
 )
-def test_no_file_of_the_service_s_machine_is_read(place: World, path: str, content: bytes | None, words: str) -> None:
+def test_no_file_of_the_service_s_machine_is_read(
+    place: World, path: str, content: bytes | None, words: str
+) -> None:
     with place.http() as http:
         answer = http.post("/v1/tests", json=body(path, content))
     assert (answer.status_code, answer.json()["type"]) == (422, "urn:headgate:invalid-request")
@@ -78,11 +81,15 @@ def test_no_file_of_the_service_s_machine_is_read(place: World, path: str, conte
 def test_content_that_is_no_base64_is_refused(place: World) -> None:
     with place.http() as http:
         answer = http.post("/v1/tests", json={**body("/a.csv"), "files": {"/a.csv": "?"}})
-    assert (answer.status_code, answer.json()["detail"]) == (422, "'/a.csv': its content is no base64")
+    assert (answer.status_code, answer.json()["detail"]) == (
+        422,
+        "'/a.csv': its content is no base64",
+    )
 
 
 @pytest.mark.parametrize(
-    "question", [{}, {"ask": "else"}, {"ask": "infer", "file": []}, {"ask": "run"}, {"ask": "run", "job": 1}]
+    "question",
+    [{}, {"ask": "else"}, {"ask": "infer", "file": []}, {"ask": "run"}, {"ask": "run", "job": 1}],
 )
 def test_what_is_no_question_is_refused(place: World, question: dict[str, Any]) -> None:
     with place.http() as http:
@@ -118,7 +125,9 @@ def who(found: ExampleRunner, path: Path) -> str:
     return str(answer["error"]["condition"])
 
 
-def test_the_command_asks_the_service(place: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_asks_the_service(
+    place: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     small, large, dies = tmp_path / "small.csv", tmp_path / "large.csv", tmp_path / "dies"
     small.write_text("1")
     large.write_text("1" * (MOST_BYTES + 1))
@@ -131,7 +140,10 @@ def test_the_command_asks_the_service(place: World, tmp_path: Path, monkeypatch:
 
 
 def test_a_service_that_refuses_is_asked_once(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    world: World,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     file = tmp_path / "a.csv"
     file.write_text("1")

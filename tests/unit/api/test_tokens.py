@@ -1,4 +1,5 @@
-"""Tokens end at once, tell when they were used, and S3 keys are no more than the token that made them."""
+"""Tokens end at once, tell when they were used, and S3 keys are no more than the token that made
+them."""
 
 from __future__ import annotations
 
@@ -32,10 +33,14 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 def bearer(url: str, text: str) -> httpx2.Client:
-    return httpx2.Client(base_url=url, headers={"Authorization": f"Bearer {text}"}, trust_env=False, timeout=30)
+    return httpx2.Client(
+        base_url=url, headers={"Authorization": f"Bearer {text}"}, trust_env=False, timeout=30
+    )
 
 
-def test_a_stream_of_events_that_waits_ends_with_its_token(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_of_events_that_waits_ends_with_its_token(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(event_feed, "HEARTBEAT_S", 1e9)
     context = Context(world.services.store)
     text, token = tokens.create(context, "reader", ("view",))
@@ -47,7 +52,9 @@ def test_a_stream_of_events_that_waits_ends_with_its_token(world: World, monkeyp
     assert LOOK_AGAIN_S < 1
 
 
-def test_a_driver_whose_token_ends_while_it_waits_gets_no_work(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_whose_token_ends_while_it_waits_gets_no_work(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(driver_app, "KNOWN_S", 0.0)
     context = Context(world.services.store)
     with ThreadPoolExecutor(1) as pool, world.http(world.driver) as http:
@@ -105,7 +112,9 @@ def test_a_use_is_noted_once_a_minute() -> None:
 
 def test_an_s3_key_reads_no_more_than_its_token_and_ends_with_it(world: World) -> None:
     context = Context(world.services.store)
-    text, token = tokens.create(context, "analyst", ("data",), within=TokenScope(("shop",), (), ("main",)))
+    text, token = tokens.create(
+        context, "analyst", ("data",), within=TokenScope(("shop",), (), ("main",))
+    )
     with bearer(world.url, text) as http, world.http() as admin:
         made = http.post("/v1/s3/keys", json={"name": "mine", "read": ["*"]}).json()
         other = admin.post("/v1/s3/keys", json={"name": "other"}).json()
@@ -128,14 +137,17 @@ def test_a_protected_branch_is_changed_by_administrators_who_say_so(place: Place
         assert admin.put("/v1/branches/main/protection", json={"protected": True}).is_success
         for client in (admin, editor):
             refused = client.post("/v1/branches/main/rollback", json=wish)
-            assert (refused.status_code, refused.json()["type"]) == (403, "urn:headgate:branch-protected")
+            assert (refused.status_code, refused.json()["type"]) == (
+                403,
+                "urn:headgate:branch-protected",
+            )
         forbidden = editor.post("/v1/branches/main/rollback?override=true", json=wish)
         assert (forbidden.status_code, forbidden.json()["type"]) == (403, "urn:headgate:forbidden")
         assert admin.post("/v1/branches/main/rollback?override=true", json=wish).is_success
         noted = admin.get("/v1/audit").json()["items"]
-    assert [(row["action"], row["target"]) for row in noted if row["action"] == "branch.override"] == [
-        ("branch.override", "main")
-    ]
+    assert [
+        (row["action"], row["target"]) for row in noted if row["action"] == "branch.override"
+    ] == [("branch.override", "main")]
 
 
 def test_reads_of_rows_are_noted_and_reads_of_nothing_are_not(place: Place) -> None:
@@ -147,10 +159,21 @@ def test_reads_of_rows_are_noted_and_reads_of_nothing_are_not(place: Place) -> N
         http.head(path)
         http.get("/v1/branches/main/datasets/shop.orders/partitions")
         (read,) = admin.get("/v1/audit/reads").json()["items"]
-        assert admin.get(f"/v1/audit/reads?until={read['at']}".replace("+", "%2B")).json()["items"] == []
-        assert admin.get(f"/v1/audit/reads?since={read['at']}".replace("+", "%2B")).json()["items"] == [read]
+        assert (
+            admin.get(f"/v1/audit/reads?until={read['at']}".replace("+", "%2B")).json()["items"]
+            == []
+        )
+        assert admin.get(f"/v1/audit/reads?since={read['at']}".replace("+", "%2B")).json()[
+            "items"
+        ] == [read]
     assert (read["actor"], read["dataset"], read["how"]) == ("analyst", "shop.orders", "records")
-    wish: dict[str, object] = {"partition": None, "columns": [], "where": None, "offset": 0, "limit": 1}
+    wish: dict[str, object] = {
+        "partition": None,
+        "columns": [],
+        "where": None,
+        "offset": 0,
+        "limit": 1,
+    }
     assert read["what"] == {"generation": 2, "format": "csv", **wish}
     assert datetime.fromisoformat(read["at"]).timestamp() == place.world.now
 

@@ -35,7 +35,9 @@ def test_checking_tells_what_is_wrong(world: World) -> None:
             tx.traces.put([trace(1, 2)], [])
         found = client.fsck(files=True)
     assert found["complete"]
-    assert [(f["code"], f["where"]) for f in found["findings"]] == [("trace-without-fragment", f"trace {d(1).hex()}")]
+    assert [(f["code"], f["where"]) for f in found["findings"]] == [
+        ("trace-without-fragment", f"trace {d(1).hex()}")
+    ]
 
 
 def test_a_check_takes_nothing_else(world: World) -> None:

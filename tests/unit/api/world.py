@@ -30,8 +30,8 @@ components:
 
 @dataclass(frozen=True)
 class World:
-    """One control plane without pools and loop. Asked whether it is ready, or for a log, it raises the first of
-    `faults`."""
+    """One control plane without pools and loop. Asked whether it is ready, or for a log, it raises
+    the first of `faults`."""
 
     url: str
     services: Services
@@ -78,7 +78,9 @@ class TellingWake(WakeCounter):
 
 
 def render(selection: WantedRows) -> Iterator[bytes]:
-    yield coded(selection, f"{selection.rendering.format} {selection.limit} {len(selection.files)}".encode())
+    yield coded(
+        selection, f"{selection.rendering.format} {selection.limit} {len(selection.files)}".encode()
+    )
 
 
 def coded(selection: WantedRows, body: bytes) -> bytes:

@@ -1,4 +1,5 @@
-"""The planner benchmark goes on measuring what it says: every scenario finds the work that there is, on a small graph.
+"""The planner benchmark goes on measuring what it says: every scenario finds the work that there
+is, on a small graph.
 
 Does not belong here: times.
 """
@@ -55,8 +56,12 @@ def _copy(kept: Seeds, kind: Kind, shape: Shape, folder: Path) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scenario", [s for s in EVERY if s.name not in LARGE_ONLY], ids=lambda s: s.name)
-def test_every_scenario_finds_the_work_that_there_is(scenario: Scenario, seeds: Seeds, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "scenario", [s for s in EVERY if s.name not in LARGE_ONLY], ids=lambda s: s.name
+)
+def test_every_scenario_finds_the_work_that_there_is(
+    scenario: Scenario, seeds: Seeds, tmp_path: Path
+) -> None:
     shape = ring(1 if scenario.name.startswith("one") else 100, PARTITIONS)
     with closing(World(_copy(seeds, scenario.seed, shape, tmp_path), shape)) as world:
         scenario.run(world)
@@ -68,11 +73,18 @@ def test_an_entry_told_alone_is_the_one_in_the_tree() -> None:
     nodes, count = MemoryNodes(), contents.CHUNK + 10
     root = Wanted("a", count).build(nodes)
     for number in (0, 7, contents.CHUNK - 1, contents.CHUNK, count - 1):
-        assert tree.lookup(nodes, root, [key(number)]) == {key(number): contents.partition("a", number)}
+        assert tree.lookup(nodes, root, [key(number)]) == {
+            key(number): contents.partition("a", number)
+        }
 
 
 def test_no_two_partitions_have_equal_contents() -> None:
-    found = [e for name in ("a", "b") for c in contents.partitions(name, contents.CHUNK + 10) for e in c.entries()]
+    found = [
+        e
+        for name in ("a", "b")
+        for c in contents.partitions(name, contents.CHUNK + 10)
+        for e in c.entries()
+    ]
     assert len({e.fragment for e in found}) == len({e.content for e in found}) == len(found)
     assert {e.content.rows for e in found} == {contents.ROWS}
 
@@ -91,7 +103,10 @@ def test_processes_build_the_tree_that_one_would(tmp_path: Path) -> None:
     store = ours.open_counted(url)
     built = build(store, wanted, 2)
     with store.read() as tx:
-        assert [tree.totals(tx.nodes, built.roots[w]).partitions for w in wanted] == [120_000, 120_000]
+        assert [tree.totals(tx.nodes, built.roots[w]).partitions for w in wanted] == [
+            120_000,
+            120_000,
+        ]
     nodes = MemoryNodes()
     assert built.roots[wanted[0]] == wanted[0].build(nodes)
     store.close()
@@ -112,7 +127,9 @@ def test_the_exponent_is_that_of_the_law(power: float) -> None:
 
 
 def test_a_chart_shows_each_line_and_escapes_its_name() -> None:
-    shown = chart("a < b", "n", "s", [Line("S2 & S3", {100: 0.01, 1000: 0.02}), Line("other", {100: 1}, 1, 2)])
+    shown = chart(
+        "a < b", "n", "s", [Line("S2 & S3", {100: 0.01, 1000: 0.02}), Line("other", {100: 1}, 1, 2)]
+    )
     assert shown.count("<circle") == 3
     assert "S2 &amp; S3" in shown
     assert "a &lt; b" in shown

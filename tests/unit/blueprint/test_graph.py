@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.core.blueprint import Blueprint, Component, Position, SqlTransform, TextPlace, Write, parse
+from controlplane.core.blueprint import (
+    Blueprint,
+    Component,
+    Position,
+    SqlTransform,
+    TextPlace,
+    Write,
+    parse,
+)
 from controlplane.core.compile.dependency_graph import Graph, Reference, build
 from controlplane.core.errors import InvalidBlueprint, Problem
 
@@ -19,17 +27,30 @@ NOWHERE = TextPlace("", 1, 1, exact=False)
 def flow(inputs: Mapping[str, list[str]], name: str = "f") -> Blueprint:
     """A dataflow of SQL components. Their text is the names that they read."""
     components = (
-        Component(n, Position(f"{name}.yaml", line, 1), SqlTransform(" ".join(read), NOWHERE, (), ()))
+        Component(
+            n, Position(f"{name}.yaml", line, 1), SqlTransform(" ".join(read), NOWHERE, (), ())
+        )
         for line, (n, read) in enumerate(inputs.items(), 1)
     )
     return Blueprint(
-        name, "", "UTC", parse("dataflow: d\ncomponents: {}", file="").spark, tuple(components), f"{name}.yaml"
+        name,
+        "",
+        "UTC",
+        parse("dataflow: d\ncomponents: {}", file="").spark,
+        tuple(components),
+        f"{name}.yaml",
     )
 
 
 def references(_: Blueprint, component: Component) -> tuple[Reference, ...]:
     body = component.body
-    names = body.sql.split() if isinstance(body, SqlTransform) else [body.source] if isinstance(body, Write) else []
+    names = (
+        body.sql.split()
+        if isinstance(body, SqlTransform)
+        else [body.source]
+        if isinstance(body, Write)
+        else []
+    )
     at = component.place
     return tuple(Reference(n, Position(at.file, at.line, 10 + i)) for i, n in enumerate(names))
 
@@ -78,7 +99,10 @@ def test_up_and_down_the_stream() -> None:
 
 def test_missing_inputs_with_the_closest_name() -> None:
     found = problems({"flights": [], "daily": ["flihts", "g.rows", "flihts"]}, {"rowz": []})
-    assert [(p.code, p.line, p.column) for p in found] == [("missing-input", 2, 10), ("missing-input", 2, 11)]
+    assert [(p.code, p.line, p.column) for p in found] == [
+        ("missing-input", 2, 10),
+        ("missing-input", 2, 11),
+    ]
     assert found[0].hint == "did you mean 'flights'?"
     assert "g.rowz" in found[1].hint
 
@@ -120,7 +144,10 @@ def test_cycles_are_spelled_out_in_the_direction_of_the_data() -> None:
 
 
 def test_every_knot_is_reported_beside_other_problems() -> None:
-    found = problems({"a": ["b"], "b": ["a"], "between": ["b"], "c": ["g.d", "between"], "x": ["y"]}, {"d": ["f.c"]})
+    found = problems(
+        {"a": ["b"], "b": ["a"], "between": ["b"], "c": ["g.d", "between"], "x": ["y"]},
+        {"d": ["f.c"]},
+    )
     assert [(p.code, p.line) for p in found] == [("cycle", 1), ("cycle", 4), ("missing-input", 5)]
 
 
@@ -129,13 +156,17 @@ def test_a_deep_chain_and_a_long_cycle_need_no_recursion() -> None:
     chain = {name: [before] for before, name in pairwise(names)}
     found = graph({names[0]: [], **chain})
     assert found.order == tuple(f"f.{n}" for n in names)
-    assert len(found.downstream([f"f.{names[0]}"])) == len(found.upstream([f"f.{names[-1]}"])) == 9_999
+    assert (
+        len(found.downstream([f"f.{names[0]}"])) == len(found.upstream([f"f.{names[-1]}"])) == 9_999
+    )
     (problem,) = problems({names[0]: [names[-1]], **chain})
     assert problem.code == "cycle"
     assert len(problem.message) < 500
 
 
-@given(st.dictionaries(st.sampled_from("abcdefgh"), st.lists(st.sampled_from("abcdefgh"), max_size=3)))
+@given(
+    st.dictionaries(st.sampled_from("abcdefgh"), st.lists(st.sampled_from("abcdefgh"), max_size=3))
+)
 def test_an_order_or_a_reason_why_there_is_none(inputs: dict[str, list[str]]) -> None:
     try:
         order = graph(inputs).order
@@ -145,4 +176,8 @@ def test_an_order_or_a_reason_why_there_is_none(inputs: dict[str, list[str]]) ->
         assert closed is False or codes <= {"cycle", "self-reference"}
     else:
         assert sorted(order) == sorted(f"f.{n}" for n in inputs)
-        assert all(order.index(f"f.{source}") < order.index(f"f.{n}") for n, read in inputs.items() for source in read)
+        assert all(
+            order.index(f"f.{source}") < order.index(f"f.{n}")
+            for n, read in inputs.items()
+            for source in read
+        )

@@ -1,4 +1,5 @@
-"""Partition keys of columns: their language, which types give keys, and that different values give different keys."""
+"""Partition keys of columns: their language, which types give keys, and that different values give
+different keys."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ from dataplane.contract.keys import column_key, column_texts, pair_key
 
 pytestmark = pytest.mark.unit
 
-TEXTS = st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=3)
+TEXTS = st.lists(
+    st.none() | st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=3
+)
 NAMES = ["a", "b/=", "ü c"]
 
 
@@ -27,7 +30,9 @@ def test_a_key_tells_its_texts(texts: list[str | None]) -> None:
 
 
 @given(TEXTS, st.text(max_size=5), TEXTS, st.text(max_size=5))
-def test_pairs_are_told_apart(one: list[str | None], p: str, other: list[str | None], q: str) -> None:
+def test_pairs_are_told_apart(
+    one: list[str | None], p: str, other: list[str | None], q: str
+) -> None:
     keys = [column_key(NAMES[: len(texts)], texts) for texts in (one, other)]
     assert (pair_key(keys[0], p) == pair_key(keys[1], q)) == ((one, p) == (other, q))
 
@@ -50,7 +55,11 @@ def test_what_partition_by_says() -> None:
     text = "dataflow: d\ncomponents: {a: {transform: {sql: SELECT 1, partition_by: [m, {d: month}, {c: bucket 64}]}}}"
     [component] = parse(text, file="d.yaml", files={}).components
     assert isinstance(component.body, SqlTransform)
-    assert component.body.partition_by == (KeyColumn("m"), KeyColumn("d", "month"), KeyColumn("c", buckets=64))
+    assert component.body.partition_by == (
+        KeyColumn("m"),
+        KeyColumn("d", "month"),
+        KeyColumn("c", buckets=64),
+    )
 
 
 SCHEMA = parse_ddl(
@@ -112,13 +121,18 @@ def codes(settings: str) -> set[str]:
 
 def test_a_slot_names_the_columns_of_the_key() -> None:
     node = out("inputs: {x: by, y: all}, partition_by: [k]")
-    assert {s.name: (s.mode, s.columns) for s in node.slots} == {"x": ("by", ("k",)), "y": ("all", ())}
+    assert {s.name: (s.mode, s.columns) for s in node.slots} == {
+        "x": ("by", ("k",)),
+        "y": ("all", ()),
+    }
 
 
 def test_how_rows_are_keyed_is_logic() -> None:
     both = "inputs: {x: by, y: by}, partition_by: "
     keys = ["[k]", "[{k: bucket 4}]", "[{k: bucket 8}]", "[{k: day}]", "[k, j]"]
-    logics = {out(both + key).logic for key in keys} | {out("inputs: {x: by, y: all}, partition_by: [k]").logic}
+    logics = {out(both + key).logic for key in keys} | {
+        out("inputs: {x: by, y: all}, partition_by: [k]").logic
+    }
     assert len(logics) == len(keys) + 1
 
 

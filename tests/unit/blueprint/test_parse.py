@@ -59,11 +59,20 @@ components:
 
 def test_a_blueprint_with_everything() -> None:
     found = parse(FULL, file="f.yaml")
-    assert (found.dataflow, found.description, found.timezone) == ("flights", "On-time performance\n", "Europe/Berlin")
+    assert (found.dataflow, found.description, found.timezone) == (
+        "flights",
+        "On-time performance\n",
+        "Europe/Berlin",
+    )
     assert found.spark == SparkSettings(ansi=False, case_sensitive=True)
     flights, delays, copy = found.components
     assert (flights.name, flights.place) == ("flights", Position("f.yaml", 7, 3))
-    assert (flights.owner, flights.tags, flights.paused, flights.priority) == ("me", ("b", "a"), True, -5)
+    assert (flights.owner, flights.tags, flights.paused, flights.priority) == (
+        "me",
+        ("b", "a"),
+        True,
+        -5,
+    )
     assert (flights.retention, flights.resources) == (Retention(3, 30), "large")
     assert flights.body == Read(
         connector="files",
@@ -90,10 +99,14 @@ def test_a_blueprint_with_everything() -> None:
 
 def test_defaults() -> None:
     body = one(READ)
-    assert body == Read("files", "data/*.csv", "csv", (), None, 60.0, None, (), "fail", "append", 0.5)
+    assert body == Read(
+        "files", "data/*.csv", "csv", (), None, 60.0, None, (), "fail", "append", 0.5
+    )
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("5m", 300), ("1h", 3600), ("1d", 86400), ("manual", None)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30s", 30), ("5m", 300), ("1h", 3600), ("1d", 86400), ("manual", None)]
+)
 def test_durations(text: str, seconds: float | None) -> None:
     body = one(f"read: {{connector: files, path: a, format: csv, refresh: {text}}}")
     assert isinstance(body, Read)
@@ -105,7 +118,9 @@ def test_a_dataflow_may_be_empty() -> None:
 
 
 def test_bytes_and_text_are_the_same() -> None:
-    assert parse(FULL.encode(), file="f") == parse(FULL, file="f") == parse("\ufeff" + FULL, file="f")
+    assert (
+        parse(FULL.encode(), file="f") == parse(FULL, file="f") == parse("\ufeff" + FULL, file="f")
+    )
 
 
 def test_file_references_are_found_in_spite_of_problems() -> None:
@@ -113,7 +128,9 @@ def test_file_references_are_found_in_spite_of_problems() -> None:
         "tranform: x\ntransform:\n  file: t/a.py\n  modules: [t/b.py, /etc/c.py, ../d.py, [], t/a.py]\n  x: 1"
     )
     assert file_references(text) == ("t/a.py", "t/b.py")
-    assert file_references("[") == file_references("a: 1") == file_references("components: [1]") == ()
+    assert (
+        file_references("[") == file_references("a: 1") == file_references("components: [1]") == ()
+    )
 
 
 VOCABULARY = """
@@ -122,7 +139,9 @@ python file modules params from mode each all by expect secret:// http://a:b@c {
 & * ! | > ' " [ ] { } , : - ? # % @ ` \\ é 😀 --- ...
 """
 WORDS = st.sampled_from([*VOCABULARY.split(), "\t", "\n", "\r", "\0", "\u2028", "\ud800"])
-PIECES = st.lists(st.tuples(WORDS, st.sampled_from(["", " ", ": ", "\n", "\n  ", "\n    ", ", "])), max_size=40)
+PIECES = st.lists(
+    st.tuples(WORDS, st.sampled_from(["", " ", ": ", "\n", "\n  ", "\n    ", ", "])), max_size=40
+)
 
 
 @given(PIECES.map(lambda pieces: "".join(a + b for a, b in pieces)) | st.text() | st.binary())
@@ -136,8 +155,12 @@ def test_only_invalid_blueprint_is_raised(text: str | bytes) -> None:
     assert all(p.line > 0 and p.column > 0 for p in found)
 
 
-LEAVES = st.sampled_from(["each", "x", "1", "true", "~", "'{a}.csv'", "30s", "files", "csv", "[]", "{}", "[a, [b]]"])
-COMPONENT = "read transform write description owner tags paused priority retention resources publish expect"
+LEAVES = st.sampled_from(
+    ["each", "x", "1", "true", "~", "'{a}.csv'", "30s", "files", "csv", "[]", "{}", "[a, [b]]"]
+)
+COMPONENT = (
+    "read transform write description owner tags paused priority retention resources publish expect"
+)
 BODY = "connector path format options schema refresh partition metadata deletes sql python file inputs params from x"
 INNER = "generations days max from mode by header password self a"
 KEYS = [COMPONENT.split(), BODY.split(), INNER.split()]
@@ -146,7 +169,9 @@ KEYS = [COMPONENT.split(), BODY.split(), INNER.split()]
 def tree(level: int) -> st.SearchStrategy[str]:
     if level == len(KEYS):
         return LEAVES
-    entry = st.tuples(st.sampled_from(KEYS[level]), tree(level + 1)).map(lambda e: f"{e[0]}: {e[1]}")
+    entry = st.tuples(st.sampled_from(KEYS[level]), tree(level + 1)).map(
+        lambda e: f"{e[0]}: {e[1]}"
+    )
     return LEAVES | st.lists(entry, max_size=5).map(lambda entries: "{" + ", ".join(entries) + "}")
 
 

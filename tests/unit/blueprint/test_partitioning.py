@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from controlplane.core.partitioning import fixed_folder, key_of, template_fault
 
-NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=200)
+NAMES = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=200
+)
 
 
 @pytest.mark.parametrize(
@@ -82,13 +84,16 @@ def test_matching_takes_linear_time_in_hopeless_cases() -> None:
     assert key_of("-" * 100_000, template) is None
 
 
-@pytest.mark.parametrize("template", ["{m}.csv", "{a}-{b}*.csv".replace("}*", "}-*"), "{a}/*/{b}", "*.{a}", "{a_1}"])
+@pytest.mark.parametrize(
+    "template", ["{m}.csv", "{a}-{b}*.csv".replace("}*", "}-*"), "{a}/*/{b}", "*.{a}", "{a_1}"]
+)
 def test_good_templates(template: str) -> None:
     assert template_fault(template) is None
 
 
 @pytest.mark.parametrize(
-    "template", ["", "a.csv", "*", "{}", "{A}", "{a", "a}", "{a}{b}", "{a}*", "**{a}", "{a}/{a}", "{{a}}"]
+    "template",
+    ["", "a.csv", "*", "{}", "{A}", "{a", "a}", "{a}{b}", "{a}*", "**{a}", "{a}/{a}", "{{a}}"],
 )
 def test_bad_templates(template: str) -> None:
     found = template_fault(template)

@@ -65,7 +65,10 @@ CASES = [
     ("conflicting-keys", component("transform: {sql: SELECT 1, ^entrypoint: f}")),
     ("conflicting-keys", python("params: {a: 1}\n  inputs: {^a: all}")),
     ("conflicting-keys", python("inputs: {^spark: all}")),
-    ("invalid-key", component("read: {connector: files, path: a, format: csv, options: {^[a, b]: 1}}")),
+    (
+        "invalid-key",
+        component("read: {connector: files, path: a, format: csv, options: {^[a, b]: 1}}"),
+    ),
     ("invalid-key", "dataflow: d\ncomponents: {}\n?^ \n: 1"),
     # types and values
     ("wrong-type", "^- dataflow: d"),
@@ -125,19 +128,41 @@ CASES = [
         ("invalid-schema", read(f"schema: '{ddl}'"))
         for ddl in (
             *("a ^CHAR(3)", "a INT, b STRING ^NOT NULL", "a ^STRING(3)", "a INT ^PRIMARY KEY"),
-            *("a INT, ^PRIMARY KEY (a)", "a STRUCT<b: INT ^NOT NULL>", "a ARRAY<^VARCHAR(3)>", "a INT ^DEFAULT 3"),
-            *("a ^TIMESTAMP(3)", "a INT ^UNIQUE", "a INT ^CHECK (a > 0)", "a CHARACTER ^VARYING(5)", "a ^INT(5)"),
+            *(
+                "a INT, ^PRIMARY KEY (a)",
+                "a STRUCT<b: INT ^NOT NULL>",
+                "a ARRAY<^VARCHAR(3)>",
+                "a INT ^DEFAULT 3",
+            ),
+            *(
+                "a ^TIMESTAMP(3)",
+                "a INT ^UNIQUE",
+                "a INT ^CHECK (a > 0)",
+                "a CHARACTER ^VARYING(5)",
+                "a ^INT(5)",
+            ),
             *("a DECIMAL^(37, -2)", "a DECIMAL^(-2)", "a STRING ^COLLATE UNICODE"),
         )
     ),
     ("missing-key", component("read: ^{connector: python, schema: 'a INT'}")),
-    ("missing-key", component(f"read:\n  ^connector: python\n  python: |\n    {LIST}\n    {READ_IT}")),
-    ("missing-entrypoint", component(f"read:\n  connector: python\n  schema: a INT\n  python: |\n    ^{LIST}")),
+    (
+        "missing-key",
+        component(f"read:\n  ^connector: python\n  python: |\n    {LIST}\n    {READ_IT}"),
+    ),
+    (
+        "missing-entrypoint",
+        component(f"read:\n  connector: python\n  schema: a INT\n  python: |\n    ^{LIST}"),
+    ),
     (
         "invalid-value",
-        component(f"read:\n  connector: python\n  schema: a INT\n  ^params: {{t: 'secret://x'}}\n{BOTH}"),
+        component(
+            f"read:\n  connector: python\n  schema: a INT\n  ^params: {{t: 'secret://x'}}\n{BOTH}"
+        ),
     ),
-    ("literal-secret", component(f"read:\n  connector: python\n  schema: a INT\n  params: {{token: ^x}}\n{BOTH}")),
+    (
+        "literal-secret",
+        component(f"read:\n  connector: python\n  schema: a INT\n  params: {{token: ^x}}\n{BOTH}"),
+    ),
     ("conflicting-keys", read("partition: '{m}.csv'\n  ^group: {by: folder}")),
     ("conflicting-keys", read("group: {by: folder, ^bytes: 5}")),
     ("missing-key", read("group: ^{bytes: 5}")),
@@ -155,9 +180,15 @@ CASES = [
     ("invalid-value", python("inputs: {^a: previous}")),
     ("invalid-value", python("inputs: {^b: {from: a, mode: previous}}")),
     ("invalid-name", python("inputs: {^self: {from: a, mode: all}}")),
-    ("conflicting-keys", python(f"inputs: {{self: previous, ^b: {{from: self, mode: previous}}, a: each}}\n  {DDL}")),
+    (
+        "conflicting-keys",
+        python(f"inputs: {{self: previous, ^b: {{from: self, mode: previous}}, a: each}}\n  {DDL}"),
+    ),
     ("not-supported", python(f"inputs: {{a: each}}\n  ^{DDL}")),
-    ("not-supported", python(f"inputs: {{self: previous, a: each}}\n  {DDL}\n  ^partition_by: [k]")),
+    (
+        "not-supported",
+        python(f"inputs: {{self: previous, a: each}}\n  {DDL}\n  ^partition_by: [k]"),
+    ),
     ("not-supported", component("read: {connector: files, path: a, format: ^avro}")),
     ("missing-key", component(f"read: ^{{{TOPIC}, format: avro}}")),
     ("missing-key", component(f"read: ^{{{TOPIC}}}")),
@@ -183,9 +214,15 @@ CASES = [
     # what lasts
     *(("invalid-value", component(f"{SQL}\nvolatile: ^{v}")) for v in ("weekly", "'true'")),
     *(("wrong-type", component(f"{SQL}\nvolatile: ^{v}")) for v in ("false", "1", "[daily]")),
-    *(("invalid-value", component(f"{SQL}\npin: ^{v}")) for v in ("abc", "A" * 64, f"'{'0' * 63}'")),
     *(
-        ("conflicting-keys", component(f"read: {{connector: files, path: a, format: csv}}\n^{line}"))
+        ("invalid-value", component(f"{SQL}\npin: ^{v}"))
+        for v in ("abc", "A" * 64, f"'{'0' * 63}'")
+    ),
+    *(
+        (
+            "conflicting-keys",
+            component(f"read: {{connector: files, path: a, format: csv}}\n^{line}"),
+        )
         for line in ("volatile: daily", f"pin: '{'0' * 64}'")
     ),
     # packages
@@ -206,9 +243,18 @@ CASES = [
     # expectations
     ("wrong-type", component(f"{SQL}\nexpect: ^a > 1")),
     ("wrong-type", component(f"{SQL}\nsort_by: ^a")),
-    ("conflicting-keys", component("write: {connector: files, from: b, path: out, format: csv}\n^sort_by: [a]")),
-    ("conflicting-keys", component("write: {connector: files, from: b, path: out, format: csv}\n^freshness: 26h")),
-    *(("invalid-duration", component(f"{SQL}\nfreshness: ^{text}")) for text in ("26", "0h", "manual", "1w", "a day")),
+    (
+        "conflicting-keys",
+        component("write: {connector: files, from: b, path: out, format: csv}\n^sort_by: [a]"),
+    ),
+    (
+        "conflicting-keys",
+        component("write: {connector: files, from: b, path: out, format: csv}\n^freshness: 26h"),
+    ),
+    *(
+        ("invalid-duration", component(f"{SQL}\nfreshness: ^{text}"))
+        for text in ("26", "0h", "manual", "1w", "a day")
+    ),
     ("wrong-type", component(f"{SQL}\nfreshness: ^[26h]")),
     ("missing-key", component(f"{SQL}\nexpect: [^{{name: a}}]")),
     ("conflicting-keys", component(f"{SQL}\nexpect: [{{check: a, ^unique: [b]}}]")),
@@ -221,9 +267,17 @@ CASES = [
     ("invalid-value", component(f"{SQL}\nexpect: [{{rows: ^{{min: 2, max: 1}}}}]")),
     ("missing-key", component(f"{SQL}\nexpect: [{{rows: ^{{}}}}]")),
     ("conflicting-keys", component(f"{SQL}\nexpect: [{{unique: [a], ^on_fail: drop}}]")),
-    ("conflicting-keys", component(f"{SQL}\nexpect: [{{check: a, on_fail: drop, ^threshold: 0.1}}]")),
+    (
+        "conflicting-keys",
+        component(f"{SQL}\nexpect: [{{check: a, on_fail: drop, ^threshold: 0.1}}]"),
+    ),
     ("conflicting-keys", component(f"{SQL}\nexpect: [{{rows: {{min: 1}}, ^threshold: 0.1}}]")),
-    ("conflicting-keys", component("write: {connector: files, from: a, path: o, format: csv}\n^expect: [{check: a}]")),
+    (
+        "conflicting-keys",
+        component(
+            "write: {connector: files, from: a, path: o, format: csv}\n^expect: [{check: a}]"
+        ),
+    ),
     ("conflicting-keys", component(f"{SQL}\nexpect: [{{rows: {{min: 1}}, ^on_fail: quarantine}}]")),
     # databases
     ("missing-key", component("read: ^{connector: jdbc, table: t}")),
@@ -238,33 +292,75 @@ CASES = [
     ("invalid-value", jdbc("options: {user: ^'secret://../etc/passwd'}")),
     *(
         ("not-supported", jdbc(f"options: {{^{name}: x}}"))
-        for name in ("socketFactory", "SSLFACTORY", "authenticationPluginClassName", "loggerFile", "xmlFactoryFactory")
+        for name in (
+            "socketFactory",
+            "SSLFACTORY",
+            "authenticationPluginClassName",
+            "loggerFile",
+            "xmlFactoryFactory",
+        )
     ),
     *(
         ("not-supported", jdbc(f"options: {{^{name}: x}}"))
         for name in ("driver", "keytab", "connectionProvider", "sslhostnameverifier", "service")
     ),
     *(
-        ("not-supported", component(f"read: {{connector: jdbc, url: ^'jdbc:postgresql://h/d?{query}', table: t}}"))
-        for query in ("socketFactory=a.B&socketFactoryArg=/x", "ssl=true&loggerFile=/x", "a=b#&socket%46actory=x")
+        (
+            "not-supported",
+            component(
+                f"read: {{connector: jdbc, url: ^'jdbc:postgresql://h/d?{query}', table: t}}"
+            ),
+        )
+        for query in (
+            "socketFactory=a.B&socketFactoryArg=/x",
+            "ssl=true&loggerFile=/x",
+            "a=b#&socket%46actory=x",
+        )
     ),
-    ("not-supported", component(f"write: {{connector: jdbc, from: a, url: {URL}, table: t, options: {{^driver: x}}}}")),
+    (
+        "not-supported",
+        component(
+            f"write: {{connector: jdbc, from: a, url: {URL}, table: t, options: {{^driver: x}}}}"
+        ),
+    ),
     (
         "place-refused",
-        component("read: {connector: kafka, servers: 'a:1', topic: t, format: avro, registry: ^'http://169.254.1.1'}"),
+        component(
+            "read: {connector: kafka, servers: 'a:1', topic: t, format: avro, registry: ^'http://169.254.1.1'}"
+        ),
     ),
     ("unknown-key", jdbc("^path: a")),
     ("invalid-value", component(f"write: {{connector: jdbc, from: a, url: {URL}, table: ^' '}}")),
-    ("conflicting-keys", component(f"write: ^{{connector: jdbc, from: a, url: {URL}, table: t, mode: upsert}}")),
-    ("conflicting-keys", component(f"write: ^{{connector: jdbc, from: a, url: {URL}, table: t, key: [a]}}")),
-    ("invalid-value", component(f"write: {{connector: jdbc, from: a, url: {URL}, table: t, schema_change: ^sync}}")),
+    (
+        "conflicting-keys",
+        component(f"write: ^{{connector: jdbc, from: a, url: {URL}, table: t, mode: upsert}}"),
+    ),
+    (
+        "conflicting-keys",
+        component(f"write: ^{{connector: jdbc, from: a, url: {URL}, table: t, key: [a]}}"),
+    ),
+    (
+        "invalid-value",
+        component(
+            f"write: {{connector: jdbc, from: a, url: {URL}, table: t, schema_change: ^sync}}"
+        ),
+    ),
     # secrets
     ("literal-secret", jdbc("options: {password: ^hunter2}")),
-    ("literal-secret", component("read: {connector: jdbc, url: ^'jdbc:postgresql://h/d?password=x', table: t}")),
-    ("literal-secret", component("read: {connector: jdbc, url: ^'jdbc:postgresql://u:x@h/d', table: t}")),
+    (
+        "literal-secret",
+        component("read: {connector: jdbc, url: ^'jdbc:postgresql://h/d?password=x', table: t}"),
+    ),
+    (
+        "literal-secret",
+        component("read: {connector: jdbc, url: ^'jdbc:postgresql://u:x@h/d', table: t}"),
+    ),
     ("literal-secret", read("options: {dbPassword: ^hunter2}")),
     ("literal-secret", read("options: {fs.s3a.access.key: ^AKIA}")),
-    ("literal-secret", component("read: {connector: files, path: ^'file://me:hunter2@host/a', format: csv}")),
+    (
+        "literal-secret",
+        component("read: {connector: files, path: ^'file://me:hunter2@host/a', format: csv}"),
+    ),
 ]
 
 
@@ -272,7 +368,9 @@ CASES = [
 def test_one_problem_at_its_place(code: str, text: str) -> None:
     plain, places = marked(text)
     found = problems_of(plain)
-    assert [(p.code, (p.line, p.column)) for p in found] == [(code, place) for place in places], found
+    assert [(p.code, (p.line, p.column)) for p in found] == [(code, place) for place in places], (
+        found
+    )
     assert all(p.message and p.file == "f.yaml" for p in found)
 
 
@@ -321,23 +419,34 @@ def test_a_hint_names_the_closest_key() -> None:
 
 
 def test_a_secret_enters_no_message() -> None:
-    text = read("options: {password: hunter2, url: 'jdbc:x://me:hunter2@host', u: 'a?password=hunter2'}")
+    text = read(
+        "options: {password: hunter2, url: 'jdbc:x://me:hunter2@host', u: 'a?password=hunter2'}"
+    )
     found = problems_of(text)
     assert [p.code for p in found] == ["literal-secret"] * 3
     assert "hunter2" not in str(found)
 
 
 def test_more_problems_than_anybody_reads_are_counted() -> None:
-    found = problems_of("dataflow: d\ncomponents: {}\n" + "".join(f"k{i}: 1\n" for i in range(MOST_PROBLEMS + 5)))
+    found = problems_of(
+        "dataflow: d\ncomponents: {}\n" + "".join(f"k{i}: 1\n" for i in range(MOST_PROBLEMS + 5))
+    )
     assert len(found) == MOST_PROBLEMS + 1
-    assert (found[-1].code, found[-1].message) == ("too-many-problems", "5 more problems are not shown")
+    assert (found[-1].code, found[-1].message) == (
+        "too-many-problems",
+        "5 more problems are not shown",
+    )
 
 
 def test_every_code_is_documented() -> None:
     page = (Path(__file__).parents[3] / "docs" / "errors.md").read_text(encoding="utf-8")
     documented = re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)
     assert len(documented) == len(set(documented))
-    kinds = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, errors.HeadgateError)]
+    kinds = [
+        e
+        for e in vars(errors).values()
+        if isinstance(e, type) and issubclass(e, errors.HeadgateError)
+    ]
     assert set(get_args(Code)) | {e.code for e in kinds} <= set(documented)
 
 
@@ -363,7 +472,11 @@ def test_what_a_schema_cannot_keep_is_told_with_the_lines_that_check_it() -> Non
 
 
 def test_a_number_with_zeros_before_its_point_is_whole() -> None:
-    assert types(parse_ddl("a numeric(5,-2), b DECIMAL( 36 , - 2 ), c VARCHAR, d CHAR, e INT NULL COMMENT 'x'")) == {
+    assert types(
+        parse_ddl(
+            "a numeric(5,-2), b DECIMAL( 36 , - 2 ), c VARCHAR, d CHAR, e INT NULL COMMENT 'x'"
+        )
+    ) == {
         "a": "decimal(7,0)",
         "b": "decimal(38,0)",
         "c": "string",

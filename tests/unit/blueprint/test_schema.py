@@ -39,13 +39,22 @@ def required(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 AVRO = {"format": "avro", "registry": "http://a:1"}
+# Words that need others
 TOGETHER: dict[str, dict[str, Any]] = {
     "upsert": {"key": ["a"]},
     "read kafka json": {"schema": "a INT"},
     **{f"read kafka {word}": AVRO for word in ("avro", "fail", "drop", "append", "sync")},
-}  # words that need others
+}
 CASES = [
-    (part, {**given, key: word, **TOGETHER.get(word, {}), **TOGETHER.get(f"{part} {given['connector']} {word}", {})})
+    (
+        part,
+        {
+            **given,
+            key: word,
+            **TOGETHER.get(word, {}),
+            **TOGETHER.get(f"{part} {given['connector']} {word}", {}),
+        },
+    )
     for part, one in SECTIONS
     for key, word in choices(one)
     if (given := required(one))
@@ -80,7 +89,9 @@ def test_the_schema_is_plain_json() -> None:
     found = json_schema()
     assert json.loads(json.dumps(found)) == found
     assert found["additionalProperties"] is False
-    assert COMPONENTS["transform"]["oneOf"] == [{"required": [k]} for k in ("sql", "python", "file")]
+    assert COMPONENTS["transform"]["oneOf"] == [
+        {"required": [k]} for k in ("sql", "python", "file")
+    ]
     assert COMPONENTS["transform"]["properties"]["inputs"]["additionalProperties"]["anyOf"][0] == {
         "enum": ["each", "all", "by", "previous"]
     }

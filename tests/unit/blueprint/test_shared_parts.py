@@ -1,4 +1,5 @@
-"""Defaults, templates, connections and schemas: a blueprint with them is the blueprint that is written out."""
+"""Defaults, templates, connections and schemas: a blueprint with them is the blueprint that is
+written out."""
 
 from __future__ import annotations
 
@@ -118,7 +119,20 @@ components:
 
 def desired(text: str) -> Desired:
     return compile_revisions(
-        [Revision("main", "shop", number=1, text=text, files={}, file=FILE, uids={}, actor="", request_id="", at=0.0)]
+        [
+            Revision(
+                "main",
+                "shop",
+                number=1,
+                text=text,
+                files={},
+                file=FILE,
+                uids={},
+                actor="",
+                request_id="",
+                at=0.0,
+            )
+        ]
     ).require()
 
 
@@ -132,10 +146,15 @@ def identities(text: str) -> dict[str, tuple[bytes, ...]]:
 def about(text: str) -> dict[str, tuple[object, ...]]:
     """All of each component but its places."""
     components = parse(text, file=FILE).components
-    return {c.name: (c.description, c.owner, c.retention, [e.rows for e in c.expect]) for c in components}
+    return {
+        c.name: (c.description, c.owner, c.retention, [e.rows for e in c.expect])
+        for c in components
+    }
 
 
-@pytest.mark.parametrize("other", [LONG, written_out(SHORT, file=FILE)], ids=["by hand", "by validate --expand"])
+@pytest.mark.parametrize(
+    "other", [LONG, written_out(SHORT, file=FILE)], ids=["by hand", "by validate --expand"]
+)
 def test_identities_and_fields_are_those_of_the_blueprint_written_out(other: str) -> None:
     assert identities(SHORT) == identities(other)
     assert about(SHORT) == about(other)
@@ -144,9 +163,18 @@ def test_identities_and_fields_are_those_of_the_blueprint_written_out(other: str
 def test_what_is_written_out_uses_nothing_shared_and_keeps_its_texts() -> None:
     long = written_out(SHORT, file=FILE)
     assert written_out(long, file=FILE) == long
-    text = component('transform: {sql: SELECT 1, params: {a: "0o17", b: 0o17, c: "no", d: "1e3", e: ~, f: "a\\nb"}}')
+    text = component(
+        'transform: {sql: SELECT 1, params: {a: "0o17", b: 0o17, c: "no", d: "1e3", e: ~, f: "a\\nb"}}'
+    )
     params = parse(written_out(text, file="f"), file="f").components[0].body.params  # type: ignore[union-attr]
-    assert params == (("a", "0o17"), ("b", 15), ("c", "no"), ("d", "1e3"), ("e", None), ("f", "a\nb"))
+    assert params == (
+        ("a", "0o17"),
+        ("b", 15),
+        ("c", "no"),
+        ("d", "1e3"),
+        ("e", None),
+        ("f", "a\nb"),
+    )
 
 
 def test_editors_take_it_and_find_a_misspelt_key() -> None:
@@ -211,7 +239,9 @@ def test_problems_of_a_use_stand_at_the_use(use: str, code: str, message: str) -
         ("schemas: {s: '^id'}", "invalid-schema", "'id' has no type"),
     ],
 )  # fmt: skip
-def test_problems_of_what_is_declared_are_told_though_nothing_uses_it(section: str, code: str, message: str) -> None:
+def test_problems_of_what_is_declared_are_told_though_nothing_uses_it(
+    section: str, code: str, message: str
+) -> None:
     use = "components:\n  c: {read: {connector: files, path: a, format: csv}}\n"
     text, places = marked(f"dataflow: d\n{section}\n{use}")
     (problem,) = problems_of(text)
@@ -234,12 +264,19 @@ def test_a_problem_of_sql_in_a_template_has_its_line_and_the_use() -> None:
     with pytest.raises(InvalidBlueprint) as refused:
         desired(SHORT.replace("FROM ${source} WHERE", "FROM ${source} WHERE WHERE"))
     lines = {(p.line, p.message.rpartition("; ")[2]) for p in refused.value.problems}
-    assert lines == {(27, "component per_day on line 36 uses it"), (27, "component per_day_of_old on line 37 uses it")}
+    assert lines == {
+        (27, "component per_day on line 36 uses it"),
+        (27, "component per_day_of_old on line 37 uses it"),
+    }
 
 
 def test_a_schema_that_is_not_declared_is_told_with_those_that_are() -> None:
     (problem,) = problems_of(SHORT.replace("read: {schema: orders}", "read: {schema: order}"))
-    assert (problem.code, problem.line, problem.hint) == ("unknown-reference", 34, "did you mean 'orders'?")
+    assert (problem.code, problem.line, problem.hint) == (
+        "unknown-reference",
+        34,
+        "did you mean 'orders'?",
+    )
 
 
 def test_defaults_of_a_connector_do_not_reach_another() -> None:

@@ -35,7 +35,9 @@ EXACT = [
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize(("name", "text", "line", "column"), EXACT, ids=lambda v: str(v)[:12])
-def test_every_character_is_found_again(name: str, text: str, line: int, column: int, newline: str) -> None:
+def test_every_character_is_found_again(
+    name: str, text: str, line: int, column: int, newline: str
+) -> None:
     source = (HEAD + text).replace("\n", newline)
     body = sql(source)
     assert body.text == TextPlace("f.yaml", line, column, exact=True)
@@ -55,7 +57,9 @@ INEXACT = [
 
 
 @pytest.mark.parametrize(("name", "text", "line", "column"), INEXACT, ids=lambda v: str(v)[:12])
-def test_other_texts_are_placed_at_their_beginning(name: str, text: str, line: int, column: int) -> None:
+def test_other_texts_are_placed_at_their_beginning(
+    name: str, text: str, line: int, column: int
+) -> None:
     place = sql(HEAD + text).text
     assert place == TextPlace("f.yaml", line, column, exact=False)
     assert place.at(2, 7) == Position("f.yaml", line, column)

@@ -1,4 +1,5 @@
-"""Wrong blueprints as users write them: all that is wrong is told, at the wrong word, with a remedy."""
+"""Wrong blueprints as users write them: all that is wrong is told, at the wrong word, with a
+remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The strict YAML reader: hostile texts end early with one clear problem, ordinary ones keep values and places."""
+"""The strict YAML reader: hostile texts end early with one clear problem, ordinary ones keep values
+and places."""
 
 from __future__ import annotations
 
@@ -85,7 +86,9 @@ def test_an_alias_bomb_is_never_expanded() -> None:
 
 def test_tags_and_duplicate_keys_do_not_end_the_reading() -> None:
     problems = Problems()
-    yaml_reader.read('a: !!python/object:os.system x\nb: !x {c: 1}\nd: 1\n"d": 2\n', "f.yaml", problems)
+    yaml_reader.read(
+        'a: !!python/object:os.system x\nb: !x {c: 1}\nd: 1\n"d": 2\n', "f.yaml", problems
+    )
     assert [(p.code, p.line, p.column) for p in problems.in_order] == [
         ("yaml-tag", 1, 4),
         ("yaml-tag", 2, 4),
@@ -101,7 +104,8 @@ def test_an_empty_text_is_nothing(text: str | bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["\ufeffa: 1", b"\xef\xbb\xbfa: 1", "a: 1\r\n", "--- \na: 1\n...\n", "%YAML 1.2\n---\na: 1"]
+    "text",
+    ["\ufeffa: 1", b"\xef\xbb\xbfa: 1", "a: 1\r\n", "--- \na: 1\n...\n", "%YAML 1.2\n---\na: 1"],
 )
 def test_harmless_marks_are_accepted(text: str | bytes) -> None:
     assert isinstance(root(text), Entries)
@@ -120,9 +124,28 @@ def test_the_count_is_limited_by_default() -> None:
 
 
 SCALARS = [
-    *((word, word) for word in ("NO", "no", "yes", "on", "off", "y", "12:30", "1_000", "0b1", "2013-01-01", "=", "<<")),
+    *(
+        (word, word)
+        for word in (
+            "NO",
+            "no",
+            "yes",
+            "on",
+            "off",
+            "y",
+            "12:30",
+            "1_000",
+            "0b1",
+            "2013-01-01",
+            "=",
+            "<<",
+        )
+    ),
     *((word, None) for word in ("", "~", "null", "Null", "NULL")),
-    *((word, word.lower() == "true") for word in ("true", "True", "TRUE", "false", "False", "FALSE")),
+    *(
+        (word, word.lower() == "true")
+        for word in ("true", "True", "TRUE", "false", "False", "FALSE")
+    ),
     ("tRUE", "tRUE"),
     ("012", 12),
     ("-012", -12),
@@ -156,7 +179,12 @@ def test_not_a_number_is_a_number() -> None:
     assert math.isnan(found)
 
 
-@given(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**37), 10**37) | st.booleans() | st.none())
+@given(
+    st.floats(allow_nan=False, allow_infinity=False)
+    | st.integers(-(10**37), 10**37)
+    | st.booleans()
+    | st.none()
+)
 def test_what_python_writes_is_read_back(wanted: float | bool | None) -> None:
     text = "null" if wanted is None else str(wanted).lower()
     assert value(text) == wanted
@@ -169,7 +197,10 @@ def test_nodes_keep_their_places() -> None:
     assert isinstance(items, Items)
     (_, mapping) = items.items
     assert isinstance(mapping, Entries)
-    assert [(n.place.line, n.place.column) for n in (found, items, items.items[0], mapping, mapping.entries[0][1])] == [
+    assert [
+        (n.place.line, n.place.column)
+        for n in (found, items, items.items[0], mapping, mapping.entries[0][1])
+    ] == [
         (1, 1),
         (1, 4),
         (1, 5),

@@ -1,4 +1,5 @@
-"""Texts for the tests of this folder. A `^` in a text marks where a problem is expected; it is no part of it."""
+"""Texts for the tests of this folder. A `^` in a text marks where a problem is expected; it is no
+part of it."""
 
 from __future__ import annotations
 

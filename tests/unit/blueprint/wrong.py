@@ -1,4 +1,5 @@
-"""Blueprints that are wrong, with what their authors are told. A `^` marks the word that is at fault."""
+"""Blueprints that are wrong, with what their authors are told. A `^` marks the word that is at
+fault."""
 
 from __future__ import annotations
 
@@ -88,7 +89,11 @@ SEVERAL_FILES = (
             "a.yaml": "dataflow: a\ncomponents:\n  x: {transform: {sql: SELECT * FROM ^nothing}}\n  w:^\n",
             "b.yaml": "dataflow: b\ncomponents:\n  y: {transform: {sql: SELECT * FROM a.x JOIN a.w JOIN ^a.v}}\n",
         },
-        (Told("missing-input", "'nothing'"), Told("wrong-type", ""), Told("missing-input", "'a.v'")),
+        (
+            Told("missing-input", "'nothing'"),
+            Told("wrong-type", ""),
+            Told("missing-input", "'a.v'"),
+        ),
     ),
     Wrong(
         "one dataflow twice, and a problem in each",
@@ -160,7 +165,11 @@ COLUMNS = (
 
 def declared(name: str, ddl: str, *told: Told) -> Wrong:
     """A source with this schema."""
-    return flow(name, f"  f:\n    read: {{connector: files, path: /f/*.csv, format: csv, schema: '{ddl}'}}\n", *told)
+    return flow(
+        name,
+        f"  f:\n    read: {{connector: files, path: /f/*.csv, format: csv, schema: '{ddl}'}}\n",
+        *told,
+    )
 
 
 def file(name: str, text: str, *told: Told) -> Wrong:

@@ -25,7 +25,8 @@ from tests.unit.expectations.world import BRANCH
 
 @dataclass
 class Logs:
-    """A publisher whose log has an object for each version: the generation, and what is in the table then.
+    """A publisher whose log has an object for each version: the generation, and what is in the
+    table then.
 
     `refuses`: datasets whose tables cannot be written.
     """
@@ -49,7 +50,10 @@ class Logs:
 
     def versions(self, path: str) -> list[tuple[int, list[str]]]:
         """The generation and fragments of each version of a table."""
-        read = [json.loads(self.lake.read(name)) for name in sorted(self.lake.sizes(f"{path}/_delta_log"))]
+        read = [
+            json.loads(self.lake.read(name))
+            for name in sorted(self.lake.sizes(f"{path}/_delta_log"))
+        ]
         return [(generation, held) for generation, held, _ in read]
 
     def close(self) -> None:
@@ -66,7 +70,9 @@ class PublishedWorld(BranchWorld):
 
     def begin(self) -> None:
         """A service starts."""
-        self.loop = Reconciler(self.store, Fleet(self.ctx, self.lake, Children(self.engine)), self.logs, WakeCounter())
+        self.loop = Reconciler(
+            self.store, Fleet(self.ctx, self.lake, Children(self.engine)), self.logs, WakeCounter()
+        )
 
     def rest(self) -> None:
         """All sources are looked at, and all goes on until nothing is left."""
@@ -81,7 +87,11 @@ class PublishedWorld(BranchWorld):
     def of_main(self) -> dict[str, bytes]:
         """The logs of main's tables, byte by byte."""
         found = self.lake.objects.items()
-        return {path: body for path, body in found if "/_delta_log/" in path and "/_branches/" not in path}
+        return {
+            path: body
+            for path, body in found
+            if "/_delta_log/" in path and "/_branches/" not in path
+        }
 
     def shown(self, branch: str, dataset: str) -> list[str]:
         """The fragments of the newest version of a branch's table."""

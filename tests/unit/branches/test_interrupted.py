@@ -1,4 +1,5 @@
-"""A merge that breaks off anywhere leaves all of it or nothing; so do two at once, and a branch that ends at work."""
+"""A merge that breaks off anywhere leaves all of it or nothing; so do two at once, and a branch
+that ends at work."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class Broken(Exception):
 
 
 class Counting:
-    """A store that fails at the n-th call in a transaction that writes; at none if n is 0. `calls` were made."""
+    """A store that fails at the n-th call in a transaction that writes; at none if n is 0. `calls`
+    were made."""
 
     def __init__(self, store: Any, fails_at: int, *, after_commit: bool = False) -> None:
         self._store, self._fails_at, self._after_commit = store, fails_at, after_commit
@@ -70,7 +72,8 @@ class CountingTx:
 
 @pytest.fixture
 def world(tmp_path: Path) -> BranchWorld:
-    """Dev and main have moved apart; a dataflow is new in dev, one has ended there, and one was forced."""
+    """Dev and main have moved apart; a dataflow is new in dev, one has ended there, and one was
+    forced."""
     made = BranchWorld(tmp_path)
     made.put("a.csv", (1, 10), (2, 20))
     made.put("b.csv", (1, 30))
@@ -92,9 +95,13 @@ def wanted(world: BranchWorld) -> tuple[object, ...]:
     with world.store.read() as tx:
         names = (MAIN, "dev")
         texts = [
-            {flow: (r.number, r.text, r.uids) for flow, r in tx.blueprints.revisions(name).items()} for name in names
+            {flow: (r.number, r.text, r.uids) for flow, r in tx.blueprints.revisions(name).items()}
+            for name in names
         ]
-        told = [(tx.blueprints.forces(name), tx.branches.own_dataflows(name), tx.audit.changes(name)) for name in names]
+        told = [
+            (tx.blueprints.forces(name), tx.branches.own_dataflows(name), tx.audit.changes(name))
+            for name in names
+        ]
         return texts, told, tx.events.last(), tx.states.marked(MAIN, 0)
 
 
@@ -127,7 +134,8 @@ def test_a_merge_whose_answer_is_lost_can_be_asked_for_again(world: BranchWorld)
 
 
 class OneBetween(Counting):
-    """Something else happens before the transaction that writes has written anything, as it sees it."""
+    """Something else happens before the transaction that writes has written anything, as it sees
+    it."""
 
     def __init__(self, store: Any, happens: Callable[[], object]) -> None:
         super().__init__(store, 0)
@@ -176,7 +184,9 @@ class Recorded(Counting):
             yield tx
 
 
-def test_two_branches_that_merge_into_each_other_do_not_wait_for_each_other(world: BranchWorld) -> None:
+def test_two_branches_that_merge_into_each_other_do_not_wait_for_each_other(
+    world: BranchWorld,
+) -> None:
     branches.create(world.ctx, "try")
     world.apply_in("try", REST)
     there, back = Recorded(world.store), Recorded(world.store)
@@ -187,7 +197,8 @@ def test_two_branches_that_merge_into_each_other_do_not_wait_for_each_other(worl
 
 
 def test_a_revision_that_somebody_else_has_stored_is_not_overwritten(world: BranchWorld) -> None:
-    """What a database without serial writers lets happen: the other commits after the texts were compared."""
+    """What a database without serial writers lets happen: the other commits after the texts were
+    compared."""
     with world.store.read() as tx:
         _, edit = merging._edit(world.ctx, tx, "dev", MAIN, {})
     world.apply(REST)
@@ -213,7 +224,9 @@ def deleted_at_work(world: BranchWorld, ends: Fault) -> Callable[[Kind], Fault]:
 
 
 @pytest.mark.parametrize("ends", ["none", "dies", "dies late", "stutters", "straggles"])
-def test_results_for_a_branch_that_has_ended_become_no_states(world: BranchWorld, ends: Fault) -> None:
+def test_results_for_a_branch_that_has_ended_become_no_states(
+    world: BranchWorld, ends: Fault
+) -> None:
     """A driver that is given up, or reports twice, is refused: the engine looks at that."""
     world.apply_in("dev", EDITED.replace("3 * v", "8 * v"))
     mains = world.generations(MAIN)

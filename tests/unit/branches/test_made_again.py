@@ -1,4 +1,5 @@
-"""A branch that is deleted and made again under its name is another branch: nothing of the first is left."""
+"""A branch that is deleted and made again under its name is another branch: nothing of the first is
+left."""
 
 from __future__ import annotations
 

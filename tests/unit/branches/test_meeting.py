@@ -225,7 +225,9 @@ def test_what_main_renames_or_deletes_is_held_no_more(world: BranchWorld, text: 
     world.apply(REST)
     world.ran()
     check(world)
-    assert world.values("dev", "shop.other") == world.values(MAIN, "shop.other") == [(1, 11), (2, 21)]
+    assert (
+        world.values("dev", "shop.other") == world.values(MAIN, "shop.other") == [(1, 11), (2, 21)]
+    )
 
 
 def test_a_dataflow_that_does_not_compile_for_a_while_stays_held(world: BranchWorld) -> None:
@@ -272,7 +274,9 @@ def test_an_edit_in_a_pinned_branch_after_a_collection(world: BranchWorld) -> No
     check(world)
 
 
-def test_times_between_what_a_pinned_branch_sees_and_what_is_kept_are_gone(world: BranchWorld) -> None:
+def test_times_between_what_a_pinned_branch_sees_and_what_is_kept_are_gone(
+    world: BranchWorld,
+) -> None:
     pinned_at = world.now
     collected(world)
     point = Moment.of(pinned_at + 3 * DAY_S)
@@ -298,8 +302,14 @@ def test_a_pinned_branch_is_compared_as_it_sees_main(world: BranchWorld) -> None
     world.settle()
     world.put("a.csv", (1, 12))
     world.settle()
-    found = data_diff.of_branches(world.ctx, no_rows, MAIN, "dev", "shop.sums", data_diff.DiffRequest())
-    assert (found["one"]["generation"], found["other"]["generation"], found["state"]) == (2, 2, "equal")
+    found = data_diff.of_branches(
+        world.ctx, no_rows, MAIN, "dev", "shop.sums", data_diff.DiffRequest()
+    )
+    assert (found["one"]["generation"], found["other"]["generation"], found["state"]) == (
+        2,
+        2,
+        "equal",
+    )
 
 
 def test_what_main_has_edited_since_is_a_difference(world: BranchWorld) -> None:
@@ -308,7 +318,10 @@ def test_what_main_has_edited_since_is_a_difference(world: BranchWorld) -> None:
     world.ran()
     told = branch_diff.difference(world.ctx, "dev", MAIN)
     assert [one["component"] for one in told["components"]] == ["doubled"]
-    assert {d["dataset"]: d["state"] for d in told["datasets"]} == {"shop.doubled": "changed", "shop.sums": "changed"}
+    assert {d["dataset"]: d["state"] for d in told["datasets"]} == {
+        "shop.doubled": "changed",
+        "shop.sums": "changed",
+    }
     assert told["shared"] == 2
     branches.update(world.ctx, "dev")
     told = branch_diff.difference(world.ctx, "dev", MAIN)

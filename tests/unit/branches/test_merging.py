@@ -1,4 +1,5 @@
-"""A merge moves texts and pointers: what the branch has computed is adopted, and nothing is computed again."""
+"""A merge moves texts and pointers: what the branch has computed is adopted, and nothing is
+computed again."""
 
 from __future__ import annotations
 
@@ -9,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from controlplane.core.errors import BranchEnded, BranchProtected, CannotMerge, MainStays, MergeConflict, NotFound
+from controlplane.core.errors import (
+    BranchEnded,
+    BranchProtected,
+    CannotMerge,
+    MainStays,
+    MergeConflict,
+    NotFound,
+)
 from controlplane.operations.desired import blueprints, branches, controls, merging
 from controlplane.operations.inspect import branch_diff
 from controlplane.ports.store import Tx
@@ -72,9 +80,12 @@ def test_edits_of_different_components_come_together(world: BranchWorld) -> None
 
 @pytest.mark.parametrize("of_main", [REST, REST + MORE])
 def test_main_keeps_the_name_of_its_file(world: BranchWorld, of_main: str) -> None:
-    """The branch's text came from another folder, such as a checkout of CI. Main's data and problems stay in place."""
+    """The branch's text came from another folder, such as a checkout of CI. Main's data and
+    problems stay in place."""
     text_in_ci = HEAD.format(home=world.home) + EDITED
-    blueprints.apply(world.ctx, "dev", [blueprints.SentBlueprint("/ci/17/shop.yaml", text_in_ci, {})])
+    blueprints.apply(
+        world.ctx, "dev", [blueprints.SentBlueprint("/ci/17/shop.yaml", text_in_ci, {})]
+    )
     if of_main != REST:
         world.apply(of_main)
     with world.store.read() as tx:
@@ -85,7 +96,9 @@ def test_main_keeps_the_name_of_its_file(world: BranchWorld, of_main: str) -> No
     assert (revision.file, "3 * v" in revision.text) == (before, True)
 
 
-def test_an_edit_that_comes_between_is_merged_too(world: BranchWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edit_that_comes_between_is_merged_too(
+    world: BranchWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.apply_in("dev", EDITED)
     begin = world.store.begin
 
@@ -105,7 +118,10 @@ def test_edits_of_one_component_are_a_conflict_with_its_place(world: BranchWorld
     with pytest.raises(MergeConflict) as refused:
         merging.merge_branch(world.ctx, "dev")
     (problem,) = refused.value.problems
-    assert problem.message == "shop.doubled was edited in both branches (in the other one at shop.yaml:11:3)"
+    assert (
+        problem.message
+        == "shop.doubled was edited in both branches (in the other one at shop.yaml:11:3)"
+    )
     assert problem.hint.startswith("--take ours=shop.doubled or --take theirs=shop.doubled, or ")
     assert text(world, "main").splitlines()[problem.line - 1].strip() == "doubled:"
     merging.merge_branch(world.ctx, "dev", take={"shop.doubled": "theirs"})
@@ -113,7 +129,11 @@ def test_edits_of_one_component_are_a_conflict_with_its_place(world: BranchWorld
 
 
 TWICE = DOUBLED.format(factor=2).replace("doubled:", "twice:")
-RENAMED = (TWICE + SUMS + OTHER + COPY).replace("FROM doubled", "FROM twice").replace("from: doubled", "from: twice")
+RENAMED = (
+    (TWICE + SUMS + OTHER + COPY)
+    .replace("FROM doubled", "FROM twice")
+    .replace("from: doubled", "from: twice")
+)
 
 
 def uids(world: BranchWorld, branch: str) -> Mapping[str, str]:
@@ -124,9 +144,17 @@ def uids(world: BranchWorld, branch: str) -> Mapping[str, str]:
 def test_a_rename_is_a_rename_and_computes_nothing(world: BranchWorld) -> None:
     before = uids(world, "main")["doubled"]
     world.apply_in("dev", RENAMED)
-    world.apply(REST.replace("    transform: {sql: 'SELECT k, 2", "    owner: ann\n    transform: {sql: 'SELECT k, 2"))
+    world.apply(
+        REST.replace(
+            "    transform: {sql: 'SELECT k, 2", "    owner: ann\n    transform: {sql: 'SELECT k, 2"
+        )
+    )
     world.ran()
-    assert merging.merge_branch(world.ctx, "dev")["taken"] == ["shop.twice", "shop.sums", "shop.copy"]
+    assert merging.merge_branch(world.ctx, "dev")["taken"] == [
+        "shop.twice",
+        "shop.sums",
+        "shop.copy",
+    ]
     assert text(world, "main") == HEAD.format(home=world.home) + RENAMED.replace(
         "    transform: {sql: 'SELECT k, 2", "    owner: ann\n    transform: {sql: 'SELECT k, 2"
     )
@@ -141,7 +169,10 @@ def test_a_new_component_under_an_old_name_is_another_one(world: BranchWorld) ->
     world.apply(RENAMED + DOUBLED.format(factor=5))
     found = uids(world, "main")
     assert found["twice"] == before
-    assert found["doubled"] not in (before, *(uid for name, uid in found.items() if name != "doubled"))
+    assert found["doubled"] not in (
+        before,
+        *(uid for name, uid in found.items() if name != "doubled"),
+    )
 
 
 def test_results_that_were_forced_come_along(world: BranchWorld) -> None:
@@ -166,7 +197,9 @@ def test_branches_that_merge_again_and_again_go_on_from_what_was_merged(world: B
     branches.create(world.ctx, "try", source="dev")
     for factor in (4, 5, 6):
         world.apply_in("try", DOUBLED.format(factor=factor) + SUMS + OTHER + COPY)
-        world.apply_in("dev", text(world, "dev").removeprefix(HEAD.format(home=world.home)) + f"  # {factor}\n")
+        world.apply_in(
+            "dev", text(world, "dev").removeprefix(HEAD.format(home=world.home)) + f"  # {factor}\n"
+        )
         merging.merge_branch(world.ctx, "try", "dev")
         assert text(world, "try") == text(world, "dev")
         assert f"{factor} * v" in text(world, "dev")
@@ -202,7 +235,9 @@ def test_each_side_of_a_conflict_is_told(world: BranchWorld) -> None:
 
 
 @pytest.mark.parametrize("gone", ["dev", "safe"])
-def test_a_branch_that_is_deleted_while_it_is_merged(world: BranchWorld, gone: str, monkeypatch: Any) -> None:
+def test_a_branch_that_is_deleted_while_it_is_merged(
+    world: BranchWorld, gone: str, monkeypatch: Any
+) -> None:
     world.apply_in("dev", EDITED)
     branches.create(world.ctx, "safe")
     begin = world.store.begin
@@ -243,7 +278,9 @@ def test_a_merge_of_two_branches(world: BranchWorld) -> None:
 
 
 @pytest.mark.parametrize(("source", "into"), [("main", "dev"), ("main", "main"), ("dev", "dev")])
-def test_main_and_a_branch_itself_are_not_merged(world: BranchWorld, source: str, into: str) -> None:
+def test_main_and_a_branch_itself_are_not_merged(
+    world: BranchWorld, source: str, into: str
+) -> None:
     with pytest.raises(CannotMerge, match="merged into"):
         merging.merge_branch(world.ctx, source, into)
 
@@ -308,7 +345,11 @@ def test_the_difference_of_two_branches(world: BranchWorld) -> None:
     world.ran()
     found = branch_diff.difference(world.ctx, "main", "dev")
     (component,) = found["components"]
-    assert (component["dataflow"], component["component"], component["state"]) == ("shop", "doubled", "changed")
+    assert (component["dataflow"], component["component"], component["state"]) == (
+        "shop",
+        "doubled",
+        "changed",
+    )
     assert [line for line in component["diff"] if line[0] in "+-"] == [
         "-    transform: {sql: 'SELECT k, 2 * v AS v FROM orders'}",
         "+    transform: {sql: 'SELECT k, 3 * v AS v FROM orders'}",

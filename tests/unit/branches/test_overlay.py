@@ -1,4 +1,5 @@
-"""A branch computes what was edited in it and what follows from that, and nothing else; main stays as it is."""
+"""A branch computes what was edited in it and what follows from that, and nothing else; main stays
+as it is."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ def test_a_branch_without_edits_loads_nothing_of_main(tmp_path: Path) -> None:
     world.once()
     before = world.store.statements
     world.once()
-    assert world.store.statements - before - without <= 5  # a snapshot, its marks, and whether anything is left over
+    # A snapshot, its marks, and whether anything is left over
+    assert world.store.statements - before - without <= 5
 
 
 def test_an_edit_computes_the_edited_dataset_and_what_reads_it(world: BranchWorld) -> None:
@@ -79,7 +81,8 @@ def test_a_late_file_reaches_main_and_the_branch(world: BranchWorld) -> None:
     world.apply_in("dev", EDITED)
     world.ran()
     world.put("c.csv", (3, 1))
-    assert world.settle() == {"parse": 1, "transform": 5, "write": 1}  # other, and twice doubled and sums
+    # other, and twice doubled and sums
+    assert world.settle() == {"parse": 1, "transform": 5, "write": 1}
     assert world.values("dev", "shop.sums") == [(1, 120), (2, 60), (3, 3)]
     assert world.values("main", "shop.sums") == [(1, 80), (2, 40), (3, 2)]
     assert world.values("dev", "shop.other") == world.values("main", "shop.other")
@@ -109,7 +112,10 @@ def test_a_write_component_is_off(world: BranchWorld) -> None:
     world.apply_in("dev", EDITED)
     world.ran()
     decision = world.decided("dev", "shop.copy")
-    assert (decision.status, decision.reason.partition(":")[0]) == ("paused", "write components are off in branches")
+    assert (decision.status, decision.reason.partition(":")[0]) == (
+        "paused",
+        "write components are off in branches",
+    )
     with world.store.read() as tx:
         assert tx.projections.targets("dev") == {}
         assert tx.queue.demands("dev", "shop.copy") == {}
@@ -152,10 +158,19 @@ def test_status_shows_both(world: BranchWorld) -> None:
     status = overview.status(world.ctx, "dev")
     rows = {d["name"]: d["rows"] for flow in status["dataflows"] for d in flow["datasets"]}
     assert rows == {"shop.orders": 3, "shop.doubled": 3, "shop.sums": 2, "shop.other": 3}
-    states = {d["name"]: (d["state"], d["table"]) for flow in status["dataflows"] for d in flow["datasets"]}
+    states = {
+        d["name"]: (d["state"], d["table"])
+        for flow in status["dataflows"]
+        for d in flow["datasets"]
+    }
     assert states["shop.sums"] == ("up_to_date", None)
     own = {d["name"]: d["own"] for flow in status["dataflows"] for d in flow["datasets"]}
-    assert own == {"shop.orders": False, "shop.doubled": True, "shop.sums": True, "shop.other": False}
+    assert own == {
+        "shop.orders": False,
+        "shop.doubled": True,
+        "shop.sums": True,
+        "shop.other": False,
+    }
     catalogued = catalogue(world.ctx, "dev", "", {})["items"]
     found = {one["name"]: one["own"] for one in catalogued if one["kind"] != "write"}
     assert found == own
@@ -172,7 +187,11 @@ def test_a_plan_of_a_branch_is_of_its_own_work(world: BranchWorld) -> None:
     planned = blueprints.apply(world.ctx, "dev", edit, dry_run=True)["plan"]["items"]
     stored = blueprints.apply(world.ctx, "dev", edit)["plan"]["items"]
     told = overview.plan(world.ctx, "dev")["items"]
-    assert {i["dataset"] for i in planned} == {i["dataset"] for i in stored} == {"shop.doubled", "shop.sums"}
+    assert (
+        {i["dataset"] for i in planned}
+        == {i["dataset"] for i in stored}
+        == {"shop.doubled", "shop.sums"}
+    )
     assert {i["dataset"] for i in told} == {"shop.doubled", "shop.sums"}
 
 
@@ -206,7 +225,9 @@ class BrokenStore:
             yield tx
 
 
-def test_a_branch_that_cannot_be_planned_stops_neither_main_nor_another_one(world: BranchWorld) -> None:
+def test_a_branch_that_cannot_be_planned_stops_neither_main_nor_another_one(
+    world: BranchWorld,
+) -> None:
     world.create("fine")
     world.apply_in("dev", EDITED)
     world.apply_in("fine", EDITED)

@@ -15,7 +15,9 @@ components:
   plus: {transform: {sql: SELECT v + 1 AS v FROM orders}}
   total: {transform: {sql: SELECT sum(v) AS v FROM plus}}
 """
-DESIRED = compile_revisions([Revision("main", "shop", 1, TEXT, {}, "/a.yaml", {}, "", "", 0.0)]).require()
+DESIRED = compile_revisions(
+    [Revision("main", "shop", 1, TEXT, {}, "/a.yaml", {}, "", "", 0.0)]
+).require()
 
 
 def test_a_branch_without_edits_owns_nothing() -> None:
@@ -27,4 +29,7 @@ def test_all_that_reads_a_forced_dataset_is_the_branchs_own() -> None:
 
 
 def test_all_that_reads_a_held_dataset_is_the_branchs_own() -> None:
-    assert ownership.own(DESIRED, DESIRED, {}, {}, held={"shop.plus"}) == {"shop.plus", "shop.total"}
+    assert ownership.own(DESIRED, DESIRED, {}, {}, held={"shop.plus"}) == {
+        "shop.plus",
+        "shop.total",
+    }

@@ -1,4 +1,5 @@
-"""A pinned branch is a snapshot of main: it computes what was edited in it over that, and nothing else."""
+"""A pinned branch is a snapshot of main: it computes what was edited in it over that, and nothing
+else."""
 
 from __future__ import annotations
 
@@ -54,16 +55,24 @@ def test_data_that_arrives_costs_nothing_in_it(world: BranchWorld) -> None:
     assert world.settle() == {"parse": 1, "transform": 2}
     assert world.values("main", "shop.sums") == [(1, 80), (2, 40)]
     assert world.values("dev", "shop.sums") == before == [(1, 20), (2, 40)]
-    assert {d["state"] for f in overview.status(world.ctx, "dev")["dataflows"] for d in f["datasets"]} == {"up_to_date"}
+    assert {
+        d["state"] for f in overview.status(world.ctx, "dev")["dataflows"] for d in f["datasets"]
+    } == {"up_to_date"}
     check(world)
 
 
 def test_a_listing_is_late_only_where_a_process_is_to_list(world: BranchWorld) -> None:
-    """Main's source has a period, and nothing lists for a pinned branch. Without a scheduler nothing lists at all."""
+    """Main's source has a period, and nothing lists for a pinned branch. Without a scheduler
+    nothing lists at all."""
 
     def late(branch: str) -> list[float]:
         status = overview.status(world.ctx, branch)
-        return [d["listing"]["behind_s"] for f in status["dataflows"] for d in f["datasets"] if "listing" in d]
+        return [
+            d["listing"]["behind_s"]
+            for f in status["dataflows"]
+            for d in f["datasets"]
+            if "listing" in d
+        ]
 
     world.now += 1e6
     assert min(late("main")) > 1e5
@@ -138,7 +147,10 @@ def test_nothing_is_listed_for_it(world: BranchWorld) -> None:
     world.ran()
     assert world.branching.sources()["dev"] == []
     decision = world.decided("dev", "more.orders")
-    assert (decision.status, decision.reason.partition(",")[0]) == ("paused", "a pinned branch lists nothing")
+    assert (decision.status, decision.reason.partition(",")[0]) == (
+        "paused",
+        "a pinned branch lists nothing",
+    )
     with world.store.read() as tx:
         assert tx.listings.get(n.listing for n in _sources(world)) == before
 
@@ -192,7 +204,10 @@ def test_a_merge_brings_its_edits_and_leaves_it_as_it_is(world: BranchWorld) -> 
     assert not world.ran()
     assert world.values("dev", "shop.sums") == [(1, 120), (2, 60)]
     with world.store.read() as tx:
-        assert (tx.branches.own_dataflows("dev"), tx.branches.own_datasets("dev")) == ({}, frozenset())
+        assert (tx.branches.own_dataflows("dev"), tx.branches.own_datasets("dev")) == (
+            {},
+            frozenset(),
+        )
     check(world)
 
 
@@ -216,7 +231,11 @@ def test_a_branch_of_it_is_edited_merged_and_lives_on(world: BranchWorld) -> Non
     check(world, "child")
     assert merging.merge_branch(world.ctx, "child", "dev")["taken"] == ["shop.other"]
     assert not world.ran()  # dev adopts what child has computed
-    assert world.values("dev", "shop.other") == world.values("child", "shop.other") == [(1, 11), (2, 21)]
+    assert (
+        world.values("dev", "shop.other")
+        == world.values("child", "shop.other")
+        == [(1, 11), (2, 21)]
+    )
     branches.delete(world.ctx, "dev")
     assert world.values("child", "shop.sums") == [(1, 30), (2, 60)]
     merging.merge_branch(world.ctx, "child")
@@ -239,7 +258,8 @@ def test_a_pinned_branch_of_one_that_follows(world: BranchWorld) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_it_has_the_rows_of_a_copy(tmp_path: Path, seed: int) -> None:
-    """Whatever happens in main: files come and change, components are edited and forced, all in any order."""
+    """Whatever happens in main: files come and change, components are edited and forced, all in any
+    order."""
     world, random = pinned_world(tmp_path), Random(seed)
     names = ("shop.orders", "shop.doubled", "shop.sums")
     copy = {name: world.values("dev", name) for name in names}

@@ -1,4 +1,5 @@
-"""What a branch that publishes has of its own is a table for as long as it is its own. Main's tables stay the same."""
+"""What a branch that publishes has of its own is a table for as long as it is its own. Main's
+tables stay the same."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def world(tmp_path: Path) -> Iterator[PublishedWorld]:
 
 def status(world: PublishedWorld, branch: str) -> dict[str, tuple[str, str | None, int]]:
     """State, table and generation of the table of each dataset."""
-    shown = [d for flow in overview.status(world.ctx, branch)["dataflows"] for d in flow["datasets"]]
+    shown = [
+        d for flow in overview.status(world.ctx, branch)["dataflows"] for d in flow["datasets"]
+    ]
     return {d["name"]: (d["state"], d["table"], d["published_generation"]) for d in shown}
 
 
@@ -47,7 +50,11 @@ def test_only_what_is_edited_becomes_a_table(world: PublishedWorld) -> None:
     world.apply_in("dev", EDITED)
     world.rest()
     assert world.folders("dev") == OWN
-    assert world.shown("dev", "shop.sums") == world.held("dev", "shop.sums") != world.held(MAIN, "shop.sums")
+    assert (
+        world.shown("dev", "shop.sums")
+        == world.held("dev", "shop.sums")
+        != world.held(MAIN, "shop.sums")
+    )
     assert rows(world) == {("dev", "shop.doubled", 0), ("dev", "shop.sums", 0)}
 
 
@@ -76,7 +83,11 @@ def test_a_table_that_could_not_follow_is_told_and_stops_no_other(
     world.apply_in("dev", EDITED)
     world.rest()
     assert status(world, "dev")["shop.doubled"][:2] == ("failed", None)
-    assert status(world, "dev")["shop.sums"][0] == status(world, MAIN)["shop.doubled"][0] == "up_to_date"
+    assert (
+        status(world, "dev")["shop.sums"][0]
+        == status(world, MAIN)["shop.doubled"][0]
+        == "up_to_date"
+    )
     world.logs.refuses.clear()
     world.begin()
     world.rest()
@@ -90,7 +101,11 @@ def test_a_branch_that_does_not_publish_has_no_table_and_lacks_none(world: Publi
     world.rest()
     assert world.folders("quiet") == set()
     assert status(world, "quiet")["shop.sums"] == ("up_to_date", None, 0)
-    assert status(world, "quiet")["shop.other"] == ("up_to_date", "memory:lake/default/shop/other", 1)
+    assert status(world, "quiet")["shop.other"] == (
+        "up_to_date",
+        "memory:lake/default/shop/other",
+        1,
+    )
 
 
 def test_a_branch_of_a_branch_publishes_where_it_is_asked_for(world: PublishedWorld) -> None:
@@ -177,7 +192,8 @@ def test_a_branch_whose_time_is_over_takes_its_tables_along(world: PublishedWorl
 
 
 def test_a_branch_that_comes_back_under_its_name_begins_new_tables(world: PublishedWorld) -> None:
-    """Also where nobody was there to delete those of before, and the states have the same numbers."""
+    """Also where nobody was there to delete those of before, and the states have the same
+    numbers."""
     world.apply_in("dev", EDITED)
     world.rest()
     world.put("c.csv", (3, 1))

@@ -1,4 +1,5 @@
-"""A reader of Delta tables sees what a branch has of its own, and main's table never changes by a byte."""
+"""A reader of Delta tables sees what a branch has of its own, and main's table never changes by a
+byte."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ class Place:
         """A state of these partitions."""
         with self.store.begin() as tx:
             tx.traces.put([], fragments)
-            root = tree.build(tx.nodes, (tree.Entry(f"{n}", f.id, f.content) for n, f in enumerate(fragments)))
+            root = tree.build(
+                tx.nodes, (tree.Entry(f"{n}", f.id, f.content) for n, f in enumerate(fragments))
+            )
             made = replace(state(seq, NAME, branch=of), root=root, schema=A, generation=seq)
             tx.states.commit(made, seq - 1)
         return made
@@ -63,7 +66,9 @@ class Place:
         return sorted(found.column("a").to_pylist())
 
     def log_of_main(self) -> dict[str, bytes]:
-        return {path.name: path.read_bytes() for path in (self.folder("main") / "_delta_log").iterdir()}
+        return {
+            path.name: path.read_bytes() for path in (self.folder("main") / "_delta_log").iterdir()
+        }
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ DOUBLED = "  doubled:\n    transform: {{sql: 'SELECT k, {factor} * v AS v FROM o
 COPY = "  copy:\n    write: {connector: files, from: doubled, path: /out/copy, format: csv}\n"
 DELTA = "  delta:\n    write: {connector: delta, from: doubled, path: /out/table}\n"
 KAFKA = (
-    "  topic:\n    write: {connector: kafka, from: doubled, servers: 'a:9092', topic: sums, key: [k], format: json}\n"
+    "  topic:\n"
+    "    write: {connector: kafka, from: doubled, servers: 'a:9092', topic: sums, key: [k], format: json}\n"
 )
 JDBC = "  table:\n    write: {connector: jdbc, from: doubled, url: 'jdbc:postgresql://h/d', table: public.sums}\n"
 REST = DOUBLED.format(factor=2) + COPY
@@ -35,7 +36,9 @@ def world(tmp_path: Path) -> BranchWorld:
     return made
 
 
-def create(world: BranchWorld, redirect: dict[str, str], name: str = "dev", **more: Any) -> dict[str, str]:
+def create(
+    world: BranchWorld, redirect: dict[str, str], name: str = "dev", **more: Any
+) -> dict[str, str]:
     return branches.create(world.ctx, name, redirect=redirect, **more)["redirects"]
 
 
@@ -77,7 +80,9 @@ def test_a_merge_brings_no_redirect(world: BranchWorld) -> None:
     assert world.engine.targets.keys() == {"/out/copy", "/out/dev_copy"}
 
 
-def test_a_branch_that_is_made_again_writes_over_what_the_first_one_wrote(world: BranchWorld) -> None:
+def test_a_branch_that_is_made_again_writes_over_what_the_first_one_wrote(
+    world: BranchWorld,
+) -> None:
     """Its generations begin with those of main, and the place has seen later ones."""
     create(world, {"shop.copy": "dev_copy"})
     for factor in (3, 4, 5):
@@ -113,7 +118,9 @@ def test_the_owner_of_a_copy_says_which_branch_it_is_of(world: BranchWorld) -> N
         "{home}/orders/new",
     ],
 )
-def test_a_redirect_to_what_somebody_reads_or_writes_is_refused(world: BranchWorld, place: str) -> None:
+def test_a_redirect_to_what_somebody_reads_or_writes_is_refused(
+    world: BranchWorld, place: str
+) -> None:
     with pytest.raises(BadRedirect, match=r"leads to the place of shop\.(copy|orders)"):
         create(world, {"shop.copy": place.format(home=world.home)})
     with world.store.read() as tx:
@@ -131,7 +138,9 @@ def test_a_redirect_to_what_somebody_reads_or_writes_is_refused(world: BranchWor
         ("shop.copy", "/proc/x", "a place of the system"),
     ],
 )
-def test_a_redirect_that_cannot_be_is_refused(world: BranchWorld, component: str, place: str, why: str) -> None:
+def test_a_redirect_that_cannot_be_is_refused(
+    world: BranchWorld, component: str, place: str, why: str
+) -> None:
     with pytest.raises(BadRedirect, match=why):
         create(world, {component: place})
 
@@ -154,7 +163,9 @@ def test_no_two_branches_share_a_place(world: BranchWorld) -> None:
         (JDBC, "shop.table", "dev.sums", "dev.sums"),
     ],
 )
-def test_what_a_redirect_names(world: BranchWorld, text: str, component: str, name: str, place: str) -> None:
+def test_what_a_redirect_names(
+    world: BranchWorld, text: str, component: str, name: str, place: str
+) -> None:
     world.apply(REST + text)
     assert create(world, {component: name}) == {component: place}
     with world.ctx.read_plan("dev") as (_, facts):
@@ -171,9 +182,15 @@ def test_what_a_redirect_names(world: BranchWorld, text: str, component: str, na
 
 @pytest.mark.parametrize(
     ("text", "component", "name"),
-    [(KAFKA, "shop.topic", "sums"), (JDBC, "shop.table", '"Sums"'), (JDBC, "shop.table", "PUBLIC.sums")],
+    [
+        (KAFKA, "shop.topic", "sums"),
+        (JDBC, "shop.table", '"Sums"'),
+        (JDBC, "shop.table", "PUBLIC.sums"),
+    ],
 )
-def test_the_table_or_topic_of_main_is_refused(world: BranchWorld, text: str, component: str, name: str) -> None:
+def test_the_table_or_topic_of_main_is_refused(
+    world: BranchWorld, text: str, component: str, name: str
+) -> None:
     world.apply(REST + text)
     with pytest.raises(BadRedirect, match="leads to the place of"):
         create(world, {component: name})
@@ -197,11 +214,16 @@ def test_main_that_comes_to_a_place_turns_the_redirect_off(world: BranchWorld) -
     before = written(world, "/out/dev_copy")
     world.apply_in("dev", DOUBLED.format(factor=7) + COPY)
     until_writing_is_requested(world)
-    more = "  more:\n    write: {connector: files, from: orders, path: /out/dev_copy, format: csv}\n"
+    more = (
+        "  more:\n    write: {connector: files, from: orders, path: /out/dev_copy, format: csv}\n"
+    )
     world.apply(REST + more)
     world.once()
     found = world.decided("dev", "shop.copy")
-    assert (found.status, found.reason) == ("paused", "its redirect leads to the place of shop.more")
+    assert (found.status, found.reason) == (
+        "paused",
+        "its redirect leads to the place of shop.more",
+    )
     with world.store.read() as tx:
         assert tx.queue.demands("dev", "shop.copy") == {}
     assert written(world, "/out/dev_copy") == before

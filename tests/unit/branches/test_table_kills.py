@@ -1,4 +1,5 @@
-"""Tables of branches, with a death at every step: nothing is left that nobody knows of, and nothing is amiss later."""
+"""Tables of branches, with a death at every step: nothing is left that nobody knows of, and nothing
+is amiss later."""
 
 from __future__ import annotations
 
@@ -77,7 +78,9 @@ def world(tmp_path: Path) -> PublishedWorld:
 def known(world: PublishedWorld) -> dict[str, int]:
     """The version of each table that somebody knows of, by the dataset's name."""
     with world.store.read() as tx:
-        return {p.dataset.partition(".")[2]: p.version for p in tx.projections.branch_publications()}
+        return {
+            p.dataset.partition(".")[2]: p.version for p in tx.projections.branch_publications()
+        }
 
 
 def lives(world: PublishedWorld) -> int:
@@ -143,10 +146,13 @@ Ending = Callable[[PublishedWorld], object]
 
 
 @pytest.mark.parametrize(
-    "end", [lambda world: branches.delete(world.ctx, "dev"), lambda world: world.apply_in("dev", REST)]
+    "end",
+    [lambda world: branches.delete(world.ctx, "dev"), lambda world: world.apply_in("dev", REST)],
 )
 @pytest.mark.parametrize("when", ["before the log", "after the log"])
-def test_what_ends_while_its_table_is_written_is_deleted(world: PublishedWorld, end: Ending, when: str) -> None:
+def test_what_ends_while_its_table_is_written_is_deleted(
+    world: PublishedWorld, end: Ending, when: str
+) -> None:
     """By the loop, which is told by nobody."""
     world.apply_in("dev", EDITED)
     ended: list[str] = []

@@ -24,7 +24,9 @@ TAGGED = B.replace("    transform", "    tags: [x]\n    transform")
 FILE = "  f:\n    transform: {python: {file: f.py, entrypoint: f}}\n"
 
 
-def revision(text: str, uids: Mapping[str, str] | None = None, files: Mapping[str, str] | None = None) -> Revision:
+def revision(
+    text: str, uids: Mapping[str, str] | None = None, files: Mapping[str, str] | None = None
+) -> Revision:
     return Revision(
         branch="main",
         dataflow="shop",
@@ -56,7 +58,14 @@ def test_parts_together_are_the_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["dataflow: x\ncomponents: {a: {}, b: {}}\n", "[1]", "a: [", "dataflow: x\n", "components:\n  {a: {}}\n"]
+    "text",
+    [
+        "dataflow: x\ncomponents: {a: {}, b: {}}\n",
+        "[1]",
+        "a: [",
+        "dataflow: x\n",
+        "components:\n  {a: {}}\n",
+    ],
 )
 def test_a_text_in_another_form_has_no_parts(text: str) -> None:
     assert spans.split(text) is None
@@ -65,7 +74,8 @@ def test_a_text_in_another_form_has_no_parts(text: str) -> None:
 @pytest.mark.parametrize(
     ("base", "ours", "theirs", "merged", "taken"),
     [
-        (text(A, B), text(A, B), text(A, B2), text(A, B2), ("b",)),  # ours did not move: theirs as it is
+        # Ours did not move: theirs as it is
+        (text(A, B), text(A, B), text(A, B2), text(A, B2), ("b",)),
         (text(A, B), text(A, B2), text(A, B), text(A, B2), ()),
         (text(A, B), text(A, B, C), text(A, B2), text(A, B2, C), ("b",)),
         (text(A, B), text(A, B2), text(A, B2, C), text(A, B2, C), ("c",)),
@@ -99,7 +109,9 @@ def test_what_one_side_changed_is_taken(
         (text(A), text(A, B), "dataflow: shop\ncomponents: {a: {}}\n", "", "not_mergeable"),
     ],
 )
-def test_what_both_changed_is_a_conflict(base: str, ours: str, theirs: str, component: str, kind: str) -> None:
+def test_what_both_changed_is_a_conflict(
+    base: str, ours: str, theirs: str, component: str, kind: str
+) -> None:
     (conflict,) = merge(base, ours, theirs).conflicts
     assert (conflict.name, conflict.kind) == (component, kind)
 
@@ -125,7 +137,9 @@ def test_a_rename_and_an_edit_come_together() -> None:
 
 def test_two_names_for_one_component_are_a_conflict() -> None:
     theirs = revision(text(A, B.replace("  b:", "  e:")), {"a": "ua", "e": "ub"})
-    (conflict,) = merge_dataflow(revision(text(A, B), U), revision(text(A, D), RENAMED), theirs).conflicts
+    (conflict,) = merge_dataflow(
+        revision(text(A, B), U), revision(text(A, D), RENAMED), theirs
+    ).conflicts
     assert (conflict.name, conflict.kind) == ("d", "both_edited")
     assert conflict.ours is not None
     assert (conflict.ours.line, conflict.ours.column, conflict.ours.text) == (7, 3, D)
@@ -133,7 +147,9 @@ def test_two_names_for_one_component_are_a_conflict() -> None:
 
 def test_a_name_that_is_taken_is_a_conflict() -> None:
     ours = revision(text(A, B, C.replace("  c:", "  d:")), {"a": "ua", "b": "ub", "d": "uc"})
-    found = merge_dataflow(revision(text(A, B), U), ours, revision(text(A, D), RENAMED), {"d": "theirs"})
+    found = merge_dataflow(
+        revision(text(A, B), U), ours, revision(text(A, D), RENAMED), {"d": "theirs"}
+    )
     (conflict,) = found.conflicts
     assert (conflict.name, conflict.kind) == ("d", "name_taken")
 
@@ -150,7 +166,8 @@ def test_smaller_keys_merge_by_themselves() -> None:
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
-        (B2, B + "    expect: [{check: b > 0}]\n"),  # which rows, and which of them are right: one unit
+        # Which rows, and which of them are right: one unit
+        (B2, B + "    expect: [{check: b > 0}]\n"),
         (OWNED, OWNED.replace("ann", "bob")),
     ],
 )
@@ -160,7 +177,9 @@ def test_what_makes_rows_is_one_unit(ours: str, theirs: str) -> None:
 
 
 def test_layout_and_comments_are_no_edit() -> None:
-    laid_out = text(A, B.replace("{sql: SELECT 1 AS b}", "\n      # the first\n      sql: SELECT 1 AS b"))
+    laid_out = text(
+        A, B.replace("{sql: SELECT 1 AS b}", "\n      # the first\n      sql: SELECT 1 AS b")
+    )
     assert merge(text(A, B), text(A, B2), laid_out).text == text(A, B2)
     assert merge(text(A, B), laid_out, text(A, B2)).text == text(A, B2)
 
@@ -192,12 +211,20 @@ def test_text_that_merges_into_something_else_is_refused() -> None:
 
 
 def component(name: str, values: tuple[str, ...]) -> ComponentPart:
-    keys = {key: Unit(f"    {key}: {value}\n", (value,)) for key, value in zip(KEYS, values, strict=True) if value}
-    return ComponentPart(name, 1, 3, head=Unit(f"  {name}", (name,)), colon=":\n", keys=keys, blank="", indent=4)
+    keys = {
+        key: Unit(f"    {key}: {value}\n", (value,))
+        for key, value in zip(KEYS, values, strict=True)
+        if value
+    }
+    return ComponentPart(
+        name, 1, 3, head=Unit(f"  {name}", (name,)), colon=":\n", keys=keys, blank="", indent=4
+    )
 
 
 KEYS = ("transform", "expect", "owner", "tags")
-parts = st.builds(component, st.sampled_from("abc"), st.tuples(*(st.sampled_from("012") for _ in KEYS)))
+parts = st.builds(
+    component, st.sampled_from("abc"), st.tuples(*(st.sampled_from("012") for _ in KEYS))
+)
 
 
 def _are_told_apart(side: Components) -> bool:
@@ -224,7 +251,9 @@ def test_laws_of_merging(base: Components, ours: Components, theirs: Components)
     merged = {part.name: part.meaning for part in one.components.values()}
     assert merged == {part.name: part.meaning for part in other.components.values()}
     if one.components.keys() == other.components.keys():  # but for uids of what both added alike
-        assert said(three_way.merge(theirs, one.components, theirs).components) == said(one.components)
+        assert said(three_way.merge(theirs, one.components, theirs).components) == said(
+            one.components
+        )
         assert said(three_way.merge(ours, one.components, ours).components) == said(one.components)
 
 
@@ -233,7 +262,9 @@ bodies = st.dictionaries(st.sampled_from("abcde"), st.sampled_from("123"), max_s
 
 def blueprint(components: dict[str, str]) -> str:
     parts = (f"  {n}:\n    transform: {{sql: SELECT {v}}}\n" for n, v in components.items())
-    return HEAD + "".join(parts) if components else HEAD.replace("components:\n", "components: {}\n")
+    return (
+        HEAD + "".join(parts) if components else HEAD.replace("components:\n", "components: {}\n")
+    )
 
 
 def named(text: str) -> dict[str, str]:

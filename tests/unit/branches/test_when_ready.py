@@ -1,4 +1,5 @@
-"""A merge that waits until it leaves nothing to compute, and branches that change by such merges alone."""
+"""A merge that waits until it leaves nothing to compute, and branches that change by such merges
+alone."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from tests.unit.branches.test_overlay import world as world
 from tests.unit.branches.world import BranchWorld
 from tests.unit.expectations.world import HEAD
 
-CHECKED = DOUBLED.format(factor=3) + "    expect: [{{check: v < 70}}]\n".format() + SUMS + OTHER + COPY
+CHECKED = (
+    DOUBLED.format(factor=3) + "    expect: [{{check: v < 70}}]\n".format() + SUMS + OTHER + COPY
+)
 
 
 def refused(world: BranchWorld, *, when_ready: bool = False) -> list[str]:

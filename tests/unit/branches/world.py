@@ -1,4 +1,5 @@
-"""The world of expectations with branches beside main. Does not belong here: what is expected of them."""
+"""The world of expectations with branches beside main. Does not belong here: what is expected of
+them."""
 
 from __future__ import annotations
 
@@ -26,12 +27,19 @@ class BranchWorld(World):
     """Main and its branches, as one loop looks after them."""
 
     def __init__(
-        self, home: Path, url: str | None = None, *, namespace: str = "default", lake: MemoryLake | None = None
+        self,
+        home: Path,
+        url: str | None = None,
+        *,
+        namespace: str = "default",
+        lake: MemoryLake | None = None,
     ) -> None:
         super().__init__(home, url=url, namespace=namespace, lake=lake)
         planner = Planner(self.store, window=WINDOW)
         self.settling = PlanExecutor(self.store, planner, "default", BRANCH)
-        self.branching = Branching(self.store, "default", planner, FailingUnits(), window=WINDOW, since_trace=0)
+        self.branching = Branching(
+            self.store, "default", planner, FailingUnits(), window=WINDOW, since_trace=0
+        )
 
     def close(self) -> None:
         self.store.close()
@@ -48,7 +56,9 @@ class BranchWorld(World):
         super().dispatch()
         for branch, reads in self.branching.sources().items():
             with self.store.begin() as tx:
-                listings.request(tx, [node for node in reads if not tx.listings.get([node.listing])])
+                listings.request(
+                    tx, [node for node in reads if not tx.listings.get([node.listing])]
+                )
                 listings.dispatch(tx, branch, reads)
 
     def once(self) -> Pass:
@@ -90,7 +100,8 @@ class BranchWorld(World):
             fragments = tx.traces.fragments([e.fragment for e in entries])
         files = {e.key: [f["path"] for f in fragments[e.fragment].files] for e in entries}
         return {
-            key: tuple(r for path in paths for r in self.engine.fragment(path).rows) for key, paths in files.items()
+            key: tuple(r for path in paths for r in self.engine.fragment(path).rows)
+            for key, paths in files.items()
         }
 
     def generations(self, branch: str) -> dict[str, int]:

@@ -1,4 +1,5 @@
-"""Commands as a user runs them: what goes to which stream, exit codes, and a document on failure too."""
+"""Commands as a user runs them: what goes to which stream, exit codes, and a document on failure
+too."""
 
 from __future__ import annotations
 
@@ -75,11 +76,16 @@ def test_validate_lists_every_problem_with_its_place(capsys: pytest.CaptureFixtu
     rule = "a to z, 0 to 9 and _, beginning with a letter, such as shop"
     assert lines[0] == f"bad.yaml:1:11: invalid-name: 'Shop' is no name ({rule})"
     assert lines[1].startswith("bad.yaml:4:61: unknown-key: there is no key 'colour' here (")
-    assert lines[2] == "binary.yaml:1:4: invalid-encoding: byte 0xFF is not UTF-8 (save the file as UTF-8)"
+    assert (
+        lines[2]
+        == "binary.yaml:1:4: invalid-encoding: byte 0xFF is not UTF-8 (save the file as UTF-8)"
+    )
     assert (len(lines), err) == (3, "")
 
 
-def test_what_a_terminal_cannot_show_is_spelled_out(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def test_what_a_terminal_cannot_show_is_spelled_out(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
     (folder / "\N{DUCK}.yaml").write_text(BAD)
     out = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, "latin-1", write_through=True))
@@ -87,7 +93,9 @@ def test_what_a_terminal_cannot_show_is_spelled_out(monkeypatch: pytest.MonkeyPa
     assert out.getvalue().startswith(b"\\U0001f986.yaml:1:11: invalid-name")
 
 
-def test_validate_shows_a_blueprint_written_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_shows_a_blueprint_written_out(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shared = GOOD.replace("components:", "defaults: {owner: me}\ncomponents:")
     (folder / "shared.yaml").write_text(shared)
     assert headgate("validate", "shared.yaml", "--expand") == 0
@@ -110,12 +118,16 @@ def test_validate_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_code_that_reads_the_clock_is_noticed(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+def test_code_that_reads_the_clock_is_noticed(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
     (folder / "clock.yaml").write_text(CLOCK)
     assert headgate("validate", "clock.yaml") == 0
     count, notice = capsys.readouterr().out.splitlines()
     assert count == "1 blueprint: no problems"
-    assert notice.startswith("clock.yaml:10:9: undeclared-volatile: .now(): the clock of Python code is the machine's")
+    assert notice.startswith(
+        "clock.yaml:10:9: undeclared-volatile: .now(): the clock of Python code is the machine's"
+    )
     assert headgate("plan", "clock.yaml", "--no-spark") == 0
     assert capsys.readouterr().out.splitlines()[-1] == notice
     (folder / "clock.yaml").write_text(CLOCK + "    volatile: daily\n")
@@ -164,7 +176,9 @@ def test_problems_carry_the_names_that_were_typed(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.slow
-def test_without_a_server_commands_serve_themselves(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+def test_without_a_server_commands_serve_themselves(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
     assert headgate("status") == 0
     assert "headgate apply" in capsys.readouterr().out
     assert headgate("plan", "good.yaml", "--no-spark", "--detailed-exitcode") == 2
@@ -217,7 +231,9 @@ def test_a_port_in_use_is_named(capsys: pytest.CaptureFixture[str]) -> None:
         port = listener.getsockname()[1]
         assert headgate("serve", "--port", str(port)) == 1
     err = capsys.readouterr().err
-    assert err.startswith(f"headgate: cannot-listen: port {port} of 127.0.0.1 is in use by another process: end that")
+    assert err.startswith(
+        f"headgate: cannot-listen: port {port} of 127.0.0.1 is in use by another process: end that"
+    )
     assert "--port" in err
 
 
@@ -241,17 +257,25 @@ class Elsewhere(BaseHTTPRequestHandler):
         pass
 
 
-def test_another_server_than_ours_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_server_than_ours_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as server:
         threading.Thread(target=server.serve_forever).start()
         try:
             port = server.server_port
             monkeypatch.setenv("HEADGATE_URL", f"http://127.0.0.1:{port}")
             assert headgate("status") == 1
-            assert f"no-token: set HEADGATE_TOKEN to a token of http://127.0.0.1:{port}" in capsys.readouterr().err
+            assert (
+                f"no-token: set HEADGATE_TOKEN to a token of http://127.0.0.1:{port}"
+                in capsys.readouterr().err
+            )
             monkeypatch.setenv("HEADGATE_TOKEN", "hg_x")
             assert headgate("status") == 1
-            assert "unexpected-answer: 127.0.0.1 answered 301, with a way to https://there" in capsys.readouterr().err
+            assert (
+                "unexpected-answer: 127.0.0.1 answered 301, with a way to https://there"
+                in capsys.readouterr().err
+            )
             assert headgate("token", "list") == 1
             assert "unexpected-answer: 127.0.0.1 answered 200" in capsys.readouterr().err
         finally:
@@ -296,7 +320,8 @@ def test_a_service_is_found_by_its_home_refuses_a_second_and_ends_in_order(
         monkeypatch.setenv(name, value)
     with ended(subprocess.Popen(command, stderr=subprocess.PIPE)) as service:
         assert service.stderr
-        assert any(b"http://127.0.0.1:" in line for line in service.stderr)  # it waits for the line with the URL
+        # It waits for the line with the URL
+        assert any(b"http://127.0.0.1:" in line for line in service.stderr)
         assert headgate("apply", "good.yaml", "--home", "h") == 0
         capsys.readouterr()
         assert headgate("serve", "--home", "h", "--port", "0") == 1
@@ -311,18 +336,26 @@ def test_a_service_is_found_by_its_home_refuses_a_second_and_ends_in_order(
     assert [f["name"] for f in json.loads(capsys.readouterr().out)["dataflows"]] == ["shop"]
 
 
-def test_tests_are_looked_at_before_spark_is_started(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    (folder / "tested.yaml").write_text(f"{GOOD}    tests:\n      - {{name: a, given: {{order: []}}, expect: []}}\n")
+def test_tests_are_looked_at_before_spark_is_started(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    (folder / "tested.yaml").write_text(
+        f"{GOOD}    tests:\n      - {{name: a, given: {{order: []}}, expect: []}}\n"
+    )
     assert run(["test", "tested.yaml"], Bootstrap()) == 1
     problem = "tested.yaml:8:27: unknown-key: dear has no input 'order' (did you mean 'orders'?)\n"
     assert capsys.readouterr().err == problem
     assert run(["test", "good.yaml"], Bootstrap()) == 0
     assert capsys.readouterr().out == "no tests: a transform has them below `tests:`\n"
     assert run(["test", "good.yaml", "-k", "dear"], Bootstrap()) == 1
-    assert capsys.readouterr().err == "headgate: not-found: no test's dataset or name holds 'dear'\n"
+    assert (
+        capsys.readouterr().err == "headgate: not-found: no test's dataset or name holds 'dear'\n"
+    )
 
 
-@pytest.mark.parametrize(("option", "value"), [("--home", "x"), ("--branch", "dev"), ("--rows", "3")])
+@pytest.mark.parametrize(
+    ("option", "value"), [("--home", "x"), ("--branch", "dev"), ("--rows", "3")]
+)
 def test_what_is_for_written_tests_is_refused_of_tests_that_run(
     option: str, value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -64,7 +64,8 @@ def started(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 def service(home: str) -> Iterator[subprocess.Popen[bytes]]:
     with started("serve", "--home", home, "--port", "0") as process:
         assert process.stderr
-        assert any(b"http://127.0.0.1:" in line for line in process.stderr)  # it waits for the line with the URL
+        # It waits for the line with the URL
+        assert any(b"http://127.0.0.1:" in line for line in process.stderr)
         yield process
 
 
@@ -92,7 +93,9 @@ def test_a_run_uses_the_service_that_holds_the_home_or_is_named(
         out, err = capsys.readouterr()
         made = json.loads(out)
         assert (made["state"], made["spark_started"], list(made)) == ("paused", False, FIELDS)
-        words = f"using the service that holds {folder / 'h'} (process {process.pid}, {holder['url']})"
+        words = (
+            f"using the service that holds {folder / 'h'} (process {process.pid}, {holder['url']})"
+        )
         assert err == f"headgate: {words}\n"
         assert headgate("apply", "shop.yaml", "--wait", "--home", "h") == 0
         out, err = capsys.readouterr()
@@ -119,7 +122,10 @@ def test_a_run_waits_for_another_run_that_holds_the_home_and_says_so(folder: Pat
     with started("run", "shop.yaml", "--home", "h") as process:
         assert process.stderr
         message = process.stderr.readline().decode()
-        assert message == f"headgate: waiting for `headgate run` (process {os.getpid()}), which holds {folder / 'h'}\n"
+        assert (
+            message
+            == f"headgate: waiting for `headgate run` (process {os.getpid()}), which holds {folder / 'h'}\n"
+        )
         lock.release()
         out, _ = process.communicate()
         assert (process.returncode, out.decode().splitlines()[-1].split(" in ")[0]) == (0, "paused")
@@ -144,7 +150,14 @@ def test_a_holder_that_does_not_say_what_it_is_is_an_error(folder: Path) -> None
     wish = once.RunRequest(Session(Bootstrap()).load([Path("shop.yaml")]))
     pauses: list[float] = []
     with pytest.raises(HomeLocked, match="is held by another process"):
-        service_target.make(Session(Bootstrap()), read(home.path), wish, lambda _: None, since=0.0, pause=pauses.append)
+        service_target.make(
+            Session(Bootstrap()),
+            read(home.path),
+            wish,
+            lambda _: None,
+            since=0.0,
+            pause=pauses.append,
+        )
     assert sum(pauses) == pytest.approx(service_target.STARTS_WITHIN_S)
     lock.release()
 
@@ -167,7 +180,9 @@ def test_a_service_that_ends_while_it_is_waited_for_is_told(world: World) -> Non
         unreachable = Headgate("http://127.0.0.1:1", "hg_x")
         with (
             unreachable,
-            pytest.raises(service_run.ServiceEnded, match=f"the service at {world.url} does not answer any"),
+            pytest.raises(
+                service_run.ServiceEnded, match=f"the service at {world.url} does not answer any"
+            ),
         ):
             waiting(world, unreachable, pauses.append).settled(["shop"], since)
     assert pauses == list(service_run.LOST_PAUSES_S)
@@ -199,6 +214,8 @@ def test_progress_is_told_until_all_is_settled(world: World) -> None:  # noqa: F
 
     with world.client() as client:
         since = unfinished(client)
-        progress = service_run.Waiting(Service(world.url), client, "main", shown.append, pause).settled(["shop"], since)
+        progress = service_run.Waiting(
+            Service(world.url), client, "main", shown.append, pause
+        ).settled(["shop"], since)
     assert [moving.states["shop.orders"] for moving in shown] == ["stale"]
     assert progress["state"] == "paused"

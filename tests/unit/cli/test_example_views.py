@@ -45,7 +45,9 @@ ANSWER: ExamplesAnswer = {
                 "columns": ["id", "day", "gross"],
                 "missing": [[2, "2013-07-04", None]],
                 "unexpected": [],
-                "changed": [{"expected": [1, "x y", 1.5], "found": [1, "x y", 2.5], "columns": ["gross"]}],
+                "changed": [
+                    {"expected": [1, "x y", 1.5], "found": [1, "x y", 2.5], "columns": ["gross"]}
+                ],
                 "moved": None,
             },
             "notes": ["orders: day could not be typed"],
@@ -73,7 +75,11 @@ def test_junit() -> None:
     suite = ET.fromstring(junit(ANSWER))
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
     fine, failed = suite.findall("testcase")
-    assert (fine.get("classname"), fine.get("name"), fine.find("failure")) == ("shop.dear", "fine", None)
+    assert (fine.get("classname"), fine.get("name"), fine.find("failure")) == (
+        "shop.dear",
+        "fine",
+        None,
+    )
     failure = failed.find("failure")
     assert failure is not None
     assert failure.get("message") == "rows differ: 1 missing, 1 changed"

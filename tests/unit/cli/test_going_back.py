@@ -48,7 +48,9 @@ def test_a_rollback_is_shown_until_it_ends(abc: Abc, capsys: pytest.CaptureFixtu
         (("abc.c", "--to", "1970-01-01T00:00Z"), "not-found"),
     ],
 )
-def test_what_is_refused(abc: Abc, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: str) -> None:
+def test_what_is_refused(
+    abc: Abc, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: str
+) -> None:
     abc.build()
     assert headgate("rollback", *arguments, "-o", "json") == 1
     assert told(capsys)["type"] == f"urn:headgate:{code}"
@@ -71,11 +73,13 @@ def test_an_edit_is_reverted(abc: Abc, capsys: pytest.CaptureFixture[str]) -> No
     assert headgate("revert", "abc", "--to", "1", "--dry-run", "-o", "json") == 0
     planned = told(capsys)
     assert planned["revisions"] == {"abc": 3}
-    assert [(item["dataset"], item["action"], item["tasks"]) for item in planned["plan"]["items"]] == [
-        ("abc.j", "adopt", 0)
-    ]
+    assert [
+        (item["dataset"], item["action"], item["tasks"]) for item in planned["plan"]["items"]
+    ] == [("abc.j", "adopt", 0)]
     assert headgate("revert", "abc", "--to", "1", "--revision", "2") == 0
     assert capsys.readouterr().out.splitlines()[0] == "abc is at revision 3"
     assert not abc.settle()
     assert headgate("revert", "abc", "--to", "9", "-o", "json") == 1
-    assert told(capsys)["detail"] == "dataflow abc has no revision 9 in branch main: its last one is 3"
+    assert (
+        told(capsys)["detail"] == "dataflow abc has no revision 9 in branch main: its last one is 3"
+    )

@@ -32,7 +32,9 @@ sys.stdin.read()
 def held(path: Path) -> Iterator[subprocess.Popen[str]]:
     """Another process that holds a home until it is ended."""
     command = [sys.executable, "-c", HOLD, str(path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout
         assert process.stdout.readline() == "held\n"
         try:
@@ -88,7 +90,13 @@ def test_what_was_left_open_is_closed(tmp_path: Path) -> None:
     home.path.chmod(0o777)
     assert set(home.tighten()) == {home.token_file, database, home.logs, home.path}
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in home.path.iterdir()}
-    assert modes == {"token": 0o600, "metadata.db": 0o600, "logs": 0o700, "run": 0o700, "lake": 0o777}
+    assert modes == {
+        "token": 0o600,
+        "metadata.db": 0o600,
+        "logs": 0o700,
+        "run": 0o700,
+        "lake": 0o777,
+    }
     assert stat.S_IMODE(home.path.stat().st_mode) == 0o755
     assert home.tighten() == ()
 
@@ -118,7 +126,9 @@ def test_a_database_is_private_from_its_first_byte(tmp_path: Path) -> None:
     assert modes == dict.fromkeys(["metadata.db", "metadata.db-wal", "metadata.db-shm"], 0o600)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"url": "x"}', '{"url": "x", "pid": "many"}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"url": "x"}', '{"url": "x", "pid": "many"}']
+)
 def test_a_broken_server_file_names_nobody(tmp_path: Path, text: str) -> None:
     (tmp_path / "server.json").write_text(text)
     assert Home(tmp_path).holder() is None

@@ -35,13 +35,17 @@ def test_a_plan_is_carried_out_as_it_was_told(abc: Abc, capsys: pytest.CaptureFi
     done = told(capsys)
     assert done["revisions"] == {"abc": 1}
     with abc.store.read() as tx:
-        assert ("apply", "abc") in [(change.action, change.target) for change in tx.audit.changes(BRANCH)]
+        assert ("apply", "abc") in [
+            (change.action, change.target) for change in tx.audit.changes(BRANCH)
+        ]
     assert done["plan"]["items"] == plan_file["items"] != []
     abc.settle()
     assert abc.rows("abc.j") == [(7, 7, 7)]
 
 
-def test_what_is_printed_as_json_is_the_same_plan(abc: Abc, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_printed_as_json_is_the_same_plan(
+    abc: Abc, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert headgate("plan", "abc.yaml", "--no-spark", "-o", "json", "--out", "plan.json") == 0
     with open("plan.json", encoding="utf-8") as file:
         assert told(capsys) == json.load(file)
@@ -84,7 +88,9 @@ def test_work_that_moved_is_named(abc: Abc, capsys: pytest.CaptureFixture[str]) 
     assert refused(capsys).startswith("since the plan was made, the work on abc.j went from ")
 
 
-def test_texts_that_were_edited_are_not_the_planned_ones(abc: Abc, capsys: pytest.CaptureFixture[str]) -> None:
+def test_texts_that_were_edited_are_not_the_planned_ones(
+    abc: Abc, capsys: pytest.CaptureFixture[str]
+) -> None:
     plan_file = keep("abc.yaml")
     plan_file["blueprints"][0]["text"] += "# edited\n"
     with open("plan.json", "w", encoding="utf-8") as file:

@@ -9,7 +9,9 @@ from controlplane.cli import lineage_views
 from controlplane.cli.output import show
 
 
-def link(dataset: str, column: str | None, of_dataset: str, of_column: str | None, *steps: str) -> Any:
+def link(
+    dataset: str, column: str | None, of_dataset: str, of_column: str | None, *steps: str
+) -> Any:
     return {
         "dataset": dataset,
         "column": column,
@@ -20,7 +22,13 @@ def link(dataset: str, column: str | None, of_dataset: str, of_column: str | Non
 
 
 def component(dataset: str, kind: str = "sql", location: str | None = None, *reasons: str) -> Any:
-    return {"dataset": dataset, "kind": kind, "by": "spark", "location": location, "over_reported": list(reasons)}
+    return {
+        "dataset": dataset,
+        "kind": kind,
+        "by": "spark",
+        "location": location,
+        "over_reported": list(reasons),
+    }
 
 
 def parts(dataset: str, mode: str, *keys: str, **fields: Any) -> Any:
@@ -64,7 +72,14 @@ ANSWER: Any = {
         parts("f.c", "each", generation=None),
     ],
     "objects": [
-        {"dataset": "f.c", "location": "/data/*.csv", "objects": ["/a"], "partitions": 3, "shown": 2, "changed": 1}
+        {
+            "dataset": "f.c",
+            "location": "/data/*.csv",
+            "objects": ["/a"],
+            "partitions": 3,
+            "shown": 2,
+            "changed": 1,
+        }
     ],
     "notes": ["columns are told by revision 2 of f"],
 }
@@ -129,5 +144,13 @@ def test_downstream() -> None:
 
 
 def test_nothing_is_said_to_be_nothing() -> None:
-    nothing: Any = {**ANSWER, "links": [], "partitions": [], "objects": [], "provenance": None, "notes": [], "more": 0}
+    nothing: Any = {
+        **ANSWER,
+        "links": [],
+        "partitions": [],
+        "objects": [],
+        "provenance": None,
+        "notes": [],
+        "more": 0,
+    }
     assert lines(nothing)[0] == "f.total/k=1 comes from nothing that is known"

@@ -1,4 +1,5 @@
-"""`plan`, `status` and `refresh` look at sources first: a real worker lists, on a home whose data SQLite computed."""
+"""`plan`, `status` and `refresh` look at sources first: a real worker lists, on a home whose data
+SQLite computed."""
 
 from __future__ import annotations
 
@@ -78,7 +79,9 @@ def told(capsys: pytest.CaptureFixture[str]) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def test_a_changed_file_fires_a_guard_that_looks_at_the_exit_code(abc: Abc, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_changed_file_fires_a_guard_that_looks_at_the_exit_code(
+    abc: Abc, capsys: pytest.CaptureFixture[str]
+) -> None:
     abc.build()
     with abc.counted() as events:
         assert headgate("plan", "--detailed-exitcode") == 0
@@ -98,7 +101,9 @@ def test_a_changed_file_fires_a_guard_that_looks_at_the_exit_code(abc: Abc, caps
     assert events == []
 
 
-def test_a_comment_tells_when_each_changed_source_was_looked_at(abc: Abc, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_comment_tells_when_each_changed_source_was_looked_at(
+    abc: Abc, capsys: pytest.CaptureFixture[str]
+) -> None:
     abc.build()
     abc.write("c", "1.csv", 8)
     abc.write("c", "2.csv", 8)
@@ -117,29 +122,38 @@ def test_a_listing_tells_of_its_source(abc: Abc) -> None:
     assert listed["abc.c"] == {"location": f"{abc.data}/c/*.csv", "changed": 1}
 
 
-def test_the_plan_of_a_new_dataflow_knows_its_files(abc: Abc, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_plan_of_a_new_dataflow_knows_its_files(
+    abc: Abc, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert headgate("plan", "abc.yaml", "--no-spark", "-o", "json") == 0
     value = told(capsys)
-    assert {i["dataset"]: (i["partitions"], i["certain"]) for i in value["items"] if i["dataset"] != "abc.j"} == {
-        f"abc.{name}": (["1.csv"], True) for name in COLUMNS
-    }
+    assert {
+        i["dataset"]: (i["partitions"], i["certain"])
+        for i in value["items"]
+        if i["dataset"] != "abc.j"
+    } == {f"abc.{name}": (["1.csv"], True) for name in COLUMNS}
     assert [s["objects"] for s in value["sources"]] == [[{"name": "1.csv", "change": "added"}]] * 3
     assert all(s["as_of"] and not s["problem"] for s in value["sources"])
     with abc.store.read() as tx:
-        assert tx.blueprints.revisions(BRANCH) == {}  # nothing but what was found for the plan is stored
+        # Nothing but what was found for the plan is stored
+        assert tx.blueprints.revisions(BRANCH) == {}
         assert len(tx.listings.of_plans()) == 3  # each once
         assert not [e for e in tx.events.newer(None, 0) if e.kind == "listing.done"]
         assert not any(tx.queue.demands(BRANCH, demand_of(f"abc.{name}")) for name in COLUMNS)
 
 
-def test_without_a_look_nothing_is_known_of_a_new_dataflow(abc: Abc, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_look_nothing_is_known_of_a_new_dataflow(
+    abc: Abc, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert headgate("plan", "abc.yaml", "--no-spark", "--no-refresh", "-o", "json") == 0
     value = told(capsys)
     assert {s["as_of"] for s in value["sources"]} == {None}
     assert all(not i["certain"] for i in value["items"])
 
 
-def test_refresh_tells_what_changed_since_the_last_listing(abc: Abc, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refresh_tells_what_changed_since_the_last_listing(
+    abc: Abc, capsys: pytest.CaptureFixture[str]
+) -> None:
     abc.build()
     abc.write("b", "1.csv", 8)
     abc.write("b", "2.csv", 9)
@@ -185,7 +199,9 @@ def test_a_source_that_cannot_be_listed_is_no_source_without_changes(
     assert source["problem"].startswith("the listing failed: ")
 
 
-def test_a_source_that_is_paused_is_left_alone_and_fails_no_guard(abc: Abc, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_source_that_is_paused_is_left_alone_and_fails_no_guard(
+    abc: Abc, capsys: pytest.CaptureFixture[str]
+) -> None:
     abc.build()
     assert headgate("pause", "abc.c") == 0
     abc.write("c", "1.csv", 8)
@@ -203,7 +219,10 @@ def test_with_no_worker_here_sources_are_told_as_they_were(
     assert headgate("plan") == 0
     out, err = capsys.readouterr()
     assert out.startswith("nothing to do\nsources as of 1970")
-    assert err == "headgate: sources are told as they were last listed: HEADGATE_POOL leaves no worker here\n"
+    assert (
+        err
+        == "headgate: sources are told as they were last listed: HEADGATE_POOL leaves no worker here\n"
+    )
 
 
 def test_a_plan_waits_for_its_turn_on_a_home(abc: Abc) -> None:
@@ -215,7 +234,9 @@ def test_a_plan_waits_for_its_turn_on_a_home(abc: Abc) -> None:
     assert headgate("plan") == 0
 
 
-def test_a_partition_is_named_as_commands_show_it(abc: Abc, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_partition_is_named_as_commands_show_it(
+    abc: Abc, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The typed key goes first: a file may be named like the encoded key of another one."""
     abc.write("c", "North America.csv", 8)
     abc.write("c", "South%20America.csv", 9)
@@ -232,13 +253,17 @@ def test_a_partition_is_named_as_commands_show_it(abc: Abc, capsys: pytest.Captu
     for command in ("why", "retry", "lineage", "partition"):
         assert headgate(command, "abc.c/No where.csv", "-o", "json") == 1
         error = told(capsys)
-        assert (error["type"], "'No where.csv'" in error["detail"]) == ("urn:headgate:not-found", True)
+        assert (error["type"], "'No where.csv'" in error["detail"]) == (
+            "urn:headgate:not-found",
+            True,
+        )
 
 
 def test_a_checkout_elsewhere_has_the_paths_of_the_service(
     tmp_path: Path, abc: Abc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What the workflow of a new project does: its blueprint reads the data that lies where the service is."""
+    """What the workflow of a new project does: its blueprint reads the data that lies where the
+    service is."""
     shop, checkout = tmp_path / "srv" / "shop", tmp_path / "runner" / "shop"
     for folder in (shop, checkout):
         assert headgate("init", str(folder)) == 0

@@ -12,7 +12,8 @@ from controlplane.client import ApiError
 
 
 class Scripted:
-    """A service that has `steps` left to do: one for each event that it tells. It merges when none is left."""
+    """A service that has `steps` left to do: one for each event that it tells. It merges when none
+    is left."""
 
     def __init__(self, steps: int, *, fails: bool = False) -> None:
         self.steps, self.fails, self.attempts = steps, fails, 0
@@ -33,7 +34,10 @@ class Scripted:
     def merge(self) -> Any:
         self.attempts += 1
         if self.steps or self.fails:
-            raise ApiError(409, {"type": "urn:headgate:merge-not-ready", "status": 409, "detail": "", "errors": []})
+            raise ApiError(
+                409,
+                {"type": "urn:headgate:merge-not-ready", "status": 409, "detail": "", "errors": []},
+            )
         return {"merged": True}
 
 

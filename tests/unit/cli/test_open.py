@@ -1,4 +1,5 @@
-"""`headgate open`: a link that signs a browser in once, at a service or at a home that nobody else serves."""
+"""`headgate open`: a link that signs a browser in once, at a service or at a home that nobody else
+serves."""
 
 from __future__ import annotations
 
@@ -49,13 +50,22 @@ def test_a_stopped_home_is_shown_until_somebody_ends_it(tmp_path: Path) -> None:
     home = str(tmp_path / "home")
     assert run(["apply", str(tmp_path / "shop.yaml"), "--home", home], Bootstrap()) == 0
     command = [sys.executable, "-m", "controlplane", "open", "shop.dear", "--print", "--home", home]
-    with ended(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)) as process:
+    with ended(
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    ) as process:
         assert process.stdout
         url = process.stdout.readline().decode().strip()
         with httpx2.Client(base_url=url.partition("/open")[0], trust_env=False) as http:
             answer = follow(http, url)
             assert (answer.status_code, answer.headers["location"]) == (303, "/datasets/shop.dear")
-            for path in ("/", "/flows", "/flows/shop", "/flows/shop/blueprint", "/datasets", "/datasets/shop.dear"):
+            for path in (
+                "/",
+                "/flows",
+                "/flows/shop",
+                "/flows/shop/blueprint",
+                "/datasets",
+                "/datasets/shop.dear",
+            ):
                 assert http.get(path).status_code == 200, path
             assert "Nothing is being computed" in http.get("/").text
             assert http.get(url).status_code == 410, "it opens one session"

@@ -18,7 +18,9 @@ SUMMARY: Any = {  # what is shown of it
     "tasks": {"executed": 27, "adopted": 0, "written": 12, "retried": 0, "failed": 1, "other": 4},
     "spark_started": True,
     "wall_s": 21.4,
-    "datasets": [{"name": "f.daily", "state": "up_to_date", "generation": 1, "partitions": 12, "rows": 36500}],
+    "datasets": [
+        {"name": "f.daily", "state": "up_to_date", "generation": 1, "partitions": 12, "rows": 36500}
+    ],
     "targets": [{"name": "f.out", "state": "blocked", "synced_generation": 0, "target": "/out"}],
     "errors": [
         {
@@ -64,11 +66,16 @@ def test_a_summary_as_text() -> None:
         ("helpers.py", 9, "helpers.py:3:9"),
     ],
 )
-def test_an_error_has_a_place_that_exists(tmp_path: Path, file: str, column: int | None, place: str) -> None:
+def test_an_error_has_a_place_that_exists(
+    tmp_path: Path, file: str, column: int | None, place: str
+) -> None:
     here = tmp_path / "f.yaml"
     here.touch()
     error = {**SUMMARY["errors"][0], "file": file.format(here=here), "column": column}
-    assert views.failure(error, "f.x")[0] == f"error: {place.format(here=here)}: f.x: DIVIDE_BY_ZERO 22012"
+    assert (
+        views.failure(error, "f.x")[0]
+        == f"error: {place.format(here=here)}: f.x: DIVIDE_BY_ZERO 22012"
+    )
     assert views.failure(error, dataset="f.x")[0].startswith(f"error: {place.format(here=here)}: ")
 
 
@@ -89,7 +96,10 @@ def test_json_and_yaml_are_the_answer_itself() -> None:
 
 
 def test_a_number_in_a_table_may_be_a_year() -> None:
-    assert shown({}, [TextTable(("year", "share"), ((2024, 1234.5),))], "table") == "year   share\n2024  1234.5\n"
+    assert (
+        shown({}, [TextTable(("year", "share"), ((2024, 1234.5),))], "table")
+        == "year   share\n2024  1234.5\n"
+    )
 
 
 def test_markdown_keeps_cells_apart() -> None:
@@ -108,7 +118,10 @@ def test_names_of_columns_are_texts_alone(monkeypatch: pytest.MonkeyPatch) -> No
     screen = Terminal()
     show({}, [names], "table", screen)
     for text in (screen.getvalue(), shown({}, [names], "table")):
-        assert [line.split() for line in text.splitlines()[-2:]] == [["[/b]", "a|b", "\\x1b"], ["1", "2", "3"]]
+        assert [line.split() for line in text.splitlines()[-2:]] == [
+            ["[/b]", "a|b", "\\x1b"],
+            ["1", "2", "3"],
+        ]
     assert "| [/b] | a\\|b | \\x1b |" in shown({}, [names], "md")
 
 
@@ -119,22 +132,39 @@ def test_control_characters_never_reach_a_terminal() -> None:
 
 def test_what_failed_or_warns_is_named_below_the_datasets() -> None:
     dataset = {**SUMMARY["datasets"][0], "checks": {"failed": ["one"], "warning": ["v > 0"]}}
-    text = shown({}, [*views.summary(SUMMARY | {"datasets": [dataset], "targets": [], "errors": []})], "table")
+    text = shown(
+        {},
+        [*views.summary(SUMMARY | {"datasets": [dataset], "targets": [], "errors": []})],
+        "table",
+    )
     assert text.splitlines()[2:5] == ["", "failed: f.daily: one", "warning: f.daily: v > 0"]
 
 
 def test_what_holds_things_up_is_told_where_it_begins() -> None:
     names = {"f.src": ("waiting", "it lost 21 of 30"), "f.a": ("blocked", "f.src is waiting")}
     names |= {"f.b": ("blocked", "other.c has failed"), "f.d": ("stale", "waits for f.src")}
-    things = [{"name": name, "state": state, "reason": reason} for name, (state, reason) in names.items()]
-    text = shown({}, [*views.summary(SUMMARY | {"datasets": things, "targets": [], "errors": []})], "table")
-    assert text.splitlines()[6:8] == ["waiting: f.src: it lost 21 of 30", "blocked: f.b: other.c has failed"]
+    things = [
+        {"name": name, "state": state, "reason": reason} for name, (state, reason) in names.items()
+    ]
+    text = shown(
+        {}, [*views.summary(SUMMARY | {"datasets": things, "targets": [], "errors": []})], "table"
+    )
+    assert text.splitlines()[6:8] == [
+        "waiting: f.src: it lost 21 of 30",
+        "blocked: f.b: other.c has failed",
+    ]
     assert "is waiting" not in text
     assert "waits for" not in text
 
 
 def test_results_of_expectations() -> None:
-    check: Any = {"name": "v > 0", "on_fail": "warn", "state": "warning", "rows": 1000, "failing": 2}
+    check: Any = {
+        "name": "v > 0",
+        "on_fail": "warn",
+        "state": "warning",
+        "rows": 1000,
+        "failing": 2,
+    }
     dropped: dict[str, object] = {
         "name": "known",
         "on_fail": "drop",
@@ -144,7 +174,11 @@ def test_results_of_expectations() -> None:
         "examples": [],
     }
     failing = {**check, "examples": [{"partition": "a.csv", "row": '{"v":0}'}]}
-    value: Any = {"generation": 3, "items": [failing, dropped], "rejected": [{**failing, "state": "failed"}]}
+    value: Any = {
+        "generation": 3,
+        "items": [failing, dropped],
+        "rejected": [{**failing, "state": "failed"}],
+    }
     assert shown(value, [*views.checks(value)], "table") == (
         "generation 3\n"
         "check  on fail  state    rows  failing  example\n"
@@ -155,7 +189,9 @@ def test_results_of_expectations() -> None:
         "check  on fail  state   rows  failing  example\n"
         'v > 0  warn     failed  1000        2  {"v":0} in a.csv\n'
     )
-    assert "nothing is expected" in shown({}, [*views.checks(value | {"items": [], "rejected": []})], "table")
+    assert "nothing is expected" in shown(
+        {}, [*views.checks(value | {"items": [], "rejected": []})], "table"
+    )
 
 
 def test_a_failure_names_files_as_they_were_typed() -> None:
@@ -163,5 +199,12 @@ def test_a_failure_names_files_as_they_were_typed() -> None:
     value = failures.document(error, {"/w/a.yaml": "a.yaml"})
     assert value["type"] == "urn:headgate:invalid-blueprint"
     assert value["errors"] == [
-        {"file": "a.yaml", "line": 1, "column": 2, "code": "unknown-key", "message": "red", "hint": "read?"}
+        {
+            "file": "a.yaml",
+            "line": 1,
+            "column": 2,
+            "code": "unknown-key",
+            "message": "red",
+            "hint": "read?",
+        }
     ]

@@ -1,4 +1,5 @@
-"""A plan as a person reads it: what breaks first, in a terminal and in the comment of a pull request.
+"""A plan as a person reads it: what breaks first, in a terminal and in the comment of a pull
+request.
 
 The answers come from a server without workers on a home of their own.
 """
@@ -45,7 +46,9 @@ def headgate(*arguments: str) -> int:
     return run(arguments, Bootstrap())
 
 
-def test_a_plan_that_breaks_a_reader_fails_and_names_its_place(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_that_breaks_a_reader_fails_and_names_its_place(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     capsys.readouterr()
     for options in ((), ("--detailed-exitcode",)):
         assert headgate("plan", "--no-refresh", "--no-spark", "shop.yaml", *options) == 1
@@ -58,20 +61,32 @@ def test_a_plan_that_breaks_a_reader_fails_and_names_its_place(shop: Path, capsy
     assert headgate("plan", "--no-refresh") == 0, "what is stored breaks nothing"
 
 
-def test_json_has_the_changes_and_what_they_break(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_the_changes_and_what_they_break(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     capsys.readouterr()
     assert headgate("plan", "--no-refresh", "--no-spark", "shop.yaml", "-o", "json") == 1
     value = json.loads(capsys.readouterr().out)
     [change] = value["changes"]
-    assert (change["component"], change["kind"], change["impact"]) == ("shop.dear", "logic", "breaking")
+    assert (change["component"], change["kind"], change["impact"]) == (
+        "shop.dear",
+        "logic",
+        "breaking",
+    )
     assert change["columns"] == {"added": [], "removed": ["price"], "retyped": []}
     assert change["breaks"] == value["breaks"]
     [broken] = value["breaks"]
-    assert (broken["component"], broken["what"], broken["by"]) == ("shop.spent", "reader", "shop.dear")
+    assert (broken["component"], broken["what"], broken["by"]) == (
+        "shop.spent",
+        "reader",
+        "shop.dear",
+    )
     assert change["text_diff"].startswith("--- shop.yaml\n+++ shop.yaml\n@@ -5,2 +5,2 @@\n")
 
 
-def test_an_apply_that_breaks_a_reader_warns_and_is_done(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_apply_that_breaks_a_reader_warns_and_is_done(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     capsys.readouterr()
     assert headgate("apply", "shop.yaml") == 0
     lines = capsys.readouterr().out.splitlines()
@@ -79,15 +94,25 @@ def test_an_apply_that_breaks_a_reader_warns_and_is_done(shop: Path, capsys: pyt
     assert BREAK in "\n".join(lines)
 
 
-def test_a_comment_says_it_in_its_first_line_and_folds_the_rest(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_comment_says_it_in_its_first_line_and_folds_the_rest(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     capsys.readouterr()
     assert headgate("plan", "--no-refresh", "--no-spark", "shop.yaml", "-o", "md") == 1
     text = capsys.readouterr().out
     assert text.startswith("### Headgate: ❌ breaks 1 component; 0 tasks certain")
-    assert "- `shop.yaml:8:34` shop.spent reads sum(price) of shop.dear, which has it no more — keep" in text
-    assert "| `shop.dear` | logic edited | **breaking** | -price | the query; columns by sqlglot" in text
+    assert (
+        "- `shop.yaml:8:34` shop.spent reads sum(price) of shop.dear, which has it no more — keep"
+        in text
+    )
+    assert (
+        "| `shop.dear` | logic edited | **breaking** | -price | the query; columns by sqlglot"
+        in text
+    )
     assert "<details><summary>Text of shop.dear</summary>\n\n```diff\n--- shop.yaml\n" in text
-    assert '-    transform: {sql: "SELECT id, price FROM orders WHERE price &gt; 100"}' not in text, "code is as it is"
+    assert (
+        '-    transform: {sql: "SELECT id, price FROM orders WHERE price &gt; 100"}' not in text
+    ), "code is as it is"
     assert text.rstrip().endswith("</sub>")
 
 

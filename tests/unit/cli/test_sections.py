@@ -15,7 +15,9 @@ from controlplane.cli.sections import MODULES, SECTIONS
 
 
 def test_every_command_of_a_module_stands_in_one_section() -> None:
-    modules = {name: import_module(f"controlplane.cli.{name}") for _, name, _ in iter_modules(cli.__path__)}
+    modules = {
+        name: import_module(f"controlplane.cli.{name}") for _, name, _ in iter_modules(cli.__path__)
+    }
     commands = [
         (command, name)
         for name, module in modules.items()
@@ -28,7 +30,9 @@ def test_every_command_of_a_module_stands_in_one_section() -> None:
 
 def test_every_command_that_is_listed_can_be_built() -> None:
     group = typer.main.get_group(application())
-    assert {name: group.commands[name].name for name in group.commands} == {name: name for name in MODULES}
+    assert {name: group.commands[name].name for name in group.commands} == {
+        name: name for name in MODULES
+    }
     assert "nothing" not in group.commands
 
 

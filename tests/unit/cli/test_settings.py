@@ -38,7 +38,11 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
         "HEADGATE_LAKE": "s3://b/p",
     }
     chosen = settings.read(tmp_path, environ)
-    assert (chosen.home, chosen.database_url, chosen.lake) == (tmp_path, "sqlite:///elsewhere.db", "s3://b/p")
+    assert (chosen.home, chosen.database_url, chosen.lake) == (
+        tmp_path,
+        "sqlite:///elsewhere.db",
+        "s3://b/p",
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,7 +80,9 @@ def test_lineage_goes_to_a_service() -> None:
     assert settings.read(environ={"HEADGATE_OPENLINEAGE": url}).openlineage == url
 
 
-@pytest.mark.parametrize("url", ["https://ann:geheim@host/", "https://host/?key=geheim", "http://[::1@geheim"])
+@pytest.mark.parametrize(
+    "url", ["https://ann:geheim@host/", "https://host/?key=geheim", "http://[::1@geheim"]
+)
 def test_a_secret_in_the_address_of_lineage_is_refused_and_not_told(url: str) -> None:
     with pytest.raises(BadSetting, match="HEADGATE_OPENLINEAGE_TOKEN_FILE") as refused:
         settings.read(environ={"HEADGATE_OPENLINEAGE": url})
@@ -104,7 +110,10 @@ def test_an_issuer_of_people_is_read_with_its_client(tmp_path: Path) -> None:
     assert public is not None
     assert (public.issuer, public.client, public.secret) == ("https://id.example.com/", "us", None)
     assert public.scopes == ("openid", "email", "profile")
-    options = {"HEADGATE_OIDC_CLIENT_SECRET_FILE": str(file), "HEADGATE_OIDC_SCOPES": "groups openid"}
+    options = {
+        "HEADGATE_OIDC_CLIENT_SECRET_FILE": str(file),
+        "HEADGATE_OIDC_SCOPES": "groups openid",
+    }
     chosen = settings.read(environ={**issuer, **options})
     assert chosen.sign_on is not None
     assert (chosen.sign_on.secret, chosen.sign_on.scopes) == ("geheim-2", ("openid", "groups"))
@@ -121,12 +130,18 @@ def test_an_issuer_of_people_is_read_with_its_client(tmp_path: Path) -> None:
 
 
 def test_a_job_has_an_identity_where_it_has_asked_for_one() -> None:
-    github = {"ACTIONS_ID_TOKEN_REQUEST_URL": "https://runner/", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "geheim-3"}
+    github = {
+        "ACTIONS_ID_TOKEN_REQUEST_URL": "https://runner/",
+        "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "geheim-3",
+    }
     chosen = settings.read(environ={**github, "HEADGATE_URL": "https://headgate.example.com"})
     assert chosen.job is not None
     assert (chosen.job.address, chosen.job.audience) == ("https://runner/", "")
     assert "geheim-3" in settings.secrets_in({}, chosen)
-    assert settings.read(environ={"ACTIONS_ID_TOKEN_REQUEST_URL": "https://runner/", "X": "1"}).job is None
+    assert (
+        settings.read(environ={"ACTIONS_ID_TOKEN_REQUEST_URL": "https://runner/", "X": "1"}).job
+        is None
+    )
     gitlab = settings.read(environ={"HEADGATE_ID_TOKEN": "a.b.c", "HEADGATE_ID_AUDIENCE": "us"}).job
     assert gitlab is not None
     assert (gitlab.text, gitlab.audience) == ("a.b.c", "us")
@@ -136,14 +151,24 @@ def test_a_token_is_never_told_and_may_end_with_its_line() -> None:
     with pytest.raises(BadSetting) as refused:
         settings.read(environ={"HEADGATE_TOKEN": "hg_secret\nsecret"})
     assert "secret" not in str(refused.value)
-    assert settings.read(environ={"HEADGATE_TOKEN": "hg_x\n", "HEADGATE_URL": "http://h:1\n"}).token == "hg_x"
+    assert (
+        settings.read(environ={"HEADGATE_TOKEN": "hg_x\n", "HEADGATE_URL": "http://h:1\n"}).token
+        == "hg_x"
+    )
 
 
 def test_how_long_a_leader_may_be_silent() -> None:
     assert settings.read(environ={"HEADGATE_LEASE_S": "60"}).lease_s == 60.0
 
 
-REFUSED = ["s3://", "s3://bucket/a b", "s3://bucket/../x%20", "s3://bucket//x", "S3://bucket", "s3://bucket:1/x"]
+REFUSED = [
+    "s3://",
+    "s3://bucket/a b",
+    "s3://bucket/../x%20",
+    "s3://bucket//x",
+    "S3://bucket",
+    "s3://bucket:1/x",
+]
 REFUSED += [
     "hdfs://namenode:8020",
     "hdfs:///lake",
@@ -171,7 +196,9 @@ def test_credentials_may_be_files(tmp_path: Path) -> None:
     (tmp_path / "AWS_SECRET_ACCESS_KEY").write_text("secret\n")
     (tmp_path / "LD_PRELOAD").write_text("evil.so")  # of a secret, only what is about stores
     (tmp_path / "..data").mkdir()
-    assert settings.mounted({"HEADGATE_LAKE_CREDENTIALS": str(tmp_path)}) == {"AWS_SECRET_ACCESS_KEY": "secret"}
+    assert settings.mounted({"HEADGATE_LAKE_CREDENTIALS": str(tmp_path)}) == {
+        "AWS_SECRET_ACCESS_KEY": "secret"
+    }
     assert settings.mounted({}) == {}
     with pytest.raises(BadSetting, match="cannot be read: No such file"):
         settings.mounted({"HEADGATE_LAKE_CREDENTIALS": str(tmp_path / "none")})
@@ -185,7 +212,9 @@ def test_a_token_that_an_operator_chose_is_read_from_its_file(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("text", [None, "", "hg_short", "x" * 40, "hg_" + "ö" * 40])
-def test_a_token_that_could_be_guessed_or_read_otherwise_is_refused(tmp_path: Path, text: str | None) -> None:
+def test_a_token_that_could_be_guessed_or_read_otherwise_is_refused(
+    tmp_path: Path, text: str | None
+) -> None:
     chosen = tmp_path / "token"
     if text is not None:
         chosen.write_text(text)
@@ -200,13 +229,17 @@ def test_sources_that_cannot_be_meant_are_refused(text: str) -> None:
 
 
 def test_sources_are_folders_and_prefixes() -> None:
-    assert settings.read(environ={"HEADGATE_SOURCES": "/data, s3://b/in"}).sources == ("/data", "s3://b/in")
+    assert settings.read(environ={"HEADGATE_SOURCES": "/data, s3://b/in"}).sources == (
+        "/data",
+        "s3://b/in",
+    )
     assert settings.read(environ={}).sources is None
 
 
 def test_how_long_a_driver_is_kept_without_work() -> None:
     idle_s = {
-        text: settings.read(environ={"HEADGATE_DRIVER_IDLE": text}).driver_idle_s for text in ("90", "20s", "5m", "2h")
+        text: settings.read(environ={"HEADGATE_DRIVER_IDLE": text}).driver_idle_s
+        for text in ("90", "20s", "5m", "2h")
     }
     assert idle_s == {"90": 90.0, "20s": 20.0, "5m": 300.0, "2h": 7200.0}
     assert settings.read(environ={}).driver_idle_s == 300.0

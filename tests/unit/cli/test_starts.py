@@ -1,4 +1,5 @@
-"""What short commands import: the time of each is mostly that of its imports (docs/performance.md)."""
+"""What short commands import: the time of each is mostly that of its imports
+(docs/performance.md)."""
 
 from __future__ import annotations
 
@@ -90,4 +91,7 @@ def test_the_status_of_a_stopped_home_is_that_of_a_service(
     with Bootstrap().start(read(), "look") as server, pytest.MonkeyPatch.context() as environment:
         environment.setenv("HEADGATE_URL", server.url)
         environment.setenv("HEADGATE_TOKEN", server.token)
-        assert (run(["status", "--output", "md", *arguments], Bootstrap()), capsys.readouterr()) == stopped
+        assert (
+            run(["status", "--output", "md", *arguments], Bootstrap()),
+            capsys.readouterr(),
+        ) == stopped

@@ -39,7 +39,12 @@ def test_checking_exits_by_what_it_finds(capsys: pytest.CaptureFixture[str], fol
     assert headgate("fsck") == 1
     (head, finding) = capsys.readouterr().out.splitlines()
     assert head.split() == ["code", "where", "what", "fix"]
-    assert finding.startswith("head-without-state  main/flights.daily  its newest state 3 is not there  restore ")
+    assert finding.startswith(
+        "head-without-state  main/flights.daily  its newest state 3 is not there  restore "
+    )
     assert headgate("fsck", "--output", "json") == 1
     value = json.loads(capsys.readouterr().out)
-    assert ([f["code"] for f in value["findings"]], value["complete"]) == (["head-without-state"], True)
+    assert ([f["code"] for f in value["findings"]], value["complete"]) == (
+        ["head-without-state"],
+        True,
+    )

@@ -26,7 +26,13 @@ def node(dataset: str, sentence: str, *inputs: Any, **fields: Any) -> Any:
     }
 
 
-ERROR: Any = {"code": "user-error", "condition": "CAST", "sqlstate": None, "message": "no number", "file": "f.yaml"}
+ERROR: Any = {
+    "code": "user-error",
+    "condition": "CAST",
+    "sqlstate": None,
+    "message": "no number",
+    "file": "f.yaml",
+}
 FILES = node("f.c", "c/1.csv changed", partitions=["1.csv", "2.csv", "3.csv", "4.csv"], count=9)
 ANSWER: Any = {
     "dataset": "f.joined",
@@ -37,9 +43,16 @@ ANSWER: Any = {
     "reason": "it is up to date; its last generation came because c/1.csv changed",
     "held_up": None,
     "modes": {"c": {"mode": "each", "reason": "one row-wise scope"}},
-    "tree": node("f.joined", "its inputs f.b and f.c changed", node("f.b", "its input f.c changed", FILES), FILES),
+    "tree": node(
+        "f.joined",
+        "its inputs f.b and f.c changed",
+        node("f.b", "its input f.c changed", FILES),
+        FILES,
+    ),
     "stopped": [],
-    "sources": [{"dataset": "f.c", "location": "/data/c/*.csv", "objects": ["file:///data/c/1.csv"]}],
+    "sources": [
+        {"dataset": "f.c", "location": "/data/c/*.csv", "objects": ["file:///data/c/1.csv"]}
+    ],
 }
 
 
@@ -69,7 +82,11 @@ def test_sources_and_modes_are_told_if_all_is_asked_for() -> None:
 
 
 def test_a_dataset_that_is_repeated_points_to_its_first_place() -> None:
-    tree = node("f.joined", "f.joined had never been computed", node("f.c", "c/1.csv changed", repeated=True))
+    tree = node(
+        "f.joined",
+        "f.joined had never been computed",
+        node("f.c", "c/1.csv changed", repeated=True),
+    )
     assert lines(tree=tree)[-2:] == [
         "  f.joined had never been computed; generation 2 at 2026-01-02 03:04:05Z",
         "    f.c: c/1.csv changed; see above",
@@ -97,5 +114,6 @@ def test_partitions_are_shown_without_escapes() -> None:
     keys = ["place=North%20America", "place=%E2%80%AE", "place=%FF"]
     text = "\n".join(lines(partition=keys[0], tree=node("f.joined", "", partitions=keys, count=4)))
     assert "f.joined/place=North America is up_to_date" in text
-    assert "in place=North America, place=%E2%80%AE, place=%FF, ... 1 more" in text  # invisible, and no UTF-8
+    # invisible, and no UTF-8
+    assert "in place=North America, place=%E2%80%AE, place=%FF, ... 1 more" in text
     assert partition_name("") == "(whole)"

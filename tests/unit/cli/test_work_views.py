@@ -35,7 +35,9 @@ def test_sizes(number: float | None, text: str) -> None:
     assert work_views.size(number) == text
 
 
-@pytest.mark.parametrize(("name", "is_run"), [("shop", False), ("shop.total", False), ("shop.rev12", True)])
+@pytest.mark.parametrize(
+    ("name", "is_run"), [("shop", False), ("shop.total", False), ("shop.rev12", True)]
+)
 def test_a_run_is_told_from_a_dataset(name: str, is_run: bool) -> None:
     assert work_views.is_run(name) == is_run
 
@@ -51,7 +53,16 @@ def test_every_word_of_a_summary_is_explained() -> None:
 
 @pytest.mark.parametrize(
     ("before", "now", "overlapping"),
-    [("", "ab", 0), ("ab", "abc", 2), ("abc", "bcd", 2), ("abc", "abc", 3), ("abc", "xyz", 0), ("aab", "aba", 2)],
+    [
+        ("", "ab", 0),
+        ("ab", "abc", 2),
+        ("abc", "bcd", 2),
+        ("abc", "abc", 3),
+        ("abc", "xyz", 0),
+        ("aab", "aba", 2),
+    ],
 )
-def test_of_a_followed_log_only_what_is_new_is_shown(before: str, now: str, overlapping: int) -> None:
+def test_of_a_followed_log_only_what_is_new_is_shown(
+    before: str, now: str, overlapping: int
+) -> None:
     assert overlap(list(before), list(now)) == overlapping

@@ -67,7 +67,9 @@ BASE = "def transform(a):\n    x = f'{a:>10}' + 'b'\n    return x\n"
         "# note\n\ndef transform(a):  # of a\n\n    x = (f'{a:>10}'\n         + \"b\")\n    return (x)\n",
         "'''Module.'''\ndef transform(a):\n    \"\"\"What.\"\"\"\n    x = f'{a:>10}' + u'b'\n    return x",
         "def transform(a):\n\tx = f\"{a:>10}\" + '' 'b'; return x",
-        "\ufeffdef transform(\n    a,\n):\n    x = F'{ a:>10}' + r'b'\n    return x\n".replace("F'{ a", "F'{a"),
+        "\ufeffdef transform(\n    a,\n):\n    x = F'{ a:>10}' + r'b'\n    return x\n".replace(
+            "F'{ a", "F'{a"
+        ),
         "def transform(a):\r\n    x = f'' f'{a:>10}' + f'b'\r\n    return x\r\n",
     ],
 )
@@ -156,7 +158,9 @@ _expressions = st.recursive(_atoms, _combined, max_leaves=8)
 
 @given(st.lists(_expressions, min_size=1, max_size=4))
 def test_layout_does_not_count(expressions: list[str]) -> None:
-    text = "def transform(a, b, data):\n" + "".join(f"    v{i} = {e}\n" for i, e in enumerate(expressions))
+    text = "def transform(a, b, data):\n" + "".join(
+        f"    v{i} = {e}\n" for i, e in enumerate(expressions)
+    )
     assert digest(text) == digest(ast.unparse(ast.parse(text)))
 
 
@@ -168,11 +172,17 @@ def test_equal_digests_mean_equal_trees(one: str, other: str) -> None:
 
 
 def test_inline_code_has_no_name_of_its_own() -> None:
-    """It is called as its component is: a renamed one, or another of the same code, computes nothing."""
-    text, helper = "import lib\ndef transform(a):\n    return lib.f(a)\n", "def f(a):\n    return a\n"
+    """It is called as its component is: a renamed one, or another of the same code, computes
+    nothing."""
+    text, helper = (
+        "import lib\ndef transform(a):\n    return lib.f(a)\n",
+        "def f(a):\n    return a\n",
+    )
 
     def digest(main: str, is_inline: bool) -> bytes:
-        return analyse({main: text, "lib.py": helper}, main, "transform", is_inline=is_inline).digest
+        return analyse(
+            {main: text, "lib.py": helper}, main, "transform", is_inline=is_inline
+        ).digest
 
     assert digest("x.py", is_inline=True) == digest("a.py", is_inline=True)
     assert digest("x.py", is_inline=False) != digest("a.py", is_inline=False)

@@ -105,7 +105,10 @@ def test_not_volatile(text: str) -> None:
 
 
 def test_places() -> None:
-    modules = {"main.py": "import lib\ndef transform(df):\n    return df.limit(1)\n", "lib.py": "\nimport random\n"}
+    modules = {
+        "main.py": "import lib\ndef transform(df):\n    return df.limit(1)\n",
+        "lib.py": "\nimport random\n",
+    }
     assert analyse(modules, "main.py", "transform").volatile == (
         VolatileCode("import of random", "lib.py", 2),
         VolatileCode(".limit() without orderBy", "main.py", 3),

@@ -1,4 +1,5 @@
-"""`scripts/measure-code` fails on a tree that is worse than its committed figures, and says which file it is."""
+"""`scripts/measure-code` fails on a tree that is worse than its committed figures, and says which
+file it is."""
 
 from __future__ import annotations
 
@@ -31,11 +32,15 @@ def add(left: int, right: int) -> int:
 
 
 def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, SCRIPT, *arguments], cwd=root, capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, SCRIPT, *arguments], cwd=root, capture_output=True, text=True
+    )
 
 
 def git(root: Path, *arguments: str) -> None:
-    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments], cwd=root, check=True)
+    subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments], cwd=root, check=True
+    )
 
 
 @pytest.fixture
@@ -67,11 +72,21 @@ def test_an_equal_tree_passes_and_the_page_has_its_figures(tree: Path) -> None:
         ("total", "_found", "controlplane: generic names grew from 0 to 1"),
         ("total", "result", "controlplane: placeholder names grew from 0 to 1"),
         ("total", "told_sum", "controlplane: house words grew from 0 to 1"),
-        ("Adds two numbers.", "Adds. Of two numbers.", "controlplane: vague sentences grew from 0 to 1"),
-        ("Adds two numbers.", "What is there is added.", "controlplane: vague sentences grew from 0 to 1"),
+        (
+            "Adds two numbers.",
+            "Adds. Of two numbers.",
+            "controlplane: vague sentences grew from 0 to 1",
+        ),
+        (
+            "Adds two numbers.",
+            "What is there is added.",
+            "controlplane: vague sentences grew from 0 to 1",
+        ),
     ],
 )
-def test_a_worse_tree_fails_and_names_the_file(tree: Path, better: str, worse: str, complaint: str) -> None:
+def test_a_worse_tree_fails_and_names_the_file(
+    tree: Path, better: str, worse: str, complaint: str
+) -> None:
     module = tree / "controlplane" / "adding.py"
     module.write_text(CODE.replace(better, worse))
     found = run(tree)
@@ -87,8 +102,9 @@ def test_names_are_doubled_across_planes(tree: Path) -> None:
     (tree / "dataplane" / "adding.py").write_text("class Sum:\n    pass\n")
     found = run(tree)
     assert found.returncode == 1
-    assert "product: doubled classes grew from 0 to 1; in files changed since then: dataplane/adding.py (Sum)" in (
-        found.stderr
+    assert (
+        "product: doubled classes grew from 0 to 1; in files changed since then: dataplane/adding.py (Sum)"
+        in (found.stderr)
     )
     assert "product: doubled file names grew from 0 to 1" in found.stderr
 
@@ -96,7 +112,13 @@ def test_names_are_doubled_across_planes(tree: Path) -> None:
 def test_names_that_the_layout_gives_are_not_doubled(tree: Path) -> None:
     for folder in ("controlplane/cli", "controlplane/ports", "controlplane/services/adding"):
         (tree / folder).mkdir(parents=True)
-    places = ("cli/adding.py", "ports/adding.py", "services/adding/port.py", "ports/port.py", "__main__.py")
+    places = (
+        "cli/adding.py",
+        "ports/adding.py",
+        "services/adding/port.py",
+        "ports/port.py",
+        "__main__.py",
+    )
     for place in places:
         (tree / "controlplane" / place).touch()
     assert run(tree, "--write").returncode == 0

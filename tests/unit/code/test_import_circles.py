@@ -1,4 +1,5 @@
-"""No module imports itself by way of others: where a plain module chooses its variant, a chooser stands above both."""
+"""No module imports itself by way of others: where a plain module chooses its variant, a chooser
+stands above both."""
 
 from __future__ import annotations
 

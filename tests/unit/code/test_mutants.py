@@ -1,4 +1,5 @@
-"""The list of mutants does not rot: each text stands exactly once in its file, and each test that kills it is there."""
+"""The list of mutants does not rot: each text stands exactly once in its file, and each test that
+kills it is there."""
 
 from __future__ import annotations
 
@@ -21,7 +22,10 @@ def test_there_are_enough_and_each_has_its_name() -> None:
 
 def test_each_text_stands_exactly_once_in_its_file() -> None:
     """One that was moved or reworded: copy the new text to `before`."""
-    counts = {m["fault"]: (ROOT / m["file"]).read_text(encoding="utf-8").count(m["before"]) for m in MUTANTS}
+    counts = {
+        m["fault"]: (ROOT / m["file"]).read_text(encoding="utf-8").count(m["before"])
+        for m in MUTANTS
+    }
     assert {fault: count for fault, count in counts.items() if count != 1} == {}
 
 

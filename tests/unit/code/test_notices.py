@@ -29,7 +29,10 @@ CLEAN = """python: |
 
 def told(code: str, more: str = "", **files: str) -> list[tuple[str, int, str]]:
     text = FLOW.format(code=code, more=more)
-    return [(n.file, n.line, n.message) for n in validate([SentBlueprint("/flow.yaml", text, files)]).notices]
+    return [
+        (n.file, n.line, n.message)
+        for n in validate([SentBlueprint("/flow.yaml", text, files)]).notices
+    ]
 
 
 def test_each_construct_with_its_place() -> None:
@@ -58,9 +61,14 @@ def test_the_hint_names_the_cure() -> None:
 
 def test_in_files_and_modules() -> None:
     code = "file: made.py\n      modules: [lib.py]"
-    files = {"made.py": "import lib\ndef transform(raw):\n    return raw\n", "lib.py": "import time\nt = time.time()\n"}
+    files = {
+        "made.py": "import lib\ndef transform(raw):\n    return raw\n",
+        "lib.py": "import time\nt = time.time()\n",
+    }
     assert [(file, line) for file, line, _ in told(code, **files)] == [("lib.py", 2)]
-    files["made.py"] = "from datetime import date\ndef transform(raw):\n    return raw.where(f'{date.today()} > d')\n"
+    files["made.py"] = (
+        "from datetime import date\ndef transform(raw):\n    return raw.where(f'{date.today()} > d')\n"
+    )
     assert [line for _, line, _ in told(code, **files)] == [2, 3]
 
 

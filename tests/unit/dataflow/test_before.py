@@ -1,4 +1,5 @@
-"""Dataflows that are compiled after others: what is as it was is taken over, and all else is as if compiled alone."""
+"""Dataflows that are compiled after others: what is as it was is taken over, and all else is as if
+compiled alone."""
 
 from __future__ import annotations
 
@@ -54,7 +55,9 @@ def test_what_is_as_it_was_is_taken_over() -> None:
         ("/apart/", "/elsewhere/", {"base.raw", "base.clean", "above.more", "above.most"}),
     ],
 )
-def test_an_edit_compiles_its_dataflow_and_those_downstream(old: str, new: str, others: set[str]) -> None:
+def test_an_edit_compiles_its_dataflow_and_those_downstream(
+    old: str, new: str, others: set[str]
+) -> None:
     texts = [text.replace(old, new) for text in (BASE, ABOVE, APART)]
     before = compiled(BASE, ABOVE, APART)
     after = compiled(*texts, before=before)
@@ -65,7 +68,9 @@ def test_an_edit_compiles_its_dataflow_and_those_downstream(old: str, new: str, 
 def test_another_number_or_uid_is_another_revision() -> None:
     before = compiled(BASE)
     assert kept(before, compiled(BASE, before=before, number=2)) == set()
-    renamed = Revision("main", "base", 1, BASE, {}, "/base.yaml", {"raw": "other"}, "ann", "r-1", 0.0)
+    renamed = Revision(
+        "main", "base", 1, BASE, {}, "/base.yaml", {"raw": "other"}, "ann", "r-1", 0.0
+    )
     assert compile_revisions([renamed], before=before).require().nodes["base.raw"].uid == "other"
 
 

@@ -1,4 +1,5 @@
-"""What identifies places that connectors read and write: the same place shares, another one does not."""
+"""What identifies places that connectors read and write: the same place shares, another one does
+not."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ components:
   c: {{write: {WRITE % write}}}
 """
     uids = {"t": "1", "x": "2", "c": uid}
-    return compile_revisions([Revision("main", "f", 1, text, {}, "f.yaml", uids, "", "", 0.0)]).require()
+    return compile_revisions(
+        [Revision("main", "f", 1, text, {}, "f.yaml", uids, "", "", 0.0)]
+    ).require()
 
 
 def source(read: str = "") -> Source:
@@ -35,12 +38,20 @@ def sink(write: str = "", **more: str) -> Sink:
 
 
 def test_secrets_are_no_part_of_logic() -> None:
-    plain, other = source(", options: {user: u}"), source(", options: {user: u, password: 'secret://a/b'}")
+    plain, other = (
+        source(", options: {user: u}"),
+        source(", options: {user: u, password: 'secret://a/b'}"),
+    )
     assert (plain.logic, plain.location) == (other.logic, "secret://a/url t")
 
 
 def test_slices_are_part_of_a_listing() -> None:
-    ways = ("", ", full: true", ", partitioned: {column: k}", ", partitioned: {column: k, bounds: [1]}")
+    ways = (
+        "",
+        ", full: true",
+        ", partitioned: {column: k}",
+        ", partitioned: {column: k, bounds: [1]}",
+    )
     whole, same, values, ranges = (source(way).listing for way in ways)
     assert whole == same
     assert len({whole, values, ranges, source(", incremental: {column: k}").listing}) == 4
@@ -52,7 +63,12 @@ def test_a_target_is_written_anew_where_rows_are_found_otherwise() -> None:
     assert before.keyed == ("k",)
     assert sink(", schema_change: alter").identity == before.identity
     assert sink(", options: {password: 'secret://a/b'}").identity == before.identity
-    others = [sink(by="[k, day]"), sink(", mode: upsert, key: [k]"), sink(uid="v"), sink(by="[{day: month}]")]
+    others = [
+        sink(by="[k, day]"),
+        sink(", mode: upsert, key: [k]"),
+        sink(uid="v"),
+        sink(by="[{day: month}]"),
+    ]
     assert len({before.identity, *(one.identity for one in others)}) == 5
     assert others[-1].keyed == ()
 
@@ -60,7 +76,9 @@ def test_a_target_is_written_anew_where_rows_are_found_otherwise() -> None:
 def read_of(keys: str) -> Source:
     text = f"dataflow: f\ncomponents:\n  t:\n    read:\n{keys}\n"
     node = (
-        compile_revisions([Revision("main", "f", 1, text, {}, "/b/f.yaml", {"t": "1"}, "", "", 0.0)])
+        compile_revisions(
+            [Revision("main", "f", 1, text, {}, "/b/f.yaml", {"t": "1"}, "", "", 0.0)]
+        )
         .require()
         .nodes["f.t"]
     )
@@ -71,7 +89,14 @@ def read_of(keys: str) -> Source:
 def test_credentials_regex_and_groups_are_part_of_a_listing_and_not_of_logic() -> None:
     plain = "      connector: files\n      path: s3://b/*.csv\n      format: csv"
     keys = "storage: {{access_key_id: 'secret://{0}/id', secret_access_key: 'secret://{0}/key'}}"
-    more = ("", keys.format("a"), keys.format("b"), "regex: a", "group: {by: folder}", "group: {by: size}")
+    more = (
+        "",
+        keys.format("a"),
+        keys.format("b"),
+        "regex: a",
+        "group: {by: folder}",
+        "group: {by: size}",
+    )
     found = [read_of(f"{plain}\n      {one}") for one in more]
     assert len({one.logic for one in found}) == len({one.parse for one in found}) == 1
     assert len({one.listing for one in found}) == len(more)
@@ -88,7 +113,8 @@ def test_code_is_identified_whatever_its_layout() -> None:
         def read(context, object):
             return [{2}]"""
     first, commented, renamed, edited = (
-        read_of(code.format(*one)) for one in (("s", "", ""), ("s", "  # none", ""), ("z", "", ""), ("s", "", "1"))
+        read_of(code.format(*one))
+        for one in (("s", "", ""), ("s", "  # none", ""), ("z", "", ""), ("s", "", "1"))
     )
     assert (first.logic, first.listing) == (commented.logic, commented.listing)
     assert first.logic == renamed.logic != edited.logic
@@ -115,7 +141,14 @@ def test_the_registry_is_part_of_what_values_mean_and_its_users_are_not() -> Non
     assert (plain.listing, plain.logic) == (named.listing, named.logic)
     user = topic(f"{AVRO}, options: {{registry.username: u, registry.password: 'secret://r/p'}}")
     assert (plain.listing, plain.logic) == (user.listing, user.logic)
-    others = [topic(f"{TOPIC}, format: avro, registry: 'http://r:2'"), topic(f"{AVRO}, subject: other")]
-    assert len({one.listing for one in (plain, *others)}) == len({one.parse for one in (plain, *others)}) == 3
+    others = [
+        topic(f"{TOPIC}, format: avro, registry: 'http://r:2'"),
+        topic(f"{AVRO}, subject: other"),
+    ]
+    assert (
+        len({one.listing for one in (plain, *others)})
+        == len({one.parse for one in (plain, *others)})
+        == 3
+    )
     assert plain.declared is None
     assert plain.read.schema_change == "append"

@@ -1,4 +1,5 @@
-"""Transforms that read their own partition before: what of it belongs to the logic, and every way to get it wrong."""
+"""Transforms that read their own partition before: what of it belongs to the logic, and every way
+to get it wrong."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def flow(body: str, schema: str = f'schema: "{DDL}"') -> str:
 
 def compiled(text: str) -> Transform:
     node = (
-        compile_revisions([Revision("main", "a", 1, text, {}, "/a.yaml", {}, "", "", 0.0)]).require().nodes["a.total"]
+        compile_revisions([Revision("main", "a", 1, text, {}, "/a.yaml", {}, "", "", 0.0)])
+        .require()
+        .nodes["a.total"]
     )
     assert isinstance(node, Transform)
     return node
@@ -52,12 +55,16 @@ def test_the_partition_before_is_no_dataset_of_others(code: str) -> None:
 
 def test_it_may_have_another_name() -> None:
     code = "python: 'def transform(before, days): return before'"
-    node = compiled(flow(f"{code}\n      inputs: {{before: {{from: self, mode: previous}}, days: each}}"))
+    node = compiled(
+        flow(f"{code}\n      inputs: {{before: {{from: self, mode: previous}}, days: each}}")
+    )
     assert node.fold == Fold("before", parse_ddl(DDL))
 
 
 def test_what_sql_reads_row_by_row_need_not_be_declared() -> None:
-    node = compiled(flow("sql: SELECT * FROM self UNION ALL SELECT * FROM days\n      inputs: {self: previous}"))
+    node = compiled(
+        flow("sql: SELECT * FROM self UNION ALL SELECT * FROM days\n      inputs: {self: previous}")
+    )
     assert [(s.name, s.mode) for s in node.slots] == [("days", "each")]
 
 
@@ -75,7 +82,11 @@ CASES = [
     ("not-supported", f"{PYTHON}\n      inputs: {{^self: previous, days: by}}", ""),
     ("unused-input", "sql: SELECT * FROM days\n      inputs: {^self: previous, days: each}", ""),
     ("missing-input", "sql: SELECT * FROM ^self\n      inputs: {}", None),
-    ("invalid-schema", f"{PYTHON}\n      inputs: {{self: previous, days: each}}", "schema: k ^NOTHING"),
+    (
+        "invalid-schema",
+        f"{PYTHON}\n      inputs: {{self: previous, days: each}}",
+        "schema: k ^NOTHING",
+    ),
     (
         "not-supported",
         f"{PYTHON}\n      inputs: {{self: previous, days: each}}",
@@ -90,7 +101,9 @@ def test_each_mistake_is_told_at_its_place(code: str, body: str, schema: str | N
     given = f'schema: "{DDL}"' if schema == "" else schema or ""
     text, places = marked(flow(body, given))
     found = problems(text)
-    assert [(p.code, (p.line, p.column)) for p in found] == [(code, place) for place in places], found
+    assert [(p.code, (p.line, p.column)) for p in found] == [(code, place) for place in places], (
+        found
+    )
 
 
 def test_who_reads_self_undeclared_hears_how() -> None:
@@ -100,4 +113,7 @@ def test_who_reads_self_undeclared_hears_how() -> None:
 
 def test_a_function_cannot_take_what_is_not_declared() -> None:
     [found] = problems(flow(f"{PYTHON}\n      inputs: {{days: each}}", ""))
-    assert (found.code, found.message) == ("missing-input", "the function takes 'self', which is no input")
+    assert (found.code, found.message) == (
+        "missing-input",
+        "the function takes 'self', which is no input",
+    )

@@ -32,7 +32,11 @@ SUMS = "SELECT k, sum(v) AS v FROM f GROUP BY k"
 
 def transform(sql: str, key: str = "[k]", hints: str = "{}", more: str = "") -> Transform:
     text = FLOW.format(sql=sql, key=key, hints=hints).replace("      partition_by: \n", "") + more
-    node = compile_revisions([Revision("main", "a", 1, text, {}, "/a.yaml", {}, "", "", 0.0)]).require().nodes["a.out"]
+    node = (
+        compile_revisions([Revision("main", "a", 1, text, {}, "/a.yaml", {}, "", "", 0.0)])
+        .require()
+        .nodes["a.out"]
+    )
     assert isinstance(node, Transform)
     return node
 
@@ -48,7 +52,11 @@ def slots(sql: str, key: str = "[k]", hints: str = "{}") -> dict[str, Slot]:
         (SUMS, "[{k: bucket 8}]", ("k",)),
         ("SELECT k, d, max(v) AS v FROM f GROUP BY k, d", "[k, {d: month}]", ("k", "d")),
         ("SELECT k AS other, v FROM f", "[other]", ("k",)),
-        ("SELECT k, v, row_number() OVER (PARTITION BY k ORDER BY v) AS place FROM f", "[k]", ("k",)),
+        (
+            "SELECT k, v, row_number() OVER (PARTITION BY k ORDER BY v) AS place FROM f",
+            "[k]",
+            ("k",),
+        ),
     ],
 )
 def test_one_input_is_read_by_the_key(sql: str, key: str, columns: tuple[str, ...]) -> None:
@@ -78,7 +86,10 @@ def test_types_that_differ_take_the_proof_from_both_sides() -> None:
 PICKED = """  picked:
     transform: {sql: "SELECT k, v FROM g WHERE v > 0"}
 """
-JOINS = {name: f"SELECT f.k, o.v FROM f LEFT JOIN {name} o ON f.k = o.k" for name in ("unknown", "picked")}
+JOINS = {
+    name: f"SELECT f.k, o.v FROM f LEFT JOIN {name} o ON f.k = o.k"
+    for name in ("unknown", "picked")
+}
 INT, TEXT = parse_ddl("k INT, v INT"), parse_ddl("k STRING, v INT")
 
 
@@ -110,7 +121,8 @@ def test_a_column_of_which_no_keys_are_made_is_read_whole() -> None:
 
 
 def test_a_decision_has_the_logic_of_its_modes() -> None:
-    """What is read whole keeps the logic of releases that read it so; what is read by the key has that of a proof."""
+    """What is read whole keeps the logic of releases that read it so; what is read by the key has
+    that of a proof."""
     node = transform(JOINS["picked"], more=PICKED)
     whole = transform(JOINS["picked"], hints="{f: all, picked: all}", more=PICKED)
     by_key = key_types.decided(node, {"f": INT, "picked": INT})
@@ -134,8 +146,18 @@ def test_a_pin_to_what_is_read_whole_is_kept() -> None:
     [
         (SUMS, "", "{}", "name in `partition_by:` the columns"),
         (SUMS, "[k]", "{f: all}", "leave `f` out of `inputs:`"),
-        ("SELECT k + 1 AS k, sum(v) AS v FROM f GROUP BY k + 1", "[k]", "{}", "select k as a column"),
-        ("SELECT k, v FROM f ORDER BY v LIMIT 3", "[k]", "{}", "let each GROUP BY, join and window hold k"),
+        (
+            "SELECT k + 1 AS k, sum(v) AS v FROM f GROUP BY k + 1",
+            "[k]",
+            "{}",
+            "select k as a column",
+        ),
+        (
+            "SELECT k, v FROM f ORDER BY v LIMIT 3",
+            "[k]",
+            "{}",
+            "let each GROUP BY, join and window hold k",
+        ),
     ],
 )
 def test_what_is_read_whole_says_what_to_write(sql: str, key: str, hints: str, cure: str) -> None:
@@ -145,7 +167,8 @@ def test_what_is_read_whole_says_what_to_write(sql: str, key: str, hints: str, c
 @pytest.mark.parametrize(
     ("sql", "key"),
     [
-        ("SELECT k + 1 AS k, sum(v) AS v FROM f GROUP BY k + 1", "[k]"),  # no column has these values
+        # No column has these values
+        ("SELECT k + 1 AS k, sum(v) AS v FROM f GROUP BY k + 1", "[k]"),
         ("SELECT k, sum(v) AS v, rank() OVER (ORDER BY sum(v)) AS place FROM f GROUP BY k", "[k]"),
         ("SELECT k, v FROM f ORDER BY v LIMIT 3", "[k]"),
         (SUMS, "[v]"),
@@ -167,9 +190,15 @@ EXPECTING = """    expect: [{{name: positive, check: v > 0, on_fail: {on_fail}}}
 
 
 def compiled(on_fail: str, mode: str) -> Transform:
-    text = FLOW.format(sql="SELECT k, max(v) AS v FROM f GROUP BY k", key="[k]", hints=f"{{f: {mode}}}")
+    text = FLOW.format(
+        sql="SELECT k, max(v) AS v FROM f GROUP BY k", key="[k]", hints=f"{{f: {mode}}}"
+    )
     text += EXPECTING.format(on_fail=on_fail)
-    node = compile_revisions([Revision("main", "a", 1, text, {}, "/a.yaml", {}, "", "", 0.0)]).require().nodes["a.out"]
+    node = (
+        compile_revisions([Revision("main", "a", 1, text, {}, "/a.yaml", {}, "", "", 0.0)])
+        .require()
+        .nodes["a.out"]
+    )
     assert isinstance(node, Transform)
     return node
 
@@ -184,5 +213,10 @@ def test_rows_are_not_quarantined_there() -> None:
     with pytest.raises(InvalidBlueprint) as refused:
         compiled("quarantine", "all")
     [problem] = refused.value.problems
-    assert (problem.file, problem.line, problem.column, problem.code) == ("/a.yaml", 16, 14, "not-supported")
+    assert (problem.file, problem.line, problem.column, problem.code) == (
+        "/a.yaml",
+        16,
+        14,
+        "not-supported",
+    )
     assert "by` the key" in problem.hint

@@ -26,7 +26,11 @@ def slots(sql: str, hints: str = "{}") -> dict[str, tuple[str, str]]:
             f"    transform: {{sql: '{sql}', inputs: {hints}}}",
         ]
     )
-    node = compile_revisions([Revision("main", "a", 1, text, {}, "/a.yaml", {}, "", "", 0.0)]).require().nodes["a.out"]
+    node = (
+        compile_revisions([Revision("main", "a", 1, text, {}, "/a.yaml", {}, "", "", 0.0)])
+        .require()
+        .nodes["a.out"]
+    )
     assert isinstance(node, Transform)
     return {s.name: (s.mode, s.reason) for s in node.slots}
 

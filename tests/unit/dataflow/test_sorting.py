@@ -1,4 +1,5 @@
-"""`sort_by` is layout: it belongs to no identity, and runs nothing; new work is written in its order."""
+"""`sort_by` is layout: it belongs to no identity, and runs nothing; new work is written in its
+order."""
 
 from __future__ import annotations
 
@@ -45,4 +46,7 @@ def test_a_column_that_is_not_there_is_an_error_in_words(world: World) -> None:
     world.settle()
     error = world.decision("shop.totals").error
     assert error is not None
-    assert (error["condition"], error["message"]) == ("invalid-sort-column", "sort_by: there is no column nope")
+    assert (error["condition"], error["message"]) == (
+        "invalid-sort-column",
+        "sort_by: there is no column nope",
+    )

@@ -1,4 +1,5 @@
-"""The files of a Delta table as source objects: which of them count as changed, and which columns they have."""
+"""The files of a Delta table as source objects: which of them count as changed, and which columns
+they have."""
 
 from __future__ import annotations
 
@@ -39,7 +40,12 @@ def changed(before: dict[str, ListedPartition], after: dict[str, ListedPartition
 def mapped(*columns: str) -> dict[str, Any]:
     """Metadata of a table whose columns have other names in files."""
     fields = [
-        {"name": c, "type": "long", "nullable": True, "metadata": {"delta.columnMapping.physicalName": NAMES[i]}}
+        {
+            "name": c,
+            "type": "long",
+            "nullable": True,
+            "metadata": {"delta.columnMapping.physicalName": NAMES[i]},
+        }
         for i, c in enumerate(columns)
     ]
     mode = {"delta.columnMapping.mode": "name"}
@@ -57,13 +63,22 @@ def table(tmp_path: Path) -> Path:
     """Two files with one column, under a name of its own."""
     for name in ("a.parquet", "b.parquet"):
         pyarrow.parquet.write_table(pa.table({"col-1": [1]}), tmp_path / name)
-    commit(tmp_path, 0, {"protocol": PROTOCOL}, mapped("x"), sized(tmp_path, "a.parquet"), sized(tmp_path, "b.parquet"))
+    commit(
+        tmp_path,
+        0,
+        {"protocol": PROTOCOL},
+        mapped("x"),
+        sized(tmp_path, "a.parquet"),
+        sized(tmp_path, "b.parquet"),
+    )
     return tmp_path
 
 
 def test_each_file_is_a_partition(tmp_path: Path) -> None:
     for k in ("a b", "ü/%"):
-        write_deltalake(str(tmp_path), pa.table({"k": [k], "n": [1]}), mode="append", partition_by=["k"])
+        write_deltalake(
+            str(tmp_path), pa.table({"k": [k], "n": [1]}), mode="append", partition_by=["k"]
+        )
     found = listing(tmp_path)
     paths = {str(Path(tmp_path, *p["objects"][0]["name"].split("/"))) for p in found.values()}
     assert paths == set(DeltaTable(str(tmp_path)).file_uris())
@@ -105,7 +120,11 @@ def test_names_that_were_swapped_change_the_files_that_have_the_columns(table: P
 def test_a_field_of_values_of_a_map_has_another_name(table: Path) -> None:
     def metadata(name: str) -> dict[str, Any]:
         field = {"name": name, "type": "long", "nullable": True, "metadata": {PHYSICAL: "col-2"}}
-        value = {"type": "array", "elementType": {"type": "struct", "fields": [field]}, "containsNull": True}
+        value = {
+            "type": "array",
+            "elementType": {"type": "struct", "fields": [field]},
+            "containsNull": True,
+        }
         kind = {"type": "map", "keyType": "string", "valueType": value, "valueContainsNull": True}
         column = {"name": "x", "type": kind, "nullable": True, "metadata": {PHYSICAL: "col-1"}}
         schema = json.dumps({"type": "struct", "fields": [column]})
@@ -151,9 +170,13 @@ def test_what_is_read_is_what_was_listed(table: Path) -> None:
     (a,), (b,) = (p["objects"] for p in listing(table).values())
     assert reading(table).changed([a, b]) == set()
     commit(table, 1, remove("a.parquet"), mapped("x", "y"))
-    assert reading(table).changed([a, b]) == set(), "a file that the table gave up is still the one that was listed"
+    assert reading(table).changed([a, b]) == set(), (
+        "a file that the table gave up is still the one that was listed"
+    )
     commit(table, 2, mapped("z", "y"))
-    assert reading(table).changed([a, b]) == {"a.parquet", "b.parquet"}, "its column has another name now"
+    assert reading(table).changed([a, b]) == {"a.parquet", "b.parquet"}, (
+        "its column has another name now"
+    )
     commit(table, 3, mapped("x", "y"))
     (table / "b.parquet").unlink()
     assert reading(table).changed([a, b]) == {"b.parquet"}
@@ -177,10 +200,21 @@ def reading(root: Path) -> DeltaReading:
 def test_what_is_in_the_way_of_reading_or_writing_a_table(table: Path) -> None:
     def tried(place: Path, *, writes: bool) -> str:
         try:
-            check({"connector": "delta", "place": str(place), "options": {}, "writes": writes, "settings": {}})
+            check(
+                {
+                    "connector": "delta",
+                    "place": str(place),
+                    "options": {},
+                    "writes": writes,
+                    "settings": {},
+                }
+            )
         except TaskFailure as e:
             return e.condition
         return "fine"
 
     assert [tried(table, writes=writes) for writes in (False, True)] == ["fine", "target-occupied"]
-    assert [tried(table / "none", writes=writes) for writes in (False, True)] == ["path-not-found", "fine"]
+    assert [tried(table / "none", writes=writes) for writes in (False, True)] == [
+        "path-not-found",
+        "fine",
+    ]

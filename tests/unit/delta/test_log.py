@@ -14,12 +14,32 @@ from deltalake import DeltaTable, write_deltalake
 
 from dataplane.connectors.delta.delta_reader import vector_file
 from dataplane.connectors.delta.log import head, local_place, snapshot, vector_id
-from dataplane.contract.delta_log import NO_VERSION, LogFiles, checkpoint_name, commit_name, version_in
+from dataplane.contract.delta_log import (
+    NO_VERSION,
+    LogFiles,
+    checkpoint_name,
+    commit_name,
+    version_in,
+)
 from dataplane.task_failures import TaskFailure
 
-PROTOCOL = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"], "writerFeatures": []}
-METADATA = {"schemaString": '{"type":"struct","fields":[]}', "partitionColumns": [], "configuration": {}}
-VECTOR = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4, "sizeInBytes": 40}
+PROTOCOL = {
+    "minReaderVersion": 3,
+    "minWriterVersion": 7,
+    "readerFeatures": ["deletionVectors"],
+    "writerFeatures": [],
+}
+METADATA = {
+    "schemaString": '{"type":"struct","fields":[]}',
+    "partitionColumns": [],
+    "configuration": {},
+}
+VECTOR = {
+    "storageType": "u",
+    "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^",
+    "offset": 4,
+    "sizeInBytes": 40,
+}
 
 
 def commit(root: Path, version: int, *actions: Mapping[str, Any]) -> None:
@@ -29,7 +49,15 @@ def commit(root: Path, version: int, *actions: Mapping[str, Any]) -> None:
 
 
 def add(path: str, vector: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    return {"add": {"path": path, "partitionValues": {}, "size": 1, "modificationTime": 1, "deletionVector": vector}}
+    return {
+        "add": {
+            "path": path,
+            "partitionValues": {},
+            "size": 1,
+            "modificationTime": 1,
+            "deletionVector": vector,
+        }
+    }
 
 
 def remove(path: str, vector: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -50,7 +78,9 @@ def history(root: Path) -> int:
 def test_every_version_has_the_files_that_a_library_finds(tmp_path: Path) -> None:
     for version in range(history(tmp_path) + 1):
         found, wanted = snapshot(tmp_path, version), DeltaTable(str(tmp_path), version=version)
-        assert sorted(str(local_place(tmp_path, f["path"])) for f in found.files) == sorted(wanted.file_uris())
+        assert sorted(str(local_place(tmp_path, f["path"])) for f in found.files) == sorted(
+            wanted.file_uris()
+        )
         assert (found.head.version, list(found.head.partition_columns)) == (version, ["k"])
         assert [f["name"] for f in found.head.fields] == ["id", "k"]
         assert head(tmp_path, version) == found.head
@@ -58,7 +88,9 @@ def test_every_version_has_the_files_that_a_library_finds(tmp_path: Path) -> Non
 
 def test_files_of_the_change_feed_are_none_of_the_table(tmp_path: Path) -> None:
     feed = {"delta.enableChangeDataFeed": "true"}
-    write_deltalake(str(tmp_path), pa.table({"id": [1, 2, 3], "k": ["a", "a", "b"]}), configuration=feed)
+    write_deltalake(
+        str(tmp_path), pa.table({"id": [1, 2, 3], "k": ["a", "a", "b"]}), configuration=feed
+    )
     table = DeltaTable(str(tmp_path))
     table.update(updates={"k": "'c'"}, predicate="id = 2")
     table.delete("id = 3")
@@ -103,7 +135,9 @@ def test_a_checkpoint_with_sidecars(tmp_path: Path) -> None:
         pa.Table.from_pylist([{"add": {"path": "a.parquet", "size": 1}}]), sidecars / "one.parquet"
     )
     actions = ({"protocol": PROTOCOL}, {"metaData": METADATA}, {"sidecar": {"path": "one.parquet"}})
-    checkpoint = tmp_path / "_delta_log" / f"{0:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
+    checkpoint = (
+        tmp_path / "_delta_log" / f"{0:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
+    )
     checkpoint.write_text("".join(f"{json.dumps(a)}\n" for a in actions))
     assert sorted(f["path"] for f in snapshot(tmp_path).files) == ["a.parquet", "b.parquet"]
 
@@ -118,9 +152,12 @@ def test_a_file_with_another_deletion_vector_is_another_entry(tmp_path: Path) ->
 
 
 def test_where_deletion_vectors_lie(tmp_path: Path) -> None:
-    wanted = "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"  # as the protocol's own example has it
+    # As the protocol's own example has it
+    wanted = "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
     assert vector_file(tmp_path, VECTOR) == tmp_path / wanted
-    assert vector_file(tmp_path, {"storageType": "p", "pathOrInlineDv": "file:///x%20y.bin"}) == Path("/x y.bin")
+    assert vector_file(
+        tmp_path, {"storageType": "p", "pathOrInlineDv": "file:///x%20y.bin"}
+    ) == Path("/x y.bin")
     assert vector_file(tmp_path, {"storageType": "i", "pathOrInlineDv": "wi5b="}) is None
 
 

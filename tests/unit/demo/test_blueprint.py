@@ -1,4 +1,5 @@
-"""The example's blueprint is sound, and its chain of row-wise steps is seen to be one without a hint."""
+"""The example's blueprint is sound, and its chain of row-wise steps is seen to be one without a
+hint."""
 
 from __future__ import annotations
 
@@ -40,16 +41,27 @@ def test_every_dataset_is_checked_against_an_independent_query(desired: Desired)
     derived = {name for name, node in desired.nodes.items() if isinstance(node, Transform)}
     sources = {name for name, node in desired.nodes.items() if isinstance(node, Source)}
     assert derived == {f"flights.{name}" for name in DERIVED}
-    assert sources == {f"flights.{name}" for name in ("flights", "weather", "airlines", "airports", "planes")}
+    assert sources == {
+        f"flights.{name}" for name in ("flights", "weather", "airlines", "airports", "planes")
+    }
 
 
 @pytest.mark.parametrize("hinted", [True, False])
 def test_a_late_file_costs_one_task_in_each_step_of_the_chain(text: str, hinted: bool) -> None:
     assert HINT.search(text)
     desired = compile_revisions([revision(text if hinted else HINT.sub("", text))]).require()
-    modes = {name: slot_modes(node) for name, node in desired.nodes.items() if isinstance(node, Transform)}
+    modes = {
+        name: slot_modes(node)
+        for name, node in desired.nodes.items()
+        if isinstance(node, Transform)
+    }
     assert modes["flights.legs"] == {"flights": "each"}
-    assert modes["flights.named"] == {"legs": "each", "airlines": "all", "airports": "all", "planes": "all"}
+    assert modes["flights.named"] == {
+        "legs": "each",
+        "airlines": "all",
+        "airports": "all",
+        "planes": "all",
+    }
     assert modes["flights.delays"] == {"named": "each", "weather_hours": "all"}
     others = [name for name, found in modes.items() if "each" not in found.values()]
     assert sorted(others) == [
@@ -62,4 +74,8 @@ def slot_modes(node: Transform) -> dict[str, str]:
 
 
 def test_nothing_in_it_is_volatile(desired: Desired) -> None:
-    assert [name for name, node in desired.nodes.items() if isinstance(node, Transform) and node.is_volatile] == []
+    assert [
+        name
+        for name, node in desired.nodes.items()
+        if isinstance(node, Transform) and node.is_volatile
+    ] == []

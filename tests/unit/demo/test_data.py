@@ -64,7 +64,9 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_damaged_archive_is_fetched_again_without_running_it(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_archive_is_fetched_again_without_running_it(
+    shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as outside:
         outside.delenv("XDG_CACHE_HOME")
         outside.delenv("PIP_NO_INDEX")

@@ -19,16 +19,22 @@ def wanted() -> Iterator[Requirement]:
     """All that pyproject.toml asks for: to run, for extras, to build, to test."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     groups = [project["build-system"]["requires"], project["project"]["dependencies"]]
-    groups += [*project["project"]["optional-dependencies"].values(), *project["dependency-groups"].values()]
+    groups += [
+        *project["project"]["optional-dependencies"].values(),
+        *project["dependency-groups"].values(),
+    ]
     return (Requirement(text) for group in groups for text in group if isinstance(text, str))
 
 
 def test_all_that_is_wanted_is_locked() -> None:
     locked = {
-        canonicalize_name(name): Version(v) for name, v in LOCKED.findall((ROOT / "requirements.lock").read_text())
+        canonicalize_name(name): Version(v)
+        for name, v in LOCKED.findall((ROOT / "requirements.lock").read_text())
     }
     missing = [
-        str(w) for w in wanted() if not w.specifier.contains(locked.get(canonicalize_name(w.name), Version("0")))
+        str(w)
+        for w in wanted()
+        if not w.specifier.contains(locked.get(canonicalize_name(w.name), Version("0")))
     ]
     assert missing == [], "run `make lock`"
 

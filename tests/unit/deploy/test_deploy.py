@@ -38,20 +38,31 @@ def exported() -> set[str]:
 
 
 @pytest.mark.parametrize("rule", alerts(), ids=lambda rule: rule["alert"])
-def test_an_alert_looks_at_metrics_that_there_are_and_names_its_runbook(rule: dict[str, Any]) -> None:
+def test_an_alert_looks_at_metrics_that_there_are_and_names_its_runbook(
+    rule: dict[str, Any],
+) -> None:
     named = set(re.findall(r"\b(headgate_\w+|up)\b", re.sub(r'"[^"]*"', "", rule["expr"])))
     assert named
-    assert {name.removesuffix("_total") for name in named} <= {e.removesuffix("_total") for e in exported()} | UP
+    assert {name.removesuffix("_total") for name in named} <= {
+        e.removesuffix("_total") for e in exported()
+    } | UP
     page, _, anchor = rule["annotations"]["runbook"].partition("#")
     headings = re.findall(r"^#+ (.*)$", (ROOT / page).read_text(), re.MULTILINE)
-    assert anchor in {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    assert anchor in {
+        re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings
+    }
 
 
 def test_what_alerts_add_up_is_a_number_also_where_there_is_nothing() -> None:
     shown = render(new_store(), Counters(), {}, FailingUnits()).decode().splitlines()
-    kinds = {"headgate_attempts": DRIVER_KINDS | WORKER_KINDS, "headgate_drivers": {"driver", "worker"}}
+    kinds = {
+        "headgate_attempts": DRIVER_KINDS | WORKER_KINDS,
+        "headgate_drivers": {"driver", "worker"},
+    }
     for name, of in kinds.items():
-        assert {line for line in shown if line.startswith(f"{name}{{")} == {f'{name}{{kind="{k}"}} 0.0' for k in of}
+        assert {line for line in shown if line.startswith(f"{name}{{")} == {
+            f'{name}{{kind="{k}"}} 0.0' for k in of
+        }
 
 
 @pytest.mark.parametrize("overlay", ["local", "production"])
@@ -64,12 +75,20 @@ def test_all_pools_at_their_largest_fit_into_the_quota(overlay: str) -> None:
         executors = pool.executors or pools.Executors(maximum=0)
         each = float(pool.cpu.removesuffix("m")) / (1000 if pool.cpu.endswith("m") else 1)
         cpu += pool.limits.maximum * (each + executors.maximum * executors.cpu)
-        memory += pool.limits.maximum * (pool.memory_mib + executors.maximum * pools.mebibytes(executors.memory))
+        memory += pool.limits.maximum * (
+            pool.memory_mib + executors.maximum * pools.mebibytes(executors.memory)
+        )
         pods += pool.limits.maximum * (1 + executors.maximum)
     assert cluster.queries is not None
-    cpu, memory, pods = cpu + pools.cores(cluster.queries.cpu), memory + cluster.queries.memory_mib, pods + 1
+    cpu, memory, pods = (
+        cpu + pools.cores(cluster.queries.cpu),
+        memory + cluster.queries.memory_mib,
+        pods + 1,
+    )
     assert cpu <= float(quota["requests.cpu"])
-    assert memory <= min(pools.mebibytes(quota[name]) for name in ("requests.memory", "limits.memory"))
+    assert memory <= min(
+        pools.mebibytes(quota[name]) for name in ("requests.memory", "limits.memory")
+    )
     assert pods <= int(quota["pods"])
 
 
@@ -92,7 +111,11 @@ def test_a_base_image_is_named_by_its_content(image: str) -> None:
 @pytest.mark.parametrize("image", IMAGES)
 def test_what_an_image_is_built_of_is_there(image: str) -> None:
     text = (DEPLOY / "images" / f"{image}.Containerfile").read_text()
-    copies = [line.split()[1:-1] for line in text.splitlines() if line.startswith("COPY ") and "--from=" not in line]
+    copies = [
+        line.split()[1:-1]
+        for line in text.splitlines()
+        if line.startswith("COPY ") and "--from=" not in line
+    ]
     sources = [word for words in copies for word in words if not word.startswith("--")]
     assert sources
     assert [source for source in sources if not (ROOT / source).exists()] == []
@@ -100,7 +123,9 @@ def test_what_an_image_is_built_of_is_there(image: str) -> None:
 
 @pytest.mark.parametrize("plane", ["controlplane", "dataplane"])
 def test_images_hold_the_versions_that_are_tested(plane: str) -> None:
-    tested, held = (pinned(path) for path in (ROOT / "requirements.lock", DEPLOY / "images" / f"{plane}.lock"))
+    tested, held = (
+        pinned(path) for path in (ROOT / "requirements.lock", DEPLOY / "images" / f"{plane}.lock")
+    )
     assert held <= tested
     assert any(name.startswith("pyspark==") for name in held) is (plane == "dataplane")
     assert extras(plane) <= {name.partition("==")[0] for name in held}
@@ -112,10 +137,12 @@ def test_the_image_has_the_jars_that_connectors_are_tested_with() -> None:
 
 
 def extras(plane: str) -> set[str]:
-    """Packages that connectors and pools need beside what everybody has; not those of people at their desks. Drivers
-    sign nobody in."""
+    """Packages that connectors and pools need beside what everybody has; not those of people at
+    their desks. Drivers sign nobody in."""
     others = {"connect", "lsp", "notebook"} | ({"oidc"} if plane == "dataplane" else set())
-    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
     wanted = {package for name, group in groups.items() if name not in others for package in group}
     return {re.split(r"[\[<>=]", package)[0] for package in wanted}
 

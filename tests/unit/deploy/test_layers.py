@@ -28,13 +28,22 @@ def source(folder: Path) -> Path:
     return folder / "app"
 
 
-def test_a_layer_holds_a_folder_with_its_parents_once_and_without_owner_or_time(tmp_path: Path) -> None:
+def test_a_layer_holds_a_folder_with_its_parents_once_and_without_owner_or_time(
+    tmp_path: Path,
+) -> None:
     with tarfile.open(made(tmp_path / "a.tar", source(tmp_path))) as tar:
         found = {m.name: m for m in tar.getmembers()}
         body = tar.extractfile("opt/app/one")
         assert body is not None
         assert body.read() == b"1"
-    assert list(found) == ["opt", "opt/app", "opt/app/link", "opt/app/one", "opt/app/sub", "opt/app/sub/run"]
+    assert list(found) == [
+        "opt",
+        "opt/app",
+        "opt/app/link",
+        "opt/app/one",
+        "opt/app/sub",
+        "opt/app/sub/run",
+    ]
     assert found["opt/app/link"].linkname == "one"
     assert {m.mode for m in found.values() if m.isfile()} == {0o644, 0o755}
     assert {(m.uid, m.gid, m.mtime) for m in found.values()} == {(0, 0, 0)}

@@ -31,8 +31,12 @@ def world(tmp_path: Path) -> BranchWorld:
     return made
 
 
-def of_dataset(world: BranchWorld, recorded: Recorded, name: str = "shop.doubled") -> DataDifference:
-    return data_diff.of_branches(world.ctx, recorded, "main", "dev", name, data_diff.DiffRequest(timeout_s=60))
+def of_dataset(
+    world: BranchWorld, recorded: Recorded, name: str = "shop.doubled"
+) -> DataDifference:
+    return data_diff.of_branches(
+        world.ctx, recorded, "main", "dev", name, data_diff.DiffRequest(timeout_s=60)
+    )
 
 
 def test_an_edited_dataset_and_its_reader(world: BranchWorld) -> None:
@@ -51,7 +55,9 @@ def test_data_that_has_reached_main_alone_is_no_difference(world: BranchWorld) -
         world.dispatch()
         world.settling.settle()
     with world.store.read() as tx:
-        main, dev = (tx.states.newest(branch, ["shop.doubled"])["shop.doubled"] for branch in ("main", "dev"))
+        main, dev = (
+            tx.states.newest(branch, ["shop.doubled"])["shop.doubled"] for branch in ("main", "dev")
+        )
     assert (main.partitions, dev.partitions) == (2, 1)
     found = of_dataset(world, Recorded())
     assert (found["same_inputs"], found["added"], found["changed"]) == (True, 0, 1)
@@ -78,7 +84,8 @@ def test_a_dataset_that_neither_has(world: BranchWorld) -> None:
 
 
 def test_what_a_branch_has_inherited_does_not_stand_for_its_own_code() -> None:
-    """Dev has computed its edit from newer sources only: its state before is main's, which would be equal."""
+    """Dev has computed its edit from newer sources only: its state before is main's, which would be
+    equal."""
     store, name = new_store(), "flights.daily"
     with store.begin() as tx:
         tx.branches.create(branch("dev"))

@@ -34,7 +34,9 @@ def test_one_changed_partition_among_many_reads_its_files_alone(kept: Kept) -> N
     assert (len(files.before), len(files.after)) == (1, 1)
     assert set(files.before) != set(files.after)
     assert (found["changed"], found["added"], found["removed"]) == (1, 0, 0)
-    assert found["partitions"] == [{"partition": "04711", "state": "changed", "source": None, "before": 1, "after": 1}]
+    assert found["partitions"] == [
+        {"partition": "04711", "state": "changed", "source": None, "before": 1, "after": 1}
+    ]
 
 
 def test_rows_are_read_only_where_they_are_asked_for(kept: Kept) -> None:
@@ -52,7 +54,12 @@ def test_what_is_in_another_partition_now_has_moved(kept: Kept) -> None:
     recorded = Recorded()
     found = kept.diff(one, other, recorded, timeout_s=60)
     told = [(p["partition"], p["state"], p["source"]) for p in found["partitions"]]
-    assert told == [("a", "moved", "b"), ("b", "moved", "a"), ("d", "moved", "c"), ("e", "added", None)]
+    assert told == [
+        ("a", "moved", "b"),
+        ("b", "moved", "a"),
+        ("d", "moved", "c"),
+        ("e", "added", None),
+    ]
     assert (found["moved"], found["added"], found["removed"], found["changed"]) == (3, 1, 0, 0)
     assert [(len(files.before), len(files.after)) for files in recorded.asked] == [(0, 1)]
 
@@ -62,7 +69,11 @@ def test_a_partition_that_moved_over_another_one_is_changed(kept: Kept) -> None:
     other = kept.commit({"a": rows((2, "y"))})
     found = kept.diff(one, other, Recorded(), timeout_s=60)
     (partition,) = found["partitions"]
-    assert (partition["partition"], partition["state"], partition["source"]) == ("a", "changed", "b")
+    assert (partition["partition"], partition["state"], partition["source"]) == (
+        "a",
+        "changed",
+        "b",
+    )
 
 
 def test_partitions_come_in_pages(kept: Kept) -> None:
@@ -85,14 +96,21 @@ def test_one_partition_alone(kept: Kept) -> None:
 
 
 def test_common_columns_are_compared_and_the_others_named(kept: Kept, compare: RowComparer) -> None:
-    wide = struct_of([field_of("k", "integer"), field_of("v", "string"), field_of("gone", "string")])
+    wide = struct_of(
+        [field_of("k", "integer"), field_of("v", "string"), field_of("gone", "string")]
+    )
     new = struct_of([field_of("k", "long"), field_of("v", "binary"), field_of("new", "string")])
-    one = kept.commit({"": ({"k": 1, "v": "a", "gone": "g"}, {"k": 2, "v": "b", "gone": "g"})}, wide)
+    one = kept.commit(
+        {"": ({"k": 1, "v": "a", "gone": "g"}, {"k": 2, "v": "b", "gone": "g"})}, wide
+    )
     other = kept.commit({"": ({"k": 1, "v": b"a", "new": "n"},)}, new)
     found = kept.diff(one, other, compare, timeout_s=60)
     columns = found["columns"]
     assert (columns["added"], columns["removed"]) == (["new"], ["gone"])
-    assert [(c["name"], c["compared_as"]) for c in columns["changed"]] == [("k", "BIGINT"), ("v", None)]
+    assert [(c["name"], c["compared_as"]) for c in columns["changed"]] == [
+        ("k", "BIGINT"),
+        ("v", None),
+    ]
     changes = found["row_changes"]
     assert changes is not None
     assert changes["samples"] == {"added": [], "removed": [{"k": 2}]}
@@ -107,7 +125,9 @@ def test_a_key_has_to_be_a_column_of_both(kept: Kept) -> None:
 def test_a_comparison_that_takes_too_long_is_ended(kept: Kept, compare: RowComparer) -> None:
     """Importing what it needs takes longer."""
     one, other = kept.commit({"": rows((1, "a"))}), kept.commit({"": rows((1, "b"))})
-    with pytest.raises(NotCompared, match=r"took more than 0\.001 s; compare one partition, or allow more time"):
+    with pytest.raises(
+        NotCompared, match=r"took more than 0\.001 s; compare one partition, or allow more time"
+    ):
         kept.diff(one, other, compare, timeout_s=0.001)
 
 
@@ -121,11 +141,15 @@ def test_a_service_that_ends_ends_comparisons(kept: Kept) -> None:
 
 def test_a_file_that_is_gone_is_named(kept: Kept, compare: RowComparer) -> None:
     one, other = kept.commit({"": rows((1, "a"))}), kept.commit({"": rows((1, "b"))}, writes=False)
-    with pytest.raises(NotCompared, match=r"\.parquet is not there: the lake has lost it; `headgate fsck"):
+    with pytest.raises(
+        NotCompared, match=r"\.parquet is not there: the lake has lost it; `headgate fsck"
+    ):
         kept.diff(one, other, compare, timeout_s=60)
 
 
-def test_a_comment_says_it_in_one_line_and_folds_rows_away(kept: Kept, compare: RowComparer) -> None:
+def test_a_comment_says_it_in_one_line_and_folds_rows_away(
+    kept: Kept, compare: RowComparer
+) -> None:
     same = {f"d{n}": rows((n, "same")) for n in range(3)}
     one = kept.commit({**same, "x": rows((7, "a|b"), (8, "old"))})
     other = kept.commit({**same, "x": rows((7, "a|b"), (8, "new")), "y": rows((9, "more"))})
@@ -153,7 +177,10 @@ def test_a_comment_says_it_in_one_line_and_folds_rows_away(kept: Kept, compare: 
 
 
 def test_a_comment_of_branches_fits_and_escapes(kept: Kept, compare: RowComparer) -> None:
-    one, other = kept.commit({}), kept.commit({"": rows(*((n, "<script>|" * 5) for n in range(500)))})
+    one, other = (
+        kept.commit({}),
+        kept.commit({"": rows(*((n, "<script>|" * 5) for n in range(500)))}),
+    )
     found = kept.diff(one, other, compare, timeout_s=60)
     comment = diff_views.dataset_comment(found)
     assert "<script>" not in comment

@@ -35,7 +35,9 @@ class Files:
     def put(self, schema: Schema, *rows: dict[str, Any]) -> str:
         self.number += 1
         name = f"{self.number}.parquet"
-        pq.write_table(pa.Table.from_pylist(list(rows), schema=arrow_schema(schema)), self.folder / name)
+        pq.write_table(
+            pa.Table.from_pylist(list(rows), schema=arrow_schema(schema)), self.folder / name
+        )
         return name
 
     def request(
@@ -53,7 +55,9 @@ class Files:
             "seconds": 60,
         }
 
-    def compared(self, schema: Schema, before: list[str], after: list[str], *key: str, **more: int) -> Json:
+    def compared(
+        self, schema: Schema, before: list[str], after: list[str], *key: str, **more: int
+    ) -> Json:
         return row_diff.answer(self.request(schema, before, after, *key, **more))
 
 
@@ -90,8 +94,12 @@ def test_a_side_without_files(files: Files) -> None:
 
 def test_a_key_pairs_rows_and_counts_columns(files: Files) -> None:
     schema = struct_of([*PLAIN["fields"], field_of("x", "double")])
-    before = files.put(schema, {"k": 1, "v": "a", "x": 1.0}, {"k": 2, "v": "b", "x": None}, {"k": 3, "v": "c"})
-    after = files.put(schema, {"k": 1, "v": "A", "x": 2.0}, {"k": 2, "v": "b", "x": 5.0}, {"k": 4, "v": "d"})
+    before = files.put(
+        schema, {"k": 1, "v": "a", "x": 1.0}, {"k": 2, "v": "b", "x": None}, {"k": 3, "v": "c"}
+    )
+    after = files.put(
+        schema, {"k": 1, "v": "A", "x": 2.0}, {"k": 2, "v": "b", "x": 5.0}, {"k": 4, "v": "d"}
+    )
     found = files.compared(schema, [before], [after], "k")["by_key"]
     assert found["samples"] == [
         {"key": {"k": 1}, "before": {"v": "a", "x": 1.0}, "after": {"v": "A", "x": 2.0}},
@@ -155,7 +163,10 @@ def test_columns_that_cannot_be_compared_are_named(files: Files) -> None:
 
 def test_files_of_a_narrower_type_are_read_under_the_wider_one(files: Files) -> None:
     narrow = struct_of([field_of("k", "integer")])
-    before, after = files.put(narrow, {"k": 1}), files.put(struct_of([field_of("k", "long")]), {"k": 1})
+    before, after = (
+        files.put(narrow, {"k": 1}),
+        files.put(struct_of([field_of("k", "long")]), {"k": 1}),
+    )
     assert files.compared(struct_of([field_of("k", "long")]), [before], [after])["equal"] == 1
 
 
@@ -163,7 +174,9 @@ def test_samples_are_few_and_long_values_are_cut(files: Files) -> None:
     after = files.put(PLAIN, *rows(*((n, "x" * 5_000) for n in range(50))))
     found = files.compared(PLAIN, [], [after], samples=3)
     assert found["added"] == 50
-    assert [(row["k"], row["v"]) for row in found["samples"]["added"]] == [(n, "x" * 1_000 + "…") for n in range(3)]
+    assert [(row["k"], row["v"]) for row in found["samples"]["added"]] == [
+        (n, "x" * 1_000 + "…") for n in range(3)
+    ]
 
 
 @pytest.mark.parametrize("columns", [1, 20, 100, 4_000])
@@ -182,8 +195,12 @@ def test_more_than_fits_into_memory_is_spilled(files: Files) -> None:
     """In a process of its own, and without the packages that the control plane's image lacks."""
     text = pa.array([f"{n:064d}" * 4 for n in range(300_000)])
     for name, values in (("one", text), ("other", text[::-1])):
-        pq.write_table(pa.table({"k": range(len(text)), "v": values}), files.folder / f"{name}.parquet")
-    request = files.request(PLAIN, ["one.parquet"], ["other.parquet"], samples=1, memory_bytes=150 << 20)
+        pq.write_table(
+            pa.table({"k": range(len(text)), "v": values}), files.folder / f"{name}.parquet"
+        )
+    request = files.request(
+        PLAIN, ["one.parquet"], ["other.parquet"], samples=1, memory_bytes=150 << 20
+    )
     code, found = in_process(request)
     assert (code, found.get("added"), found.get("removed")) == (0, 300_000, 300_000)
     code, found = in_process({**request, "memory_bytes": 20 << 20})
@@ -195,6 +212,8 @@ def in_process(request: row_diff.RowDiffRequest) -> tuple[int, Json]:
     script = "import sys; sys.modules.update(numpy=None, pandas=None, pyspark=None)\n"
     script += "import runpy; runpy.run_module('dataplane.fragments.row_diff', run_name='__main__')"
     command = [sys.executable, "-W", "error", "-c", script]
-    done = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, input=json.dumps(request), capture_output=True, text=True, check=False
+    )
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)

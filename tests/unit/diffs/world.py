@@ -51,15 +51,25 @@ class Kept:
         self.folder, self.store = folder, new_store()
         self.ctx, self.seq = Context(self.store), 0
 
-    def commit(self, partitions: Mapping[str, Rows], schema: Schema = SCHEMA, *, writes: bool = True) -> int:
-        """One more generation. Rows are the same wherever they are; `writes`: files are there, too."""
+    def commit(
+        self, partitions: Mapping[str, Rows], schema: Schema = SCHEMA, *, writes: bool = True
+    ) -> int:
+        """One more generation. Rows are the same wherever they are; `writes`: files are there,
+        too."""
         self.seq += 1
-        fragments = {key: self.fragment(found, schema, writes=writes) for key, found in partitions.items()}
+        fragments = {
+            key: self.fragment(found, schema, writes=writes) for key, found in partitions.items()
+        }
         with self.store.begin() as tx:
             tx.traces.put([trace(self.seq)], list(fragments.values()))
             entries = [tree.Entry(key, f.id, f.content) for key, f in sorted(fragments.items())]
-            root, total = tree.build(tx.nodes, entries), sum(f.content.rows for f in fragments.values())
-            made = state(self.seq, DATASET, root=root, schema=schema, rows=total, partitions=len(fragments))
+            root, total = (
+                tree.build(tx.nodes, entries),
+                sum(f.content.rows for f in fragments.values()),
+            )
+            made = state(
+                self.seq, DATASET, root=root, schema=schema, rows=total, partitions=len(fragments)
+            )
             tx.states.commit(made, self.seq - 1)
         return self.seq
 
@@ -70,12 +80,23 @@ class Kept:
         if writes:
             table = pa.Table.from_pylist(list(found), schema=arrow_schema(schema))
             pq.write_table(table, self.folder / f"{id.hex()}.parquet")
-        file: FileEntry = {"path": f"{id.hex()}.parquet", "size": 1, "rows": len(found), "stats": {}}
+        file: FileEntry = {
+            "path": f"{id.hex()}.parquet",
+            "size": 1,
+            "rows": len(found),
+            "stats": {},
+        }
         return Fragment(id, schema, content, (file,), DATASET, "a")
 
     def diff(self, one: int, other: int, compare: CompareRows, **wish: Any) -> DataDifference:
         points = Generation(one), Generation(other)
         how = data_diff.DiffRequest(**wish)
         return data_diff.of_points(
-            self.ctx, compare, "main", dataset=DATASET, first_point=points[0], other=points[1], request=how
+            self.ctx,
+            compare,
+            "main",
+            dataset=DATASET,
+            first_point=points[0],
+            other=points[1],
+            request=how,
         )

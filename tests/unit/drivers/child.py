@@ -1,4 +1,5 @@
-"""Stands in for `python -m dataplane`: does what the secret of/orders says, once it has told its process id."""
+"""Stands in for `python -m dataplane`: does what the secret of/orders says, once it has told its
+process id."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from dataplane.runtime import parent_watch, process_group
 
 RELATIVES = {
     "family": lambda: subprocess.Popen(["sleep", "1000"]),
-    "jvm": lambda: subprocess.Popen(["cat"], stdin=subprocess.PIPE),  # ends, as a JVM does, when its pipe from us does
+    # ends, as a JVM does, when its pipe from us does
+    "jvm": lambda: subprocess.Popen(["cat"], stdin=subprocess.PIPE),
 }
 REFUSED = """\
 Exception in thread "main" org.apache.spark.SparkException: Executor memory must be a positive number

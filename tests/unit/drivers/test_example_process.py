@@ -1,4 +1,5 @@
-"""The process that runs tests of blueprints: it answers, is replaced once it has died, and ends with the block."""
+"""The process that runs tests of blueprints: it answers, is replaced once it has died, and ends
+with the block."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ def test_one_that_died_is_replaced() -> None:
 
 
 def test_one_that_has_no_end_is_ended_and_replaced() -> None:
-    with ExampleProcess({"PATH": "/usr/bin"}, (sys.executable, "-c", ANSWERS), longest_s=2.0) as process:
+    with ExampleProcess(
+        {"PATH": "/usr/bin"}, (sys.executable, "-c", ANSWERS), longest_s=2.0
+    ) as process:
         with pytest.raises(RunnerLost, match="took longer than 2 s"):
             process.ask(infer("endless"))
         assert process.ask(infer("a.csv")) == {"schema": struct_of([])}

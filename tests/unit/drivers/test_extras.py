@@ -15,8 +15,14 @@ ASKED = {
         ("psycopg", "from dataplane.connectors.registry import reader; reader('jdbc')"),
         ("psycopg", "from dataplane.connectors.registry import writer; writer('jdbc')"),
         ("psycopg", "from dataplane.connectors.registry import checker; checker('jdbc')"),
-        ("psycopg", "from controlplane.store import open_store; open_store('postgresql+psycopg://localhost:1/db')"),
-        ("psycopg", "from controlplane.store import upgrade; upgrade('postgresql+psycopg://localhost:1/db')"),
+        (
+            "psycopg",
+            "from controlplane.store import open_store; open_store('postgresql+psycopg://localhost:1/db')",
+        ),
+        (
+            "psycopg",
+            "from controlplane.store import upgrade; upgrade('postgresql+psycopg://localhost:1/db')",
+        ),
     ],
     "kafka": [
         (
@@ -33,12 +39,21 @@ ASKED = {
             " open_root('s3://bucket', StoreAccess.of({}))",
         ),
     ],
-    "hdfs": [("hdfs_native", "from dataplane.storage.lake import open_lake; open_lake('hdfs://host:8020/x')")],
+    "hdfs": [
+        (
+            "hdfs_native",
+            "from dataplane.storage.lake import open_lake; open_lake('hdfs://host:8020/x')",
+        )
+    ],
 }
 
 
-@pytest.mark.parametrize(("extra", "missing", "code"), [(e, *one) for e, some in ASKED.items() for one in some])
+@pytest.mark.parametrize(
+    ("extra", "missing", "code"), [(e, *one) for e, some in ASKED.items() for one in some]
+)
 def test_the_error_names_the_line(extra: str, missing: str, code: str) -> None:
-    told = subprocess.run([sys.executable, "-c", WITHOUT + code, missing], capture_output=True, text=True, check=False)
+    told = subprocess.run(
+        [sys.executable, "-c", WITHOUT + code, missing], capture_output=True, text=True, check=False
+    )
     assert told.returncode == 1
     assert f"pip install 'headgate[{extra}]'" in told.stderr.splitlines()[-1], told.stderr

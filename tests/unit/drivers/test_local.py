@@ -27,7 +27,8 @@ FAILSAFE_MS = 60_000  # a broken pool is to fail its tests, not to hang them
 
 
 class World:
-    """Pools whose clock stands still, with children that follow orders and report through a named pipe."""
+    """Pools whose clock stands still, with children that follow orders and report through a named
+    pipe."""
 
     def __init__(self, home: Path) -> None:
         self.home, self.now = home, 0.0
@@ -43,7 +44,10 @@ class World:
         return (
             os.environ
             | ours
-            | {"PYTHONPATH": str(HERE.parents[2]), "HEADGATE_DATABASE_URL": "postgresql://u:secret@h/d"}
+            | {
+                "PYTHONPATH": str(HERE.parents[2]),
+                "HEADGATE_DATABASE_URL": "postgresql://u:secret@h/d",
+            }
         )
 
     def pool(self, orders: str, **options: Any) -> LocalPool:
@@ -152,7 +156,9 @@ def _poll_until_ended(pool: LocalPool, pids: set[int]) -> tuple[Driver, ...]:
     return pool.poll()
 
 
-def end_of(world: World, orders: str, kill: signal.Signals | None = None) -> tuple[LocalPool, Driver]:
+def end_of(
+    world: World, orders: str, kill: signal.Signals | None = None
+) -> tuple[LocalPool, Driver]:
     """A worker's end as the pool tells it."""
     pool = world.pool(orders)
     pool.scale("worker", 1)
@@ -169,7 +175,11 @@ def end_of(world: World, orders: str, kill: signal.Signals | None = None) -> tup
 @pytest.mark.parametrize(
     ("orders", "kill", "reason"),
     [
-        ("stay", signal.SIGKILL, "killed by SIGKILL; if nobody did that, the machine ran out of memory"),
+        (
+            "stay",
+            signal.SIGKILL,
+            "killed by SIGKILL; if nobody did that, the machine ran out of memory",
+        ),
         ("stay", signal.SIGTERM, "killed by SIGTERM"),
         ("end", None, "exited with code 0"),
         ("fail", None, "exited with code 1: and the last line"),
@@ -182,7 +192,9 @@ def end_of(world: World, orders: str, kill: signal.Signals | None = None) -> tup
         ("memory", None, "ran out of memory (exited with code 1); see worker-"),
     ],
 )
-def test_ends_are_told_in_words(world: World, orders: str, kill: signal.Signals | None, reason: str) -> None:
+def test_ends_are_told_in_words(
+    world: World, orders: str, kill: signal.Signals | None, reason: str
+) -> None:
     _, driver = end_of(world, orders, kill)
     assert driver.reason.startswith(reason)
 
@@ -235,7 +247,11 @@ def test_closing_ends_everything(world: World) -> None:
         wait_for_end(pid)
     pool.close()
     assert pool.poll() == ()
-    assert not [path for path in world.home.rglob("*") if path.is_file() and b"token of" in path.read_bytes()]
+    assert not [
+        path
+        for path in world.home.rglob("*")
+        if path.is_file() and b"token of" in path.read_bytes()
+    ]
 
 
 def test_closing_does_not_wait_for_the_stubborn_for_ever(world: World) -> None:
@@ -249,7 +265,8 @@ def test_closing_does_not_wait_for_the_stubborn_for_ever(world: World) -> None:
 
 def test_children_end_with_a_parent_that_was_killed(world: World) -> None:
     with subprocess.Popen(
-        [sys.executable, HERE / "parent.py", world.home, HERE / "child.py"], env=world.environment("jvm")
+        [sys.executable, HERE / "parent.py", world.home, HERE / "child.py"],
+        env=world.environment("jvm"),
     ) as parent:
         pids = [*world.report()["pids"], *world.report()["pids"]]
         parent.kill()
@@ -260,9 +277,11 @@ def test_children_end_with_a_parent_that_was_killed(world: World) -> None:
 
 def test_what_children_have_started_ends_with_a_parent_that_was_killed(world: World) -> None:
     with subprocess.Popen(
-        [sys.executable, HERE / "parent.py", world.home, HERE / "child.py"], env=world.environment("family")
+        [sys.executable, HERE / "parent.py", world.home, HERE / "child.py"],
+        env=world.environment("family"),
     ) as parent:
-        pids = [*world.report()["pids"], *world.report()["pids"]]  # with what looks at no pipe, as a JVM that starts
+        # With what looks at no pipe, as a JVM that starts
+        pids = [*world.report()["pids"], *world.report()["pids"]]
         parent.kill()
     assert len(pids) == 4
     for pid in pids:
@@ -273,14 +292,19 @@ def test_a_pool_ends_what_an_earlier_one_of_its_home_left(world: World) -> None:
     earlier = world.pool("family")
     earlier.scale("worker", 1)
     earlier.scale("driver", 1)
-    pids = {report["kind"]: report["pids"] for report in (world.report(), world.report())}  # in whatever order
+    # In whatever order
+    pids = {report["kind"]: report["pids"] for report in (world.report(), world.report())}
     left, spared = pids["worker"], pids["driver"]
-    records = {json.loads(path.read_text())["pid"]: path for path in (world.home / "run").glob("child-*")}
+    records = {
+        json.loads(path.read_text())["pid"]: path for path in (world.home / "run").glob("child-*")
+    }
     record = records[spared[0]]
-    record.write_text(json.dumps({"pid": spared[0], "began": "at another time"}))  # its number is another process's
+    # Its number is another process's
+    record.write_text(json.dumps({"pid": spared[0], "began": "at another time"}))
     later = world.pool("family")
     later.poll()
-    assert not any(driver.ended for driver in earlier.poll())  # what was finished there is adopted first
+    # What was finished there is adopted first
+    assert not any(driver.ended for driver in earlier.poll())
     later.scale("worker", 0)
     for pid in left:
         wait_for_end(pid)
@@ -310,7 +334,12 @@ def test_children_stay_when_the_thread_that_asked_for_them_ends(world: World) ->
 
 
 def test_what_children_inherit() -> None:
-    ours = {"HEADGATE_DATABASE_URL": "x", "HEADGATE_TOKEN": "x", "PGPASSWORD": "x", "HEADGATE_POOL": "x"}
+    ours = {
+        "HEADGATE_DATABASE_URL": "x",
+        "HEADGATE_TOKEN": "x",
+        "PGPASSWORD": "x",
+        "HEADGATE_POOL": "x",
+    }
     theirs = {"JAVA_HOME": "/java", "PATH": "/bin", "HEADGATE_SECRETS": "/s"}
     theirs |= {"HEADGATE_LAKE": "s3://bucket/x", "HEADGATE_JARS": "/jars", "AWS_REGION": "r"}
     secret_pipe = {"HEADGATE_SECRET_A_B": "y"}
@@ -338,11 +367,17 @@ def test_a_namespace_scales_its_own_drivers(world: World) -> None:
     pool.scale("worker", 2, namespace="team-a")
     of_team = world.report()
     world.report()
-    assert Counter(namespaces.of_id(driver.id) for driver in pool.poll()) == {"default": 1, "team-a": 2}
+    assert Counter(namespaces.of_id(driver.id) for driver in pool.poll()) == {
+        "default": 1,
+        "team-a": 2,
+    }
     assert of_team["token"].startswith("token of worker-")
     assert namespaces.of_id(of_team["token"].removeprefix("token of ")) == "team-a"
     home = str(world.home)
-    assert (of_default["environment"]["HEADGATE_HOME"], of_default["environment"]["HEADGATE_INSTALLATION"]) == (
+    assert (
+        of_default["environment"]["HEADGATE_HOME"],
+        of_default["environment"]["HEADGATE_INSTALLATION"],
+    ) == (
         home,
         home,
     )

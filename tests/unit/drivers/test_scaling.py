@@ -7,7 +7,9 @@ import pytest
 from controlplane.core.model.scaling import Level, PoolLimits
 
 
-@pytest.mark.parametrize(("tasks", "worth"), [(0, 0), (1, 1), (64, 1), (65, 2), (200, 3), (10_000, 3)])
+@pytest.mark.parametrize(
+    ("tasks", "worth"), [(0, 0), (1, 1), (64, 1), (65, 2), (200, 3), (10_000, 3)]
+)
 def test_one_for_so_many_tasks(tasks: int, worth: int) -> None:
     assert PoolLimits(0, 3, tasks_each=64).worth(tasks) == worth
 
@@ -19,7 +21,16 @@ def test_a_minimum_is_kept() -> None:
 def test_up_at_once_down_after_the_idle_time() -> None:
     limits, level = PoolLimits(0, 3, idle_s=60.0), Level(0, 0.0)
     kept = []
-    for now, tasks in ((0.0, 200), (1.0, 100), (61.0, 60), (90.0, 1), (122.0, 0), (125.0, 80), (184.0, 0), (186.0, 0)):
+    for now, tasks in (
+        (0.0, 200),
+        (1.0, 100),
+        (61.0, 60),
+        (90.0, 1),
+        (122.0, 0),
+        (125.0, 80),
+        (184.0, 0),
+        (186.0, 0),
+    ):
         level = level.after(limits, tasks, now)
         kept.append(level.count)
     assert kept == [3, 3, 1, 1, 1, 2, 2, 0]

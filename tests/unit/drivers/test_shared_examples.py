@@ -1,4 +1,5 @@
-"""The process of a service that runs tests: one question at a time, and it ends when nobody asks."""
+"""The process of a service that runs tests: one question at a time, and it ends when nobody
+asks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A client of the language server: the process of `headgate lsp`, spoken to in framed JSON over its pipes.
+"""A client of the language server: the process of `headgate lsp`, spoken to in framed JSON over its
+pipes.
 
 Does not belong here: what is expected of it.
 """
@@ -48,7 +49,9 @@ class Client:
             message = self._read()
             self._keep(message)
             params = message.get("params") or {}
-            is_reported = message.get("method") == "textDocument/publishDiagnostics" and params["uri"] == uri
+            is_reported = (
+                message.get("method") == "textDocument/publishDiagnostics" and params["uri"] == uri
+            )
             if is_reported and version in (None, params.get("version")):
                 return self.told[uri]
 
@@ -63,13 +66,18 @@ class Client:
 
     def change_without_waiting(self, path: Path, text: str, version: int) -> None:
         document = {"uri": path.as_uri(), "version": version}
-        self.tell("textDocument/didChange", {"textDocument": document, "contentChanges": [{"text": text}]})
+        self.tell(
+            "textDocument/didChange", {"textDocument": document, "contentChanges": [{"text": text}]}
+        )
 
     def at(self, method: str, path: Path, text: str) -> Any:
         """Asked of the place of MARK in a text that the server has without it."""
         line = text[: text.index(MARK)].count("\n")
         character = text.index(MARK) - (text.rfind("\n", 0, text.index(MARK)) + 1)
-        where = {"textDocument": {"uri": path.as_uri()}, "position": {"line": line, "character": character}}
+        where = {
+            "textDocument": {"uri": path.as_uri()},
+            "position": {"line": line, "character": character},
+        }
         return self.ask(f"textDocument/{method}", where)
 
     def _send(self, message: Mapping[str, Any]) -> None:
@@ -98,11 +106,18 @@ def lsp(folder: Path, **environment: str) -> Iterator[Client]:
     """A server in a folder, shut down in good order."""
     command = [sys.executable, "-m", "controlplane", "lsp"]
     given = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    pipes: dict[str, Any] = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.DEVNULL,
+    }
     with subprocess.Popen(command, cwd=folder, env=given, **pipes) as process:
         try:
             client = Client(process)
-            client.ask("initialize", {"processId": os.getpid(), "rootUri": folder.as_uri(), "capabilities": {}})
+            client.ask(
+                "initialize",
+                {"processId": os.getpid(), "rootUri": folder.as_uri(), "capabilities": {}},
+            )
             client.tell("initialized", {})
             yield client
             client.ask("shutdown", None)

@@ -65,12 +65,15 @@ def marked(text: str, before: str, behind: str = "") -> str:
 def ranges(problems: list[dict[str, Any]]) -> list[tuple[str, int, int, int]]:
     """Code, line, and characters from and to."""
     found = [(p["code"], p["range"]) for p in problems]
-    return [(code, r["start"]["line"], r["start"]["character"], r["end"]["character"]) for code, r in found]
+    return [
+        (code, r["start"]["line"], r["start"]["character"], r["end"]["character"])
+        for code, r in found
+    ]
 
 
 def hovered_with(client: Client, path: Path, text: str, word: str) -> str:
-    """The text of the first hover with the word. A hover waits a second for the service, and a later one has the
-    answer."""
+    """The text of the first hover with the word. A hover waits a second for the service, and a
+    later one has the answer."""
     shown = ""
     for _ in range(MOST_HOVERS):
         shown = str(client.at("hover", path, text)["contents"]["value"])
@@ -84,19 +87,29 @@ def labels(items: list[dict[str, Any]]) -> list[str]:
     return [item["label"] for item in items]
 
 
-def test_problems_are_those_of_validate(client: Client, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    wrong = SHOP.replace("FROM orders o", "FROM ordes o /* 😀 */").replace("format: csv}", "formt: csv}")
+def test_problems_are_those_of_validate(
+    client: Client, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    wrong = SHOP.replace("FROM orders o", "FROM ordes o /* 😀 */").replace(
+        "format: csv}", "formt: csv}"
+    )
     path = folder / "wrong.yaml"
     path.write_text(wrong)
     found = client.open(path, wrong)
     assert ranges(found) == [
         ("missing-input", 9, 13, 18),
-        *((code, 16, at, end) for code, at, end in (("missing-key", 11, 12), ("unknown-key", 65, 70))),
+        *(
+            (code, 16, at, end)
+            for code, at, end in (("missing-key", 11, 12), ("unknown-key", 65, 70))
+        ),
     ]
     assert "did you mean" in found[0]["message"]
     assert run(["validate", str(path)], Bootstrap()) == 1
     told = [line.split(": ")[0] for line in capfd.readouterr().out.splitlines()]
-    assert told == [f"{path}:{p['range']['start']['line'] + 1}:{p['range']['start']['character'] + 1}" for p in found]
+    assert told == [
+        f"{path}:{p['range']['start']['line'] + 1}:{p['range']['start']['character'] + 1}"
+        for p in found
+    ]
     assert client.change(path, SHOP, 2) == []
 
 
@@ -120,7 +133,9 @@ def test_a_hover_tells_modes_with_reasons_and_columns(client: Client, folder: Pa
     assert "dear reads it `each`: " in shown
     assert "shop INT\namount INT" in shown
     assert "\\<b\\>" in shown
-    own = client.at("hover", path, marked(SHOP, "  by_sh").replace("sum(", "sum("))["contents"]["value"]
+    own = client.at("hover", path, marked(SHOP, "  by_sh").replace("sum(", "sum("))["contents"][
+        "value"
+    ]
     assert "**shop.by_shop**: transform in SQL" in own
     assert "- reads `dear` `all`: " in own
     assert "shop\ntotal" in own
@@ -163,7 +178,9 @@ def test_definitions(client: Client, folder: Path) -> None:
         ("dataflow: shop\n", "", {"description", "timezone", "defaults"}, ""),
     ],
 )
-def test_completion(client: Client, folder: Path, before: str, typed: str, offered: set[str], replaced: str) -> None:
+def test_completion(
+    client: Client, folder: Path, before: str, typed: str, offered: set[str], replaced: str
+) -> None:
     """The server knows what the text meant before something was typed that is no blueprint yet."""
     path = folder / "completion.yaml"
     client.open(path, SHOP)
@@ -187,7 +204,9 @@ def test_keys_that_are_there_are_not_offered(client: Client, folder: Path) -> No
     assert "description" not in found
     kinds = marked(SHOP, "read: {connector: ")
     client.change_without_waiting(path, kinds.replace(MARK, ""), 3)
-    assert {"files", "delta", "jdbc", "kafka", "python", "feed"} == set(labels(client.at("completion", path, kinds)))
+    assert {"files", "delta", "jdbc", "kafka", "python", "feed"} == set(
+        labels(client.at("completion", path, kinds))
+    )
 
 
 def test_a_broken_text_keeps_what_was_known(client: Client, folder: Path) -> None:
@@ -234,7 +253,9 @@ def test_a_home_that_nobody_serves_tells_as_much(tmp_path: Path) -> None:
         assert client.problems(path) == []
 
 
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_package_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setitem(sys.modules, "controlplane.services.editor.language_server", None)
     assert run(["lsp"], Bootstrap()) == 1
     assert "pip install 'headgate[lsp]'" in capsys.readouterr().err

@@ -1,4 +1,5 @@
-"""Where a place of a text is, also of texts that are no YAML: whatever is typed, an answer comes, and soon."""
+"""Where a place of a text is, also of texts that are no YAML: whatever is typed, an answer comes,
+and soon."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ PIECES += [
 
 def spot(text: str) -> Spot:
     before = text[: text.index(MARK)]
-    return outline.spot(text.replace(MARK, ""), before.count("\n") + 1, len(before) - before.rfind("\n"))
+    return outline.spot(
+        text.replace(MARK, ""), before.count("\n") + 1, len(before) - before.rfind("\n")
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,12 +54,37 @@ def spot(text: str) -> Spot:
     [
         ("data¦", (), "", False),
         ("components:\n  a:\n    re¦", ("components", "a"), "", False),
-        ("components:\n  a:\n    read:\n      connector: fi¦", ("components", "a", "read"), "connector", False),
-        ("components:\n  a:\n    read: {path: x, format: ¦", ("components", "a", "read"), "format", False),
-        ("components:\n  a: {read: {options: {header: ¦", ("components", "a", "read", "options"), "header", False),
-        ("components:\n  a: {read: {options: {header: true}, ¦", ("components", "a", "read"), "", False),
+        (
+            "components:\n  a:\n    read:\n      connector: fi¦",
+            ("components", "a", "read"),
+            "connector",
+            False,
+        ),
+        (
+            "components:\n  a:\n    read: {path: x, format: ¦",
+            ("components", "a", "read"),
+            "format",
+            False,
+        ),
+        (
+            "components:\n  a: {read: {options: {header: ¦",
+            ("components", "a", "read", "options"),
+            "header",
+            False,
+        ),
+        (
+            "components:\n  a: {read: {options: {header: true}, ¦",
+            ("components", "a", "read"),
+            "",
+            False,
+        ),
         ("components:\n  a:\n    expect:\n      - na¦", ("components", "a", "expect"), "", False),
-        ("components:\n  a:\n    expect:\n      - name: x\n        on¦", ("components", "a", "expect"), "", False),
+        (
+            "components:\n  a:\n    expect:\n      - name: x\n        on¦",
+            ("components", "a", "expect"),
+            "",
+            False,
+        ),
         (
             "components:\n  a:\n    expect:\n      - {check: x > 1, on_fail: ¦",
             ("components", "a", "expect"),
@@ -69,7 +97,12 @@ def spot(text: str) -> Spot:
             "sql",
             True,
         ),
-        ("components:\n  a:\n    transform:\n      sql: SELECT ¦", ("components", "a", "transform"), "sql", True),
+        (
+            "components:\n  a:\n    transform:\n      sql: SELECT ¦",
+            ("components", "a", "transform"),
+            "sql",
+            True,
+        ),
         (
             "components:\n  a:\n    transform:\n      sql: |\n        x: {\n      par¦",
             ("components", "a", "transform"),
@@ -85,7 +118,9 @@ def test_what_is_around_a_place(text: str, path: tuple[str, ...], key: str, is_t
 
 
 def test_keys_beside_a_place() -> None:
-    assert spot("components:\n  a:\n    read:\n      connector: files\n      ¦\n      path: x\n  b: {}\n").beside == {
+    assert spot(
+        "components:\n  a:\n    read:\n      connector: files\n      ¦\n      path: x\n  b: {}\n"
+    ).beside == {
         "connector": "files",
         "path": "x",
     }
@@ -93,7 +128,9 @@ def test_keys_beside_a_place() -> None:
 
 
 def test_components_are_found_by_their_indent() -> None:
-    text = "dataflow: x\ncomponents:\n    a:\n        read: {}\n    'b': {}\n# c:\nother:\n    d: {}\n"
+    text = (
+        "dataflow: x\ncomponents:\n    a:\n        read: {}\n    'b': {}\n# c:\nother:\n    d: {}\n"
+    )
     assert outline.components(text) == {"a": (3, 5), "b": (5, 5)}
     assert [outline.component_at(text, line) for line in (2, 4, 5)] == ["", "a", "b"]
 

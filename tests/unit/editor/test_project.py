@@ -1,4 +1,5 @@
-"""A new project, the schema, the snippets, and problems with ranges: what editors and their users start from."""
+"""A new project, the schema, the snippets, and problems with ranges: what editors and their users
+start from."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def test_a_new_project_is_valid_and_its_blueprint_names_its_schema(
     told = capfd.readouterr()
     blueprint = folder / "blueprints" / "my_shop_2.yaml"
     assert told.err == f"next: headgate run {blueprint}\n"
-    assert set(map(Path, told.out.splitlines())) == {path for path in folder.rglob("*") if path.is_file()}
+    assert set(map(Path, told.out.splitlines())) == {
+        path for path in folder.rglob("*") if path.is_file()
+    }
     assert asked(capfd, "validate", blueprint) == {"valid": True, "errors": [], "notices": []}
     header = blueprint.read_text().splitlines()[0]
     schema = header.removeprefix("# yaml-language-server: $schema=")
@@ -74,7 +77,13 @@ def test_a_folder_with_other_files_takes_a_project(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("folder", "name"),
-    [("shop", "shop"), ("My Shop--2", "my_shop_2"), ("2024", "shop"), ("self", "shop"), ("ü", "shop")],
+    [
+        ("shop", "shop"),
+        ("My Shop--2", "my_shop_2"),
+        ("2024", "shop"),
+        ("self", "shop"),
+        ("ü", "shop"),
+    ],
 )
 def test_the_dataflow_has_the_folder_s_name_if_it_can(folder: str, name: str) -> None:
     assert project_files.name_for(Path("/x") / folder) == name
@@ -83,7 +92,9 @@ def test_the_dataflow_has_the_folder_s_name_if_it_can(folder: str, name: str) ->
 # --- schema and snippets ---------------------------------------------------------------------------
 
 
-def test_the_schema_is_printed_or_written(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_schema_is_printed_or_written(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert headgate("schema") == 0
     assert json.loads(capfd.readouterr().out) == json_schema()
     for _ in range(2):
@@ -123,10 +134,14 @@ def within(name: str, text: str) -> str:
 
 
 @pytest.mark.parametrize("name", SNIPPETS)
-def test_a_snippet_expands_into_a_valid_blueprint(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_snippet_expands_into_a_valid_blueprint(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     snippet = SNIPPETS[name]
     assert set(snippet) == {"scope", "prefix", "description", "body"}
-    most = max([1, *(len(c.split(",")) for c in re.findall(r"\|([^|]*)\|", "\n".join(snippet["body"])))])
+    most = max(
+        [1, *(len(c.split(",")) for c in re.findall(r"\|([^|]*)\|", "\n".join(snippet["body"])))]
+    )
     for choice in range(most):
         path = tmp_path / f"{choice}.yaml"
         path.write_text(within(snippet["prefix"], expanded(snippet["body"], choice)))
@@ -163,7 +178,10 @@ def test_problems_of_standard_input_have_ranges(
     given(monkeypatch, WRONG)
     found = asked(capfd, "validate", "--stdin", "blueprints/shop.yaml", code=1)
     assert not found["valid"]
-    places = [(e["file"], e["code"], e["line"], e["column"], e["end_line"], e["end_column"]) for e in found["errors"]]
+    places = [
+        (e["file"], e["code"], e["line"], e["column"], e["end_line"], e["end_column"])
+        for e in found["errors"]
+    ]
     assert ("blueprints/shop.yaml", "missing-input", 8, 14, 8, 19) in places
     assert ("blueprints/shop.yaml", "invalid-schema", 3, 77, 3, 81) in places
     given(monkeypatch, BASE.encode())

@@ -9,7 +9,9 @@ from controlplane.core.examples.row_difference import Changed, Difference, diffe
 pytestmark = pytest.mark.unit
 
 
-def differs(expected: list, found: list, tolerance: float = 1e-9, *, is_ordered: bool = False) -> Difference:
+def differs(
+    expected: list, found: list, tolerance: float = 1e-9, *, is_ordered: bool = False
+) -> Difference:
     return difference(expected, found, tolerance=tolerance, is_ordered=is_ordered)
 
 

@@ -26,7 +26,9 @@ components:
 
 def told(tests: str, head: str = HEAD) -> list[tuple[int, str, str]]:
     text = f"{head}    tests:\n{tests}"
-    return [(p.line, p.code, p.message) for p in validate([SentBlueprint("/f.yaml", text, {})]).problems]
+    return [
+        (p.line, p.code, p.message) for p in validate([SentBlueprint("/f.yaml", text, {})]).problems
+    ]
 
 
 def one(more: str) -> str:
@@ -34,8 +36,15 @@ def one(more: str) -> str:
 
 
 def test_forms() -> None:
-    expectations = ["[{id: 1}]", "{rows: [{id: 1}], order: exact, tolerance: 0.1}", "{check: id > 0}", "{error: no}"]
-    tests = "".join(f"      - {{name: n{i}, expect: {text}}}\n" for i, text in enumerate(expectations))
+    expectations = [
+        "[{id: 1}]",
+        "{rows: [{id: 1}], order: exact, tolerance: 0.1}",
+        "{check: id > 0}",
+        "{error: no}",
+    ]
+    tests = "".join(
+        f"      - {{name: n{i}, expect: {text}}}\n" for i, text in enumerate(expectations)
+    )
     tests = f"{HEAD}    tests:\n{tests}"
     rows, ordered, check, error = [t.expect for t in parse(tests, file="f").components[2].tests]
     assert isinstance(rows, ExpectedRows)
@@ -53,12 +62,24 @@ def test_forms() -> None:
         ("      - {name: a}\n", "missing-key", "'expect'"),
         ("      - {name: a, expect: {}}\n", "missing-key", "rows, check, error"),
         ("      - {name: a, expect: {rows: [], check: id > 1}}\n", "conflicting-keys", "'check'"),
-        ("      - {name: a, expect: {check: id > 1, order: exact}}\n", "conflicting-keys", "'order'"),
-        ("      - {name: a, expect: []}\n      - {name: a, expect: []}\n", "invalid-value", "two tests are called 'a'"),
+        (
+            "      - {name: a, expect: {check: id > 1, order: exact}}\n",
+            "conflicting-keys",
+            "'order'",
+        ),
+        (
+            "      - {name: a, expect: []}\n      - {name: a, expect: []}\n",
+            "invalid-value",
+            "two tests are called 'a'",
+        ),
         ("      - {name: a, as_of: noon, expect: []}\n", "invalid-value", "'noon' is no time"),
         ("      - {name: a, expect: [1]}\n", "wrong-type", "a row"),
         (one("given: {orders: {rows: [], file: a.csv}}"), "conflicting-keys", "'file'"),
-        (one("given: {orders: {rows: [], format: csv}}"), "conflicting-keys", "belongs to a 'file'"),
+        (
+            one("given: {orders: {rows: [], format: csv}}"),
+            "conflicting-keys",
+            "belongs to a 'file'",
+        ),
         (one("given: {order: []}"), "unknown-key", "dear has no input 'order'"),
         (one("given: {orders: [{idd: 1}]}"), "unknown-key", "orders has no column 'idd'"),
         (one("given: {orders: [{id: one}]}"), "wrong-type", "id: 'one' is no INT"),
@@ -92,11 +113,17 @@ def test_columns_of_a_result_that_data_tells_are_not_asked_for() -> None:
 
 def test_only_transforms_have_tests() -> None:
     head = HEAD.partition("  dear:")[0]
-    assert [code for _, code, _ in told("      - {name: a, expect: []}\n", head)] == ["conflicting-keys"]
+    assert [code for _, code, _ in told("      - {name: a, expect: []}\n", head)] == [
+        "conflicting-keys"
+    ]
 
 
 def test_they_are_no_part_of_the_logic() -> None:
     texts = [HEAD, f"{HEAD}    tests:\n      - {{name: a, given: {{nowhere: []}}, expect: []}}\n"]
-    revisions = [Revision("main", "shop", 1, text, {}, "/f.yaml", {}, "", "", 0.0) for text in texts]
-    before, after = (compile_revisions([revision]).require().nodes["shop.dear"] for revision in revisions)
+    revisions = [
+        Revision("main", "shop", 1, text, {}, "/f.yaml", {}, "", "", 0.0) for text in texts
+    ]
+    before, after = (
+        compile_revisions([revision]).require().nodes["shop.dear"] for revision in revisions
+    )
     assert before.lineage == after.lineage

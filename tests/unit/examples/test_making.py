@@ -1,4 +1,5 @@
-"""Tests made from committed rows: which rows, and their YAML. What becomes of them in Spark: tests/spark."""
+"""Tests made from committed rows: which rows, and their YAML. What becomes of them in Spark:
+tests/spark."""
 
 from __future__ import annotations
 
@@ -55,7 +56,9 @@ ORDERS = {
     DAY: [{"id": 1, "carrier": "UA"}],
     LAST: [{"id": 2, "carrier": "AA"}, {"id": 3, "carrier": "UA"}],
 }
-NAMES = [{"carrier": f"{n:02}", "name": "x"} for n in range(2_000)] + [{"carrier": "AA", "name": "American"}]
+NAMES = [{"carrier": f"{n:02}", "name": "x"} for n in range(2_000)] + [
+    {"carrier": "AA", "name": "American"}
+]
 
 
 COMMITTED = InMemory(
@@ -79,7 +82,9 @@ COMMITTED = InMemory(
 
 
 def like(key: str, dataset: str, committed: InMemory = COMMITTED) -> ExampleTask:
-    return task_like(compile_texts([SentBlueprint("/shop.yaml", FLOW, {})]).require(), dataset, key, committed)
+    return task_like(
+        compile_texts([SentBlueprint("/shop.yaml", FLOW, {})]).require(), dataset, key, committed
+    )
 
 
 @pytest.mark.parametrize("name", [LAST, f"{LAST}.csv"])
@@ -88,7 +93,8 @@ def test_a_partition_or_an_object(name: str) -> None:
     assert (task.key, task.partition) == (LAST, None)
     orders, names = task.inputs
     assert orders.rows == ORDERS[LAST]
-    assert (names.rows[0]["name"], len(names.rows)) == ("American", 1_000)  # a row that the join finds comes first
+    # A row that the join finds comes first
+    assert (names.rows[0]["name"], len(names.rows)) == ("American", 1_000)
 
 
 def test_rows_of_a_key() -> None:
@@ -145,14 +151,23 @@ def test_rows_are_of_the_key_alone(parts: str, key: str, ids: list[int]) -> None
     misleading = InMemory({"shop.orders": {key: [], "": SOLD}, "shop.sold": {key: []}}, schemas)
     assert task_like(desired, "shop.sold", key, misleading).inputs == task.inputs
     own = InMemory(
-        {"shop.orders": {key: SOLD, "": [{**row, "id": 9} for row in SOLD]}, "shop.sold": {key: []}}, schemas
+        {
+            "shop.orders": {key: SOLD, "": [{**row, "id": 9} for row in SOLD]},
+            "shop.sold": {key: []},
+        },
+        schemas,
     )
     assert task_like(desired, "shop.sold", key, own).inputs == task.inputs
 
 
 def test_rows_of_inputs_that_are_read_whole_are_of_the_key_too() -> None:
-    desired = compile_texts([SentBlueprint("/shop.yaml", KEYED.replace("PARTS", "carrier"), {})]).require()
-    schemas = {"shop.orders": "id INT, at TIMESTAMP, carrier STRING", "shop.names": "carrier STRING, name STRING"}
+    desired = compile_texts(
+        [SentBlueprint("/shop.yaml", KEYED.replace("PARTS", "carrier"), {})]
+    ).require()
+    schemas = {
+        "shop.orders": "id INT, at TIMESTAMP, carrier STRING",
+        "shop.names": "carrier STRING, name STRING",
+    }
     rows: dict[str, dict[str, Rows]] = {
         "shop.orders": {"": SOLD},
         "shop.names": {"": NAMES},
@@ -174,12 +189,16 @@ def test_the_partition_before() -> None:
 def test_what_does_not_exist_is_told() -> None:
     with pytest.raises(NotFound, match=r"no dataset shop.other"):
         like(LAST, "shop.other")
-    with pytest.raises(NotFound, match=rf"'x' is no partition of shop.named.*; there is {DAY}, {LAST}"):
+    with pytest.raises(
+        NotFound, match=rf"'x' is no partition of shop.named.*; there is {DAY}, {LAST}"
+    ):
         like("x", "shop.named")
     with pytest.raises(NotFound, match="whose key is empty: --like ''"):
         like("x", "shop.upper")
     assert like("", "shop.upper").inputs[0].rows == NAMES[:1_000]
-    with pytest.raises(NotFound, match=r"shop.orders, which shop.named reads, has no committed data yet"):
+    with pytest.raises(
+        NotFound, match=r"shop.orders, which shop.named reads, has no committed data yet"
+    ):
         like(LAST, "shop.named", InMemory({}, {}))
     with pytest.raises(NoSample, match=r"shop.orders is no transform") as told:
         like(LAST, "shop.orders")
@@ -203,7 +222,9 @@ VALUES: dict[str, Plain] = {
 
 
 def test_the_block_is_read_back() -> None:
-    row = ExampleRow(NOWHERE, tuple(ExampleCell(name, NOWHERE, value) for name, value in VALUES.items()))
+    row = ExampleRow(
+        NOWHERE, tuple(ExampleCell(name, NOWHERE, value) for name, value in VALUES.items())
+    )
     given = (Given("orders", NOWHERE, (row,), "id INT, `a b` STRING"), Given("names", NOWHERE, ()))
     at, expect = "2013-07-04 12:00:00", ExpectedRows((row,), False, 1e-9)
     made = TransformExample("like: x", NOWHERE, given, (), NOWHERE, "carrier=UA", at, expect)

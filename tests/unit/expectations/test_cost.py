@@ -13,7 +13,8 @@ from tests.unit.expectations.world import BRANCH, World
 
 STATEMENTS, A_LAYER = 10, 4
 EXPECT = (
-    "    expect:\n      - {check: v > -1000}\n      - {check: k > -1000, on_fail: warn}\n      - {rows: {min: 1}}\n"
+    "    expect:\n      - {check: v > -1000}\n      - {check: k > -1000, on_fail: warn}\n"
+    "      - {rows: {min: 1}}\n"
 )
 MORE = "  more:\n    transform: {sql: SELECT k FROM orders}\n"
 Costs = dict[str, int]
@@ -61,7 +62,9 @@ def counted(world: World, planner: Planner) -> int:
 
 
 @pytest.mark.slow
-def test_statements_follow_layers_not_datasets_or_partitions(costs: Callable[[int, int, str], Costs]) -> None:
+def test_statements_follow_layers_not_datasets_or_partitions(
+    costs: Callable[[int, int, str], Costs],
+) -> None:
     few, many, long = costs(1, 10, EXPECT), costs(3, 10, EXPECT), costs(1, 60, EXPECT)
     assert few["nothing"] == long["nothing"] == 1
     assert few == many
@@ -71,6 +74,8 @@ def test_statements_follow_layers_not_datasets_or_partitions(costs: Callable[[in
 
 
 @pytest.mark.slow
-def test_expectations_add_at_most_three_statements_to_a_layer(costs: Callable[[int, int, str], Costs]) -> None:
+def test_expectations_add_at_most_three_statements_to_a_layer(
+    costs: Callable[[int, int, str], Costs],
+) -> None:
     plain, with_some, layers = costs(1, 10, ""), costs(1, 10, EXPECT), 2
     assert max(with_some.values()) <= max(plain.values()) + 3 * layers

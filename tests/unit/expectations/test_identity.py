@@ -23,8 +23,12 @@ LARGE
 
 
 def nodes(orders: str = "", large: str = "") -> dict[str, Node]:
-    text = TEXT.replace("ORDERS", f"    expect: [{orders}]").replace("LARGE", f"    expect: [{large}]")
-    revision = Revision("main", "shop", 1, text, {}, "/shop.yaml", {"orders": "u1", "large": "u2"}, "", "", 0.0)
+    text = TEXT.replace("ORDERS", f"    expect: [{orders}]").replace(
+        "LARGE", f"    expect: [{large}]"
+    )
+    revision = Revision(
+        "main", "shop", 1, text, {}, "/shop.yaml", {"orders": "u1", "large": "u2"}, "", "", 0.0
+    )
     return dict(compile_revisions([revision]).require().nodes)
 
 
@@ -33,7 +37,14 @@ def ids(orders: str = "", large: str = "") -> tuple[str, ...]:
     source, transform = found["shop.orders"], found["shop.large"]
     assert isinstance(source, Source)
     assert isinstance(transform, Transform)
-    named = (source.parse, source.logic, source.lineage, settings_id(source), transform.logic, transform.lineage)
+    named = (
+        source.parse,
+        source.logic,
+        source.lineage,
+        settings_id(source),
+        transform.logic,
+        transform.lineage,
+    )
     return tuple(id.hex()[:16] for id in named)
 
 
@@ -68,7 +79,10 @@ FOOTERS = "d4a953c165088114"
 def test_golden() -> None:
     assert ids() == PLAIN
     assert ids("{check: v > 0, on_fail: drop}", "{check: k > 0, on_fail: drop}") == FILTERED
-    assert ids("{check: v > 0, on_fail: quarantine}", "{check: k > 0, on_fail: quarantine}") == QUARANTINING
+    assert (
+        ids("{check: v > 0, on_fail: quarantine}", "{check: k > 0, on_fail: quarantine}")
+        == QUARANTINING
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,7 +93,10 @@ def test_what_only_looks_is_no_part_of_any_identity(one: str) -> None:
 
 
 def test_a_name_an_order_and_spaces_change_nothing_about_what_is_dropped() -> None:
-    first, second = "{check: v > 0, on_fail: drop}", "{name: known, check: 'k  is not null', on_fail: drop}"
+    first, second = (
+        "{check: v > 0, on_fail: drop}",
+        "{name: known, check: 'k  is not null', on_fail: drop}",
+    )
     assert ids(f"{first}, {second}") == ids("{check: k IS NOT NULL, on_fail: drop}, " + first)
     assert ids(f"{first}, {second}") != ids(first)
 
@@ -96,9 +113,16 @@ def test_a_condition_is_found_at_its_place() -> None:
 
 
 def test_what_parses_files_with_types_has_a_new_identity_and_its_schema_stays() -> None:
-    """Results and pins of versions that did not ask files for their types are found under the ids that these had."""
-    text = TEXT.replace("csv, options: {header: true}", "parquet").replace("ORDERS", "").replace("LARGE", "")
-    revision = Revision("main", "shop", 1, text, {}, "/shop.yaml", {"orders": "u1", "large": "u2"}, "", "", 0.0)
+    """Results and pins of versions that did not ask files for their types are found under the ids
+    that these had."""
+    text = (
+        TEXT.replace("csv, options: {header: true}", "parquet")
+        .replace("ORDERS", "")
+        .replace("LARGE", "")
+    )
+    revision = Revision(
+        "main", "shop", 1, text, {}, "/shop.yaml", {"orders": "u1", "large": "u2"}, "", "", 0.0
+    )
     source = compile_revisions([revision]).require().nodes["shop.orders"]
     assert isinstance(source, Source)
     assert source.earlier is not None

@@ -36,7 +36,12 @@ def test_rows_that_fail_are_dropped_and_counted(world: World) -> None:
     assert world.settle() == {"parse": 2, "analyse": 1, "transform": 1}
     assert (world.rows(), world.rows("shop.counts")) == ([(1, 10), (3, 30)], [(2,)])
     (found,) = world.checks()["items"]
-    assert (found["name"], found["on_fail"], found["failing"], found["state"]) == ("v > 0", "drop", 1, "ok")
+    assert (found["name"], found["on_fail"], found["failing"], found["state"]) == (
+        "v > 0",
+        "drop",
+        1,
+        "ok",
+    )
 
 
 def test_drop_is_logic_and_other_expectations_are_not(world: World) -> None:
@@ -59,7 +64,11 @@ def test_a_failing_check_keeps_the_old_generation_and_says_why(world: World) -> 
     world.put("c.csv", (4, -7), (5, None))
     assert world.settle() == {"parse": 1, "check": 1}
     found = world.dataset()
-    assert (found["state"], found["generation"], found["checks"]) == ("failed", 1, {"failed": ["positive"]})
+    assert (found["state"], found["generation"], found["checks"]) == (
+        "failed",
+        1,
+        {"failed": ["positive"]},
+    )
     error = found["error"]
     assert error["condition"] == "expectation-failed"
     assert error["message"] == 'positive: 1 of 5 rows fail v > -5; for example {"v": -7} in c.csv'
@@ -78,7 +87,9 @@ def test_corrected_data_passes_and_costs_one_check(world: World) -> None:
     assert world.settle() == {"parse": 1, "check": 1}
     assert (world.dataset()["state"], world.dataset()["generation"]) == ("up_to_date", 1)
     assert world.settle() == {}
-    assert [(c["rows"], c["failing"], c["state"]) for c in world.checks()["items"]] == [(3, 0, "ok")]
+    assert [(c["rows"], c["failing"], c["state"]) for c in world.checks()["items"]] == [
+        (3, 0, "ok")
+    ]
 
 
 def test_what_a_failure_leads_to_costs_nothing_to_change(world: World) -> None:
@@ -87,7 +98,11 @@ def test_what_a_failure_leads_to_costs_nothing_to_change(world: World) -> None:
     world.apply(expecting(f"{POSITIVE}, on_fail: warn"))
     assert world.settle() == {}
     found = world.dataset()
-    assert (found["state"], found["generation"], found["checks"]) == ("up_to_date", 1, {"warning": ["positive"]})
+    assert (found["state"], found["generation"], found["checks"]) == (
+        "up_to_date",
+        1,
+        {"warning": ["positive"]},
+    )
     world.apply(expecting(f"{POSITIVE}, threshold: 0.5"))
     assert world.settle() == {}
     assert world.checks()["items"][0]["state"] == "ok"
@@ -106,7 +121,9 @@ def test_no_more_than_the_threshold_may_fail(world: World, failing: int, state: 
     world.apply(expecting(f"{POSITIVE}, on_fail: fail, threshold: 0.29"))
     world.settle()
     shown = world.checks()
-    assert [(c["failing"], c["state"]) for c in shown["items"] or shown["rejected"]] == [(failing, state)]
+    assert [(c["failing"], c["state"]) for c in shown["items"] or shown["rejected"]] == [
+        (failing, state)
+    ]
 
 
 def test_who_adopts_rows_looks_at_them_himself(world: World) -> None:
@@ -136,13 +153,17 @@ def test_unique_looks_at_the_whole_and_nulls_are_like_nothing(world: World) -> N
     world.put("c.csv", (3, 1), (None, 1), (None, 2))
     world.apply(expecting("unique: [k]"))
     assert world.settle() == {"parse": 3, "check": 1}
-    assert world.dataset()["error"]["message"] == ('1 of 6 rows repeat others under unique k; for example {"k": 3}')
+    assert world.dataset()["error"]["message"] == (
+        '1 of 6 rows repeat others under unique k; for example {"k": 3}'
+    )
     world.put("c.csv", (4, 1))
     assert world.settle() == {"parse": 1, "check": 1}
     assert world.dataset()["generation"] == 1
 
 
-@pytest.mark.parametrize(("bound", "state"), [("min: 3", "up_to_date"), ("max: 2", "failed"), ("min: 4", "failed")])
+@pytest.mark.parametrize(
+    ("bound", "state"), [("min: 3", "up_to_date"), ("max: 2", "failed"), ("min: 4", "failed")]
+)
 def test_bounds_of_rows_take_no_task(world: World, bound: str, state: str) -> None:
     world.apply(expecting(f"rows: {{{bound}}}"))
     assert world.settle() == {"parse": 2}
@@ -154,7 +175,10 @@ def test_results_are_kept_by_generation(world: World) -> None:
     world.settle()
     world.put("b.csv", (3, -30), (9, 1))
     world.settle()
-    shown = [{c["name"]: (c["failing"], c["state"]) for c in world.checks(generation=g)["items"]} for g in (1, 2)]
+    shown = [
+        {c["name"]: (c["failing"], c["state"]) for c in world.checks(generation=g)["items"]}
+        for g in (1, 2)
+    ]
     assert shown == [
         {"positive": (1, "warning"), "k < 9": (0, "ok")},
         {"positive": (2, "warning"), "k < 9": (1, "ok")},
@@ -162,11 +186,15 @@ def test_results_are_kept_by_generation(world: World) -> None:
 
 
 def test_a_check_of_a_transform_waits_for_its_rows(world: World) -> None:
-    doubled = "  doubled:\n    transform: {sql: SELECT k * 2 AS k FROM orders}\n" + expecting("check: k < 5")
+    doubled = "  doubled:\n    transform: {sql: SELECT k * 2 AS k FROM orders}\n" + expecting(
+        "check: k < 5"
+    )
     world.apply(doubled)
     assert world.settle() == {"parse": 2, "analyse": 1, "transform": 2, "check": 2}
     assert world.dataset("shop.doubled")["state"] == "failed"
-    assert world.checks("shop.doubled")["rejected"][0]["examples"] == [{"partition": "b.csv", "row": '{"k": 6}'}]
+    assert world.checks("shop.doubled")["rejected"][0]["examples"] == [
+        {"partition": "b.csv", "row": '{"k": 6}'}
+    ]
 
 
 def test_a_condition_that_cannot_be_evaluated_is_an_error_of_the_dataset(world: World) -> None:
@@ -185,10 +213,14 @@ def test_sums_are_those_of_all_rows_whatever_changed(tmp_path: Path, seed: int) 
         for _ in range(chance.randrange(4)):
             name = f"{chance.randrange(7)}.csv"
             files[name] = [
-                (chance.randrange(3), chance.choice([None, *range(-2, 3)])) for _ in range(chance.randrange(4))
+                (chance.randrange(3), chance.choice([None, *range(-2, 3)]))
+                for _ in range(chance.randrange(4))
             ]
             world.put(name, *files[name])
-        checks = [f"check: v > {chance.randrange(-1, 2)}, on_fail: warn, name: c", "unique: [k, v], on_fail: warn"]
+        checks = [
+            f"check: v > {chance.randrange(-1, 2)}, on_fail: warn, name: c",
+            "unique: [k, v], on_fail: warn",
+        ]
         world.apply(expecting(*checks))
         world.settle()
         if not files:
@@ -217,7 +249,11 @@ def test_many_partitions_are_looked_at_from_left_to_right(tmp_path: Path) -> Non
     assert world.settle() == {"parse": 1, "check": 1}
     (found,) = world.checks()["items"]
     assert (found["rows"], found["failing"]) == (21, 5)
-    assert Counter(e["partition"] for e in found["examples"]) == {"00.csv": 1, "01.csv": 1, "02.csv": 1}
+    assert Counter(e["partition"] for e in found["examples"]) == {
+        "00.csv": 1,
+        "01.csv": 1,
+        "02.csv": 1,
+    }
     world.store.close()
 
 
@@ -270,13 +306,15 @@ def test_rows_are_taken_out_before_they_are_dealt_to_keys(world: World) -> None:
     world.apply(f"{dealt}    expect: [{{name: positive, check: v > 0, on_fail: drop}}]\n")
     assert world.settle() == {"parse": 2, "analyse": 1, "transform": 1}
     assert world.rows("shop.more") == [(1, 10), (3, 30)]
-    assert world.dataset("shop.more")["partitions"] == 2  # of the key whose rows all failed there is none
+    # Of the key whose rows all failed there is none
+    assert world.dataset("shop.more")["partitions"] == 2
     [found] = world.checks("shop.more")["items"]
     assert (found["name"], found["on_fail"], found["failing"]) == ("positive", "drop", 1)
     world.put("c.csv", (2, 20), (2, -2))
     assert world.settle() == {"parse": 1, "transform": 1}
     assert world.rows("shop.more") == [(1, 10), (2, 20), (3, 30)]
-    assert [c["failing"] for c in world.checks("shop.more")["items"]] == [2]  # the one task looked at all rows
+    # The one task looked at all rows
+    assert [c["failing"] for c in world.checks("shop.more")["items"]] == [2]
 
 
 def test_a_dataset_cannot_read_what_it_takes_out(world: World) -> None:

@@ -87,7 +87,10 @@ class World:
         self.ctx = Context(self.store, lake="memory:lake")
         self.lake = lake or MemoryLake()
         self.settling = PlanExecutor(
-            self.store, Planner(self.store, branch=BRANCH, window=window, exact=exact), "default", BRANCH
+            self.store,
+            Planner(self.store, branch=BRANCH, window=window, exact=exact),
+            "default",
+            BRANCH,
         )
         self.exact, self.watching = exact, Planner(self.store, branch=BRANCH, exact=exact)
         self.engine = Engine(self.ctx, self.lake, Same(), lambda _: None)

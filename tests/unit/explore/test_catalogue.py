@@ -27,7 +27,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     world.store.close()
 
 
-def look(world: World, query: str = "", chosen: dict[FacetName, str] | None = None, **page: int) -> Catalogue:
+def look(
+    world: World, query: str = "", chosen: dict[FacetName, str] | None = None, **page: int
+) -> Catalogue:
     return catalogue(world.ctx, "main", query, chosen or {}, **page)
 
 
@@ -55,7 +57,9 @@ def test_all_are_there_without_a_word(world: World) -> None:
 def test_words_and_chosen_values_narrow_it_together(world: World) -> None:
     assert names(look(world, "orders")) == ["orders", "late_orders"]
     assert names(look(world, "orders", {"kind": "sql"})) == ["late_orders"]
-    assert names(look(world, "", {"tag": "gold"})) == ["total"], "a chosen value is whole, and as it is written"
+    assert names(look(world, "", {"tag": "gold"})) == ["total"], (
+        "a chosen value is whole, and as it is written"
+    )
     assert names(look(world, "", {"kind": "sql", "owner": "bob"})) == ["wrong"]
     none = look(world, "orders", {"owner": "nobody"})
     assert (none["found"], none["items"]) == (0, [])
@@ -66,7 +70,9 @@ def test_a_facet_counts_as_if_none_of_it_was_chosen(world: World) -> None:
     assert counts(found, "kind") == {"sql": 3, "read": 1, "write": 1}
     assert counts(found, "owner") == {}, "no source has an owner"
     gone = look(world, "", {"owner": "nobody"})
-    assert counts(gone, "owner") == {"Ann": 1, "bob": 1, "nobody": 0}, "what is chosen can be left again"
+    assert counts(gone, "owner") == {"Ann": 1, "bob": 1, "nobody": 0}, (
+        "what is chosen can be left again"
+    )
 
 
 def test_hits_say_where_the_words_were_found(world: World) -> None:
@@ -97,7 +103,12 @@ def test_more_components_cost_no_more_statements(tmp_path: Path) -> None:
         return world.store.statements - before
 
     few = cost()
-    world.apply("".join(f'  m{i}: {{transform: {{sql: "SELECT k, v + {i} AS v FROM orders"}}}}\n' for i in range(MANY)))
+    world.apply(
+        "".join(
+            f'  m{i}: {{transform: {{sql: "SELECT k, v + {i} AS v FROM orders"}}}}\n'
+            for i in range(MANY)
+        )
+    )
     world.settle()
     assert cost() == few
     world.store.close()

@@ -1,4 +1,5 @@
-"""Commands and client over a served dataflow with two generations: what they ask for, and what they show."""
+"""Commands and client over a served dataflow with two generations: what they ask for, and what they
+show."""
 
 from __future__ import annotations
 
@@ -22,7 +23,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 @pytest.fixture
-def shown(place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
+def shown(
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> Any:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HEADGATE_URL", place.url)
     monkeypatch.setenv("HEADGATE_TOKEN", place.token)
@@ -39,7 +45,9 @@ def shown(place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 def test_graph(shown: Any) -> None:
     table = shown("graph", "shop")
     assert table.splitlines()[-1].split()[-2:] == ["shop.orders", "(each)"]
-    answer = json.loads(shown("graph", "--around", "shop.orders", "--down", "0", "--output", "json"))
+    answer = json.loads(
+        shown("graph", "--around", "shop.orders", "--down", "0", "--output", "json")
+    )
     assert [node["name"] for node in answer["nodes"]] == ["shop.orders"]
     assert "shop" in shown("graph", "--collapse", "flow")
 
@@ -55,7 +63,9 @@ def test_ranges_and_one_partition(shown: Any) -> None:
     lines = shown("ranges", "shop.orders", "--against", "1").splitlines()
     assert lines[0] == "generation 2 against 1"
     assert [line.split()[-1] for line in lines[2:4]] == ["1", "yes"]
-    inside = json.loads(shown("ranges", "shop.orders@1", "--from", "", "--to", "a.csv", "--output", "json"))
+    inside = json.loads(
+        shown("ranges", "shop.orders@1", "--from", "", "--to", "a.csv", "--output", "json")
+    )
     assert [one["last"] for one in inside["items"]] == ["a.csv"]
     text = shown("partition", "shop.doubled/b.csv")
     assert "made of shop.orders, each: b.csv" in text
@@ -77,12 +87,24 @@ def test_search(shown: Any) -> None:
 
 def test_what_excludes_each_other_is_refused(place: Place) -> None:
     with place.http() as http:
-        for query in ("state=failed&changed_in=1", "state=to_do&generation=1", "changed_in=0", "state=other"):
+        for query in (
+            "state=failed&changed_in=1",
+            "state=to_do&generation=1",
+            "changed_in=0",
+            "state=other",
+        ):
             answer = http.get(f"{DATASETS}/shop.orders/partitions?{query}")
             assert answer.status_code == 422, (query, answer.text)
-        assert http.get(f"{DATASETS}/shop.orders/ranges?against=soon").json()["type"] == "urn:headgate:bad-address"
+        assert (
+            http.get(f"{DATASETS}/shop.orders/ranges?against=soon").json()["type"]
+            == "urn:headgate:bad-address"
+        )
         assert http.get(f"{DATASETS}/shop.orders/partition").status_code == 422
-        for query in ("search?q=a&branch=none", "branches/main/graph?dataflow=%00", "branches/main/waves/%00.rev1"):
+        for query in (
+            "search?q=a&branch=none",
+            "branches/main/graph?dataflow=%00",
+            "branches/main/waves/%00.rev1",
+        ):
             assert http.get(f"/v1/{query}").status_code == 404, query
 
 

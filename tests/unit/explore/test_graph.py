@@ -1,4 +1,5 @@
-"""The graph as it is told: edges with modes, how each stands, what is near, and what it costs to ask."""
+"""The graph as it is told: edges with modes, how each stands, what is near, and what it costs to
+ask."""
 
 from __future__ import annotations
 
@@ -44,7 +45,10 @@ def names(found: GraphAnswer) -> list[str]:
 
 
 def edges(found: GraphAnswer) -> set[tuple[str, str, str]]:
-    return {(e["from"].removeprefix("shop."), e["to"].removeprefix("shop."), e["mode"]) for e in found["edges"]}
+    return {
+        (e["from"].removeprefix("shop."), e["to"].removeprefix("shop."), e["mode"])
+        for e in found["edges"]
+    }
 
 
 def test_a_dataflow_with_its_edges_and_its_neighbours(world: World) -> None:
@@ -75,8 +79,15 @@ def test_shares_are_of_partitions(world: World) -> None:
     assert share["shop.orders"] == {"done": 2, "to_do": 0, "failed": 0}
     assert share["shop.wrong"] == {"done": 0, "to_do": 0, "failed": 1}
     assert share["shop.copied"] == {"done": 1, "to_do": 0, "failed": 0}
-    copied = next(node for node in graph(world.ctx, "main", "shop")["nodes"] if node["name"] == "shop.copied")
-    assert (copied["state"], copied["generation"], copied["partitions"], copied["rows"]) == ("up_to_date", 1, 1, 1)
+    copied = next(
+        node for node in graph(world.ctx, "main", "shop")["nodes"] if node["name"] == "shop.copied"
+    )
+    assert (copied["state"], copied["generation"], copied["partitions"], copied["rows"]) == (
+        "up_to_date",
+        1,
+        1,
+        1,
+    )
     world.put("c.csv", (4, 40))
     world.refresh()
     while world.work():  # lists only: nothing is planned in between
@@ -91,7 +102,10 @@ def test_the_state_is_that_of_the_dataflow_alone(world: World) -> None:
 
 
 def test_what_is_near_a_dataset(world: World) -> None:
-    assert names(graph(world.ctx, "main", around="shop.total", up=1, down=0)) == ["shop.doubled", "shop.total"]
+    assert names(graph(world.ctx, "main", around="shop.total", up=1, down=0)) == [
+        "shop.doubled",
+        "shop.total",
+    ]
     both = graph(world.ctx, "main", around="shop.doubled", up=1, down=1)
     assert set(names(both)) == {"shop.orders", "shop.doubled", "shop.total", "shop.wrong"}
     own = graph(world.ctx, "main", "shop", around="shop.total", up=0, down=9)

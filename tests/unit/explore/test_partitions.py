@@ -48,7 +48,11 @@ def test_a_partition_knows_its_file_its_attempt_and_its_neighbours(world: World)
     assert found["attempt"]["dataset"] == "shop.doubled"
     assert found["task_seconds"] is not None
     [made_of] = found["inputs"]
-    assert (made_of["slot"], made_of["dataset"], made_of["partitions"]) == ("orders", "shop.orders", ["b.csv"])
+    assert (made_of["slot"], made_of["dataset"], made_of["partitions"]) == (
+        "orders",
+        "shop.orders",
+        ["b.csv"],
+    )
     [read_by] = found["readers"]
     assert (read_by["dataset"], read_by["mode"], read_by["whole"]) == ("shop.total", "all", True)
     source = of(world, "orders", "b.csv")
@@ -58,7 +62,11 @@ def test_a_partition_knows_its_file_its_attempt_and_its_neighbours(world: World)
 
 def test_since_when_a_partition_is_as_it_is(world: World) -> None:
     since = {key: of(world, "doubled", key)["since"] for key in ("a.csv", "b.csv", "c.csv")}
-    assert {key: one["generation"] for key, one in since.items()} == {"a.csv": 1, "b.csv": 2, "c.csv": 2}
+    assert {key: one["generation"] for key, one in since.items()} == {
+        "a.csv": 1,
+        "b.csv": 2,
+        "c.csv": 2,
+    }
     assert all(one["is_exact"] for one in since.values())
     assert (since["a.csv"]["cause"], since["b.csv"]["cause"]) == ("missing", "input")
 
@@ -100,7 +108,10 @@ def test_partitions_with_work_to_do_and_with_failures(world: World) -> None:
 def test_work_is_paged_by_keys(world: World) -> None:
     world.apply(REST.replace("2 * v", "3 * v"))
     first = with_work(world.ctx, "main", "shop.doubled", "to_do", KeyPage(limit=2))
-    assert ([item["partition"] for item in first["items"]], first["next"]) == (["a.csv", "b.csv"], "b.csv")
+    assert ([item["partition"] for item in first["items"]], first["next"]) == (
+        ["a.csv", "b.csv"],
+        "b.csv",
+    )
     rest = with_work(world.ctx, "main", "shop.doubled", "to_do", KeyPage(after="b.csv"))
     assert [(item["partition"], item["rows"]) for item in rest["items"]] == [("c.csv", 1)]
 
@@ -117,14 +128,21 @@ def test_ranges_of_a_small_dataset_are_its_partitions(world: World) -> None:
         ("b.csv", True),
         ("c.csv", True),
     ]
-    assert (found["generation"], found["against"], found["partitions"], found["reads"]) == (2, 1, 3, 2)
+    assert (found["generation"], found["against"], found["partitions"], found["reads"]) == (
+        2,
+        1,
+        3,
+        2,
+    )
     alone = ranges(world.ctx, "main", "shop.doubled", Generation(1), cells=1)
-    assert [(one["after"], one["last"], one["partitions"], one["differs"]) for one in alone["items"]] == [
-        (None, "b.csv", 2, None)
-    ]
+    assert [
+        (one["after"], one["last"], one["partitions"], one["differs"]) for one in alone["items"]
+    ] == [(None, "b.csv", 2, None)]
 
 
-def test_history_says_what_changed_who_wanted_it_and_which_generation_is_the_same(world: World) -> None:
+def test_history_says_what_changed_who_wanted_it_and_which_generation_is_the_same(
+    world: World,
+) -> None:
     world.apply(REST.replace("2 * v", "3 * v"))
     world.settle()
     world.apply(REST)
@@ -138,4 +156,7 @@ def test_history_says_what_changed_who_wanted_it_and_which_generation_is_the_sam
     [last] = datasets.history(world.ctx, "main", "shop.doubled", before=None, limit=1)["items"]
     assert last["same_as"] == 2
     [first] = datasets.history(world.ctx, "main", "shop.doubled", before=2, limit=1)["items"]
-    assert (first["actor"], first["changes"]) == ("local", {"added": 2, "changed": 0, "removed": 0, "is_all": True})
+    assert (first["actor"], first["changes"]) == (
+        "local",
+        {"added": 2, "changed": 0, "removed": 0, "is_all": True},
+    )

@@ -39,7 +39,8 @@ TRUE_CAUSES = {
 
 
 class History:
-    """A world in which something happens at each step. Work that is under way is left so for a while."""
+    """A world in which something happens at each step. Work that is under way is left so for a
+    while."""
 
     def __init__(self, home: Path, seed: int) -> None:
         self.random = random.Random(seed)
@@ -86,19 +87,27 @@ class History:
         """By dataset and time."""
         with self.world.store.read() as tx:
             states = tx.states.recent("main", None, 1000)
-        return Counter((state.dataset, json_views.instant(state.at)) for some in states.values() for state in some)
+        return Counter(
+            (state.dataset, json_views.instant(state.at))
+            for some in states.values()
+            for state in some
+        )
 
 
 def check_causes(runs: list[PastRun]) -> None:
     for run in runs:
         told = [cause["reason"] for cause in run["causes"]]
         assert told
-        assert all(one in TRUE_CAUSES or re.fullmatch(r"revision \d+ of (shop|other)", one) for one in told), run
+        assert all(
+            one in TRUE_CAUSES or re.fullmatch(r"revision \d+ of (shop|other)", one) for one in told
+        ), run
     began = [run["began"] for run in runs]
     assert began == sorted(began, reverse=True)
 
 
-@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(n, marks=pytest.mark.soak) for n in range(6, 200))])
+@pytest.mark.parametrize(
+    "seed", [*range(6), *(pytest.param(n, marks=pytest.mark.soak) for n in range(6, 200))]
+)
 def test_runs_and_waves_say_the_same_and_only_what_is_true(tmp_path: Path, seed: int) -> None:
     history = History(tmp_path, seed)
     for _ in range(8):
@@ -107,8 +116,15 @@ def test_runs_and_waves_say_the_same_and_only_what_is_true(tmp_path: Path, seed:
     history.world.settle()
     runs = history.runs()
     check_causes(runs)
-    one_by_one = {run["id"]: past_runs.past_run(history.world.ctx, "main", run["id"]) for run in runs}
-    steps = [step for run in one_by_one.values() for step in run["steps"] if step["partitions"] is not None]
+    one_by_one = {
+        run["id"]: past_runs.past_run(history.world.ctx, "main", run["id"]) for run in runs
+    }
+    steps = [
+        step
+        for run in one_by_one.values()
+        for step in run["steps"]
+        if step["partitions"] is not None
+    ]
     assert Counter((step["dataset"], step["at"]) for step in steps) == history.commits()
     for found in waves(history.world.ctx, "main", None, before=None, limit=1000)["items"]:
         run = one_by_one.pop(found["id"])

@@ -37,7 +37,9 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def found(world: World, query: str) -> list[str]:
-    return [hit["dataset"].removeprefix("shop.") for hit in search(world.ctx, "main", query)["items"]]
+    return [
+        hit["dataset"].removeprefix("shop.") for hit in search(world.ctx, "main", query)["items"]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -84,11 +86,15 @@ def test_without_a_word_all_are_told(world: World) -> None:
     )
 
 
-def test_that_partitions_of_some_were_not_looked_at_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_that_partitions_of_some_were_not_looked_at_is_said(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(searching, "MOST_KEYED", 1)
     answer = search(world.ctx, "main", "2013")
     assert (len(answer["items"]), answer["total"]) == (1, 1)
-    assert answer["notes"] == ["partitions were looked for in 1 of 3 datasets: add a word that says which"]
+    assert answer["notes"] == [
+        "partitions were looked for in 1 of 3 datasets: add a word that says which"
+    ]
 
 
 def test_a_search_takes_a_few_statements(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Waves: a first run, a late file, an edit and its revert are four, whatever the times between commits are."""
+"""Waves: a first run, a late file, an edit and its revert are four, whatever the times between
+commits are."""
 
 from __future__ import annotations
 
@@ -25,7 +26,10 @@ REST = """\
   rows: {{transform: {{sql: 'SELECT count(*) AS n FROM doubled'}}}}
   top: {{transform: {{sql: 'SELECT max(n) AS n FROM rows'}}}}
 """
-ALL = {f"shop.{name}" for name in ("orders", "places", "doubled", "near", "joined", "total", "rows", "top")}
+ALL = {
+    f"shop.{name}"
+    for name in ("orders", "places", "doubled", "near", "joined", "total", "rows", "top")
+}
 
 
 def rest(world: World, factor: int = 2) -> str:
@@ -150,11 +154,24 @@ def test_whose_wish_it_was(world: World) -> None:
     with world.store.begin() as tx:
         last = tx.audit.changes("main", 1)[0]
         tx.audit.put_change(
-            AuditedChange("ann", "r", last.action, last.target, last.before, last.after, world.now, branch="main")
+            AuditedChange(
+                "ann",
+                "r",
+                last.action,
+                last.target,
+                last.before,
+                last.after,
+                world.now,
+                branch="main",
+            )
         )
     world.settle()
     forced = told(world)[0]
-    assert (forced["dataset"], forced["cause"], forced["actor"]) == ("shop.doubled", "forced", "ann")
+    assert (forced["dataset"], forced["cause"], forced["actor"]) == (
+        "shop.doubled",
+        "forced",
+        "ann",
+    )
 
 
 def test_a_wave_goes_on_in_other_dataflows(world: World) -> None:
@@ -164,10 +181,14 @@ def test_a_wave_goes_on_in_other_dataflows(world: World) -> None:
     world.settle()
     late = wave(world.ctx, "main", "shop.orders:2")
     assert "other.mine" in late["datasets"]
-    assert waves(world.ctx, "main", "other", before=None, limit=1)["items"][0]["dataset"].endswith(".orders")
+    assert waves(world.ctx, "main", "other", before=None, limit=1)["items"][0]["dataset"].endswith(
+        ".orders"
+    )
 
 
-def test_of_many_commits_a_page_needs_a_few_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_commits_a_page_needs_a_few_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world = World(tmp_path)
     (tmp_path / "places").mkdir()
     world.put("a.csv", (1, 10))
@@ -178,6 +199,9 @@ def test_of_many_commits_a_page_needs_a_few_looks(tmp_path: Path, monkeypatch: p
         world.settle()
     monkeypatch.setattr(past, "FIRST_STATES", 0)
     found = told(world, limit=51)
-    assert [one["id"] for one in found] == [*(f"shop.orders:{n}" for n in range(51, 1, -1)), "shop.rev1"]
+    assert [one["id"] for one in found] == [
+        *(f"shop.orders:{n}" for n in range(51, 1, -1)),
+        "shop.rev1",
+    ]
     assert told(world, limit=5, before="shop.orders:10")[0]["id"] == "shop.orders:9"
     world.store.close()

@@ -32,7 +32,12 @@ def test_a_feed_promises_all_columns_or_those_that_are_named(team: Team) -> None
 
 
 def test_what_cannot_be_offered_or_granted_is_refused(team: Team) -> None:
-    for name, columns in (("Orders", None), ("keys", "k STRING"), ("keys", "gone INT"), ("keys", "k k k")):
+    for name, columns in (
+        ("Orders", None),
+        ("keys", "k STRING"),
+        ("keys", "gone INT"),
+        ("keys", "k k k"),
+    ):
         with pytest.raises(BadFeed):
             feeds.create(team.ctx, name, "shop.kept", columns)
     with pytest.raises(NotFound):
@@ -54,7 +59,10 @@ def test_a_feed_that_is_read_stays_and_so_does_its_dataset(team: Team) -> None:
     team.apply(READ, "sales")
     with pytest.raises(FeedInUse, match=r"sales\.sold"):
         feeds.delete(team.ctx, "orders")
-    for end in (lambda: blueprints.delete(team.ctx, "main", "shop"), lambda: team.apply("dataflow: shop", "shop")):
+    for end in (
+        lambda: blueprints.delete(team.ctx, "main", "shop"),
+        lambda: team.apply("dataflow: shop", "shop"),
+    ):
         with pytest.raises(InvalidBlueprint):
             end()
     without = "dataflow: shop\ncomponents: {orders: {read: {connector: feed, feed: other}}}"
@@ -110,6 +118,8 @@ def test_a_namespace_is_told_what_it_is_offered_and_no_more(team: Team) -> None:
         ),
     ],
 )
-def test_a_blueprint_that_says_too_little_or_too_much_is_refused(team: Team, component: str, place: str) -> None:
+def test_a_blueprint_that_says_too_little_or_too_much_is_refused(
+    team: Team, component: str, place: str
+) -> None:
     with pytest.raises(InvalidBlueprint, match=place):
         team.apply(f"dataflow: sales\ncomponents: {{sold: {component}}}", "sales")

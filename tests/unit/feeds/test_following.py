@@ -1,4 +1,5 @@
-"""A feed between two namespaces: what is offered is taken over as it is, and nothing is computed again."""
+"""A feed between two namespaces: what is offered is taken over as it is, and nothing is computed
+again."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def told(team: Team, dataset: str) -> DatasetStatus:
     return next(one for one in flow["datasets"] if one["name"] == dataset)
 
 
-def test_a_reader_has_the_rows_of_the_producer_and_computes_its_own_alone(teams: tuple[Team, Team]) -> None:
+def test_a_reader_has_the_rows_of_the_producer_and_computes_its_own_alone(
+    teams: tuple[Team, Team],
+) -> None:
     seller, reader = teams
     reader.reads("team-a")
     reader.settle()
@@ -119,7 +122,9 @@ def test_a_column_that_is_added_flows_and_one_that_goes_does_not(teams: tuple[Te
     (source,) = overview.plan(reader.ctx, "main")["sources"]
     assert source["problem"] == found.reason
     assert source["as_of"] is not None
-    assert told(seller, "shop.kept")["feeds"] == [{"name": "orders", "breaches": ["column v is gone"]}]
+    assert told(seller, "shop.kept")["feeds"] == [
+        {"name": "orders", "breaches": ["column v is gone"]}
+    ]
     assert "listing" not in told(reader, "sales.sold")  # nobody looks at it, so it is never late
     shown = feeds.show(seller.ctx, "orders")
     assert (shown["generation"], shown["newest"], shown["breaches"]) == (2, 3, ["column v is gone"])
@@ -146,7 +151,8 @@ def test_a_contract_is_widened_and_readers_who_waited_go_on(installation: Instal
     reader.rest()
     assert "column v is BIGINT and was promised as INT" in reader.decision("sales.sold").reason
 
-    for wrong in ("k INT", "k INT, v INT", "k INT, v BIGINT, w BIGINT"):  # less, and what it has not
+    # less, and what it has not
+    for wrong in ("k INT", "k INT, v INT", "k INT, v BIGINT, w BIGINT"):
         with pytest.raises(BadFeed):
             feeds.change(seller.ctx, "orders", wrong)
     seen = reader.loop.wake.count
@@ -158,7 +164,11 @@ def test_a_contract_is_widened_and_readers_who_waited_go_on(installation: Instal
     assert reader.decision("sales.sold").status == "up_to_date"
     assert reader.rows("sales.sold") == [(1, 10, 5)]
     feeds.change(seller.ctx, "orders")
-    told = [one for one in audit.changes(seller.ctx, "main", 100)["items"] if one["action"] == "feed.change"]
+    told = [
+        one
+        for one in audit.changes(seller.ctx, "main", 100)["items"]
+        if one["action"] == "feed.change"
+    ]
     assert len(told) == 1  # nothing was changed by the second one
     seller.put("1.csv", (1, 10))
     seller.sells(schema="k INT, v BIGINT")
@@ -167,7 +177,9 @@ def test_a_contract_is_widened_and_readers_who_waited_go_on(installation: Instal
         feeds.change(seller.ctx, "orders")
 
 
-def test_one_who_begins_to_read_during_a_breach_gets_the_last_good_state(teams: tuple[Team, Team]) -> None:
+def test_one_who_begins_to_read_during_a_breach_gets_the_last_good_state(
+    teams: tuple[Team, Team],
+) -> None:
     seller, reader = teams
     seller.sells(sql="SELECT k FROM orders")
     seller.settle()
@@ -198,7 +210,9 @@ def test_a_revoked_grant_is_told_and_loses_nothing(teams: tuple[Team, Team]) -> 
     assert reader.rows("sales.twice") == [(1, 10), (2, 20), (3, 30), (4, 40)]
 
 
-def test_a_grant_is_of_dataflows_and_no_grant_says_what_no_feed_says(teams: tuple[Team, Team]) -> None:
+def test_a_grant_is_of_dataflows_and_no_grant_says_what_no_feed_says(
+    teams: tuple[Team, Team],
+) -> None:
     seller, reader = teams
     feeds.revoke(seller.ctx, "orders", "team-b")
     feeds.grant(seller.ctx, "orders", "team-b", "sales")
@@ -214,9 +228,13 @@ def test_a_grant_is_of_dataflows_and_no_grant_says_what_no_feed_says(teams: tupl
     assert missing is not None
     said = refused["message"].replace("orders", "nothing").replace("other", "none")
     assert said == missing["message"]
-    problems = {one["dataset"]: one["problem"] for one in overview.plan(reader.ctx, "main")["sources"]}
+    problems = {
+        one["dataset"]: one["problem"] for one in overview.plan(reader.ctx, "main")["sources"]
+    }
     assert problems["sales.sold"] is None
-    assert (problems["none.sold"] or "").startswith("the feed cannot be followed: there is no feed team-a/nothing")
+    assert (problems["none.sold"] or "").startswith(
+        "the feed cannot be followed: there is no feed team-a/nothing"
+    )
 
 
 def test_a_feed_is_read_within_its_namespace(teams: tuple[Team, Team]) -> None:

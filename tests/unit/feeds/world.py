@@ -1,4 +1,5 @@
-"""Two teams in one installation, each with a namespace, a loop and a data plane of its own, over one store and lake.
+"""Two teams in one installation, each with a namespace, a loop and a data plane of its own, over
+one store and lake.
 
 Does not belong here: what is expected of feeds between them.
 """
@@ -68,7 +69,9 @@ class Team:
     def __init__(self, of: Installation, name: str) -> None:
         self.of, self.name = of, name
         wake = of.wake.of(name)
-        self.ctx = Context(of.store, name, wake=wake.notify, wake_of=lambda other: of.wake.of(other).notify())
+        self.ctx = Context(
+            of.store, name, wake=wake.notify, wake_of=lambda other: of.wake.of(other).notify()
+        )
         self.engine = Engine(Context(Within(of.store, name)), of.lake, Same(), lambda _: None)
         fleet = Fleet(self.ctx, of.lake, Children(self.engine))
         self.loop = Reconciler(
@@ -89,7 +92,9 @@ class Team:
     def apply(self, text: str, flow: str, branch: str = "main") -> None:
         blueprints.apply(self.ctx, branch, [blueprints.SentBlueprint(f"/{flow}.yaml", text, {})])
 
-    def sells(self, schema: str = "k BIGINT, v BIGINT", sql: str = "SELECT k, v FROM orders") -> None:
+    def sells(
+        self, schema: str = "k BIGINT, v BIGINT", sql: str = "SELECT k, v FROM orders"
+    ) -> None:
         self.apply(SHOP.format(home=self.of.home, schema=schema, sql=sql), "shop")
 
     def reads(self, namespace: str, flow: str = "sales", branch: str = "main") -> None:
@@ -117,12 +122,19 @@ class Team:
             state = tx.states.newest(branch, [dataset]).get(dataset)
             if state is None:
                 return []
-            fragments = tx.traces.fragments(entry.fragment for entry in tree.scan(tx.nodes, state.root))
+            fragments = tx.traces.fragments(
+                entry.fragment for entry in tree.scan(tx.nodes, state.root)
+            )
         return sorted(file["path"] for fragment in fragments.values() for file in fragment.files)
 
     def rows(self, dataset: str, branch: str = "main") -> list[tuple[Any, ...]]:
         return sorted(
-            (row for file in self.files(dataset, branch) for row in self.engine.fragment(file).rows), key=repr
+            (
+                row
+                for file in self.files(dataset, branch)
+                for row in self.engine.fragment(file).rows
+            ),
+            key=repr,
         )
 
     def generation(self, dataset: str) -> int:

@@ -1,4 +1,5 @@
-"""Values in Avro: each type as it was written, under schemas that are not the writer's own, and bytes that are none."""
+"""Values in Avro: each type as it was written, under schemas that are not the writer's own, and
+bytes that are none."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
 
 def record(*fields: Any, name: str = "R") -> dict[str, Any]:
     """Of `(name, type)`, or `(name, type, default)`."""
-    told = [{"name": f[0], "type": f[1], **({"default": f[2]} if len(f) > 2 else {})} for f in fields]
+    told = [
+        {"name": f[0], "type": f[1], **({"default": f[2]} if len(f) > 2 else {})} for f in fields
+    ]
     return {"type": "record", "name": name, "fields": told}
 
 
@@ -39,7 +42,9 @@ def message(id: int, fields: Any, row: dict[str, Any]) -> bytes:
     return b"\0" + id.to_bytes(4, "big") + file.getvalue()
 
 
-def values(reader: WrittenUnder, *others: WrittenUnder, given: Sequence[bytes | None]) -> list[tuple[Any, str | None]]:
+def values(
+    reader: WrittenUnder, *others: WrittenUnder, given: Sequence[bytes | None]
+) -> list[tuple[Any, str | None]]:
     known = {one.id: one for one in (reader, *others)}
     found = decoded(known.__getitem__, reader.id, pa.array(given, pa.binary()))
     return [(one["value"], one["error"]) for one in found.to_pylist()]
@@ -51,8 +56,13 @@ def read(fields: Any, row: dict[str, Any]) -> dict[str, Any]:
     return dict(found)
 
 
-INNER = record(("at", {"type": "long", "logicalType": "timestamp-millis"}), ("n", ["null", "int"]), name="Inner")
-TYPES: list[tuple[str, Any, Any, Any, Any]] = [  # name, type, type of the column, what is written, what is read
+INNER = record(
+    ("at", {"type": "long", "logicalType": "timestamp-millis"}),
+    ("n", ["null", "int"]),
+    name="Inner",
+)
+# name, type, type of the column, what is written, what is read
+TYPES: list[tuple[str, Any, Any, Any, Any]] = [
     ("boolean", "boolean", "boolean", True, True),
     ("int", "int", "integer", -(2**31), -(2**31)),
     ("long", "long", "long", 2**63 - 1, 2**63 - 1),
@@ -65,7 +75,14 @@ TYPES: list[tuple[str, Any, Any, Any, Any]] = [  # name, type, type of the colum
     ("decimal", MONEY, "decimal(10,2)", Decimal("-12345678.90"), Decimal("-12345678.90")),
     (
         "decimal fixed",
-        {"type": "fixed", "name": "D", "size": 16, "logicalType": "decimal", "precision": 38, "scale": 18},
+        {
+            "type": "fixed",
+            "name": "D",
+            "size": 16,
+            "logicalType": "decimal",
+            "precision": 38,
+            "scale": 18,
+        },
         "decimal(38,18)",
         Decimal("12345678901234567890.123456789012345678"),
         Decimal("12345678901234567890.123456789012345678"),
@@ -87,25 +104,57 @@ TYPES: list[tuple[str, Any, Any, Any, Any]] = [  # name, type, type of the colum
         AT.replace(tzinfo=None),
     ),
     ("time", {"type": "int", "logicalType": "time-millis"}, "integer", 3_600_000, 3_600_000),
-    ("uuid", {"type": "string", "logicalType": "uuid"}, "string", str(UUID(int=7)), str(UUID(int=7))),
+    (
+        "uuid",
+        {"type": "string", "logicalType": "uuid"},
+        "string",
+        str(UUID(int=7)),
+        str(UUID(int=7)),
+    ),
     ("null or int", ["null", "int"], "integer", None, None),
     ("int or null", [{"type": "int"}, "null"], "integer", 3, 3),
     ("null or decimal", ["null", MONEY], "decimal(10,2)", None, None),
-    ("map", {"type": "map", "values": MONEY}, None, {"a": Decimal("1.00")}, [("a", Decimal("1.00"))]),
-    ("array", {"type": "array", "items": ["null", MONEY]}, None, [None, Decimal("2.50")], [None, Decimal("2.50")]),
-    ("nested", ["null", INNER], None, {"at": AT, "n": None}, {"at": AT.replace(microsecond=123000), "n": None}),
+    (
+        "map",
+        {"type": "map", "values": MONEY},
+        None,
+        {"a": Decimal("1.00")},
+        [("a", Decimal("1.00"))],
+    ),
+    (
+        "array",
+        {"type": "array", "items": ["null", MONEY]},
+        None,
+        [None, Decimal("2.50")],
+        [None, Decimal("2.50")],
+    ),
+    (
+        "nested",
+        ["null", INNER],
+        None,
+        {"at": AT, "n": None},
+        {"at": AT.replace(microsecond=123000), "n": None},
+    ),
 ]
 
 
-@pytest.mark.parametrize(("kind", "column", "given", "expected"), [t[1:] for t in TYPES], ids=[t[0] for t in TYPES])
-def test_each_type_comes_as_it_was_written(kind: Any, column: Any, given: Any, expected: Any) -> None:
+@pytest.mark.parametrize(
+    ("kind", "column", "given", "expected"), [t[1:] for t in TYPES], ids=[t[0] for t in TYPES]
+)
+def test_each_type_comes_as_it_was_written(
+    kind: Any, column: Any, given: Any, expected: Any
+) -> None:
     own = schema(1, ("c", kind)).columns["fields"][0]
     assert column in (None, own["type"])
     assert read([("c", kind)], {"c": given}) == {"c": expected}
 
 
 def test_nested_types_are_columns_of_structs() -> None:
-    columns = schema(1, ("a", ["null", {"type": "array", "items": INNER}]), ("m", {"type": "map", "values": "Inner"}))
+    columns = schema(
+        1,
+        ("a", ["null", {"type": "array", "items": INNER}]),
+        ("m", {"type": "map", "values": "Inner"}),
+    )
     kinds: list[Json] = [f["type"] for f in columns.columns["fields"]]
     assert [kind["type"] for kind in kinds] == ["array", "map"]
     assert own_columns(columns.columns) == ["a", f"a{NESTED}at", f"a{NESTED}n", "m"]
@@ -123,7 +172,8 @@ NEW: Any = [
 
 
 def test_older_messages_are_read_under_the_newer_schema() -> None:
-    """Fields that they lack have the defaults, those that the newer schema lacks are gone, types grow."""
+    """Fields that they lack have the defaults, those that the newer schema lacks are gone, types
+    grow."""
     given = [message(1, OLD, {"id": 7, "was": "x"}), message(2, NEW, {"id": 2**40, **ROW}), None]
     older, newer, none = values(schema(2, *NEW), schema(1, *OLD), given=given)
     defaults = {"price": Decimal("5.11"), "raw": b"\xff", "on": date(1970, 1, 2), "note": None}
@@ -143,15 +193,31 @@ def test_a_default_has_all_of_its_digits() -> None:
 def test_newer_messages_are_read_under_the_schema_of_their_slice() -> None:
     later: Any = [*OLD, ("more", "string")]
     given = [message(3, later, {"id": 1, "was": "x", "more": "y"})]
-    assert values(schema(1, *OLD), schema(3, *later), given=given) == [({"id": 1, "was": "x"}, None)]
+    assert values(schema(1, *OLD), schema(3, *later), given=given) == [
+        ({"id": 1, "was": "x"}, None)
+    ]
 
 
-ROW = {"price": Decimal("1.00"), "raw": b"r", "at": AT.replace(microsecond=0), "on": date(2026, 1, 1), "note": "n"}
+ROW = {
+    "price": Decimal("1.00"),
+    "raw": b"r",
+    "at": AT.replace(microsecond=0),
+    "on": date(2026, 1, 1),
+    "note": "n",
+}
 
 
 def test_what_is_no_value_is_told_and_the_others_are_read() -> None:
     fine, later = message(1, OLD, {"id": 1, "was": "y"}), [("id", "string"), ("was", "string")]
-    given = [fine, b'{"id": 1}', b"\0\0", fine[:-1], fine + b"!", fine[:6] + b"\2\xff", message(3, later, {**WORDS})]
+    given = [
+        fine,
+        b'{"id": 1}',
+        b"\0\0",
+        fine[:-1],
+        fine + b"!",
+        fine[:6] + b"\2\xff",
+        message(3, later, {**WORDS}),
+    ]
     found = values(schema(1, *OLD), schema(3, *later), given=given)
     assert [value is not None for value, _ in found] == [True, *[False] * 6]
     told = [str(error) for _, error in found]
@@ -167,7 +233,10 @@ WORDS = {"id": "seven", "was": "z"}
 
 def test_a_value_that_its_type_does_not_hold_is_none() -> None:
     wide: Any = [("c", {**MONEY, "precision": 20})]
-    given = [message(2, wide, {"c": Decimal("1.00")}), message(2, wide, {"c": Decimal("123456789012.00")})]
+    given = [
+        message(2, wide, {"c": Decimal("1.00")}),
+        message(2, wide, {"c": Decimal("123456789012.00")}),
+    ]
     (fits, _), (too_wide, error) = values(schema(1, ("c", MONEY)), schema(2, *wide), given=given)
     assert fits == {"c": Decimal("1.00")}
     assert (too_wide is None, "schema 2" in str(error) or "type" in str(error)) == (True, True)
@@ -175,7 +244,13 @@ def test_a_value_that_its_type_does_not_hold_is_none() -> None:
 
 def test_schemas_may_name_others() -> None:
     inner = {**record(("x", "int")), "name": "other.Inner"}
-    whole = parsed(1, [json.dumps(inner), json.dumps(record(("one", "other.Inner"), ("two", ["null", "other.Inner"])))])
+    whole = parsed(
+        1,
+        [
+            json.dumps(inner),
+            json.dumps(record(("one", "other.Inner"), ("two", ["null", "other.Inner"]))),
+        ],
+    )
     assert own_columns(whole.columns) == ["one", f"one{NESTED}x", "two", f"two{NESTED}x"]
 
 

@@ -21,10 +21,16 @@ PASSWORD = 'quoted "and" \\ more'
 def test_both_clients_are_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADGATE_SECRET_KAFKA_PASSWORD", PASSWORD)
     told = client(SETTINGS)
-    assert (told["bootstrap.servers"], told["sasl.password"], told["ssl.ca.location"]) == ("a:1", PASSWORD, "/ca.pem")
+    assert (told["bootstrap.servers"], told["sasl.password"], told["ssl.ca.location"]) == (
+        "a:1",
+        PASSWORD,
+        "/ca.pem",
+    )
     spark = spark_options(SETTINGS)
     login = spark.pop("kafka.sasl.jaas.config")
-    assert login.startswith("org.apache.kafka.common.security.scram.ScramLoginModule required username=")
+    assert login.startswith(
+        "org.apache.kafka.common.security.scram.ScramLoginModule required username="
+    )
     assert 'password="quoted \\"and\\" \\\\ more";' in login
     assert "quoted" not in hidden(login), "in no spelling"
     assert spark == {

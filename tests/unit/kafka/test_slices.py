@@ -43,12 +43,26 @@ def test_the_last_slice_says_where_the_next_one_begins() -> None:
 @pytest.mark.parametrize(
     ("topic", "condition", "accepted"),
     [
-        (Topic("t", "A", (OffsetBounds(0, 6, 7), OffsetBounds(1, 0, 3))), "offsets-expired", [[(6, 7), (3, 3)]]),
-        (Topic("t", "A", (OffsetBounds(0, 0, 4), OffsetBounds(1, 0, 3))), "offsets-expired", [[(0, 4), (3, 3)]]),
-        (Topic("t", "B", (OffsetBounds(0, 0, 9), OffsetBounds(1, 0, 3))), "topic-recreated", [[(0, 9), (0, 3)]]),
+        (
+            Topic("t", "A", (OffsetBounds(0, 6, 7), OffsetBounds(1, 0, 3))),
+            "offsets-expired",
+            [[(6, 7), (3, 3)]],
+        ),
+        (
+            Topic("t", "A", (OffsetBounds(0, 0, 4), OffsetBounds(1, 0, 3))),
+            "offsets-expired",
+            [[(0, 4), (3, 3)]],
+        ),
+        (
+            Topic("t", "B", (OffsetBounds(0, 0, 9), OffsetBounds(1, 0, 3))),
+            "topic-recreated",
+            [[(0, 9), (0, 3)]],
+        ),
     ],
 )
-def test_what_is_gone_is_told_and_passed_over_only_if_accepted(topic: Topic, condition: str, accepted: Any) -> None:
+def test_what_is_gone_is_told_and_passed_over_only_if_accepted(
+    topic: Topic, condition: str, accepted: Any
+) -> None:
     last = ended(TOPIC, 5, 3)
     with pytest.raises(TaskFailure) as failure:
         ends_of(last, topic, accept=False)

@@ -53,16 +53,24 @@ class Lake:
         label = f"{self.attempts:032x}"
         prefix = f"{home}/_frags/{label[-2:]}/{self.attempts}/_fragment={label}"
         entries = tuple(
-            self._file(f"{prefix}/part-{i:05}-x.c000.snappy.parquet", schema, f) for i, f in enumerate(files)
+            self._file(f"{prefix}/part-{i:05}-x.c000.snappy.parquet", schema, f)
+            for i, f in enumerate(files)
         )
-        return Fragment(fragment_id(schema, content), schema, content, entries, home, str(self.attempts))
+        return Fragment(
+            fragment_id(schema, content), schema, content, entries, home, str(self.attempts)
+        )
 
     def _file(self, path: str, schema: Schema, rows: Rows) -> FileEntry:
         target = self.root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         arrow = pa.schema([(f["name"], ARROW[f["type"]]) for f in schema["fields"]])
         pq.write_table(pa.Table.from_pylist(rows, arrow), target)
-        return {"path": path, "size": target.stat().st_size, "rows": len(rows), "stats": {"numRecords": len(rows)}}
+        return {
+            "path": path,
+            "size": target.stat().st_size,
+            "rows": len(rows),
+            "stats": {"numRecords": len(rows)},
+        }
 
     def table(self, schema: Schema, *fragments: Fragment, generation: int = 1) -> TableContent:
         return TableContent(self.folder, schema, fragments, generation, "flow.daily")
@@ -102,7 +110,14 @@ READERS = (read_by_deltalake, read_by_polars, read_by_duckdb)
 
 
 def all_types() -> tuple[Schema, Rows]:
-    schema = struct(n="long", text="string", x="double", day="date", price="decimal(10,2)", local="timestamp_ntz")
+    schema = struct(
+        n="long",
+        text="string",
+        x="double",
+        day="date",
+        price="decimal(10,2)",
+        local="timestamp_ntz",
+    )
     row = {
         "n": 1,
         "text": "ä🎉'",

@@ -1,4 +1,5 @@
-"""An attempt without Spark: nothing of it imports pyspark, and it measures the fragments that it wrote."""
+"""An attempt without Spark: nothing of it imports pyspark, and it measures the fragments that it
+wrote."""
 
 from __future__ import annotations
 
@@ -37,21 +38,31 @@ for name in sys.argv[1:]:
 
 def modules() -> list[str]:
     """All modules of these packages; `fragments.spark` is for Spark."""
-    files = (file for package in WITHOUT_SPARK for file in (REPOSITORY / "dataplane" / package).glob("*.py"))
+    files = (
+        file
+        for package in WITHOUT_SPARK
+        for file in (REPOSITORY / "dataplane" / package).glob("*.py")
+    )
     runnable = (file for file in files if file.stem not in ("__init__", "__main__"))
-    return [".".join(file.relative_to(REPOSITORY).with_suffix("").parts) for file in sorted(runnable)]
+    return [
+        ".".join(file.relative_to(REPOSITORY).with_suffix("").parts) for file in sorted(runnable)
+    ]
 
 
 def test_modules_without_spark_import_no_pyspark() -> None:
     names = modules()
     assert {"dataplane.fragments.attempt", "dataplane.fragments.measuring"} <= set(names)
-    done = subprocess.run([sys.executable, "-c", IMPORTS, *names], capture_output=True, text=True, cwd=REPOSITORY)
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTS, *names], capture_output=True, text=True, cwd=REPOSITORY
+    )
     assert done.returncode == 0, done.stderr[-500:]
 
 
 @pytest.fixture
 def attempt(tmp_path: Path) -> Attempt[ParseClaim]:
-    claim = cast("ParseClaim", {"kind": "parse", "attempt": "a", "prefix": "f/a", "job": {}, "tasks": []})
+    claim = cast(
+        "ParseClaim", {"kind": "parse", "attempt": "a", "prefix": "f/a", "job": {}, "tasks": []}
+    )
     (tmp_path / "lake/f/a").mkdir(parents=True)
     lake = LocalLake(tmp_path / "lake")
     return Attempt(claim, lake, tmp_path / "scratch", ThreadPoolExecutor(2), threading.Event())
@@ -63,24 +74,32 @@ def written(attempt: Attempt[ParseClaim], schema: Schema, table: pa.Table) -> Wr
     return Written(schema, {path: Path(attempt.lake.place(path)).stat().st_size})
 
 
-def never(schema: Schema, files: Mapping[str, Sequence[MeasuredFile]], with_sample: bool) -> dict[str, MeasuredRows]:
+def never(
+    schema: Schema, files: Mapping[str, Sequence[MeasuredFile]], with_sample: bool
+) -> dict[str, MeasuredRows]:
     raise AssertionError(f"{list(files)} of {schema} are hashed in memory")
 
 
 def test_few_rows_are_measured_in_memory(attempt: Attempt[ParseClaim]) -> None:
     schema = struct(a="long", b="string")
     table = pa.table({"a": [1, 2, None], "b": ["x", "", None]})
-    fragments = measure(attempt, {"full": written(attempt, schema, table), "no-rows": Written(schema)}, never)
+    fragments = measure(
+        attempt, {"full": written(attempt, schema, table), "no-rows": Written(schema)}, never
+    )
     assert fragments["full"].content == content(schema, table)
     assert [file["rows"] for file in fragments["full"].files] == [3]
     assert (fragments["no-rows"].files, fragments["no-rows"].content) == ((), Content(0, 0, 0))
 
 
 def test_other_rows_are_hashed_by_the_caller(attempt: Attempt[ParseClaim]) -> None:
-    schema = struct(a={"type": "map", "keyType": "string", "valueType": "long", "valueContainsNull": True})
+    schema = struct(
+        a={"type": "map", "keyType": "string", "valueType": "long", "valueContainsNull": True}
+    )
     table = pa.table({"a": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64()))})
     sums = Content(2, 5, 7)
-    fragments = measure(attempt, {"m": written(attempt, schema, table)}, lambda *_: {"m": MeasuredRows(sums)})
+    fragments = measure(
+        attempt, {"m": written(attempt, schema, table)}, lambda *_: {"m": MeasuredRows(sums)}
+    )
     assert fragments["m"].content == sums
     with pytest.raises(OSError, match="2 rows in the footers of fragment m, 1 were read"):
         measure(

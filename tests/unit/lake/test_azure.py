@@ -18,7 +18,9 @@ TYPE = "fs.azure.account.oauth.provider.type"
 def test_spark_is_told_where_and_no_credential(tmp_path: Path) -> None:
     (tmp_path / "a.jar").touch()
     lake = "abfss://lake@shop.dfs.core.windows.net/x"
-    conf = conf_for(lake, {**KEY, "HEADGATE_JARS": str(tmp_path), "AZURE_STORAGE_USE_EMULATOR": "1"})
+    conf = conf_for(
+        lake, {**KEY, "HEADGATE_JARS": str(tmp_path), "AZURE_STORAGE_USE_EMULATOR": "1"}
+    )
     assert conf["spark.driver.extraClassPath"] == f"{tmp_path}/a.jar"
     assert conf["spark.hadoop.fs.azure.abfs.endpoint"] == "127.0.0.1:10000"
     assert conf["spark.hadoop.fs.azure.account.key"] == "${env.AZURE_STORAGE_ACCOUNT_KEY}"
@@ -51,12 +53,16 @@ def test_without_an_emulator_it_goes_by_tls() -> None:
         ({}, "MsiTokenProvider", {}),
     ],
 )
-def test_without_a_key_it_is_an_identity(given: dict[str, str], kind: str, more: dict[str, str]) -> None:
+def test_without_a_key_it_is_an_identity(
+    given: dict[str, str], kind: str, more: dict[str, str]
+) -> None:
     found = settings(given)
     assert found["fs.azure.account.auth.type"] == "OAuth"
     assert found[TYPE].endswith(f".{kind}")
     start = "fs.azure.account.oauth2."
-    assert {name.removeprefix(start): value for name, value in found.items() if name.startswith(start)} == more
+    assert {
+        name.removeprefix(start): value for name, value in found.items() if name.startswith(start)
+    } == more
 
 
 def test_hadoop_is_that_of_pyspark() -> None:

@@ -1,4 +1,5 @@
-"""Tables of branches: a log in a folder of its own, over the files of main, which stay where they are."""
+"""Tables of branches: a log in a folder of its own, over the files of main, which stay where they
+are."""
 
 from __future__ import annotations
 
@@ -59,12 +60,20 @@ def adds(lake: Lake) -> list[str]:
 def commit(lake: Lake, version: int) -> list[tuple[str, str, bool]]:
     """What a version adds and removes, and whether that changes rows."""
     text = (lake.root / DEVS / f"_delta_log/{version:020}.json").read_text()
-    entries = [(kind, body) for line in text.splitlines() for kind, body in json.loads(line).items()]
-    return sorted((kind, body["path"], body["dataChange"]) for kind, body in entries if kind in ("add", "remove"))
+    entries = [
+        (kind, body) for line in text.splitlines() for kind, body in json.loads(line).items()
+    ]
+    return sorted(
+        (kind, body["path"], body["dataChange"])
+        for kind, body in entries
+        if kind in ("add", "remove")
+    )
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {
+        str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()
+    }
 
 
 def test_rows_of_all_types_are_read_where_they_are(lake: Lake, publisher: DeltaPublisher) -> None:
@@ -85,21 +94,29 @@ def test_main_is_not_touched(lake: Lake, publisher: DeltaPublisher) -> None:
     for n, some in enumerate([(one, two), (two,), (two, two), (one,)]):
         publisher.publish(of_branch(A, *some, generation=n))
     after = files(lake.root / MAINS)
-    assert {path: body for path, body in after.items() if not path.startswith("_branches/")} == before
+    assert {
+        path: body for path, body in after.items() if not path.startswith("_branches/")
+    } == before
     assert read_by_deltalake(lake.location) == rows(1)
 
 
-def test_a_generation_is_one_commit_of_the_difference(lake: Lake, publisher: DeltaPublisher) -> None:
+def test_a_generation_is_one_commit_of_the_difference(
+    lake: Lake, publisher: DeltaPublisher
+) -> None:
     one, two, three = (lake.fragment(A, rows(n)) for n in (1, 2, 3))
     assert publisher.publish(of_branch(A, one, two)) == 0
     assert publisher.publish(of_branch(A, one, two, generation=2)) == 0
     assert publisher.publish(of_branch(A, one, three, generation=2)) == 1
     assert [kind for kind, _, _ in commit(lake, 1)] == ["add", "remove"]
-    assert commit(lake, 1)[1][1] == next(path for kind, path, _ in commit(lake, 0) if path not in adds(lake))
+    assert commit(lake, 1)[1][1] == next(
+        path for kind, path, _ in commit(lake, 0) if path not in adds(lake)
+    )
     assert read(lake) == rows(1, 3)
 
 
-def test_a_second_copy_of_a_file_is_a_link_in_the_branch(lake: Lake, publisher: DeltaPublisher) -> None:
+def test_a_second_copy_of_a_file_is_a_link_in_the_branch(
+    lake: Lake, publisher: DeltaPublisher
+) -> None:
     same = lake.fragment(A, rows(1))
     publisher.publish(of_branch(A, same, same))
     assert [path.partition("/")[0] for path in adds(lake)] == ["_frags", "file:"]
@@ -108,15 +125,23 @@ def test_a_second_copy_of_a_file_is_a_link_in_the_branch(lake: Lake, publisher: 
     assert read(lake) == rows(1)
 
 
-def test_other_files_with_the_same_rows_are_no_change_of_data(lake: Lake, publisher: DeltaPublisher) -> None:
-    one, two, both = lake.fragment(A, rows(1)), lake.fragment(A, rows(2)), lake.fragment(A, rows(1, 2))
+def test_other_files_with_the_same_rows_are_no_change_of_data(
+    lake: Lake, publisher: DeltaPublisher
+) -> None:
+    one, two, both = (
+        lake.fragment(A, rows(1)),
+        lake.fragment(A, rows(2)),
+        lake.fragment(A, rows(1, 2)),
+    )
     publisher.publish(of_branch(A, one, two))
     publisher.publish(replace(of_branch(A, both), is_layout=True))
     assert [is_change for _, _, is_change in commit(lake, 1)] == [False] * 3
     assert read(lake) == rows(1, 2)
 
 
-def test_columns_are_added_and_others_are_written_over(lake: Lake, publisher: DeltaPublisher) -> None:
+def test_columns_are_added_and_others_are_written_over(
+    lake: Lake, publisher: DeltaPublisher
+) -> None:
     one, two = lake.fragment(A, rows(1)), lake.fragment(AB, [{"a": 2, "b": "x"}])
     publisher.publish(of_branch(A, one))
     publisher.publish(of_branch(AB, one, two, generation=2))

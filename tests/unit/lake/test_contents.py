@@ -24,7 +24,11 @@ def fragment(lake: Lake) -> Fragment:
     made = lake.fragment(SCHEMA, ROWS[:40], ROWS[40:])
     found = Content(0, 0, 0)
     for file in made.files:
-        pq.write_table(pq.read_table(lake.root / file["path"]), lake.root / file["path"], write_page_checksum=True)
+        pq.write_table(
+            pq.read_table(lake.root / file["path"]),
+            lake.root / file["path"],
+            write_page_checksum=True,
+        )
         file["size"] = (lake.root / file["path"]).stat().st_size
         one = content(SCHEMA, pq.read_table(lake.root / file["path"]))
         assert one
@@ -40,7 +44,11 @@ def _flip(path: Path) -> None:
 
 def _other_rows(path: Path) -> None:
     table = pq.read_table(path)
-    pq.write_table(table.set_column(0, "a", pa.array([7] * len(table), pa.int64())), path, write_page_checksum=True)
+    pq.write_table(
+        table.set_column(0, "a", pa.array([7] * len(table), pa.int64())),
+        path,
+        write_page_checksum=True,
+    )
 
 
 def _fewer_rows(path: Path) -> None:

@@ -24,7 +24,11 @@ TABLE = "default/flow/daily"
 def fragment(n: int, home: str = TABLE, files: int = 1) -> WantedFragment:
     label = f"{n:032x}"
     return WantedFragment(
-        label, tuple(entry(f"{home}/_frags/ab/7/_fragment={label}/part-{i}.parquet", 10 + n) for i in range(files))
+        label,
+        tuple(
+            entry(f"{home}/_frags/ab/7/_fragment={label}/part-{i}.parquet", 10 + n)
+            for i in range(files)
+        ),
     )
 
 
@@ -52,7 +56,9 @@ def test_the_first_copy_is_the_file_itself_and_others_are_links() -> None:
 
 def test_files_of_other_datasets_are_always_links() -> None:
     change = difference(wanted_files(TABLE, [fragment(1, "default/flow/daily2")]), {})
-    assert [(a.path, a.source) for a in change.adds] == [(link(1, 0), f"default/flow/daily2/{own(1)}")]
+    assert [(a.path, a.source) for a in change.adds] == [
+        (link(1, 0), f"default/flow/daily2/{own(1)}")
+    ]
 
 
 def test_what_is_there_already_is_left_alone() -> None:
@@ -74,7 +80,9 @@ def test_an_active_path_with_another_size_is_another_file() -> None:
 
 
 def test_a_replacement_uses_fresh_paths_only() -> None:
-    change = replacement(wanted_files(TABLE, [fragment(1), fragment(2)]), {own(1): 11, link(1, 1): 11})
+    change = replacement(
+        wanted_files(TABLE, [fragment(1), fragment(2)]), {own(1): 11, link(1, 1): 11}
+    )
     assert [a.path for a in change.adds] == [link(1, 2), own(2)]
 
 
@@ -88,11 +96,15 @@ numbers = st.lists(st.integers(0, 5), max_size=12)
 
 
 @given(st.lists(st.tuples(numbers, st.booleans()), min_size=1, max_size=6))
-def test_any_sequence_of_publications_gives_the_wanted_multiset(history: list[tuple[list[int], bool]]) -> None:
+def test_any_sequence_of_publications_gives_the_wanted_multiset(
+    history: list[tuple[list[int], bool]],
+) -> None:
     active: dict[str, int] = {}
     for wanted_numbers, replace in history:
         homes = [TABLE, "default/other/x"]
-        wanted = wanted_files(TABLE, [fragment(n, homes[n % 2], files=1 + n % 3) for n in wanted_numbers])
+        wanted = wanted_files(
+            TABLE, [fragment(n, homes[n % 2], files=1 + n % 3) for n in wanted_numbers]
+        )
         change = replacement(wanted, active) if replace else difference(wanted, active)
         added = {a.path for a in change.adds}
         assert len(added) == len(change.adds)
@@ -100,7 +112,9 @@ def test_any_sequence_of_publications_gives_the_wanted_multiset(history: list[tu
         assert set(change.removes) <= set(active)
         active = {p: s for p, s in active.items() if p not in change.removes}
         active |= {a.path: a.entry["size"] for a in change.adds}
-        assert sorted(active.values()) == sorted(10 + n for n in wanted_numbers for _ in range(1 + n % 3))
+        assert sorted(active.values()) == sorted(
+            10 + n for n in wanted_numbers for _ in range(1 + n % 3)
+        )
         assert difference(wanted, active) == TableDiff((), ())
 
 
@@ -121,6 +135,9 @@ def test_relations_of_schemas() -> None:
 
 def test_types_that_no_plain_table_holds() -> None:
     assert unpublishable(struct(("a", "decimal(38,10)"), ("b", "timestamp_ntz"))) is None
-    assert unpublishable(struct(("a", {"type": "array", "elementType": "void", "containsNull": True}))) == "void"
+    assert (
+        unpublishable(struct(("a", {"type": "array", "elementType": "void", "containsNull": True})))
+        == "void"
+    )
     assert unpublishable(struct(("a", "variant"))) == "variant"
     assert unpublishable(struct(("a", "interval day to second"))) == "interval day to second"

@@ -25,7 +25,9 @@ def test_folders_of_a_job_replace_those_of_an_earlier_try(tmp_path: Path) -> Non
     job_of_two(lake)
     settled = lake.settle("att/_job-1", "att")
     assert settled == {label: {f"att/_fragment={label}/new.parquet": 4} for label in "xy"}
-    assert sorted(lake.sizes("att")) == [f"att/_fragment={f}.parquet" for f in ("x/new", "y/new", "z/other")]
+    assert sorted(lake.sizes("att")) == [
+        f"att/_fragment={f}.parquet" for f in ("x/new", "y/new", "z/other")
+    ]
 
 
 def test_where_renames_are_copies_files_stay_in_the_folder_of_their_job() -> None:

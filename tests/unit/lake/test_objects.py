@@ -12,7 +12,13 @@ import pytest
 from obstore.store import LocalStore, MemoryStore
 
 from controlplane.core.errors import NotFound
-from controlplane.lake.lake_objects import LakeObjects, LakeRefused, LocalObjects, check_lake, open_lake
+from controlplane.lake.lake_objects import (
+    LakeObjects,
+    LakeRefused,
+    LocalObjects,
+    check_lake,
+    open_lake,
+)
 from controlplane.ports.lake import ObjectStore
 from dataplane.lakes.lake_protocol import PIECE_BYTES
 from dataplane.lakes.object_store import ObjectStoreFiles
@@ -26,7 +32,9 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore
         case "memory":
             yield LakeObjects(ObjectStoreFiles("memory://", MemoryStore()))
         case _:
-            yield LakeObjects(ObjectStoreFiles("file:///x", LocalStore(tmp_path, automatic_cleanup=True)))
+            yield LakeObjects(
+                ObjectStoreFiles("file:///x", LocalStore(tmp_path, automatic_cleanup=True))
+            )
 
 
 def test_what_was_put_is_read(lake: ObjectStore) -> None:
@@ -38,7 +46,12 @@ def test_what_is_large_is_read_in_pieces(lake: ObjectStore) -> None:
     body = bytes(range(256)) * 4000
     lake.put_if_absent("a/b", body)
     assert b"".join(lake.stream("a/b")) == body
-    for start, end in ((0, len(body)), (1, len(body) - 1), (PIECE_BYTES - 1, PIECE_BYTES + 1), (2, 2 * len(body))):
+    for start, end in (
+        (0, len(body)),
+        (1, len(body) - 1),
+        (PIECE_BYTES - 1, PIECE_BYTES + 1),
+        (2, 2 * len(body)),
+    ):
         assert b"".join(lake.stream_range("a/b", start, end)) == body[start:end]
     with pytest.raises(NotFound):
         next(lake.stream("a/c"))
@@ -128,9 +141,19 @@ def test_uris_choose_the_store(tmp_path: Path) -> None:
 def test_a_local_lake_needs_no_client(tmp_path: Path) -> None:
     for plane in ("controlplane.lake.lake_objects", "dataplane.storage.lake"):
         code = (
-            f"import sys, {plane}; {plane}.open_lake(sys.argv[1]); print([m for m in sys.argv[2:] if m in sys.modules])"
+            f"import sys, {plane}; {plane}.open_lake(sys.argv[1]); print([m for m in sys.argv[2:] if "
+            "m in sys.modules])"
         )
-        command = [sys.executable, "-c", code, str(tmp_path), "obstore", "hdfs_native", "pyarrow", "pyspark"]
+        command = [
+            sys.executable,
+            "-c",
+            code,
+            str(tmp_path),
+            "obstore",
+            "hdfs_native",
+            "pyarrow",
+            "pyspark",
+        ]
         assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
 
 

@@ -1,4 +1,5 @@
-"""Published tables: read back by three readers; every rule of publication; the child killed at its worst moments."""
+"""Published tables: read back by three readers; every rule of publication; the child killed at its
+worst moments."""
 
 from __future__ import annotations
 
@@ -79,15 +80,22 @@ def test_plain_types_need_no_table_features(lake: Lake, publisher: DeltaPublishe
     assert configuration["delta.deletedFileRetentionDuration"] == "interval 36500 days"
 
 
-def test_a_generation_that_adds_is_an_add_only_commit(lake: Lake, publisher: DeltaPublisher) -> None:
+def test_a_generation_that_adds_is_an_add_only_commit(
+    lake: Lake, publisher: DeltaPublisher
+) -> None:
     one, two = lake.fragment(A, rows(1)), lake.fragment(A, rows(2))
     assert publisher.publish(lake.table(A, one)) == 0
     assert publisher.publish(lake.table(A, one, two, generation=7)) == 1
     commit = actions(lake, 1)
     assert set(commit) == {"commitInfo", "add", "txn"}
-    assert [a["path"] for a in commit["add"]] == [two.files[0]["path"].removeprefix(f"{lake.folder}/")]
+    assert [a["path"] for a in commit["add"]] == [
+        two.files[0]["path"].removeprefix(f"{lake.folder}/")
+    ]
     assert commit["txn"][0] == {"appId": "headgate", "version": 7}
-    assert (commit["commitInfo"][0]["generation"], commit["commitInfo"][0]["dataset"]) == (7, "flow.daily")
+    assert (commit["commitInfo"][0]["generation"], commit["commitInfo"][0]["dataset"]) == (
+        7,
+        "flow.daily",
+    )
     check(lake, rows(1, 2))
 
 
@@ -101,28 +109,51 @@ def test_a_swap_is_one_commit_of_just_the_difference(lake: Lake, publisher: Delt
     check(lake, rows(1, 3))
 
 
-def test_other_files_with_the_same_rows_are_no_change_of_data(lake: Lake, publisher: DeltaPublisher) -> None:
-    one, two, both = lake.fragment(A, rows(1)), lake.fragment(A, rows(2)), lake.fragment(A, rows(1, 2))
+def test_other_files_with_the_same_rows_are_no_change_of_data(
+    lake: Lake, publisher: DeltaPublisher
+) -> None:
+    one, two, both = (
+        lake.fragment(A, rows(1)),
+        lake.fragment(A, rows(2)),
+        lake.fragment(A, rows(1, 2)),
+    )
     publisher.publish(lake.table(A, one, two))
     assert publisher.publish(replace(lake.table(A, both), is_layout=True)) == 1
     commit = actions(lake, 1)
-    assert [one["dataChange"] for kind in ("add", "remove") for one in commit[kind]] == [False, False, False]
+    assert [one["dataChange"] for kind in ("add", "remove") for one in commit[kind]] == [
+        False,
+        False,
+        False,
+    ]
     check(lake, rows(1, 2))
 
 
-def test_what_others_did_to_a_table_is_a_change_whatever_was_meant(lake: Lake, publisher: DeltaPublisher) -> None:
+def test_what_others_did_to_a_table_is_a_change_whatever_was_meant(
+    lake: Lake, publisher: DeltaPublisher
+) -> None:
     one, both = lake.fragment(A, rows(1)), lake.fragment(A, rows(1, 2))
     publisher.publish(lake.table(A, one))
     publisher.publish(replace(lake.table(A, both), is_layout=True))
-    assert [one["dataChange"] for kind in ("add", "remove") for one in actions(lake, 1)[kind]] == [True, True]
+    assert [one["dataChange"] for kind in ("add", "remove") for one in actions(lake, 1)[kind]] == [
+        True,
+        True,
+    ]
 
 
-def test_other_rows_are_a_change_though_there_are_as_many(lake: Lake, publisher: DeltaPublisher) -> None:
-    one, two, both = lake.fragment(A, rows(1)), lake.fragment(A, rows(2)), lake.fragment(A, rows(1, 2))
+def test_other_rows_are_a_change_though_there_are_as_many(
+    lake: Lake, publisher: DeltaPublisher
+) -> None:
+    one, two, both = (
+        lake.fragment(A, rows(1)),
+        lake.fragment(A, rows(2)),
+        lake.fragment(A, rows(1, 2)),
+    )
     publisher.publish(lake.table(A, one, two))
     lake.open().update(updates={"a": "9"}, predicate="a = 1")
     assert publisher.publish(replace(lake.table(A, both), is_layout=True)) == 2
-    assert {one["dataChange"] for kind in ("add", "remove") for one in actions(lake, 2)[kind]} == {True}
+    assert {one["dataChange"] for kind in ("add", "remove") for one in actions(lake, 2)[kind]} == {
+        True
+    }
     check(lake, rows(1, 2))
 
 
@@ -133,7 +164,11 @@ def test_publishing_again_commits_nothing(lake: Lake, publisher: DeltaPublisher)
 
 def test_the_order_of_fragments_does_not_matter(lake: Lake, publisher: DeltaPublisher) -> None:
     one, two = lake.fragment(A, rows(1)), lake.fragment(A, rows(2))
-    assert publisher.publish(lake.table(A, one, two)) == publisher.publish(lake.table(A, two, one)) == 0
+    assert (
+        publisher.publish(lake.table(A, one, two))
+        == publisher.publish(lake.table(A, two, one))
+        == 0
+    )
 
 
 def test_equal_partitions_get_a_copy_each(lake: Lake, publisher: DeltaPublisher) -> None:
@@ -146,17 +181,23 @@ def test_equal_partitions_get_a_copy_each(lake: Lake, publisher: DeltaPublisher)
     check(lake, rows(1, 1, 2, 2))
 
 
-def test_fragments_of_other_datasets_are_linked_below_the_table(lake: Lake, publisher: DeltaPublisher) -> None:
+def test_fragments_of_other_datasets_are_linked_below_the_table(
+    lake: Lake, publisher: DeltaPublisher
+) -> None:
     foreign = lake.fragment(A, rows(5), home="default/other/source")
     publisher.publish(lake.table(A, foreign, foreign))
     paths = [a["path"] for a in actions(lake, 0)["add"]]
-    assert all(p.startswith(f"_frags/links/{foreign.id.hex()[:2]}/{foreign.id.hex()[:32]}-") for p in paths)
+    assert all(
+        p.startswith(f"_frags/links/{foreign.id.hex()[:2]}/{foreign.id.hex()[:32]}-") for p in paths
+    )
     inodes = {os.stat(f"{lake.location}/{p}").st_ino for p in paths}
     assert inodes == {(lake.root / foreign.files[0]["path"]).stat().st_ino}
     check(lake, rows(5, 5))
 
 
-def test_an_added_column_is_a_commit_of_metadata_and_one_of_files(lake: Lake, publisher: DeltaPublisher) -> None:
+def test_an_added_column_is_a_commit_of_metadata_and_one_of_files(
+    lake: Lake, publisher: DeltaPublisher
+) -> None:
     old = lake.fragment(A, rows(1))
     publisher.publish(lake.table(A, old))
     new = lake.fragment(AB, [{"a": 2, "b": "x"}])
@@ -166,7 +207,9 @@ def test_an_added_column_is_a_commit_of_metadata_and_one_of_files(lake: Lake, pu
     check(lake, [{"a": 1, "b": None}, {"a": 2, "b": "x"}])
 
 
-def test_an_added_timestamp_without_zone_raises_the_protocol(lake: Lake, publisher: DeltaPublisher) -> None:
+def test_an_added_timestamp_without_zone_raises_the_protocol(
+    lake: Lake, publisher: DeltaPublisher
+) -> None:
     old = lake.fragment(A, rows(1))
     publisher.publish(lake.table(A, old))
     publisher.publish(lake.table(struct(a="long", local="timestamp_ntz"), old, generation=2))
@@ -212,7 +255,9 @@ def test_any_other_change_of_schema_is_one_overwrite(
     check(lake, [row])
 
 
-def test_an_overwrite_that_keeps_a_fragment_gives_it_a_fresh_path(lake: Lake, publisher: DeltaPublisher) -> None:
+def test_an_overwrite_that_keeps_a_fragment_gives_it_a_fresh_path(
+    lake: Lake, publisher: DeltaPublisher
+) -> None:
     kept = lake.fragment(A, rows(1))
     publisher.publish(lake.table(AB, kept, lake.fragment(AB, [{"a": 2, "b": "x"}])))
     for generation, schema in ((2, A), (3, struct(b="string", a="long")), (4, AB)):
@@ -262,21 +307,31 @@ def _remove_all(table: DeltaTable) -> None:
 
 
 def _remove_one(table: DeltaTable) -> None:
-    (path, *_), (size, *_) = (table.get_add_actions().column(c).to_pylist() for c in ("path", "size_bytes"))
-    table.create_write_transaction([RemoveAction(path, True, 1, size, {})], "append", table.schema())
+    (path, *_), (size, *_) = (
+        table.get_add_actions().column(c).to_pylist() for c in ("path", "size_bytes")
+    )
+    table.create_write_transaction(
+        [RemoveAction(path, True, 1, size, {})], "append", table.schema()
+    )
 
 
 def _append(table: DeltaTable) -> None:
-    table.create_write_transaction([], "append", table.schema(), commit_properties=CommitProperties({"by": "x"}))
+    table.create_write_transaction(
+        [], "append", table.schema(), commit_properties=CommitProperties({"by": "x"})
+    )
 
 
 def _drop_log(table: DeltaTable) -> None:
-    for file in (Path(table.table_uri.removeprefix("file://").replace("%20", " ")) / "_delta_log").iterdir():
+    for file in (
+        Path(table.table_uri.removeprefix("file://").replace("%20", " ")) / "_delta_log"
+    ).iterdir():
         file.unlink()
 
 
 @pytest.mark.parametrize("meddle", [_remove_all, _remove_one, _append, _drop_log])
-def test_drift_is_repaired(lake: Lake, publisher: DeltaPublisher, meddle: Callable[[DeltaTable], None]) -> None:
+def test_drift_is_repaired(
+    lake: Lake, publisher: DeltaPublisher, meddle: Callable[[DeltaTable], None]
+) -> None:
     table = lake.table(A, lake.fragment(A, rows(1)), lake.fragment(A, rows(2)))
     publisher.publish(table)
     meddle(lake.open())
@@ -284,14 +339,18 @@ def test_drift_is_repaired(lake: Lake, publisher: DeltaPublisher, meddle: Callab
     check(lake, rows(1, 2))
 
 
-def test_foreign_columns_and_files_go(lake: Lake, publisher: DeltaPublisher, tmp_path: Path) -> None:
+def test_foreign_columns_and_files_go(
+    lake: Lake, publisher: DeltaPublisher, tmp_path: Path
+) -> None:
     table = lake.table(A, lake.fragment(A, rows(1)))
     publisher.publish(table)
     stranger = Lake(tmp_path / "other")
     other = DeltaPublisher(str(stranger.root), idle_s=0.0)
     other.publish(stranger.table(AB, stranger.fragment(AB, [{"a": 9, "b": "x"}])))
     other.close()
-    deltalake.write_deltalake(lake.location, stranger.open().to_pyarrow_table(), mode="append", schema_mode="merge")
+    deltalake.write_deltalake(
+        lake.location, stranger.open().to_pyarrow_table(), mode="append", schema_mode="merge"
+    )
     assert len(read_by_deltalake(lake.location)) == 2
     publisher.publish(table)
     check(lake, rows(1))
@@ -299,7 +358,9 @@ def test_foreign_columns_and_files_go(lake: Lake, publisher: DeltaPublisher, tmp
 
 def _partition(table: DeltaTable) -> None:
     rows = pa.table({"a": [7, 8], "b": ["p q", "r%s"]})
-    deltalake.write_deltalake(table, rows, mode="overwrite", schema_mode="overwrite", partition_by=["b"])
+    deltalake.write_deltalake(
+        table, rows, mode="overwrite", schema_mode="overwrite", partition_by=["b"]
+    )
 
 
 def _forbid(table: DeltaTable) -> None:
@@ -322,7 +383,9 @@ def test_a_table_that_was_made_into_another_kind_is_written_anew(
 
 @pytest.mark.parametrize("place", ["publish-before-log", "publish-after-log"])
 @pytest.mark.parametrize("step", ["create", "swap", "widen", "overwrite"])
-def test_a_child_killed_around_the_commit(lake: Lake, monkeypatch: pytest.MonkeyPatch, place: str, step: str) -> None:
+def test_a_child_killed_around_the_commit(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, place: str, step: str
+) -> None:
     publisher = DeltaPublisher(lake.root.as_uri())
     one, foreign = lake.fragment(A, rows(1)), lake.fragment(A, rows(2), home="default/x/y")
     schema = {"widen": AB, "overwrite": struct(b="string", a="long")}.get(step, A)
@@ -336,14 +399,21 @@ def test_a_child_killed_around_the_commit(lake: Lake, monkeypatch: pytest.Monkey
     monkeypatch.delenv("HEADGATE_FAILPOINTS")
     version = publisher.publish(wanted)
     assert publisher.publish(wanted) == version == lake.open().version()
-    expected = [{f["name"]: r["a"] if f["name"] == "a" else None for f in schema["fields"]} for r in rows(1, 2, 2)]
+    expected = [
+        {f["name"]: r["a"] if f["name"] == "a" else None for f in schema["fields"]}
+        for r in rows(1, 2, 2)
+    ]
     check(lake, expected)
     publisher.close()
 
 
 @pytest.mark.parametrize(
     ("schema", "message"),
-    [(struct(), "at least one column"), (struct(a="void"), "void"), (struct(a="long", A="long"), "A")],
+    [
+        (struct(), "at least one column"),
+        (struct(a="void"), "void"),
+        (struct(a="long", A="long"), "A"),
+    ],
 )
 def test_what_no_table_can_hold_is_refused_in_words(
     lake: Lake, publisher: DeltaPublisher, schema: Any, message: str
@@ -369,7 +439,12 @@ def test_strange_column_names(lake: Lake, publisher: DeltaPublisher) -> None:
 
 def test_the_parent_stays_without_deltalake_and_arrow() -> None:
     code = "import sys, controlplane.lake.publisher; print([m for m in ('deltalake', 'pyarrow') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )
 
 
 # --- somebody else publishes by now ---------------------------------------------------------------
@@ -395,7 +470,9 @@ def test_who_is_deposed_while_it_looks_at_a_table_does_not_commit(
     check(lake, rows(1, 2, 3))
 
 
-def test_what_others_commit_between_looking_and_committing_is_looked_at_again(lake: Lake, root: Path) -> None:
+def test_what_others_commit_between_looking_and_committing_is_looked_at_again(
+    lake: Lake, root: Path
+) -> None:
     one, two = (lake.fragment(A, rows(n)) for n in (1, 2))
     other = DeltaPublisher(root.as_uri())
     asked: list[int] = []
@@ -413,7 +490,9 @@ def test_what_others_commit_between_looking_and_committing_is_looked_at_again(la
     check(lake, rows(1, 2))
 
 
-def test_what_others_commit_after_the_last_question_is_not_gone_over(lake: Lake, root: Path) -> None:
+def test_what_others_commit_after_the_last_question_is_not_gone_over(
+    lake: Lake, root: Path
+) -> None:
     """A table whose columns change is written anew: by who was paused just before, too."""
     other_order = struct(b="string", a="long")
     one, two = lake.fragment(A, rows(1)), lake.fragment(other_order, [{"a": 2, "b": "x"}])

@@ -26,7 +26,12 @@ from controlplane.core.records.formats import Format
 from controlplane.core.records.where import parse
 from controlplane.operations.inspect.records import shown
 from controlplane.ports.records import Rendering, WantedRows
-from controlplane.services.queries.adapter.record_streams import Piped, RecordPool, RecordRenderer, request_of
+from controlplane.services.queries.adapter.record_streams import (
+    Piped,
+    RecordPool,
+    RecordRenderer,
+    request_of,
+)
 from dataplane.contract.schemas import Json, Schema, Type
 from dataplane.fragments.arrow import arrow_schema, batches
 from dataplane.fragments.file_records import write as write_rows
@@ -42,7 +47,13 @@ SCHEMA = struct(
     nested={
         "type": "struct",
         "fields": struct(
-            x="decimal(4,1)", m={"type": "map", "keyType": "string", "valueType": "double", "valueContainsNull": True}
+            x="decimal(4,1)",
+            m={
+                "type": "map",
+                "keyType": "string",
+                "valueType": "double",
+                "valueContainsNull": True,
+            },
         )["fields"],
     },
     late="string",
@@ -84,11 +95,18 @@ def files(tmp_path: Path) -> list[str]:
 
 def wanted(files: list[str], format: Format, schema: Schema = SCHEMA, **other: Any) -> WantedRows:
     columns = [field["name"] for field in schema["fields"]]
-    return replace(WantedRows(files, schema, columns, None, 0, limit=None, rendering=Rendering(format)), **other)
+    return replace(
+        WantedRows(files, schema, columns, None, 0, limit=None, rendering=Rendering(format)),
+        **other,
+    )
 
 
-def read(root: Path, files: list[str], format: Format, schema: Schema = SCHEMA, **other: Any) -> bytes:
-    return b"".join(RecordRenderer(POOL)(wanted([str(root / name) for name in files], format, schema, **other)))
+def read(
+    root: Path, files: list[str], format: Format, schema: Schema = SCHEMA, **other: Any
+) -> bytes:
+    return b"".join(
+        RecordRenderer(POOL)(wanted([str(root / name) for name in files], format, schema, **other))
+    )
 
 
 def test_json(tmp_path: Path, files: list[str]) -> None:
@@ -108,7 +126,14 @@ def test_csv(tmp_path: Path, files: list[str]) -> None:
     header, *rows = csv.reader(io.StringIO(read(tmp_path, files, "csv").decode()))
     assert header == ["n", "price", "at", "raw", "nested", "late"]
     assert len(rows) == 5
-    assert rows[0] == ["0", "1.10", "2013-01-01T12:00:00.000000Z", "AA==", '{"x":"2.5","m":{"k":"NaN","l":null}}', ""]
+    assert rows[0] == [
+        "0",
+        "1.10",
+        "2013-01-01T12:00:00.000000Z",
+        "AA==",
+        '{"x":"2.5","m":{"k":"NaN","l":null}}',
+        "",
+    ]
 
 
 def test_arrow(tmp_path: Path, files: list[str]) -> None:
@@ -121,11 +146,18 @@ def test_arrow(tmp_path: Path, files: list[str]) -> None:
 def test_rows_that_are_only_shown_have_a_bound_of_bytes(tmp_path: Path) -> None:
     schema, long = struct(k="long", v="string"), ["€" * 3_000_000, "short"]
     pq.write_table(pa.table({"k": [1, 2], "v": long}), tmp_path / "long.parquet")
-    cut, short = json.loads(read(tmp_path, ["long.parquet"], "json", schema, limit=20, cell_bytes=1_000))
+    cut, short = json.loads(
+        read(tmp_path, ["long.parquet"], "json", schema, limit=20, cell_bytes=1_000)
+    )
     assert (cut["k"], cut["v"]) == (1, "€" * 333 + "…")
     assert short["v"] == "short"
     for columns in (1, 50, 5_000):
-        asked = shown(WantedRows((), schema, ["v"] * columns, None, 0, limit=None, rendering=Rendering("json")), 20)
+        asked = shown(
+            WantedRows(
+                (), schema, ["v"] * columns, None, 0, limit=None, rendering=Rendering("json")
+            ),
+            20,
+        )
         assert asked.limit == 20
         assert asked.cell_bytes is not None
         assert 20 <= asked.cell_bytes <= 10_000
@@ -134,7 +166,15 @@ def test_rows_that_are_only_shown_have_a_bound_of_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("limit", "offset", "expected"),
-    [(0, 0, []), (2, 0, [0, 1]), (2, 2, [2, 3]), (9, 3, [3, 4]), (9, 4, [4]), (1, 5, []), (1, 99, [])],
+    [
+        (0, 0, []),
+        (2, 0, [0, 1]),
+        (2, 2, [2, 3]),
+        (9, 3, [3, 4]),
+        (9, 4, [4]),
+        (1, 5, []),
+        (1, 99, []),
+    ],
 )
 @pytest.mark.parametrize("format", ["json", "csv", "arrow"])
 @pytest.mark.parametrize("where", [None, "n >= 0"])
@@ -149,7 +189,9 @@ def test_limits(
 ) -> None:
     out = io.BytesIO()
     condition = None if where is None else parse(where, SCHEMA)
-    rows = wanted([str(tmp_path / f) for f in files], format, where=condition, limit=limit, offset=offset)
+    rows = wanted(
+        [str(tmp_path / f) for f in files], format, where=condition, limit=limit, offset=offset
+    )
     write_rows(open_lake("file:///"), request_of(rows), out)
     match format:
         case "json":
@@ -167,16 +209,22 @@ def test_limits_travel_to_the_process(tmp_path: Path, files: list[str]) -> None:
 
 def test_no_files(tmp_path: Path) -> None:
     assert json.loads(read(tmp_path, [], "json")) == []
-    assert read(tmp_path, [], "csv").decode().splitlines() == ['"n","price","at","raw","nested","late"']
+    assert read(tmp_path, [], "csv").decode().splitlines() == [
+        '"n","price","at","raw","nested","late"'
+    ]
     assert pa.ipc.open_stream(read(tmp_path, [], "arrow")).read_all().num_rows == 0
 
 
 def test_old_timestamps_of_spark(tmp_path: Path) -> None:
-    """INT96, which Spark writes unless told otherwise, over the years that nanoseconds cannot hold."""
+    """INT96, which Spark writes unless told otherwise, over the years that nanoseconds cannot
+    hold."""
     late = pa.table({"at": pa.array([253402300799999999, -62135596800000000], pa.timestamp("us"))})
     pq.write_table(late, tmp_path / "x.parquet", use_deprecated_int96_timestamps=True)
     found = json.loads(read(tmp_path, ["x.parquet"], "json", struct(at="timestamp")))
-    assert [r["at"] for r in found] == ["9999-12-31T23:59:59.999999Z", "0001-01-01T00:00:00.000000Z"]
+    assert [r["at"] for r in found] == [
+        "9999-12-31T23:59:59.999999Z",
+        "0001-01-01T00:00:00.000000Z",
+    ]
 
 
 def test_a_missing_file_is_an_error_with_its_name(tmp_path: Path, files: list[str]) -> None:
@@ -246,9 +294,17 @@ def test_one_that_was_closed_starts_no_process() -> None:
 
 
 def test_all_that_is_asked_for_travels_to_the_process(tmp_path: Path, files: list[str]) -> None:
-    asked: Any = {"columns": ["late", "n"], "where": parse("n > 0 AND price < 2", SCHEMA), "offset": 1, "limit": 2}
+    asked: Any = {
+        "columns": ["late", "n"],
+        "where": parse("n > 0 AND price < 2", SCHEMA),
+        "offset": 1,
+        "limit": 2,
+    }
     body = read(tmp_path, files, "parquet", rendering=Rendering("parquet", "gzip"), **asked)
-    assert pq.read_table(pa.BufferReader(body)).to_pylist() == [{"late": None, "n": 2}, {"late": None, "n": 3}]
+    assert pq.read_table(pa.BufferReader(body)).to_pylist() == [
+        {"late": None, "n": 2},
+        {"late": None, "n": 3},
+    ]
     coded = read(tmp_path, files, "ndjson", rendering=Rendering("ndjson", coding="gzip"), **asked)
     assert gzip.decompress(coded).splitlines() == [b'{"late":null,"n":2}', b'{"late":null,"n":3}']
 
@@ -257,10 +313,24 @@ def test_all_that_is_asked_for_travels_to_the_process(tmp_path: Path, files: lis
 def test_columns_are_read_by_their_whole_names(tmp_path: Path, name: str) -> None:
     """Arrow divides names at dots where it selects columns of a file."""
     inner: Type = struct(b="long", c="long")
-    pairs: Type = {"type": "map", "keyType": "string", "valueType": "long", "valueContainsNull": True}
+    pairs: Type = {
+        "type": "map",
+        "keyType": "string",
+        "valueType": "long",
+        "valueContainsNull": True,
+    }
     row = {"a": {"b": 1, "c": 2}, "a.b": 5, "a.b.c": 6, "": 7, "m": [("k", 1)]}
-    types: dict[str, Type] = {"a": inner, "a.b": "long", "a.b.c": "long", "": "long", "m": pairs, "lacking": "long"}
+    types: dict[str, Type] = {
+        "a": inner,
+        "a.b": "long",
+        "a.b.c": "long",
+        "": "long",
+        "m": pairs,
+        "lacking": "long",
+    }
     whole = arrow_schema(struct(**types))
-    pq.write_table(pa.Table.from_pylist([row], whole).drop_columns(["lacking"]), tmp_path / "x.parquet")
+    pq.write_table(
+        pa.Table.from_pylist([row], whole).drop_columns(["lacking"]), tmp_path / "x.parquet"
+    )
     (batch,) = batches([str(tmp_path / "x.parquet")], pa.schema([whole.field(name)]))
     assert batch.to_pylist() == [{name: row.get(name)}]

@@ -7,7 +7,11 @@ from pathlib import Path
 from dataplane.spark.hadoop import conf_for, together
 from dataplane.spark.jars import S3, coordinates, given_conf
 
-SECRETS = {"AWS_ACCESS_KEY_ID": "the-key", "AWS_SECRET_ACCESS_KEY": "the-secret", "AWS_SESSION_TOKEN": "the-token"}
+SECRETS = {
+    "AWS_ACCESS_KEY_ID": "the-key",
+    "AWS_SECRET_ACCESS_KEY": "the-secret",
+    "AWS_SESSION_TOKEN": "the-token",
+}
 
 
 def test_jars_lie_where_one_says(tmp_path: Path) -> None:
@@ -17,7 +21,9 @@ def test_jars_lie_where_one_says(tmp_path: Path) -> None:
     assert conf["spark.driver.extraClassPath"] == f"{tmp_path}/a.jar:{tmp_path}/b.jar"
 
 
-def test_whatever_the_lake_is_given_jars_are_found_and_delta_is_on_where_it_is_among_them(tmp_path: Path) -> None:
+def test_whatever_the_lake_is_given_jars_are_found_and_delta_is_on_where_it_is_among_them(
+    tmp_path: Path,
+) -> None:
     assert given_conf({}) == {}
     environ = {"HEADGATE_JARS": str(tmp_path)}
     (tmp_path / "a.jar").touch()
@@ -29,7 +35,10 @@ def test_whatever_the_lake_is_given_jars_are_found_and_delta_is_on_where_it_is_a
 
 def test_the_server_is_told_and_no_credential(tmp_path: Path) -> None:
     jars = {"HEADGATE_JARS": str(tmp_path)}
-    conf = conf_for("s3://bucket/x", {**jars, **SECRETS, "AWS_REGION": "r", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"})
+    conf = conf_for(
+        "s3://bucket/x",
+        {**jars, **SECRETS, "AWS_REGION": "r", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"},
+    )
     assert conf["spark.hadoop.fs.s3a.endpoint"] == "http://127.0.0.1:9"
     assert conf["spark.hadoop.fs.s3a.connection.ssl.enabled"] == "false"
     assert conf["spark.hadoop.fs.s3a.endpoint.region"] == "r"
@@ -38,7 +47,9 @@ def test_the_server_is_told_and_no_credential(tmp_path: Path) -> None:
 
 
 def test_users_settings_win_and_class_paths_are_joined() -> None:
-    found = together({"a": "1", "b": "1", "x.extraClassPath": "/ours"}, {"b": "2", "x.extraClassPath": "/theirs"})
+    found = together(
+        {"a": "1", "b": "1", "x.extraClassPath": "/ours"}, {"b": "2", "x.extraClassPath": "/theirs"}
+    )
     assert found == {"a": "1", "b": "2", "x.extraClassPath": "/theirs:/ours"}
 
 

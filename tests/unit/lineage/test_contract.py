@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from dataplane.contract.transform_lineage import EVERY, MOST_ORIGINS, Subtype, Tracing, Value, after, merged
+from dataplane.contract.transform_lineage import (
+    EVERY,
+    MOST_ORIGINS,
+    Subtype,
+    Tracing,
+    Value,
+    after,
+    merged,
+)
 
 
 @pytest.mark.parametrize(

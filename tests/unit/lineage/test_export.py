@@ -1,4 +1,5 @@
-"""OpenLineage events of what really happened: all of them, in order, as they are specified, whatever the service does.
+"""OpenLineage events of what really happened: all of them, in order, as they are specified,
+whatever the service does.
 
 Does not belong here: the adapters (test_sinks.py), names that nobody has (test_run_events.py).
 """
@@ -54,7 +55,9 @@ class Exported:
         self.export.begin()
 
     def over(self, store: Any) -> Export:
-        return Export(store, "default", self.sink, "/lake", lambda outcome: self.outcomes.update([outcome]))
+        return Export(
+            store, "default", self.sink, "/lake", lambda outcome: self.outcomes.update([outcome])
+        )
 
     def sent(self) -> list[Any]:
         """What was sent since the last call, which is as it is specified."""
@@ -104,7 +107,9 @@ def jobs(events: list[Any]) -> list[tuple[str, str]]:
 
 
 def of_job(events: list[Any], name: str, kind: str = "COMPLETE") -> Any:
-    [found] = [one for one in events if one["job"]["name"] == f"shop.{name}" and one["eventType"] == kind]
+    [found] = [
+        one for one in events if one["job"]["name"] == f"shop.{name}" and one["eventType"] == kind
+    ]
     return found
 
 
@@ -152,7 +157,11 @@ def test_a_commit_tells_versions_columns_and_their_lineage(exported: Exported) -
     assert (read["namespace"], read["name"]) == (MAIN, "shop.dear")
     assert read["facets"]["version"]["datasetVersion"] == states["shop.dear"].root.hex()
     ours = told["run"]["facets"]["headgate_state"]
-    assert (ours["branch"], ours["generation"], ours["seq"]) == ("main", 2, states["shop.spent"].seq)
+    assert (ours["branch"], ours["generation"], ours["seq"]) == (
+        "main",
+        2,
+        states["shop.spent"].seq,
+    )
 
 
 def test_a_job_tells_its_code_and_who_answers_for_it(exported: Exported) -> None:
@@ -162,7 +171,11 @@ def test_a_job_tells_its_code_and_who_answers_for_it(exported: Exported) -> None
     facets = dear["job"]["facets"]
     assert facets["sql"]["query"] == "SELECT k, v AS price FROM orders WHERE v > 1"
     assert facets["jobType"]["jobType"] == "SQL"
-    assert facets["ownership"]["owners"] == dear["outputs"][0]["facets"]["ownership"]["owners"] == [{"name": "team-é"}]
+    assert (
+        facets["ownership"]["owners"]
+        == dear["outputs"][0]["facets"]["ownership"]["owners"]
+        == [{"name": "team-é"}]
+    )
     assert facets["sourceCodeLocation"]["url"] == "file:///shop.yaml"
     assert facets["sourceCodeLocation"]["version"] == "1"
     orders = of_job(told, "orders")
@@ -179,7 +192,9 @@ def test_a_copy_is_written_to_a_place_outside(exported: Exported) -> None:
 
 
 def test_tasks_that_failed_on_the_way_to_one_state_are_one_failed_run(exported: Exported) -> None:
-    failed = Event("task.failed", "shop.dear", 1, {"message": "no such column: hg_" + 32 * "a"}, branch="main")
+    failed = Event(
+        "task.failed", "shop.dear", 1, {"message": "no such column: hg_" + 32 * "a"}, branch="main"
+    )
     exported.tell(failed, failed)
     told = exported.sent()
     assert jobs(told) == [("dear", "START"), ("dear", "FAIL")]
@@ -195,7 +210,9 @@ def test_a_branch_tells_its_own_datasets_and_no_table(exported: Exported) -> Non
     exported.world.apply_in("dev", FLOW.replace("v > 1", "v > 15"))
     exported.world.ran()
     told = exported.sent()
-    dear = of_job([one for one in told if one["job"]["namespace"] == "headgate://default/dev"], "dear")
+    dear = of_job(
+        [one for one in told if one["job"]["namespace"] == "headgate://default/dev"], "dear"
+    )
     assert dear["outputs"][0]["namespace"] == "headgate://default/dev"
     assert "symlinks" not in dear["outputs"][0]["facets"]
     assert "v > 15" in dear["job"]["facets"]["sql"]["query"]
@@ -211,7 +228,9 @@ def test_a_rollback_is_told_with_the_code_that_made_the_rows(exported: Exported)
     assert told["run"]["facets"]["headgate_state"]["cause"] == "rollback"
 
 
-def test_a_commit_whose_state_is_not_kept_is_told_as_far_as_its_event_knows(exported: Exported) -> None:
+def test_a_commit_whose_state_is_not_kept_is_told_as_far_as_its_event_knows(
+    exported: Exported,
+) -> None:
     body = {"seq": 99, "generation": 7, "root": "ab" * 32, "cause": "data", "rows": 3}
     exported.tell(Event(COMMITTED, "shop.dear", 2, body, branch="main"))
     told = of_job(exported.sent(), "dear")
@@ -262,7 +281,9 @@ def test_an_event_that_cannot_be_made_is_counted_and_holds_nothing_up(exported: 
     assert exported.outcomes == {"failed": 1, "sent": len(told)}
 
 
-def test_where_columns_cannot_be_told_the_rest_is(exported: Exported, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_columns_cannot_be_told_the_rest_is(
+    exported: Exported, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: Any) -> Any:
         raise RecursionError("too deep")
 
@@ -274,7 +295,9 @@ def test_where_columns_cannot_be_told_the_rest_is(exported: Exported, monkeypatc
     assert exported.outcomes["failed"] == 0
 
 
-def test_a_fault_of_the_database_skips_nothing(exported: Exported, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_the_database_skips_nothing(
+    exported: Exported, monkeypatch: pytest.MonkeyPatch
+) -> None:
     arrive(exported)
     before = exported.cursor()
     faults = iter([KeyError("of a broken connection")])
@@ -346,7 +369,9 @@ def test_status_and_metrics_tell_how_far_behind_it_is(exported: Exported) -> Non
     behind = overview.status(ctx, "main")["openlineage"]
     assert behind == {"behind": exported.last_event() - (exported.cursor() or 0), "error": None}
     assert behind["behind"] > 0
-    assert Lines((f"OpenLineage: {behind['behind']} events behind",)) in views.status(overview.status(ctx, "main"))
+    assert Lines((f"OpenLineage: {behind['behind']} events behind",)) in views.status(
+        overview.status(ctx, "main")
+    )
     assert "openlineage" not in overview.status(exported.world.ctx, "main")
     counters = Counters()
     counters.add("openlineage_events", "refused")

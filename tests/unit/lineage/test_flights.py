@@ -1,4 +1,5 @@
-"""Column lineage of the demo's blueprint, from the last table up to the files. Goldens were read off the queries.
+"""Column lineage of the demo's blueprint, from the last table up to the files. Goldens were read
+off the queries.
 
 Does not belong here: partitions and states (test_lineage.py).
 """
@@ -47,7 +48,9 @@ class Facts:
 
 @pytest.fixture(scope="module")
 def lineages() -> Lineages:
-    desired = compile_revisions([revision(Path(blueprint_folder(), "flights.yaml").read_text())]).require()
+    desired = compile_revisions(
+        [revision(Path(blueprint_folder(), "flights.yaml").read_text())]
+    ).require()
     found = Lineages(desired, Facts(desired))  # type: ignore[arg-type]  # no tasks at all
     found.prepare(desired.order)
     return found
@@ -55,7 +58,13 @@ def lineages() -> Lineages:
 
 def read_columns(found: LineageLinks) -> set[str]:
     """Columns of read components that the columns come of; what decides on rows is left out."""
-    ends = {"flights.flights", "flights.weather", "flights.airlines", "flights.airports", "flights.planes"}
+    ends = {
+        "flights.flights",
+        "flights.weather",
+        "flights.airlines",
+        "flights.airports",
+        "flights.planes",
+    }
     links = [link for link in found.links if link.column is not None and link.of_dataset in ends]
     return {f"{link.of_dataset}.{link.of_column}".removeprefix("flights.") for link in links}
 
@@ -75,16 +84,31 @@ GOLDENS = [
 
 
 @pytest.mark.parametrize(("dataset", "column", "golden"), GOLDENS)
-def test_where_a_column_comes_from(lineages: Lineages, dataset: str, column: str, golden: set[str]) -> None:
-    assert read_columns(column_links.upstream(lineages, f"flights.{dataset}", [column], LineageLinks(MOST))) == golden
+def test_where_a_column_comes_from(
+    lineages: Lineages, dataset: str, column: str, golden: set[str]
+) -> None:
+    assert (
+        read_columns(
+            column_links.upstream(lineages, f"flights.{dataset}", [column], LineageLinks(MOST))
+        )
+        == golden
+    )
 
 
 def test_what_depends_on_a_column(lineages: Lineages) -> None:
     readers = list(lineages.desired.order)
-    found = column_links.downstream(lineages, readers, "flights.weather", ["precip"], LineageLinks(MOST))
-    of_sql = {name for name, one in ((d, lineages.of(d)) for d in found.datasets) if one.by == "sqlglot"}
+    found = column_links.downstream(
+        lineages, readers, "flights.weather", ["precip"], LineageLinks(MOST)
+    )
+    of_sql = {
+        name for name, one in ((d, lineages.of(d)) for d in found.datasets) if one.by == "sqlglot"
+    }
     links = {(link.dataset, link.column) for link in found.links if link.dataset in of_sql}
-    assert {("flights.weather_hours", "rain"), ("flights.delays", "rain"), ("flights.daily", "in_rain")} <= links
+    assert {
+        ("flights.weather_hours", "rain"),
+        ("flights.delays", "rain"),
+        ("flights.daily", "in_rain"),
+    } <= links
     assert ("flights.delays", "wind_speed") not in links
     assert ("flights.by_carrier", "late_share") not in links
 

@@ -1,6 +1,8 @@
-"""Lineage across components, of columns, partitions and source objects, on real states; SQLite in Spark's place.
+"""Lineage across components, of columns, partitions and source objects, on real states; SQLite in
+Spark's place.
 
-Does not belong here: one query (tests/unit/sql/test_sql_lineage.py), Spark's plans (tests/spark/test_lineage.py).
+Does not belong here: one query (tests/unit/sql/test_sql_lineage.py), Spark's plans
+(tests/spark/test_lineage.py).
 """
 
 from __future__ import annotations
@@ -48,7 +50,13 @@ def ask(world: World, dataset: str, **more: Any) -> Any:
 
 def links(found: Any) -> set[tuple[str, str | None, str, str | None, str]]:
     return {
-        (one["dataset"][5:], one["column"], one["of_dataset"][5:], one["of_column"], " ".join(one["steps"]))
+        (
+            one["dataset"][5:],
+            one["column"],
+            one["of_dataset"][5:],
+            one["of_column"],
+            " ".join(one["steps"]),
+        )
         for one in found["links"]
     }
 
@@ -90,7 +98,9 @@ def test_a_generation_is_told_of_its_own_inputs(world: World) -> None:
     world.put("d.csv", (3, 50))
     world.settle()
     assert partitions(ask(world, "spent", partition="k=3"))["dear"] == ["b.csv", "d.csv"]
-    assert partitions(ask(world, "spent", partition="k=3", point=Generation(1)))["dear"] == ["b.csv"]
+    assert partitions(ask(world, "spent", partition="k=3", point=Generation(1)))["dear"] == [
+        "b.csv"
+    ]
 
 
 def test_objects_that_are_others_by_now_are_counted_not_named(world: World) -> None:
@@ -123,7 +133,12 @@ def test_what_depends_on_a_column(world: World) -> None:
 
 def test_a_source_object_down_to_the_partitions_that_have_its_rows(world: World) -> None:
     found = ask(world, "orders", object="b.csv", direction="downstream")
-    assert partitions(found) == {"orders": ["b.csv"], "dear": ["b.csv"], "spent": ["k=1", "k=3"], "grand": [""]}
+    assert partitions(found) == {
+        "orders": ["b.csv"],
+        "dear": ["b.csv"],
+        "spent": ["k=1", "k=3"],
+        "grand": [""],
+    }
     with pytest.raises(NotFound, match="has no object"):
         ask(world, "orders", object="z.csv", direction="downstream")
     with pytest.raises(NotFound, match="no read component"):
@@ -154,7 +169,10 @@ def test_an_expectation_that_drops_rows_decides_on_them(world: World) -> None:
 def test_what_spark_said_of_the_same_code_comes_first(world: World) -> None:
     """Equal code over equal schemas has one memo, which names inputs as the code does."""
     told: ColumnLineage = {
-        "fields": {"k": {"inputFields": []}, "price": {"inputFields": [field("orders", "k", "WINDOW")]}},
+        "fields": {
+            "k": {"inputFields": []},
+            "price": {"inputFields": [field("orders", "k", "WINDOW")]},
+        },
         "dataset": [field("nobody", "k", "FILTER")],
         "over_reported": ["a reason"],
     }
@@ -173,7 +191,11 @@ def test_what_spark_said_of_the_same_code_comes_first(world: World) -> None:
 
 
 def field(name: str, column: str, step: Any) -> Any:
-    return {"name": name, "field": column, "transformations": [{"type": "INDIRECT", "subtype": step}]}
+    return {
+        "name": name,
+        "field": column,
+        "transformations": [{"type": "INDIRECT", "subtype": step}],
+    }
 
 
 def test_the_facet_is_that_of_openlineage(world: World) -> None:
@@ -186,7 +208,9 @@ def test_the_facet_is_that_of_openlineage(world: World) -> None:
             "transformations": [{"type": "DIRECT", "subtype": "AGGREGATION"}],
         }
     ]
-    assert found["_schemaURL"].startswith("https://openlineage.io/spec/facets/1-2-0/ColumnLineageDatasetFacet.json")
+    assert found["_schemaURL"].startswith(
+        "https://openlineage.io/spec/facets/1-2-0/ColumnLineageDatasetFacet.json"
+    )
 
 
 def test_bounds_and_names_that_there_are_not(world: World) -> None:
@@ -209,9 +233,12 @@ def test_a_branch_tells_its_own_code(tmp_path: Path) -> None:
     world.create()
     world.apply_in("dev", FLOW.replace("v AS price", "k AS price"))
     world.ran()
-    found = inspecting.lineage(world.ctx, "dev", LineageRequest("shop.grand", column="t", partition=""))
+    found = inspecting.lineage(
+        world.ctx, "dev", LineageRequest("shop.grand", column="t", partition="")
+    )
     assert ("dear", "price", "orders", "k", "IDENTITY") in links(found)
-    assert partitions(found)["orders"] == ["a.csv", "b.csv", "c.csv"]  # which are as they are in main
+    # Which are as they are in main
+    assert partitions(found)["orders"] == ["a.csv", "b.csv", "c.csv"]
     assert ("dear", "price", "orders", "v", "IDENTITY") in links(ask(world, "grand", column="t"))
 
 

@@ -37,18 +37,29 @@ def mapping(kind: Type) -> Type:
 
 
 def nested(inner: st.SearchStrategy[Type]) -> st.SearchStrategy[Type]:
-    structs: st.SearchStrategy[Type] = st.lists(st.builds(field, texts, inner), max_size=3).map(struct_of)
+    structs: st.SearchStrategy[Type] = st.lists(st.builds(field, texts, inner), max_size=3).map(
+        struct_of
+    )
     return inner.map(array) | inner.map(mapping) | structs
 
 
 kinds: st.SearchStrategy[Type] = st.recursive(
     st.sampled_from(["long", "string", "decimal(38,18)"]), nested, max_leaves=4
 )
-schemas = st.lists(st.builds(field, texts, kinds), max_size=4, unique_by=lambda one: one["name"]).map(struct_of)
-steps = st.lists(st.sampled_from(["IDENTITY", "AGGREGATION", "FILTER", "JOIN"]), max_size=2).map(tuple)
+schemas = st.lists(
+    st.builds(field, texts, kinds), max_size=4, unique_by=lambda one: one["name"]
+).map(struct_of)
+steps = st.lists(st.sampled_from(["IDENTITY", "AGGREGATION", "FILTER", "JOIN"]), max_size=2).map(
+    tuple
+)
 edges = st.lists(st.builds(Edge, texts, texts, steps), max_size=3).map(tuple)
 lineages = st.builds(
-    NodeLineage, texts, st.just("sql"), st.just("spark"), st.dictionaries(texts, edges, max_size=3), rows=edges
+    NodeLineage,
+    texts,
+    st.just("sql"),
+    st.just("spark"),
+    st.dictionaries(texts, edges, max_size=3),
+    rows=edges,
 )
 components = st.builds(
     RunComponent,
@@ -58,7 +69,9 @@ components = st.builds(
     lake=st.one_of(st.just("s3://bucket/prefix"), texts.map(lambda text: f"file:///{text}")),
     node=st.none(),
     lineage=st.none() | lineages,
-    inputs=st.lists(st.builds(RunInput, texts, st.none() | roots, st.none() | schemas), max_size=3).map(tuple),
+    inputs=st.lists(
+        st.builds(RunInput, texts, st.none() | roots, st.none() | schemas), max_size=3
+    ).map(tuple),
 )
 times = st.floats(0, 4e9)
 
@@ -100,7 +113,10 @@ def test_commits(component: RunComponent, schema: Any, root: bytes, at: float) -
 @given(components, texts, times)
 def test_copies_and_failures(component: RunComponent, message: str, at: float) -> None:
     valid(run_events.written(component, 7, 2, at))
-    assert [one["eventType"] for one in valid(run_events.failed(component, 1, message, at))] == ["START", "FAIL"]
+    assert [one["eventType"] for one in valid(run_events.failed(component, 1, message, at))] == [
+        "START",
+        "FAIL",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -122,9 +138,15 @@ def test_paths_are_called_as_openlineage_calls_them(location: str, told: tuple[s
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("jdbc:postgresql://db:5432/shop?user=a&password=geheim", ("postgresql://db:5432", "shop.public.t")),
+        (
+            "jdbc:postgresql://db:5432/shop?user=a&password=geheim",
+            ("postgresql://db:5432", "shop.public.t"),
+        ),
         ("jdbc:mysql://ann:geheim@db/shop", ("mysql://db", "shop.public.t")),
-        ("jdbc:sqlserver://db:1433;databaseName=shop;user=a;password=geheim", ("sqlserver://db:1433", "public.t")),
+        (
+            "jdbc:sqlserver://db:1433;databaseName=shop;user=a;password=geheim",
+            ("sqlserver://db:1433", "public.t"),
+        ),
         ("jdbc:oracle:thin:ann/geheim@db:1521:shop", ("headgate-place", "public.t")),
         ("secret://warehouse/url", ("headgate-place", "public.t")),
         ("jdbc:postgresql://secret://pg/host/shop", ("headgate-place", "public.t")),
@@ -161,7 +183,13 @@ def test_places_of_any_name_are_as_specified(url: str, table: str) -> None:
 
 def valid_place(found: tuple[str, str]) -> None:
     component = RunComponent(
-        namespace="default", branch="main", dataset="a.b", lake="/lake", node=None, lineage=None, inputs=()
+        namespace="default",
+        branch="main",
+        dataset="a.b",
+        lake="/lake",
+        node=None,
+        lineage=None,
+        inputs=(),
     )
     [event, _] = run_events.written(component, 1, 1, 0.0)
     valid([{**event, "inputs": [run_events.outside(*found)]}])

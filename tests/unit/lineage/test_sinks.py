@@ -1,4 +1,5 @@
-"""The service that events of lineage are sent to: it takes them in order, and a refusal differs from an outage."""
+"""The service that events of lineage are sent to: it takes them in order, and a refusal differs
+from an outage."""
 
 from __future__ import annotations
 
@@ -11,7 +12,10 @@ import pytest
 from controlplane.services.openlineage.adapter import HttpSink
 from tests.openlineage.service import Service, serving
 
-EVENTS = [json.dumps({"n": n, "text": "a\nb 'é' \U0001f600"}, ensure_ascii=False).encode() for n in range(3)]
+EVENTS = [
+    json.dumps({"n": n, "text": "a\nb 'é' \U0001f600"}, ensure_ascii=False).encode()
+    for n in range(3)
+]
 REFUSED = [400, 409, 410, 413, 415, 422, 431]
 UNAVAILABLE = [301, 307, 401, 403, 404, 405, 407, 408, 425, 429, 500, 502, 503, 504]
 

@@ -78,7 +78,9 @@ def files(count: int, width: int = 2) -> Iterator[SourceObject]:
     return (file(f"{i:07d}.csv", columns=columns) for i in range(count))
 
 
-def told(partitions: Iterable[ListedPartition], place: Callable[[], Path] | None = None) -> ListingResult:
+def told(
+    partitions: Iterable[ListedPartition], place: Callable[[], Path] | None = None
+) -> ListingResult:
     """What a worker reports, inline, or with all of it in a file."""
     with closing(ListingWriter(place, 0)) as sheet:
         for partition in partitions:
@@ -118,7 +120,9 @@ class Location:
 
     def claim(self) -> ListClaim:
         """Ask for a listing, and take the work."""
-        job = list_job("/data/*", deletes_max=self.deletes_max, **({"known": None} if self.is_growing else {}))
+        job = list_job(
+            "/data/*", deletes_max=self.deletes_max, **({"known": None} if self.is_growing else {})
+        )
         with self.store.begin(self.namespace) as tx:
             known = tx.listings.get([ID]).get(ID, NEVER)
             asked = replace(known, requested=known.served + 1)
@@ -135,13 +139,20 @@ class Location:
     def place(self, claim: ListClaim) -> Path:
         return self.lake.root / claim["prefix"] / "listing.jsonl.gz"
 
-    def found(self, claim: ListClaim, partitions: Iterable[ListedPartition], *, inline: bool = False) -> ListingResult:
+    def found(
+        self, claim: ListClaim, partitions: Iterable[ListedPartition], *, inline: bool = False
+    ) -> ListingResult:
         """What the worker reports, and the file that it writes first."""
         return told(partitions, None if inline else lambda: self.place(claim))
 
     def report(self, claim: ListClaim, result: ListingResult) -> None:
         [task] = claim["tasks"]
-        done: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": result}
+        done: TaskResult = {
+            "task": task["task"],
+            "epoch": task["epoch"],
+            "state": "done",
+            "result": result,
+        }
         reports.report(self.ctx, "worker", claim["attempt"], [done], lake=self.lake)
 
     def list(self, found: Iterable[SourceObject], *, inline: bool = False) -> Listing:
@@ -157,4 +168,6 @@ class Location:
 
     def read(self, claim: ListClaim, result: ListingResult) -> Found:
         """What was found, compared with what is known. To be closed."""
-        return listings.read(self.store, self.namespace, claim["job"], result, self.lake, claim["prefix"])
+        return listings.read(
+            self.store, self.namespace, claim["job"], result, self.lake, claim["prefix"]
+        )

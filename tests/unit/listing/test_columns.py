@@ -48,7 +48,11 @@ def shown(names: list[str] | None) -> list[str] | None:
         ("a,b,a\n", {}, ["a0", "b", "a2"]),
         ("a,A\n", {}, None),
         (" a , b\n", {}, [" a ", " b"]),
-        (" a , b\n", {"ignoreLeadingWhiteSpace": True, "ignoreTrailingWhiteSpace": "true"}, ["a", "b"]),
+        (
+            " a , b\n",
+            {"ignoreLeadingWhiteSpace": True, "ignoreTrailingWhiteSpace": "true"},
+            ["a", "b"],
+        ),
         ("a.b,a`b,é🎉\n", {}, ["a.b", "a`b", "é🎉"]),
         ("\ufeffa,b\n", {}, ["a", "b"]),
         ("a,b\n", {"lineSep": ";"}, None),
@@ -62,8 +66,16 @@ def test_csv_headers(text: str, options: dict[str, Any], expected: list[str] | N
 
 
 def test_csv_encodings() -> None:
-    assert columns("ä,b\n".encode("latin-1"), "csv", header=True, encoding="ISO-8859-1") == ["ä", "b"]
-    marked = {"utf-16": "UTF-16", "utf-16-le": "UTF-16LE", "utf-16-be": "UTF-16", "utf-32": "utf-32"}
+    assert columns("ä,b\n".encode("latin-1"), "csv", header=True, encoding="ISO-8859-1") == [
+        "ä",
+        "b",
+    ]
+    marked = {
+        "utf-16": "UTF-16",
+        "utf-16-le": "UTF-16LE",
+        "utf-16-be": "UTF-16",
+        "utf-32": "utf-32",
+    }
     for codec, encoding in (
         *marked.items(),
         ("utf-16-be", "UTF-16BE"),
@@ -72,7 +84,9 @@ def test_csv_encodings() -> None:
     ):
         data = "ä,\u0a0d\n1,2\n".encode(codec)
         assert columns(data, "csv", header=True, encoding=encoding) == ["ä", "\u0a0d"]
-        assert columns(gzip.compress(data), "csv", name="a.csv.gz", header=True, encoding=encoding) == ["ä", "\u0a0d"]
+        assert columns(
+            gzip.compress(data), "csv", name="a.csv.gz", header=True, encoding=encoding
+        ) == ["ä", "\u0a0d"]
     assert columns("ä,b\n".encode("latin-1"), "csv", header=True) is None
     assert columns(b"a,b\n", "csv", header=True, encoding="no-such") is None
 

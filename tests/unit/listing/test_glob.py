@@ -76,7 +76,9 @@ def test_paths_are_ordered_by_their_bytes(tmp_path: Path) -> None:
     names = ["a", "Z", "ä", "🎉", "ﬀ"]
     for name in names:
         (tmp_path / name).touch()
-    assert find(f"{tmp_path}/*", f"{tmp_path}/") == [f"{tmp_path}/{n}" for n in sorted(names, key=str.encode)]
+    assert find(f"{tmp_path}/*", f"{tmp_path}/") == [
+        f"{tmp_path}/{n}" for n in sorted(names, key=str.encode)
+    ]
 
 
 @pytest.mark.parametrize("pattern", ["[a.csv", "{a,b.csv", "[z-a].csv"])
@@ -101,7 +103,9 @@ def test_links_are_followed_once(root: Path) -> None:
     assert find(f"{root}/x/**", f"{root}/") == [f"{root}/x/a.csv", f"{root}/x/y/b.csv"]
 
 
-@pytest.mark.parametrize("pattern", ["*/a.csv", "*/*.csv", "linked/*.csv", "{linked,x}/a.csv", "**/linked/a.csv"])
+@pytest.mark.parametrize(
+    "pattern", ["*/a.csv", "*/*.csv", "linked/*.csv", "{linked,x}/a.csv", "**/linked/a.csv"]
+)
 def test_what_lies_behind_a_link_to_nothing_is_not_just_missing(root: Path, pattern: str) -> None:
     before = find(f"{root}/{pattern}", f"{root}/")
     (root / "linked").symlink_to(root / "disk")

@@ -27,7 +27,14 @@ def groups(sizes: dict[str, int], limit: int = 1000) -> dict[str, list[str]]:
 
 
 def an_object(name: str, size: int) -> SourceObject:
-    return {"name": name, "uri": name, "size": size, "modified_ms": 0, "version": "", "columns": None}
+    return {
+        "name": name,
+        "uri": name,
+        "size": size,
+        "modified_ms": 0,
+        "version": "",
+        "columns": None,
+    }
 
 
 @given(st.dictionaries(st.text("abc", min_size=1), st.integers(0, 3000)))
@@ -67,4 +74,8 @@ def test_groups_by_folder(tmp_path: Path) -> None:
     job = list_job(f"{tmp_path}/**/*.csv", settings={"group.by": "folder"})
     found = list_files(job, Versions())["partitions"]
     names = [(p["key"], [o["name"] for o in p["objects"]]) for p in found]
-    assert names == [(".", ["top.csv"]), ("a", ["a/1.csv", "a/2.csv"]), ("a%20b/c", ["a b/c/3.csv"])]
+    assert names == [
+        (".", ["top.csv"]),
+        ("a", ["a/1.csv", "a/2.csv"]),
+        ("a%20b/c", ["a b/c/3.csv"]),
+    ]

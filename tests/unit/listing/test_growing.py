@@ -1,4 +1,5 @@
-"""Listings that only add to the one before: the worker is told where that one ended, and names what comes after."""
+"""Listings that only add to the one before: the worker is told where that one ended, and names what
+comes after."""
 
 from __future__ import annotations
 

@@ -73,7 +73,9 @@ def test_values_identify_the_source_and_the_rest_of_the_name_does_not(tmp_path: 
         (("k=1/k=2/a.csv",), ("two folders", "'k'")),
     ],
 )
-def test_files_with_other_keys_are_refused(tmp_path: Path, names: tuple[str, ...], words: tuple[str, ...]) -> None:
+def test_files_with_other_keys_are_refused(
+    tmp_path: Path, names: tuple[str, ...], words: tuple[str, ...]
+) -> None:
     with pytest.raises(TaskFailure) as caught:
         listed(tmp_path, *names)
     assert caught.value.condition == "folder-keys-differ"
@@ -81,7 +83,9 @@ def test_files_with_other_keys_are_refused(tmp_path: Path, names: tuple[str, ...
     assert listed(tmp_path, is_on=False)["objects"] == len(names)
 
 
-def test_a_file_outside_has_no_columns_of_folders_unless_columns_have_places(tmp_path: Path) -> None:
+def test_a_file_outside_has_no_columns_of_folders_unless_columns_have_places(
+    tmp_path: Path,
+) -> None:
     found = listed(tmp_path, "a.csv", "k=1/a.csv")
     assert found["columns"] == [["id"], ["id", "k"]]
     with pytest.raises(TaskFailure) as caught:
@@ -93,4 +97,6 @@ def test_a_file_outside_has_no_columns_of_folders_unless_columns_have_places(tmp
 def test_a_column_of_the_file_comes_once(tmp_path: Path) -> None:
     (tmp_path / "id=1").mkdir()
     (tmp_path / "id=1/a.csv").write_text("k,id\n1,1\n")
-    assert list_files(job_of(tmp_path, {"hive_partitioning": True}), Versions())["columns"] == [["k", "id"]]
+    assert list_files(job_of(tmp_path, {"hive_partitioning": True}), Versions())["columns"] == [
+        ["k", "id"]
+    ]

@@ -40,8 +40,15 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def listed(data: Path, cache: Versions, pattern: str = "*.csv", partition: str | None = None, **job: Any) -> Any:
-    told = {"location": f"{data}/{pattern}", "options": {"header": True}, "partition": partition, **job}
+def listed(
+    data: Path, cache: Versions, pattern: str = "*.csv", partition: str | None = None, **job: Any
+) -> Any:
+    told = {
+        "location": f"{data}/{pattern}",
+        "options": {"header": True},
+        "partition": partition,
+        **job,
+    }
     return list_files(list_job(**told), cache)
 
 
@@ -73,7 +80,9 @@ def test_listing_again_reads_no_file(data: Path, cache: Versions, tmp_path: Path
         database.execute("UPDATE seen SET version = 'sha256:remembered'")
     database.close()
     after = listed(data, cache)
-    assert {o["version"] for p in after["partitions"] for o in p["objects"]} == {"sha256:remembered"}
+    assert {o["version"] for p in after["partitions"] for o in p["objects"]} == {
+        "sha256:remembered"
+    }
     assert before["objects"] == after["objects"]
 
 
@@ -94,7 +103,9 @@ def _replace(file: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [_rewrite, _replace])
-def test_equal_size_and_time_but_other_bytes(data: Path, cache: Versions, change: Callable[[Path], None]) -> None:
+def test_equal_size_and_time_but_other_bytes(
+    data: Path, cache: Versions, change: Callable[[Path], None]
+) -> None:
     before, file = versions(data, cache), data / "2013-01.csv"
     status = file.stat()
     change(file)
@@ -167,7 +178,9 @@ def test_names_that_are_not_text_fail(data: Path, cache: Versions) -> None:
     assert "not UTF-8" in failure(data, cache).message
 
 
-@pytest.mark.parametrize("location", ["s3a://bucket/*.csv", "hdfs://x/y", "https://example.org/a.csv"])
+@pytest.mark.parametrize(
+    "location", ["s3a://bucket/*.csv", "hdfs://x/y", "https://example.org/a.csv"]
+)
 def test_other_storage_is_not_supported(cache: Versions, location: str) -> None:
     with pytest.raises(TaskFailure) as caught:
         list_files(list_job(location), cache)
@@ -180,7 +193,16 @@ def test_forms_of_local_locations(data: Path, cache: Versions, prefix: str) -> N
 
 
 def test_hostile_names(tmp_path: Path, cache: Versions) -> None:
-    names = ["a b.csv", "a=b.csv", "a'b\".csv", "ä🎉.csv", "a%20.csv", "new\nline.csv", "[x].csv", "x" * 250 + ".csv"]
+    names = [
+        "a b.csv",
+        "a=b.csv",
+        "a'b\".csv",
+        "ä🎉.csv",
+        "a%20.csv",
+        "new\nline.csv",
+        "[x].csv",
+        "x" * 250 + ".csv",
+    ]
     for name in names:
         (tmp_path / name).write_text("a\n")
     result = listed(tmp_path, cache)
@@ -198,7 +220,9 @@ def test_templates_group_files(data: Path, cache: Versions) -> None:
     assert failure(data, cache, partition="{a}/{b}").condition == "no-partition"
 
 
-def test_files_of_one_partition_come_together_wherever_they_lie(data: Path, cache: Versions) -> None:
+def test_files_of_one_partition_come_together_wherever_they_lie(
+    data: Path, cache: Versions
+) -> None:
     for folder in ("x", "y", "z"):
         for name in ("b-1.csv", "a-1.csv", "a-2.csv"):
             (data / folder).mkdir(exist_ok=True)
@@ -267,7 +291,10 @@ def test_a_version_is_that_of_a_file_at_rest(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"v\n1\n")
     reading, path = FileReading("csv", {"header": True}), tmp_path / "a.csv"
     growing: Any = Growing(path, 3)
-    assert examine(growing, reading).version == f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+    assert (
+        examine(growing, reading).version
+        == f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+    )
     never_at_rest: Any = Growing(path, 1000)
     with pytest.raises(TaskFailure, match="keeps changing"):
         examine(never_at_rest, reading)

@@ -32,11 +32,15 @@ def world(tmp_path: Path) -> World:
 
 def proposed(world: World, more: str = "") -> list[Source]:
     text = (HEAD + more).format(home=world.home)
-    return blueprints.preview(world.ctx, BRANCH, [blueprints.SentBlueprint("/shop.yaml", text, {})]).own_sources
+    return blueprints.preview(
+        world.ctx, BRANCH, [blueprints.SentBlueprint("/shop.yaml", text, {})]
+    ).own_sources
 
 
 def ask(world: World, nodes: list[Source] | None = None) -> ListingRequests:
-    return listing_requests.ask(world.ctx, BRANCH, overview.sources(world.ctx, BRANCH) if nodes is None else nodes)
+    return listing_requests.ask(
+        world.ctx, BRANCH, overview.sources(world.ctx, BRANCH) if nodes is None else nodes
+    )
 
 
 def worker(world: World) -> int:
@@ -74,7 +78,9 @@ def test_what_nobody_lists_in_time_is_told_as_it_was(world: World) -> None:
     told = overview.plan(world.ctx, BRANCH, None, unseen)
     assert (told["state"], told["items"]) == ("nothing", [])
     [source], [earlier] = told["sources"], before["sources"]
-    assert source["problem"] == ("not looked at: no worker was through with it in 60 s; it is told as it was before")
+    assert source["problem"] == (
+        "not looked at: no worker was through with it in 60 s; it is told as it was before"
+    )
     assert source["as_of"] == earlier["as_of"] is not None
     assert worker(world) == 0  # nobody waits any more
     world.settle()  # which asks anew
@@ -99,8 +105,12 @@ def test_a_look_while_a_worker_is_at_it_waits_for_one_that_begins_later(world: W
     assert not listing_requests.open_of(world.ctx, requests)
 
 
-def test_what_is_listed_on_request_only_is_left_alone_where_a_service_would_compute_it(world: World) -> None:
-    text = HEAD.replace("format: csv\n", "format: csv\n      refresh: manual\n").format(home=world.home)
+def test_what_is_listed_on_request_only_is_left_alone_where_a_service_would_compute_it(
+    world: World,
+) -> None:
+    text = HEAD.replace("format: csv\n", "format: csv\n      refresh: manual\n").format(
+        home=world.home
+    )
     blueprints.apply(world.ctx, BRANCH, [blueprints.SentBlueprint("/shop.yaml", text, {})])
     with world.store.begin() as tx:
         tx.leases.take(LOOP, "somebody", 15.0)
@@ -130,7 +140,9 @@ def test_many_files_are_counted_and_the_first_are_named(world: World) -> None:
 
 
 def test_a_partition_of_several_objects_is_named_by_its_key(world: World) -> None:
-    text = HEAD.replace("format: csv\n", 'format: csv\n      partition: "{{month}}-*.csv"\n').format(home=world.home)
+    text = HEAD.replace(
+        "format: csv\n", 'format: csv\n      partition: "{{month}}-*.csv"\n'
+    ).format(home=world.home)
     for name in ("05-1.csv", "05-2.csv", "06-1.csv"):
         world.put(name, (1, 1))
     (world.home / "orders" / "a.csv").unlink()

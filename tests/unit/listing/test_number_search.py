@@ -1,4 +1,5 @@
-"""The search in a file's bytes finds each text that Spark takes for a number and an inferred type does not hold."""
+"""The search in a file's bytes finds each text that Spark takes for a number and an inferred type
+does not hold."""
 
 from __future__ import annotations
 
@@ -73,7 +74,9 @@ def _is_precise(text: str) -> bool:
     return min(len(text), len(digits)) <= PRECISION and abs(number) != float("inf") and not is_zero
 
 
-def is_found(content: str, options: Mapping[str, str], *, has_doubles: bool = True, size: int = 7) -> bool:
+def is_found(
+    content: str, options: Mapping[str, str], *, has_doubles: bool = True, size: int = 7
+) -> bool:
     search = NumberSearch(options, has_doubles)
     for start in range(0, len(content), size):
         search.see(content[start : start + size])
@@ -85,7 +88,12 @@ def source(path: Path) -> Any:
 
 
 @settings(max_examples=400, deadline=None)
-@given(_NUMBERS, st.sampled_from(_FILES), st.sampled_from(["integer", "long", "double"]), st.integers(1, 40))
+@given(
+    _NUMBERS,
+    st.sampled_from(_FILES),
+    st.sampled_from(["integer", "long", "double"]),
+    st.integers(1, 40),
+)
 @example("02134", _FILES[0], "integer", 1)
 @example("\n NaN", _FILES[4], "double", 3)
 def test_what_spark_takes_for_another_number_is_found(
@@ -93,12 +101,35 @@ def test_what_spark_takes_for_another_number_is_found(
 ) -> None:
     content, options = file
     if typed_reader_takes(text, kind) and not is_held(text, kind):
-        assert is_found(content.format(text, text), options, has_doubles=kind == "double", size=size)
+        assert is_found(
+            content.format(text, text), options, has_doubles=kind == "double", size=size
+        )
 
 
 _NOT_HELD = (
-    *("02134", "-007", "00", "01.5", "٣", "1٣", "1d", "2.5F", "1e5f", "1e400", "1e-400", "0x1p3", "9007199254740993"),
-    *("12345678901234567890", "1.234567890123456789", "0." + "0" * 400 + "1", " NaN", "Infinity ", "\ufeff02134"),
+    *(
+        "02134",
+        "-007",
+        "00",
+        "01.5",
+        "٣",
+        "1٣",
+        "1d",
+        "2.5F",
+        "1e5f",
+        "1e400",
+        "1e-400",
+        "0x1p3",
+        "9007199254740993",
+    ),
+    *(
+        "12345678901234567890",
+        "1.234567890123456789",
+        "0." + "0" * 400 + "1",
+        " NaN",
+        "Infinity ",
+        "\ufeff02134",
+    ),
 )
 _ORDINARY = (
     *(
@@ -114,8 +145,19 @@ _ORDINARY = (
         "NaN",
         "-Inf",
     ),
-    *("Infinity", "1700000000000000", "2020-01-05", "01/02/2020", "05:30:00", "2020-01-01 05:00:00", "3D print"),
-    *("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", "550e8400-e29b-41d4-a716-446655440000"),
+    *(
+        "Infinity",
+        "1700000000000000",
+        "2020-01-05",
+        "01/02/2020",
+        "05:30:00",
+        "2020-01-01 05:00:00",
+        "3D print",
+    ),
+    *(
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        "550e8400-e29b-41d4-a716-446655440000",
+    ),
     *("0xde0B295669a9FD93d5F28D9Ec85E40f4cb697BAe", "192.168.001.1", "Ünal", "日本", ""),
 )
 
@@ -145,7 +187,9 @@ def test_a_line_that_does_not_end_has_a_bound() -> None:
     assert not is_found("x" * (1 << 19), {}, size=1 << 18)
 
 
-@pytest.mark.parametrize(("name", "encoding"), [("a.csv", "utf-8"), ("a.csv.gz", "latin-1"), ("a.csv", "utf-16")])
+@pytest.mark.parametrize(
+    ("name", "encoding"), [("a.csv", "utf-8"), ("a.csv.gz", "latin-1"), ("a.csv", "utf-16")]
+)
 def test_the_look_at_a_file_searches_its_text(tmp_path: Path, name: str, encoding: str) -> None:
     def seen(text: str) -> object:
         content = text.encode(encoding)
@@ -161,4 +205,7 @@ def test_numbers_of_a_file_that_cannot_be_looked_into_are_doubtful(tmp_path: Pat
     opaque.write_bytes(b"x")
     assert misread(JOB, source(opaque), "utf-8", number_types=["integer"]) == DOUBTFUL_NUMBERS
     assert misread(JOB, source(opaque), "utf-8") is None
-    assert misread(JOB, source(opaque.with_suffix("")), "no-charset", number_types=["long"]) == DOUBTFUL_NUMBERS
+    assert (
+        misread(JOB, source(opaque.with_suffix("")), "no-charset", number_types=["long"])
+        == DOUBTFUL_NUMBERS
+    )

@@ -1,4 +1,5 @@
-"""Listings of plans: what is found for a plan is the plan's alone, until it is applied or an hour is over."""
+"""Listings of plans: what is found for a plan is the plan's alone, until it is applied or an hour
+is over."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ def world(tmp_path: Path) -> World:
 
 def looked(world: World, plan: str) -> PlanAnswer:
     """A plan of what is stored, for which sources were listed."""
-    requests = listing_requests.ask_for_plan(world.ctx, BRANCH, overview.sources(world.ctx, BRANCH), plan)
+    requests = listing_requests.ask_for_plan(
+        world.ctx, BRANCH, overview.sources(world.ctx, BRANCH), plan
+    )
     worker(world)
     assert not listing_requests.open_of(world.ctx, requests)
     unseen = listing_requests.end(world.ctx, requests, 60.0)
@@ -62,7 +65,11 @@ def of_plans(world: World) -> int:
 
 
 def work(found: PlanAnswer) -> dict[str, list[str]]:
-    return {item["dataset"]: item["partitions"] for item in found["items"] if item["action"] == "compute"}
+    return {
+        item["dataset"]: item["partitions"]
+        for item in found["items"]
+        if item["action"] == "compute"
+    }
 
 
 def test_a_plan_shows_a_file_that_arrived_and_nothing_begins(world: World) -> None:
@@ -72,7 +79,9 @@ def test_a_plan_shows_a_file_that_arrived_and_nothing_begins(world: World) -> No
     world.put("b.csv", (2, 20))
     found = looked(world, "p1")
     assert work(found) == {"shop.orders": ["b.csv"], "shop.doubled": ["b.csv"]}
-    assert [source["objects"] for source in found["sources"]] == [[{"name": "b.csv", "change": "added"}]]
+    assert [source["objects"] for source in found["sources"]] == [
+        [{"name": "b.csv", "change": "added"}]
+    ]
     assert shared(world) == before
     assert not world.settling.settle().changed
     assert not world.work()
@@ -99,7 +108,10 @@ def test_a_plan_that_is_applied_gives_its_listing_to_all(world: World) -> None:
 def test_a_draft_of_new_sources_is_applied_with_what_was_listed_for_it(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.put("a.csv", (1, 10))
-    text = HEAD.replace("      format: csv\n", MANUAL + "      format: csv\n").format(home=world.home) + DOUBLED
+    text = (
+        HEAD.replace("      format: csv\n", MANUAL + "      format: csv\n").format(home=world.home)
+        + DOUBLED
+    )
     planned = drafted(world, "p1", text)
     assert work(planned["plan"])["shop.orders"] == ["a.csv"]
     sources = [blueprints.SentBlueprint("/shop.yaml", text, {})]
@@ -161,7 +173,9 @@ def test_what_is_found_for_a_plan_that_is_gone_is_dropped(world: World) -> None:
         assert not tx.listings.of_plans()
 
 
-def test_plans_have_bounds_in_number_and_bytes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plans_have_bounds_in_number_and_bytes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.put("b.csv", (2, 20))
     for number in range(4):
         looked(world, f"p{number}")
@@ -179,17 +193,23 @@ def test_plans_have_bounds_in_number_and_bytes(world: World, monkeypatch: pytest
 
 def test_a_listing_of_a_moment_ago_is_used_as_it_is(world: World) -> None:
     world.settle()
-    requests = listing_requests.ask_for_plan(world.ctx, BRANCH, overview.sources(world.ctx, BRANCH), "p1")
+    requests = listing_requests.ask_for_plan(
+        world.ctx, BRANCH, overview.sources(world.ctx, BRANCH), "p1"
+    )
     assert requests.nodes
     listing_requests.end(world.ctx, requests, 60.0)
     world.refresh()
     worker(world)
-    requests = listing_requests.ask_for_plan(world.ctx, BRANCH, overview.sources(world.ctx, BRANCH), "p2")
+    requests = listing_requests.ask_for_plan(
+        world.ctx, BRANCH, overview.sources(world.ctx, BRANCH), "p2"
+    )
     assert (requests.nodes, requests.unseen) == ((), {})
 
 
 def test_a_source_that_is_listed_by_hand_is_looked_at_for_a_plan(world: World) -> None:
-    text = HEAD.replace("format: csv\n", "format: csv\n      refresh: manual\n").format(home=world.home)
+    text = HEAD.replace("format: csv\n", "format: csv\n      refresh: manual\n").format(
+        home=world.home
+    )
     with world.store.begin() as tx:
         tx.leases.take(LOOP, "a service", 15.0)
     world.put("b.csv", (2, 20))
@@ -201,7 +221,9 @@ def test_a_look_that_fails_is_the_plans_alone(world: World) -> None:
     before = shared(world)
     (world.home / "orders").rename(world.home / "gone")
     (world.home / "orders").symlink_to(world.home / "orders")
-    requests = listing_requests.ask_for_plan(world.ctx, BRANCH, overview.sources(world.ctx, BRANCH), "p1")
+    requests = listing_requests.ask_for_plan(
+        world.ctx, BRANCH, overview.sources(world.ctx, BRANCH), "p1"
+    )
     world.work()
     assert not listing_requests.open_of(world.ctx, requests)
     [source] = overview.plan(world.ctx, BRANCH, None, {}, "p1")["sources"]

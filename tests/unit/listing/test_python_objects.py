@@ -45,18 +45,24 @@ def test_code_may_find_nothing() -> None:
 
 
 def test_a_version_that_moves_is_another_source() -> None:
-    sources = [next(partitions(job(listing(f"{{'name': 'a', 'version': {v}}}"))))["source"] for v in (1, 1, 2)]
+    sources = [
+        next(partitions(job(listing(f"{{'name': 'a', 'version': {v}}}"))))["source"]
+        for v in (1, 1, 2)
+    ]
     assert sources[0] == sources[1] != sources[2]
 
 
 def test_parameters_may_be_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADGATE_SECRET_API_TOKEN", "hunter2-4711")
     code = (
-        "def list(context):\n    raise ValueError(context if context.params['token'] == 'hunter2-4711' else 'other')\n"
+        "def list(context):\n"
+        "    raise ValueError(context if context.params['token'] == 'hunter2-4711' else 'other')\n"
     )
     told = settings(code, {"token": "secret://api/token"})
     with pytest.raises(TaskFailure) as caught:
-        check({"connector": "python", "place": "", "options": {}, "writes": False, "settings": told})
+        check(
+            {"connector": "python", "place": "", "options": {}, "writes": False, "settings": told}
+        )
     assert caught.value.condition == "ValueError"
     assert "Context()" in caught.value.message
 
@@ -79,7 +85,13 @@ def test_what_is_no_object_is_refused(objects: tuple[str, ...], words: str) -> N
 
 
 def test_errors_name_the_users_own_lines() -> None:
-    found = failure("import lib\ndef list(context):\n    return lib.days()\n", lib="def days():\n    return 1 / 0\n")
+    found = failure(
+        "import lib\ndef list(context):\n    return lib.days()\n",
+        lib="def days():\n    return 1 / 0\n",
+    )
     assert found.condition == "ZeroDivisionError"
-    assert found.message == "ZeroDivisionError: division by zero <- lib.py:2 in days <- api.py:3 in list"
+    assert (
+        found.message
+        == "ZeroDivisionError: division by zero <- lib.py:2 in days <- api.py:3 in list"
+    )
     assert failure("import sys\ndef list(context):\n    sys.exit(3)\n").condition == "SystemExit"

@@ -1,4 +1,5 @@
-"""Each connector that is read has a lister, a reader and a checker in the registry, files as well."""
+"""Each connector that is read has a lister, a reader and a checker in the registry, files as
+well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Who asks for a listing is served by one that begins after that; and looks leave nothing behind."""
+"""Who asks for a listing is served by one that begins after that; and looks leave nothing
+behind."""
 
 from __future__ import annotations
 
@@ -123,7 +124,8 @@ def test_nothing_is_up_to_date_until_what_was_asked_for_was_looked_at(world: Wor
     taken, found = look(world)
     world.refresh()
     report(world, taken, found)
-    assert states(world) == ["stale", "stale"]  # it may have looked before the second one was asked for
+    # It may have looked before the second one was asked for
+    assert states(world) == ["stale", "stale"]
     world.dispatch()
     report(world, *look(world))
     assert states(world) == ["up_to_date", "up_to_date"]
@@ -140,7 +142,11 @@ def test_who_waits_is_told_that_looking_failed(world: World) -> None:
     world.refresh()
     taken, [found] = look(world)
     error = user_error("no such bucket")
-    report(world, taken, [{"task": found["task"], "epoch": found["epoch"], "state": "failed", "error": error}])
+    report(
+        world,
+        taken,
+        [{"task": found["task"], "epoch": found["epoch"], "state": "failed", "error": error}],
+    )
     assert world.decision().status == "failed"
     world.refresh()
     assert world.decision().status == "stale"

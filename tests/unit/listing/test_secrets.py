@@ -1,4 +1,5 @@
-"""Secrets are found in the environment or in mounted files, and kept out of what is told of errors."""
+"""Secrets are found in the environment or in mounted files, and kept out of what is told of
+errors."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ from dataplane.task_failures import TaskFailure, error_of
 
 @pytest.fixture(autouse=True)
 def of_this_test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test takes and remembers is a process's for good: tests of other files may run in this process later."""
+    """What a test takes and remembers is a process's for good: tests of other files may run in this
+    process later."""
     monkeypatch.setattr(secrets, "_received", {})
     monkeypatch.setattr(secrets, "_hidden", set())
     monkeypatch.setattr(secrets, "_pattern", None)
@@ -40,8 +42,14 @@ def test_a_reference_is_a_variable_or_a_file(tmp_path: Path) -> None:
     (tmp_path / "warehouse" / "url").write_text("from a file\n")
     files = {"HEADGATE_SECRETS": str(tmp_path)}
     assert resolved("secret://warehouse/url", files) == "from a file"
-    assert resolved("secret://warehouse/url", {**files, "HEADGATE_SECRET_WAREHOUSE_URL": "given"}) == "given"
-    assert resolved("secret://ware-house/my.url", {"HEADGATE_SECRET_WARE_HOUSE_MY_URL": "x y"}) == "x y"
+    assert (
+        resolved("secret://warehouse/url", {**files, "HEADGATE_SECRET_WAREHOUSE_URL": "given"})
+        == "given"
+    )
+    assert (
+        resolved("secret://ware-house/my.url", {"HEADGATE_SECRET_WARE_HOUSE_MY_URL": "x y"})
+        == "x y"
+    )
     assert resolved("plain text", {}) == "plain text"
 
 
@@ -70,7 +78,9 @@ def test_errors_and_logs_are_without_secrets() -> None:
         raise TaskFailure("broken", "cannot use s3cr et/1, s3cr%20et%2F1 or pa%20ss%2Fword")
     except TaskFailure as e:
         result: TaskResult = {"task": "00", "epoch": 1, "state": "failed", "error": error_of(e)}
-        record = logging.makeLogRecord({"msg": "at %s", "args": ("s3cr et/1",), "exc_info": (type(e), e, None)})
+        record = logging.makeLogRecord(
+            {"msg": "at %s", "args": ("s3cr et/1",), "exc_info": (type(e), e, None)}
+        )
     [told] = without_secrets([result])
     assert "s3cr" not in repr(told)
     assert "pa%20ss" not in repr(told)
@@ -108,7 +118,11 @@ def test_all_secrets_of_the_start_are_hidden_and_leave_the_environment(tmp_path:
 
 def test_a_job_is_given_the_secrets_that_it_names(tmp_path: Path) -> None:
     take({"HEADGATE_SECRET_API_TOKEN": "named-8", "HEADGATE_SECRET_OTHER_TOKEN": "other-8"})
-    job = {"settings": {"params": json.dumps({"token": "secret://api/token", "to": "secret://no/where"})}}
+    job = {
+        "settings": {
+            "params": json.dumps({"token": "secret://api/token", "to": "secret://no/where"})
+        }
+    }
     assert named_by(job) == {"HEADGATE_SECRET_API_TOKEN": "named-8"}
 
 

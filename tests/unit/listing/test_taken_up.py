@@ -1,4 +1,5 @@
-"""A read component that goes back to an earlier way of reading: what was found in that way then may be long gone."""
+"""A read component that goes back to an earlier way of reading: what was found in that way then may
+be long gone."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def read(path: str, name: str = "orders", refresh: str = "1m") -> str:
     options = 'format: csv, options: {header: true}, schema: "k BIGINT, v BIGINT"'
-    return f"  {name}:\n    read: {{connector: files, path: {path}, refresh: {refresh}, {options}}}\n"
+    return (
+        f"  {name}:\n    read: {{connector: files, path: {path}, refresh: {refresh}, {options}}}\n"
+    )
 
 
 def apply(world: World, *components: str, dry_run: bool = False) -> None:

@@ -22,7 +22,12 @@ from controlplane.operations.work.reports import Busy
 from controlplane.store import open_store, upgrade
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import Content
-from dataplane.contract.source_objects import ListedPartition, ListingResult, SourceObject, listing_line
+from dataplane.contract.source_objects import (
+    ListedPartition,
+    ListingResult,
+    SourceObject,
+    listing_line,
+)
 from dataplane.listing.listed_partitions import listed
 from tests.stores import new_store
 from tests.trees import MemoryNodes
@@ -75,7 +80,9 @@ def test_a_first_listing(location: Location, inline: bool) -> None:
 
 def test_inline_or_not_is_the_same_listing(location: Location) -> None:
     inline, told = location.list(files(30), inline=True), location.event()
-    assert location.list(files(30)) == replace(inline, at=location.listing.at, served=2, requested=2)
+    assert location.list(files(30)) == replace(
+        inline, at=location.listing.at, served=2, requested=2
+    )
     assert location.event() == told  # what is as it was is no event
 
 
@@ -104,7 +111,9 @@ def test_a_touched_file_changes_nothing(location: Location) -> None:
 
 
 @pytest.mark.parametrize(
-    "moved", [{"uri": "file:///elsewhere/b"}, {"size": 7}, {"name": "b2"}], ids=["uri", "size", "name"]
+    "moved",
+    [{"uri": "file:///elsewhere/b"}, {"size": 7}, {"name": "b2"}],
+    ids=["uri", "size", "name"],
 )
 def test_an_object_that_moved_is_found_where_it_is(location: Location, moved: dict) -> None:
     before = file("b", "same")
@@ -116,7 +125,11 @@ def test_an_object_that_moved_is_found_where_it_is(location: Location, moved: di
     location.report(claim, location.found(claim, [{**part, "key": "b"}]))
     assert location.rows(["b"])["b"].objects == (after,)
     assert location.listing.root != root
-    assert location.rows(["b"])["b"].source == location.entries()["b"].fragment == bytes.fromhex(part["source"])
+    assert (
+        location.rows(["b"])["b"].source
+        == location.entries()["b"].fragment
+        == bytes.fromhex(part["source"])
+    )
 
 
 def test_too_many_kinds_of_columns_are_told_in_part(location: Location) -> None:
@@ -148,7 +161,9 @@ def test_a_loss_is_held_and_changes_nothing_until_it_is_accepted(location: Locat
 def test_what_comes_back_ends_the_hold(location: Location) -> None:
     before = location.list(files(30))
     location.list(files(10))
-    assert location.list(files(30)) == replace(before, at=location.listing.at, served=3, requested=3)
+    assert location.list(files(30)) == replace(
+        before, at=location.listing.at, served=3, requested=3
+    )
 
 
 def test_what_only_moved_is_not_lost(location: Location) -> None:
@@ -178,7 +193,9 @@ def dealt(location: Location, *groups: range) -> Listing:
     """A listing of files in groups, each named after its first."""
     found = [(f"{group[0]:03}", [file(f"{n:03}") for n in group]) for group in groups]
     claim = location.claim()
-    location.report(claim, location.found(claim, [{**listed("", some, ()), "key": key} for key, some in found]))
+    location.report(
+        claim, location.found(claim, [{**listed("", some, ()), "key": key} for key, some in found])
+    )
     return location.listing
 
 
@@ -194,7 +211,9 @@ def dealt(location: Location, *groups: range) -> Listing:
     ],
     ids=["same", "joined", "split", "shrunk", "mostly gone", "fewer others"],
 )
-def test_losses_are_counted_in_files_however_they_are_dealt(location: Location, groups: list[range], gone: int) -> None:
+def test_losses_are_counted_in_files_however_they_are_dealt(
+    location: Location, groups: list[range], gone: int
+) -> None:
     dealt(location, range(40), range(40, 100))
     after = dealt(location, *groups)
     assert after.held == ({"before": 100, "lost": gone} if gone else None)
@@ -208,7 +227,9 @@ def cut_short(path: Path) -> None:
 
 
 def cut_between_lines(path: Path) -> None:
-    path.write_bytes(gzip.compress(b"".join(gzip.decompress(path.read_bytes()).splitlines(keepends=True)[:-1])))
+    path.write_bytes(
+        gzip.compress(b"".join(gzip.decompress(path.read_bytes()).splitlines(keepends=True)[:-1]))
+    )
 
 
 def flip_a_byte(path: Path) -> None:
@@ -217,7 +238,9 @@ def flip_a_byte(path: Path) -> None:
 
 
 def another_text(path: Path) -> None:
-    path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()).replace(b'"size":0', b'"size":1', 1)))
+    path.write_bytes(
+        gzip.compress(gzip.decompress(path.read_bytes()).replace(b'"size":0', b'"size":1', 1))
+    )
 
 
 def no_text(path: Path) -> None:
@@ -225,7 +248,11 @@ def no_text(path: Path) -> None:
 
 
 def other_order(path: Path) -> None:
-    path.write_bytes(gzip.compress(b"".join(reversed(gzip.decompress(path.read_bytes()).splitlines(keepends=True)))))
+    path.write_bytes(
+        gzip.compress(
+            b"".join(reversed(gzip.decompress(path.read_bytes()).splitlines(keepends=True)))
+        )
+    )
 
 
 def no_lines(path: Path) -> None:
@@ -233,9 +260,21 @@ def no_lines(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [cut_short, cut_between_lines, flip_a_byte, another_text, no_text, other_order, no_lines, Path.unlink]
+    "damage",
+    [
+        cut_short,
+        cut_between_lines,
+        flip_a_byte,
+        another_text,
+        no_text,
+        other_order,
+        no_lines,
+        Path.unlink,
+    ],
 )
-def test_what_arrives_damaged_is_no_listing(location: Location, damage: Callable[[Path], None]) -> None:
+def test_what_arrives_damaged_is_no_listing(
+    location: Location, damage: Callable[[Path], None]
+) -> None:
     before = location.list(files(40))
     claim = location.claim()
     result = location.found(claim, each(files(50)))
@@ -263,7 +302,9 @@ def of_another_file(result: ListingResult) -> ListingResult:
 
 
 @pytest.mark.parametrize("damage", [without_digest, without_a_partition, of_another_file])
-def test_a_damaged_report_is_no_listing(location: Location, damage: Callable[[ListingResult], ListingResult]) -> None:
+def test_a_damaged_report_is_no_listing(
+    location: Location, damage: Callable[[ListingResult], ListingResult]
+) -> None:
     before = location.list(files(40))
     claim = location.claim()
     location.report(claim, damage(location.found(claim, each(files(39)), inline=True)))
@@ -309,7 +350,8 @@ def test_a_file_that_outlived_its_attempt_is_swept(location: Location) -> None:
     result = location.found(claim, each(files(40)))
     body = location.place(claim).read_bytes()
     location.report(claim, result)
-    location.lake.put_if_absent(f"{claim['prefix']}/{result['file']}", body)  # as if we had died before deleting it
+    # As if we had died before deleting it
+    location.lake.put_if_absent(f"{claim['prefix']}/{result['file']}", body)
     assert sweep(location.store, location.namespace, location.lake) == 1
     assert left_behind(location) == []
 
@@ -370,7 +412,9 @@ def test_one_change_of_many_costs_a_few_nodes_and_one_row() -> None:
     nodes, found = MemoryNodes(), list(each(files(MANY)))
     with closing(compared(nodes, NEVER, found)) as first:
         assert isinstance(first, ListingDiff)
-        listing = replace(NEVER, root=tree.edit(nodes, first.base, first.edits()), digest=first.digest)
+        listing = replace(
+            NEVER, root=tree.edit(nodes, first.base, first.edits()), digest=first.digest
+        )
     [found[12_345]] = each([file(found[12_345]["key"], "other")])
     nodes.reset()
     with closing(compared(nodes, listing, found)) as second:

@@ -1,4 +1,5 @@
-"""A location that looks as it did: the worker says just that, whatever there is, and only to who knows what it was."""
+"""A location that looks as it did: the worker says just that, whatever there is, and only to who
+knows what it was."""
 
 from __future__ import annotations
 
@@ -38,7 +39,12 @@ class Watched:
 
     def look(self) -> tuple[ListClaim, ListingResult]:
         claim = self.known.claim()
-        job: ListJob = {**claim["job"], "location": f"{self.folder}/*", "format": "text", "options": {}}
+        job: ListJob = {
+            **claim["job"],
+            "location": f"{self.folder}/*",
+            "format": "text",
+            "options": {},
+        }
         return claim, list_files(job, self.cache, lambda: self.known.place(claim))
 
     def list(self) -> ListingResult:
@@ -78,7 +84,12 @@ def test_what_did_not_change_costs_the_same_however_much_there_is(watched: Watch
         assert not is_reported(result)
         assert len(json.dumps(result)) < MOST_BYTES
         after = watched.known.listing
-        assert (after.root, after.digest, after.objects, after.error) == (before.root, before.digest, count, None)
+        assert (after.root, after.digest, after.objects, after.error) == (
+            before.root,
+            before.digest,
+            count,
+            None,
+        )
         assert watched.known.event() == told
         assert [p for p in watched.known.lake.root.rglob("*") if p.is_file()] == []
     assert costs[0] == costs[1] <= MOST_STATEMENTS
@@ -154,14 +165,22 @@ def test_fresh_files_may_change_unseen(watched: Watched) -> None:
 def test_a_broken_memory_is_none(watched: Watched) -> None:
     watched.put("a")
     watched.list()
-    (watched.folder.parent / "cache" / "versions.db").write_bytes(b"no database, but long enough to be taken for one")
+    (watched.folder.parent / "cache" / "versions.db").write_bytes(
+        b"no database, but long enough to be taken for one"
+    )
     assert is_reported(watched.list())
     assert not is_reported(watched.list())
 
 
 @pytest.mark.parametrize(("tags", "is_reported"), [(["a", "b"], True), (["a", None], False)])
-def test_objects_without_a_tag_may_have_changed_within_one_tick(tags: list[str | None], is_reported: bool) -> None:
+def test_objects_without_a_tag_may_have_changed_within_one_tick(
+    tags: list[str | None], is_reported: bool
+) -> None:
     at = pa.array([0, 0], pa.timestamp("us", "UTC"))
     with Pages() as pages:
-        pages.add(pa.record_batch({"path": ["x", "y"], "size": [1, 1], "last_modified": at, "e_tag": tags}))
+        pages.add(
+            pa.record_batch(
+                {"path": ["x", "y"], "size": [1, 1], "last_modified": at, "e_tag": tags}
+            )
+        )
         assert bool(pages.text) is is_reported

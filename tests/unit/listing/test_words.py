@@ -8,13 +8,19 @@ from dataplane import error_words
 
 
 def test_a_message_stays_as_it_is() -> None:
-    text = "the column 'amount' isn't there, it's \"total\" in file:///data/" + "deep/" * 60 + "a.csv\n\tö – ok"
+    text = (
+        "the column 'amount' isn't there, it's \"total\" in file:///data/"
+        + "deep/" * 60
+        + "a.csv\n\tö – ok"
+    )
     assert error_words.message(text) == text
 
 
 def test_long_names_are_shortened_whatever_quotes_them() -> None:
     for quote in "'\"`":
-        told = error_words.message(f"column {quote}{'n' * 101}{quote} of {quote}b{quote} is not there")
+        told = error_words.message(
+            f"column {quote}{'n' * 101}{quote} of {quote}b{quote} is not there"
+        )
         assert told == f"column {quote}{'n' * 100}…{quote} of {quote}b{quote} is not there"
 
 

@@ -34,7 +34,9 @@ HANGS_S = 60.0
 
 
 def claim(kind: Kind, job: Json, *tasks: Json, attempt: str = "1", lease_s: float = 60.0) -> Claim:
-    specs = [{"task": f"{i:064x}", "epoch": 3, "partition": ""} | t for i, t in enumerate(tasks or ({},))]
+    specs = [
+        {"task": f"{i:064x}", "epoch": 3, "partition": ""} | t for i, t in enumerate(tasks or ({},))
+    ]
     told = {
         "contract": 1,
         "attempt": attempt,
@@ -50,9 +52,12 @@ def claim(kind: Kind, job: Json, *tasks: Json, attempt: str = "1", lease_s: floa
 
 
 class Script:
-    """Hands out claims one by one, each kind to who asks for it, then ends when all was reported."""
+    """Hands out claims one by one, each kind to who asks for it, then ends when all was
+    reported."""
 
-    def __init__(self, *claims: Claim | None, answer: Heartbeat | None = None, fenced: bool = False) -> None:
+    def __init__(
+        self, *claims: Claim | None, answer: Heartbeat | None = None, fenced: bool = False
+    ) -> None:
         self.claims = list(claims)
         self.answer = answer or Heartbeat()
         self.fenced = fenced
@@ -61,7 +66,9 @@ class Script:
         self.changed = threading.Condition()
         self.left = sum(c is not None for c in claims)
 
-    def claim(self, kinds: Iterable[Kind], wait_s: float, without: Collection[str] = ()) -> Claim | None:
+    def claim(
+        self, kinds: Iterable[Kind], wait_s: float, without: Collection[str] = ()
+    ) -> Claim | None:
         assert set(kinds) in (WAITS, WRITES)
         with self.changed:
             theirs = [c for c in self.claims if c is None or c["kind"] in kinds]
@@ -82,7 +89,9 @@ class Script:
         self.beats += 1
         return self.answer
 
-    def report(self, attempt: str, results: Sequence[TaskResult], measures: Measures | None = None) -> Reported:
+    def report(
+        self, attempt: str, results: Sequence[TaskResult], measures: Measures | None = None
+    ) -> Reported:
         try:
             if self.fenced:
                 raise AttemptFenced("409")
@@ -103,7 +112,10 @@ def listing_of(done: TaskResult) -> ListingResult:
 def test_claims_are_done_and_reported_until_the_end(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x\n")
     script = Script(
-        None, claim("list", listing_job(tmp_path)), None, claim("list", listing_job(tmp_path / "no"), attempt="2")
+        None,
+        claim("list", listing_job(tmp_path)),
+        None,
+        claim("list", listing_job(tmp_path / "no"), attempt="2"),
     )
     run(script)
     (first, (done,)), (second, (failed,)) = sorted(script.reported)
@@ -128,7 +140,9 @@ def test_a_large_listing_becomes_a_file(tmp_path: Path) -> None:
     assert file == tmp_path / "lake" / work["prefix"] / result["file"]
     lines = gzip.decompress(file.read_bytes())
     assert hashlib.sha256(lines).hexdigest() == result["digest"]
-    assert [listing_head(line)[0] for line in lines.splitlines()] == sorted(f"{i}.csv" for i in range(50))
+    assert [listing_head(line)[0] for line in lines.splitlines()] == sorted(
+        f"{i}.csv" for i in range(50)
+    )
 
 
 def test_one_broken_task_does_not_spoil_the_others(tmp_path: Path) -> None:
@@ -147,7 +161,9 @@ def test_one_broken_task_does_not_spoil_the_others(tmp_path: Path) -> None:
 
 
 def test_a_fenced_report_is_no_reason_to_stop(tmp_path: Path) -> None:
-    script = Script(claim("list", listing_job(tmp_path)), claim("list", listing_job(tmp_path)), fenced=True)
+    script = Script(
+        claim("list", listing_job(tmp_path)), claim("list", listing_job(tmp_path)), fenced=True
+    )
     run(script)
     assert script.claims == []
 
@@ -196,9 +212,15 @@ def test_the_cache_lies_in_the_home() -> None:
 
 def test_a_worker_loads_neither_spark_nor_arrow() -> None:
     code = (
-        "import sys, dataplane.runtime.worker; print([m for m in ('pyspark', 'pyarrow', 'numpy') if m in sys.modules])"
+        "import sys, dataplane.runtime.worker; print([m for m in ('pyspark', 'pyarrow', 'numpy') "
+        "if m in sys.modules])"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )
 
 
 def test_a_worker_asks_for_work_of_workers_alone() -> None:
@@ -207,7 +229,8 @@ def test_a_worker_asks_for_work_of_workers_alone() -> None:
 
 
 def test_footers_of_what_an_earlier_version_parsed(tmp_path: Path) -> None:
-    """Right, misread, changed since it was listed, and no file of the format: one answer each, without Spark."""
+    """Right, misread, changed since it was listed, and no file of the format: one answer each,
+    without Spark."""
     tables = {
         "right": pa.table({"id": pa.array([1], pa.int32()), "c": pa.array([1], pa.int16())}),
         "misread": pa.table({"id": [1], "c": pa.array([Decimal("1.25")], pa.decimal128(9, 2))}),
@@ -217,7 +240,9 @@ def test_footers_of_what_an_earlier_version_parsed(tmp_path: Path) -> None:
     for name, table in tables.items():
         path = tmp_path / f"{name}.parquet"
         pyarrow.parquet.write_table(table, path)
-        tasks.append({"objects": [_listed(path)], "columns": parse_ddl("id BIGINT, c INT, gone DATE")})
+        tasks.append(
+            {"objects": [_listed(path)], "columns": parse_ddl("id BIGINT, c INT, gone DATE")}
+        )
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1")
     tasks.append({"objects": [_listed(broken)], "columns": parse_ddl("id BIGINT")})

@@ -1,4 +1,5 @@
-"""A worker that has loaded Arrow and has nothing to do ends, so that a fresh one takes its place."""
+"""A worker that has loaded Arrow and has nothing to do ends, so that a fresh one takes its
+place."""
 
 from __future__ import annotations
 
@@ -33,8 +34,12 @@ def rest_after(modules: Collection[str], clock: Clock) -> Rest:
     return Rest(IDLE_S, clock, modules)
 
 
-@pytest.mark.parametrize(("modules", "is_over"), [((), False), (("json",), False), (("json", "pyarrow"), True)])
-def test_only_a_worker_that_has_grown_ends_and_only_after_a_rest(modules: Collection[str], is_over: bool) -> None:
+@pytest.mark.parametrize(
+    ("modules", "is_over"), [((), False), (("json",), False), (("json", "pyarrow"), True)]
+)
+def test_only_a_worker_that_has_grown_ends_and_only_after_a_rest(
+    modules: Collection[str], is_over: bool
+) -> None:
     clock = Clock()
     rest = rest_after(modules, clock)
     clock.now = IDLE_S - 1
@@ -84,7 +89,9 @@ def test_a_pool_that_asks_for_it_is_heeded() -> None:
         "print(rest_of().is_over(), rest_of({'HEADGATE_WORKER_REST_S': '60'}).is_over())"
     )
     environment = {"HEADGATE_WORKER_REST_S": "0", "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
     assert done.stdout == "True False\n"
 
 
@@ -95,7 +102,9 @@ class Quiet(Script):
         super().__init__(*claims)
         self.clock, self.waits = clock, 0
 
-    def claim(self, kinds: Iterable[Kind], wait_s: float, without: Collection[str] = ()) -> Claim | None:
+    def claim(
+        self, kinds: Iterable[Kind], wait_s: float, without: Collection[str] = ()
+    ) -> Claim | None:
         if set(kinds) != WRITES:
             return super().claim(kinds, wait_s, without)
         self.clock.now += wait_s

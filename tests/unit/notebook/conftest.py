@@ -1,4 +1,5 @@
-"""A service with a dataset whose cells are hostile, records as Arrow and queries by a real process."""
+"""A service with a dataset whose cells are hostile, records as Arrow and queries by a real
+process."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("notebook")
     world = RecordWorld(folder)
     world.commit({"a.csv": [order(1), order(2, HOSTILE, "2.50")]})
-    world.commit({"a.csv": [order(1), order(2, HOSTILE, "2.50")], "b.csv": [order(3, None), order(4, "ü")]})
+    world.commit(
+        {"a.csv": [order(1), order(2, HOSTILE, "2.50")], "b.csv": [order(3, None), order(4, "ü")]}
+    )
     pool = QueryPool(world.lake.uri)
     with served(world, queries=Queries(pool, ResultFolder(folder / "results"))) as found:
         with found.client() as client:

@@ -1,4 +1,5 @@
-"""A notebook in a kernel of its own, from its file to its outputs: cells of Python and of SQL, and completion."""
+"""A notebook in a kernel of its own, from its file to its outputs: cells of Python and of SQL, and
+completion."""
 
 from __future__ import annotations
 
@@ -21,14 +22,18 @@ ROOT = Path(__file__).parents[3]
 ENDS_S = 120
 WRONG = (
     ("%%headgate FROM x\nSELECT 1", "as NAME"),
-    ("values = [1]\nget_ipython().run_cell_magic('headgate', '', 'SELECT $values')", r"\$values is a list"),
+    (
+        "values = [1]\nget_ipython().run_cell_magic('headgate', '', 'SELECT $values')",
+        r"\$values is a list",
+    ),
     ("hg['nothing']", "not-found"),
 )
 
 
 @pytest.fixture
 def kernel(place: Served, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a kernel that is started is told: where the service is, as the command line is told it."""
+    """What a kernel that is started is told: where the service is, as the command line is told
+    it."""
     monkeypatch.setenv("HEADGATE_URL", place.url)
     monkeypatch.setenv("HEADGATE_TOKEN", place.token)
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
@@ -87,7 +92,10 @@ def test_names_are_completed_and_what_is_wrong_is_told_in_words(kernel: None, fo
     with client.setup_kernel():
         for index, cell in enumerate(client.nb.cells[:2]):
             client.execute_cell(cell, index)
-        assert _completed(client, "%%headgate\nSELECT *\nFROM shop.o") == (["shop.orders"], "shop.o")
+        assert _completed(client, "%%headgate\nSELECT *\nFROM shop.o") == (
+            ["shop.orders"],
+            "shop.o",
+        )
         assert _completed(client, "%%headgate\nFROM shop.orders WHERE pr") == (["price"], "pr")
         assert "shop.orders" in _completed(client, "hg['shop.o")[0][0]
         assert "shop.orders" not in _completed(client, "sho")[0]

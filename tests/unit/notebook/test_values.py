@@ -1,4 +1,5 @@
-"""Datasets and queries as lazy values: which rows, in which library, and how they show themselves."""
+"""Datasets and queries as lazy values: which rows, in which library, and how they show
+themselves."""
 
 from __future__ import annotations
 
@@ -68,10 +69,14 @@ def test_each_library_gets_the_same_rows_with_their_types(hg: headgate.Connectio
     assert relation.fetchall(), "it can be read again"
     with duckdb.connect() as connection:
         found.at(1).to_duckdb(connection, "orders")
-        assert connection.execute("SELECT sum(price) FROM orders").fetchall() == [(Decimal("3.60"),)]
+        assert connection.execute("SELECT sum(price) FROM orders").fetchall() == [
+            (Decimal("3.60"),)
+        ]
 
 
-def test_a_library_that_is_missing_is_named(hg: headgate.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_is_missing_is_named(
+    hg: headgate.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = builtins.__import__
 
     def without(name: str, *rest: object) -> object:
@@ -111,7 +116,10 @@ def test_a_value_that_cannot_be_read_tells_so_when_it_is_shown(hg: headgate.Conn
 
 def test_a_query_is_a_lazy_value(hg: headgate.Connection) -> None:
     found = hg.query("SELECT k, price FROM shop.orders WHERE k > $least ORDER BY k", {"least": 2})
-    assert found.to_arrow().to_pylist() == [{"k": 3, "price": Decimal("1.10")}, {"k": 4, "price": Decimal("1.10")}]
+    assert found.to_arrow().to_pylist() == [
+        {"k": 3, "price": Decimal("1.10")},
+        {"k": 4, "price": Decimal("1.10")},
+    ]
     assert found.limit(1).to_polars().height == 1
     assert found.schema.names == ["k", "price"]
     assert "2 rows of query SELECT k" in found._repr_html_()
@@ -132,7 +140,9 @@ def test_answers_show_themselves_as_the_command_line_does(hg: headgate.Connectio
     assert "shop.orders" in hg["shop"]._repr_html_()
 
 
-def test_a_plan_shows_itself_and_is_applied_or_refused(hg: headgate.Connection, folder: Path) -> None:
+def test_a_plan_shows_itself_and_is_applied_or_refused(
+    hg: headgate.Connection, folder: Path
+) -> None:
     edited = BLUEPRINT.replace("price > 2", "price > 3")
     plan = hg.plan(edited, refresh=False, spark=False)
     assert plan.is_work
@@ -147,11 +157,16 @@ def test_a_plan_shows_itself_and_is_applied_or_refused(hg: headgate.Connection, 
 
 
 def test_a_refused_blueprint_tells_its_places(hg: headgate.Connection, folder: Path) -> None:
-    Path("wrong.yaml").write_text("dataflow: shop\ncomponents:\n  a: {transform: {sql: SELEC 1}}\n  b: {raed: {}}\n")
+    Path("wrong.yaml").write_text(
+        "dataflow: shop\ncomponents:\n  a: {transform: {sql: SELEC 1}}\n  b: {raed: {}}\n"
+    )
     with pytest.raises(headgate.Refused) as refused:
         hg.plan("wrong.yaml", refresh=False, spark=False)
     lines = str(refused.value).splitlines()
-    assert (lines[0].split(":")[:3], lines[-1].split(":")[:3]) == (["wrong.yaml", "3", "24"], ["wrong.yaml", "4", "7"])
+    assert (lines[0].split(":")[:3], lines[-1].split(":")[:3]) == (
+        ["wrong.yaml", "3", "24"],
+        ["wrong.yaml", "4", "7"],
+    )
     with pytest.raises(headgate.Refused, match=r"no\.yaml: No such file"):
         hg.plan("no.yaml")
 
@@ -160,7 +175,9 @@ def test_a_state_has_an_address_in_the_s3_view(hg: headgate.Connection) -> None:
     found = hg["shop.orders"]
     hg.client.create_branch("past")
     paths = [found, found.at(1), found.at("@2025-11-25T12:00:01Z"), found.branch("past").at(2)]
-    read = [s3_addresses.split(f"{one.s3_path.removeprefix('default/')}/x.parquet") for one in paths]
+    read = [
+        s3_addresses.split(f"{one.s3_path.removeprefix('default/')}/x.parquet") for one in paths
+    ]
     tables = [(table.ref.branch, table.name, table.point) for table, _ in filter(None, read)]
     assert tables == [
         ("main", "shop.orders", None),
@@ -170,7 +187,9 @@ def test_a_state_has_an_address_in_the_s3_view(hg: headgate.Connection) -> None:
     ]
 
 
-def test_the_bucket_is_the_namespace_of_the_token(hg: headgate.Connection, place: Served, folder: Path) -> None:
+def test_the_bucket_is_the_namespace_of_the_token(
+    hg: headgate.Connection, place: Served, folder: Path
+) -> None:
     hg.client.create_namespace("team-a")
     token = hg.client.create_token("ada", namespace="team-a")["token"]
     with headgate.connect(url=place.url, token=token) as other:
@@ -200,16 +219,28 @@ def test_a_dataflow_shows_its_graph_as_a_picture_of_its_own(hg: headgate.Connect
     assert hg["shop"].graph().picture == svg[0]
 
 
-def test_a_picture_needs_nothing_beside_it_and_escapes_what_it_shows(hg: headgate.Connection) -> None:
+def test_a_picture_needs_nothing_beside_it_and_escapes_what_it_shows(
+    hg: headgate.Connection,
+) -> None:
     found = hg["shop"].graph().answer
     first, *others = found["nodes"]
     hostile = {**first, "reason": HOSTILE, "dataflow": HOSTILE, "outside": True}
     svg = picture.graph(cast("GraphAnswer", {**found, "nodes": [hostile, *others]}))
     root = ElementTree.fromstring(svg)
     assert "<script>" in "".join(root.itertext())
-    assert {one.tag.removeprefix(SVG) for one in root.iter()} == {"svg", "g", "title", "path", "rect", "text"}
+    assert {one.tag.removeprefix(SVG) for one in root.iter()} == {
+        "svg",
+        "g",
+        "title",
+        "path",
+        "rect",
+        "text",
+    }
     assert not {
-        name for one in root.iter() for name in one.attrib if name in ("class", "href", "id") or name[:2] == "on"
+        name
+        for one in root.iter()
+        for name in one.attrib
+        if name in ("class", "href", "id") or name[:2] == "on"
     }
     grounds = {one.get("fill") for one in root.iter()} - {None, "none", "currentColor"}
     assert grounds <= set(picture.BAR.values()), "no box has a ground of its own"

@@ -1,4 +1,5 @@
-"""What is kept of an attempt that is over. Tasks 1 and 2 are main's, task 3 is dev's, and task 4 both demand."""
+"""What is kept of an attempt that is over. Tasks 1 and 2 are main's, task 3 is dev's, and task 4
+both demand."""
 
 from __future__ import annotations
 
@@ -19,7 +20,13 @@ from tests.stores import new_store
 
 DAILY = "flights.daily"
 DEMANDED = {"main": (1, 2, 4), "dev": (3, 4)}
-MEASURES = {"seconds": 1.25, "bytes_read": 700, "spark_jobs": 3, "spark_stages": 4, "event_log": "file:/logs/app"}
+MEASURES = {
+    "seconds": 1.25,
+    "bytes_read": 700,
+    "spark_jobs": 3,
+    "spark_stages": 4,
+    "event_log": "file:/logs/app",
+}
 
 
 class Clock:
@@ -60,15 +67,28 @@ def done(number: int, claim: Claim, lake: Path, rows: int = 5) -> TaskResult:
     (lake / path).parent.mkdir(parents=True, exist_ok=True)
     (lake / path).write_bytes(b"parquet")
     of: TaskResult = {"task": d(number).hex(), "epoch": 1, "state": "done", "schema": SCHEMA}
-    return {**of, "content": list(EMPTY), "files": [{"path": path, "size": 7, "rows": rows, "stats": {}}]}
+    return {
+        **of,
+        "content": list(EMPTY),
+        "files": [{"path": path, "size": 7, "rows": rows, "stats": {}}],
+    }
 
 
 def failed(number: int) -> TaskResult:
-    return {"task": d(number).hex(), "epoch": 1, "state": "failed", "error": error("no such column")}
+    return {
+        "task": d(number).hex(),
+        "epoch": 1,
+        "state": "failed",
+        "error": error("no such column"),
+    }
 
 
-def report(ctx: Context, claim: Claim, lake: Path, *results: TaskResult, measures: object = None) -> None:
-    reports.report(ctx, "driver", claim["attempt"], results, lake=LocalObjects(lake), measures=measures)
+def report(
+    ctx: Context, claim: Claim, lake: Path, *results: TaskResult, measures: object = None
+) -> None:
+    reports.report(
+        ctx, "driver", claim["attempt"], results, lake=LocalObjects(lake), measures=measures
+    )
 
 
 def kept(ctx: Context, branch: str = "main") -> PastAttempt:
@@ -77,8 +97,12 @@ def kept(ctx: Context, branch: str = "main") -> PastAttempt:
     return found
 
 
-def test_what_its_driver_measured_and_what_its_files_say(ctx: Context, claim: Claim, tmp_path: Path) -> None:
-    report(ctx, claim, tmp_path, *(done(n, claim, tmp_path) for n in (1, 2, 3, 4)), measures=MEASURES)
+def test_what_its_driver_measured_and_what_its_files_say(
+    ctx: Context, claim: Claim, tmp_path: Path
+) -> None:
+    report(
+        ctx, claim, tmp_path, *(done(n, claim, tmp_path) for n in (1, 2, 3, 4)), measures=MEASURES
+    )
     assert kept(ctx) == PastAttempt(
         id=claim["attempt"],
         branch="main",
@@ -113,17 +137,26 @@ def test_a_claim_says_how_much_it_reads(ctx: Context, claim: Claim, tmp_path: Pa
         fragment = tx.traces.hits([d(1)])[d(1)].outputs[""].hex()
         slots = {"raw": [fragment]}
         tx.queue.enqueue(
-            "main", "flights.more", [task(n, dataset="flights.more", spec={"slots": slots}) for n in (5, 6)]
+            "main",
+            "flights.more",
+            [task(n, dataset="flights.more", spec={"slots": slots}) for n in (5, 6)],
         )
     following = claims.claim(ctx, "driver", CONTRACT, ["transform"])
     assert following is not None
     assert (len(following["tasks"]), following["reads_bytes"]) == (2, 7)
 
 
-def test_a_driver_of_an_earlier_version_measures_nothing(ctx: Context, claim: Claim, tmp_path: Path) -> None:
+def test_a_driver_of_an_earlier_version_measures_nothing(
+    ctx: Context, claim: Claim, tmp_path: Path
+) -> None:
     report(ctx, claim, tmp_path, *(done(n, claim, tmp_path) for n in (1, 2, 3, 4)))
     found = kept(ctx)
-    assert (found.seconds, found.bytes_read, found.spark_jobs, found.event_log) == (3.0, None, None, None)
+    assert (found.seconds, found.bytes_read, found.spark_jobs, found.event_log) == (
+        3.0,
+        None,
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,11 +168,20 @@ def test_a_driver_of_an_earlier_version_measures_nothing(ctx: Context, claim: Cl
     ],
     ids=["no object", "wrong", "too large"],
 )
-def test_measures_that_make_no_sense_are_left_out(ctx: Context, claim: Claim, tmp_path: Path, measures: object) -> None:
-    report(ctx, claim, tmp_path, *(done(n, claim, tmp_path) for n in (1, 2, 3, 4)), measures=measures)
+def test_measures_that_make_no_sense_are_left_out(
+    ctx: Context, claim: Claim, tmp_path: Path, measures: object
+) -> None:
+    report(
+        ctx, claim, tmp_path, *(done(n, claim, tmp_path) for n in (1, 2, 3, 4)), measures=measures
+    )
     found = kept(ctx)
     assert (found.outcome, found.seconds) == ("done", 3.0)
-    assert (found.bytes_read, found.spark_jobs, found.spark_ui, found.event_log) == (None, None, None, None)
+    assert (found.bytes_read, found.spark_jobs, found.spark_ui, found.event_log) == (
+        None,
+        None,
+        None,
+        None,
+    )
 
 
 def test_one_failed_task_makes_a_failed_attempt(ctx: Context, claim: Claim, tmp_path: Path) -> None:
@@ -149,12 +191,19 @@ def test_one_failed_task_makes_a_failed_attempt(ctx: Context, claim: Claim, tmp_
     assert (found.rows, found.error) == (5, "DIVIDE_BY_ZERO")
 
 
-def test_an_attempt_without_a_report_took_nobody_knows_how_long(ctx: Context, claim: Claim, tmp_path: Path) -> None:
+def test_an_attempt_without_a_report_took_nobody_knows_how_long(
+    ctx: Context, claim: Claim, tmp_path: Path
+) -> None:
     with ctx.store.read() as tx:
         attempt = tx.queue.attempts()[claim["attempt"]]
     rescue.adopt(ctx, attempt, LocalObjects(tmp_path), reason="its driver ended")
     found = kept(ctx)
-    assert (found.outcome, found.seconds, found.error, found.done) == ("retried", None, "driver-lost", 0)
+    assert (found.outcome, found.seconds, found.error, found.done) == (
+        "retried",
+        None,
+        "driver-lost",
+        0,
+    )
 
 
 def test_collection_forgets_them_after_a_month(ctx: Context, claim: Claim, tmp_path: Path) -> None:

@@ -57,7 +57,9 @@ def test_what_others_apply_meanwhile_is_not_lost(store: Any) -> None:
     apply(store, "one", 1)
     store.before_writing.append(lambda: apply(store, "other", 2))
     apply(store, "one", 3)
-    assert {flow["name"]: flow["revision"] for flow in blueprints.dataflows(Context(store), "main")} == {
+    assert {
+        flow["name"]: flow["revision"] for flow in blueprints.dataflows(Context(store), "main")
+    } == {
         "one": 2,
         "other": 1,
     }
@@ -93,7 +95,8 @@ def refused(act: Callable[[], object]) -> list[str]:
 
 
 def test_an_attempt_with_problems_is_not_remembered() -> None:
-    """Wrong columns are a problem of a text that is sent, not of one that an earlier release stored."""
+    """Wrong columns are a problem of a text that is sent, not of one that an earlier release
+    stored."""
     text = 'dataflow: f\ncomponents: {a: {transform: {sql: SELECT 1 AS n}, expect: [{check: "m > 1"}]}}\n'
     draft_set = DraftSet.of([blueprints.SentBlueprint("/f.yaml", text, {})])
     sent = attempt_cached(draft_set.revisions, "default", draft_set.by_flow)
@@ -105,7 +108,9 @@ def test_an_attempt_with_problems_is_not_remembered() -> None:
 def test_a_dataflow_that_others_read_is_not_deleted_and_they_are_named(store: Any) -> None:
     apply(store, "one", 1)
     apply(store, "other", 1)
-    blueprints.apply(Context(store), "main", [blueprints.SentBlueprint("/reports.yaml", READER, {})])
+    blueprints.apply(
+        Context(store), "main", [blueprints.SentBlueprint("/reports.yaml", READER, {})]
+    )
     assert refused(lambda: blueprints.delete(Context(store), "main", "one")) == [
         "3:56 still-read: reports.daily reads one.a (delete these first: the component daily, or the dataflow reports)",
         "4:42 still-read: reports.copy reads one.a (delete these first: the component copy, or the dataflow reports)",
@@ -114,11 +119,16 @@ def test_a_dataflow_that_others_read_is_not_deleted_and_they_are_named(store: An
     assert blueprints.delete(Context(store), "main", "one")["deleted"] == "one"
 
 
-def test_a_set_with_one_bad_blueprint_is_refused_with_what_is_wrong_beside_what_is_live(store: Any) -> None:
+def test_a_set_with_one_bad_blueprint_is_refused_with_what_is_wrong_beside_what_is_live(
+    store: Any,
+) -> None:
     apply(store, "one", 1)
     bad = "dataflow: two\ncomponents:\n  b: {transform: {sql: SELECT * FROM one.a JOIN one.c}, colour: red}\n"
     good = "dataflow: three\ncomponents:\n  a: {transform: {sql: SELECT * FROM two.b JOIN two.c}}\n"
-    sources = [blueprints.SentBlueprint("/two.yaml", bad, {}), blueprints.SentBlueprint("/three.yaml", good, {})]
+    sources = [
+        blueprints.SentBlueprint("/two.yaml", bad, {}),
+        blueprints.SentBlueprint("/three.yaml", good, {}),
+    ]
     found = refused(lambda: blueprints.apply(Context(store), "main", sources))
     assert [line.partition(" (")[0] for line in found] == [
         "3:49 missing-input: there is no dataset 'two.c'",

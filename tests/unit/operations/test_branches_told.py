@@ -55,12 +55,19 @@ def counts(ctx: Context, branch: str) -> dict[str, int]:
 
 def done(number: int, dropped: int = 0) -> TaskResult:
     of: TaskResult = {"task": d(number).hex(), "epoch": 1, "state": "done", "schema": SCHEMA}
-    metrics: Metrics = {"dropped_rows": dropped, "dropped": {"positive": dropped}} if dropped else {}
+    metrics: Metrics = (
+        {"dropped_rows": dropped, "dropped": {"positive": dropped}} if dropped else {}
+    )
     return {**of, "content": list(EMPTY), "files": [], "metrics": metrics}
 
 
 def failed(number: int) -> TaskResult:
-    return {"task": d(number).hex(), "epoch": 1, "state": "failed", "error": error("no such column")}
+    return {
+        "task": d(number).hex(),
+        "epoch": 1,
+        "state": "failed",
+        "error": error("no such column"),
+    }
 
 
 def report(ctx: Context, claim: Claim, folder: Path, *results: TaskResult) -> None:
@@ -74,7 +81,15 @@ def test_a_claim(ctx: Context, claim: Claim) -> None:
 
 
 def test_what_was_computed_and_left_out(ctx: Context, claim: Claim, tmp_path: Path) -> None:
-    report(ctx, claim, tmp_path, done(1), done(2, dropped=10), done(3, dropped=200), done(4, dropped=3000))
+    report(
+        ctx,
+        claim,
+        tmp_path,
+        done(1),
+        done(2, dropped=10),
+        done(3, dropped=200),
+        done(4, dropped=3000),
+    )
     assert counts(ctx, "main") == {"task.claimed": 3, "task.executed": 3, "rows.dropped": 3010}
     assert counts(ctx, "dev") == {"task.claimed": 2, "task.executed": 2, "rows.dropped": 3200}
     with ctx.store.read() as tx:
@@ -88,7 +103,9 @@ def test_what_failed_and_what_goes_back(ctx: Context, claim: Claim, tmp_path: Pa
     assert counts(ctx, "dev") == {"task.claimed": 2, "task.failed": 1, "task.retried": 1}
 
 
-def test_what_nobody_demands_any_more_is_told_in_no_branch(ctx: Context, claim: Claim, tmp_path: Path) -> None:
+def test_what_nobody_demands_any_more_is_told_in_no_branch(
+    ctx: Context, claim: Claim, tmp_path: Path
+) -> None:
     with ctx.store.begin() as tx:
         tx.queue.drop_demands("main", DAILY, [d(1), d(4)])
     report(ctx, claim, tmp_path, done(1), done(2), done(3), done(4))
@@ -138,13 +155,24 @@ def test_a_run_in_a_branch_counts_and_tells_nothing_in_another(tmp_path: Path) -
     world = TwoBranches(tmp_path)
     world.put("b.csv", (3, 30))
     world.run_in_dev((HEAD + DOUBLED).format(home=tmp_path, factor=3))
-    theirs = {"blueprint.applied", "operator.refresh", "task.claimed", "task.executed", "task.other"}
+    theirs = {
+        "blueprint.applied",
+        "operator.refresh",
+        "task.claimed",
+        "task.executed",
+        "task.other",
+    }
     assert world.kinds_told("dev") == theirs | {"dataset.committed"}
     assert world.kinds_told(NO_BRANCH) == {"listing.done"}
     assert world.kinds_told("main") == set()
-    tasks = {branch: overview.summary(world.ctx, branch, ["shop"], world.last)["tasks"] for branch in ("main", "dev")}
-    assert (tasks["main"]["executed"], tasks["dev"]["executed"]) == (0, 3)  # b is read, and both files are tripled
-    assert (tasks["main"]["other"], tasks["dev"]["other"]) == (0, 2)  # a listing, and the new query's types
+    tasks = {
+        branch: overview.summary(world.ctx, branch, ["shop"], world.last)["tasks"]
+        for branch in ("main", "dev")
+    }
+    # B is read, and both files are tripled
+    assert (tasks["main"]["executed"], tasks["dev"]["executed"]) == (0, 3)
+    # A listing, and the new query's types
+    assert (tasks["main"]["other"], tasks["dev"]["other"]) == (0, 2)
     with world.store.read() as tx:
         assert {change.branch for change in tx.audit.changes("main")} == {"main"}
         assert [change.action for change in tx.audit.changes("dev")] == ["refresh", "apply"]
@@ -156,6 +184,9 @@ def test_what_is_adopted_in_a_branch_is_told_there(tmp_path: Path) -> None:
     with world.store.begin() as tx:
         world.last = tx.events.last()
     world.run_in_dev((HEAD + DOUBLED).format(home=tmp_path, factor=2))
-    tasks = {branch: overview.summary(world.ctx, branch, ["shop"], world.last)["tasks"] for branch in ("main", "dev")}
+    tasks = {
+        branch: overview.summary(world.ctx, branch, ["shop"], world.last)["tasks"]
+        for branch in ("main", "dev")
+    }
     assert (tasks["main"]["adopted"], tasks["dev"]["adopted"]) == (0, 1)
     assert tasks["dev"]["executed"] == 0

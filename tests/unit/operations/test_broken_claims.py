@@ -16,9 +16,14 @@ def test_a_job_whose_tree_is_gone_fails_alone(tmp_path: Path) -> None:
     with world.store.begin() as tx:
         tx.queue.put_job(d(1), stored_job(shared={"orders": "ab" * 32}))  # a root of no tree
         tx.queue.put_job(d(2), stored_job(shared={}))
-        tx.queue.enqueue("main", "shop.broken", [task(1, job=d(1), dataset="shop.broken", priority=5, spec={})])
+        tx.queue.enqueue(
+            "main", "shop.broken", [task(1, job=d(1), dataset="shop.broken", priority=5, spec={})]
+        )
         tx.queue.enqueue("main", "shop.fine", [task(2, job=d(2), dataset="shop.fine", spec={})])
-    asked = [claims.claim(world.ctx, "driver", CONTRACT, sorted(DRIVER_KINDS), lake="memory:") for _ in range(2)]
+    asked = [
+        claims.claim(world.ctx, "driver", CONTRACT, sorted(DRIVER_KINDS), lake="memory:")
+        for _ in range(2)
+    ]
     assert [claim and claim["dataset"] for claim in asked] == [None, "shop.fine"]
     with world.store.read() as tx:
         broken = tx.queue.tasks([d(1)])[d(1)]

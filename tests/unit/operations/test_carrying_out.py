@@ -24,7 +24,9 @@ WAITING = Demand("queued", "standard", 0)
         ([7, 8, 9], False),
     ],
 )
-def test_a_window_waits_while_more_than_half_of_it_is_queued(demanded: list[int], is_supplied: bool) -> None:
+def test_a_window_waits_while_more_than_half_of_it_is_queued(
+    demanded: list[int], is_supplied: bool
+) -> None:
     assert is_well_supplied(WINDOW, {bytes([n]): WAITING for n in demanded}) is is_supplied
 
 

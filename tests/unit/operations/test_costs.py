@@ -61,7 +61,9 @@ def test_a_task_takes_as_much_longer_as_it_has_more_rows_to_read(tmp_path: Path)
     controls.pause(world.ctx, BRANCH, "shop.total")
     world.settle()
     with world.store.begin() as tx:
-        tx.past_attempts.put([past(f"t{n}", dataset="shop.total", seconds=4.0, ended_at=world.now) for n in range(9)])
+        tx.past_attempts.put(
+            [past(f"t{n}", dataset="shop.total", seconds=4.0, ended_at=world.now) for n in range(9)]
+        )
     controls.resume(world.ctx, BRANCH, "shop.total")
     plan = overview.plan(world.ctx, BRANCH)
     [item] = plan["items"]
@@ -83,7 +85,9 @@ def test_a_task_with_fewer_rows_may_take_as_long_as_before(tmp_path: Path) -> No
         (tmp_path / "orders" / f"b{number}.csv").unlink()
     world.settle()
     with world.store.begin() as tx:
-        tx.past_attempts.put([past(f"t{n}", dataset="shop.total", seconds=4.0, ended_at=world.now) for n in range(9)])
+        tx.past_attempts.put(
+            [past(f"t{n}", dataset="shop.total", seconds=4.0, ended_at=world.now) for n in range(9)]
+        )
     controls.resume(world.ctx, BRANCH, "shop.total")
     [item] = overview.plan(world.ctx, BRANCH)["items"]
     cost = item["cost"]

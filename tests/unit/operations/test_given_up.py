@@ -68,12 +68,16 @@ def test_a_pause_that_ends_goes_on(world: World) -> None:
 
 def test_a_dry_run_changes_nothing(world: World) -> None:
     text = "dataflow: shop\ncomponents:\n  one: {read: {connector: files, path: /nowhere/*.csv, format: csv}}\n"
-    blueprints.apply(world.ctx, BRANCH, [blueprints.SentBlueprint("/shop.yaml", text, {})], dry_run=True)
+    blueprints.apply(
+        world.ctx, BRANCH, [blueprints.SentBlueprint("/shop.yaml", text, {})], dry_run=True
+    )
     assert waiting(world) == 2
 
 
 @pytest.mark.parametrize("wish", ["delete", "edit", "pause"])
-def test_a_plan_of_before_asks_for_nothing_that_is_given_up_meanwhile(unfinished: World, wish: str) -> None:
+def test_a_plan_of_before_asks_for_nothing_that_is_given_up_meanwhile(
+    unfinished: World, wish: str
+) -> None:
     """The loop has planned, and an operator is faster than its transaction."""
     give_up: dict[str, Callable[[], object]] = {
         "delete": lambda: blueprints.delete(unfinished.ctx, BRANCH, "shop"),

@@ -19,7 +19,9 @@ def with_generations(generations: Sequence[int]) -> Context:
     ctx = Context(new_store())
     with ctx.store.begin() as tx:
         for number, generation in enumerate(generations, 1):
-            tx.states.commit(state(number, DAILY, generation=generation, partitions=number), number - 1)
+            tx.states.commit(
+                state(number, DAILY, generation=generation, partitions=number), number - 1
+            )
     return ctx
 
 

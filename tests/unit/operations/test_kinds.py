@@ -60,4 +60,6 @@ def test_texts_of_the_column(text: str, parts: tuple[Kind, Size, Placement]) -> 
 def test_each_text_is_of_one_kind_size_and_placement() -> None:
     every = [KindText(*parts) for parts in product(KINDS, SIZES, PLACEMENTS)]
     assert [KindText.of(parts.text) for parts in every] == every
-    assert set(kind_texts(tuple(KINDS), SIZES, frozenset(PLACEMENTS))) == {parts.text for parts in every}
+    assert set(kind_texts(tuple(KINDS), SIZES, frozenset(PLACEMENTS))) == {
+        parts.text for parts in every
+    }

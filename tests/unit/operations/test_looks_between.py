@@ -13,7 +13,8 @@ SUMS = "  sums:\n    transform: {sql: 'SELECT k, sum(v) AS v FROM orders GROUP B
 
 def test_tree_nodes_of_decisions_that_another_look_made_are_stored(tmp_path: Path) -> None:
     world = World(tmp_path)
-    planner = Planner(world.store, branch=BRANCH, window=20_000, fewest=2, widest=2)  # merged in steps, over trees
+    # Merged in steps, over trees
+    planner = Planner(world.store, branch=BRANCH, window=20_000, fewest=2, widest=2)
     world.settling = PlanExecutor(world.store, planner, "default", BRANCH)
     for n in range(7):
         world.put(f"{n}.csv", (1, n), (n, 1))

@@ -43,7 +43,9 @@ class Losing:
     def lose(self, fault: Fault) -> Task:
         """The task after that."""
         attempt = self.claim()
-        assert not rescue.adopt(self.ctx, attempt, self.lake, reason=f"its driver ended: {fault}", fault=fault)
+        assert not rescue.adopt(
+            self.ctx, attempt, self.lake, reason=f"its driver ended: {fault}", fault=fault
+        )
         with self.ctx.store.read() as tx:
             return tx.queue.tasks([d(1)])[d(1)]
 
@@ -57,13 +59,20 @@ COUNTED: dict[Fault, str] = {
 
 
 @pytest.mark.parametrize("fault", COUNTED)
-def test_what_may_be_the_tasks_doing_ends_it_after_a_few_times(tmp_path: Path, fault: Fault) -> None:
+def test_what_may_be_the_tasks_doing_ends_it_after_a_few_times(
+    tmp_path: Path, fault: Fault
+) -> None:
     losing = Losing(tmp_path)
     found = [losing.lose(fault) for _ in range(recording.BUDGET)]
-    assert [(t.state, t.failures) for t in found[:-1]] == [("queued", n) for n in range(1, recording.BUDGET)]
+    assert [(t.state, t.failures) for t in found[:-1]] == [
+        ("queued", n) for n in range(1, recording.BUDGET)
+    ]
     assert found[-1].state == "failed"
     assert found[-1].error is not None
-    assert (found[-1].error["condition"], found[-1].error["message"]) == (COUNTED[fault], f"its driver ended: {fault}")
+    assert (found[-1].error["condition"], found[-1].error["message"]) == (
+        COUNTED[fault],
+        f"its driver ended: {fault}",
+    )
 
 
 def test_what_the_cluster_decided_does_not_count(tmp_path: Path) -> None:
@@ -86,7 +95,9 @@ class Reporting(LocalObjects):
             yield from super().stream(path)
         finally:
             if path.endswith(MANIFEST):
-                reports.report(self.losing.ctx, "driver", self.attempt.id, [self._result()], lake=self)
+                reports.report(
+                    self.losing.ctx, "driver", self.attempt.id, [self._result()], lake=self
+                )
 
     def _result(self) -> TaskResult:
         files: list[FileEntry] = [{"path": self.file, "size": 4, "rows": 1, "stats": {}}]
@@ -107,5 +118,8 @@ def test_what_a_driver_reports_while_it_is_given_up_stays(tmp_path: Path) -> Non
 def test_what_is_nobodys_doing_waits_longer_each_time(tmp_path: Path) -> None:
     """A task that takes the whole machine down each time leaves the others their turn."""
     losing = Losing(tmp_path)
-    waits = [losing.lose("disrupted").not_before - losing.now for _ in range(len(recording.BACKOFF_S) + 1)]
+    waits = [
+        losing.lose("disrupted").not_before - losing.now
+        for _ in range(len(recording.BACKOFF_S) + 1)
+    ]
     assert waits == [*recording.BACKOFF_S, recording.BACKOFF_S[-1]]

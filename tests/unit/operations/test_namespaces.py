@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.core.errors import BadNamespace, NamespaceInUse, NameTaken, NotAdministered, NotFound
+from controlplane.core.errors import (
+    BadNamespace,
+    NamespaceInUse,
+    NameTaken,
+    NotAdministered,
+    NotFound,
+)
 from controlplane.core.model import namespaces as model
 from controlplane.operations.context import Context
 from controlplane.operations.desired import namespaces, tokens
@@ -85,7 +91,8 @@ def test_who_is_of_another_namespace_sees_and_makes_none(ctx: Context) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "a", "ab", "Team", "team_a", "-a-b", "a--b", "team-", "x" * 41, "main", "a.b", "a/b"]
+    "name",
+    ["", "a", "ab", "Team", "team_a", "-a-b", "a--b", "team-", "x" * 41, "main", "a.b", "a/b"],
 )
 def test_names_that_none_can_have(ctx: Context, name: str) -> None:
     with pytest.raises(BadNamespace, match="such as team-a"):
@@ -95,7 +102,11 @@ def test_names_that_none_can_have(ctx: Context, name: str) -> None:
 @pytest.mark.parametrize("name", ["default", "abc", "team-a", "a1-2-3", "x" * 40])
 def test_ids_and_texts_tell_their_namespace(name: str) -> None:
     digits = "0123456789ab"
-    for id in (model.id_in(name, digits), model.id_in(name, f"driver-{digits}"), model.id_in(name, f"worker-{digits}")):
+    for id in (
+        model.id_in(name, digits),
+        model.id_in(name, f"driver-{digits}"),
+        model.id_in(name, f"worker-{digits}"),
+    ):
         assert model.of_id(id) == name
         assert id.removeprefix("driver-").removeprefix("worker-").isalnum()
     assert model.of_text(model.text_in(name, "a-b_C")) == name
@@ -103,7 +114,18 @@ def test_ids_and_texts_tell_their_namespace(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "id", ["", "n", "0n", "abnzz", "driver-standard-refused", "0123n1", "0123nMFRGG", "ab" * 5 + "n", "é"]
+    "id",
+    [
+        "",
+        "n",
+        "0n",
+        "abnzz",
+        "driver-standard-refused",
+        "0123n1",
+        "0123nMFRGG",
+        "ab" * 5 + "n",
+        "é",
+    ],
 )
 def test_what_tells_no_namespace_is_of_default(id: str) -> None:
     assert model.of_id(id) == "default"

@@ -1,4 +1,5 @@
-"""Failed tasks of one partition are tried again, and nothing else: by the operation, the API and the command line."""
+"""Failed tasks of one partition are tried again, and nothing else: by the operation, the API and
+the command line."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def world() -> Iterator[Pages]:
 def states(world: Pages, dataset: str = "shop.orders") -> dict[str, str]:
     with world.services.store.read() as tx:
         return {
-            task.partition: task.state for task in tx.queue.demands("main", dataset).values() if task.state != "done"
+            task.partition: task.state
+            for task in tx.queue.demands("main", dataset).values()
+            if task.state != "done"
         }
 
 
@@ -88,7 +91,9 @@ def test_the_command_and_the_api_say_which(
     told = json.loads(capsys.readouterr().out)
     assert told == {"target": "shop.orders", "partition": "y.csv", "retried": 1, "listings": 0}
     assert states(world) == {"x.csv": "failed", "y.csv": "queued"}
-    narrow, _ = tokens.create(world.world.ctx, "narrow", ("operate",), within=TokenScope(datasets=("shop.dear",)))
+    narrow, _ = tokens.create(
+        world.world.ctx, "narrow", ("operate",), within=TokenScope(datasets=("shop.dear",))
+    )
     with Headgate(world.url, narrow) as client, pytest.raises(ApiError) as refused:
         client.retry("shop.orders", partition="x.csv")
     assert refused.value.status == 404

@@ -37,7 +37,11 @@ def listed(world: World) -> list[PastRun]:
 
 def test_a_first_run(world: World) -> None:
     [first] = listed(world)
-    assert (first["id"], first["reason"], first["cause"]) == ("shop.rev1", "revision 1 of shop", "missing")
+    assert (first["id"], first["reason"], first["cause"]) == (
+        "shop.rev1",
+        "revision 1 of shop",
+        "missing",
+    )
     assert first["datasets"] == ["shop.orders", "shop.doubled", "shop.total", "shop.copied"]
     assert (first["tasks"]["executed"], first["tasks"]["failed"]) == (5, 0)
 
@@ -59,12 +63,18 @@ def test_a_revert_adopts(world: World) -> None:
     world.settle()
     revert, edit, _ = listed(world)
     assert (edit["id"], edit["tasks"]["executed"], edit["tasks"]["adopted"]) == ("shop.rev2", 3, 0)
-    assert (revert["id"], revert["tasks"]["executed"], revert["tasks"]["adopted"]) == ("shop.rev3", 0, 3)
+    assert (revert["id"], revert["tasks"]["executed"], revert["tasks"]["adopted"]) == (
+        "shop.rev3",
+        0,
+        3,
+    )
 
 
 def test_an_attempt_to_analyse_a_draft_is_part_of_no_run(world: World) -> None:
     before = listed(world)[0]
-    drafted = replace(past("draft", dataset="shop.total", seconds=4.0, ended_at=world.now - 1.0), kind="analyse")
+    drafted = replace(
+        past("draft", dataset="shop.total", seconds=4.0, ended_at=world.now - 1.0), kind="analyse"
+    )
     with world.store.begin() as tx:
         tx.past_attempts.put([replace(drafted, queued_at=1.0, started_at=2.0)])
     world.put("c.csv", (3, 30))
@@ -72,7 +82,9 @@ def test_an_attempt_to_analyse_a_draft_is_part_of_no_run(world: World) -> None:
     late, first = listed(world)
     assert first == before
     assert late["began"] > first["began"]
-    assert "draft" not in {a["attempt"] for a in runs.past_run(world.ctx, "main", late["id"])["attempts"]}
+    assert "draft" not in {
+        a["attempt"] for a in runs.past_run(world.ctx, "main", late["id"])["attempts"]
+    }
 
 
 def test_one_run_with_its_steps(world: World) -> None:
@@ -105,7 +117,9 @@ def test_times_stand_where_people_look(world: World) -> None:
     assert generation["work"]
     assert generation["work"]["tasks"] == 2
     [flow] = overview.status(world.ctx, "main", "shop", long=True)["dataflows"]
-    times = {thing["name"]: thing["times"]["last"] for thing in (*flow["datasets"], *flow["targets"])}
+    times = {
+        thing["name"]: thing["times"]["last"] for thing in (*flow["datasets"], *flow["targets"])
+    }
     assert all(times.values())
     of_partition = causes.why(world.ctx, "main", "shop.orders", "a.csv")["work"]
     assert of_partition
@@ -115,8 +129,12 @@ def test_times_stand_where_people_look(world: World) -> None:
 
 def test_slow_is_twice_the_median_and_ten_seconds_more(world: World) -> None:
     with world.store.begin() as tx:
-        usual = [past(f"usual{n}", dataset="shop.total", seconds=4.0, ended_at=1.0) for n in range(4)]
-        tx.past_attempts.put([*usual, past("slow", dataset="shop.total", seconds=30.0, ended_at=world.now)])
+        usual = [
+            past(f"usual{n}", dataset="shop.total", seconds=4.0, ended_at=1.0) for n in range(4)
+        ]
+        tx.past_attempts.put(
+            [*usual, past("slow", dataset="shop.total", seconds=30.0, ended_at=world.now)]
+        )
     world.put("c.csv", (3, 30))
     world.settle()
     [flow] = overview.status(world.ctx, "main", "shop.total", long=True)["dataflows"]

@@ -45,8 +45,16 @@ def test_what_stays_paused_is_told(world: World) -> None:
     controls.pause(world.ctx, BRANCH, "shop")
     controls.pause(world.ctx, BRANCH, "shop.more")
     told = controls.resume(world.ctx, BRANCH, "shop.more")
-    assert told == {"target": "shop.more", "paused": True, "still_paused": ["shop.more"], "by": ["shop"]}
+    assert told == {
+        "target": "shop.more",
+        "paused": True,
+        "still_paused": ["shop.more"],
+        "by": ["shop"],
+    }
     assert "shop.more" in paused(world)
     controls.resume(world.ctx, BRANCH, "shop")
-    assert controls.resume(world.ctx, BRANCH, "shop.more") == {"target": "shop.more", "paused": False}
+    assert controls.resume(world.ctx, BRANCH, "shop.more") == {
+        "target": "shop.more",
+        "paused": False,
+    }
     assert paused(world) == {"shop.fixed"}

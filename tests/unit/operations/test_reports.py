@@ -1,4 +1,5 @@
-"""Reports that are refused, or taken in for a part: of other drivers, of old attempts, or with other files.
+"""Reports that are refused, or taken in for a part: of other drivers, of old attempts, or with
+other files.
 
 A driver that was slow, or lies, changes nothing that another attempt has made.
 """
@@ -77,7 +78,9 @@ def test_a_driver_reports_for_itself_alone(reporting: Reporting) -> None:
     assert reporting.task.state == "running"
 
 
-def test_an_attempt_that_ends_while_its_report_is_checked_changes_nothing(reporting: Reporting) -> None:
+def test_an_attempt_that_ends_while_its_report_is_checked_changes_nothing(
+    reporting: Reporting,
+) -> None:
     with reporting.ctx.store.read() as tx:
         attempt = tx.queue.attempts()[reporting.claim["attempt"]]
     rescue.abandon(reporting.ctx, attempt, reason="its driver fell silent")

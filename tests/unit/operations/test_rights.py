@@ -9,7 +9,9 @@ from controlplane.core.name_redaction import NameRedaction
 from controlplane.core.rights import ROLES, Principal, TokenScope, check, may, may_see_part
 
 
-def within(*dataflows: str, datasets: tuple[str, ...] = (), branches: tuple[str, ...] = ()) -> Principal:
+def within(
+    *dataflows: str, datasets: tuple[str, ...] = (), branches: tuple[str, ...] = ()
+) -> Principal:
     return Principal(ROLES["data"], TokenScope(dataflows, datasets, branches))
 
 
@@ -17,18 +19,36 @@ def within(*dataflows: str, datasets: tuple[str, ...] = (), branches: tuple[str,
     ("who", "seen", "hidden"),
     [
         (within(), ["shop", "shop.orders", "x.y"], []),
-        (within("shop"), ["shop", "shop.orders"], ["shopping", "payroll", "payroll.shop", "shopping.orders"]),
-        (within("sales_*", "shop"), ["sales_", "sales_eu", "sales_eu.a", "shop.a"], ["sales", "sales.a", "eu_sales_a"]),
+        (
+            within("shop"),
+            ["shop", "shop.orders"],
+            ["shopping", "payroll", "payroll.shop", "shopping.orders"],
+        ),
+        (
+            within("sales_*", "shop"),
+            ["sales_", "sales_eu", "sales_eu.a", "shop.a"],
+            ["sales", "sales.a", "eu_sales_a"],
+        ),
         (within("s?op"), ["shop", "stop.a"], ["shoop", "sop"]),
-        (within(datasets=("shop.o*",)), ["shop.orders", "shop.o"], ["shop", "shop.dear", "other.orders"]),
+        (
+            within(datasets=("shop.o*",)),
+            ["shop.orders", "shop.o"],
+            ["shop", "shop.dear", "other.orders"],
+        ),
         (within(datasets=("shop.*",)), ["shop", "shop.orders"], ["shop2", "shop2.orders"]),
         (within(datasets=("*",)), ["shop", "shop.orders"], []),
         (within(datasets=("*.orders",)), ["shop.orders", "b.orders"], ["shop", "shop.dear"]),
-        (within("shop", datasets=("shop.*", "payroll.*")), ["shop", "shop.a"], ["payroll", "payroll.a"]),
+        (
+            within("shop", datasets=("shop.*", "payroll.*")),
+            ["shop", "shop.a"],
+            ["payroll", "payroll.a"],
+        ),
         (within("shop", datasets=("payroll.a",)), [], ["shop", "shop.a", "payroll.a"]),
     ],
 )
-def test_all_kinds_of_patterns_have_to_fit(who: Principal, seen: list[str], hidden: list[str]) -> None:
+def test_all_kinds_of_patterns_have_to_fit(
+    who: Principal, seen: list[str], hidden: list[str]
+) -> None:
     def has(name: str) -> bool:
         return may(who, "data", dataset=name) if "." in name else may(who, "data", dataflow=name)
 
@@ -38,7 +58,12 @@ def test_all_kinds_of_patterns_have_to_fit(who: Principal, seen: list[str], hidd
 
 def test_a_permission_and_a_branch_have_to_be_there() -> None:
     who = within(branches=("main", "pr-*"))
-    assert [may(who, "data", branch=b) for b in ("main", "pr-1", "dev", "pr")] == [True, True, False, False]
+    assert [may(who, "data", branch=b) for b in ("main", "pr-1", "dev", "pr")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     assert may(who, "view", dataset="a.b", branch="pr-1")
     assert not may(who, "edit", branch="main")
     assert not may(who, "operate")
@@ -69,11 +94,16 @@ def test_what_cannot_be_narrowed_so_is_refused(roles: list[str], token_scope: To
 
 
 def test_what_can_be() -> None:
-    check(["view", "operate"], TokenScope(("sales_*", "s?op"), ("*", "sales.*"), ("pr-*", "release.1")))
+    check(
+        ["view", "operate"],
+        TokenScope(("sales_*", "s?op"), ("*", "sales.*"), ("pr-*", "release.1")),
+    )
     check(["admin", "driver"], TokenScope())
 
 
-VEIL = NameRedaction(within("shop"), frozenset({"payroll", "hr"}), frozenset(), frozenset({"secret"}))
+VEIL = NameRedaction(
+    within("shop"), frozenset({"payroll", "hr"}), frozenset(), frozenset({"secret"})
+)
 
 
 def test_words_have_gaps_and_contents_stay() -> None:
@@ -104,7 +134,9 @@ def test_words_have_gaps_and_contents_stay() -> None:
 
 
 def test_components_of_a_dataflow_that_is_seen_in_part_have_short_names() -> None:
-    name_redaction = NameRedaction(within(datasets=("shop.orders",)), datasets=frozenset({"shop.dear"}))
+    name_redaction = NameRedaction(
+        within(datasets=("shop.orders",)), datasets=frozenset({"shop.dear"})
+    )
     answer = {"reason": "dear waits for shop.dear, dearest", "name": "shop.orders"}
     assert name_redaction.over(answer) == {  # type: ignore[arg-type]  # mypy takes dicts for another type
         "reason": "(hidden) waits for (hidden), dearest",
@@ -113,5 +145,7 @@ def test_components_of_a_dataflow_that_is_seen_in_part_have_short_names() -> Non
 
 
 def test_a_problem_has_gaps_but_for_what_was_sent() -> None:
-    found = VEIL.over({"detail": "hr.a reads payroll", "errors": [{"hint": "hr"}]}, "GET /x?q=payroll")
+    found = VEIL.over(
+        {"detail": "hr.a reads payroll", "errors": [{"hint": "hr"}]}, "GET /x?q=payroll"
+    )
     assert found == {"detail": "(hidden) reads payroll", "errors": [{"hint": "(hidden)"}]}

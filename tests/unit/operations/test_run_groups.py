@@ -8,7 +8,9 @@ from controlplane.core.model.states import Consumed, State
 from controlplane.core.runs import Run, RunCommit, commits_of, runs
 from tests.store.examples import d, state
 
-ORDER = {name: place for place, name in enumerate(("a.left", "a.right", "a.both", "a.all", "b.more"))}
+ORDER = {
+    name: place for place, name in enumerate(("a.left", "a.right", "a.both", "a.all", "b.more"))
+}
 
 
 class History:
@@ -22,7 +24,9 @@ class History:
         """With the present roots of what it reads."""
         inputs = {name: Consumed(name, self.states[name][0].root, b"") for name in reads}
         known = self.states.setdefault(dataset, [])
-        made = state(len(known) + 1, dataset, root=d(root), inputs=inputs, revision=code, lineage=d(code))
+        made = state(
+            len(known) + 1, dataset, root=d(root), inputs=inputs, revision=code, lineage=d(code)
+        )
         fields: dict[str, object] = {"at": float(next(self._clock)), **other}
         known.insert(0, State(**{name: getattr(made, name) for name in made.__slots__} | fields))
 
@@ -90,7 +94,11 @@ def test_what_arrives_while_a_run_is_under_way_is_one_run() -> None:
     past.commit("a.left", 11)
     past.commit("a.left", 12)
     past.commit("a.right", 21)
-    before = {**past.states, "a.left": past.states["a.left"][1:], "a.right": past.states["a.right"][1:]}
+    before = {
+        **past.states,
+        "a.left": past.states["a.left"][1:],
+        "a.right": past.states["a.right"][1:],
+    }
     now, past.states = past.states, before
     past.commit("a.both", 13, "a.left", "a.right")  # of the first of them
     past.states = {**now, "a.both": past.states["a.both"]}
@@ -99,7 +107,11 @@ def test_what_arrives_while_a_run_is_under_way_is_one_run() -> None:
     assert past.told()["a.left:2"] == ["a.left:2", "a.both:2"]
     assert past.told()["a.left:3"] == ["a.left:3", "a.right:2", "a.left:4", "a.both:3"]
     [last] = [run for run in past.runs() if run.id == "a.left:3"]
-    assert [f"{c.dataset}:{c.seq}" for c in last.started_by] == ["a.left:3", "a.right:2", "a.left:4"]
+    assert [f"{c.dataset}:{c.seq}" for c in last.started_by] == [
+        "a.left:3",
+        "a.right:2",
+        "a.left:4",
+    ]
 
 
 def test_rows_that_were_taken_out_belong_to_the_run_of_their_dataset() -> None:

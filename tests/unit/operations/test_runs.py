@@ -1,4 +1,5 @@
-"""What a driver computed without being asked for it by key is believed as far as its keys are right."""
+"""What a driver computed without being asked for it by key is believed as far as its keys are
+right."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ FOLD: FoldJob = {"name": "self", "logic": LOGIC.hex(), "shared": {"whole": SHARE
 JOB = cast("StoredSqlJob", {"returns": SCHEMA, "fold": FOLD})
 IDS = [slot_id(Content(1, n, n), SCHEMA) for n in range(3)]
 THEN: list[FollowingSpec] = [
-    {"partition": str(n), "slots": {}, "ids": {"x": id.hex()}, "was": None} for n, id in enumerate(IDS)
+    {"partition": str(n), "slots": {}, "ids": {"x": id.hex()}, "was": None}
+    for n, id in enumerate(IDS)
 ]
 HEAD = Task(b"h" * 32, "transform", "a.b", "", b"", {"slots": {}, "then": THEN})
 
@@ -28,9 +30,21 @@ def result(*contents: Content, **wrong: Any) -> TaskResult:
     """Of the head, which came to nothing, and of tasks after it."""
     then: list[Any] = []
     for asked, before, content in zip(THEN, (EMPTY, *contents), contents, strict=False):
-        then.append({"task": next_key(JOB, asked["ids"], before).hex(), "content": list(content), "files": []})
+        then.append(
+            {
+                "task": next_key(JOB, asked["ids"], before).hex(),
+                "content": list(content),
+                "files": [],
+            }
+        )
     then[-1] |= wrong
-    return {"task": HEAD.key.hex(), "epoch": 7, "state": "done", "content": list(EMPTY), "then": then}
+    return {
+        "task": HEAD.key.hex(),
+        "epoch": 7,
+        "state": "done",
+        "content": list(EMPTY),
+        "then": then,
+    }
 
 
 def keys(found: TaskResult) -> list[str]:

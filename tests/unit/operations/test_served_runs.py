@@ -46,7 +46,9 @@ def work(world: World) -> None:
 
 
 def progress(world: World, unfinished: RunBegun) -> RunProgress:
-    return run_progress.progress(world.ctx, BRANCH, list(unfinished["revisions"]), unfinished["since"])
+    return run_progress.progress(
+        world.ctx, BRANCH, list(unfinished["revisions"]), unfinished["since"]
+    )
 
 
 def test_a_run_has_settled_once_its_listings_tasks_and_tables_are_there(world: World) -> None:

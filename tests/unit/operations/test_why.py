@@ -20,7 +20,8 @@ MANY = """\
   many:
     transform: {{sql: 'SELECT sum(v) AS s FROM orders WHERE v > {least}'}}
 """
-FOREVER = 20  # changes of which nobody sees anything: more states than are looked at in one go by a plan
+# Changes of which nobody sees anything: more states than are looked at in one go by a plan
+FOREVER = 20
 
 
 @pytest.fixture
@@ -48,11 +49,17 @@ def nothing_new(world: World, times: int) -> None:
 
 
 @pytest.mark.parametrize("times", [1, FOREVER])
-def test_it_is_told_what_led_to_the_generation_and_not_to_a_state_after_it(world: World, times: int) -> None:
+def test_it_is_told_what_led_to_the_generation_and_not_to_a_state_after_it(
+    world: World, times: int
+) -> None:
     before = why(world)
     nothing_new(world, times)
     after = why(world)
-    assert (after["generation"], after["cause"]) == (before["generation"], before["cause"]) == (2, "logic")
+    assert (
+        (after["generation"], after["cause"])
+        == (before["generation"], before["cause"])
+        == (2, "logic")
+    )
     assert after["because"] == before["because"]
 
 
@@ -106,7 +113,9 @@ def put(world: World, name: str, *rows: tuple[int, int]) -> None:
     (world.home / name).write_text("\n".join(lines) + "\n")
 
 
-def ask(world: World, target: str, partition: str | None = None, *, shows_all: bool = False) -> WhyAnswer:
+def ask(
+    world: World, target: str, partition: str | None = None, *, shows_all: bool = False
+) -> WhyAnswer:
     return causes.why(world.ctx, BRANCH, target, partition, shows_all=shows_all)
 
 
@@ -124,7 +133,9 @@ def test_of_three_inputs_only_the_one_that_changed_is_told(join: World) -> None:
     assert shape(why["tree"]) == {"shop.joined": [{"shop.c": []}]}
     assert [item["dataset"] for item in why["because"]] == ["shop.joined", "shop.c"]
     everything = ask(join, "shop.joined", shows_all=True)
-    assert shape(everything["tree"]) == {"shop.joined": [{"shop.a": []}, {"shop.b": []}, {"shop.c": []}]}
+    assert shape(everything["tree"]) == {
+        "shop.joined": [{"shop.a": []}, {"shop.b": []}, {"shop.c": []}]
+    }
     assert everything["because"] == why["because"]
 
 
@@ -136,7 +147,11 @@ def test_work_that_is_left_has_the_same_cause_as_when_it_is_done(join: World) ->
     join.settle()
     after = ask(join, "shop.total")
     assert before["sentence"] == after["sentence"] == "c/1.csv changed"
-    assert shape(before["tree"]) == shape(after["tree"]) == {"shop.total": [{"shop.joined": [{"shop.c": []}]}]}
+    assert (
+        shape(before["tree"])
+        == shape(after["tree"])
+        == {"shop.total": [{"shop.joined": [{"shop.c": []}]}]}
+    )
 
 
 def test_files_are_new_changed_and_gone(join: World) -> None:

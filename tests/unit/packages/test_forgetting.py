@@ -1,4 +1,5 @@
-"""Packages that no blueprint requires any more go; whoever uses some, or is about to, finds them."""
+"""Packages that no blueprint requires any more go; whoever uses some, or is about to, finds
+them."""
 
 from __future__ import annotations
 
@@ -88,7 +89,8 @@ while True:
 
 
 def test_users_never_miss_a_folder_while_others_forget_and_are_killed(tmp_path: Path) -> None:
-    """Each finds its file from the beginning of its use to the end, also where the one before was just deleted."""
+    """Each finds its file from the beginning of its use to the end, also where the one before was
+    just deleted."""
     made: list[str] = []
 
     def use(number: int) -> None:
@@ -142,7 +144,8 @@ def test_a_collection_says_what_live_blueprints_require() -> None:
     for number, required in ((1, "humanize==4.9.0, attrs==23.1.0"), (2, "humanize==4.9.1")):
         with store.begin() as tx:
             tx.blueprints.put(
-                revision(number, "shop", text=FLOW.format(required=required), files={}, uids={}), number - 1
+                revision(number, "shop", text=FLOW.format(required=required), files={}, uids={}),
+                number - 1,
             )
         assert collect(store, "default", packages=packages).packages == 3
     assert told == [{"attrs==23.1.0 humanize==4.9.0"}, {"humanize==4.9.1"}]
@@ -153,7 +156,9 @@ def test_a_collection_says_what_live_blueprints_require() -> None:
 
 
 @pytest.mark.slow
-def test_what_was_installed_is_installed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_installed_is_installed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wheel(tmp_path / "wheels", "hgforgotten", "1.0", "")
     only_from(tmp_path / "wheels", tmp_path / "home", monkeypatch)
     for _ in range(2):

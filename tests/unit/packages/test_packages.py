@@ -1,4 +1,5 @@
-"""Required packages: installed once, seen by whom they are for, and clear words where that fails."""
+"""Required packages: installed once, seen by whom they are for, and clear words where that
+fails."""
 
 from __future__ import annotations
 
@@ -137,9 +138,14 @@ def test_what_there_is_not_is_an_error_of_the_users(home: Path, requirement: str
     assert not list((home / "packages").glob("*.new"))
 
 
-def test_an_index_that_does_not_answer_may_do_so_the_next_time(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_does_not_answer_may_do_so_the_next_time(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("PIP_NO_INDEX")
-    for name, value in {"PIP_INDEX_URL": f"http://127.0.0.1:{free_port()}/simple", "PIP_RETRIES": "1"}.items():
+    for name, value in {
+        "PIP_INDEX_URL": f"http://127.0.0.1:{free_port()}/simple",
+        "PIP_RETRIES": "1",
+    }.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(TaskFailure) as caught:
         packages.folder_of(["hgtestpkg==3.0"], home)

@@ -18,7 +18,18 @@ from controlplane.core.model.revisions import Revision
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Task, Trace
-from controlplane.core.plan import EXACT, RECENT, Commit, Compute, Decision, Learn, Plan, RunChecks, Sync, plan
+from controlplane.core.plan import (
+    EXACT,
+    RECENT,
+    Commit,
+    Compute,
+    Decision,
+    Learn,
+    Plan,
+    RunChecks,
+    Sync,
+    plan,
+)
 from controlplane.core.schema.ddl_schemas import parse_ddl
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import Content, fragment_id
@@ -36,7 +47,8 @@ DAY_S = 86_400.0
 
 
 class Facts:
-    """A Snapshot that is kept in dictionaries. Plans are carried out in it as `PlanExecutor` does it in a store."""
+    """A Snapshot that is kept in dictionaries. Plans are carried out in it as `PlanExecutor` does
+    it in a store."""
 
     def __init__(self) -> None:
         self.desired: Desired = NOTHING
@@ -63,13 +75,17 @@ class Facts:
 
     def apply(self, *texts: str, file: str = "/a.yaml") -> None:
         """These blueprints, and no others."""
-        revisions = [Revision(BRANCH, _name(text), 1, text, {}, file, {}, "", "", 0.0) for text in texts]
+        revisions = [
+            Revision(BRANCH, _name(text), 1, text, {}, file, {}, "", "", 0.0) for text in texts
+        ]
         self.desired = compile_revisions(revisions).require()
 
     def list(self, files: Mapping[str, str], dataset: str) -> None:
         """Its location holds these files; each is a partition by its name, and has a version."""
         parts = {name: _partition(name, version) for name, version in files.items()}
-        entries = [tree.Entry(key, part.source, Content(1, 0, 0)) for key, part in sorted(parts.items())]
+        entries = [
+            tree.Entry(key, part.source, Content(1, 0, 0)) for key, part in sorted(parts.items())
+        ]
         root = tree.build(self.nodes, entries)
         id = self.listing_of(dataset)
         self.parts[id] = parts
@@ -95,12 +111,18 @@ class Facts:
         return self._digest() != before
 
     def answer(self, *, of: str = "", but: str = "", failing: str = "", bad_rows: int = 0) -> bool:
-        """Tasks that were asked for end: those of one dataset if `of` names it, and none of the partition `but`.
+        """Tasks that were asked for end: those of one dataset if `of` names it, and none of the
+        partition `but`.
 
-        The one of the partition `failing` ends with an error. A check finds `bad_rows`. Returns whether there was one.
+        The one of the partition `failing` ends with an error. A check finds `bad_rows`. Returns
+        whether there was one.
         """
         queued = [task for task in self.queue.values() if task.state == "queued"]
-        queued = [task for task in queued if task.dataset in (of or task.dataset) and task.partition != (but or None)]
+        queued = [
+            task
+            for task in queued
+            if task.dataset in (of or task.dataset) and task.partition != (but or None)
+        ]
         for task in queued:
             if failing and task.partition == failing:
                 error = task_error("user", "arithmetic", "division by zero")
@@ -162,7 +184,9 @@ class Facts:
             case "infer" | "analyse":
                 self.memos[task.key] = {"schema": SCHEMA}
             case "footers":
-                self.memos[task.key] = {"misread": [MISREAD] if task.partition in self.misread else []}
+                self.memos[task.key] = {
+                    "misread": [MISREAD] if task.partition in self.misread else []
+                }
             case "check":
                 self.memos[task.key] = {"rows": 1, "failing": bad_rows, "examples": []}
             case "write":
@@ -192,8 +216,13 @@ class Facts:
     def listing(self, id: bytes) -> Listing | None:
         return self.found.get(id)
 
-    def source_partitions(self, keys: Mapping[bytes, Sequence[str]]) -> Mapping[bytes, Mapping[str, SourcePartition]]:
-        return {id: {key: self.parts[id][key] for key in some if key in self.parts[id]} for id, some in keys.items()}
+    def source_partitions(
+        self, keys: Mapping[bytes, Sequence[str]]
+    ) -> Mapping[bytes, Mapping[str, SourcePartition]]:
+        return {
+            id: {key: self.parts[id][key] for key in some if key in self.parts[id]}
+            for id, some in keys.items()
+        }
 
     def building(self, dataset: str) -> PartialState | None:
         return self.buildings.get(dataset)
@@ -208,7 +237,11 @@ class Facts:
         return {key: self.known[key] for key in keys if key in self.known}
 
     def fragments(self, ids: Sequence[bytes]) -> Mapping[bytes, Fragment]:
-        return {id: Fragment(id, SCHEMA, self.contents[id], (), "", "") for id in ids if id in self.contents}
+        return {
+            id: Fragment(id, SCHEMA, self.contents[id], (), "", "")
+            for id in ids
+            if id in self.contents
+        }
 
     def remembered(
         self, builds: Sequence[bytes], memos: Sequence[bytes]
@@ -254,7 +287,8 @@ def _content(task: Task) -> Content:
     if task.kind == "parse":
         assert "objects" in task.spec
         [file] = task.spec["objects"]
-        value = digest("rows", of=file["version"].removesuffix("~"))  # another version of the same rows
+        # Another version of the same rows
+        value = digest("rows", of=file["version"].removesuffix("~"))
     return Content(1, int.from_bytes(value[:8]), int.from_bytes(value[8:16]))
 
 
@@ -277,7 +311,9 @@ def _keys(facts: Facts, decision: Decision) -> Iterator[str]:
     if step.entered is None:
         yield "remembered"
     before = facts.state(decision.dataset)
-    for change in tree.diff(facts.nodes, before.root if before else tree.EMPTY_ROOT, step.state.root):
+    for change in tree.diff(
+        facts.nodes, before.root if before else tree.EMPTY_ROOT, step.state.root
+    ):
         key = change.key or "whole"
         yield key if change.after else f"-{key}"
 

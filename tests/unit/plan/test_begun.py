@@ -1,4 +1,5 @@
-"""Runs under way are finished on what they were begun with, unless that makes no sense any more (SEMANTICS 2.11)."""
+"""Runs under way are finished on what they were begun with, unless that makes no sense any more
+(SEMANTICS 2.11)."""
 
 from __future__ import annotations
 
@@ -54,7 +55,9 @@ def end(world: World, taken: Taken, results: list[TaskResult] | None = None) -> 
     world.engine._finish(taken, results, "none")
 
 
-def overtaken(world: World, dataset: str, name: str = "c.csv", row: tuple[int, int] = (3, 30)) -> Taken:
+def overtaken(
+    world: World, dataset: str, name: str = "c.csv", row: tuple[int, int] = (3, 30)
+) -> Taken:
     """Somebody has taken a task of the dataset, and one more file was found since."""
     taken = arrive(world, dataset)
     more(world, name, row)
@@ -105,7 +108,11 @@ def test_what_failed_is_given_up_for_what_is_new(world: World) -> None:
     taken = overtaken(world, "shop.total")
     [task] = taken.claim["tasks"]
     error = user_error("division by zero")
-    end(world, taken, [{"task": task["task"], "epoch": task["epoch"], "state": "failed", "error": error}])
+    end(
+        world,
+        taken,
+        [{"task": task["task"], "epoch": task["epoch"], "state": "failed", "error": error}],
+    )
     assert world.settle() == {"transform": 1}
     assert world.rows("shop.total") == [(60,)]
 
@@ -191,7 +198,8 @@ def test_a_collection_takes_nothing_from_a_run(world: World) -> None:
 
 
 def test_a_copy_of_what_came_back_rests(tmp_path: Path) -> None:
-    """While it was paused, its source changed and changed back: another generation of the same rows."""
+    """While it was paused, its source changed and changed back: another generation of the same
+    rows."""
     world = World(tmp_path)
     world.put("a.csv", (1, 10))
     world.apply(COPY % tmp_path)

@@ -48,7 +48,11 @@ def facts() -> Facts:
     for version in ("1", "2"):
         facts.list({"00777.csv": version}, "f.a")
         facts.settle()
-    others = [tree.Entry(f"{number:05}.csv", bytes(32), Content(1, 0, 0)) for number in range(MANY) if number != 777]
+    others = [
+        tree.Entry(f"{number:05}.csv", bytes(32), Content(1, 0, 0))
+        for number in range(MANY)
+        if number != 777
+    ]
     base = tree.build(facts.nodes, others)
     for name, states in facts.states.items():
         facts.states[name] = [with_others(facts.nodes, base, state) for state in states]
@@ -71,7 +75,12 @@ def explained(facts: Facts, partition: str | None) -> tuple[CauseNode | None, in
     counted = Counted(stored)
     facts.nodes = counted
     explaining = Explaining(
-        facts, facts.desired, {}, lambda name: facts.history(name, 100), audit=Audit(), now=facts.now
+        facts,
+        facts.desired,
+        {},
+        lambda name: facts.history(name, 100),
+        audit=Audit(),
+        now=facts.now,
     )
     try:
         found = explaining.of("f.c", partition)
@@ -82,7 +91,9 @@ def explained(facts: Facts, partition: str | None) -> tuple[CauseNode | None, in
 
 
 @pytest.mark.parametrize("partition", ["00777.csv", None])
-def test_one_change_among_many_partitions_reads_few_nodes(facts: Facts, partition: str | None) -> None:
+def test_one_change_among_many_partitions_reads_few_nodes(
+    facts: Facts, partition: str | None
+) -> None:
     found, read = explained(facts, partition)
     assert found is not None
     assert found.roots == ("a/00777.csv changed",)

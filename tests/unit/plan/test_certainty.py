@@ -119,4 +119,9 @@ def test_of_a_fold_the_first_partition_is_certain() -> None:
     facts.carry_out()
     first, later = facts.plan().items
     assert _told(first) == (True, 1, "input", "")
-    assert _told(later) == (False, 2, "input", "if the partition before, which each of them reads, differs")
+    assert _told(later) == (
+        False,
+        2,
+        "input",
+        "if the partition before, which each of them reads, differs",
+    )

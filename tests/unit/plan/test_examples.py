@@ -1,9 +1,9 @@
 """The planner by examples: facts in, decision out. Read this first.
 
-Each example is one line of facts (a blueprint, and what happened since, in order) and one line with what is decided
-about one dataset: its status, the step with the partitions that it is about, and why. The words for facts follow the
-table; the world that they change is in `facts`. Does not belong here: how an answer is found, and what finding it
-costs (test_fold, tests/store/test_planning_cost).
+Each example is one line of facts (a blueprint, and what happened since, in order) and one line with
+what is decided about one dataset: its status, the step with the partitions that it is about, and
+why. The words for facts follow the table; the world that they change is in `facts`. Does not belong
+here: how an answer is found, and what finding it costs (test_fold, tests/store/test_planning_cost).
 """
 
 from __future__ import annotations
@@ -61,7 +61,11 @@ OTHER = (ORDERS + PLUS).replace("dataflow: shop", "dataflow: other")
 IN_PLUS, IN_CHECKED, IN_FOLD = ORDERS + PLUS, ORDERS + CHECKED, ORDERS + FOLD
 IN_TOTAL, IN_MEAN = ORDERS + TOTAL, ORDERS + MEAN
 IN_MET = ORDERS + PRICES + PLUS + PRICED + MET
-IN_FORKED, IN_EDGES, IN_NEAR = ORDERS + PLUS + LESS, ORDERS + PLUS + LESS + EDGES, ORDERS + PRICES + NEAR
+IN_FORKED, IN_EDGES, IN_NEAR = (
+    ORDERS + PLUS + LESS,
+    ORDERS + PLUS + LESS + EDGES,
+    ORDERS + PRICES + NEAR,
+)
 IN_BOTH, IN_COPY, IN_DAILY = ORDERS + PRICES + BOTH, ORDERS + PLUS + COPY, ORDERS + DAILY
 
 Fact = Callable[[Facts], None]
@@ -75,8 +79,11 @@ def blueprint(*texts: str) -> Fact:
 
 
 def listed(files: str, dataset: str = "orders") -> Fact:
-    """The files that a listing found: `a b=2` are a in version 1 and b in version 2; `b=1~` has the same rows."""
-    versions = {name: version or "1" for name, _, version in (file.partition("=") for file in files.split())}
+    """The files that a listing found: `a b=2` are a in version 1 and b in version 2; `b=1~` has the
+    same rows."""
+    versions = {
+        name: version or "1" for name, _, version in (file.partition("=") for file in files.split())
+    }
     return lambda facts: facts.list(versions, f"shop.{dataset}")
 
 
@@ -121,7 +128,8 @@ def over(passes: int) -> Fact:
 
 
 def only(dataset: str) -> Fact:
-    """A pass, and an answer to what it asked for one dataset; the others are slow. The next pass takes it in."""
+    """A pass, and an answer to what it asked for one dataset; the others are slow. The next pass
+    takes it in."""
 
     def change(facts: Facts) -> None:
         facts.carry_out()
@@ -151,7 +159,8 @@ def retried(facts: Facts) -> None:
 
 
 def files_lost(facts: Facts) -> None:
-    """Some of the files of plus are gone: repair marked its state, and forgot the trace and the build."""
+    """Some of the files of plus are gone: repair marked its state, and forgot the trace and the
+    build."""
     last = facts.states["shop.plus"][-1]
     facts.states["shop.plus"].append(replace(last, seq=last.seq + 1, logic=LOST, lineage=LOST))
     facts.known.clear()
@@ -168,7 +177,8 @@ def next_day(facts: Facts) -> None:
 
 
 def overtaken(facts: Facts) -> None:
-    """Somebody is at work on what follows from the files a and b; c has come since, and orders has it already."""
+    """Somebody is at work on what follows from the files a and b; c has come since, and orders has
+    it already."""
     listed("a b")(facts)
     over(1)(facts)
     facts.carry_out()
@@ -179,7 +189,8 @@ def overtaken(facts: Facts) -> None:
 
 
 def rows_overtake_writing(facts: Facts) -> None:
-    """A writer is at work on the new rows of a; the new rows of b have come since, and plus has them already."""
+    """A writer is at work on the new rows of a; the new rows of b have come since, and plus has
+    them already."""
     listed("a=2 b")(facts)
     over(2)(facts)
     facts.carry_out()
@@ -191,7 +202,8 @@ def rows_overtake_writing(facts: Facts) -> None:
 
 
 def by_an_earlier_version(facts: Facts) -> None:
-    """What is decided now has the identities of a version that did not ask files for their types."""
+    """What is decided now has the identities of a version that did not ask files for their
+    types."""
     node = facts.desired.nodes["shop.orders"]
     assert isinstance(node, Source)
     assert node.earlier is not None
@@ -238,7 +250,8 @@ NO_ACCESS = task_error("infrastructure", "no-access", "access denied")
 LOSS = {"before": 10, "lost": 9}
 HELD = "the last listing lost 9 of 10 partitions; it waits for `headgate refresh --accept-deletes`"
 SELF = "c: self, the partition before (b), is another one"
-Example = tuple[str, list[Fact], tuple[str, str, str, str]]  # its name, the facts, and what is decided of which dataset
+# Its name, the facts, and what is decided of which dataset
+Example = tuple[str, list[Fact], tuple[str, str, str, str]]
 
 SOURCES: list[Example] = [
     (
@@ -308,7 +321,12 @@ SOURCES: list[Example] = [
     ),
     (
         "somebody waits for a newer listing",
-        [blueprint(ORDERS), listed("a b"), settled, listing_has(requested=1, held={"awaited": True})],
+        [
+            blueprint(ORDERS),
+            listed("a b"),
+            settled,
+            listing_has(requested=1, held={"awaited": True}),
+        ],
         ("orders", "stale", "Keep", "waits for a listing"),
     ),
     (
@@ -333,7 +351,13 @@ SOURCES: list[Example] = [
     ),
 ]
 
-PARSED_BEFORE = [blueprint(PARQUET), by_an_earlier_version, listed("a b"), settled, blueprint(PARQUET)]
+PARSED_BEFORE = [
+    blueprint(PARQUET),
+    by_an_earlier_version,
+    listed("a b"),
+    settled,
+    blueprint(PARQUET),
+]
 EARLIER: list[Example] = [
     (
         "parsed by a version that did not ask files for their types: footers are looked at first",
@@ -434,12 +458,24 @@ TRANSFORMS: list[Example] = [
     ),
     (
         "other white space is the same logic",
-        [blueprint(IN_PLUS), listed("a b"), settled, blueprint(IN_PLUS.replace("v + 1", "v  +  1"))],
+        [
+            blueprint(IN_PLUS),
+            listed("a b"),
+            settled,
+            blueprint(IN_PLUS.replace("v + 1", "v  +  1")),
+        ],
         ("plus", "up_to_date", "Keep", ""),
     ),
     (
         "logic that was changed back is remembered",
-        [blueprint(IN_PLUS), listed("a b"), settled, blueprint(ORDERS + MINUS), settled, blueprint(IN_PLUS)],
+        [
+            blueprint(IN_PLUS),
+            listed("a b"),
+            settled,
+            blueprint(ORDERS + MINUS),
+            settled,
+            blueprint(IN_PLUS),
+        ],
         ("plus", "stale", "Commit remembered a b", "logic"),
     ),
     (
@@ -459,7 +495,13 @@ TRANSFORMS: list[Example] = [
     ),
     (
         "an input that is read whole changed: every partition is computed again",
-        [blueprint(IN_NEAR), listed("a b"), listed("c", dataset="prices"), settled, *PRICES_CHANGED],
+        [
+            blueprint(IN_NEAR),
+            listed("a b"),
+            listed("c", dataset="prices"),
+            settled,
+            *PRICES_CHANGED,
+        ],
         ("near", "stale", "Compute a b", "input"),
     ),
     (
@@ -661,7 +703,12 @@ SINKS: list[Example] = [
     ),
     (
         "a copy that goes elsewhere is written whole",
-        [blueprint(IN_COPY), listed("a b"), settled, blueprint(IN_COPY.replace("/out", "/elsewhere"))],
+        [
+            blueprint(IN_COPY),
+            listed("a b"),
+            settled,
+            blueprint(IN_COPY.replace("/out", "/elsewhere")),
+        ],
         ("copy", "stale", "Sync a b", "sync"),
     ),
     (
@@ -732,7 +779,15 @@ RUNS: list[Example] = [
     ),
     (
         "a run is given up with its code: the newest input is taken",
-        [blueprint(IN_MEAN), listed("a"), settled, blueprint(IN_TOTAL), settled, overtaken, blueprint(IN_MEAN)],
+        [
+            blueprint(IN_MEAN),
+            listed("a"),
+            settled,
+            blueprint(IN_TOTAL),
+            settled,
+            overtaken,
+            blueprint(IN_MEAN),
+        ],
         ("total", "stale", "Compute whole", "logic"),
     ),
 ]
@@ -760,11 +815,23 @@ BY_TYPES: list[Example] = [
     ),
 ]
 
-GROUPS = (SOURCES, EARLIER, TRANSFORMS, PAUSES_AND_FAILURES, FOLDS, CHECKS, SINKS, AGAIN, RUNS, BY_TYPES)
+GROUPS = (
+    SOURCES,
+    EARLIER,
+    TRANSFORMS,
+    PAUSES_AND_FAILURES,
+    FOLDS,
+    CHECKS,
+    SINKS,
+    AGAIN,
+    RUNS,
+    BY_TYPES,
+)
 
 
 @pytest.mark.parametrize(
-    ("facts", "decided"), [pytest.param(facts, decided, id=name) for group in GROUPS for name, facts, decided in group]
+    ("facts", "decided"),
+    [pytest.param(facts, decided, id=name) for group in GROUPS for name, facts, decided in group],
 )
 def test_decision(facts: list[Fact], decided: tuple[str, str, str, str]) -> None:
     dataset, *expected = decided
@@ -779,8 +846,16 @@ def test_decision(facts: list[Fact], decided: tuple[str, str, str, str]) -> None
 @pytest.mark.parametrize(
     ("text", "order"),
     [
-        pytest.param(ORDERS + TOTAL + PLUS, ["orders", "plus", "total"], id="by name where nothing else decides"),
-        pytest.param(ORDERS + COPY + PLUS, ["orders", "plus", "copy"], id="inputs first, whatever stands first"),
+        pytest.param(
+            ORDERS + TOTAL + PLUS,
+            ["orders", "plus", "total"],
+            id="by name where nothing else decides",
+        ),
+        pytest.param(
+            ORDERS + COPY + PLUS,
+            ["orders", "plus", "copy"],
+            id="inputs first, whatever stands first",
+        ),
         pytest.param(ORDERS + BOTH + PRICES, ["orders", "prices", "both"], id="all inputs first"),
     ],
 )
@@ -793,7 +868,16 @@ def test_order_of_decisions(text: str, order: list[str]) -> None:
 def test_the_newest_inputs_that_agree_are_read() -> None:
     """less is slow: of what both inputs have made of one moment of orders, the last is read."""
     world = Facts()
-    facts = [blueprint(IN_FORKED), listed("a"), settled, listed("a=2"), settled, listed("a=3"), over(1), only("plus")]
+    facts = [
+        blueprint(IN_FORKED),
+        listed("a"),
+        settled,
+        listed("a=2"),
+        settled,
+        listed("a=3"),
+        over(1),
+        only("plus"),
+    ]
     for fact in [*facts, blueprint(IN_EDGES), only("edges")]:
         fact(world)
     run = world.unfinished("shop.edges")
@@ -859,4 +943,7 @@ def test_a_check_is_not_under_way_because_one_of_another_dataset_is() -> None:
         world.answer(of=dataset)
         if dataset == "f.a":
             world.carry_out()  # asks for its check
-    assert {d.dataset: d.status for d in world.plan().decisions} == {"f.a": "building", "f.b": "stale"}
+    assert {d.dataset: d.status for d in world.plan().decisions} == {
+        "f.a": "building",
+        "f.b": "stale",
+    }

@@ -1,4 +1,5 @@
-"""What a fold of many partitions asks for when one changes, and what finding that out reads. Pure: no store."""
+"""What a fold of many partitions asks for when one changes, and what finding that out reads. Pure:
+no store."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ KEYS = [f"{number:06}" for number in range(MANY)]
 
 
 def desired() -> Desired:
-    return compile_revisions([Revision("main", "a", 1, FLOW, {}, "/a.yaml", {}, "", "", 0.0)]).require()
+    return compile_revisions(
+        [Revision("main", "a", 1, FLOW, {}, "/a.yaml", {}, "", "", 0.0)]
+    ).require()
 
 
 def entry(key: str, value: int) -> Entry:
@@ -52,7 +55,8 @@ def entry(key: str, value: int) -> Entry:
 
 @dataclass(slots=True)
 class Observed:
-    """The facts that a plan reads, given one by one. `asked` are the look-ups besides those of tree nodes."""
+    """The facts that a plan reads, given one by one. `asked` are the look-ups besides those of tree
+    nodes."""
 
     nodes: tree.NodeStore
     states: dict[str, State] = field(default_factory=dict)
@@ -111,7 +115,11 @@ class Observed:
 def _built(count: int) -> tuple[dict[bytes, bytes], bytes, bytes]:
     nodes = MemoryNodes()
     days = tree.build(nodes, (entry(k, 1) for k in KEYS[:count]))
-    return nodes.blobs, days, tree.build(nodes, (entry(k, 1000 + n) for n, k in enumerate(KEYS[:count])))
+    return (
+        nodes.blobs,
+        days,
+        tree.build(nodes, (entry(k, 1000 + n) for n, k in enumerate(KEYS[:count]))),
+    )
 
 
 def built(count: int) -> tuple[dict[bytes, bytes], bytes, bytes]:
@@ -130,7 +138,9 @@ class Folding:
         self.nodes.blobs, self.days, self.totals = built(len(keys))
         self.world = Observed(self.nodes)
         self.world.memos[ids.analysis_key(node.logic, {"days": SCHEMA})] = {"schema": SCHEMA}
-        self.world.states["a.total"] = self.state("a.total", self.totals, {"days": self.consumed(self.days)})
+        self.world.states["a.total"] = self.state(
+            "a.total", self.totals, {"days": self.consumed(self.days)}
+        )
         self.read(self.days)
 
     def consumed(self, root: bytes) -> Consumed:
@@ -141,7 +151,23 @@ class Folding:
         assert isinstance(made, Source | Transform)
         cut = {"a.days": root if dataset == "a.days" else next(iter(inputs.values())).root}
         logic, lineage = made.logic, made.lineage
-        return State("main", dataset, 1, 1, logic, inputs, root, SCHEMA, cut, 1, 1, "missing", 1, 0.0, lineage)
+        return State(
+            "main",
+            dataset,
+            1,
+            1,
+            logic,
+            inputs,
+            root,
+            SCHEMA,
+            cut,
+            1,
+            1,
+            "missing",
+            1,
+            0.0,
+            lineage,
+        )
 
     def read(self, root: bytes) -> None:
         self.world.states["a.days"] = self.state("a.days", root, {})
@@ -149,14 +175,27 @@ class Folding:
     def change(self, *changes: tuple[str, int | None]) -> None:
         """The days are other ones now."""
         present = self.world.states["a.days"].root
-        self.read(tree.edit(self.nodes, present, [(k, None if v is None else entry(k, v)) for k, v in sorted(changes)]))
+        self.read(
+            tree.edit(
+                self.nodes,
+                present,
+                [(k, None if v is None else entry(k, v)) for k, v in sorted(changes)],
+            )
+        )
 
     def decide(self) -> Decision:
         self.nodes.reset()
         self.world.nodes = tree.NodeCache(CACHE_BYTES).over(self.nodes)
         self.world.asked.clear()
         above = Decision("a.days", "up_to_date")
-        found = plan(self.desired, self.world, "main", frozenset({"a.total"}), window=100, standing={"a.days": above})
+        found = plan(
+            self.desired,
+            self.world,
+            "main",
+            frozenset({"a.total"}),
+            window=100,
+            standing={"a.days": above},
+        )
         [decision] = found.decisions
         return decision
 
@@ -208,13 +247,19 @@ def test_what_is_certain_and_what_is_possible(many: Folding) -> None:
     many.change((KEYS[-3], 5))
     certain, possible = many.decide().items
     assert (certain.certain, certain.tasks, certain.keys.listed) == (True, 1, (KEYS[-3],))
-    assert (possible.certain, possible.tasks, possible.keys.listed) == (False, 2, (KEYS[-2], KEYS[-1]))
+    assert (possible.certain, possible.tasks, possible.keys.listed) == (
+        False,
+        2,
+        (KEYS[-2], KEYS[-1]),
+    )
     many.change((KEYS[3], 5))
     certain, possible = many.decide().items
     assert possible.tasks >= MANY - 4
 
 
-def test_late_data_goes_on_from_partition_to_partition_until_one_is_as_it_was(many: Folding) -> None:
+def test_late_data_goes_on_from_partition_to_partition_until_one_is_as_it_was(
+    many: Folding,
+) -> None:
     many.change((KEYS[100], 5))
     for number, value in ((100, 1), (101, 2), (102, 1000 + 102)):
         task = many.asks()
@@ -230,7 +275,11 @@ def test_a_task_carries_what_those_after_it_read(many: Folding) -> None:
     assert [one["partition"] for one in spec["then"]] == KEYS[101:165]
     assert spec["then"][0]["slots"] == {"days": [entry("", 1).fragment.hex()]}
     read_before = [list(entry("", 1000 + number).content) for number in (100, 101, 103)]
-    assert [spec["was"], *(one["was"] for one in spec["then"][:3])] == [*read_before[:2], None, read_before[2]]
+    assert [spec["was"], *(one["was"] for one in spec["then"][:3])] == [
+        *read_before[:2],
+        None,
+        read_before[2],
+    ]
 
 
 def test_large_partitions_make_short_runs() -> None:
@@ -247,7 +296,10 @@ def test_a_run_is_taken_in_by_one_look_up(many: Folding) -> None:
     for value in (1, 2, 3, 1000 + 103):
         many.gives(task := many.asks(), value)
         keys.append(task.key)
-    many.world.half_built, many.world.memos[ids.run_key(keys[0])] = None, [key.hex() for key in keys[1:]]
+    many.world.half_built, many.world.memos[ids.run_key(keys[0])] = (
+        None,
+        [key.hex() for key in keys[1:]],
+    )
     assert len(many.commits()) == 3
     assert many.world.asked == ["remembered", "traces", "remembered", "traces"]
 
@@ -256,7 +308,9 @@ def test_why_names_the_partition_before(many: Folding) -> None:
     many.change((KEYS[100], 5))
     many.gives(many.asks(), 1)
     decision = many.decide()
-    assert decision.reason == f"{KEYS[101]}: self, the partition before ({KEYS[100]}), is another one"
+    assert (
+        decision.reason == f"{KEYS[101]}: self, the partition before ({KEYS[100]}), is another one"
+    )
     assert decision.items[0].because[0].dataset == "a.total"
 
 
@@ -339,7 +393,9 @@ def test_a_failed_partition_says_how_many_wait(many: Folding) -> None:
     many.change((KEYS[-4], 5))
     task = many.asks()
     error: Any = {"kind": "user", "condition": "X", "message": "no"}
-    many.world.queued[task.key] = Task(task.key, "transform", "a.total", KEYS[-4], b"", {}, state="failed", error=error)
+    many.world.queued[task.key] = Task(
+        task.key, "transform", "a.total", KEYS[-4], b"", {}, state="failed", error=error
+    )
     decision = many.decide()
     assert (decision.status, decision.error) == ("failed", error)
     assert decision.reason == f"partition {KEYS[-4]} failed; 3 after it wait for it"

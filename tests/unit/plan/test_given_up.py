@@ -14,7 +14,11 @@ UNIQUE = "  plus: {transform: {sql: 'SELECT k, v + 1 AS v FROM orders'}, expect:
 
 def fail(world: World, taken: Taken) -> None:
     state = {"state": "failed", "error": user_error("no")}
-    end(world, taken, [{"task": t["task"], "epoch": t["epoch"], **state} for t in taken.claim["tasks"]])  # type: ignore[typeddict-item]
+    end(
+        world,
+        taken,
+        [{"task": t["task"], "epoch": t["epoch"], **state} for t in taken.claim["tasks"]],  # type: ignore[typeddict-item]
+    )
 
 
 def rest(world: World, is_bad: Callable[[Taken], bool]) -> int:

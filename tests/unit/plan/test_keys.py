@@ -17,7 +17,9 @@ MISSING = [key for key in WANTED if key not in set(HAVE)]
 
 
 def root_of(nodes: MemoryNodes, keys: list[str]) -> bytes:
-    return tree.build(nodes, (tree.Entry(key, sha256(key.encode()).digest(), Content(1, 1, 1)) for key in keys))
+    return tree.build(
+        nodes, (tree.Entry(key, sha256(key.encode()).digest(), Content(1, 1, 1)) for key in keys)
+    )
 
 
 def told(nodes: MemoryNodes) -> dict[str, tuple[Keys, list[str]]]:

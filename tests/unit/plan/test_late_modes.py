@@ -1,4 +1,5 @@
-"""Modes that follow from types: undecided before these are known, then found by the plan, and cheap from then on."""
+"""Modes that follow from types: undecided before these are known, then found by the plan, and cheap
+from then on."""
 
 from __future__ import annotations
 
@@ -45,7 +46,10 @@ def test_nothing_is_decided_before_types_are_known(world: World) -> None:
     assert not item["certain"]
     assert {mode["mode"] for mode in item["modes"].values()} == {"undecided"}
     text = str(views.plan(answer))
-    assert "shop.met reads fa undecided: by k or whole: decided once the types of fa and fb are known" in text
+    assert (
+        "shop.met reads fa undecided: by k or whole: decided once the types of fa and fb are known"
+        in text
+    )
     world.settle()
     assert {mode["mode"] for mode in modes(world).values()} == {"by"}
 
@@ -54,11 +58,13 @@ def test_a_late_row_recomputes_its_key(world: World) -> None:
     world.apply(NOW)
     world.settle()
     world.put("b.csv", (3, 5))
-    assert world.settle() == {"parse": 1, "transform": 4, "index": 2}  # fa, fb, one key of met, total
+    # fa, fb, one key of met, total
+    assert world.settle() == {"parse": 1, "transform": 4, "index": 2}
 
 
 def test_what_was_read_whole_is_found_by_the_plan_and_stops_there(world: World) -> None:
-    """The state of a release that read such inputs whole is one of the logic that a declaration gives."""
+    """The state of a release that read such inputs whole is one of the logic that a declaration
+    gives."""
     world.apply(BEFORE)
     world.settle()
     rows, before = world.rows(MET), world.dataset(MET)["generation"]
@@ -93,4 +99,7 @@ def test_types_that_differ_are_told_with_what_to_write(world: World) -> None:
     )
     assert modes(world)["fb"] == {"mode": "all", "reason": reason, "cure": cure}
     lines = why_views.why(causes.why(world.ctx, BRANCH, MET), shows_all=True)
-    assert "reads fb whole because k is BIGINT in fa and STRING in fb; to be read by k, CAST it" in str(lines)
+    assert (
+        "reads fb whole because k is BIGINT in fa and STRING in fb; to be read by k, CAST it"
+        in str(lines)
+    )

@@ -1,4 +1,5 @@
-"""Profiles of datasets: merged along the tree, kept beside its nodes, bounded in one look; and their switch."""
+"""Profiles of datasets: merged along the tree, kept beside its nodes, bounded in one look; and
+their switch."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def told(world: World, **wish: Any) -> Any:
-    return dataset_profiles.profile(world.ctx, BRANCH, "shop.orders", **{"with_values": True, **wish})
+    return dataset_profiles.profile(
+        world.ctx, BRANCH, "shop.orders", **{"with_values": True, **wish}
+    )
 
 
 def column(found: Any, name: str = "v") -> Any:
@@ -39,7 +42,9 @@ def column(found: Any, name: str = "v") -> Any:
     return one
 
 
-def test_the_profile_is_that_of_all_partitions_and_a_withdrawn_file_shrinks_it(world: World) -> None:
+def test_the_profile_is_that_of_all_partitions_and_a_withdrawn_file_shrinks_it(
+    world: World,
+) -> None:
     world.apply("")
     world.settle()
     found = told(world)
@@ -61,12 +66,25 @@ def test_without_the_right_to_rows_no_value_is_told(world: World) -> None:
     world.settle()
     found = told(world, with_values=False)
     assert found["values_need"] == "data"
-    assert column(found).keys() == {"name", "type", "nulls", "null_share", "nulls_basis", "distinct", "distinct_basis"}
+    assert column(found).keys() == {
+        "name",
+        "type",
+        "nulls",
+        "null_share",
+        "nulls_basis",
+        "distinct",
+        "distinct_basis",
+    }
     world.put("c.csv", *((i, 10_000) for i in range(40)))
     world.settle()
     over = dataset_profiles.history(world.ctx, BRANCH, "shop.orders", with_values=False)
     assert {point["mean"] for one in over["columns"] for point in one["points"]} == {None}
-    assert not any("mean" in text for one in over["columns"] for point in one["points"] for text in point["moved"])
+    assert not any(
+        "mean" in text
+        for one in over["columns"]
+        for point in one["points"]
+        for text in point["moved"]
+    )
 
 
 def test_an_edit_of_the_switch_runs_nothing_and_new_partitions_follow_it(world: World) -> None:
@@ -116,7 +134,10 @@ def test_a_look_reads_a_bounded_number_of_leaves_and_the_next_ones_go_on(world: 
     row: dict[str, Any] = {**dict.fromkeys(map(str, VALUES)), "number": 1}
     with world.store.begin() as tx:
         root = tree.build(tx.nodes, entries(range(count)))
-        bodies = {e.fragment: packed(profile([(i, {**row, "number": i})])) for i, e in enumerate(entries(range(count)))}
+        bodies = {
+            e.fragment: packed(profile([(i, {**row, "number": i})]))
+            for i, e in enumerate(entries(range(count)))
+        }
         tx.traces.put_profiles(bodies)
     seen: list[int] = []
     while True:
@@ -150,4 +171,6 @@ def test_what_is_kept_of_a_node_goes_with_it(world: World) -> None:
         tx.traces.put_profiles({root: b"node", entries([1])[0].fragment: b"fragment"})
     with world.store.begin() as tx:
         assert tx.upkeep.drop_nodes([root], world.now + 1) == 1
-        assert tx.traces.profiles([root, entries([1])[0].fragment]) == {entries([1])[0].fragment: b"fragment"}
+        assert tx.traces.profiles([root, entries([1])[0].fragment]) == {
+            entries([1])[0].fragment: b"fragment"
+        }

@@ -13,7 +13,11 @@ from controlplane.__main__ import Bootstrap
 from controlplane.cli.main import run
 from controlplane.client import Headgate
 from controlplane.core import profile_figures
-from controlplane.core.model.answers.profiles import ProfileAnswer, ProfileHistoryAnswer, ProfilePoint
+from controlplane.core.model.answers.profiles import (
+    ProfileAnswer,
+    ProfileHistoryAnswer,
+    ProfilePoint,
+)
 from controlplane.core.rights import TokenScope
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
@@ -78,7 +82,9 @@ def test_values_take_the_permission_of_rows_and_are_noted(place: Place) -> None:
     with Headgate(place.url, viewer) as client:
         found, over = client.profile("shop.doubled"), client.profile_history("shop.doubled")
     assert found["values_need"] == "data"
-    assert [(c["nulls"], c["distinct"], "values" in c) for c in found["columns"]] == [(0, 2, False)] * 2
+    assert [(c["nulls"], c["distinct"], "values" in c) for c in found["columns"]] == [
+        (0, 2, False)
+    ] * 2
     assert {point["mean"] for c in over["columns"] for point in c["points"]} == {None}
     assert len(audit.reads(place.world.ctx, None, 100)["items"]) == before
     reader, _ = tokens.create(place.world.ctx, "reader", ("view", "data"))
@@ -91,22 +97,36 @@ def test_values_take_the_permission_of_rows_and_are_noted(place: Place) -> None:
 
 
 def test_a_narrowed_token_sees_its_own_and_no_other(place: Place) -> None:
-    token, _ = tokens.create(place.world.ctx, "narrow", ("view", "data"), within=TokenScope(datasets=("shop.doubled",)))
+    token, _ = tokens.create(
+        place.world.ctx, "narrow", ("view", "data"), within=TokenScope(datasets=("shop.doubled",))
+    )
     with Headgate(place.url, token) as client:
         assert client.profile("shop.doubled")["columns"][0]["values"]["min"] == 1
     with place.http() as http:
-        answer = http.get(f"{DATASETS}/shop.orders/profile", headers={"Authorization": f"Bearer {token}"})
+        answer = http.get(
+            f"{DATASETS}/shop.orders/profile", headers={"Authorization": f"Bearer {token}"}
+        )
         assert answer.status_code == 404
         assert http.get(f"{DATASETS}/shop.orders/profile?generation=9").status_code == 404
-        assert http.get(f"{DATASETS}/shop.orders/profile?at=soon").json()["type"] == "urn:headgate:bad-address"
+        assert (
+            http.get(f"{DATASETS}/shop.orders/profile?at=soon").json()["type"]
+            == "urn:headgate:bad-address"
+        )
 
 
-def test_a_page_has_a_part_for_the_datasets_page_and_hides_values_without_the_right(page_world: Pages) -> None:
+def test_a_page_has_a_part_for_the_datasets_page_and_hides_values_without_the_right(
+    page_world: Pages,
+) -> None:
     with page_world.http() as http:
-        part = http.get("/datasets/shop.orders/profile?part=profile", headers={"Accept": "text/html"}).text
+        part = http.get(
+            "/datasets/shop.orders/profile?part=profile", headers={"Accept": "text/html"}
+        ).text
         assert part.lstrip().startswith("<section")
         assert "<rect" in part
-        assert 'hx-get="/datasets/shop.orders/profile?part=profile"' in http.get("/datasets/shop.orders").text
+        assert (
+            'hx-get="/datasets/shop.orders/profile?part=profile"'
+            in http.get("/datasets/shop.orders").text
+        )
     viewer, _ = tokens.create(Context(page_world.services.store), "viewer", ("view",))
     with page_world.http(signed_in=False) as http:
         headers = {"Authorization": f"Bearer {viewer}", "Accept": "text/html"}
@@ -119,7 +139,15 @@ def test_a_page_has_a_part_for_the_datasets_page_and_hides_values_without_the_ri
 def test_what_rows_and_columns_say_is_escaped(cell: str) -> None:
     body: Profile = {
         "rows": 1,
-        "columns": {cell: {"shape": "text", "nulls": 0, "nulls_of": 1, "bounds": [cell, cell], "bounds_of": 1}},
+        "columns": {
+            cell: {
+                "shape": "text",
+                "nulls": 0,
+                "nulls_of": 1,
+                "bounds": [cell, cell],
+                "bounds_of": 1,
+            }
+        },
         "sample": {"of": 1, "below": WHOLE, "marks": [1], "values": {cell: [cell]}},
     }
     one = profile_figures.column(

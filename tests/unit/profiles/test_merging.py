@@ -1,4 +1,5 @@
-"""The law of profiles: that of a whole is the merge of those of its parts, in any order and grouping."""
+"""The law of profiles: that of a whole is the merge of those of its parts, in any order and
+grouping."""
 
 from __future__ import annotations
 
@@ -53,7 +54,12 @@ def profile(rows: list[tuple[int, dict[str, Any]]], below: int = WHOLE) -> Profi
         }
     kept = sorted((one for one in rows if one[0] < below), key=lambda one: one[0])
     values = {shape: [row[shape] for _, row in kept] for shape in VALUES}
-    sample = {"of": len(rows), "below": below, "marks": [mark for mark, _ in kept], "values": values}
+    sample = {
+        "of": len(rows),
+        "below": below,
+        "marks": [mark for mark, _ in kept],
+        "values": values,
+    }
     return {"rows": len(rows), "columns": columns, "sample": sample}  # type: ignore[typeddict-item]
 
 
@@ -66,22 +72,31 @@ def comparable(found: Profile) -> Profile:
 
 
 @given(st.lists(st.tuples(DRAWN, st.integers(1, WHOLE)), max_size=5), st.randoms())
-def test_a_whole_is_the_merge_of_its_parts_however_they_are_grouped(parts: list[Any], chance: Any) -> None:
+def test_a_whole_is_the_merge_of_its_parts_however_they_are_grouped(
+    parts: list[Any], chance: Any
+) -> None:
     made = [profile(rows, below) for rows, below in parts]
     whole = merged(made)
     cut = chance.randint(0, len(made))
     chance.shuffle(made)
     assert comparable(merged([merged(made[:cut]), merged(made[cut:])])) == comparable(merged(made))
-    assert (merged(made)["rows"], merged(made)["columns"].keys()) == (whole["rows"], whole["columns"].keys())
+    assert (merged(made)["rows"], merged(made)["columns"].keys()) == (
+        whole["rows"],
+        whole["columns"].keys(),
+    )
     assert all(mark < whole["sample"]["below"] for mark in whole["sample"]["marks"])
 
 
 @given(DRAWN, DRAWN)
-def test_what_is_merged_is_what_would_have_been_made_of_all_rows(one: list[Any], other: list[Any]) -> None:
+def test_what_is_merged_is_what_would_have_been_made_of_all_rows(
+    one: list[Any], other: list[Any]
+) -> None:
     marks = {mark for mark, _ in one}
     other = [row for row in other if row[0] not in marks]
     if one or other:
-        assert comparable(merged([profile(one), profile(other)])) == comparable(merged([profile(one + other)]))
+        assert comparable(merged([profile(one), profile(other)])) == comparable(
+            merged([profile(one + other)])
+        )
 
 
 @pytest.mark.parametrize(("parts", "group"), [(1, 1), (2, 1), (4, 1), (4, 2), (4, 3)])
@@ -96,7 +111,10 @@ def test_a_sample_stays_bounded_and_the_same_in_any_grouping(parts: int, group: 
 
 
 def test_a_column_that_a_part_lacks_is_null_there_and_one_of_two_types_tells_nothing() -> None:
-    have, lack = profile([(1, {**dict.fromkeys(NAMES), "number": 5})]), profile([(2, dict.fromkeys(NAMES))])
+    have, lack = (
+        profile([(1, {**dict.fromkeys(NAMES), "number": 5})]),
+        profile([(2, dict.fromkeys(NAMES))]),
+    )
     del lack["columns"]["number"], lack["sample"]["values"]["number"]
     found = merged([have, lack])
     assert found["columns"]["number"] == {
@@ -145,7 +163,11 @@ HOSTILE: list[Any] = [
     {"rows": 1},
     {**profile([(1, dict.fromkeys(NAMES))]), "columns": {"a": {"shape": "number"}}},
     {**profile([(1, dict.fromkeys(NAMES))]), "columns": []},
-    {**nothing(), "rows": 1, "sample": {"of": 1, "below": WHOLE, "marks": [1, 2], "values": {"a": [1]}}},
+    {
+        **nothing(),
+        "rows": 1,
+        "sample": {"of": 1, "below": WHOLE, "marks": [1, 2], "values": {"a": [1]}},
+    },
 ]
 
 
@@ -153,14 +175,36 @@ def test_what_is_no_profile_tells_nothing_and_breaks_nothing() -> None:
     for value in HOSTILE:
         assert unpacked(zlib.compress(json.dumps(value).encode()), 1) == unknown(1), value
     deep = zlib.compress(b"[" * 100_000)
-    assert unpacked(deep, 1) == unpacked(b"x", 1) == unpacked(zlib.compress(b" " * (20 << 20)), 1) == unknown(1)
+    assert (
+        unpacked(deep, 1)
+        == unpacked(b"x", 1)
+        == unpacked(zlib.compress(b" " * (20 << 20)), 1)
+        == unknown(1)
+    )
     assert of_text("no base 64!") is None
 
 
-@given(st.recursive(st.none() | st.integers() | st.text(max_size=3), lambda inner: st.lists(inner, max_size=3)))
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=3), lambda inner: st.lists(inner, max_size=3)
+    )
+)
 def test_a_spoilt_value_is_refused_or_merges(value: Any) -> None:
     spoilt = (
-        profile([(1, {**dict.fromkeys(NAMES), "number": value, "text": value, "decimal": value, "time": value})])
+        profile(
+            [
+                (
+                    1,
+                    {
+                        **dict.fromkeys(NAMES),
+                        "number": value,
+                        "text": value,
+                        "decimal": value,
+                        "time": value,
+                    },
+                )
+            ]
+        )
         if not isinstance(value, str | list)
         else {**nothing(), "rows": value}
     )

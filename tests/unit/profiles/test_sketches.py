@@ -1,4 +1,5 @@
-"""Distinct values: exact while they are few, within two percent where they are many, in any grouping of parts."""
+"""Distinct values: exact while they are few, within two percent where they are many, in any
+grouping of parts."""
 
 from __future__ import annotations
 
@@ -13,12 +14,25 @@ from hypothesis import strategies as st
 
 from controlplane.core import profile_figures
 from dataplane.contract import sketches
-from dataplane.contract.profiles import ColumnCounts, Profile, Sample, Value, as_text, fitting, merged, nothing, unknown
+from dataplane.contract.profiles import (
+    ColumnCounts,
+    Profile,
+    Sample,
+    Value,
+    as_text,
+    fitting,
+    merged,
+    nothing,
+    unknown,
+)
 from dataplane.contract.schemas import Schema
 from dataplane.fragments.dictionaries import dictionary_of, hashes_of
 from dataplane.fragments.distinct import of_tables, sketch_of
 
-SCHEMA: Schema = {"type": "struct", "fields": [{"name": "v", "type": "long", "nullable": True, "metadata": {}}]}
+SCHEMA: Schema = {
+    "type": "struct",
+    "fields": [{"name": "v", "type": "long", "nullable": True, "metadata": {}}],
+}
 FIELD = SCHEMA["fields"][0]
 
 
@@ -30,7 +44,13 @@ def sketch(values: Sequence[int | None]) -> str:
 def profile(values: Sequence[int | None], *, with_sketch: bool = True) -> Profile:
     rows = len(values)
     nulls = sum(value is None for value in values)
-    counts: ColumnCounts = {"shape": "number", "nulls": nulls, "nulls_of": rows, "bounds": [], "bounds_of": 0}
+    counts: ColumnCounts = {
+        "shape": "number",
+        "nulls": nulls,
+        "nulls_of": rows,
+        "bounds": [],
+        "bounds_of": 0,
+    }
     if with_sketch:
         counts["distinct"] = sketch(values)
     return {**nothing(), "rows": rows, "columns": {"v": counts}}
@@ -71,7 +91,12 @@ def test_many_values_are_within_two_percent_however_parts_are_grouped(number: in
 
 
 TABLES = [
-    pa.table({"i": pa.array([row % 9 for row in range(rows)], pa.int32()), "s": [f"v{row % 7}" for row in range(rows)]})
+    pa.table(
+        {
+            "i": pa.array([row % 9 for row in range(rows)], pa.int32()),
+            "s": [f"v{row % 7}" for row in range(rows)],
+        }
+    )
     for rows in (3_000, 40, 5_000)
 ]
 TYPES = {"i": "integer", "s": "string"}
@@ -112,13 +137,24 @@ def test_what_a_report_cannot_carry_is_left_out_of_all_profiles_alike() -> None:
         found = profile([*range(number, number + 900)])
         few: ColumnCounts = {**found["columns"]["v"], "distinct": sketch([1, 2])}
         rows: list[Value] = [f"{number} {row} {'x' * 40}" for row in range(100)]
-        sample: Sample = {"of": 900, "below": 1 << 31, "marks": [*range(0, 1 << 31, (1 << 31) // 100)][:100]}  # type: ignore[typeddict-item]
-        return {**found, "columns": {**found["columns"], "few": few}, "sample": {**sample, "values": {"v": rows}}}
+        sample: Sample = {
+            "of": 900,
+            "below": 1 << 31,
+            "marks": [*range(0, 1 << 31, (1 << 31) // 100)][:100],
+        }  # type: ignore[typeddict-item]
+        return {
+            **found,
+            "columns": {**found["columns"], "few": few},
+            "sample": {**sample, "values": {"v": rows}},
+        }
 
     every = [wide(number) for number in range(50)]
     light = fitting(every, 100_000)
     assert sum(len(as_text(one)) for one in light) <= 100_000
-    assert all("distinct" in one["columns"]["few"] and "distinct" not in one["columns"]["v"] for one in light)
+    assert all(
+        "distinct" in one["columns"]["few"] and "distinct" not in one["columns"]["v"]
+        for one in light
+    )
     assert all(10 < len(one["sample"]["marks"]) < 100 for one in light)
     assert all(mark < one["sample"]["below"] for one in light for mark in one["sample"]["marks"])
     assert fitting(every) == every

@@ -30,11 +30,18 @@ class Serving:
     """A pod in a thread."""
 
     def __init__(
-        self, lake: Path, *, idle_s: float = LONG_S, greet_s: float = LONG_S, silent_s: float = LONG_S
+        self,
+        lake: Path,
+        *,
+        idle_s: float = LONG_S,
+        greet_s: float = LONG_S,
+        silent_s: float = LONG_S,
     ) -> None:
         listening = socket.create_server(("127.0.0.1", 0))
         kind = ProcessKind(str(lake), 200 << 20, 10 << 20, LONG_S, DUCKDB)
-        self.pod = QueryPod(listening, TOKEN, kind, Patience(idle_s, greet_s, silent_s, linger_s=0.2))
+        self.pod = QueryPod(
+            listening, TOKEN, kind, Patience(idle_s, greet_s, silent_s, linger_s=0.2)
+        )
         self.place = PodPlace("127.0.0.1", listening.getsockname()[1], TOKEN)
         self.listening = listening
         self.thread = threading.Thread(target=self.pod.serve, daemon=True)
@@ -63,7 +70,14 @@ class Serving:
 
 
 def run(sql: str, *, limit: int | None = 10, seconds: float = LONG_S) -> QueryQuestion:
-    return {"ask": "run", "sql": sql, "parameters": None, "tables": [], "limit": limit, "seconds": seconds}
+    return {
+        "ask": "run",
+        "sql": sql,
+        "parameters": None,
+        "tables": [],
+        "limit": limit,
+        "seconds": seconds,
+    }
 
 
 def answer(child: QueryChild, question: QueryQuestion) -> Any:

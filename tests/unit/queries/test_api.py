@@ -54,7 +54,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def test_rows(served: Served) -> None:
     with served.client() as client:
-        found = client.query("SELECT k, v FROM shop.totals@1 WHERE k > $least ORDER BY k", parameters={"least": 0})
+        found = client.query(
+            "SELECT k, v FROM shop.totals@1 WHERE k > $least ORDER BY k", parameters={"least": 0}
+        )
     assert found["columns"] == [{"name": "k", "type": "BIGINT"}, {"name": "v", "type": "VARCHAR"}]
     assert found["rows"] == [[1, "a"], [2, "b"]]
     assert found["generations"] == {"shop.totals@1": 1}
@@ -142,15 +144,27 @@ def _is_cancelled(client: Headgate) -> bool:
 
 
 def test_bodies_of_other_shapes_are_refused(served: Served) -> None:
-    with httpx2.Client(base_url=served.url, headers={"Authorization": f"Bearer {served.token}"}) as http:
+    with httpx2.Client(
+        base_url=served.url, headers={"Authorization": f"Bearer {served.token}"}
+    ) as http:
         path = "/v1/branches/main/query"
-        for body in ({}, {"sql": ""}, {"sql": "SELECT 1", "engine": "x"}, {"sql": "SELECT 1", "limit": 10**7}):
+        for body in (
+            {},
+            {"sql": ""},
+            {"sql": "SELECT 1", "engine": "x"},
+            {"sql": "SELECT 1", "limit": 10**7},
+        ):
             assert http.post(path, json=body).status_code == 422, body
         assert http.post("/v1/branches/none/query", json={"sql": "SELECT 1"}).status_code == 404
         assert http.get(f"{path}/{'0' * 64}").status_code == 404
-        assert http.post(path, json={"sql": "SELECT 1"}, headers={"Authorization": ""}).status_code == 401
+        assert (
+            http.post(path, json={"sql": "SELECT 1"}, headers={"Authorization": ""}).status_code
+            == 401
+        )
         arrow = http.post(
-            path, json={"sql": "FROM shop.totals"}, headers={"Accept": "application/vnd.apache.arrow.stream"}
+            path,
+            json={"sql": "FROM shop.totals"},
+            headers={"Accept": "application/vnd.apache.arrow.stream"},
         )
         assert json.loads(arrow.headers["X-Generations"]) == {"shop.totals": 2}
 

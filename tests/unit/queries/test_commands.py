@@ -40,19 +40,35 @@ def test_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "k  v\n1  a\n\nfirst 1 rows; there are more: --limit\n"
 
 
-def test_csv_has_null_as_nothing_and_nested_values_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["query", "SELECT 1 AS a, NULL AS b, ['x,'] AS c, true AS d", "-o", "csv"], Bootstrap()) == 0
+def test_csv_has_null_as_nothing_and_nested_values_as_json(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert (
+        run(["query", "SELECT 1 AS a, NULL AS b, ['x,'] AS c, true AS d", "-o", "csv"], Bootstrap())
+        == 0
+    )
     assert capsys.readouterr().out == 'a,b,c,d\n1,,"[""x,""]",true\n'
 
 
 def test_json_and_parameters(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["query", "SELECT $n + 1 AS n, $t AS t", "--param", "n=2", "--param", "t=2x=3", "--output", "json"]
+    arguments = [
+        "query",
+        "SELECT $n + 1 AS n, $t AS t",
+        "--param",
+        "n=2",
+        "--param",
+        "t=2x=3",
+        "--output",
+        "json",
+    ]
     assert run(arguments, Bootstrap()) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["rows"], found["generations"]) == ([[3, "2x=3"]], {})
 
 
-def test_from_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     typed(monkeypatch, "SELECT 7 AS x")
     assert run(["query", "-"], Bootstrap()) == 0
     assert capsys.readouterr().out == "x\n7\n"
@@ -71,14 +87,26 @@ def test_a_parameter_without_a_value(capsys: pytest.CaptureFixture[str]) -> None
     assert "NAME=VALUE" in capsys.readouterr().err
 
 
-def test_the_shell(served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_shell(
+    served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     with served.client() as client:
         client.apply([{"name": "/shop.yaml", "text": BLUEPRINT}])
-    lines = ["\\d", "\\d shop.totals", "SELECT k", "FROM shop.totals@1;", "SELECT nope;", "\\b none", "\\limit 1"]
+    lines = [
+        "\\d",
+        "\\d shop.totals",
+        "SELECT k",
+        "FROM shop.totals@1;",
+        "SELECT nope;",
+        "\\b none",
+        "\\limit 1",
+    ]
     typed(monkeypatch, "\n".join([*lines, f"{FIRST};", "\\h", "\\q", "SELECT 'not reached';"]))
     assert run(["sql"], Bootstrap()) == 0
     said = capsys.readouterr()
-    assert said.out.startswith("table\nshop.totals\ncolumn  type\nk       BIGINT\nv       VARCHAR\nk\n")
+    assert said.out.startswith(
+        "table\nshop.totals\ncolumn  type\nk       BIGINT\nv       VARCHAR\nk\n"
+    )
     assert "first 1 rows" in said.out
     assert "the end" in said.out
     assert "not reached" not in said.out
@@ -86,7 +114,9 @@ def test_the_shell(served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert "there is no branch 'none'" in said.err
 
 
-def test_the_last_query_needs_no_semicolon(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_query_needs_no_semicolon(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     typed(monkeypatch, "SELECT 1 AS one;\nSELECT 2 AS two")
     assert run(["sql"], Bootstrap()) == 0
     assert capsys.readouterr().out == "one\n  1\ntwo\n  2\n"
@@ -115,10 +145,15 @@ def test_completion_says_nothing_of_errors(served: Served) -> None:
 
 def test_where_spark_is_not_offered_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["query", "--engine", "spark", "SELECT 1"], Bootstrap()) == 1
-    assert "engine-unavailable: this service does not answer queries by Spark" in capsys.readouterr().err
+    assert (
+        "engine-unavailable: this service does not answer queries by Spark"
+        in capsys.readouterr().err
+    )
 
 
-def test_the_shell_changes_the_engine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_shell_changes_the_engine(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     typed(monkeypatch, "\n".join(["\\e spark", "SELECT 1;", "\\e duckdb", "SELECT 42 AS x;"]))
     assert run(["sql"], Bootstrap()) == 0
     said = capsys.readouterr()

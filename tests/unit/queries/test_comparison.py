@@ -37,7 +37,11 @@ def column(kind: pa.DataType, *values: Any, sql_type: str = "") -> pa.Table:
 def test_order_does_not_count_and_numbers_of_rows_do(both: Any) -> None:
     first, second = column(pa.int64(), 1, 2, 2), column(pa.int32(), 2, 1, 2)
     assert both(first, second) == {"rows": [3, 3], "only": [0, 0], "samples": [[], []]}
-    assert both(first, column(pa.int64(), 1, 2)) == {"rows": [3, 2], "only": [1, 0], "samples": [[[2]], []]}
+    assert both(first, column(pa.int64(), 1, 2)) == {
+        "rows": [3, 2],
+        "only": [1, 0],
+        "samples": [[[2]], []],
+    }
 
 
 SAME = [

@@ -1,7 +1,8 @@
 """Everything that a query must not do, tried: it is refused, and nothing came of it.
 
-Each attempt goes through the process that answers queries, and, past the look at its text, to the locked database that
-queries run in. `{inside}` is the file of a table that the query names, `{outside}` another file of the same user.
+Each attempt goes through the process that answers queries, and, past the look at its text, to the
+locked database that queries run in. `{inside}` is the file of a table that the query names,
+`{outside}` another file of the same user.
 """
 
 from __future__ import annotations
@@ -173,7 +174,8 @@ TELLING = [
     "SELECT * FROM seq_scan('x')",
 ]
 ATTEMPTS = [*READING, *WRITING, *CONFIGURING, *TELLING]
-HARMLESS_WITHOUT_LOOK = {  # in a database of its own these tell, or change, nothing but that one query's
+# In a database of its own these tell, or change, nothing but that one query's
+HARMLESS_WITHOUT_LOOK = {
     *(sql for sql in TELLING if "read_" not in sql),
     "PRAGMA enable_profiling",
     "PRAGMA database_list",
@@ -223,12 +225,19 @@ def test_is_refused(world: World, sql: str) -> None:
     assert not (world.folder / "written").exists()
 
 
-RECURSIVE = "WITH RECURSIVE r(x) AS (SELECT x FROM ({}) y UNION SELECT x FROM ({}) y) SELECT x FROM ({}) z"
+RECURSIVE = (
+    "WITH RECURSIVE r(x) AS (SELECT x FROM ({}) y UNION SELECT x FROM ({}) y) SELECT x FROM ({}) z"
+)
 
 
 def larger(queries: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return st.one_of(
-        st.builds("WITH {1} AS ({0}) SELECT x FROM ({2}) z".format, queries, st.sampled_from("pqr"), queries),
+        st.builds(
+            "WITH {1} AS ({0}) SELECT x FROM ({2}) z".format,
+            queries,
+            st.sampled_from("pqr"),
+            queries,
+        ),
         st.builds("WITH p AS ({}), q AS ({}) SELECT x FROM ({}) z".format, *[queries] * 3),
         st.builds(RECURSIVE.format, *[queries] * 3),
         st.builds("({}) UNION ALL ({})".format, *[queries] * 2),
@@ -238,9 +247,12 @@ def larger(queries: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
-# With a bound: a tree whose every knot has two or three below it would mostly grow without an end, and be given up.
+# With a bound: a tree whose every knot has two or three below it would mostly grow without an end,
+# and be given up.
 queries_with_names = st.recursive(
-    st.sampled_from(["SELECT 1 AS x", "SELECT x FROM p", 'SELECT x FROM "Q"', "SELECT x FROM r"]), larger, max_leaves=8
+    st.sampled_from(["SELECT 1 AS x", "SELECT x FROM p", 'SELECT x FROM "Q"', "SELECT x FROM r"]),
+    larger,
+    max_leaves=8,
 )
 
 
@@ -284,11 +296,18 @@ def test_the_only_folder_that_duckdb_opens_is_new_and_empty_for_each_query(tmp_p
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     (scratch / "earlier.csv").write_text(f"a\n{SECRET}\n")
-    bounds: Any = {"lake": str(tmp_path), "scratch": str(scratch), "memory_bytes": 1 << 28, "disk_bytes": 1 << 30}
+    bounds: Any = {
+        "lake": str(tmp_path),
+        "scratch": str(scratch),
+        "memory_bytes": 1 << 28,
+        "disk_bytes": 1 << 30,
+    }
     with database_of(open_lake(str(tmp_path)), [], bounds) as database:
         with pytest.raises(duckdb.Error):
             database.execute(f"SELECT * FROM '{scratch}/earlier.csv'").fetchall()
-        found = database.execute("SELECT value FROM duckdb_settings() WHERE name = 'allowed_directories'").fetchall()
+        found = database.execute(
+            "SELECT value FROM duckdb_settings() WHERE name = 'allowed_directories'"
+        ).fetchall()
         (folder,) = scratch.glob("*/")
         assert found == [(f"[{folder}/]",)]
         assert list(folder.iterdir()) == []
@@ -303,19 +322,32 @@ def test_is_refused_by_the_database_alone(tmp_path: Path, sql: str) -> None:
     before = (tmp_path / "inside.parquet").read_bytes()
     given = table("inside.parquet", struct_of([field_of("k", "long")]))
     (tmp_path / "scratch").mkdir()
-    bounds = {"lake": str(tmp_path), "scratch": str(tmp_path / "scratch"), "memory_bytes": 1 << 28, "disk_bytes": 1}
+    bounds = {
+        "lake": str(tmp_path),
+        "scratch": str(tmp_path / "scratch"),
+        "memory_bytes": 1 << 28,
+        "disk_bytes": 1,
+    }
     with database_of(open_lake(str(tmp_path)), [given], bounds) as database:  # type: ignore[arg-type]
         with pytest.raises(duckdb.Error):
             database.execute(filled(sql, tmp_path)).fetchall()
         assert database.execute("SELECT k FROM shop.totals").fetchall() == [(1,)]
     assert (tmp_path / "inside.parquet").read_bytes() == before
     assert not (tmp_path / "written").exists()
-    assert not any(SECRET in p.read_text(errors="ignore") for p in (tmp_path / "scratch").rglob("*") if p.is_file())
+    assert not any(
+        SECRET in p.read_text(errors="ignore")
+        for p in (tmp_path / "scratch").rglob("*")
+        if p.is_file()
+    )
 
 
 @pytest.mark.parametrize(
     "sql",
-    ["SELECT read_text('{outside}')", "SELECT k.read_text FROM shop.totals", "SELECT * FROM shop.totals@x"],
+    [
+        "SELECT read_text('{outside}')",
+        "SELECT k.read_text FROM shop.totals",
+        "SELECT * FROM shop.totals@x",
+    ],
 )
 def test_what_is_no_sql_is_refused(world: World, sql: str) -> None:
     with pytest.raises(errors.QueryRefused):

@@ -1,4 +1,5 @@
-"""Pages of results have a bound of bytes, and so has all that readers of pages hold in the service."""
+"""Pages of results have a bound of bytes, and so has all that readers of pages hold in the
+service."""
 
 from __future__ import annotations
 
@@ -26,7 +27,11 @@ from tests.unit.queries.world import World, page_of, world_in
 
 MB = 1 << 20
 LONG = "SELECT range AS k, repeat('y', 500000) AS v FROM range(40)"
-WIDE = "SELECT range AS k, " + ", ".join(f"repeat('y', 900000) AS c{at}" for at in range(12)) + " FROM range(3)"
+WIDE = (
+    "SELECT range AS k, "
+    + ", ".join(f"repeat('y', 900000) AS c{at}" for at in range(12))
+    + " FROM range(3)"
+)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +60,9 @@ def test_a_page_ends_before_it_is_too_large_and_the_next_one_goes_on(world: Worl
 
 
 def test_a_long_value_is_cut_and_marked(world: World) -> None:
-    page = first_page(world, "SELECT 1 AS k, repeat('€', 1000000) AS v, [repeat('x', 2000000)] AS n, 'short' AS s")
+    page = first_page(
+        world, "SELECT 1 AS k, repeat('€', 1000000) AS v, [repeat('x', 2000000)] AS n, 'short' AS s"
+    )
     answer = page.answer()
     (row,) = answer["rows"]
     assert answer["cut"] == [
@@ -68,7 +75,10 @@ def test_a_long_value_is_cut_and_marked(world: World) -> None:
 
 
 def test_a_row_that_no_page_has_room_for_is_refused_with_its_place(world: World) -> None:
-    with pytest.raises(QueryLimit, match=r"row 1 of the result \(k: 0\) takes 10,\d+,\d+ bytes.*c0 \(900,000 bytes\)"):
+    with pytest.raises(
+        QueryLimit,
+        match=r"row 1 of the result \(k: 0\) takes 10,\d+,\d+ bytes.*c0 \(900,000 bytes\)",
+    ):
         first_page(world, WIDE)
     mixed = f"SELECT * FROM ({WIDE}) WHERE k = 1 UNION ALL BY NAME SELECT 7 AS k"
     page = first_page(world, f"SELECT * FROM ({mixed}) ORDER BY k DESC").answer()
@@ -140,7 +150,10 @@ def test_readers_that_read_nothing_are_503_and_hold_no_more_than_the_limit(tmp_p
             httpx2.Client(base_url=url, headers=headers, timeout=60) as http,
         ):
             path, body = "/v1/branches/main/query", {"sql": LONG}
-            with http.stream("POST", path, json=body) as one, http.stream("POST", path, json=body) as two:
+            with (
+                http.stream("POST", path, json=body) as one,
+                http.stream("POST", path, json=body) as two,
+            ):
                 assert (one.status_code, two.status_code) == (200, 200)
                 busy = http.post(path, json=body)
                 assert (busy.status_code, busy.json()["type"]) == (503, "urn:headgate:queries-busy")

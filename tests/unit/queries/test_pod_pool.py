@@ -1,4 +1,5 @@
-"""How a query comes to a pod: what is waited for, who is spoken to, and what is told where the time is over."""
+"""How a query comes to a pod: what is waited for, who is spoken to, and what is told where the time
+is over."""
 
 from __future__ import annotations
 
@@ -83,7 +84,9 @@ def test_a_pod_is_waited_for_and_then_remembered(pod: Serving) -> None:
         b"W\xff\xff\xff\xff",
     ],
 )
-def test_who_listens_at_the_address_by_chance_learns_nothing_and_is_not_asked(pod: Serving, said: bytes) -> None:
+def test_who_listens_at_the_address_by_chance_learns_nothing_and_is_not_asked(
+    pod: Serving, said: bytes
+) -> None:
     """As where it was given to another pod meanwhile."""
     note_call = list[bytes]()
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -118,7 +121,10 @@ def test_a_pod_that_is_gone_is_looked_for(pod: Serving, tmp_path: Path) -> None:
 
 
 def test_what_the_cluster_says_is_told_at_the_deadline() -> None:
-    with pool_of(Pods("waits for room in a quota: cpu")) as pool, pytest.raises(QueryLimit, match="quota: cpu"):
+    with (
+        pool_of(Pods("waits for room in a quota: cpu")) as pool,
+        pytest.raises(QueryLimit, match="quota: cpu"),
+    ):
         pool.reach(wish(pool, 0.05))
 
 
@@ -143,12 +149,19 @@ def test_a_pod_that_does_not_know_us_is_told_at_the_deadline(pod: Serving) -> No
 
 
 def test_where_waiting_does_not_help_nobody_waits() -> None:
-    with pool_of(Pods(EngineUnavailable("no image"))) as pool, pytest.raises(EngineUnavailable, match="no image"):
+    with (
+        pool_of(Pods(EngineUnavailable("no image"))) as pool,
+        pytest.raises(EngineUnavailable, match="no image"),
+    ):
         pool.reach(wish(pool))
 
 
 def test_another_replica_s_query_is_waited_for_until_the_deadline(pod: Serving) -> None:
-    with pool_of(Pods(pod.place)) as pool, pod.asked(), pytest.raises(QueriesBusy, match="other replicas"):
+    with (
+        pool_of(Pods(pod.place)) as pool,
+        pod.asked(),
+        pytest.raises(QueriesBusy, match="other replicas"),
+    ):
         pool.reach(wish(pool, 0.05))
 
 
@@ -164,7 +177,9 @@ def closed(pool: SparkPodPool) -> None:
 
 
 @pytest.mark.parametrize(("ends", "error"), [(cancelled, QueryCancelled), (closed, QueriesBusy)])
-def test_who_waits_no_more_is_not_kept(ends: Callable[[SparkPodPool], None], error: type[Exception]) -> None:
+def test_who_waits_no_more_is_not_kept(
+    ends: Callable[[SparkPodPool], None], error: type[Exception]
+) -> None:
     with pool_of(Pods("it starts")) as pool, pytest.raises(error):
         ends(pool)
 

@@ -13,7 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.errors import QueriesBusy, QueryCancelled, QueryCrashed, QueryLimit, QueryRefused
+from controlplane.core.errors import (
+    QueriesBusy,
+    QueryCancelled,
+    QueryCrashed,
+    QueryLimit,
+    QueryRefused,
+)
 from controlplane.services.queries import queries
 from controlplane.services.queries.adapter.query_memory import memory_bytes
 from controlplane.services.queries.queries import QueryRequest
@@ -95,7 +101,9 @@ def test_a_query_that_takes_too_much_memory(world: World) -> None:
 
 
 def test_a_crash_costs_its_query_only(world: World) -> None:
-    stream = queries.stream(world.ctx, world.queries, "main", QueryRequest(LARGE, limit=None), cancel=Cancel())
+    stream = queries.stream(
+        world.ctx, world.queries, "main", QueryRequest(LARGE, limit=None), cancel=Cancel()
+    )
     (child,) = world.pool._busy
     os.kill(process_of(child).pid, signal.SIGSEGV)
     with pytest.raises(QueryCrashed, match="-11"):
@@ -104,7 +112,9 @@ def test_a_crash_costs_its_query_only(world: World) -> None:
 
 
 def test_who_leaves_a_stream_ends_its_query(world: World) -> None:
-    stream = queries.stream(world.ctx, world.queries, "main", QueryRequest(LARGE, limit=None), cancel=Cancel())
+    stream = queries.stream(
+        world.ctx, world.queries, "main", QueryRequest(LARGE, limit=None), cancel=Cancel()
+    )
     (child,) = world.pool._busy
     next(stream.pieces)
     stream.pieces.close()
@@ -133,7 +143,8 @@ def test_memory_does_not_grow_with_the_rows(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"), [("max\n", 1 << 30), (f"{2 << 30}\n", (2 << 30) // 6), (str(2**63 - 4096), 1 << 30)]
+    ("said", "expected"),
+    [("max\n", 1 << 30), (f"{2 << 30}\n", (2 << 30) // 6), (str(2**63 - 4096), 1 << 30)],
 )
 def test_a_container_s_limit_is_heeded(tmp_path: Path, said: str, expected: int) -> None:
     (tmp_path / "limit").write_text(said)
@@ -146,7 +157,9 @@ def test_when_memory_is_short_it_is_the_query_that_goes(world: World) -> None:
 
 
 def test_a_stream_that_nobody_reads_holds_nothing(world: World) -> None:
-    stream = queries.stream(world.ctx, world.queries, "main", QueryRequest(LARGE, limit=None), cancel=Cancel())
+    stream = queries.stream(
+        world.ctx, world.queries, "main", QueryRequest(LARGE, limit=None), cancel=Cancel()
+    )
     (child,) = world.pool._busy
     del stream
     assert is_gone(process_of(child).pid)
@@ -162,7 +175,9 @@ class Late(Cancel):
 
 def test_cancelled(world: World) -> None:
     with pytest.raises(QueryCancelled):
-        queries.answer(world.ctx, world.queries, "main", QueryRequest(ENDLESS, timeout_s=500), cancel=Late())
+        queries.answer(
+            world.ctx, world.queries, "main", QueryRequest(ENDLESS, timeout_s=500), cancel=Late()
+        )
     assert world.rows("SELECT 1") == [[1]]
 
 
@@ -188,7 +203,9 @@ def test_a_process_that_had_nothing_to_do_for_long_is_replaced(world: World) -> 
 
 def test_the_queue_is_bounded(tmp_path: Path) -> None:
     with world_in(tmp_path, at_once=1, waiting=1) as world:
-        stream = queries.stream(world.ctx, world.queries, "main", QueryRequest(LARGE, limit=None), cancel=Cancel())
+        stream = queries.stream(
+            world.ctx, world.queries, "main", QueryRequest(LARGE, limit=None), cancel=Cancel()
+        )
         with pytest.raises(QueriesBusy, match=r"took all of the 0\.01 s"):
             world.ask("SELECT 1", timeout_s=0.01)
         stream.pieces.close()
@@ -196,7 +213,9 @@ def test_the_queue_is_bounded(tmp_path: Path) -> None:
 
 
 def test_the_end_of_the_pool_ends_what_runs(world: World) -> None:
-    stream = queries.stream(world.ctx, world.queries, "main", QueryRequest(LARGE, limit=None), cancel=Cancel())
+    stream = queries.stream(
+        world.ctx, world.queries, "main", QueryRequest(LARGE, limit=None), cancel=Cancel()
+    )
     world.pool.close()
     with pytest.raises(QueriesBusy, match="the service ends"):
         list(stream.pieces)
@@ -221,7 +240,9 @@ os.kill(os.getpid(), 9)
 
 
 def test_the_death_of_its_parent_ends_it(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path)], stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as parent:
         assert parent.stdout
         child = int(parent.stdout.readline())
         assert parent.stdout.read() == ""  # its end: the child has no part in this pipe

@@ -70,12 +70,15 @@ description: a shop""",
 def test_there_and_back(ctx: Context) -> None:
     found = promotion.promote(ctx, "main", SQL, "shop.twice")
     assert (
-        applied(ctx, found) == "SELECT id,\n       price * 2 AS twice\n\nFROM shop.orders o -- all\nWHERE o.price > 3\n"
+        applied(ctx, found)
+        == "SELECT id,\n       price * 2 AS twice\n\nFROM shop.orders o -- all\nWHERE o.price > 3\n"
     )
 
 
 def test_a_new_dataflow_reads_another_one(ctx: Context) -> None:
-    found = promotion.promote(ctx, "main", "SELECT count(*) AS n FROM main.shop.orders", "report.counts")
+    found = promotion.promote(
+        ctx, "main", "SELECT count(*) AS n FROM main.shop.orders", "report.counts"
+    )
     assert found["revision"] == 0
     assert found["inputs"]["shop.orders"]["mode"] == "all"
     assert "shop.orders" in applied(ctx, found)
@@ -121,7 +124,9 @@ def test_components_in_one_line_are_left_to_the_user(ctx: Context, tmp_path: Pat
 
 
 def test_a_text_without_an_end_of_line() -> None:
-    found = with_transform("dataflow: a\ncomponents:\n  x:\n    transform: {sql: SELECT 1}", "y", "SELECT 2")
+    found = with_transform(
+        "dataflow: a\ncomponents:\n  x:\n    transform: {sql: SELECT 1}", "y", "SELECT 2"
+    )
     assert found == (
         "dataflow: a\ncomponents:\n  x:\n    transform: {sql: SELECT 1}\n\n"
         "  y:\n    transform:\n      sql: |\n        SELECT 2\n"
@@ -132,11 +137,16 @@ def test_parameters_of_a_transform_come_along(ctx: Context) -> None:
     text = SHOP.replace("price > 100}", "price > :least, params: {least: 100}}")
     blueprints.apply(ctx, "main", [SentBlueprint("/shop.yaml", text, {})])
     found = promotion.opened(ctx, "main", "shop.dear")
-    assert (found["sql"].split("WHERE ")[1], found["parameters"]) == ("price > :least", {"least": 100})
+    assert (found["sql"].split("WHERE ")[1], found["parameters"]) == (
+        "price > :least",
+        {"least": 100},
+    )
 
 
 def test_what_cannot_be_opened(ctx: Context) -> None:
-    assert promotion.opened(ctx, "main", "shop.dear")["sql"].startswith("SELECT * FROM shop.orders WHERE")
+    assert promotion.opened(ctx, "main", "shop.dear")["sql"].startswith(
+        "SELECT * FROM shop.orders WHERE"
+    )
     for dataset in ("shop.py", "shop.orders"):
         with pytest.raises(QueryRefused, match="not made by SQL"):
             promotion.opened(ctx, "main", dataset)
@@ -172,4 +182,8 @@ def test_without_an_answer_of_spark_s_the_columns_are_guessed(ctx: Context) -> N
     proposal = promotion.propose(ctx, "main", SQL, "shop.twice")
     found = promotion.analysis(ctx, "main", proposal, "nobody asked")
     assert found["columns"] == [{"name": "id", "type": "INT"}, {"name": "twice", "type": "INT"}]
-    assert (found["schema_from"], found["schema_unknown"], found["breaks"]) == ("sqlglot", "nobody asked", [])
+    assert (found["schema_from"], found["schema_unknown"], found["breaks"]) == (
+        "sqlglot",
+        "nobody asked",
+        [],
+    )

@@ -1,6 +1,8 @@
-"""A process that answers queries, over TCP: who is let in, whose turn it is, and what an end on either side costs.
+"""A process that answers queries, over TCP: who is let in, whose turn it is, and what an end on
+either side costs.
 
-The process behind it is DuckDB's, which starts in a moment; `tests/spark/test_query_pod.py` has Spark's.
+The process behind it is DuckDB's, which starts in a moment; `tests/spark/test_query_pod.py` has
+Spark's.
 """
 
 from __future__ import annotations
@@ -33,7 +35,18 @@ from dataplane.contract.query_pods import (
 from dataplane.contract.query_protocol import ARROW, HEAD, LAST
 from dataplane.runtime.query_pod.query_process import ProcessKind, QueryProcess
 from tests.e2e.workspace import until
-from tests.unit.queries.pod_world import DUCKDB, LONG_S, NONCE, TOKEN, Serving, answer, has_ended, kept, run, works
+from tests.unit.queries.pod_world import (
+    DUCKDB,
+    LONG_S,
+    NONCE,
+    TOKEN,
+    Serving,
+    answer,
+    has_ended,
+    kept,
+    run,
+    works,
+)
 from tests.unit.queries.test_processes import ENDLESS, LARGE, is_gone, peak_mb
 
 
@@ -116,8 +129,12 @@ def test_those_who_say_nothing_keep_nobody_out_for_long(tmp_path: Path) -> None:
                 caller.close()
 
 
-@pytest.mark.parametrize("sent", [b"", b"I\0\0\0\5ab", b"\xff" * 200, b"I\xff\xff\xff\xff", b"K\0\0\0\1x", b"I\0"])
-def test_a_connection_that_breaks_or_makes_no_sense_ends_the_process(pod: Serving, sent: bytes) -> None:
+@pytest.mark.parametrize(
+    "sent", [b"", b"I\0\0\0\5ab", b"\xff" * 200, b"I\xff\xff\xff\xff", b"K\0\0\0\1x", b"I\0"]
+)
+def test_a_connection_that_breaks_or_makes_no_sense_ends_the_process(
+    pod: Serving, sent: bytes
+) -> None:
     first = pod.process
     process = pod.connected()
     process.welcome(lambda: None)
@@ -147,7 +164,9 @@ def test_a_connection_that_ends_while_it_reckons_ends_the_query(pod: Serving) ->
 def test_a_caller_that_has_vanished_ends_its_query(tmp_path: Path) -> None:
     """Nothing tells of its end, and the process would go on saying what nobody takes."""
     with closing(Serving(tmp_path, silent_s=1.0)) as pod:
-        with closing(reached(pod.place.host, pod.place.port, TOKEN, LONG_S, beat_s=LONG_S)) as process:
+        with closing(
+            reached(pod.place.host, pod.place.port, TOKEN, LONG_S, beat_s=LONG_S)
+        ) as process:
             child = QueryChild(process, process.welcome(lambda: None))
             child._send(run(LARGE, limit=None))
             first = pod.process
@@ -172,7 +191,8 @@ def test_half_a_question_is_none(pod: Serving) -> None:
 
 
 def test_what_is_left_of_an_answer_is_no_answer() -> None:
-    """The process ended within a frame, whose bytes look like one; then a service wants to know what is left."""
+    """The process ended within a frame, whose bytes look like one; then a service wants to know
+    what is left."""
     part = HEAD.pack(ARROW, 100) + HEAD.pack(LAST, 2) + b"{}"
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -180,7 +200,9 @@ def test_what_is_left_of_an_answer_is_no_answer() -> None:
             connection, _ = listening.accept()
             with connection:
                 nonce = greeted(TOKEN, connection.recv(1000))
-                connection.sendall(welcome(TOKEN, nonce, 1) + frame(OUTPUT, part) + number(EXIT, -signal.SIGKILL))
+                connection.sendall(
+                    welcome(TOKEN, nonce, 1) + frame(OUTPUT, part) + number(EXIT, -signal.SIGKILL)
+                )
                 while connection.recv(1000):
                     pass
 
@@ -194,7 +216,9 @@ def test_what_is_left_of_an_answer_is_no_answer() -> None:
         thread.join()
 
 
-def test_a_question_that_is_stopped_before_it_is_asked_never_goes_to_the_process(pod: Serving) -> None:
+def test_a_question_that_is_stopped_before_it_is_asked_never_goes_to_the_process(
+    pod: Serving,
+) -> None:
     with closing(pod.connected()) as process:
         child = SparkChild(process, process.welcome(lambda: None))
         before = child.question_number

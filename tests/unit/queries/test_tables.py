@@ -74,7 +74,10 @@ def test_the_branch_of_tables_that_name_none(world: World) -> None:
 
 def test_times(world: World) -> None:
     with world.store.read() as tx:
-        at = {state.generation: addresses.Moment.of(state.at) for state in tx.states.history("main", "shop.totals", 10)}
+        at = {
+            state.generation: addresses.Moment.of(state.at)
+            for state in tx.states.history("main", "shop.totals", 10)
+        }
     assert keys(world, f"shop.totals@{at[2]}") == [1, 2, 3]
     assert keys(world, "shop.totals", at=at[1]) == [1]
     assert keys(world, "shop.totals@2", at=at[1]) == [1, 2, 3]
@@ -82,7 +85,11 @@ def test_times(world: World) -> None:
 
 def test_generations_are_told_by_the_names_of_the_query(world: World) -> None:
     sql = 'SELECT count(*) FROM shop.totals, shop.totals@2, "my-dev".shop.totals x'
-    assert world.ask(sql)["generations"] == {"shop.totals": 3, "shop.totals@2": 2, "my-dev.shop.totals": 2}
+    assert world.ask(sql)["generations"] == {
+        "shop.totals": 3,
+        "shop.totals@2": 2,
+        "my-dev.shop.totals": 2,
+    }
 
 
 def test_one_query_over_two_states(world: World) -> None:
@@ -92,7 +99,9 @@ def test_one_query_over_two_states(world: World) -> None:
 
 def test_a_name_of_the_query_is_no_dataset(world: World) -> None:
     assert world.rows("WITH t AS (SELECT 1 AS k) SELECT k FROM t") == [[1]]
-    assert world.rows("WITH RECURSIVE t AS (SELECT 1 AS k UNION ALL SELECT k + 1 FROM t WHERE k < 2) FROM t") == [
+    assert world.rows(
+        "WITH RECURSIVE t AS (SELECT 1 AS k UNION ALL SELECT k + 1 FROM t WHERE k < 2) FROM t"
+    ) == [
         [1],
         [2],
     ]
@@ -111,11 +120,19 @@ def test_a_name_of_the_query_is_no_dataset(world: World) -> None:
         ("SELECT w FROM shop.totals@1", 1, 8, "query-refused", 'column "w" not found'),
         ("SELECT 'ü', w FROM shop.totals@1", 1, 13, "query-refused", 'column "w" not found'),
         ("SELECT k FROM shop.totals@1 WHERE nope(k)", 1, 35, "query-refused", "nope"),
-        ("SELECT t.k FROM main.shop.totals t JOIN main.shop.totals@1 u ON nope = 1", 1, 65, "query-refused", "nope"),
+        (
+            "SELECT t.k FROM main.shop.totals t JOIN main.shop.totals@1 u ON nope = 1",
+            1,
+            65,
+            "query-refused",
+            "nope",
+        ),
         ("SELECT (v::INT) FROM shop.totals", 1, 10, "query-refused", "'w'"),
     ],
 )
-def test_what_is_wrong_has_its_place(world: World, sql: str, line: int, column: int, code: str, words: str) -> None:
+def test_what_is_wrong_has_its_place(
+    world: World, sql: str, line: int, column: int, code: str, words: str
+) -> None:
     with pytest.raises(QueryRefused) as refused:
         world.ask(sql)
     (problem,) = refused.value.problems
@@ -149,7 +166,10 @@ def test_every_table_is_one_that_the_asker_may_read(world: World) -> None:
     ours = narrowed(world, datasets=("shop.totals",), branches=("main",))
     sql = "SELECT (SELECT max(k) FROM shop.totals@1), k FROM shop.totals"
     assert queries.answer(ours, world.queries, "main", QueryRequest(sql)).answer()["rows"]
-    for hidden in ("SELECT k FROM shop.totals WHERE k IN (FROM shop.orders SELECT k)", "FROM shop.orders"):
+    for hidden in (
+        "SELECT k FROM shop.totals WHERE k IN (FROM shop.orders SELECT k)",
+        "FROM shop.orders",
+    ):
         with pytest.raises(QueryRefused, match=r"there is no table shop\.orders") as told:
             queries.answer(ours, world.queries, "main", QueryRequest(hidden))
         assert told.value.problems[0].hint in ("did you mean shop.totals?", "main has shop.totals")
@@ -159,7 +179,9 @@ def test_every_table_is_one_that_the_asker_may_read(world: World) -> None:
 
 def test_pages_are_for_who_may_read_all_tables_of_their_query(world: World) -> None:
     found = world.ask("FROM shop.totals@2")
-    assert page_of(narrowed(world, datasets=("shop.*",)), world.queries, found["result"], 0, 10)["rows"]
+    assert page_of(narrowed(world, datasets=("shop.*",)), world.queries, found["result"], 0, 10)[
+        "rows"
+    ]
     with pytest.raises(NotFound, match="not kept"):
         page_of(narrowed(world, datasets=("other.*",)), world.queries, found["result"], 0, 10)
 
@@ -192,7 +214,9 @@ def test_pages_are_noted_for_who_reads_them(world: World) -> None:
     reader = replace(narrowed(world, datasets=("shop.*",)), request_id="page")
     page_of(reader, world.queries, result, 1, 10)
     page_of(reader, world.queries, result, 1_000, 10)
-    noted = [read for read in audit.reads(world.ctx, None, 100)["items"] if read["request_id"] == "page"]
+    noted = [
+        read for read in audit.reads(world.ctx, None, 100)["items"] if read["request_id"] == "page"
+    ]
     assert [(read["how"], read["dataset"], read["what"]) for read in noted] == [
         ("query", "shop.totals", {"result": result, "after": 1})
     ]
@@ -203,7 +227,12 @@ def test_pages_are_noted_for_who_reads_them(world: World) -> None:
 
 def test_pages(world: World) -> None:
     found = world.ask("FROM range(7)", page_rows=3)
-    assert (found["rows"], found["next"], found["total"], found["more"]) == ([[0], [1], [2]], 3, 7, False)
+    assert (found["rows"], found["next"], found["total"], found["more"]) == (
+        [[0], [1], [2]],
+        3,
+        7,
+        False,
+    )
     second = page_of(world.ctx, world.queries, found["result"], 3, 3)
     assert (second["rows"], second["next"]) == ([[3], [4], [5]], 6)
     last = page_of(world.ctx, world.queries, found["result"], 6, 3)
@@ -227,7 +256,9 @@ def test_equal_queries_over_equal_rows_run_once(world: World) -> None:
     assert twice == [False, False, True]
 
 
-def test_what_is_kept_costs_no_look_at_partitions(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_costs_no_look_at_partitions(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sql = "SELECT min(k) FROM shop.totals@2"
     first = world.ask(sql)
     monkeypatch.setattr(tree, "scan", None)
@@ -243,11 +274,16 @@ def test_data_that_comes_is_seen(world: World) -> None:
         assert keys(later, "shop.totals") == [2]
         later.commit({"": rows((1, "a"))})
         found = later.ask(KEYS.format("shop.totals"))
-        assert (found["rows"], found["cached"], found["generations"]) == ([[1]], True, {"shop.totals": 3})
+        assert (found["rows"], found["cached"], found["generations"]) == (
+            [[1]],
+            True,
+            {"shop.totals": 3},
+        )
 
 
 @pytest.mark.parametrize(
-    "sql", ["SELECT random()", "SELECT now()", "SELECT current_date", "FROM range(9) USING SAMPLE 1"]
+    "sql",
+    ["SELECT random()", "SELECT now()", "SELECT current_date", "FROM range(9) USING SAMPLE 1"],
 )
 def test_clock_and_chance_are_asked_each_time(world: World, sql: str) -> None:
     assert [world.ask(sql)["cached"] for _ in range(2)] == [False, False]
@@ -269,7 +305,9 @@ class At:
 
 def test_results_are_bounded_and_end(world: World) -> None:
     now = At()
-    results = ResultFolder(world.folder / "bounded", largest_bytes=150_000, most_bytes=150_000, now=now)
+    results = ResultFolder(
+        world.folder / "bounded", largest_bytes=150_000, most_bytes=150_000, now=now
+    )
     world.queries, kept = Queries(world.pool, results), world.queries
     try:
         first = world.ask("SELECT 1, range FROM range(10000)", limit=10000)["result"]
@@ -291,7 +329,9 @@ def test_results_are_bounded_and_end(world: World) -> None:
 
 
 def parquet_of(world: World, result: str) -> pa.Table:
-    return parquet.read_table(io.BytesIO(b"".join(queries.file(world.ctx, world.queries, result, "parquet"))))
+    return parquet.read_table(
+        io.BytesIO(b"".join(queries.file(world.ctx, world.queries, result, "parquet")))
+    )
 
 
 def test_names_of_a_parquet_file_differ_and_types_without_a_form_are_text(world: World) -> None:
@@ -302,7 +342,8 @@ def test_names_of_a_parquet_file_differ_and_types_without_a_form_are_text(world:
     (row,) = found.to_pylist()
     assert [row[name] for name in ("k", "k_2", "K_3", "k_1")] == [1, 2, 3, 4]
     assert (row["e"], row["nothing"], row["h"]) == ("x", None, 5)
-    assert [row[name] for name in ("i", "s", "u")] == ["[0, 1, 0]", '{"a": [0, 1, 0]}', "2"]  # months, days, ns
+    # months, days, ns
+    assert [row[name] for name in ("i", "s", "u")] == ["[0, 1, 0]", '{"a": [0, 1, 0]}', "2"]
     assert parquet_of(world, world.ask("SELECT 1 AS k WHERE false")["result"]).num_rows == 0
 
 

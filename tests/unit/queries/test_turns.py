@@ -1,5 +1,5 @@
-"""Turns of queries: nobody's keep another's from starting. Each query is a thread that holds its turn until it is told
-to end."""
+"""Turns of queries: nobody's keep another's from starting. Each query is a thread that holds its
+turn until it is told to end."""
 
 from __future__ import annotations
 
@@ -90,7 +90,9 @@ def test_another_users_query_starts_at_once_past_those_that_wait() -> None:
         assert line.began == ["ada-1", "bob-1"]
         line.end("ada-1", then="ada-2")
         line.end("ada-2", then="ada-3")
-        assert line.began == ["ada-1", "bob-1", "ada-2", "ada-3"], "one of ada's at a time, while bob's goes on"
+        assert line.began == ["ada-1", "bob-1", "ada-2", "ada-3"], (
+            "one of ada's at a time, while bob's goes on"
+        )
 
 
 def test_who_has_fewest_running_is_next_then_who_came_first() -> None:
@@ -106,7 +108,17 @@ def test_who_has_fewest_running_is_next_then_who_came_first() -> None:
 
 def test_a_user_who_fills_the_line_leaves_a_place_for_others() -> None:
     with line_of(at_once=1, waiting=4) as line:
-        for name in ("ada-1", "ada-2", "ada-3", "ada-4", "bob-1", "bob-2", "bob-3", "cat-1", "cat-2"):
+        for name in (
+            "ada-1",
+            "ada-2",
+            "ada-3",
+            "ada-4",
+            "bob-1",
+            "bob-2",
+            "bob-3",
+            "cat-1",
+            "cat-2",
+        ):
             line.come(name)
         assert line.refused == {
             "ada-4": "other queries of yours wait already; try again later",
@@ -126,7 +138,8 @@ def test_the_end_of_the_service_ends_all_that_wait() -> None:
 
 
 @pytest.mark.parametrize(
-    ("user", "words"), [("ada", "other queries of yours took all"), ("bob", "other queries took all")]
+    ("user", "words"),
+    [("ada", "other queries of yours took all"), ("bob", "other queries took all")],
 )
 def test_who_waited_for_nothing_is_told_for_whom(user: str, words: str) -> None:
     turns = UserLimits(QueryBounds(1, 1, 4), threading.Condition())
@@ -143,7 +156,9 @@ def test_who_waited_for_nothing_is_told_for_whom(user: str, words: str) -> None:
 def test_an_endless_query_of_one_user_keeps_no_other_from_asking(tmp_path: Path) -> None:
     with world_in(tmp_path) as world:
         sql = "SELECT range, repeat('x', 100) FROM range(100000000)"
-        stream = queries.stream(world.ctx, world.queries, "main", QueryRequest(sql, limit=None), cancel=Cancel())
+        stream = queries.stream(
+            world.ctx, world.queries, "main", QueryRequest(sql, limit=None), cancel=Cancel()
+        )
         with pytest.raises(QueriesBusy, match="of yours"):
             world.ask("SELECT 1", timeout_s=0.01)
         with world.pool.session("bob", Cancel(), timeout_s=60) as session:

@@ -1,4 +1,5 @@
-"""Rows of queries are those of records: every type, columns that files lack, types that became wider."""
+"""Rows of queries are those of records: every type, columns that files lack, types that became
+wider."""
 
 from __future__ import annotations
 
@@ -20,7 +21,12 @@ from dataplane.storage.lake import open_lake
 from tests.unit.diffs.world import rows
 from tests.unit.queries.world import World, table, world_in
 
-MAP: Json = {"type": "map", "keyType": "string", "valueType": "decimal(10,2)", "valueContainsNull": True}
+MAP: Json = {
+    "type": "map",
+    "keyType": "string",
+    "valueType": "decimal(10,2)",
+    "valueContainsNull": True,
+}
 INNER: Json = {"type": "struct", "fields": [field_of("t", "timestamp"), field_of("m", MAP)]}
 LIST: Json = {"type": "array", "elementType": INNER, "containsNull": True}
 AT = datetime(2026, 11, 24, 7, 0, 0, 123456, UTC)
@@ -74,7 +80,9 @@ def test_all_types_are_as_in_records(world: World) -> None:
     world.commit({"": tuple(TYPED)}, SCHEMA)
     found = world.ask("SELECT * FROM shop.totals")
     names = [column["name"] for column in found["columns"]]
-    assert [dict(zip(names, row, strict=True)) for row in found["rows"]] == json.loads(recorded(world, SCHEMA, "json"))
+    assert [dict(zip(names, row, strict=True)) for row in found["rows"]] == json.loads(
+        recorded(world, SCHEMA, "json")
+    )
     types = {column["name"]: column["type"] for column in found["columns"]}
     assert types["money"] == "DECIMAL(22,2)"
     assert types["at"] == "TIMESTAMP WITH TIME ZONE"
@@ -91,12 +99,23 @@ def test_arrow_has_the_same_values(world: World) -> None:
 def test_files_of_an_older_schema(world: World) -> None:
     old = struct_of([field_of("k", "integer")])
     new = SIMPLE
-    fragments = [world.fragment(({"k": 1},), old, writes=True), world.fragment(rows((2, "b")), new, writes=True)]
+    fragments = [
+        world.fragment(({"k": 1},), old, writes=True),
+        world.fragment(rows((2, "b")), new, writes=True),
+    ]
     paths = [f.files[0]["path"] for f in fragments]
-    bounds: Any = {"lake": "", "scratch": str(world.folder / "scratch"), "memory_bytes": 1 << 28, "disk_bytes": 1 << 20}
+    bounds: Any = {
+        "lake": "",
+        "scratch": str(world.folder / "scratch"),
+        "memory_bytes": 1 << 28,
+        "disk_bytes": 1 << 20,
+    }
     given = {**table("", new), "files": paths}
     with database_of(open_lake(str(world.folder)), [given], bounds) as database:  # type: ignore[list-item]
-        assert sorted(database.execute("SELECT k, v FROM shop.totals").fetchall()) == [(1, None), (2, "b")]
+        assert sorted(database.execute("SELECT k, v FROM shop.totals").fetchall()) == [
+            (1, None),
+            (2, "b"),
+        ]
         assert database.execute("SELECT v FROM shop.totals WHERE k = 2").fetchall() == [("b",)]
 
 
@@ -112,15 +131,24 @@ class Elsewhere:
 
 def test_files_that_are_not_in_a_folder(world: World) -> None:
     fragment = world.fragment(rows((1, "a"), (2, "b")), SIMPLE, writes=True)
-    bounds: Any = {"lake": "", "scratch": str(world.folder / "scratch"), "memory_bytes": 1 << 28, "disk_bytes": 1 << 20}
+    bounds: Any = {
+        "lake": "",
+        "scratch": str(world.folder / "scratch"),
+        "memory_bytes": 1 << 28,
+        "disk_bytes": 1 << 20,
+    }
     given = table(fragment.files[0]["path"], SIMPLE)
     with database_of(Elsewhere(world.folder), [given], bounds) as database:  # type: ignore[arg-type]
         assert database.execute("SELECT v FROM shop.totals WHERE k > 1").fetchall() == [("b",)]
-        assert database.execute("SELECT count(*) FROM shop.totals, shop.totals t").fetchall() == [(4,)]
+        assert database.execute("SELECT count(*) FROM shop.totals, shop.totals t").fetchall() == [
+            (4,)
+        ]
 
 
 def test_types_that_only_queries_have(world: World) -> None:
-    found = world.ask("SELECT sum(x), max(TIME '10:00'), max('2026-01-01'::TIMESTAMP_NS) FROM (VALUES (1), (2)) t(x)")
+    found = world.ask(
+        "SELECT sum(x), max(TIME '10:00'), max('2026-01-01'::TIMESTAMP_NS) FROM (VALUES (1), (2)) t(x)"
+    )
     assert found["rows"] == [[3, "10:00:00", "2026-01-01T00:00:00.000000"]]
     assert found["columns"][0]["type"] == "HUGEINT"
 

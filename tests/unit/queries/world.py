@@ -47,7 +47,11 @@ class World(Kept):
 
     def arrow(self, sql: str, **more: Any) -> pa.Table:
         stream = queries.stream(
-            self.ctx, self.queries, "main", QueryRequest(sql, **{"limit": None, **more}), cancel=Cancel()
+            self.ctx,
+            self.queries,
+            "main",
+            QueryRequest(sql, **{"limit": None, **more}),
+            cancel=Cancel(),
         )
         return pa.ipc.open_stream(io.BytesIO(b"".join(stream.pieces))).read_all()
 

@@ -26,7 +26,9 @@ def killed(place: Place, name: str, size: str) -> bool:
     return claim is not None
 
 
-def test_a_task_that_ran_out_of_memory_goes_to_a_larger_driver_after_an_edit(tmp_path: Path) -> None:
+def test_a_task_that_ran_out_of_memory_goes_to_a_larger_driver_after_an_edit(
+    tmp_path: Path,
+) -> None:
     place = Place(tmp_path)
     sized(place, "small")
     place.listed()

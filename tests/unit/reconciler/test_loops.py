@@ -1,4 +1,5 @@
-"""Which namespaces have a loop, from when until when, and what becomes of the others when one breaks."""
+"""Which namespaces have a loop, from when until when, and what becomes of the others when one
+breaks."""
 
 from __future__ import annotations
 
@@ -26,13 +27,15 @@ HANGS_S = 60.0
 
 @dataclass
 class Place:
-    """An installation whose loops do nothing but tell that they run. `broken`: namespaces whose loop cannot begin."""
+    """An installation whose loops do nothing but tell that they run. `broken`: namespaces whose
+    loop cannot begin."""
 
     store: Store = field(default_factory=new_store)
     wake: WakeCounter = field(default_factory=WakeCounter)
+    # Waits are over soon
     failing_units: FailingUnits = field(
         default_factory=lambda: FailingUnits(partial(next, count()))
-    )  # waits are over soon
+    )
     slots: Slots = field(default_factory=lambda: Slots((FOUR,)))
     over: threading.Event = field(default_factory=threading.Event)
     unfinished: Counter[str] = field(default_factory=Counter)
@@ -80,7 +83,9 @@ class OneLoop:
 def place() -> Iterator[Place]:
     found = Place()
     pool, quick = SharedPool(found.slots), {"look_s": 0.01, "pause_s": 0.0}
-    serving = Loops(found.store, found.serving, pool, FairShare(), found.wake, found.failing_units, **quick)
+    serving = Loops(
+        found.store, found.serving, pool, FairShare(), found.wake, found.failing_units, **quick
+    )
     thread = threading.Thread(target=serving.run, args=[found.over])
     thread.start()
     yield found

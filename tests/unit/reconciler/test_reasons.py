@@ -55,7 +55,9 @@ class Pool:
     busy: set[str] = field(default_factory=set)
     shares: tuple[PoolShare, ...] = (PoolShare("driver", "standard", SIZES, PoolLimits(0, 1)),)
 
-    def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
+    def scale(
+        self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()
+    ) -> None:
         """As many as there are."""
         self.busy = set(busy)
 
@@ -79,7 +81,9 @@ class Place:
 
     def __post_init__(self) -> None:
         self.lake, self.ctx = MemoryLake(), Context(new_store())
-        self.loop = Reconciler(self.ctx.store, Fleet(self.ctx, self.lake, self.pool), Nowhere(), WakeCounter())
+        self.loop = Reconciler(
+            self.ctx.store, Fleet(self.ctx, self.lake, self.pool), Nowhere(), WakeCounter()
+        )
         (self.folder / "1.csv").write_text("id\n1\n")
         text = SHOP.format(folder=self.folder)
         blueprints.apply(self.ctx, "main", [blueprints.SentBlueprint("/shop.yaml", text, {})])
@@ -92,7 +96,12 @@ class Place:
         assert claim["kind"] == "list"
         (task,) = claim["tasks"]
         found = list_files(claim["job"], Versions())
-        result: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": found}
+        result: TaskResult = {
+            "task": task["task"],
+            "epoch": task["epoch"],
+            "state": "done",
+            "result": found,
+        }
         reports.report(self.ctx, "worker", claim["attempt"], [result], lake=self.lake)
         self.loop.tick()
 
@@ -138,7 +147,9 @@ def test_a_driver_whose_end_was_told_in_a_pass_that_failed_has_ended(place: Plac
 
 
 @pytest.mark.parametrize(("reason", "fault"), ENDS, ids=[fault for _, fault in ENDS])
-def test_what_a_driver_ended_of_is_told_once_everywhere(place: Place, reason: str, fault: str) -> None:
+def test_what_a_driver_ended_of_is_told_once_everywhere(
+    place: Place, reason: str, fault: str
+) -> None:
     place.pool.drivers = (driver("d"),)
     place.listed()
     claim = claims.claim(place.ctx, "d", CONTRACT, ["parse"])
@@ -168,18 +179,25 @@ def test_the_next_leader_does_not_tell_it_again(place: Place) -> None:
     place.loop.tick()
     place.pool.drivers = (driver("d", *ENDS[0]),)
     place.loop.tick()
-    Reconciler(place.ctx.store, Fleet(place.ctx, place.lake, place.pool), Nowhere(), WakeCounter()).tick()
+    Reconciler(
+        place.ctx.store, Fleet(place.ctx, place.lake, place.pool), Nowhere(), WakeCounter()
+    ).tick()
     assert len(place.told()) == 1
 
 
 def test_what_is_left_of_a_driver_that_ended_is_not_let_in(place: Place) -> None:
     """A pod whose Job was deleted goes on until its grace is over."""
-    texts = {name: tokens.create(place.ctx, name, ["driver"], subject=name)[0] for name in ("gone", "works")}
+    texts = {
+        name: tokens.create(place.ctx, name, ["driver"], subject=name)[0]
+        for name in ("gone", "works")
+    }
     place.pool.drivers = (driver("gone"), driver("works"))
     place.loop.tick()
     place.pool.drivers = (driver("gone", *ENDS[1]), driver("works"))
     place.loop.tick()
-    assert [name for name, text in texts.items() if tokens.authenticate(place.ctx.store, text)] == ["works"]
+    assert [name for name, text in texts.items() if tokens.authenticate(place.ctx.store, text)] == [
+        "works"
+    ]
 
 
 def test_what_a_driver_claims_after_its_end_is_taken_from_it_at_once(place: Place) -> None:

@@ -28,7 +28,8 @@ TOTALS = "  totals: {transform: {sql: 'SELECT k, sum(v) AS v FROM orders GROUP B
 
 @dataclass
 class Ends:
-    """Once there is work for a driver; or after some passes, in which a run would have ended by itself."""
+    """Once there is work for a driver; or after some passes, in which a run would have ended by
+    itself."""
 
     looks: int = 0
     under_way: int = 0
@@ -41,10 +42,14 @@ class Ends:
         self.under_way = progress.under_way
 
 
-def test_what_is_found_after_a_pass_has_planned_is_planned_by_one_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_found_after_a_pass_has_planned_is_planned_by_one_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     place, ends = Place(), Ends()
     fleet, flows = Fleet(place.ctx, place.lake, place.pool), frozenset({"stream"})
-    place.loop = Reconciler(place.ctx.store, fleet, Nowhere(), WakeCounter(), flows=flows, on_progress=ends.observe)
+    place.loop = Reconciler(
+        place.ctx.store, fleet, Nowhere(), WakeCounter(), flows=flows, on_progress=ends.observe
+    )
     settling, passes = place.loop._settling, []
     plan = settling.settle
 
@@ -71,14 +76,17 @@ def test_a_run_over_a_damaged_tree_ends_with_the_reason_and_what_to_do(tmp_path:
     assert CURE in explained["reason"]
 
 
-def test_a_run_adopts_what_another_dataflow_computed_in_place_of_a_damaged_tree(tmp_path: Path) -> None:
+def test_a_run_adopts_what_another_dataflow_computed_in_place_of_a_damaged_tree(
+    tmp_path: Path,
+) -> None:
     world = after_damage_to("shop.totals", tmp_path)
     done = overview.summary(world.ctx, BRANCH, ["shop", "other"], 0)
     assert (done["state"], done["errors"]) == ("up_to_date", [])
 
 
 def after_damage_to(dataset: str, home: Path) -> PublishedWorld:
-    """The root of a dataset is damaged, a file arrives, and a run makes two dataflows of equal logic."""
+    """The root of a dataset is damaged, a file arrives, and a run makes two dataflows of equal
+    logic."""
     world, steps = PublishedWorld(home), count()
     world.put("a.csv", (1, 10))
     world.apply(TOTALS)
@@ -91,6 +99,8 @@ def after_damage_to(dataset: str, home: Path) -> PublishedWorld:
     failing_units = FailingUnits(lambda: 5.0 * next(steps))
     world.ctx = replace(world.ctx, failing_units=failing_units)
     fleet = Fleet(world.ctx, world.lake, Children(world.engine), failing_units)
-    world.loop = Reconciler(world.store, fleet, world.logs, WakeCounter(), flows=frozenset({"shop", "other"}))
+    world.loop = Reconciler(
+        world.store, fleet, world.logs, WakeCounter(), flows=frozenset({"shop", "other"})
+    )
     world.rest()
     return world

@@ -1,4 +1,5 @@
-"""One pool for several namespaces: who gets how many drivers, in which order, and what each sees of it."""
+"""One pool for several namespaces: who gets how many drivers, in which order, and what each sees of
+it."""
 
 from __future__ import annotations
 
@@ -86,7 +87,9 @@ class Slots:
         ({"a": 3}, 0, {"a": 0}),
     ],
 )
-def test_nobody_has_much_while_others_have_little(wanted: dict[str, int], room: int, got: dict[str, int]) -> None:
+def test_nobody_has_much_while_others_have_little(
+    wanted: dict[str, int], room: int, got: dict[str, int]
+) -> None:
     assert fair(wanted, room, sorted(wanted)) == got
 
 
@@ -96,7 +99,8 @@ def test_what_nobody_needs_stays_where_it_is() -> None:
     assert share.granted("a", ONE, DriverRequest(target=1, needed=0, running=1)) == 1
     assert share.granted("b", ONE, DriverRequest(target=1, needed=0, running=0)) == 0
     assert share.granted("a", ONE, DriverRequest(target=1, needed=0, running=1)) == 1
-    assert share.granted("b", ONE, DriverRequest(target=1, needed=1, running=0)) == 0  # there is no room yet
+    # There is no room yet
+    assert share.granted("b", ONE, DriverRequest(target=1, needed=1, running=0)) == 0
     assert share.granted("a", ONE, DriverRequest(target=1, needed=0, running=1)) == 0
     assert share.granted("a", ONE, DriverRequest(target=1, needed=0, running=0)) == 0
     assert share.granted("b", ONE, DriverRequest(target=1, needed=1, running=0)) == 1
@@ -145,14 +149,19 @@ class Team:
         store = self.store = place.store
         self.name, self.slots = name, place.slots
         pool = place.shared.of(name)
-        self.fleet = Fleet(Context(store, name), MemoryLake(), pool, monotonic=place.clock, fair=place.fair)
+        self.fleet = Fleet(
+            Context(store, name), MemoryLake(), pool, monotonic=place.clock, fair=place.fair
+        )
         self.claims = 0
         with store.begin(name) as tx:
             tx.queue.put_job(b"j" * 32, stored_job())
-            tx.queue.enqueue("main", "flights.daily", [task(n, job=b"j" * 32) for n in range(tasks)])
+            tx.queue.enqueue(
+                "main", "flights.daily", [task(n, job=b"j" * 32) for n in range(tasks)]
+            )
 
     def step(self) -> None:
-        """A pass of the loop; then each driver that has a batch is done with it, and each asks for another one."""
+        """A pass of the loop; then each driver that has a batch is done with it, and each asks for
+        another one."""
         self.fleet.look_after()
         self.fleet.scale()
         for id in [id for id in self.slots.there if namespaces.of_id(id) == self.name]:
@@ -169,7 +178,9 @@ class Team:
             (token,) = [token for token in tx.access.tokens() if token.subject == id]
             if tokens.is_draining(token):
                 return
-            found = tx.queue.claim(uuid.uuid4().hex, id, ["transform"], max_tasks=1, max_bytes=1, lease_s=1e9)
+            found = tx.queue.claim(
+                uuid.uuid4().hex, id, ["transform"], max_tasks=1, max_bytes=1, lease_s=1e9
+            )
             self.claims += found is not None
 
 
@@ -177,8 +188,8 @@ EMPTY = Token("", b"", "of a driver", ("driver",), "", 0.0)
 
 
 def test_ten_thousand_tasks_do_not_starve_one() -> None:
-    """One slot, and two namespaces whose drivers would never be idle. Both have their turns, and there is never a
-    driver more than there is room for."""
+    """One slot, and two namespaces whose drivers would never be idle. Both have their turns, and
+    there is never a driver more than there is room for."""
     place = Place()
     big, small = Team(place, DEFAULT, 10_000), Team(place, "team-a", 1)
     seen = []

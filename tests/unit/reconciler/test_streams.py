@@ -1,4 +1,5 @@
-"""A stream is looked at again once what was found before is computed: else it would never be whole."""
+"""A stream is looked at again once what was found before is computed: else it would never be
+whole."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ class Place:
 
     def __post_init__(self) -> None:
         self.lake, self.ctx = MemoryLake(), Context(new_store(lambda: self.now))
-        self.loop = Reconciler(self.ctx.store, Fleet(self.ctx, self.lake, self.pool), Nowhere(), WakeCounter())
+        self.loop = Reconciler(
+            self.ctx.store, Fleet(self.ctx, self.lake, self.pool), Nowhere(), WakeCounter()
+        )
         blueprints.apply(self.ctx, "main", [blueprints.SentBlueprint("/stream.yaml", STREAM, {})])
 
     def asked_to_list(self) -> ListClaim | None:

@@ -1,4 +1,5 @@
-"""Changes of rows between generations: exactly what turns the one into the other, read from what differs alone."""
+"""Changes of rows between generations: exactly what turns the one into the other, read from what
+differs alone."""
 
 from __future__ import annotations
 
@@ -48,13 +49,14 @@ def opened(world: RecordWorld) -> tuple[list[str], list[str]]:
 
 def test_rows_that_were_added_removed_and_changed(place: Served) -> None:
     world = place.world
+    # b.csv was withdrawn
     world.commit(
         {
             "a.csv": world.fragment([order(1), order(2, "changed")]),  # one row changed
             "c.csv": [order(5, "", "9.99")],  # as it was, in another file
             "d.csv": [order(6), order(6)],  # late
         }
-    )  # b.csv was withdrawn
+    )
     with place.http() as http:
         answer = http.get(f"{CHANGES}.ndjson", params={"since": 1})
         again = http.get(f"{CHANGES}.ndjson", params={"since": 2})
@@ -86,7 +88,10 @@ def test_from_nothing_all_rows_are_added_in_the_order_of_keys(place: Served) -> 
     assert lines[0] == '"k","name","price","day","at","_change_type","_generation"'
     assert lines[1] == '1,"a",1.10,2013-01-01,"2013-01-01T12:00:00.000000Z","insert",1'
     assert len(lines) == 6
-    for table in (pq.read_table(io.BytesIO(parquet.content)), pa.ipc.open_stream(arrow.content).read_all()):
+    for table in (
+        pq.read_table(io.BytesIO(parquet.content)),
+        pa.ipc.open_stream(arrow.content).read_all(),
+    ):
         assert table["k"].to_pylist() == [1, 2, 3, 4, 5]
         assert set(table["_change_type"].to_pylist()) == {"insert"}
 
@@ -95,13 +100,25 @@ def test_rows_that_moved_are_no_changes(place: Served) -> None:
     world = place.world
     with world.store.read() as tx:
         state = tx.states.newest("main", [ORDERS])[ORDERS]
-        fragments = {e.key: tx.traces.fragments([e.fragment])[e.fragment] for e in tree.scan(tx.nodes, state.root)}
-    world.commit({"z.csv": fragments["a.csv"], "b.csv": fragments["b.csv"], "c.csv": fragments["c.csv"]})
-    world.commit({"z.csv": fragments["b.csv"], "b.csv": fragments["a.csv"], "c.csv": fragments["c.csv"]})
+        fragments = {
+            e.key: tx.traces.fragments([e.fragment])[e.fragment]
+            for e in tree.scan(tx.nodes, state.root)
+        }
+    world.commit(
+        {"z.csv": fragments["a.csv"], "b.csv": fragments["b.csv"], "c.csv": fragments["c.csv"]}
+    )
+    world.commit(
+        {"z.csv": fragments["b.csv"], "b.csv": fragments["a.csv"], "c.csv": fragments["c.csv"]}
+    )
     with place.http() as http:
         assert told(http.get(f"{CHANGES}.ndjson", params={"since": 2})) == []
         assert opened(world) == ([], [])  # two partitions have each other's rows
-    world.commit({"z.csv": [order(1)], "b.csv": [order(2, '=1+1, "x"', "2.50"), order(3, None), order(4, "ü")]})
+    world.commit(
+        {
+            "z.csv": [order(1)],
+            "b.csv": [order(2, '=1+1, "x"', "2.50"), order(3, None), order(4, "ü")],
+        }
+    )
     with place.http() as http:
         assert told(http.get(f"{CHANGES}.ndjson", params={"since": 1, "until": 2})) == []
         assert opened(world) == ([], [])  # the partition moved as a whole
@@ -113,13 +130,17 @@ def test_a_copy_that_follows_is_the_dataset(place: Served) -> None:
     """Whatever generations a reader skips."""
     world = place.world
     world.commit({"a.csv": [order(1), order(1), order(8)], "b.csv": [order(3, None)]})
-    world.commit({"a.csv": [order(1)], "b.csv": [order(3, None), order(4)], "e.csv": [order(8), order(9)]})
+    world.commit(
+        {"a.csv": [order(1)], "b.csv": [order(3, None), order(4)], "e.csv": [order(8), order(9)]}
+    )
     copies = []
     with place.http() as http:
         for steps in ([0, 1, 2, 3], [0, 3], [0, 2, 3]):
             copy: Counter[str] = Counter()
             for since, until in pairwise(steps):
-                for line in http.get(f"{CHANGES}.ndjson", params={"since": since, "until": until}).text.splitlines():
+                for line in http.get(
+                    f"{CHANGES}.ndjson", params={"since": since, "until": until}
+                ).text.splitlines():
                     row = json.loads(line)
                     kind = row.pop("_change_type")
                     assert row.pop("_generation") == until
@@ -134,7 +155,9 @@ def test_unchanged_answers_and_headers_read_nothing(place: Served) -> None:
     place.world.commit({"a.csv": [order(1)]})
     with place.http() as http:
         head = http.head(f"{CHANGES}.csv", params={"since": 1})
-        known = http.get(f"{CHANGES}.csv", params={"since": 1}, headers={"If-None-Match": head.headers["etag"]})
+        known = http.get(
+            f"{CHANGES}.csv", params={"since": 1}, headers={"If-None-Match": head.headers["etag"]}
+        )
     assert (head.status_code, known.status_code, known.headers["x-generation"]) == (200, 304, "2")
     assert place.world.changed == []
 
@@ -143,14 +166,19 @@ def test_columns_that_came_and_types_that_grew(place: Served) -> None:
     world = place.world
     old, new = struct(k="integer", name="string"), struct(k="long", name="string", more="double")
     world.commit({"a": [{"k": 1, "name": "x"}], "b": [{"k": 2, "name": "y"}]}, "shop.grown", old)
-    world.commit({"a": [{"k": 1, "name": "x"}], "b": [{"k": 2, "name": "y", "more": 1.5}]}, "shop.grown", new)
+    world.commit(
+        {"a": [{"k": 1, "name": "x"}], "b": [{"k": 2, "name": "y", "more": 1.5}]}, "shop.grown", new
+    )
     world.commit({"a": [{"k": "1", "name": "x"}]}, "shop.grown", struct(k="string", name="string"))
     path = CHANGES.replace("orders", "grown")
     with place.http() as http:
         found = http.get(f"{path}.ndjson", params={"since": 1, "until": 2})
         refused = http.get(f"{path}.ndjson", params={"since": 2})
     rows = [json.loads(line) for line in found.text.splitlines()]
-    assert [(r["_change_type"], r["k"], r["more"]) for r in rows] == [("delete", 2, None), ("insert", 2, 1.5)]
+    assert [(r["_change_type"], r["k"], r["more"]) for r in rows] == [
+        ("delete", 2, None),
+        ("insert", 2, 1.5),
+    ]
     assert (refused.status_code, refused.json()["type"]) == (422, "urn:headgate:not-compared")
     assert "was BIGINT in generation 2" in refused.json()["detail"]
 
@@ -198,19 +226,36 @@ CHOSEN: list[tuple[str, str, Callable[[Any], bool]]] = [
 
 
 def with_history(world: RecordWorld) -> None:
-    """A late file, a corrected one, one of which a column alone is corrected, and one that is withdrawn."""
+    """A late file, a corrected one, one of which a column alone is corrected, and one that is
+    withdrawn."""
     a = [order(1), order(2, '=1+1, "x"', "2.50")]
-    world.commit({"a.csv": a, "b.csv": [order(3, None), order(4, "ü")], "c.csv": [order(5)], "d.csv": [order(6)] * 2})
     world.commit(
-        {"a.csv": [order(1), order(2, "changed")], "b.csv": [order(3, "was NULL")], "c.csv": [order(5, "", "1.00")]}
+        {
+            "a.csv": a,
+            "b.csv": [order(3, None), order(4, "ü")],
+            "c.csv": [order(5)],
+            "d.csv": [order(6)] * 2,
+        }
     )
     world.commit(
-        {"a.csv": [order(1), order(2, "changed", "8.00")], "c.csv": [order(5, "changed")], "d.csv": [order(6)]}
+        {
+            "a.csv": [order(1), order(2, "changed")],
+            "b.csv": [order(3, "was NULL")],
+            "c.csv": [order(5, "", "1.00")],
+        }
+    )
+    world.commit(
+        {
+            "a.csv": [order(1), order(2, "changed", "8.00")],
+            "c.csv": [order(5, "changed")],
+            "d.csv": [order(6)],
+        }
     )
 
 
 def netted(lines: list[Any], columns: str, chosen: Callable[[Any], bool]) -> Counter[str]:
-    """How often each row came (below zero: went), of those that are chosen, as these columns tell them apart."""
+    """How often each row came (below zero: went), of those that are chosen, as these columns tell
+    them apart."""
     found: Counter[str] = Counter()
     for row in filter(chosen, lines):
         names = columns.split(",") if columns else [n for n in row if not n.startswith("_")]
@@ -235,9 +280,17 @@ def test_a_part_of_changes_is_that_part_of_the_whole_stream(
             steps = {"since": str(since), "until": str(until)}
             whole = lines_of(http.get(f"{CHANGES}.ndjson", params=steps))
             part = lines_of(http.get(f"{CHANGES}.ndjson", params={**steps, **asked}))
-            assert netted(part, columns, lambda _: True) == netted(whole, columns, chosen), (since, until)
-            assert len(part) == sum(map(abs, netted(part, columns, lambda _: True).values()))  # none goes and comes
-            told_of = [*(columns.split(",") if columns else SCHEMA_NAMES), "_change_type", "_generation"]
+            assert netted(part, columns, lambda _: True) == netted(whole, columns, chosen), (
+                since,
+                until,
+            )
+            # None goes and comes
+            assert len(part) == sum(map(abs, netted(part, columns, lambda _: True).values()))
+            told_of = [
+                *(columns.split(",") if columns else SCHEMA_NAMES),
+                "_change_type",
+                "_generation",
+            ]
             assert all(list(row) == told_of for row in part)
 
 
@@ -249,12 +302,20 @@ def test_a_copy_of_a_part_follows_by_the_link(place: Served) -> None:
     with place.http() as http:
         answer = http.get(f"{CHANGES}.ndjson", params={"since": 0, **asked})
         copy.update(netted(lines_of(answer), "name,k", lambda _: True))
-        for partitions in ([order(4), order(7)], [order(7, "b"), order(8, "b", "9.50")], [order(8, "b", "8.50")]):
+        for partitions in (
+            [order(4), order(7)],
+            [order(7, "b"), order(8, "b", "9.50")],
+            [order(8, "b", "8.50")],
+        ):
             world.commit({"z.csv": partitions})
             answer = http.get(answer.links["next"]["url"])
             copy.update(netted(lines_of(answer), "name,k", lambda _: True))
-            rows = lines_of(http.get("/v1/branches/main/datasets/shop.orders/records.ndjson", params=asked))
-            assert Counter({row: n for row, n in copy.items() if n}) == netted(rows, "name,k", lambda _: True)
+            rows = lines_of(
+                http.get("/v1/branches/main/datasets/shop.orders/records.ndjson", params=asked)
+            )
+            assert Counter({row: n for row, n in copy.items() if n}) == netted(
+                rows, "name,k", lambda _: True
+            )
         unchanged = http.get(answer.links["next"]["url"])
     assert lines_of(unchanged) == []
 
@@ -263,8 +324,13 @@ def test_a_row_that_begins_to_satisfy_the_condition_is_added(place: Served) -> N
     place.world.commit({"a.csv": [order(1, "a", "7.00"), order(2, '=1+1, "x"', "2.50")]})
     with place.http() as http:
         begins = http.get(f"{CHANGES}.ndjson", params={"since": 1, "where": "price > 5 AND k < 3"})
-        stops = http.get(f"{CHANGES}.ndjson", params={"since": 1, "where": "price < 2 AND k < 3", "columns": "k,name"})
-        other = http.get(f"{CHANGES}.ndjson", params={"since": 1, "where": "k = 1", "columns": "k,name"})
+        stops = http.get(
+            f"{CHANGES}.ndjson",
+            params={"since": 1, "where": "price < 2 AND k < 3", "columns": "k,name"},
+        )
+        other = http.get(
+            f"{CHANGES}.ndjson", params={"since": 1, "where": "k = 1", "columns": "k,name"}
+        )
     assert told(begins) == [("insert", 1, "a")]
     assert told(stops) == [("delete", 1, "a")]
     assert told(other) == []  # its price alone changed
@@ -282,12 +348,22 @@ def test_a_part_has_a_content_of_its_own_and_is_in_the_audit(place: Served) -> N
     with place.http() as http:
         tags = [
             http.head(f"{CHANGES}.csv", params={"since": 1, **asked}).headers["etag"]
-            for asked in ({}, {"columns": "k"}, {"columns": "k,name"}, {"where": "k > 1"}, {"where": "k > 2"})
+            for asked in (
+                {},
+                {"columns": "k"},
+                {"columns": "k,name"},
+                {"where": "k > 1"},
+                {"where": "k > 2"},
+            )
         ]
         http.get(f"{CHANGES}.csv", params={"since": 1, "columns": "K", "where": "k > 1"})
         reads = http.get("/v1/audit/reads").json()["items"]
     assert len(set(tags)) == len(tags)
-    assert (reads[0]["how"], reads[0]["what"]["columns"], reads[0]["what"]["where"]) == ("changes", ["K"], "k > 1")
+    assert (reads[0]["how"], reads[0]["what"]["columns"], reads[0]["what"]["where"]) == (
+        "changes",
+        ["K"],
+        "k > 1",
+    )
 
 
 @pytest.mark.parametrize(
@@ -309,7 +385,9 @@ def test_what_cannot_be_asked_for(place: Served, asked: dict[str, str], kind: st
 def test_the_client_names_columns_and_a_condition(place: Served) -> None:
     with (
         place.client() as client,
-        client.changes("shop.orders", since=0, format="csv", columns=["name", "k"], where="k = 4") as found,
+        client.changes(
+            "shop.orders", since=0, format="csv", columns=["name", "k"], where="k = 4"
+        ) as found,
     ):
         assert b"".join(found.parts).decode().splitlines()[1:] == ['"ü",4,"insert",1']
 
@@ -317,13 +395,20 @@ def test_the_client_names_columns_and_a_condition(place: Served) -> None:
 # --- the process
 
 
-def wanted_changes(before: Sequence[str], after: Sequence[str], rendering: Rendering) -> RequestedChanges:
-    return RequestedChanges(before, after, SCHEMA, columns=SCHEMA_NAMES, where=None, generation=7, rendering=rendering)
+def wanted_changes(
+    before: Sequence[str], after: Sequence[str], rendering: Rendering
+) -> RequestedChanges:
+    return RequestedChanges(
+        before, after, SCHEMA, columns=SCHEMA_NAMES, where=None, generation=7, rendering=rendering
+    )
 
 
 def request(root: Path, before: list[Row], after: list[Row]) -> FileChangesRequest:
     world = RecordWorld(root)
-    sides = [[file["path"] for file in world.fragment(rows).files] if rows else [] for rows in (before, after)]
+    sides = [
+        [file["path"] for file in world.fragment(rows).files] if rows else []
+        for rows in (before, after)
+    ]
     return {
         "lake": world.lake.uri,
         "before": sides[0],
@@ -357,7 +442,11 @@ def test_processes_tell_the_same(tmp_path: Path) -> None:
     wanted = wanted_changes(asked["before"], asked["after"], Rendering("csv", coding="gzip"))
     lines = gzip.decompress(b"".join(render(wanted))).decode().splitlines()
     assert [line.split(",")[0] for line in lines] == ['"k"', "1", "3"]
-    added = b"".join(render(replace(wanted, before=[], rendering=Rendering("csv")))).decode().splitlines()
+    added = (
+        b"".join(render(replace(wanted, before=[], rendering=Rendering("csv"))))
+        .decode()
+        .splitlines()
+    )
     assert [line.split(",")[0] for line in added] == ['"k"', "2", "3"]
     with pytest.raises(NotCompared, match=r"gone\.parquet"):
         next(iter(render(replace(wanted, before=["gone.parquet"]))))
@@ -369,8 +458,12 @@ def test_a_comparison_that_nobody_waits_for_ends_and_leaves_nothing(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     began = tmp_path / "began"
     waits = f"import pathlib, time; pathlib.Path({str(began)!r}).touch(); time.sleep(600)"
-    monkeypatch.setattr("controlplane.services.queries.adapter.change_renderer.COMMAND", ("python3", "-c", waits))
-    pieces: Any = ChangeRenderer("file:///x", threading.Event())(wanted_changes(["a"], ["b"], Rendering("csv")))
+    monkeypatch.setattr(
+        "controlplane.services.queries.adapter.change_renderer.COMMAND", ("python3", "-c", waits)
+    )
+    pieces: Any = ChangeRenderer("file:///x", threading.Event())(
+        wanted_changes(["a"], ["b"], Rendering("csv"))
+    )
     refused: list[Exception] = []
 
     def take() -> None:

@@ -29,23 +29,46 @@ def headgate(*arguments: str) -> int:
     return run(arguments, Bootstrap())
 
 
-def test_records_go_to_standard_output_or_to_a_file(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    asked = ("records", ORDERS, "--columns", "name,`k`", "--where", "k > 1", "--offset", "1", "-n", "2")
+def test_records_go_to_standard_output_or_to_a_file(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    asked = (
+        "records",
+        ORDERS,
+        "--columns",
+        "name,`k`",
+        "--where",
+        "k > 1",
+        "--offset",
+        "1",
+        "-n",
+        "2",
+    )
     assert headgate(*asked, "--format", "ndjson") == 0
     rows = [json.loads(line) for line in capfdbinary.readouterr().out.splitlines()]
     assert rows == [{"name": None, "k": 3}, {"name": "ü", "k": 4}]
     file = tmp_path / "orders.parquet"
-    assert headgate(*asked, "--format", "parquet", "--compression", "snappy", "--output-file", str(file)) == 0
+    assert (
+        headgate(
+            *asked, "--format", "parquet", "--compression", "snappy", "--output-file", str(file)
+        )
+        == 0
+    )
     assert capfdbinary.readouterr().out == b""
     assert pq.read_table(file).to_pylist() == rows
 
 
-def test_what_fails_leaves_the_file_before(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_fails_leaves_the_file_before(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "orders.csv"
     file.write_text("before")
     assert headgate("records", ORDERS, "--where", "k = 'x'", "--output-file", str(file)) == 1
     assert "where:1:5:" in capfd.readouterr().err
-    assert (file.read_text(), [path.name for path in tmp_path.glob("*orders*")]) == ("before", ["orders.csv"])
+    assert (file.read_text(), [path.name for path in tmp_path.glob("*orders*")]) == (
+        "before",
+        ["orders.csv"],
+    )
 
 
 @pytest.mark.parametrize("command", [("records",), ("preview",), ("why",), ("partitions",)])
@@ -55,7 +78,10 @@ def test_an_unknown_dataset_is_unknown_with_the_nearest_name(
     text = "dataflow: shop\ncomponents:\n  ordering: {transform: {sql: SELECT 1}}"
     blueprints.apply(place.world.ctx, "main", [blueprints.SentBlueprint("/shop.yaml", text, {})])
     assert headgate(*command, "shop.odering") == 1
-    assert "there is no dataset shop.odering in branch main; did you mean 'shop.ordering'?" in capfd.readouterr().err
+    assert (
+        "there is no dataset shop.odering in branch main; did you mean 'shop.ordering'?"
+        in capfd.readouterr().err
+    )
     assert headgate(*command, "nothing.alike") == 1
     assert "there is no dataset nothing.alike in branch main\n" in capfd.readouterr().err
 
@@ -70,7 +96,19 @@ def test_changes_say_from_where_to_go_on(place: Served, capfd: pytest.CaptureFix
 
 
 def test_links_are_made_listed_and_revoked(capfd: pytest.CaptureFixture[str]) -> None:
-    made = ("link", "create", f"{ORDERS}@1", "--columns", "k", "--where", "k > 3", "--expires", "12h", "-o", "json")
+    made = (
+        "link",
+        "create",
+        f"{ORDERS}@1",
+        "--columns",
+        "k",
+        "--where",
+        "k > 3",
+        "--expires",
+        "12h",
+        "-o",
+        "json",
+    )
     assert headgate(*made) == 0
     link = json.loads(capfd.readouterr().out)
     assert httpx2.get(link["url"], trust_env=False).text == '"k"\n4\n5\n'

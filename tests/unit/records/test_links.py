@@ -49,7 +49,10 @@ def test_a_link_needs_no_headers_and_answers_what_it_fixes(place: Served) -> Non
     link = make(place)
     assert urlsplit(link["url"]).path.endswith("/shop.orders.csv")
     answer = get(link["url"])
-    assert (answer.text, answer.headers["content-type"]) == ('"k","name"\n2,"a"\n3,"a"\n', "text/csv; charset=utf-8")
+    assert (answer.text, answer.headers["content-type"]) == (
+        '"k","name"\n2,"a"\n3,"a"\n',
+        "text/csv; charset=utf-8",
+    )
     wider = get(link["url"] + "&where=k%20%3E%200&columns=k,price&limit=99&partition=a.csv")
     assert wider.text == answer.text
     number = len(place.world.rendered)
@@ -92,7 +95,13 @@ def test_who_has_the_database_cannot_widen_a_link(place: Served) -> None:
         stored = tx.links.get(link["id"])
         assert stored is not None
         assert link["url"].partition("signature=")[2] not in repr(stored)
-    for more in ({"where": None}, {"columns": ()}, {"dataset": "shop.other"}, {"expires": 9e9}, {"maker": "x"}):
+    for more in (
+        {"where": None},
+        {"columns": ()},
+        {"dataset": "shop.other"},
+        {"expires": 9e9},
+        {"maker": "x"},
+    ):
         with place.world.store.begin() as tx:
             tx.links.put(replace(stored, **more))
         url = link["url"].replace("shop.orders", str(more.get("dataset", "shop.orders")))
@@ -105,7 +114,11 @@ def test_who_has_the_database_cannot_widen_a_link(place: Served) -> None:
 def test_a_link_ends(place: Served) -> None:
     world = place.world
     text, token = tokens.create(world.ctx, "ann", ("admin",), ttl_s=30 * DAY_S)
-    revoked, expired, orphan = make(place), make(place, ttl_s=DAY_S), make(place, text, ttl_s=60 * DAY_S)
+    revoked, expired, orphan = (
+        make(place),
+        make(place, ttl_s=DAY_S),
+        make(place, text, ttl_s=60 * DAY_S),
+    )
     with place.http() as http:
         assert http.delete(f"/v1/links/{revoked['id']}").status_code == 204
         assert problem(http.delete("/v1/links/00")) == (404, "not-found")
@@ -152,7 +165,9 @@ def test_a_link_tells_nothing_of_what_it_does_not_read(place: Served) -> None:
     assert (problem(answer), "secret" in answer.text) == ((404, "not-found"), False)
 
 
-def test_a_link_never_reads_more_than_its_maker_may(place: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_never_reads_more_than_its_maker_may(
+    place: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     link = make(place)
     monkeypatch.setattr(links, "may_read", lambda maker, link: False)
     assert problem(get(link["url"])) == (410, "link-ended")
@@ -164,8 +179,15 @@ def test_making_and_revoking_are_audited_without_the_address(place: Served) -> N
         http.delete(f"/v1/links/{link['id']}")
         rows = http.get("/v1/audit").json()["items"]
         listed = http.get("/v1/links").text
-    told = [(row["action"], row["target"], row["actor"]) for row in rows if row["action"].startswith("link.")]
-    assert sorted(told) == [("link.create", link["id"], "test"), ("link.revoke", link["id"], "test")]
+    told = [
+        (row["action"], row["target"], row["actor"])
+        for row in rows
+        if row["action"].startswith("link.")
+    ]
+    assert sorted(told) == [
+        ("link.create", link["id"], "test"),
+        ("link.revoke", link["id"], "test"),
+    ]
     (made,) = [row for row in rows if row["action"] == "link.create"]
     assert (made["after"]["where"], made["after"]["columns"]) == ("k > 1", ["k", "name"])
     signature = link["url"].partition("signature=")[2]
@@ -196,7 +218,10 @@ def test_what_no_link_is_made_of(place: Served) -> None:
 
 def test_a_link_cannot_be_made_twice_by_one_key(place: Served) -> None:
     with place.http() as http:
-        assert problem(http.post("/v1/links", json=ASKED, headers={"Idempotency-Key": "a"})) == (422, "not-supported")
+        assert problem(http.post("/v1/links", json=ASKED, headers={"Idempotency-Key": "a"})) == (
+            422,
+            "not-supported",
+        )
 
 
 INVALID: list[tuple[dict[str, object], str]] = [
@@ -210,7 +235,9 @@ INVALID: list[tuple[dict[str, object], str]] = [
 
 
 @pytest.mark.parametrize(("more", "message"), INVALID)
-def test_no_value_of_a_body_is_converted(place: Served, more: dict[str, object], message: str) -> None:
+def test_no_value_of_a_body_is_converted(
+    place: Served, more: dict[str, object], message: str
+) -> None:
     with place.http() as http:
         answer = http.post("/v1/links", json={**ASKED, **more})
         assert answer.status_code == 422
@@ -220,4 +247,7 @@ def test_no_value_of_a_body_is_converted(place: Served, more: dict[str, object],
 def test_a_body_is_an_object(place: Served) -> None:
     with place.http() as http:
         answer = http.post("/v1/links", json=[])
-        assert answer.json()["detail"] == "body: Input should be a valid dictionary or object to extract fields from"
+        assert (
+            answer.json()["detail"]
+            == "body: Input should be a valid dictionary or object to extract fields from"
+        )

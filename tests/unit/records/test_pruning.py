@@ -1,4 +1,5 @@
-"""What is left out unread holds no row that is wanted: whatever the rows, the condition and what is known of them."""
+"""What is left out unread holds no row that is wanted: whatever the rows, the condition and what is
+known of them."""
 
 from __future__ import annotations
 
@@ -24,12 +25,16 @@ from dataplane.fragments.statistics import statistics
 from tests.unit.lake.tables import struct
 
 pytestmark = pytest.mark.unit
-SCHEMA = struct(n="long", d="double", p="decimal(12,2)", s="string", ok="boolean", day="date", at="timestamp")
+SCHEMA = struct(
+    n="long", d="double", p="decimal(12,2)", s="string", ok="boolean", day="date", at="timestamp"
+)
 BIG = 2**53
 numbers = st.sampled_from([-2, 0, 1, 2, 3, BIG, BIG + 1, 2**63 - 1])
 texts = st.sampled_from(["", "a", "ab", "b", "ü", "x" * 40])
 days = st.integers(0, 60).map(lambda k: date(2013, 1, 1) + timedelta(days=k))
-times = st.integers(0, 5).map(lambda k: datetime(2013, 1, 1, tzinfo=UTC) + timedelta(microseconds=700 * k))
+times = st.integers(0, 5).map(
+    lambda k: datetime(2013, 1, 1, tzinfo=UTC) + timedelta(microseconds=700 * k)
+)
 rows = st.fixed_dictionaries(
     {
         "n": numbers | st.none(),
@@ -53,26 +58,40 @@ def quoted(value: Any) -> str:
 
 
 sides = st.one_of(
-    st.tuples(st.just("n"), literals(numbers) | st.sampled_from(["1.5", "9007199254740992D", "-1e0"])),
+    st.tuples(
+        st.just("n"), literals(numbers) | st.sampled_from(["1.5", "9007199254740992D", "-1e0"])
+    ),
     st.tuples(st.just("d"), st.sampled_from(["0", "1.5", "-1"])),
     st.tuples(st.just("p"), st.sampled_from(["0.25", "-0.75", "1", "0.125"])),
     st.tuples(st.just("s"), literals(texts, quoted)),
     st.tuples(st.just("day"), literals(days, quoted)),
-    st.tuples(st.just("at"), literals(times, lambda at: quoted(at.isoformat().replace("+00:00", "Z")))),
+    st.tuples(
+        st.just("at"), literals(times, lambda at: quoted(at.isoformat().replace("+00:00", "Z")))
+    ),
 )
 tests = st.one_of(
     st.tuples(sides, COMPARED).map(lambda x: f"{x[0][0]} {x[1]} {x[0][1]}"),
     st.tuples(sides, COMPARED).map(lambda x: f"{x[0][1]} {x[1]} {x[0][0]}"),
     st.sampled_from(["n", "s", "ok", "d"]).map(lambda c: f"{c} IS NULL"),
     st.sampled_from(
-        ["ok", "ok = false", "s LIKE 'a%'", "s LIKE '_b'", "s LIKE 'ü'", "s IN ('a', 'zz')", "n IN (1, 2)"]
+        [
+            "ok",
+            "ok = false",
+            "s LIKE 'a%'",
+            "s LIKE '_b'",
+            "s LIKE 'ü'",
+            "s IN ('a', 'zz')",
+            "n IN (1, 2)",
+        ]
     ),
 )
 conditions = st.recursive(
     tests,
     lambda inner: st.one_of(
         inner.map(lambda c: f"NOT ({c})"),
-        st.tuples(inner, st.sampled_from(["AND", "OR"]), inner).map(lambda x: f"({x[0]}) {x[1]} ({x[2]})"),
+        st.tuples(inner, st.sampled_from(["AND", "OR"]), inner).map(
+            lambda x: f"({x[0]}) {x[1]} ({x[2]})"
+        ),
     ),
     max_leaves=5,
 )
@@ -90,7 +109,9 @@ def batch_of(found: list[dict[str, Any]], schema: Schema = SCHEMA) -> pa.RecordB
 
 
 @given(st.lists(rows, max_size=4), conditions)
-def test_a_file_that_is_left_out_has_no_row_that_is_wanted(found: list[dict[str, Any]], text: str) -> None:
+def test_a_file_that_is_left_out_has_no_row_that_is_wanted(
+    found: list[dict[str, Any]], text: str
+) -> None:
     condition, batch = parse(text, SCHEMA), batch_of(found)
     if not pruning.may_match(condition, pruning.of_file(entry_of(batch), SCHEMA)):
         assert satisfying(batch, condition).num_rows == 0
@@ -114,7 +135,9 @@ def key_of(row: dict[str, Any]) -> str:
 
 
 @given(rows, conditions)
-def test_a_partition_that_is_left_out_by_its_key_has_no_row_that_is_wanted(row: dict[str, Any], text: str) -> None:
+def test_a_partition_that_is_left_out_by_its_key_has_no_row_that_is_wanted(
+    row: dict[str, Any], text: str
+) -> None:
     condition = parse(text, SCHEMA)
     if not pruning.may_match(condition, pruning.of_key(key_of(row), KEYED, SCHEMA)):
         assert satisfying(batch_of([row]), condition).num_rows == 0
@@ -134,7 +157,9 @@ def test_keys_that_tell_something() -> None:
     assert may("day = '2013-12-31'", "day=2013", PartitionKeyPart("day", "day", "year"))
     assert not may("day = '2013-02-02'", "day=2013-02-01", day)
     assert not may("day IS NOT NULL", "day", day)
-    assert not may("s = 'a b'", "s=a%20c/n=1", PartitionKeyPart("s", "s"), PartitionKeyPart("n", "n"))
+    assert not may(
+        "s = 'a b'", "s=a%20c/n=1", PartitionKeyPart("s", "s"), PartitionKeyPart("n", "n")
+    )
 
 
 @pytest.mark.parametrize(
@@ -154,16 +179,27 @@ def test_a_value_may_stand_before_the_column(text: str, may_hold: bool) -> None:
 
 @pytest.mark.parametrize(
     ("low", "high", "may_hold"),
-    [("ab", "b", True), ("a", "a", True), ("A", "ab", True), ("b", "c", False), ("A", "Z", False), ("ä", "ü", False)],
+    [
+        ("ab", "b", True),
+        ("a", "a", True),
+        ("A", "ab", True),
+        ("b", "c", False),
+        ("A", "Z", False),
+        ("ä", "ü", False),
+    ],
 )
-def test_a_pattern_is_compared_with_the_first_letters_of_both_ends(low: str, high: str, may_hold: bool) -> None:
+def test_a_pattern_is_compared_with_the_first_letters_of_both_ends(
+    low: str, high: str, may_hold: bool
+) -> None:
     entry: FileEntry = {
         "path": "x",
         "size": 1,
         "rows": 2,
         "stats": {"minValues": {"s": low}, "maxValues": {"s": high}},
     }
-    assert pruning.may_match(parse("s LIKE 'a%'", SCHEMA), pruning.of_file(entry, SCHEMA)) is may_hold
+    assert (
+        pruning.may_match(parse("s LIKE 'a%'", SCHEMA), pruning.of_file(entry, SCHEMA)) is may_hold
+    )
 
 
 @pytest.mark.parametrize(
@@ -194,7 +230,9 @@ def test_keys_that_tell_nothing() -> None:
     assert not may("day IS NULL", "day=2013", PartitionKeyPart("day", "day", BUCKET))
 
 
-@pytest.mark.parametrize("stats", [{}, {"minValues": None}, {"minValues": {"n": "1"}, "maxValues": {"n": "1"}}])
+@pytest.mark.parametrize(
+    "stats", [{}, {"minValues": None}, {"minValues": {"n": "1"}, "maxValues": {"n": "1"}}]
+)
 def test_statistics_of_another_type_tell_nothing(stats: Any) -> None:
     entry: FileEntry = {"path": "x", "size": 1, "rows": 1, "stats": stats}
     assert pruning.may_match(parse("n = 7", SCHEMA), pruning.of_file(entry, SCHEMA))

@@ -54,8 +54,13 @@ def test_every_form_has_the_same_rows_in_the_order_of_keys(place: Served, format
         answer = http.get(f"{RECORDS}.{format}")
         assert answer.content == http.get(RECORDS, params={"format": format}).content
         assert keys(http.get(f"{RECORDS}.{format}", params={"offset": 1, "limit": 3})) == [2, 3, 4]
-        assert keys(http.get(f"{RECORDS}.{format}", params={"where": "k > 3 AND name = 'ü'"})) == [4]
-        assert list(table(http.get(f"{RECORDS}.{format}", params={"columns": "day, K"}))[0]) == ["day", "k"]
+        assert keys(http.get(f"{RECORDS}.{format}", params={"where": "k > 3 AND name = 'ü'"})) == [
+            4
+        ]
+        assert list(table(http.get(f"{RECORDS}.{format}", params={"columns": "day, K"}))[0]) == [
+            "day",
+            "k",
+        ]
         assert keys(http.get(f"{RECORDS}.{format}", params={"where": "k > 9"})) == []
     assert keys(answer) == [1, 2, 3, 4, 5]
     assert list(table(answer)[0]) == ["k", "name", "price", "day", "at"]
@@ -64,22 +69,37 @@ def test_every_form_has_the_same_rows_in_the_order_of_keys(place: Served, format
 
 
 @pytest.mark.parametrize("format", ["arrow", "parquet"])
-def test_binary_forms_keep_types_and_say_how_they_are_compressed(place: Served, format: str) -> None:
-    compressions = {"arrow": ("none", "lz4", "zstd"), "parquet": ("none", "snappy", "gzip", "zstd")}[format]
+def test_binary_forms_keep_types_and_say_how_they_are_compressed(
+    place: Served, format: str
+) -> None:
+    compressions = {
+        "arrow": ("none", "lz4", "zstd"),
+        "parquet": ("none", "snappy", "gzip", "zstd"),
+    }[format]
     with place.http() as http:
-        bodies = {c: http.get(f"{RECORDS}.{format}", params={"compression": c}) for c in compressions}
+        bodies = {
+            c: http.get(f"{RECORDS}.{format}", params={"compression": c}) for c in compressions
+        }
         refused = http.get(f"{RECORDS}.csv", params={"compression": "gzip"})
     assert all(table(body) == [dict(order(1)), *table(body)[1:]] for body in bodies.values())
     assert len({body.headers["etag"] for body in bodies.values()}) == len(bodies)
     assert "content-encoding" not in bodies["none"].headers
     assert (refused.status_code, "Accept-Encoding" in refused.json()["detail"]) == (422, True)
     if format == "parquet":
-        found = pq.ParquetFile(io.BytesIO(bodies["gzip"].content)).metadata.row_group(0).column(0).compression
+        found = (
+            pq.ParquetFile(io.BytesIO(bodies["gzip"].content))
+            .metadata.row_group(0)
+            .column(0)
+            .compression
+        )
         assert found == "GZIP"
 
 
 def test_texts_are_compressed_as_a_client_says(place: Served) -> None:
-    with place.http() as http, http.stream("GET", f"{RECORDS}.csv", headers={"Accept-Encoding": "gzip;q=1, br"}) as one:
+    with (
+        place.http() as http,
+        http.stream("GET", f"{RECORDS}.csv", headers={"Accept-Encoding": "gzip;q=1, br"}) as one,
+    ):
         body = b"".join(one.iter_raw())
     with place.http() as http:
         plain = http.get(f"{RECORDS}.csv")
@@ -103,9 +123,13 @@ def test_data_that_did_not_change_is_neither_read_nor_sent(place: Served) -> Non
     world = place.world
     with place.http() as http:
         first = http.get(f"{RECORDS}.csv", params={"where": "k > 1", "limit": 2})
-        asked: Any = {"params": {"where": "k > 1", "limit": 2}, "headers": {"If-None-Match": first.headers["etag"]}}
+        asked: Any = {
+            "params": {"where": "k > 1", "limit": 2},
+            "headers": {"If-None-Match": first.headers["etag"]},
+        }
         assert (
-            http.get(f"{RECORDS}.csv", params={"where": "k > 1", "limit": 3}).headers["etag"] != first.headers["etag"]
+            http.get(f"{RECORDS}.csv", params={"where": "k > 1", "limit": 3}).headers["etag"]
+            != first.headers["etag"]
         )
         number = len(world.rendered)
         for path in world.root.glob("lake/**/*.parquet"):
@@ -162,7 +186,10 @@ def test_a_generation_and_a_time_are_addresses(place: Served) -> None:
         named = http.get(f"{RECORDS}.json", params={"at": "1"}).headers["content-disposition"]
         assert named == 'attachment; filename="shop.orders@1.json"'
         assert http.get(f"{RECORDS}.json", params={"at": "9"}).status_code == 404
-        assert http.get(f"{RECORDS}.json", params={"at": "x"}).json()["type"] == "urn:headgate:bad-address"
+        assert (
+            http.get(f"{RECORDS}.json", params={"at": "x"}).json()["type"]
+            == "urn:headgate:bad-address"
+        )
 
 
 @pytest.mark.parametrize(
@@ -181,11 +208,15 @@ def test_a_generation_and_a_time_are_addresses(place: Served) -> None:
         ({"generation": "1", "at": "1"}, "invalid-request", "both"),
     ],
 )
-def test_what_is_refused_says_where_and_why(place: Served, asked: dict[str, str], code: str, said: str) -> None:
+def test_what_is_refused_says_where_and_why(
+    place: Served, asked: dict[str, str], code: str, said: str
+) -> None:
     with place.http() as http:
         problem = http.get(f"{RECORDS}.json", params=asked).json()
         assert http.get(f"{RECORDS}.xml").status_code == 422
-    assert (problem["type"], said in problem["detail"]) == (f"urn:headgate:{code}", True), problem["detail"]
+    assert (problem["type"], said in problem["detail"]) == (f"urn:headgate:{code}", True), problem[
+        "detail"
+    ]
     if code == "bad-condition":
         assert problem["errors"][0]["line"] >= 1
 
@@ -215,7 +246,9 @@ def test_a_file_that_cannot_be_read_is_an_error_at_once(place: Served) -> None:
         ("lower(name) = 'a'", ["1-0.parquet", "2-0.parquet", "3-0.parquet"]),
     ],
 )
-def test_files_that_cannot_match_are_not_opened(place: Served, where: str, files: list[str]) -> None:
+def test_files_that_cannot_match_are_not_opened(
+    place: Served, where: str, files: list[str]
+) -> None:
     with place.http() as http:
         table(http.get(f"{RECORDS}.json", params={"where": where}))
     assert place.world.opened == files
@@ -238,14 +271,19 @@ components:
 
 
 def test_partitions_that_cannot_match_by_their_keys_are_not_looked_up(place: Served) -> None:
-    """Here files have no statistics. Where other code may have made the state, keys tell nothing."""
+    """Here files have no statistics. Where other code may have made the state, keys tell
+    nothing."""
     world = place.world
     blueprints.apply(world.ctx, "main", [blueprints.SentBlueprint("/shop.yaml", BLUEPRINT, {})])
     with world.store.read() as tx:
         node = desired(tx, "main").nodes["shop.daily"]
     assert isinstance(node, Transform)
     schema = struct(k="long", name="string", day="date")
-    keys_of = [("day=2013-01/name=a", 1, 1), ("day=2013-01/name=b", 1, 2), ("day=2013-02/name=a", 2, 3)]
+    keys_of = [
+        ("day=2013-01/name=a", 1, 1),
+        ("day=2013-01/name=b", 1, 2),
+        ("day=2013-02/name=a", 2, 3),
+    ]
     partitions = {}
     for key, month, k in keys_of:
         found = world.fragment([{"k": k, "name": key[-1], "day": date(2013, month, 5)}], schema)

@@ -1,4 +1,5 @@
-"""Bodies under way: memory stays flat, nothing is made that nobody takes, and whoever leaves frees everything."""
+"""Bodies under way: memory stays flat, nothing is made that nobody takes, and whoever leaves frees
+everything."""
 
 from __future__ import annotations
 
@@ -65,7 +66,9 @@ def unfinished(place: Served) -> socket.socket:
     """A request whose answer nobody reads."""
     url = httpx2.URL(place.url)
     client = socket.create_connection((url.host, url.port or 80))
-    client.sendall(f"GET {RECORDS}.csv HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {place.token}\r\n\r\n".encode())
+    client.sendall(
+        f"GET {RECORDS}.csv HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {place.token}\r\n\r\n".encode()
+    )
     return client
 
 
@@ -158,7 +161,9 @@ def test_a_large_stream_takes_little_memory(
     def rows() -> Iterator[pa.RecordBatch]:
         nonlocal peak
         for _ in range(60):
-            yield pa.record_batch([pa.array(range(1_000)), pa.array(["x" * 500] * 1_000)], names=["k", "v"])
+            yield pa.record_batch(
+                [pa.array(range(1_000)), pa.array(["x" * 500] * 1_000)], names=["k", "v"]
+            )
             peak = max(peak, pa.total_allocated_bytes() - before)
 
     class Nowhere(io.RawIOBase):

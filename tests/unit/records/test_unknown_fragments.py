@@ -1,4 +1,5 @@
-"""A partition that names a fragment which the database lacks is told where its rows are asked for, and no other is."""
+"""A partition that names a fragment which the database lacks is told where its rows are asked for,
+and no other is."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ def place(tmp_path: Path) -> Iterator[Served]:
     world.commit({"a": known})
     with world.store.begin() as tx:
         root = tree.build(tx.nodes, [_entry("a", known), _entry("b", lost)])
-        tx.states.commit(state(2, ORDERS, root=root, schema=SCHEMA, at=NOON, rows=2, partitions=2), 1)
+        tx.states.commit(
+            state(2, ORDERS, root=root, schema=SCHEMA, at=NOON, rows=2, partitions=2), 1
+        )
     with served(world) as place:
         yield place
 
@@ -46,4 +49,6 @@ def test_rows_are_refused_with_the_partition_and_what_to_do(place: Served, path:
 @pytest.mark.parametrize("path", [f"{RECORDS}?partition=a", f"{RECORDS}?generation=1"])
 def test_what_is_whole_is_read(place: Served, path: str) -> None:
     with place.http() as http:
-        assert [row["k"] for row in http.get(path, headers={"Accept": "application/json"}).json()] == [1]
+        assert [
+            row["k"] for row in http.get(path, headers={"Accept": "application/json"}).json()
+        ] == [1]

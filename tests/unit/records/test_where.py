@@ -1,4 +1,5 @@
-"""Conditions on rows: what they mean, and what is refused at which place. Nothing else of SQL is taken."""
+"""Conditions on rows: what they mean, and what is refused at which place. Nothing else of SQL is
+taken."""
 
 from __future__ import annotations
 

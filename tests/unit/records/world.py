@@ -1,4 +1,5 @@
-"""Datasets with real files and statistics, served over HTTP; rows are rendered in this process, so tests are cheap.
+"""Datasets with real files and statistics, served over HTTP; rows are rendered in this process, so
+tests are cheap.
 
 Does not belong here: what is expected of them.
 """
@@ -71,13 +72,20 @@ class RecordWorld:
         content = Content(len(rows), hash(repr(rows)) % 2**64, hash(repr(schema)) % 2**64)
         step = -(-len(rows) // files) or 1
         parts = [rows[i * step : (i + 1) * step] for i in range(files)]
-        entries = tuple(self._file(f"default/shop/{self.made}-{i}.parquet", schema, p) for i, p in enumerate(parts))
-        return Fragment(fragment_id(schema, content), schema, content, entries, ORDERS, f"a{self.made}")
+        entries = tuple(
+            self._file(f"default/shop/{self.made}-{i}.parquet", schema, p)
+            for i, p in enumerate(parts)
+        )
+        return Fragment(
+            fragment_id(schema, content), schema, content, entries, ORDERS, f"a{self.made}"
+        )
 
     def _file(self, path: str, schema: Schema, rows: Sequence[Row]) -> Any:
         target = self.root / "lake" / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], arrow_schema(schema)), target)
+        pq.write_table(
+            pa.Table.from_pylist([dict(row) for row in rows], arrow_schema(schema)), target
+        )
         return file_entry(open_lake(self.lake.uri), path, target.stat().st_size, schema)
 
     def commit(
@@ -88,14 +96,27 @@ class RecordWorld:
         **other: Any,
     ) -> State:
         """A new generation."""
-        found = {k: p if isinstance(p, Fragment) else self.fragment(p, schema) for k, p in partitions.items()}
+        found = {
+            k: p if isinstance(p, Fragment) else self.fragment(p, schema)
+            for k, p in partitions.items()
+        }
         seq = self.seqs.get(dataset, 0) + 1
         self.seqs[dataset] = seq
         rows = sum(f.content.rows for f in found.values())
         with self.store.begin() as tx:
             tx.traces.put([], list(found.values()))
-            root = tree.build(tx.nodes, [Entry(k, f.id, f.content) for k, f in sorted(found.items())])
-            made = state(seq, dataset, root=root, schema=schema, at=self.now, rows=rows, partitions=len(found))
+            root = tree.build(
+                tx.nodes, [Entry(k, f.id, f.content) for k, f in sorted(found.items())]
+            )
+            made = state(
+                seq,
+                dataset,
+                root=root,
+                schema=schema,
+                at=self.now,
+                rows=rows,
+                partitions=len(found),
+            )
             made = replace(made, **other)
             tx.states.commit(made, seq - 1)
         return made
@@ -139,7 +160,11 @@ class Served:
 
 @contextmanager
 def served(world: RecordWorld, **other: Any) -> Iterator[Served]:
-    settings: dict[str, Any] = {"stopping": threading.Event(), "s3_secret": b"of the installation", **other}
+    settings: dict[str, Any] = {
+        "stopping": threading.Event(),
+        "s3_secret": b"of the installation",
+        **other,
+    }
     settings.setdefault("render_changes", world.render_changes)
     render = settings.pop("render", world.render)
     services = Services(world.store, world.lake, TellingWake(), render, lambda *_: "", **settings)

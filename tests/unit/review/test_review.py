@@ -1,6 +1,7 @@
 """What an edit changes and breaks, by what is known without Spark, and by what Spark has said.
 
-Does not belong here: how the answer is shown (tests/unit/cli), and which tasks run (tests/unit/plan).
+Does not belong here: how the answer is shown (tests/unit/cli), and which tasks run
+(tests/unit/plan).
 """
 
 from __future__ import annotations
@@ -101,15 +102,27 @@ def test_a_removed_column_breaks_readers_targets_and_checks_at_their_places() ->
         "25:36: edit-breaks-reader: shop.most reads max(price) of shop.all_dear, which has it no more",
     ]
     dear = change(found, "shop.dear")
-    assert (dear.kind, dear.impact, dear.logic, dear.origin) == ("logic", "breaking", ("the query",), "sqlglot")
+    assert (dear.kind, dear.impact, dear.logic, dear.origin) == (
+        "logic",
+        "breaking",
+        ("the query",),
+        "sqlglot",
+    )
     assert dear.columns.removed == ("price",)
     follows = change(found, "shop.all_dear")
-    assert (follows.kind, follows.impact, follows.logic, follows.text_diff) == ("columns", "breaking", (), "")
+    assert (follows.kind, follows.impact, follows.logic, follows.text_diff) == (
+        "columns",
+        "breaking",
+        (),
+        "",
+    )
 
 
 def test_a_reader_that_is_edited_along_breaks_nothing() -> None:
     after = without_price().replace("max(D.Price)", "max(D.id)").replace("sum(price)", "sum(id)")
-    after = after.replace("USING (price)", "USING (id)").replace("check: price > 0", "check: id > 0")
+    after = after.replace("USING (price)", "USING (id)").replace(
+        "check: price > 0", "check: id > 0"
+    )
     after = after.replace("url: secret", "schema_change: recreate, url: secret")
     assert reviewed(SHOP, after).breaks == ()
 
@@ -122,7 +135,10 @@ def test_a_removed_unique_column_is_missed_by_its_check() -> None:
 
 def test_more_columns_are_widening() -> None:
     recreating = SHOP.replace("url: secret", "schema_change: alter, url: secret")
-    found = reviewed(recreating, recreating.replace("SELECT id, place, price\n", "SELECT id, place, price, 1 AS one\n"))
+    found = reviewed(
+        recreating,
+        recreating.replace("SELECT id, place, price\n", "SELECT id, place, price, 1 AS one\n"),
+    )
     assert [(c.dataset, c.impact, c.columns.added) for c in found.changes] == [
         ("shop.dear", "widening", ("one",)),
         ("shop.all_dear", "widening", ("one",)),
@@ -135,12 +151,24 @@ def test_more_columns_are_widening() -> None:
     [
         (("price > 100", "price > 200"), "logic", "neutral", ("the query",)),
         (("what costs much", "what costs more"), "text", "neutral", ()),
-        (("FROM orders WHERE", "FROM orders  -- all of them\n        WHERE"), "text", "neutral", ()),
+        (
+            ("FROM orders WHERE", "FROM orders  -- all of them\n        WHERE"),
+            "text",
+            "neutral",
+            (),
+        ),
     ],
 )
-def test_the_kind_of_an_edit(edit: tuple[str, str], kind: str, impact: str, logic: tuple[str, ...]) -> None:
+def test_the_kind_of_an_edit(
+    edit: tuple[str, str], kind: str, impact: str, logic: tuple[str, ...]
+) -> None:
     [found] = reviewed(SHOP, SHOP.replace(*edit)).changes
-    assert (found.dataset, found.kind, found.impact, found.logic) == ("shop.dear", kind, impact, logic)
+    assert (found.dataset, found.kind, found.impact, found.logic) == (
+        "shop.dear",
+        kind,
+        impact,
+        logic,
+    )
     assert found.text_diff.startswith("--- /a.yaml\n+++ /a.yaml\n@@ -")
 
 
@@ -161,7 +189,9 @@ def test_a_text_difference_has_the_lines_of_the_file() -> None:
 
 def test_a_number_that_becomes_a_text_breaks_and_a_wider_number_does_not() -> None:
     def typed(kind: str) -> Review:
-        return reviewed(SHOP, SHOP.replace("price INT", f"price {kind}").replace("fail,\n", "fail,\n"))
+        return reviewed(
+            SHOP, SHOP.replace("price INT", f"price {kind}").replace("fail,\n", "fail,\n")
+        )
 
     assert "6:" not in breaks(typed("BIGINT"))
     wider = change(typed("BIGINT"), "shop.orders")
@@ -184,15 +214,21 @@ def test_a_blueprint_from_another_path_is_the_same_blueprint() -> None:
 def test_added_and_removed_components_are_told() -> None:
     less = SHOP[: SHOP.index("  table:")]
     assert [(c.dataset, c.kind) for c in reviewed(less, SHOP).changes] == [("shop.table", "added")]
-    assert [(c.dataset, c.kind) for c in reviewed(SHOP, less).changes] == [("shop.table", "removed")]
+    assert [(c.dataset, c.kind) for c in reviewed(SHOP, less).changes] == [
+        ("shop.table", "removed")
+    ]
 
 
 def test_parameters_and_modes_are_told_by_name() -> None:
     before = SHOP.replace(
-        "{sql: SELECT * FROM dear WHERE id > 3}", "{sql: SELECT * FROM dear WHERE id > :n, params: {n: 3}}"
+        "{sql: SELECT * FROM dear WHERE id > 3}",
+        "{sql: SELECT * FROM dear WHERE id > :n, params: {n: 3}}",
     )
     after = before.replace("n: 3}", "n: 4}, inputs: {dear: all}")
-    assert change(reviewed(before, after), "shop.all_dear").logic == ("params.n: 3 -> 4", "inputs.dear: each -> all")
+    assert change(reviewed(before, after), "shop.all_dear").logic == (
+        "params.n: 3 -> 4",
+        "inputs.dear: each -> all",
+    )
 
 
 def test_python_code_is_unknown_until_spark_has_said() -> None:
@@ -214,7 +250,11 @@ def test_spark_is_asked_in_order_and_its_answers_count() -> None:
     facts.memos[wish.task.key] = {"schema": parse_ddl("id INT, place STRING")}
     second = reviewed(SHOP, without_price(), facts=facts)
     assert change(second, "shop.dear").origin == "spark"
-    assert sorted(w.task.dataset for w in second.requests) == ["shop.all_dear", "shop.named", "shop.spent"]
+    assert sorted(w.task.dataset for w in second.requests) == [
+        "shop.all_dear",
+        "shop.named",
+        "shop.spent",
+    ]
 
 
 def test_what_spark_accepts_does_not_break_and_what_it_refuses_does() -> None:
@@ -236,7 +276,9 @@ def test_an_edit_that_spark_refuses_breaks_itself() -> None:
     facts = Known()
     after = SHOP.replace("SELECT id, place, price\n", "SELECT id, plaice AS place, price\n")
     [wish] = reviewed(SHOP, after, facts=facts).requests
-    facts.queue[wish.task.key] = refused(wish, "no column `plaice`, did you mean `place`?", column=12)
+    facts.queue[wish.task.key] = refused(
+        wish, "no column `plaice`, did you mean `place`?", column=12
+    )
     found = reviewed(SHOP, after, facts=facts)
     assert breaks(found) == [
         "11:20: edit-breaks-itself: shop.dear: Spark refuses it [UNRESOLVED_COLUMN]: no column `plaice`, did you mean"

@@ -9,8 +9,22 @@ from sqlalchemy import event
 
 from controlplane.core.errors import BranchProtected
 from controlplane.core.model.addresses import Generation, Moment
-from controlplane.operations.desired import blueprints, branches, controls, merging, revert, rollback
-from controlplane.operations.inspect import causes, data_age, datasets, overview, past_runs, time_travel
+from controlplane.operations.desired import (
+    blueprints,
+    branches,
+    controls,
+    merging,
+    revert,
+    rollback,
+)
+from controlplane.operations.inspect import (
+    causes,
+    data_age,
+    datasets,
+    overview,
+    past_runs,
+    time_travel,
+)
 from tests.unit.branches.world import BranchWorld
 from tests.unit.rollback.test_rollback import DOUBLED, FIRST, REST, SUMS, THIRD, status
 from tests.unit.rollback.test_rollback import world as world
@@ -167,7 +181,12 @@ def test_who_holds_it_since_when_and_why_is_told(world: BranchWorld) -> None:
     (flow,) = overview.status(world.ctx, "main")["dataflows"]
     told = {d["name"]: d for d in flow["datasets"]}["shop.doubled"]
     hold = told["hold"]
-    assert (hold["branch"], hold["generation"], hold["actor"], hold["reason"]) == ("main", 1, "local", "bad prices")
+    assert (hold["branch"], hold["generation"], hold["actor"], hold["reason"]) == (
+        "main",
+        1,
+        "local",
+        "bad prices",
+    )
     assert sentence in (told["reason"] or "")
     plan = overview.plan(world.ctx, "main")
     assert (plan["items"], [one["dataset"] for one in plan["held"]]) == ([], ["shop.doubled"])
@@ -182,17 +201,26 @@ def test_why_it_is_as_it_is(world: BranchWorld) -> None:
     below = causes.why(world.ctx, "main", "shop.sums")
     assert below["sentence"] == told["sentence"]
     assert below["held_up"] is not None
-    assert below["held_up"]["sentence"].startswith("shop.doubled is held at generation 1 by local since")
+    assert below["held_up"]["sentence"].startswith(
+        "shop.doubled is held at generation 1 by local since"
+    )
     assert below["held_up"]["fix"] == "headgate resume shop.doubled"
-    assert past_runs.listing(world.ctx, "main", None, 1)["items"][0]["reason"] == "shop.doubled was rolled back"
+    assert (
+        past_runs.listing(world.ctx, "main", None, 1)["items"][0]["reason"]
+        == "shop.doubled was rolled back"
+    )
     controls.resume(world.ctx, "main", "shop.doubled")
     world.ran()
-    assert causes.why(world.ctx, "main", "shop.sums")["sentence"] == "the hold of shop.doubled ended"
+    assert (
+        causes.why(world.ctx, "main", "shop.sums")["sentence"] == "the hold of shop.doubled ended"
+    )
 
 
 def test_a_source_says_why_after_its_hold_as_well(world: BranchWorld) -> None:
     rollback.rollback(world.ctx, "main", "shop.orders", Generation(2))
-    assert [s["dataset"] for s in causes.why(world.ctx, "main", "shop.both", "a.csv")["sources"]] == ["shop.orders"]
+    assert [
+        s["dataset"] for s in causes.why(world.ctx, "main", "shop.both", "a.csv")["sources"]
+    ] == ["shop.orders"]
     for name in ("b.csv", "c.csv"):
         (world.home / "orders" / name).unlink()
     controls.refresh(world.ctx, "main", None, accept_deletes=True)
@@ -225,7 +253,9 @@ def test_a_rollback_of_a_dataflow_is_one_run(world: BranchWorld) -> None:
 
 
 def test_what_its_checks_found_is_found_in_the_rows_still(world: BranchWorld) -> None:
-    checked = DOUBLED.format(factor=2).replace("'}\n", "'}\n    expect: [{name: low, check: v < 30, on_fail: warn}]\n")
+    checked = DOUBLED.format(factor=2).replace(
+        "'}\n", "'}\n    expect: [{name: low, check: v < 30, on_fail: warn}]\n"
+    )
     world.apply(checked + SUMS)
     world.put("a.csv", (1, 11))
     world.settle()
@@ -254,7 +284,8 @@ class Killed(BaseException):
 
 
 def test_a_crash_leaves_all_of_a_rollback_or_nothing(tmp_path: Path) -> None:
-    """Before each of its statements: the transaction is not committed, and the next process finds no trace of it."""
+    """Before each of its statements: the transaction is not committed, and the next process finds
+    no trace of it."""
     world = BranchWorld(tmp_path, url=f"sqlite:///{tmp_path}/metadata.db")
     world.apply(DOUBLED.format(factor=2))
     for name in ("a.csv", "b.csv"):

@@ -1,4 +1,5 @@
-"""Datasets that were rolled back have the rows of an earlier generation, and stay so until somebody lets them go on."""
+"""Datasets that were rolled back have the rows of an earlier generation, and stay so until somebody
+lets them go on."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def world(tmp_path: Path) -> BranchWorld:
     return made
 
 
-def at_generation(world: BranchWorld, dataset: str, generation: int, branch: str = "main") -> Moment:
+def at_generation(
+    world: BranchWorld, dataset: str, generation: int, branch: str = "main"
+) -> Moment:
     with world.store.read() as tx:
         return Moment.of(time_travel.state_of(tx, branch, dataset, Generation(generation)).at)
 
@@ -50,11 +53,19 @@ def status(world: BranchWorld, branch: str = "main") -> dict[str, str]:
 
 def test_the_old_rows_are_a_new_generation(world: BranchWorld) -> None:
     before = world.generations("main")["shop.doubled"]
-    told = rollback.rollback(world.ctx, "main", "shop.doubled", Generation(before - 2), reason="bad prices")
+    told = rollback.rollback(
+        world.ctx, "main", "shop.doubled", Generation(before - 2), reason="bad prices"
+    )
     assert world.values("main", "shop.doubled") == FIRST
     assert world.generations("main")["shop.doubled"] == before + 1
     (entry,) = told["held"]
-    assert (entry["dataset"], entry["before"], entry["generation"], entry["back_to"], entry["rows"]) == (
+    assert (
+        entry["dataset"],
+        entry["before"],
+        entry["generation"],
+        entry["back_to"],
+        entry["rows"],
+    ) == (
         "shop.doubled",
         before,
         before + 1,
@@ -64,14 +75,20 @@ def test_the_old_rows_are_a_new_generation(world: BranchWorld) -> None:
     with world.store.read() as tx:
         state = tx.states.newest("main")["shop.doubled"]
         hold = tx.states.holds("main")["shop.doubled"]
-    assert (state.cause, hold.seq, hold.actor, hold.reason) == ("rollback", state.seq, "local", "bad prices")
+    assert (state.cause, hold.seq, hold.actor, hold.reason) == (
+        "rollback",
+        state.seq,
+        "local",
+        "bad prices",
+    )
 
 
 def test_what_reads_it_follows_without_a_task(world: BranchWorld) -> None:
     rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
     assert not world.ran()
     assert world.values("main", "shop.sums") == FIRST
-    assert world.values("main", "shop.both") == [(1, 31)]  # with what its other input was made of then
+    # With what its other input was made of then
+    assert world.values("main", "shop.both") == [(1, 31)]
     assert status(world)["shop.sums"] == status(world)["shop.both"] == "up_to_date"
     assert world.values("main", "shop.other") == [(1, 11), (2, 21), (3, 31)]
 
@@ -91,11 +108,16 @@ def test_what_reads_it_by_another_dataset_follows_as_a_whole(world: BranchWorld)
 def test_what_finds_no_state_that_agrees_waits(world: BranchWorld) -> None:
     with world.store.begin() as tx:
         newest = tx.states.newest("main")["shop.other"]
-        tx.upkeep.drop_states([Expired("main", "shop.other", newest.seq, newest.generation, world.now)])
+        tx.upkeep.drop_states(
+            [Expired("main", "shop.other", newest.seq, newest.generation, world.now)]
+        )
     rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
     assert not world.ran()
     both = world.decided("main", "shop.both")
-    assert (both.status, both.reason.partition(", ")[2]) == ("waiting", "since shop.doubled is held")
+    assert (both.status, both.reason.partition(", ")[2]) == (
+        "waiting",
+        "since shop.doubled is held",
+    )
     assert world.values("main", "shop.both") == [(1, 31), (2, 61), (3, 91)]
     controls.resume(world.ctx, "main", "shop.doubled")
     assert not world.ran()
@@ -125,7 +147,10 @@ def test_a_resume_computes_what_came_meanwhile_and_nothing_else(world: BranchWor
     controls.resume(world.ctx, "main", "shop.doubled")
     assert world.ran() == {"transform": 6}  # one partition of doubled, the sums, and all of both
     assert status(world) == dict.fromkeys(status(world), "up_to_date")
-    assert controls.resume(world.ctx, "main", "shop.doubled") == {"target": "shop.doubled", "paused": False}
+    assert controls.resume(world.ctx, "main", "shop.doubled") == {
+        "target": "shop.doubled",
+        "paused": False,
+    }
 
 
 def test_a_source_can_be_held(world: BranchWorld) -> None:
@@ -161,7 +186,9 @@ def test_datasets_that_had_no_data_yet_are_left_out(world: BranchWorld) -> None:
         rollback.rollback(world.ctx, "main", "shop", Moment(0))
 
 
-def test_a_time_in_the_middle_of_a_run_is_refused_with_the_last_one_before_it(world: BranchWorld) -> None:
+def test_a_time_in_the_middle_of_a_run_is_refused_with_the_last_one_before_it(
+    world: BranchWorld,
+) -> None:
     to = at_generation(world, "shop.orders", 3)  # doubled came later
     different = "shop.orders and shop.doubled reflected different states of shop.orders then"
     with pytest.raises(CutsDisagree, match=re.escape(different)) as e:
@@ -195,7 +222,10 @@ def test_what_is_collected_is_gone(world: BranchWorld) -> None:
         world.settle()
     world.now += 2 * DAY_S
     collect(world.store, "default")
-    with pytest.raises(GenerationGone, match=r"generation 1 of dataset shop.doubled is not kept any more; the oldest"):
+    with pytest.raises(
+        GenerationGone,
+        match=r"generation 1 of dataset shop.doubled is not kept any more; the oldest",
+    ):
         rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
     with pytest.raises(GenerationGone, match=" is not kept any more"):
         rollback.rollback(world.ctx, "main", "shop", Moment.of(1_000_500.0))
@@ -232,7 +262,9 @@ def test_lost_rows_are_refused(world: BranchWorld) -> None:
     with world.store.begin() as tx:
         state = time_travel.state_of(tx, "main", "shop.doubled", Generation(1))
         tx.traces.condemn([entry.fragment for entry in tree.scan(tx.nodes, state.root)])
-    with pytest.raises(NotReadable, match=r"generation 1 of shop.doubled cannot be read any more: the files of 1 "):
+    with pytest.raises(
+        NotReadable, match=r"generation 1 of shop.doubled cannot be read any more: the files of 1 "
+    ):
         rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
 
 
@@ -241,11 +273,17 @@ def test_lost_rows_are_refused(world: BranchWorld) -> None:
     [
         ("shop.gone", Generation(1), "there is no dataflow or dataset shop.gone"),
         ("shop", Generation(1), "shop is a dataflow, and a generation is one of a dataset"),
-        ("shop.doubled", Generation(99), "dataset shop.doubled has no generation 99; its newest is 3"),
+        (
+            "shop.doubled",
+            Generation(99),
+            "dataset shop.doubled has no generation 99; its newest is 3",
+        ),
         ("shop.doubled", Moment(0), "dataset shop.doubled had no data at 1970-01-01"),
     ],
 )
-def test_what_cannot_be_gone_back_to(world: BranchWorld, target: str, to: Point, message: str) -> None:
+def test_what_cannot_be_gone_back_to(
+    world: BranchWorld, target: str, to: Point, message: str
+) -> None:
     with pytest.raises(NotFound, match=message):
         rollback.rollback(world.ctx, "main", target, to)
 
@@ -298,4 +336,7 @@ def test_rejected_rows_go_back_with_their_dataset(world: BranchWorld) -> None:
     assert {entry["dataset"] for entry in told["held"]} == {"shop.doubled", rejected}
     world.ran()
     assert world.values("main", rejected) == old
-    assert controls.resume(world.ctx, "main", "shop.doubled")["released"] == ["shop.doubled", rejected]
+    assert controls.resume(world.ctx, "main", "shop.doubled")["released"] == [
+        "shop.doubled",
+        rejected,
+    ]

@@ -1,5 +1,6 @@
-"""Whatever is rolled back, edited and resumed in between: once nothing is held, rows are those of the text and files of
-now. While it is, a planner that looks at what was marked says what planning from nothing says."""
+"""Whatever is rolled back, edited and resumed in between: once nothing is held, rows are those of
+the text and files of now. While it is, a planner that looks at what was marked says what planning
+from nothing says."""
 
 from __future__ import annotations
 
@@ -58,7 +59,11 @@ class Told:
             rollback.rollback(self.world.ctx, "main", target, to)
         except (NotFound, CutsDisagree):
             return  # there was nothing, or not all of it
-        held = {f"{name}": self.world.values("main", name) for name, s in status(self.world).items() if s == "held"}
+        held = {
+            f"{name}": self.world.values("main", name)
+            for name, s in status(self.world).items()
+            if s == "held"
+        }
         self.world.settle()
         assert {name: self.world.values("main", name) for name in held} == held
 
@@ -68,7 +73,9 @@ class Told:
         assert status(self.world) == dict.fromkeys(status(self.world), "up_to_date")
         rows = list(self.files.values())
         assert self.world.values("main", "shop.orders") == sorted((v, v) for v in rows)
-        assert self.world.values("main", "shop.doubled") == sorted((v, self.factor * v) for v in rows)
+        assert self.world.values("main", "shop.doubled") == sorted(
+            (v, self.factor * v) for v in rows
+        )
         sums = sorted((v, self.factor * v * rows.count(v)) for v in set(rows))
         assert self.world.values("main", "shop.sums") == sums
         both = sorted((v, self.factor * v + v + 1) for v in rows for _ in range(rows.count(v)))

@@ -1,4 +1,5 @@
-"""Bodies of the S3 view are sent as fast as the client takes them, and one key leaves room for others."""
+"""Bodies of the S3 view are sent as fast as the client takes them, and one key leaves room for
+others."""
 
 from __future__ import annotations
 
@@ -69,7 +70,12 @@ class Place:
         self.world.commit("shop.a", {"x": [{"k": 1, "v": "a"}]})
         self.lake = lake or Counted(root)
         self.services = Services(
-            self.world.store, self.lake, TellingWake(), render, lambda driver, lines: "", stopping=threading.Event()
+            self.world.store,
+            self.lake,
+            TellingWake(),
+            render,
+            lambda driver, lines: "",
+            stopping=threading.Event(),
         )
         self.app = S3App(self.services, per_key)
         self.key = s3_keys.create(Context(self.world.store), "one", ["main"]).id

@@ -1,4 +1,5 @@
-"""The S3 view as clients see it: obstore, deltalake and polars over a real server, and single requests by hand."""
+"""The S3 view as clients see it: obstore, deltalake and polars over a real server, and single
+requests by hand."""
 
 from __future__ import annotations
 
@@ -110,7 +111,9 @@ def test_files_are_listed_and_read_whole_and_in_ranges(served: Served) -> None:
         assert bytes(obstore.get(store, name).bytes()) == body
         assert bytes(obstore.get_range(store, name, start=3, end=20)) == body[3:20]
         assert obstore.head(store, name)["size"] == len(body)
-        assert bytes(obstore.get(store, name, options={"range": {"suffix": 4}}).bytes()) == body[-4:]
+        assert (
+            bytes(obstore.get(store, name, options={"range": {"suffix": 4}}).bytes()) == body[-4:]
+        )
         etag = obstore.head(store, name)["e_tag"]
         assert etag is not None
         with pytest.raises(BaseError, match=r"304|NotModified"):
@@ -127,7 +130,9 @@ def test_parquet_and_delta_are_read_by_polars_and_deltalake(served: Served) -> N
     _, new = world.commit("shop.a", {"x": ROWS + MORE, "y": MORE})
     publisher = DeltaPublisher(world.lake.uri)
     for generation, fragments in ((1, old), (2, new)):
-        publisher.publish(TableContent("default/shop/a", SCHEMA, tuple(fragments), generation, "shop.a"))
+        publisher.publish(
+            TableContent("default/shop/a", SCHEMA, tuple(fragments), generation, "shop.a")
+        )
     publisher.close()
     files = polars.read_parquet(f"s3://default/{FOLDER}*.parquet", storage_options=served.options)
     assert files.height == 4
@@ -138,7 +143,9 @@ def test_parquet_and_delta_are_read_by_polars_and_deltalake(served: Served) -> N
         ("main/shop/a@2", None, 4),
         ("main@20251125T120005Z/shop/a", None, 2),
     ):
-        table = DeltaTable(f"s3://default/{address}", version=version, storage_options=served.options)
+        table = DeltaTable(
+            f"s3://default/{address}", version=version, storage_options=served.options
+        )
         assert table.to_pyarrow_table().num_rows == rows, address
     read = polars.read_delta("s3://default/main/shop/a@1", storage_options=served.options)
     assert read.to_dicts() == ROWS
@@ -150,9 +157,16 @@ def test_a_presigned_url_needs_nothing_else(served: Served) -> None:
     (name,) = served.names()
     with httpx2.Client(trust_env=False) as http:
         answer = http.get(served.url_of(name), headers={"Range": "bytes=0-3"})
-        assert (answer.status_code, answer.content, answer.headers["accept-ranges"]) == (206, b"PAR1", "bytes")
+        assert (answer.status_code, answer.content, answer.headers["accept-ranges"]) == (
+            206,
+            b"PAR1",
+            "bytes",
+        )
         forged = http.get(served.url_of(name).replace("Expires=60", "Expires=600"))
-        assert (forged.status_code, "<Code>SignatureDoesNotMatch</Code>" in forged.text) == (403, True)
+        assert (forged.status_code, "<Code>SignatureDoesNotMatch</Code>" in forged.text) == (
+            403,
+            True,
+        )
         beyond = http.get(served.url_of(name), headers={"Range": "bytes=999999-"})
         assert (beyond.status_code, "<Code>InvalidRange</Code>" in beyond.text) == (416, True)
 
@@ -184,7 +198,9 @@ def test_each_refusal_has_a_code_of_s3(served: Served) -> None:
     }
     with httpx2.Client(trust_env=False) as http:
         found = {path: http.get(served.url_of(path)) for path in wanted}
-        assert {p: (a.status_code, a.text.split("Code>")[1][:-2]) for p, a in found.items()} == wanted
+        assert {
+            p: (a.status_code, a.text.split("Code>")[1][:-2]) for p, a in found.items()
+        } == wanted
         assert [http.head(served.url_of(path, "HEAD")).content for path in wanted] == [b""] * 4
         other = served.url_of(name).replace("/default/", "/other/")
         assert "SignatureDoesNotMatch" in http.get(other).text
@@ -200,7 +216,9 @@ def test_a_revoked_key_reads_nothing(served: Served) -> None:
         client.revoke_s3_key("notebooks")
         assert http.get(url).status_code == 403
         assert [key["revoked"] for key in client.s3_keys()] == [True]
-        metrics = http.get(f"{served.url}/metrics", headers={"Authorization": f"Bearer {admin}"}).text
+        metrics = http.get(
+            f"{served.url}/metrics", headers={"Authorization": f"Bearer {admin}"}
+        ).text
     assert 'headgate_s3_answers_total{code="SignatureDoesNotMatch"} 1.0' in metrics
     assert 'headgate_s3_answers_total{code="200"}' in metrics
 
@@ -231,7 +249,9 @@ def test_what_is_not_signed_is_the_apis(served: Served) -> None:
         assert "<Code>AuthorizationHeaderMalformed</Code>" in older.text
 
 
-def test_a_key_of_a_narrowed_token_sees_its_datasets_alone_and_its_reads_are_in_the_audit(served: Served) -> None:
+def test_a_key_of_a_narrowed_token_sees_its_datasets_alone_and_its_reads_are_in_the_audit(
+    served: Served,
+) -> None:
     served.world.commit("shop.a", {"x": ROWS})
     served.world.commit("shop.b", {"x": MORE})
     served.world.commit("payroll.a", {"x": MORE})
@@ -242,7 +262,9 @@ def test_a_key_of_a_narrowed_token_sees_its_datasets_alone_and_its_reads_are_in_
     mine = Served(served.world, served.services, served.url, {k: str(v) for k, v in made.items()})
     (name,) = mine.names("")
     assert name.startswith("main/shop/a/")
-    assert obstore.list_with_delimiter(mine.store(), prefix="main/")["common_prefixes"] == ["main/shop"]
+    assert obstore.list_with_delimiter(mine.store(), prefix="main/")["common_prefixes"] == [
+        "main/shop"
+    ]
     (hidden,) = served.names("main/shop/b/")
     for path in (hidden, "main/payroll/a/x!1.parquet", "main/nosuch/a/x!1.parquet"):
         with pytest.raises(BaseError, match=r"403|PermissionDenied"):
@@ -252,7 +274,13 @@ def test_a_key_of_a_narrowed_token_sees_its_datasets_alone_and_its_reads_are_in_
     served.services.reads.flush()
     with served.world.store.read() as tx:
         (read,) = tx.audit.reads(None, 9)
-    assert (read.actor, read.how, read.dataset, read.times, read.bytes) == ("mine", "s3", "shop.a", 1, size)
+    assert (read.actor, read.how, read.dataset, read.times, read.bytes) == (
+        "mine",
+        "s3",
+        "shop.a",
+        1,
+        size,
+    )
     tokens.revoke(Context(served.world.store), token.id)
     with pytest.raises(BaseError, match=r"403|PermissionDenied"):
         obstore.get(mine.store(), name)

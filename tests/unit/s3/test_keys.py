@@ -48,7 +48,11 @@ def test_a_secret_belongs_to_one_key_of_one_installation_and_is_not_stored() -> 
     secret = s3_keys.secret_key(INSTALLATION, "default", made.id)
     assert len(secret) == 40
     assert secret == s3_keys.secret_key(INSTALLATION, "default", made.id)
-    others = {(b"t" * 64, "default", made.id), (INSTALLATION, "other", made.id), (INSTALLATION, "default", "a")}
+    others = {
+        (b"t" * 64, "default", made.id),
+        (INSTALLATION, "other", made.id),
+        (INSTALLATION, "default", "a"),
+    }
     assert secret not in {s3_keys.secret_key(*other) for other in others}
     with ctx.store.read() as tx:
         assert secret not in repr((tx.access.tokens(), tx.audit.changes("main", 100)))
@@ -70,7 +74,9 @@ def test_a_live_name_is_taken() -> None:
         s3_keys.create(ctx, "one", ["dev"])
 
 
-@pytest.mark.parametrize("text", ["", "main/", "main/a/b/c", "ma in", "main/sho*", "main@3", "/shop", "ä"])
+@pytest.mark.parametrize(
+    "text", ["", "main/", "main/a/b/c", "ma in", "main/sho*", "main@3", "/shop", "ä"]
+)
 def test_what_is_no_scope_is_refused(text: str) -> None:
     with pytest.raises(BadScope):
         scopes.parse(text)
@@ -116,9 +122,16 @@ def test_services_with_one_first_token_make_the_same_secrets(tmp_path: Path) -> 
     """As replicas on Kubernetes, whose homes end with their pods."""
     file, text = tmp_path / "token", "hg_" + "x" * 40
     file.write_text(text)
-    for home, environ in (("a", {"HEADGATE_ADMIN_TOKEN_FILE": str(file)}), ("b", {"HEADGATE_POOL": "none"})):
+    for home, environ in (
+        ("a", {"HEADGATE_ADMIN_TOKEN_FILE": str(file)}),
+        ("b", {"HEADGATE_POOL": "none"}),
+    ):
         found = settings.read(tmp_path / home, environ)
         with Server(found, "look") as server, Headgate(server.url, server.token) as client:
             made = client.create_s3_key("notebooks")
-        installation = s3_keys.installation_secret(text) if home == "a" else Home(tmp_path / home).s3_secret()
-        assert made["secret_key"] == s3_keys.secret_key(installation.encode(), "default", made["access_key"])
+        installation = (
+            s3_keys.installation_secret(text) if home == "a" else Home(tmp_path / home).s3_secret()
+        )
+        assert made["secret_key"] == s3_keys.secret_key(
+            installation.encode(), "default", made["access_key"]
+        )

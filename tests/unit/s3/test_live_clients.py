@@ -1,4 +1,5 @@
-"""Clients that read main and a branch through the view, before and after a commit: equal rows, whatever they read."""
+"""Clients that read main and a branch through the view, before and after a commit: equal rows,
+whatever they read."""
 
 from __future__ import annotations
 
@@ -65,18 +66,30 @@ def read_by_all(served: Served, branch: str, generation: str = "") -> dict[str, 
         endpoint_override=served.url,
         region="us-east-1",
     )
-    names = [name for name in served.names(f"{folder}/") if name.endswith(".parquet") and "_log/" not in name]
-    parquet = pyarrow.dataset.dataset([f"default/{name}" for name in names], filesystem=files, format="parquet")
+    names = [
+        name
+        for name in served.names(f"{folder}/")
+        if name.endswith(".parquet") and "_log/" not in name
+    ]
+    parquet = pyarrow.dataset.dataset(
+        [f"default/{name}" for name in names], filesystem=files, format="parquet"
+    )
     options = served.options
     return {
-        "deltalake": ordered(DeltaTable(address, storage_options=options).to_pyarrow_table().to_pylist()),
+        "deltalake": ordered(
+            DeltaTable(address, storage_options=options).to_pyarrow_table().to_pylist()
+        ),
         "polars, Delta": ordered(polars.read_delta(address, storage_options=options).to_dicts()),
-        "polars, Parquet": ordered(polars.read_parquet(f"{address}/*.parquet", storage_options=options).to_dicts()),
+        "polars, Parquet": ordered(
+            polars.read_parquet(f"{address}/*.parquet", storage_options=options).to_dicts()
+        ),
         "pyarrow": ordered(parquet.to_table().to_pylist()),
     }
 
 
-def test_main_and_a_branch_are_read_alike_before_and_after_a_commit(served: Served, publisher: DeltaPublisher) -> None:
+def test_main_and_a_branch_are_read_alike_before_and_after_a_commit(
+    served: Served, publisher: DeltaPublisher
+) -> None:
     commit(served, publisher, "main", 1)
     served.world.branch("dev")
     assert read_by_all(served, "dev") == read_by_all(served, "main")
@@ -92,7 +105,9 @@ def test_main_and_a_branch_are_read_alike_before_and_after_a_commit(served: Serv
         assert found == dict.fromkeys(found, rows(branch, generation))
 
 
-def test_generations_and_times_are_read_alike_by_all(served: Served, publisher: DeltaPublisher) -> None:
+def test_generations_and_times_are_read_alike_by_all(
+    served: Served, publisher: DeltaPublisher
+) -> None:
     """Of main, and of a branch that has states of its own."""
     commit(served, publisher, "main", 1)
     served.world.branch("dev")
@@ -111,7 +126,9 @@ def test_generations_and_times_are_read_alike_by_all(served: Served, publisher: 
         assert found == dict.fromkeys(found, rows(branch, generation)), (address, at)
 
 
-def test_a_reader_goes_on_from_the_version_that_it_has(served: Served, publisher: DeltaPublisher) -> None:
+def test_a_reader_goes_on_from_the_version_that_it_has(
+    served: Served, publisher: DeltaPublisher
+) -> None:
     """Also past the place where the log has begun since."""
     commit(served, publisher, "main", 1)
     served.world.branch("dev")
@@ -131,5 +148,7 @@ def test_a_reader_goes_on_from_the_version_that_it_has(served: Served, publisher
     assert ordered(table.to_pyarrow_table().to_pylist()) == rows("dev", 3 * STEP)
     found = read_by_all(served, "dev")
     assert found == dict.fromkeys(found, rows("dev", 3 * STEP))
-    old = DeltaTable("s3://default/dev/shop/a", version=2 * STEP + 3, storage_options=served.options)
+    old = DeltaTable(
+        "s3://default/dev/shop/a", version=2 * STEP + 3, storage_options=served.options
+    )
     assert ordered(old.to_pyarrow_table().to_pylist()) == rows("dev", 2 * STEP + 3)

@@ -1,4 +1,5 @@
-"""A dataset of a live branch is a Delta table: each generation is a version, for readers that come and that go on."""
+"""A dataset of a live branch is a Delta table: each generation is a version, for readers that come
+and that go on."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def world(tmp_path: Path) -> World:
 
 
 def rows(number: int) -> Rows:
-    """Those of generation `number` + 1: a partition that stays, some that come and go, one that always changes."""
+    """Those of generation `number` + 1: a partition that stays, some that come and go, one that
+    always changes."""
     return [row for some in partitions(number).values() for row in some]
 
 
@@ -97,8 +99,15 @@ def test_each_generation_is_a_version(world: World, tmp_path: Path) -> None:
 def test_a_commit_has_what_differs(world: World) -> None:
     go_on(world, 3)
     assert len(actions(world, 3, "add")) == len(actions(world, 3, "remove")) == 2
-    assert [actions(world, version, "metaData") != [] for version in range(4)] == [True, False, False, False]
-    listed = {name.removeprefix(FOLDER) for name in world.names(FOLDER) if name.endswith(".parquet")}
+    assert [actions(world, version, "metaData") != [] for version in range(4)] == [
+        True,
+        False,
+        False,
+        False,
+    ]
+    listed = {
+        name.removeprefix(FOLDER) for name in world.names(FOLDER) if name.endswith(".parquet")
+    }
     active: set[str] = set()
     for version in range(4):
         active -= {unquote(one["path"]) for one in actions(world, version, "remove")}
@@ -121,7 +130,9 @@ def test_a_column_that_comes_is_in_its_commit(world: World, tmp_path: Path) -> N
     commit(world, 2, schema=struct(k="long", v="string", more="double"))
     assert [one["schemaString"] for one in actions(world, 3, "metaData")] != []
     assert actions(world, 0, "metaData")[0]["id"] == actions(world, 3, "metaData")[0]["id"]
-    assert_read(world.mirrored(FOLDER, tmp_path / "mirror"), [{**row, "more": None} for row in rows(2)])
+    assert_read(
+        world.mirrored(FOLDER, tmp_path / "mirror"), [{**row, "more": None} for row in rows(2)]
+    )
 
 
 def test_a_long_log_begins_with_a_checkpoint(world: World, tmp_path: Path) -> None:
@@ -146,17 +157,26 @@ def test_few_checkpoints_are_made_and_those_of_before_stay(world: World) -> None
     assert world.checkpoints == 2
     assert body(world, checkpoint_file(STEP)) == first
     assert actions(world, 5, "remove") != []  # not listed any more, and there for who has version 4
-    for name in (commit_file(3 * STEP + 1), checkpoint_file(4 * STEP), checkpoint_file(1), commit_file(10**19)):
+    for name in (
+        commit_file(3 * STEP + 1),
+        checkpoint_file(4 * STEP),
+        checkpoint_file(1),
+        commit_file(10**19),
+    ):
         assert world.view.find(reader("*"), FOLDER + name) is None, name
 
 
 def test_a_log_begins_with_the_oldest_generation_that_is_kept(world: World, tmp_path: Path) -> None:
     go_on(world, 6)
     with world.store.begin() as tx:
-        tx.upkeep.drop_states([Expired("main", "shop.a", 2, 99, 2e9), Expired("dev", "shop.a", 4, 99, 2e9)])
+        tx.upkeep.drop_states(
+            [Expired("main", "shop.a", 2, 99, 2e9), Expired("dev", "shop.a", 4, 99, 2e9)]
+        )
     assert log(world) == [checkpoint_file(5), commit_file(6), HINT]
     assert_read(world.mirrored(FOLDER, tmp_path / "mirror"), rows(5))
-    assert [world.view.find(reader("*"), FOLDER + commit_file(version)) for version in (0, 1, 4, 5)] == [None] * 4
+    assert [
+        world.view.find(reader("*"), FOLDER + commit_file(version)) for version in (0, 1, 4, 5)
+    ] == [None] * 4
 
 
 def test_a_state_that_changes_nothing_for_readers_changes_no_file(world: World) -> None:
@@ -190,8 +210,11 @@ def test_a_branch_of_the_same_name_is_another_table(world: World) -> None:
     assert before["id"] != after["id"]
 
 
-def test_a_commit_costs_a_walk_to_what_differs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes that are read of a dataset with many partitions, once those of the version before were."""
+def test_a_commit_costs_a_walk_to_what_differs(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes that are read of a dataset with many partitions, once those of the version before
+    were."""
     parts = {f"{n:05}": fragment(f"{n}") for n in range(5_000)}
     world.commit_fragments("shop.b", parts)
     folder = FOLDER.replace("/a/", "/b/")
@@ -223,11 +246,15 @@ def actions_of(world: World, folder: str) -> list[Any]:
 
 
 def test_a_log_of_many_partitions_is_shorter() -> None:
-    assert [live_log.begin(99, partitions) for partitions in (1, 10_000, 10_001, 50_000, 10**6)] == [60, 60, 80, 96, 98]
+    assert [
+        live_log.begin(99, partitions) for partitions in (1, 10_000, 10_001, 50_000, 10**6)
+    ] == [60, 60, 80, 96, 98]
     assert [live_log.begin(newest, 1) for newest in (1, 39, 40, 59, 60)] == [0, 0, 20, 20, 40]
 
 
-def test_a_log_that_cannot_be_made_hides_no_rows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_cannot_be_made_hides_no_rows(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refused(_: bytes) -> bytes:
         raise OSError("no room for another process")
 
@@ -242,5 +269,10 @@ def test_a_log_that_cannot_be_made_hides_no_rows(world: World, monkeypatch: pyte
 
 def test_names_of_files_tell_versions() -> None:
     assert live_log.commit_of(commit_file(7)) == live_log.checkpoint_of(checkpoint_file(7)) == 7
-    for name in ("_delta_log/7.json", "_delta_log/٠" + "0" * 19 + ".json", checkpoint_file(7) + "x", HINT):
+    for name in (
+        "_delta_log/7.json",
+        "_delta_log/٠" + "0" * 19 + ".json",
+        checkpoint_file(7) + "x",
+        HINT,
+    ):
         assert (live_log.commit_of(name), live_log.checkpoint_of(name)) == (None, None)

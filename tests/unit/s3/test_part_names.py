@@ -11,7 +11,9 @@ from controlplane.core.s3.part_names import PartName, part_name
 
 FRAGMENT = "0123456789abcdef" * 4
 ODD = "ab09AZ./=-_%!~@ {}$,;^`:<>?'()*+&#|\x00\x7fü漢😀"
-KEYS = st.text(st.sampled_from(ODD), max_size=6) | st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
+KEYS = st.text(st.sampled_from(ODD), max_size=6) | st.text(
+    st.characters(exclude_categories=["Cs"]), max_size=4
+)
 
 
 def _name(key: str) -> str:
@@ -20,7 +22,11 @@ def _name(key: str) -> str:
 
 @pytest.mark.parametrize(
     ("key", "text"),
-    [("", "!0-"), ("date=2013-02", "date@2013-02!0-"), ("carrier=UA/month=1", "carrier@UA.~month@1!0-")],
+    [
+        ("", "!0-"),
+        ("date=2013-02", "date@2013-02!0-"),
+        ("carrier=UA/month=1", "carrier@UA.~month@1!0-"),
+    ],
 )
 def test_names_of_ordinary_keys_can_be_read(key: str, text: str) -> None:
     assert _name(key) == f"{text}{FRAGMENT[:32]}.parquet"
@@ -47,7 +53,9 @@ def test_what_is_parsed_is_the_name_that_is_made(text: str) -> None:
 
 
 @given(KEYS, KEYS, st.integers(0, 60), st.booleans())
-def test_no_key_below_the_least_one_has_a_later_name(key: str, other: str, cut: int, is_odd: bool) -> None:
+def test_no_key_below_the_least_one_has_a_later_name(
+    key: str, other: str, cut: int, is_odd: bool
+) -> None:
     """Of any start of a name: what clients give as prefix and as start of a page."""
     text = _name(other)[:cut] + ("~" if is_odd else "")
     if key < part_names.least_key(text):

@@ -1,4 +1,5 @@
-"""Signatures are those that botocore and obstore make, and nothing but what was signed is accepted."""
+"""Signatures are those that botocore and obstore make, and nothing but what was signed is
+accepted."""
 
 from __future__ import annotations
 
@@ -67,7 +68,8 @@ def test_what_was_not_signed_is_refused(forged: Callable[[SignedRequest], Signed
 
 
 def _changed(text: str, at: int, *, is_inserted: bool) -> str:
-    """Another text, which is also another one when it is decoded: `x` and `y` are no digits of an escape."""
+    """Another text, which is also another one when it is decoded: `x` and `y` are no digits of an
+    escape."""
     place = at % (len(text) + 1)
     if is_inserted or place == len(text):
         return f"{text[:place]}x{text[place:]}"
@@ -84,15 +86,22 @@ def _changed(text: str, at: int, *, is_inserted: bool) -> str:
 def test_a_character_that_changes_anywhere_is_refused(
     request_: SignedRequest, part: str, at: int, is_inserted: bool
 ) -> None:
-    """Each header of these requests is signed, or is the signature. `make soak` makes 20,000 forgeries."""
+    """Each header of these requests is signed, or is the signature. `make soak` makes 20,000
+    forgeries."""
     name = sorted(request_.headers)[at % len(request_.headers)]
     if part in ("method", "path", "query"):
-        changed: dict[str, Any] = {part: _changed(getattr(request_, part), at, is_inserted=is_inserted)}
+        changed: dict[str, Any] = {
+            part: _changed(getattr(request_, part), at, is_inserted=is_inserted)
+        }
         forged = replace(request_, **changed)
     elif part == "value":
-        forged = _with_header(request_, name, _changed(request_.headers[name], at, is_inserted=is_inserted))
+        forged = _with_header(
+            request_, name, _changed(request_.headers[name], at, is_inserted=is_inserted)
+        )
     elif part == "missing":
-        forged = replace(request_, headers={other: v for other, v in request_.headers.items() if other != name})
+        forged = replace(
+            request_, headers={other: v for other, v in request_.headers.items() if other != name}
+        )
     else:
         forged = _with_header(request_, f"x-amz-{at}", "x")
     with pytest.raises(S3Refused):
@@ -115,12 +124,17 @@ def test_an_unknown_key_cannot_be_signed_for_with_an_empty_secret() -> None:
 def test_a_proxy_may_encode_the_path_otherwise() -> None:
     """As long as it means the same: it leaves characters as they are that clients escape."""
     for request in REQUESTS:
-        assert _verify(replace(request, path=quote(unquote(request.path), safe="/!*'(),;$&=+@:"))) == KEY
+        assert (
+            _verify(replace(request, path=quote(unquote(request.path), safe="/!*'(),;$&=+@:")))
+            == KEY
+        )
 
 
 def test_a_plus_in_a_query_is_no_space() -> None:
     spaced = next(r for r in REQUESTS if "%20" in r.query)
-    assert _refusal(replace(spaced, query=spaced.query.replace("%20", "+"))) == "SignatureDoesNotMatch"
+    assert (
+        _refusal(replace(spaced, query=spaced.query.replace("%20", "+"))) == "SignatureDoesNotMatch"
+    )
 
 
 @pytest.mark.parametrize(
@@ -132,7 +146,9 @@ def test_a_plus_in_a_query_is_no_space() -> None:
         (PRESIGNED, -901, "RequestTimeTooSkewed"),
     ],
 )
-def test_times_too_far_apart_are_refused(request_: SignedRequest, later_s: float, code: str) -> None:
+def test_times_too_far_apart_are_refused(
+    request_: SignedRequest, later_s: float, code: str
+) -> None:
     assert _refusal(request_, later_s=later_s) == code
 
 
@@ -146,15 +162,24 @@ def test_the_skew_of_clocks_is_no_longer_life_of_a_url() -> None:
     [
         (_with_header(IN_HEADER, "x-amz-meta-a", "1"), "AccessDenied"),
         (_with_header(PRESIGNED, "x-amz-meta-a", "1"), "AccessDenied"),
-        (_with_header(PRESIGNED, "authorization", IN_HEADER.headers["authorization"]), "InvalidArgument"),
+        (
+            _with_header(PRESIGNED, "authorization", IN_HEADER.headers["authorization"]),
+            "InvalidArgument",
+        ),
         (_with_header(IN_HEADER, "authorization", "AWS a:b"), "AuthorizationHeaderMalformed"),
         (replace(IN_HEADER, headers={"host": "a"}, query=""), "AccessDenied"),
-        (replace(PRESIGNED, query=f"{PRESIGNED.query}&X-Amz-Expires=1"), "AuthorizationQueryParametersError"),
+        (
+            replace(PRESIGNED, query=f"{PRESIGNED.query}&X-Amz-Expires=1"),
+            "AuthorizationQueryParametersError",
+        ),
         (
             replace(PRESIGNED, query=PRESIGNED.query.replace("Expires=60", "Expires=604801")),
             "AuthorizationQueryParametersError",
         ),
-        (replace(PRESIGNED, query=PRESIGNED.query.replace("host%3Brange", "range")), "AccessDenied"),
+        (
+            replace(PRESIGNED, query=PRESIGNED.query.replace("host%3Brange", "range")),
+            "AccessDenied",
+        ),
     ],
 )
 def test_each_flaw_has_its_code(request_: SignedRequest, code: str) -> None:
@@ -186,15 +211,33 @@ def test_what_obstore_presigned_is_accepted(name: str) -> None:
 TEXT = st.text(st.characters(max_codepoint=255), max_size=20)
 
 
-@given(TEXT, TEXT, st.dictionaries(st.sampled_from(["host", "authorization", "x-amz-date", "x-amz-a"]), TEXT), TEXT)
-def test_whatever_comes_is_refused_in_words(path: str, query: str, headers: dict[str, str], value: str) -> None:
-    of_header = "AWS4-HMAC-SHA256 Credential=a/20261125/r/s3/aws4_request, SignedHeaders=host, Signature=" + "0" * 64
+@given(
+    TEXT,
+    TEXT,
+    st.dictionaries(st.sampled_from(["host", "authorization", "x-amz-date", "x-amz-a"]), TEXT),
+    TEXT,
+)
+def test_whatever_comes_is_refused_in_words(
+    path: str, query: str, headers: dict[str, str], value: str
+) -> None:
+    of_header = (
+        "AWS4-HMAC-SHA256 Credential=a/20261125/r/s3/aws4_request, SignedHeaders=host, Signature="
+        + "0" * 64
+    )
     for given_query, given_headers in [
         (query, headers),
-        (f"X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Expires=9&X-Amz-Signature={value}&{query}", headers),
+        (
+            f"X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Expires=9&X-Amz-Signature={value}&{query}",
+            headers,
+        ),
         (
             query,
-            {"x-amz-date": "20261125T000000Z", "x-amz-content-sha256": value, "authorization": of_header} | headers,
+            {
+                "x-amz-date": "20261125T000000Z",
+                "x-amz-content-sha256": value,
+                "authorization": of_header,
+            }
+            | headers,
         ),
     ]:
         with pytest.raises(S3Refused):

@@ -43,8 +43,11 @@ def world(tmp_path: Path) -> World:
 
 
 def _odd(world: World) -> list[str]:
-    """Keys of a dataset whose partitions have strange keys, one of them with more files than ten."""
-    world.commit_fragments("shop.orders", {key: fragment(key, 12 if key == "a" else 1) for key in ODD})
+    """Keys of a dataset whose partitions have strange keys, one of them with more files than
+    ten."""
+    world.commit_fragments(
+        "shop.orders", {key: fragment(key, 12 if key == "a" else 1) for key in ODD}
+    )
     world.commit_fragments("shop.daily", {"": fragment("daily")})
     world.commit_fragments("shop.z", {"": fragment("z")})
     return world.names("main/shop/orders/")
@@ -63,7 +66,9 @@ def test_pages_of_any_size_make_the_whole(world: World, size: int) -> None:
     assert [name for name in world.names("", size=size) if name in whole] == whole
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None
+)
 @given(st.data())
 def test_prefixes_and_starts_take_what_they_say(world: World, data: st.DataObject) -> None:
     whole = world.names("main/shop/orders/") or _odd(world)
@@ -71,7 +76,9 @@ def test_prefixes_and_starts_take_what_they_say(world: World, data: st.DataObjec
     key = data.draw(st.sampled_from(whole))
     prefix = key[: data.draw(st.integers(len(folder), len(key)))]
     assert world.names(prefix) == [name for name in whole if name.startswith(prefix)]
-    start = key[: data.draw(st.integers(len(folder), len(key)))] + data.draw(st.sampled_from(["", "~", "!"]))
+    start = key[: data.draw(st.integers(len(folder), len(key)))] + data.draw(
+        st.sampled_from(["", "~", "!"])
+    )
     found = world.view.page(reader("*"), ObjectPageRequest(folder, after=start, limit=3))
     assert shown(found) == [name for name in whole if name > start][:3]
 
@@ -82,8 +89,12 @@ def test_levels_are_folders(world: World) -> None:
     assert world.names("", delimiter="/") == ["dev/", "main/"]
     assert world.names("main", delimiter="/") == ["main/"]
     assert world.names("main/", delimiter="/") == ["main/shop/"]
-    assert world.names("main/shop/", delimiter="/") == [f"main/shop/{name}/" for name in ("daily", "orders", "z")]
-    assert world.names("main/shop/", size=1, delimiter="/") == world.names("main/shop/", delimiter="/")
+    assert world.names("main/shop/", delimiter="/") == [
+        f"main/shop/{name}/" for name in ("daily", "orders", "z")
+    ]
+    assert world.names("main/shop/", size=1, delimiter="/") == world.names(
+        "main/shop/", delimiter="/"
+    )
     assert world.names("dev/shop/o", delimiter="/") == ["dev/shop/orders/"]
 
 
@@ -126,7 +137,9 @@ def test_a_generation_and_a_time_are_tables_of_their_own(world: World) -> None:
     ]
     assert json.loads(adds[0]["stats"])["numRecords"] == 1
     at = "main@20251125T120005Z"
-    assert [name.replace(at, "main").replace("/a/", "/a@1/") for name in world.names(f"{at}/shop/a/")] == [log, part]
+    assert [
+        name.replace(at, "main").replace("/a/", "/a@1/") for name in world.names(f"{at}/shop/a/")
+    ] == [log, part]
     assert found.at == state.at
     for path in (
         part.replace("@1/", "/"),
@@ -152,7 +165,9 @@ def test_a_branch_shows_its_own_states_over_those_of_main(world: World) -> None:
     world.commit("shop.a", {"x": ROWS})
     world.commit("shop.b", {"x": ROWS})
     world.branch("dev")
-    shared = [name.replace("dev/", "main/") for name in world.names("dev/") if "/_delta_log/" not in name]
+    shared = [
+        name.replace("dev/", "main/") for name in world.names("dev/") if "/_delta_log/" not in name
+    ]
     assert shared == world.names("main/")
     world.seqs["dev", "shop.b"] = 1
     world.commit("shop.b", {"x": MORE}, branch="dev")
@@ -172,7 +187,9 @@ def test_a_branch_shows_its_own_states_over_those_of_main(world: World) -> None:
         ("main/sho", lambda name: False),
     ],
 )
-def test_each_key_sees_what_its_scopes_cover(world: World, scope: str, is_seen: Callable[[str], bool]) -> None:
+def test_each_key_sees_what_its_scopes_cover(
+    world: World, scope: str, is_seen: Callable[[str], bool]
+) -> None:
     for dataset in ("shop.a", "shop.b", "air.a"):
         world.commit(dataset, {"x": ROWS})
     world.branch("dev")

@@ -46,22 +46,38 @@ class World:
         return make_checkpoint(log)
 
     def commit(
-        self, dataset: str, partitions: Mapping[str, Rows], branch: str = "main", schema: Schema = SCHEMA
+        self,
+        dataset: str,
+        partitions: Mapping[str, Rows],
+        branch: str = "main",
+        schema: Schema = SCHEMA,
     ) -> tuple[State, list[Fragment]]:
         """A new generation of a dataset, with a real file for each partition."""
-        files = Lake(self.root, f"default/{dataset.replace('.', '/')}", attempts=sum(self.seqs.values()) * 100)
+        files = Lake(
+            self.root,
+            f"default/{dataset.replace('.', '/')}",
+            attempts=sum(self.seqs.values()) * 100,
+        )
         made = {key: files.fragment(schema, rows) for key, rows in partitions.items()}
         return self.commit_fragments(dataset, made, branch, schema), list(made.values())
 
     def commit_fragments(
-        self, dataset: str, partitions: Mapping[str, Fragment], branch: str = "main", schema: Schema = SCHEMA
+        self,
+        dataset: str,
+        partitions: Mapping[str, Fragment],
+        branch: str = "main",
+        schema: Schema = SCHEMA,
     ) -> State:
         seq = self._seq(branch, dataset) + 1
         self.seqs[branch, dataset] = seq
         with self.store.begin() as tx:
             tx.traces.put([], list(partitions.values()))
-            root = tree.build(tx.nodes, [Entry(k, f.id, f.content) for k, f in sorted(partitions.items())])
-            made = replace(state(seq, dataset), branch=branch, root=root, schema=schema, at=tx.now())
+            root = tree.build(
+                tx.nodes, [Entry(k, f.id, f.content) for k, f in sorted(partitions.items())]
+            )
+            made = replace(
+                state(seq, dataset), branch=branch, root=root, schema=schema, at=tx.now()
+            )
             tx.states.commit(made, seq - 1)
         return made
 
@@ -72,10 +88,14 @@ class World:
         with self.store.begin() as tx:
             tx.branches.create(Branch(name=name, source="main", at=tx.now(), actor="ann"))
 
-    def names(self, prefix: str = "", read: str = "*", size: int = 1000, delimiter: str = "") -> list[str]:
+    def names(
+        self, prefix: str = "", read: str = "*", size: int = 1000, delimiter: str = ""
+    ) -> list[str]:
         """Keys and common prefixes of a whole listing, page by page."""
         return [
-            name for page in self.pages(ObjectPageRequest(prefix, delimiter, limit=size), read) for name in shown(page)
+            name
+            for page in self.pages(ObjectPageRequest(prefix, delimiter, limit=size), read)
+            for name in shown(page)
         ]
 
     def body(self, key: str) -> bytes:
@@ -120,7 +140,12 @@ def fragment(key: str, files: int = 1) -> Fragment:
     """Without files in the lake."""
     id = sha256(key.encode()).digest()
     entries = tuple(
-        {"path": f"default/shop/orders/_frags/aa/{id.hex()}/{number}.parquet", "size": 7, "rows": 1, "stats": {}}
+        {
+            "path": f"default/shop/orders/_frags/aa/{id.hex()}/{number}.parquet",
+            "size": 7,
+            "rows": 1,
+            "stats": {},
+        }
         for number in range(files)
     )
     return Fragment(id, SCHEMA, Content(1, 1, 1), entries, "shop.orders", id.hex())  # type: ignore[arg-type]  # entries of the right shape

@@ -21,7 +21,9 @@ def unfinished(world: World, name: str) -> Taken:
     for _ in range(20):
         world.once()
         while (taken := world.engine._take()) is not None:
-            if taken.claim["kind"] == "parse" and [t["partition"] for t in taken.claim["tasks"]] == [name]:
+            if taken.claim["kind"] == "parse" and [
+                t["partition"] for t in taken.claim["tasks"]
+            ] == [name]:
                 return taken
             end(world, taken)
     raise AssertionError(f"nobody asked for {name}")
@@ -56,7 +58,8 @@ def world(tmp_path: Path) -> World:
 
 @pytest.mark.parametrize("other", ["", "v\n7\n"])
 def test_files_are_read_anew_as_they_are_listed_now(world: World, other: str) -> None:
-    """A type that no fragment can stay under has all files read again: some are gone by then, or are others."""
+    """A type that no fragment can stay under has all files read again: some are gone by then, or
+    are others."""
     world.file("a.csv", "v\n1\n")
     world.file("b.csv", "v\n2\n")
     world.read()
@@ -90,6 +93,8 @@ def test_sync_keeps_a_column_that_its_own_listing_has(world: World) -> None:
     world.once()
     for state in history(world):
         columns = {1: ["v"], 2: ["v", "y"], 3: ["v", "y"]}  # without b, or with it
-        assert list(types(state.schema)) == columns[state.partitions] or state.inputs["objects"].root == listed(world)
+        assert list(types(state.schema)) == columns[state.partitions] or state.inputs[
+            "objects"
+        ].root == listed(world)
     world.settle()
     assert list(world.schema) == ["v"]

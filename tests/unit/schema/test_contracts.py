@@ -29,5 +29,7 @@ from controlplane.core.schema.ddl_schemas import parse_ddl
         ("k STRUCT<a: INT, b: INT>", "k STRUCT<a: INT>", False),
     ],
 )
-def test_more_columns_and_types_that_hold_all_values(before: str, after: str, *, is_kept: bool) -> None:
+def test_more_columns_and_types_that_hold_all_values(
+    before: str, after: str, *, is_kept: bool
+) -> None:
     assert (broken_promises(parse_ddl(before), parse_ddl(after)) == ()) == is_kept

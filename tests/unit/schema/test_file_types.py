@@ -1,4 +1,5 @@
-"""The table of types, without files: what types become together holds both of them, and refusals name the place."""
+"""The table of types, without files: what types become together holds both of them, and refusals
+name the place."""
 
 from __future__ import annotations
 
@@ -11,8 +12,28 @@ from dataplane.contract.joins import grow
 from dataplane.contract.schemas import Type
 from dataplane.contract.types import FILE_ONLY, fit, held, in_words, refusal, was_read_exactly
 
-PLAIN = ("boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "date", "timestamp")
-KINDS = (*PLAIN, "timestamp_ntz", "decimal(5,0)", "decimal(9,2)", "decimal(20,0)", "decimal(38,10)", *FILE_ONLY)
+PLAIN = (
+    "boolean",
+    "byte",
+    "short",
+    "integer",
+    "long",
+    "float",
+    "double",
+    "string",
+    "binary",
+    "date",
+    "timestamp",
+)
+KINDS = (
+    *PLAIN,
+    "timestamp_ntz",
+    "decimal(5,0)",
+    "decimal(9,2)",
+    "decimal(20,0)",
+    "decimal(38,10)",
+    *FILE_ONLY,
+)
 
 
 def column(ddl: str) -> Type:
@@ -71,7 +92,9 @@ READ_BEFORE = [
 @pytest.mark.parametrize(("file", "dataset", "is_right"), READ_BEFORE)
 def test_what_spark_reads_by_itself(file: str, dataset: str, is_right: bool) -> None:
     assert was_read_exactly(file, dataset) == is_right
-    nested = ({"type": "array", "elementType": kind, "containsNull": True} for kind in (file, dataset))
+    nested = (
+        {"type": "array", "elementType": kind, "containsNull": True} for kind in (file, dataset)
+    )
     one, other = nested
     assert was_read_exactly(one, other) == is_right  # type: ignore[arg-type]
 

@@ -1,4 +1,5 @@
-"""Folders `key=value` as columns of a dataset: which have them, what a moved file costs, how a schema follows."""
+"""Folders `key=value` as columns of a dataset: which have them, what a moved file costs, how a
+schema follows."""
 
 from __future__ import annotations
 
@@ -162,7 +163,9 @@ FOLDERS = ("1", "007", "2.5", "1152921504606846976", "2024-01-01", "2024-01-01 1
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 @settings(max_examples=8, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(data=st.data())
-def test_any_split_of_folders_into_listings_gives_one_type(format: str, data: st.DataObject) -> None:
+def test_any_split_of_folders_into_listings_gives_one_type(
+    format: str, data: st.DataObject
+) -> None:
     values = data.draw(st.permutations(FOLDERS))[: data.draw(st.integers(1, 4))]
     cuts = data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
     together = in_listings(values, [False] * len(values), format)
@@ -178,15 +181,20 @@ def test_any_split_of_folders_into_listings_gives_one_type(format: str, data: st
         ((NULL, "1"), "integer"),
     ],
 )
-def test_a_folder_that_does_not_fit_widens_the_column_in_each_format(values: tuple[str, ...], kind: str) -> None:
+def test_a_folder_that_does_not_fit_widens_the_column_in_each_format(
+    values: tuple[str, ...], kind: str
+) -> None:
     for format in ("csv", "parquet"):
         schema, rows = in_listings(values, [True] * len(values), format)
         texts = sorted(text for _, *folder in rows for text in folder if text is not None)
         assert (schema["c"], texts) == (kind, sorted({*values} - {NULL}))
 
 
-def in_listings(values: Sequence[str], cuts: Sequence[bool], format: str) -> tuple[Json, list[tuple[Any, ...]]]:
-    """The schema and the rows once a folder of each value is there; with a cut after a folder, it is listed."""
+def in_listings(
+    values: Sequence[str], cuts: Sequence[bool], format: str
+) -> tuple[Json, list[tuple[Any, ...]]]:
+    """The schema and the rows once a folder of each value is there; with a cut after a folder, it
+    is listed."""
     with tempfile.TemporaryDirectory() as home:
         world = World(Path(home))
         try:

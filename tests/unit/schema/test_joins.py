@@ -14,20 +14,40 @@ from dataplane.contract.types import NOTHING, fit
 
 pytestmark = pytest.mark.property
 
-PLAIN = ["boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "date"]
+PLAIN = [
+    "boolean",
+    "byte",
+    "short",
+    "integer",
+    "long",
+    "float",
+    "double",
+    "string",
+    "binary",
+    "date",
+]
 TIMES = ["timestamp", "timestamp_ntz"]
-DECIMALS = st.integers(1, 38).flatmap(lambda p: st.integers(0, p).map(lambda s: f"decimal({p},{s})"))
+DECIMALS = st.integers(1, 38).flatmap(
+    lambda p: st.integers(0, p).map(lambda s: f"decimal({p},{s})")
+)
 LEAVES = st.one_of(st.sampled_from([*PLAIN, *TIMES, NOTHING]), DECIMALS)
 
 
 def nested(inner: st.SearchStrategy[Type]) -> st.SearchStrategy[Type]:
     names = st.lists(st.sampled_from("cab"), unique=True, min_size=1)
-    fields = names.flatmap(lambda some: st.tuples(*(st.tuples(st.just(name), inner) for name in some)))
+    fields = names.flatmap(
+        lambda some: st.tuples(*(st.tuples(st.just(name), inner) for name in some))
+    )
     return st.one_of(
         fields.map(lambda some: struct_of(field_of(name, kind) for name, kind in some)),
         inner.map(lambda kind: {"type": "array", "elementType": kind, "containsNull": True}),
         st.tuples(st.sampled_from(["string", "integer"]), inner).map(
-            lambda two: {"type": "map", "keyType": two[0], "valueType": two[1], "valueContainsNull": True}
+            lambda two: {
+                "type": "map",
+                "keyType": two[0],
+                "valueType": two[1],
+                "valueContainsNull": True,
+            }
         ),
     )
 
@@ -36,7 +56,9 @@ TYPES: st.SearchStrategy[Type] = st.recursive(LEAVES, nested, max_leaves=6)
 
 
 @given(TYPES, TYPES, TYPES, st.booleans())
-def test_it_is_associative_commutative_and_idempotent(a: Type, b: Type, c: Type, is_text: bool) -> None:
+def test_it_is_associative_commutative_and_idempotent(
+    a: Type, b: Type, c: Type, is_text: bool
+) -> None:
     def of(*types: Type) -> Type:
         return reduce(lambda left, right: join(left, right, is_text=is_text), types)
 
@@ -53,7 +75,9 @@ def test_it_is_monotone(a: Type, b: Type, c: Type, is_text: bool) -> None:
 
 
 @given(st.lists(TYPES, min_size=1, max_size=6), st.booleans(), st.randoms())
-def test_any_order_of_files_gives_one_type(types: list[Type], is_text: bool, random: object) -> None:
+def test_any_order_of_files_gives_one_type(
+    types: list[Type], is_text: bool, random: object
+) -> None:
     shuffled = list(types)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     assert reduce(lambda a, b: join(a, b, is_text=is_text), types) == reduce(

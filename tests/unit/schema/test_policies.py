@@ -42,7 +42,8 @@ def test_a_wider_integer_parses_its_own_file_alone(world: World) -> None:
     world.settle()
     world.file("c.csv", "k,v\n3,3000000000\n")
     found = world.settle()
-    # once in vain, once under the type that its values have; who does not read the column has the new rows only
+    # once in vain, once under the type that its values have; who does not read the column has the
+    # new rows only
     assert found == {"parse": 2, "transform": 3 + 1, "analyse": 1}
     assert world.schema == {"k": "integer", "v": "long"}
     assert world.rows() == [("1", "1"), ("2", "2"), ("3", "3000000000")]
@@ -135,17 +136,25 @@ def test_columns_that_differ_in_case_only_are_an_error(world: World) -> None:
     world.file("c.csv", "k,V\n3,3\n")
     world.settle()
     condition, message = world.error()
-    assert (condition, "columns v and V (in c.csv) differ in case only" in message) == ("schema-clash", True)
+    assert (condition, "columns v and V (in c.csv) differ in case only" in message) == (
+        "schema-clash",
+        True,
+    )
     assert world.rows() == [("1", "1"), ("2", "2")]
 
 
-def test_fields_that_differ_in_case_only_are_an_error_before_they_are_published(world: World) -> None:
+def test_fields_that_differ_in_case_only_are_an_error_before_they_are_published(
+    world: World,
+) -> None:
     lines(world, "a.json", {"c": {"a": 1}})
     lines(world, "b.json", {"c": {"A": 1}})
     world.read(format="json")
     world.settle()
     condition, message = world.error()
-    assert (condition, "columns c.A and c.a (in a.json) differ in case only" in message) == ("schema-clash", True)
+    assert (condition, "columns c.A and c.a (in a.json) differ in case only" in message) == (
+        "schema-clash",
+        True,
+    )
 
 
 # --- sync -----------------------------------------------------------------------------------------
@@ -153,7 +162,9 @@ def test_fields_that_differ_in_case_only_are_an_error_before_they_are_published(
 
 @IN_WINDOWS
 def test_sync_drops_a_column_with_its_last_file_and_who_uses_it_fails(world: World) -> None:
-    world.read("sync", children=["SELECT v FROM orders", "SELECT k FROM orders", "SELECT * FROM orders"])
+    world.read(
+        "sync", children=["SELECT v FROM orders", "SELECT k FROM orders", "SELECT * FROM orders"]
+    )
     world.settle()
     world.file("a.csv", "k\n1\n")
     world.settle()
@@ -236,7 +247,10 @@ def test_columns_that_a_listing_cannot_tell_are_asked_for(world: World) -> None:
     world.settle()
     world.file("c.csv", 'k,v,"y""x"\n3,3,3\n')
     world.settle()
-    assert world.error() == ("schema-changed", 'new column(s) y"x in c.csv, and schema_change is fail')
+    assert world.error() == (
+        "schema-changed",
+        'new column(s) y"x in c.csv, and schema_change is fail',
+    )
 
 
 def test_a_new_field_in_a_struct_counts_as_a_column_under_fail(world: World) -> None:
@@ -245,4 +259,7 @@ def test_a_new_field_in_a_struct_counts_as_a_column_under_fail(world: World) -> 
     world.settle()
     lines(world, "c.json", {"k": 3, "s": {"x": 3, "y": 3}})
     world.settle()
-    assert world.error() == ("schema-changed", "new column(s) s.y in c.json, and schema_change is fail")
+    assert world.error() == (
+        "schema-changed",
+        "new column(s) s.y in c.json, and schema_change is fail",
+    )

@@ -1,4 +1,5 @@
-"""An inferred schema is a function of the set of files that were seen, in whatever order and split they came."""
+"""An inferred schema is a function of the set of files that were seen, in whatever order and split
+they came."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ VALUES = ["1", "3000000000", "0.5", "02134", "x", "2024-01-01", ""]
 COLUMNS = st.lists(st.sampled_from("xyz"), unique=True, min_size=1)
 FILES = st.dictionaries(
     st.sampled_from("abcdef"),
-    COLUMNS.flatmap(lambda names: st.tuples(*(st.tuples(st.just(n), st.sampled_from(VALUES)) for n in names))),
+    COLUMNS.flatmap(
+        lambda names: st.tuples(*(st.tuples(st.just(n), st.sampled_from(VALUES)) for n in names))
+    ),
     min_size=1,
     max_size=5,
 )
@@ -34,10 +37,16 @@ Files = dict[str, tuple[tuple[str, str], ...]]
 def write(world: World, name: str, values: tuple[tuple[str, str], ...], format: str) -> None:
     if format == "json":
         world.file(
-            f"{name}.json", json.dumps({"s": {n: v or None for n, v in values}} | {n: v or None for n, v in values})
+            f"{name}.json",
+            json.dumps(
+                {"s": {n: v or None for n, v in values}} | {n: v or None for n, v in values}
+            ),
         )
     else:
-        world.file(f"{name}.csv", "\n".join([",".join(n for n, _ in values), ",".join(v for _, v in values), ""]))
+        world.file(
+            f"{name}.csv",
+            "\n".join([",".join(n for n, _ in values), ",".join(v for _, v in values), ""]),
+        )
 
 
 def seen(world: World) -> list[tuple[str, Json]]:
@@ -47,7 +56,9 @@ def seen(world: World) -> list[tuple[str, Json]]:
     return list(world.schema.items())
 
 
-def in_splits(files: Files, order: list[str], cuts: list[bool], exact: int, format: str) -> list[tuple[str, Json]]:
+def in_splits(
+    files: Files, order: list[str], cuts: list[bool], exact: int, format: str
+) -> list[tuple[str, Json]]:
     with tempfile.TemporaryDirectory() as folder:
         world = World(Path(folder), exact=exact, window=exact + 1)
         try:
@@ -66,7 +77,11 @@ def in_splits(files: Files, order: list[str], cuts: list[bool], exact: int, form
 
 
 @pytest.mark.parametrize("format", ["csv", "json"])
-@settings(max_examples=examples(8, 400), deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(
+    max_examples=examples(8, 400),
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
 @given(data=st.data())
 def test_any_order_and_split_of_files_gives_one_schema(format: str, data: st.DataObject) -> None:
     files = data.draw(FILES)
@@ -106,7 +121,9 @@ def test_columns_to_which_a_replaced_file_gave_one_place_go_by_name(tmp_path: Pa
     world.store.close()
 
 
-def test_a_file_that_comes_while_an_output_is_half_built_loses_no_place_of_a_column(tmp_path: Path) -> None:
+def test_a_file_that_comes_while_an_output_is_half_built_loses_no_place_of_a_column(
+    tmp_path: Path,
+) -> None:
     world = World(tmp_path, exact=1, window=2)
     world.file("m.csv", "x\n1\n")
     world.read()
@@ -140,7 +157,9 @@ def told(world: World) -> list[str]:
     return orders.get("wider", [])
 
 
-def test_a_column_without_any_value_is_left_out_and_told_until_a_file_has_one(tmp_path: Path) -> None:
+def test_a_column_without_any_value_is_left_out_and_told_until_a_file_has_one(
+    tmp_path: Path,
+) -> None:
     world = World(tmp_path)
     world.file("a.json", json.dumps({"k": 1, "note": None}))
     world.read(format="json")

@@ -70,7 +70,8 @@ def test_a_schema_that_is_taken_back_has_the_types_of_the_files_of_now(world: Wo
     widened(world)
     assert take_back(world) == [ORDERS]
     found = world.settle()
-    assert (found["infer"], found["parse"]) == (0, 0)  # both files were read under INT before, and that is remembered
+    # Both files were read under INT before, and that is remembered
+    assert (found["infer"], found["parse"]) == (0, 0)
     assert world.schema == {"k": "integer", "v": "integer"}
     assert world.rows("shop.c0") == [("1", "1"), ("1", "1")]
     assert told(world) == []
@@ -103,7 +104,9 @@ def test_a_column_that_no_file_has_is_told(world: World) -> None:
     for name in "ab":
         world.file(f"{name}.csv", "k\n1\n")
     world.settle()
-    assert told(world) == ["no object has the column v any more; `headgate refresh --schema` infers it again"]
+    assert told(world) == [
+        "no object has the column v any more; `headgate refresh --schema` infers it again"
+    ]
     take_back(world)
     world.settle()
     assert (world.schema, told(world)) == ({"k": "integer"}, [])
@@ -146,7 +149,9 @@ def test_a_commit_that_was_planned_before_does_not_undo_it(world: World) -> None
     world.once()
     world.work()
     assert isinstance(world.decision().step, Commit)
-    late = PlanExecutor(world.store, Interrupted(world.store, lambda: take_back(world)), "default", BRANCH)
+    late = PlanExecutor(
+        world.store, Interrupted(world.store, lambda: take_back(world)), "default", BRANCH
+    )
     late.settle()
     world.settle()
     assert world.schema == {"k": "integer", "v": "integer"}

@@ -11,7 +11,8 @@ from dataplane.contract.schemas import Json
 from dataplane.contract.source_objects import NESTED
 from dataplane.contract.types import in_words
 
-# have, found, the least type that holds both where files have types of their own, and where values stand as text
+# have, found, the least type that holds both where files have types of their own, and where values
+# stand as text
 GROWTH = [
     ("INT", "INT", "INT", "INT"),
     ("TINYINT", "INT", "INT", "INT"),
@@ -62,15 +63,22 @@ def kind(ddl: str) -> Json:
 
 
 @pytest.mark.parametrize(("have", "found", "columnar", "text"), GROWTH)
-def test_the_least_type_that_holds_both(have: str, found: str, columnar: str | None, text: str | None) -> None:
+def test_the_least_type_that_holds_both(
+    have: str, found: str, columnar: str | None, text: str | None
+) -> None:
     for is_text, wanted in ((False, columnar), (True, text)):
         grown, conflicts = grow("c", kind(have), kind(found), is_text=is_text)
-        assert (in_words(grown), bool(conflicts)) == (in_words(kind(wanted or have)), wanted is None)
+        assert (in_words(grown), bool(conflicts)) == (
+            in_words(kind(wanted or have)),
+            wanted is None,
+        )
         assert not wanted or grow("c", grown, kind(found), is_text=is_text) == (grown, ())
 
 
 def test_a_conflict_names_its_place_and_leaves_the_rest_to_grow() -> None:
-    grown, [conflict] = grow("c", kind("STRUCT<a: INT, b: INT>"), kind("STRUCT<a: STRING, b: BIGINT>"), is_text=False)
+    grown, [conflict] = grow(
+        "c", kind("STRUCT<a: INT, b: INT>"), kind("STRUCT<a: STRING, b: BIGINT>"), is_text=False
+    )
     assert in_words(grown) == "STRUCT<a: INT, b: BIGINT>"
     assert (conflict.name, conflict.have, conflict.other) == ("c.a", "integer", "string")
 
@@ -84,5 +92,15 @@ def test_nested_fields_that_a_schema_lacks() -> None:
     schema = parse_ddl("s STRUCT<a: INT, l: ARRAY<STRUCT<x: INT>>>, m MAP<STRING, INT>, t STRING")
     paths = ["s", "s.a", "s.b", "s.l", "s.l.x", "s.l.y", "m", "m.k", "t", "t.x", "new.x"]
     columns = [path.replace(".", NESTED) for path in paths]
-    assert [path.replace(NESTED, ".") for path in lacking_fields(schema, columns)] == ["s.b", "s.l.y"]
-    assert [path.replace(NESTED, ".") for path in own_paths(schema)] == ["s", "s.a", "s.l", "s.l.x", "m", "t"]
+    assert [path.replace(NESTED, ".") for path in lacking_fields(schema, columns)] == [
+        "s.b",
+        "s.l.y",
+    ]
+    assert [path.replace(NESTED, ".") for path in own_paths(schema)] == [
+        "s",
+        "s.a",
+        "s.l",
+        "s.l.x",
+        "m",
+        "t",
+    ]

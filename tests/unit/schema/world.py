@@ -1,4 +1,5 @@
-"""One dataflow over files with types: SQLite in Spark's place, and types told and enforced as Spark does it.
+"""One dataflow over files with types: SQLite in Spark's place, and types told and enforced as Spark
+does it.
 
 Does not belong here: what is expected of it.
 """
@@ -53,7 +54,9 @@ def rows_of(found: SourceObject) -> list[Row]:
 
 def _own_rows(found: SourceObject) -> list[Row]:
     if found["name"].endswith(".parquet"):
-        return cast("list[Row]", pq.read_table(path_of(found["uri"]), partitioning=None).to_pylist())
+        return cast(
+            "list[Row]", pq.read_table(path_of(found["uri"]), partitioning=None).to_pylist()
+        )
     text = path_of(found["uri"]).read_text()
     if found["name"].endswith(".json"):
         return [json.loads(line) for line in text.splitlines()]
@@ -61,7 +64,8 @@ def _own_rows(found: SourceObject) -> list[Row]:
 
 
 def inferred(objects: Sequence[SourceObject], under: Schema = NO_COLUMNS) -> Schema:
-    """Of all values, as reading them for the first time would have it: what nothing else holds is text."""
+    """Of all values, as reading them for the first time would have it: what nothing else holds is
+    text."""
     found: dict[str, Json] = {}
     for one in objects:
         for row in _own_rows(one):
@@ -73,7 +77,11 @@ def inferred(objects: Sequence[SourceObject], under: Schema = NO_COLUMNS) -> Sch
 def _kind(value: Any) -> Json:
     if isinstance(value, dict):
         return struct((name, _kind(v)) for name, v in value.items())
-    return NOTHING if value is None else next((k for k, p in KINDS if re.fullmatch(p, str(value))), "string")
+    return (
+        NOTHING
+        if value is None
+        else next((k for k, p in KINDS if re.fullmatch(p, str(value))), "string")
+    )
 
 
 def fits(kind: Json, value: Any, *, is_inferred: bool) -> bool:
@@ -102,7 +110,12 @@ class Typed(Engine):
         kinds = types(task["columns"])
         rows = [row for o in task["objects"] for row in rows_of(o)]
         if bad := _misfit(task, kinds):
-            error: Any = {"kind": "user", "condition": "MALFORMED", "message": f"{bad} is malformed", "detail": ""}
+            error: Any = {
+                "kind": "user",
+                "condition": "MALFORMED",
+                "message": f"{bad} is malformed",
+                "detail": "",
+            }
             error |= dict.fromkeys(("sqlstate", "file", "line", "column"))
             return {
                 **result,
@@ -160,10 +173,17 @@ class World(expectations.World):
         **keys: Json,
     ) -> None:
         """Read the files under a policy; `children` are queries over `orders`, called c0, c1 ..."""
-        body = {"connector": "files", "path": f"{self.home}/orders/*.{format}", "format": format, **keys}
+        body = {
+            "connector": "files",
+            "path": f"{self.home}/orders/*.{format}",
+            "format": format,
+            **keys,
+        }
         extra: dict[str, Any] = {"schema": schema} if schema else {}
         extra |= {"options": {"header": True}} if format == "csv" else {}
-        components: dict[str, Any] = {"orders": {"read": {**body, **extra, "schema_change": policy}}}
+        components: dict[str, Any] = {
+            "orders": {"read": {**body, **extra, "schema_change": policy}}
+        }
         components |= {f"c{i}": {"transform": {"sql": sql}} for i, sql in enumerate(children)}
         text = json.dumps({"dataflow": "shop", "components": components})
         blueprints.apply(self.ctx, branch, [blueprints.SentBlueprint("/shop.yaml", text, {})])

@@ -1,4 +1,5 @@
-"""A session's pod, with a process in Spark's place: who may give the order, and what ends with whom."""
+"""A session's pod, with a process in Spark's place: who may give the order, and what ends with
+whom."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ class Pods:
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.port = self.listening.getsockname()[1]
         bounds = connect_pod.SessionBounds("/lake", 1 << 30, 1 << 30, 60.0)
-        serving = connect_pod.ConnectPod(self.listening, TOKEN, bounds, order_s=self.order_s, command=self.command)
+        serving = connect_pod.ConnectPod(
+            self.listening, TOKEN, bounds, order_s=self.order_s, command=self.command
+        )
         threading.Thread(target=self._serve, args=(serving,), daemon=True).start()
         return self.token
 
@@ -71,7 +74,9 @@ class Pods:
 
 def note() -> SessionNote:
     return SessionNote(
-        "default", "t", {"id": "aa", "branch": "main", "by": "ada", "at": 1.0, "expires": 2.0, "views": []}
+        "default",
+        "t",
+        {"id": "aa", "branch": "main", "by": "ada", "at": 1.0, "expires": 2.0, "views": []},
     )
 
 
@@ -144,6 +149,10 @@ def test_without_an_order_it_ends() -> None:
 def test_a_caller_that_says_that_it_is_here_is_waited_for() -> None:
     command = (sys.executable, "-c", "print('{}')")
     ours, theirs = socket.socketpair()
-    with ours, theirs, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with (
+        ours,
+        theirs,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process,
+    ):
         theirs.sendall(frame(INPUT, b""))
         assert connect_pod._answer(process, ours) == b"{}\n"

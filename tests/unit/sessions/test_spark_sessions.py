@@ -56,7 +56,10 @@ def code(answer: httpx2.Response) -> tuple[int, str]:
 
 def test_datasets_are_views_by_name_pattern_and_point(place: Served, servers: Servers) -> None:
     found = opened(place, datasets=["shop.*", f"{ORDERS}@1"])
-    assert found["views"] == [{"name": ORDERS, "generation": 2}, {"name": f"{ORDERS}@1", "generation": 1}]
+    assert found["views"] == [
+        {"name": ORDERS, "generation": 2},
+        {"name": f"{ORDERS}@1", "generation": 1},
+    ]
     assert [(table["view"], len(table["files"])) for table in servers.tables[0]] == [
         (f"`{ORDERS}`", 2),
         (f"`{ORDERS}@1`", 1),
@@ -72,7 +75,9 @@ def test_it_and_what_it_reads_are_audited_without_its_secret(place: Served) -> N
         assert http.delete(f"/v1/spark-sessions/{found['id']}").status_code == 204
         rows, reads = (http.get(path).json()["items"] for path in ("/v1/audit", "/v1/audit/reads"))
         listed = http.get("/v1/spark-sessions").json()["items"]
-    told = sorted((row["action"], row["target"]) for row in rows if row["action"].startswith("spark-session."))
+    told = sorted(
+        (row["action"], row["target"]) for row in rows if row["action"].startswith("spark-session.")
+    )
     assert told == [("spark-session.end", found["id"]), ("spark-session.open", found["id"])]
     assert [(read["how"], read["dataset"]) for read in reads] == [("spark-session", ORDERS)]
     assert "secret-of-it" not in f"{rows}{reads}{listed}"
@@ -80,19 +85,25 @@ def test_it_and_what_it_reads_are_audited_without_its_secret(place: Served) -> N
 
 
 @pytest.mark.parametrize("roles", [("view",), ("data",), ("operate",)])
-def test_who_may_not_edit_opens_none(place: Served, servers: Servers, roles: tuple[str, ...]) -> None:
+def test_who_may_not_edit_opens_none(
+    place: Served, servers: Servers, roles: tuple[str, ...]
+) -> None:
     with place.http(token(place, "somebody", *roles)) as http:
         assert code(http.post(PATH, json={})) == (403, "forbidden")
     assert servers.tables == []
 
 
 def test_who_is_narrowed_opens_none(place: Served, servers: Servers) -> None:
-    with place.http(token(place, "narrow", "edit", "data", within=TokenScope(dataflows=("shop",)))) as http:
+    with place.http(
+        token(place, "narrow", "edit", "data", within=TokenScope(dataflows=("shop",)))
+    ) as http:
         assert http.post(PATH, json={}).status_code == 403
     assert servers.tables == []
 
 
-def test_one_s_own_are_seen_and_ended_by_oneself_and_who_administers(place: Served, servers: Servers) -> None:
+def test_one_s_own_are_seen_and_ended_by_oneself_and_who_administers(
+    place: Served, servers: Servers
+) -> None:
     ann, bob = (token(place, name, "edit", "data") for name in ("ann", "bob"))
     id = opened(place, ann)["id"]
     with place.http(bob) as http:
@@ -114,7 +125,9 @@ def test_it_ends_with_the_token_that_opened_it(place: Served, servers: Servers) 
     until(lambda: not servers.live, lambda: "the session ends")
 
 
-def test_it_does_not_end_with_the_process_where_it_is_not_one_of_it(place: Served, servers: Servers) -> None:
+def test_it_does_not_end_with_the_process_where_it_is_not_one_of_it(
+    place: Served, servers: Servers
+) -> None:
     opened(place, token(place, "ann", "edit", "data"))
     place.services.stopping.set()
     until(lambda: not spark_sessions._watching, lambda: "nobody looks any more")
@@ -131,7 +144,9 @@ def test_too_many_datasets_have_to_be_named(place: Served, servers: Servers) -> 
     assert len(opened(place, datasets=["many.*"])["views"]) == MOST_VIEWS
 
 
-@pytest.mark.parametrize("name", ["shop.none", "shop", "../x", f"{ORDERS}@9", "other/../shop.orders"])
+@pytest.mark.parametrize(
+    "name", ["shop.none", "shop", "../x", f"{ORDERS}@9", "other/../shop.orders"]
+)
 def test_names_that_mean_nothing(place: Served, servers: Servers, name: str) -> None:
     with place.http() as http:
         assert code(http.post(PATH, json={"datasets": [name]}))[0] == 404

@@ -59,9 +59,17 @@ def test_what_is_not_shared_is_not_there(shared: Sharing) -> None:
 def test_a_recipient_opens_no_other_route(shared: Sharing) -> None:
     """All of the API, drivers' routes among them, and the S3 view."""
     url = shared.place.url
-    routes = [(m, r.path) for r in flat(create_app(shared.place.services).routes) for m in r.methods]
+    routes = [
+        (m, r.path) for r in flat(create_app(shared.place.services).routes) for m in r.methods
+    ]
     assert len(routes) > 60
-    fill = {"branch": "main", "dataset": ORDERS, "dataflow": "shop", "format": "csv", "share": "sales"}
+    fill = {
+        "branch": "main",
+        "dataset": ORDERS,
+        "dataflow": "shop",
+        "format": "csv",
+        "share": "sales",
+    }
     open_to_all = {
         "/livez",
         "/readyz",
@@ -75,7 +83,9 @@ def test_a_recipient_opens_no_other_route(shared: Sharing) -> None:
             if path in open_to_all:
                 continue
             named = path
-            for part in [part[1:-1] for part in path.replace(".", "/").split("/") if part.startswith("{")]:
+            for part in [
+                part[1:-1] for part in path.replace(".", "/").split("/") if part.startswith("{")
+            ]:
                 named = named.replace(f"{{{part}}}", fill.get(part, "x"))
             assert http.request(method, named, json={}).status_code == 403, (method, named)
         assert http.post("/v1/driver/claim", json={}).status_code in (401, 403, 404)
@@ -84,7 +94,10 @@ def test_a_recipient_opens_no_other_route(shared: Sharing) -> None:
 
 def test_only_recipients_are_let_in(shared: Sharing) -> None:
     with shared.place.client() as client:
-        reader, key = client.create_token("eve", ["data"])["token"], client.create_s3_key("eve")["secret_key"]
+        reader, key = (
+            client.create_token("eve", ["data"])["token"],
+            client.create_s3_key("eve")["secret_key"],
+        )
     for token in (shared.place.token, reader, key, "hg_nothing"):
         assert shared.error("GET", "/shares", token=token) == (401, "UNAUTHENTICATED")
         assert shared.get("/shares", token=token).headers["www-authenticate"].startswith("Bearer")
@@ -97,7 +110,10 @@ def test_a_url_reads_one_file_and_can_be_made_to_read_no_other(shared: Sharing) 
     other = shared.lines("POST", f"{TABLE}/query", {})[3]["file"]["url"]
     mixed = url.replace(urlsplit(url).path, urlsplit(other).path)
     listing = url.replace(urlsplit(url).path, "/default")
-    elsewhere, longer = url.replace("/orders%401/", "/secret%401/"), url.replace("Expires=900", "Expires=901")
+    elsewhere, longer = (
+        url.replace("/orders%401/", "/secret%401/"),
+        url.replace("Expires=900", "Expires=901"),
+    )
     for forged in (mixed, listing, elsewhere, longer):
         assert forged != url
         assert status(forged) == 403
@@ -116,7 +132,8 @@ def test_a_url_ends_by_itself(shared: Sharing, monkeypatch: pytest.MonkeyPatch) 
     now = line["expirationTimestamp"] / 1000
     for later, expected in ((now - 5, 200), (now + 5, 403)):
         monkeypatch.setattr(
-            "controlplane.services.s3.http.s3_app.time", SimpleNamespace(time=lambda later=later: later)
+            "controlplane.services.s3.http.s3_app.time",
+            SimpleNamespace(time=lambda later=later: later),
         )
         assert status(line["url"]) == expected
 
@@ -126,7 +143,10 @@ def test_revoking_ends_a_recipient_and_its_urls_at_once(shared: Sharing) -> None
     with shared.place.client() as client:
         other = client.create_recipient("ann", ["sales"])["profile"]["bearerToken"]
         client.revoke_recipient("bob")
-        assert [(r["name"], r["revoked"]) for r in client.recipients()] == [("ann", False), ("bob", True)]
+        assert [(r["name"], r["revoked"]) for r in client.recipients()] == [
+            ("ann", False),
+            ("bob", True),
+        ]
     assert shared.error("GET", "/shares") == (401, "UNAUTHENTICATED")
     assert status(url) == 403
     assert names(shared.get("/shares", token=other)) == ["sales"]

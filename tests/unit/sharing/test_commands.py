@@ -28,7 +28,9 @@ def headgate(*arguments: str) -> int:
     return run(arguments, Bootstrap())
 
 
-def test_a_dataset_is_shared_by_four_commands(place: Served, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_dataset_is_shared_by_four_commands(
+    place: Served, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert headgate("share", "create", "sales") == 0
     assert headgate("share", "create", "more") == 0
     assert headgate("share", "add", "sales", ORDERS, "--as", "shop.dear", "--history") == 0
@@ -36,9 +38,17 @@ def test_a_dataset_is_shared_by_four_commands(place: Served, capfd: pytest.Captu
     assert headgate("recipient", "create", "bob", "--shares", "sales,more", "--expires", "12h") == 0
     made = capfd.readouterr()
     profile = json.loads(made.out)
-    assert sorted(profile) == ["bearerToken", "endpoint", "expirationTime", "shareCredentialsVersion"]
+    assert sorted(profile) == [
+        "bearerToken",
+        "endpoint",
+        "expirationTime",
+        "shareCredentialsVersion",
+    ]
     assert profile["expirationTime"] == "2025-11-26T00:00:00.000Z"
-    assert made.err == "bob reads more, sales until 2025-11-26 00:00:00Z; the profile is shown only now\n"
+    assert (
+        made.err
+        == "bob reads more, sales until 2025-11-26 00:00:00Z; the profile is shown only now\n"
+    )
     shared = Sharing(place, profile["bearerToken"], profile["endpoint"])
     assert names(shared.get("/shares")) == ["more", "sales"]
     assert shared.query("/shares/sales/schemas/shop/tables/dear") == rows(1, 2)

@@ -17,7 +17,9 @@ from tests.unit.records.conftest import order
 from tests.unit.records.world import ORDERS, SCHEMA, RecordWorld
 from tests.unit.sharing.world import TABLE, Rows, Sharing, names, partitions, rows, rows_of, sharing
 
-DELTA = {"delta-sharing-capabilities": "responseformat=delta;readerfeatures=deletionvectors,timestampntz"}
+DELTA = {
+    "delta-sharing-capabilities": "responseformat=delta;readerfeatures=deletionvectors,timestampntz"
+}
 
 
 @pytest.fixture
@@ -47,7 +49,12 @@ def test_names_are_listed_level_by_level(shared: Sharing) -> None:
 
 
 def test_each_version_is_what_we_answer_ourselves(shared: Sharing) -> None:
-    expected = {1: rows(1, 2, 3, 4), 2: rows(1, 2, 3, 4, 5), 3: rows(1, 2, 3, 9, 5), 4: rows(1, 2, 5)}
+    expected = {
+        1: rows(1, 2, 3, 4),
+        2: rows(1, 2, 3, 4, 5),
+        3: rows(1, 2, 3, 9, 5),
+        4: rows(1, 2, 5),
+    }
     with shared.place.client() as client:
         for version, wanted in expected.items():
             with client.records(f"{ORDERS}@{version}", format="json") as parts:
@@ -75,7 +82,10 @@ def test_a_snapshot_says_what_the_table_is(shared: Sharing) -> None:
 
 
 def test_a_limit_tells_no_more_files_than_it_takes(shared: Sharing) -> None:
-    told = [len(shared.lines("POST", f"{TABLE}/query", {"version": 2, "limitHint": n})) - 2 for n in (0, 1, 2, 3, 99)]
+    told = [
+        len(shared.lines("POST", f"{TABLE}/query", {"version": 2, "limitHint": n})) - 2
+        for n in (0, 1, 2, 3, 99)
+    ]
     assert told == [0, 1, 1, 2, 3]
 
 
@@ -83,9 +93,14 @@ def test_hints_leave_out_files_without_such_rows(shared: Sharing) -> None:
     def told(**asked: Any) -> set[int]:
         return {k for k, _ in shared.query(version=2, **asked)}
 
-    def compared(operator: str, value: str, kind: str = "long", column: str = "k") -> dict[str, Any]:
+    def compared(
+        operator: str, value: str, kind: str = "long", column: str = "k"
+    ) -> dict[str, Any]:
         name = {"op": "column", "name": column, "valueType": kind}
-        return {"op": operator, "children": [name, {"op": "literal", "value": value, "valueType": kind}]}
+        return {
+            "op": operator,
+            "children": [name, {"op": "literal", "value": value, "valueType": kind}],
+        }
 
     def tree(operator: str, *children: dict[str, Any]) -> dict[str, Any]:
         return {"jsonPredicateHints": json.dumps({"op": operator, "children": children})}
@@ -94,20 +109,39 @@ def test_hints_leave_out_files_without_such_rows(shared: Sharing) -> None:
     odd = {"op": "odd", "children": []}
     assert told(predicateHints=["k > 4"]) == told(**tree("and", over_four)) == {5}
     assert told(predicateHints=["k > 2", "k < 5"]) == {3, 4}
-    assert told(predicateHints=["k > 4", "nothing that is known", 3]) == told(**tree("and", over_four, odd)) == {5}
+    assert (
+        told(predicateHints=["k > 4", "nothing that is known", 3])
+        == told(**tree("and", over_four, odd))
+        == {5}
+    )
     assert told(**tree("or", over_four, is_three)) == {3, 4, 5}
     assert told(**tree("not", compared("lessThanOrEqual", "2"))) == {3, 4, 5}
     assert told(**tree("and", compared("equal", "2013-01-03", "date", "day"))) == {3, 4}
-    assert told(**tree("and", compared("equal", "a' OR 'a' = 'a", "string", "name"))) == {1, 2, 3, 4, 5}
+    assert told(**tree("and", compared("equal", "a' OR 'a' = 'a", "string", "name"))) == {
+        1,
+        2,
+        3,
+        4,
+        5,
+    }
     for unknown in (
         tree("or", over_four, odd),
         tree("not", odd),
         tree("not", {"op": "and", "children": [over_four, odd]}),
     ):
         assert told(**unknown) == {1, 2, 3, 4, 5}
-    for text in ("", "[", "3", "null", '{"op": {}}', "[" * 90_000, '{"op":"not","children":[' * 900 + "]}" * 900):
+    for text in (
+        "",
+        "[",
+        "3",
+        "null",
+        '{"op": {}}',
+        "[" * 90_000,
+        '{"op":"not","children":[' * 900 + "]}" * 900,
+    ):
         assert told(jsonPredicateHints=text) == {1, 2, 3, 4, 5}
-    assert told(predicateHints=["k > 2"], limitHint=1) == {3, 4, 5}  # the first file may hold none that is kept
+    # The first file may hold none that is kept
+    assert told(predicateHints=["k > 2"], limitHint=1) == {3, 4, 5}
 
 
 def test_the_form_of_delta_has_actions_of_a_log(shared: Sharing) -> None:
@@ -117,8 +151,14 @@ def test_the_form_of_delta_has_actions_of_a_log(shared: Sharing) -> None:
     adds = [line["file"]["deltaSingleAction"]["add"] for line in found]
     assert sum((rows_of(add["path"]) for add in adds), Rows()) == rows(1, 2, 5)
     both = {"delta-sharing-capabilities": "responseformat=delta,parquet"}
-    assert shared.get(f"{TABLE}/metadata", **both).headers["delta-sharing-capabilities"] == "responseformat=parquet"
-    assert shared.get(f"{TABLE}/metadata", **DELTA).headers["delta-sharing-capabilities"] == "responseformat=delta"
+    assert (
+        shared.get(f"{TABLE}/metadata", **both).headers["delta-sharing-capabilities"]
+        == "responseformat=parquet"
+    )
+    assert (
+        shared.get(f"{TABLE}/metadata", **DELTA).headers["delta-sharing-capabilities"]
+        == "responseformat=delta"
+    )
 
 
 def test_changes_lead_from_version_to_version(shared: Sharing) -> None:
@@ -130,14 +170,18 @@ def test_changes_lead_from_version_to_version(shared: Sharing) -> None:
         ("remove", 4): withdrawn,
     }
     assert shared.changes("startingVersion=0&endingVersion=1") == {("add", 1): rows(1, 2, 3, 4)}
-    assert shared.changes(f"startingTimestamp={at(60)}&endingTimestamp={at(61)}") == {("add", 2): late}
+    assert shared.changes(f"startingTimestamp={at(60)}&endingTimestamp={at(61)}") == {
+        ("add", 2): late
+    }
     assert shared.changes("startingVersion=4&endingVersion=99") == {("remove", 4): withdrawn}
 
 
 def test_changes_of_the_form_of_delta_begin_a_log(shared: Sharing) -> None:
     _, metadata, *found = shared.lines("GET", f"{TABLE}/changes?startingVersion=2", **DELTA)
     assert metadata["metaData"]["version"] == 2
-    assert metadata["metaData"]["deltaMetadata"]["configuration"] == {"delta.enableChangeDataFeed": "true"}
+    assert metadata["metaData"]["deltaMetadata"]["configuration"] == {
+        "delta.enableChangeDataFeed": "true"
+    }
     told = [(line["file"]["version"], *line["file"]["deltaSingleAction"]) for line in found]
     assert told == [(2, "add"), (3, "remove"), (3, "add"), (4, "remove")]
 
@@ -146,7 +190,10 @@ def test_a_version_is_found_by_time(shared: Sharing) -> None:
     asked = f"{TABLE}/version"
     assert shared.get(asked).headers["delta-table-version"] == "4"
     for seconds, version in ((0, "1"), (1, "2"), (60, "2"), (60.001, "3")):
-        assert shared.get(f"{asked}?startingTimestamp={at(seconds)}").headers["delta-table-version"] == version
+        assert (
+            shared.get(f"{asked}?startingTimestamp={at(seconds)}").headers["delta-table-version"]
+            == version
+        )
 
 
 REFUSED: list[tuple[str, Any]] = [
@@ -172,11 +219,17 @@ REFUSED: list[tuple[str, Any]] = [
 def test_what_cannot_be_asked_is_refused(shared: Sharing) -> None:
     for path, body in REFUSED:
         method = "GET" if body is None else "POST"
-        assert shared.error(method, f"{TABLE}/{path}", body) == (400, "INVALID_PARAMETER_VALUE"), (path, body)
+        assert shared.error(method, f"{TABLE}/{path}", body) == (400, "INVALID_PARAMETER_VALUE"), (
+            path,
+            body,
+        )
 
 
 def test_versions_that_never_were_are_not_found(shared: Sharing) -> None:
-    assert shared.error("POST", f"{TABLE}/query", {"version": 99}) == (404, "RESOURCE_DOES_NOT_EXIST")
+    assert shared.error("POST", f"{TABLE}/query", {"version": 99}) == (
+        404,
+        "RESOURCE_DOES_NOT_EXIST",
+    )
     assert shared.error("GET", f"{TABLE}/query") == (405, "METHOD_NOT_ALLOWED")
     assert shared.error("DELETE", "/shares/sales") == (405, "METHOD_NOT_ALLOWED")
 
@@ -208,7 +261,9 @@ def test_hostile_names_are_not_found(shared: Sharing) -> None:
 def test_hostile_bodies_are_refused(shared: Sharing) -> None:
     for body in (b"[" * 100_000, b"\xff", b"{", b"null"):
         sent = {"Authorization": f"Bearer {shared.token}"}
-        answer = httpx2.post(f"{shared.endpoint}{TABLE}/query", content=body, headers=sent, trust_env=False)
+        answer = httpx2.post(
+            f"{shared.endpoint}{TABLE}/query", content=body, headers=sent, trust_env=False
+        )
         assert (answer.status_code, answer.json()["errorCode"]) == (400, "INVALID_PARAMETER_VALUE")
 
 
@@ -238,7 +293,9 @@ def test_listings_are_paged(shared: Sharing) -> None:
         assert shared.error("GET", f"/shares?{bad}") == (400, "INVALID_PARAMETER_VALUE")
 
 
-def test_many_partitions_are_told_page_by_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_partitions_are_told_page_by_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(version_files, "BATCH", 2)
     world = RecordWorld(tmp_path)
     world.commit(partitions([1], [2], [3], [4], [5]))
@@ -247,7 +304,10 @@ def test_many_partitions_are_told_page_by_page(tmp_path: Path, monkeypatch: pyte
         assert shared.query() == rows(1, 6, 7, 8)
         assert shared.query(version=1) == rows(1, 2, 3, 4, 5)
         assert len(shared.lines("POST", f"{TABLE}/query", {"version": 1, "limitHint": 3})) == 2 + 3
-        assert shared.changes("startingVersion=2") == {("remove", 2): rows(2, 3, 4, 5), ("add", 2): rows(6, 7, 8)}
+        assert shared.changes("startingVersion=2") == {
+            ("remove", 2): rows(2, 3, 4, 5),
+            ("add", 2): rows(6, 7, 8),
+        }
 
 
 def test_without_its_history_a_table_has_its_newest_version_alone(tmp_path: Path) -> None:
@@ -271,14 +331,18 @@ def test_versions_that_are_not_kept_any_more_are_said_so(shared: Sharing) -> Non
     with shared.world.store.begin() as tx:
         assert tx.upkeep.drop_states([Expired("main", ORDERS, 2, 99, shared.world.now + 1)]) == 2
     assert (
-        "oldest that is kept is generation 3" in shared.send("POST", f"{TABLE}/query", {"version": 2}).json()["message"]
+        "oldest that is kept is generation 3"
+        in shared.send("POST", f"{TABLE}/query", {"version": 2}).json()["message"]
     )
     answer = shared.get(f"{TABLE}/changes?startingVersion=2")
     assert (answer.status_code, answer.json()["message"]) == (
         400,
         "version 2 is not kept any more; start with version 4 or later",
     )
-    assert shared.error("GET", f"{TABLE}/changes?startingVersion=3") == (400, "INVALID_PARAMETER_VALUE")
+    assert shared.error("GET", f"{TABLE}/changes?startingVersion=3") == (
+        400,
+        "INVALID_PARAMETER_VALUE",
+    )
     assert shared.changes("startingVersion=4") == {("remove", 4): rows(3, 9)}
 
 
@@ -289,7 +353,10 @@ def test_columns_that_were_of_another_type_have_no_changes(tmp_path: Path) -> No
     world.commit({"a": [{"k": 1, "v": "x", "w": 2}]}, schema=struct(k="long", v="string", w="long"))
     with sharing(world) as shared:
         answer = shared.get(f"{TABLE}/changes?startingVersion=2")
-        assert "column v was int in version 1 and is string in version 3" in answer.json()["message"].lower()
+        assert (
+            "column v was int in version 1 and is string in version 3"
+            in answer.json()["message"].lower()
+        )
         assert len(shared.lines("GET", f"{TABLE}/changes?startingVersion=3")) == 2 + 2
 
 
@@ -297,7 +364,9 @@ def test_times_without_a_zone_need_the_form_of_delta(tmp_path: Path) -> None:
     world = RecordWorld(tmp_path)
     world.commit({"a": [{"k": 1, "t": None}]}, schema=struct(k="long", t="timestamp_ntz"))
     with sharing(world) as shared:
-        both = {"delta-sharing-capabilities": "responseformat=delta,parquet;readerfeatures=timestampntz"}
+        both = {
+            "delta-sharing-capabilities": "responseformat=delta,parquet;readerfeatures=timestampntz"
+        }
         (protocol, *_) = shared.lines("POST", f"{TABLE}/query", {}, **both)
         assert protocol["protocol"]["deltaProtocol"]["readerFeatures"] == ["timestampNtz"]
         less = {"delta-sharing-capabilities": "responseformat=delta"}
@@ -318,6 +387,8 @@ def test_a_branch_is_shared_by_its_name(shared: Sharing) -> None:
 
 def test_each_partition_of_odd_key_is_read(tmp_path: Path) -> None:
     world = RecordWorld(tmp_path)
-    world.commit({"a=1/b=ü": [order(1)], "": [order(2)], "x y%2F": [order(3)], "day=2025-01-01": [order(4)]})
+    world.commit(
+        {"a=1/b=ü": [order(1)], "": [order(2)], "x y%2F": [order(3)], "day=2025-01-01": [order(4)]}
+    )
     with sharing(world) as shared:
         assert shared.query() == rows(1, 2, 3, 4)

@@ -45,7 +45,9 @@ class Sharing:
         with httpx2.Client(trust_env=False, timeout=30) as http:
             return http.request(method, f"{self.endpoint}{path}", json=body, headers=sent)
 
-    def lines(self, method: str, path: str, body: Any = None, **headers: str) -> list[dict[str, Any]]:
+    def lines(
+        self, method: str, path: str, body: Any = None, **headers: str
+    ) -> list[dict[str, Any]]:
         answer = self.send(method, path, body, **headers)
         assert answer.status_code == 200, answer.text
         return [json.loads(line) for line in answer.text.splitlines()]
@@ -53,7 +55,11 @@ class Sharing:
     def query(self, table: str = TABLE, **asked: Any) -> Rows:
         """The rows of a snapshot, by the files that are told."""
         return sum(
-            (rows_of(line["file"]["url"]) for line in self.lines("POST", f"{table}/query", asked)[2:]), Counter()
+            (
+                rows_of(line["file"]["url"])
+                for line in self.lines("POST", f"{table}/query", asked)[2:]
+            ),
+            Counter(),
         )
 
     def changes(self, asked: str) -> dict[tuple[str, int], Rows]:
@@ -65,7 +71,9 @@ class Sharing:
             found[key] = found.get(key, Counter()) + rows_of(file["url"])
         return found
 
-    def error(self, method: str, path: str, body: Any = None, *, token: str | None = None) -> tuple[int, str]:
+    def error(
+        self, method: str, path: str, body: Any = None, *, token: str | None = None
+    ) -> tuple[int, str]:
         answer = self.send(method, path, body, token=token)
         found = answer.json()
         assert sorted(found) == ["errorCode", "message"], found
@@ -76,7 +84,9 @@ class Sharing:
 def rows_of(url: str) -> Rows:
     answer = httpx2.get(url, trust_env=False)
     assert answer.status_code == 200, answer.text
-    return Counter((row["k"], row["name"]) for row in pq.read_table(io.BytesIO(answer.content)).to_pylist())
+    return Counter(
+        (row["k"], row["name"]) for row in pq.read_table(io.BytesIO(answer.content)).to_pylist()
+    )
 
 
 def rows(*keys: int) -> Rows:

@@ -1,4 +1,5 @@
-"""What a verdict claims, carried out by DuckDB on small random tables: pieces on one side, the whole on the other.
+"""What a verdict claims, carried out by DuckDB on small random tables: pieces on one side, the
+whole on the other.
 
 It cuts and merges in its own way, from the query's tree, and asks the product only for the verdict.
 Does not belong here: which verdict a query should have.
@@ -39,13 +40,30 @@ def small_tables(seed: int) -> dict[str, Table]:
     days = [date(2020, 1, 1) + timedelta(days=n) for n in range(0, 90, 9)]
     money = [Decimal(n) / 4 for n in range(-8, 40)]
     f = [
-        (some(range(5)), some(days), some(range(6)), some(money), some("abc"), [*range(chance.randint(0, 3))])
+        (
+            some(range(5)),
+            some(days),
+            some(range(6)),
+            some(money),
+            some("abc"),
+            [*range(chance.randint(0, 3))],
+        )
         for _ in range(40)
     ]
     g = [(some(range(2, 8)), some(days), some(range(6)), some(range(8))) for _ in range(25)]
     h = [(some(range(7)), some(range(4)), some(["one", "two", "three"])) for _ in range(8)]
     return {
-        "f": Table({"k": "INT", "d": "DATE", "x": "INT", "v": "DECIMAL(10,2)", "s": "VARCHAR", "tags": "INT[]"}, f),
+        "f": Table(
+            {
+                "k": "INT",
+                "d": "DATE",
+                "x": "INT",
+                "v": "DECIMAL(10,2)",
+                "s": "VARCHAR",
+                "tags": "INT[]",
+            },
+            f,
+        ),
         "g": Table({"k": "INT", "d": "DATE", "y": "INT", "w": "INT"}, g),
         "h": Table({"k": "INT", "z": "INT", "name": "VARCHAR"}, h),
         "e": Table({"k": "INT", "x": "INT"}, []),
@@ -60,7 +78,8 @@ class Database:
 
     def __init__(self, tables: Mapping[str, Table]) -> None:
         self._tables = tables
-        # On several threads, DuckDB's window operator failed of itself once ("index 0 within vector of size 0").
+        # On several threads, DuckDB's window operator failed of itself once ("index 0 within vector
+        # of size 0").
         self._connection = duckdb.connect(config={"threads": 1})
         for name, table in tables.items():
             columns = ", ".join(f"{c} {kind}" for c, kind in table.columns.items())
@@ -94,11 +113,18 @@ class Database:
     def values(self, name: str, expression: str) -> list[Any]:
         """What an expression of Spark is in the rows of a table."""
         value = sqlglot.parse_one(expression, read="spark").sql("duckdb")
-        return [v for (v,) in self._connection.execute(f"SELECT {value} FROM _{name} ORDER BY _row").fetchall()]
+        return [
+            v
+            for (v,) in self._connection.execute(
+                f"SELECT {value} FROM _{name} ORDER BY _row"
+            ).fetchall()
+        ]
 
     def put(self, name: str, batches: Iterable[list[tuple]], like: exp.Expr) -> None:
         """A table of rows that queries gave, `like` one of these queries."""
-        self._connection.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM ({like.sql('duckdb')}) LIMIT 0")
+        self._connection.execute(
+            f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM ({like.sql('duckdb')}) LIMIT 0"
+        )
         self._insert(name, [row for rows in batches for row in rows])
 
     def _insert(self, name: str, rows: Sequence[tuple]) -> None:
@@ -106,10 +132,16 @@ class Database:
         if rows:
             marks = f"({', '.join('?' * len(rows[0]))})"
             values = [value for row in rows for value in row]
-            self._connection.execute(f"INSERT INTO {name} VALUES {', '.join([marks] * len(rows))}", values)
+            self._connection.execute(
+                f"INSERT INTO {name} VALUES {', '.join([marks] * len(rows))}", values
+            )
 
 
-SYNONYMS: Mapping[str, type[exp.Func]] = {"every": exp.LogicalAnd, "some": exp.LogicalOr, "mean": exp.Avg}
+SYNONYMS: Mapping[str, type[exp.Func]] = {
+    "every": exp.LogicalAnd,
+    "some": exp.LogicalOr,
+    "mean": exp.Avg,
+}
 
 
 def tree_of(text: str) -> exp.Expr:
@@ -124,7 +156,8 @@ def tree_of(text: str) -> exp.Expr:
 
 
 def counted(rows: Iterable[tuple]) -> Rows:
-    """A multiset of rows. Numbers are compared by nine digits: sums of doubles depend on the order."""
+    """A multiset of rows. Numbers are compared by nine digits: sums of doubles depend on the
+    order."""
     return Counter(tuple(map(_told, row)) for row in rows)
 
 
@@ -163,7 +196,8 @@ def by_partition(database: Database, tree: exp.Expr, each: Sequence[str]) -> Row
 
 
 def by_key(database: Database, tree: exp.Expr, keys: Mapping[str, Sequence[InputKey]]) -> Rows:
-    """The query once for each key, over the rows that have it; its output must have the key as well."""
+    """The query once for each key, over the rows that have it; its output must have the key as
+    well."""
     held = {name: _keys_of_rows(database, name, parts) for name, parts in keys.items()}
     parts = next(iter(keys.values()))
     names = database.names(tree)
@@ -183,7 +217,9 @@ def by_key(database: Database, tree: exp.Expr, keys: Mapping[str, Sequence[Input
 
 
 def _keys_of_rows(database: Database, name: str, parts: Sequence[InputKey]) -> list[tuple]:
-    columns = [[granule(v, k.part.granule) for v in database.values(name, k.expression)] for k in parts]
+    columns = [
+        [granule(v, k.part.granule) for v in database.values(name, k.expression)] for k in parts
+    ]
     return list(zip(*columns, strict=True))
 
 
@@ -207,7 +243,9 @@ def merged(database: Database, text: str, name: str, merge: PartsMerge) -> Rows:
     return counted(found)
 
 
-def _of_parts(database: Database, text: str, name: str, merge: PartsMerge, parts: int) -> list[tuple]:
+def _of_parts(
+    database: Database, text: str, name: str, merge: PartsMerge, parts: int
+) -> list[tuple]:
     """What is merged never sees the input: it is left without rows."""
     tree = tree_of(text)
     partial = _taken_apart(tree, merge)
@@ -221,7 +259,8 @@ def _of_parts(database: Database, text: str, name: str, merge: PartsMerge, parts
 
 
 def _taken_apart(tree: exp.Expr, merge: PartsMerge) -> exp.Select:
-    """The query of partial groups; the scope that aggregates is changed in place to read `_partials` instead."""
+    """The query of partial groups; the scope that aggregates is changed in place to read
+    `_partials` instead."""
     scope = next(s for s in tree.find_all(exp.Select) if _start(s) == merge.start)
     groups, aggregates = list(_groups(scope)), list(_aggregates(scope))
     partial = exp.Select(from_=scope.args["from_"].copy())
@@ -233,7 +272,9 @@ def _taken_apart(tree: exp.Expr, merge: PartsMerge) -> exp.Select:
         items += [exp.alias_(e, f"a{i}{n}") for n, e in enumerate(_partial(aggregate))]
     partial.set("expressions", items or [exp.Literal.number(1)])
     if groups:
-        partial.set("group", exp.Group(expressions=[exp.Literal.number(i + 1) for i in range(len(groups))]))
+        partial.set(
+            "group", exp.Group(expressions=[exp.Literal.number(i + 1) for i in range(len(groups))])
+        )
     clause = tree.args.get("with_")
     if clause is not None:
         partial.set("with_", clause.copy())
@@ -242,7 +283,10 @@ def _taken_apart(tree: exp.Expr, merge: PartsMerge) -> exp.Select:
 
 
 def _start(select: exp.Select) -> int:
-    return min((n.meta["start"] for item in select.expressions for n in item.walk() if "start" in n.meta), default=-1)
+    return min(
+        (n.meta["start"] for item in select.expressions for n in item.walk() if "start" in n.meta),
+        default=-1,
+    )
 
 
 def _groups(scope: exp.Select) -> Iterator[exp.Expr]:
@@ -271,7 +315,8 @@ def _aggregates(scope: exp.Select) -> Iterator[exp.Expr]:
         for top in value if isinstance(value, list) else [value] if value else []:
             for node in top.find_all(exp.AggFunc):
                 whole = node.parent if isinstance(node.parent, exp.Filter) else node
-                is_reported = isinstance(node, exp.Grouping | exp.GroupingId)  # of merged groups, as it stands
+                # Of merged groups, as it stands
+                is_reported = isinstance(node, exp.Grouping | exp.GroupingId)
                 is_own = (
                     not is_reported
                     and not isinstance(whole.parent, exp.Window)
@@ -317,7 +362,9 @@ def _merge(aggregate: exp.Expr, at: int) -> exp.Expr:
         case exp.Count() | exp.CountIf():
             return exp.Coalesce(this=exp.Sum(this=one), expressions=[exp.Literal.number(0)])
         case exp.Avg():
-            return exp.Paren(this=exp.Div(this=exp.Sum(this=one), expression=exp.Sum(this=two), typed=False))
+            return exp.Paren(
+                this=exp.Div(this=exp.Sum(this=one), expression=exp.Sum(this=two), typed=False)
+            )
         case exp.Sum() | exp.Min() | exp.Max() | exp.LogicalOr() | exp.LogicalAnd():
             return type(aggregate)(this=one)
         case exp.BitwiseAndAgg() | exp.BitwiseOrAgg() | exp.BitwiseXorAgg():

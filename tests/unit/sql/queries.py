@@ -1,4 +1,5 @@
-"""The corpus of queries, those with verdicts, and ways to rewrite a query that must not change what it is."""
+"""The corpus of queries, those with verdicts, and ways to rewrite a query that must not change what
+it is."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from controlplane.core.sql import OutputKeyPart
 from controlplane.core.sql.lexer import tokenize
 
 CORPUS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "corpus.yaml").read_text())
-VERDICTS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "verdicts.yaml").read_text())
+VERDICTS: list[dict[str, Any]] = yaml.safe_load(
+    (Path(__file__).parent / "verdicts.yaml").read_text()
+)
 TPCH: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "tpch.yaml").read_text())
 TEXTS: list[str] = [entry["sql"] for entry in CORPUS]
 
@@ -26,7 +29,17 @@ def parts_of(known: Mapping[str, Any]) -> tuple[OutputKeyPart, ...]:
 
 
 _GAPS = st.sampled_from(
-    [" ", "\n", "\t", "\r\n", " /* a 'b */ ", " -- it's\n", " /* /* in */ */", "\u00a0", " -- x\\\ny\n "]
+    [
+        " ",
+        "\n",
+        "\t",
+        "\r\n",
+        " /* a 'b */ ",
+        " -- it's\n",
+        " /* /* in */ */",
+        "\u00a0",
+        " -- x\\\ny\n ",
+    ]
 )
 
 

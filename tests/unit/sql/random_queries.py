@@ -1,4 +1,5 @@
-"""Random queries over the tables of piecewise.py: mostly valid, of every shape that a proof has a rule for or against.
+"""Random queries over the tables of piecewise.py: mostly valid, of every shape that a proof has a
+rule for or against.
 
 Does not belong here: what is expected of them.
 """
@@ -10,8 +11,21 @@ from dataclasses import dataclass
 
 COLUMNS = {"f": ("k", "d", "x", "v", "s"), "g": ("k", "d", "y", "w"), "h": ("k", "z", "name")}
 NUMBERS = {"f": ("k", "x", "v"), "g": ("k", "y", "w"), "h": ("k", "z"), "q": ("k", "n")}
-AGGREGATES = ("sum({})", "count({})", "count(*)", "min({})", "max({})", "avg({})", "count(DISTINCT {})", "stddev({})")
-WINDOWS = ("sum({0}) OVER (PARTITION BY {1})", "count(*) OVER (PARTITION BY {1}, {2})", "max({0}) OVER ()")
+AGGREGATES = (
+    "sum({})",
+    "count({})",
+    "count(*)",
+    "min({})",
+    "max({})",
+    "avg({})",
+    "count(DISTINCT {})",
+    "stddev({})",
+)
+WINDOWS = (
+    "sum({0}) OVER (PARTITION BY {1})",
+    "count(*) OVER (PARTITION BY {1}, {2})",
+    "max({0}) OVER ()",
+)
 JOINS = (*("", "", "LEFT", "LEFT"), *("RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI"))
 
 
@@ -42,13 +56,21 @@ class Writer:
         text = self.source(*sources[0], depth)
         for at in range(1, len(sources)):
             text += self.join(sources[: at + 1], depth)
-        keep = [(a, t) for a, t in sources if not any(f"{kind} JOIN {t} {a} " in text for kind in ("SEMI", "ANTI"))]
+        keep = [
+            (a, t)
+            for a, t in sources
+            if not any(f"{kind} JOIN {t} {a} " in text for kind in ("SEMI", "ANTI"))
+        ]
         where = f" WHERE {self.condition(keep)}" if self.chance.random() < 0.4 else ""
         return self.select(keep, f" FROM {text}{where}")
 
     def source(self, alias: str, table: str, depth: int) -> str:
         if table != "q" and depth < 1 and self.chance.random() < 0.2:
-            return f"({self.scope(depth + 1, ('f', 'g', 'h'))}) {alias}" if alias != "a" else f"{table} {alias}"
+            return (
+                f"({self.scope(depth + 1, ('f', 'g', 'h'))}) {alias}"
+                if alias != "a"
+                else f"{table} {alias}"
+            )
         return f"{table} {alias}"
 
     def join(self, sources: list[tuple[str, str]], depth: int) -> str:
@@ -104,6 +126,8 @@ class Writer:
                 return f"SELECT {key} AS k, {window} AS n{rest}"
             case _:
                 aggregate = self.chance.choice(AGGREGATES).format(value)
-                group = self.chance.choice((key, key, key, f"{key}, {self.value(sources)}", f"ROLLUP ({key})"))
+                group = self.chance.choice(
+                    (key, key, key, f"{key}, {self.value(sources)}", f"ROLLUP ({key})")
+                )
                 having = " HAVING count(*) > 1" if self.chance.random() < 0.2 else ""
                 return f"SELECT {key} AS k, {aggregate} AS n{rest} GROUP BY {group}{having}"

@@ -25,8 +25,12 @@ AS_OF = 1_763_767_799.9876  # 2025-11-21 23:29:59.9876 UTC
 def test_a_literal_of_the_same_type_stands_for_it(call: str, zone: str, literal: str) -> None:
     query = analyse(f"SELECT a, {call} AS t FROM f WHERE b > {call} - 7")
     edits = query.clock_edits(AS_OF, zone)
-    assert apply_edits(query.text, edits) == f"SELECT a, {literal} AS t FROM f WHERE b > {literal} - 7"
-    assert original_offset(edits, apply_edits(query.text, edits).index(" - 7")) == query.text.index(" - 7")
+    assert (
+        apply_edits(query.text, edits) == f"SELECT a, {literal} AS t FROM f WHERE b > {literal} - 7"
+    )
+    assert original_offset(edits, apply_edits(query.text, edits).index(" - 7")) == query.text.index(
+        " - 7"
+    )
     assert [v.construct for v in query.volatile] == [f"{call.split('(')[0].strip().lower()}()"] * 2
 
 
@@ -40,16 +44,22 @@ def test_it_leaves_a_query_row_by_row() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["SELECT t.now, 'now()', unix_timestamp(a) FROM f t --now()", "SELECT f.now() FROM f"])
+@pytest.mark.parametrize(
+    "text", ["SELECT t.now, 'now()', unix_timestamp(a) FROM f t --now()", "SELECT f.now() FROM f"]
+)
 def test_what_only_looks_like_it_stays(text: str) -> None:
     assert not analyse(text).reads_clock
 
 
-@pytest.mark.parametrize("text", ["'today'", "'NOW'", '"yesterday"', "' tomorrow Europe/Berlin '", "r'now'"])
+@pytest.mark.parametrize(
+    "text", ["'today'", "'NOW'", '"yesterday"', "' tomorrow Europe/Berlin '", "r'now'"]
+)
 def test_texts_that_may_be_read_as_a_time_are_volatile(text: str) -> None:
     """Spark does so wherever they are cast, be it by themselves."""
     query = analyse(f"SELECT a FROM f\nWHERE d > {text}")
-    assert [(v.construct, v.line) for v in query.volatile] == [(f"{text}, which may be read as a time,", 2)]
+    assert [(v.construct, v.line) for v in query.volatile] == [
+        (f"{text}, which may be read as a time,", 2)
+    ]
     assert not query.reads_clock
 
 
@@ -68,10 +78,12 @@ def test_a_bare_name_may_be_a_column(name: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "at", "zone", "period"),
     [
-        ("daily", 1_761_433_199.0, "Europe/Berlin", "2025-10-26"),  # 00:59:59 on the day that has 25 hours
+        # 00:59:59 on the day that has 25 hours
+        ("daily", 1_761_433_199.0, "Europe/Berlin", "2025-10-26"),
         ("hourly", 1_761_435_000.0, "Europe/Berlin", "2025-10-26T01:00+02:00"),
         ("hourly", 1_761_437_000.0, "Europe/Berlin", "2025-10-26T02:00+02:00"),
-        ("hourly", 1_761_440_600.0, "Europe/Berlin", "2025-10-26T02:00+01:00"),  # the same hour of the clock again
+        # The same hour of the clock again
+        ("hourly", 1_761_440_600.0, "Europe/Berlin", "2025-10-26T02:00+01:00"),
         ("true", 0.0, "UTC", ""),
         ("", 0.0, "No/Where", ""),
     ],

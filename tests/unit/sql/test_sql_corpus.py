@@ -1,4 +1,5 @@
-"""What is known about each query of the corpus. A digest that moves here recomputes datasets of users."""
+"""What is known about each query of the corpus. A digest that moves here recomputes datasets of
+users."""
 
 from __future__ import annotations
 
@@ -30,10 +31,14 @@ def test_query(known: dict[str, Any]) -> None:
     assert [v.construct for v in query.volatile] == known.get("volatile", [])
     assert query.parsed == known.get("parsed", True)
     names = query.named_columns(_COLUMNS)
-    assert (names if names is None else list(names)) == (None if known["names"] == "all" else known["names"])
+    assert (names if names is None else list(names)) == (
+        None if known["names"] == "all" else known["names"]
+    )
 
 
-@pytest.mark.parametrize("known", [e for e in CORPUS if e["reads"]], ids=lambda entry: entry["sql"][:60])
+@pytest.mark.parametrize(
+    "known", [e for e in CORPUS if e["reads"]], ids=lambda entry: entry["sql"][:60]
+)
 def test_modes(known: dict[str, Any]) -> None:
     query = analyse(known["sql"])
     each = [ref.name for ref in query.references if query.mode(ref.name).mode == "each"]

@@ -71,7 +71,9 @@ def test_label_is_refused_where_it_is_not_safe(text: str) -> None:
 def test_both_kinds_of_edits_go_together() -> None:
     query = analyse("SELECT flights.a FROM flights")
     edits = (*(query.label_edits("flights") or ()), *query.rename_edits({"flights": "v7"}))
-    assert apply_edits(query.text, edits) == "SELECT flights.a, flights._fragment FROM v7 AS flights"
+    assert (
+        apply_edits(query.text, edits) == "SELECT flights.a, flights._fragment FROM v7 AS flights"
+    )
 
 
 def test_overlapping_edits_are_an_error() -> None:
@@ -84,7 +86,9 @@ def edited(draw: st.DrawFn) -> tuple[str, list[Edit]]:
     text = draw(st.text(alphabet="abc", min_size=1, max_size=20))
     marks = sorted(draw(st.lists(st.integers(0, len(text)), max_size=8, unique=True)))
     spans = list(zip(marks[::2], marks[1::2], strict=False))
-    return text, [Edit(start, end, draw(st.text(alphabet="XYZ", max_size=4))) for start, end in spans]
+    return text, [
+        Edit(start, end, draw(st.text(alphabet="XYZ", max_size=4))) for start, end in spans
+    ]
 
 
 @given(edited())

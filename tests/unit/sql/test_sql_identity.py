@@ -1,4 +1,5 @@
-"""Which edits of a query keep its digest. A false "same" is a wrong result; a false "other" only costs."""
+"""Which edits of a query keep its digest. A false "same" is a wrong result; a false "other" only
+costs."""
 
 from __future__ import annotations
 

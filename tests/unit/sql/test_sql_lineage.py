@@ -19,13 +19,29 @@ TABLES = {
 
 # Columns, then what decides on the rows.
 CASES = [
-    ("SELECT k, v + x AS t FROM f", "k: f.k IDENTITY; t: f.v TRANSFORMATION, f.x TRANSFORMATION", ""),
+    (
+        "SELECT k, v + x AS t FROM f",
+        "k: f.k IDENTITY; t: f.v TRANSFORMATION, f.x TRANSFORMATION",
+        "",
+    ),
     ("SELECT f.K AS Key FROM f", "key: f.k IDENTITY", ""),
     ("SELECT count(*) AS n, 1 AS one FROM f", "n: ; one: ", ""),
-    ("SELECT sum(v) / count(x) AS r FROM f GROUP BY d", "r: f.v AGGREGATION, f.x AGGREGATION", "f.d GROUP_BY"),
-    ("SELECT sum(v) FILTER (WHERE d IS NULL) AS t FROM f", "t: f.d CONDITIONAL, f.v AGGREGATION", ""),
+    (
+        "SELECT sum(v) / count(x) AS r FROM f GROUP BY d",
+        "r: f.v AGGREGATION, f.x AGGREGATION",
+        "f.d GROUP_BY",
+    ),
+    (
+        "SELECT sum(v) FILTER (WHERE d IS NULL) AS t FROM f",
+        "t: f.d CONDITIONAL, f.v AGGREGATION",
+        "",
+    ),
     ("SELECT every(x > 0) AS e FROM f", "e: f.x AGGREGATION", ""),
-    ("SELECT if(v > 1, x, k) AS i FROM f", "i: f.k TRANSFORMATION, f.v CONDITIONAL, f.x TRANSFORMATION", ""),
+    (
+        "SELECT if(v > 1, x, k) AS i FROM f",
+        "i: f.k TRANSFORMATION, f.v CONDITIONAL, f.x TRANSFORMATION",
+        "",
+    ),
     ("SELECT CASE k WHEN 1 THEN v END AS c FROM f", "c: f.k CONDITIONAL, f.v TRANSFORMATION", ""),
     (
         "SELECT k, w FROM f JOIN g USING (k) WHERE y > 1 ORDER BY x",
@@ -44,7 +60,11 @@ CASES = [
         "w: f.d WINDOW, f.v AGGREGATION, f.x WINDOW",
         "f.d WINDOW, f.x WINDOW",
     ),
-    ("SELECT k, t FROM f LATERAL VIEW explode(tags) e AS t", "k: f.k IDENTITY; t: f.tags TRANSFORMATION", ""),
+    (
+        "SELECT k, t FROM f LATERAL VIEW explode(tags) e AS t",
+        "k: f.k IDENTITY; t: f.tags TRANSFORMATION",
+        "",
+    ),
     (
         "SELECT (SELECT max(w) FROM g WHERE g.k = f.k) AS m FROM f",
         "m: g.w AGGREGATION",
@@ -52,13 +72,23 @@ CASES = [
     ),
     ("SELECT x FROM f WHERE k IN (SELECT y FROM g)", "x: f.x IDENTITY", "f.k FILTER, g.y FILTER"),
     # A struct that is made and taken apart again: the member alone.
-    ("WITH c AS (SELECT struct(v AS a, x AS b) AS p FROM f) SELECT p.b FROM c", "b: f.x IDENTITY", ""),
-    ("WITH c AS (SELECT k AS a FROM f), q AS (SELECT a + 1 AS b FROM c) SELECT * FROM q", "b: f.k TRANSFORMATION", ""),
+    (
+        "WITH c AS (SELECT struct(v AS a, x AS b) AS p FROM f) SELECT p.b FROM c",
+        "b: f.x IDENTITY",
+        "",
+    ),
+    (
+        "WITH c AS (SELECT k AS a FROM f), q AS (SELECT a + 1 AS b FROM c) SELECT * FROM q",
+        "b: f.k TRANSFORMATION",
+        "",
+    ),
 ]
 
 
 def told(fields: list[InputField]) -> str:
-    return ", ".join(f"{f['name']}.{f['field']} {t['subtype']}" for f in fields for t in f["transformations"])
+    return ", ".join(
+        f"{f['name']}.{f['field']} {t['subtype']}" for f in fields for t in f["transformations"]
+    )
 
 
 def lineage(text: str) -> ColumnLineage:
@@ -71,7 +101,10 @@ def lineage(text: str) -> ColumnLineage:
 @pytest.mark.parametrize(("text", "columns", "rows"), CASES)
 def test_columns(text: str, columns: str, rows: str) -> None:
     found = lineage(text)
-    assert "; ".join(f"{name}: {told(of['inputFields'])}" for name, of in found["fields"].items()) == columns
+    assert (
+        "; ".join(f"{name}: {told(of['inputFields'])}" for name, of in found["fields"].items())
+        == columns
+    )
     assert told(found["dataset"]) == rows
     assert found["over_reported"] == []
 
@@ -109,13 +142,19 @@ GOLDENS = {
         "mkt_share": "lineitem.l_discount AGGREGATION, lineitem.l_extendedprice AGGREGATION, nation.n_name CONDITIONAL",
     },
     "Q13": {"c_count": "orders.o_orderkey AGGREGATION", "custdist": ""},
-    "Q15": {"total_revenue": "lineitem.l_discount AGGREGATION, lineitem.l_extendedprice AGGREGATION"},
-    "Q22": {"cntrycode": "customer.c_phone TRANSFORMATION", "totacctbal": "customer.c_acctbal AGGREGATION"},
+    "Q15": {
+        "total_revenue": "lineitem.l_discount AGGREGATION, lineitem.l_extendedprice AGGREGATION"
+    },
+    "Q22": {
+        "cntrycode": "customer.c_phone TRANSFORMATION",
+        "totacctbal": "customer.c_acctbal AGGREGATION",
+    },
 }
 
 
 def test_tpch() -> None:
-    """Each column comes of something, but counts of rows; the goldens were read off the queries by hand."""
+    """Each column comes of something, but counts of rows; the goldens were read off the queries by
+    hand."""
     tables = {
         name: {column: kind.replace("VARCHAR", "STRING") for column, kind in table.columns.items()}
         for name, table in tpch_tables(1).items()
@@ -126,8 +165,16 @@ def test_tpch() -> None:
         found = query.lineage({ref.name: tables[ref.name] for ref in query.references})
         assert found is not None, entry["name"]
         assert found["over_reported"] == [], entry["name"]
-        without |= {(entry["name"], name) for name, of in found["fields"].items() if not of["inputFields"]}
+        without |= {
+            (entry["name"], name) for name, of in found["fields"].items() if not of["inputFields"]
+        }
         for name, golden in GOLDENS.get(entry["name"], {}).items():
             assert told(found["fields"][name]["inputFields"]) == golden, (entry["name"], name)
-    counts = {("Q1", "n"), ("Q4", "order_count"), ("Q13", "custdist"), ("Q21", "numwait"), ("Q22", "numcust")}
+    counts = {
+        ("Q1", "n"),
+        ("Q4", "order_count"),
+        ("Q13", "custdist"),
+        ("Q21", "numwait"),
+        ("Q22", "numcust"),
+    }
     assert without == counts

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from controlplane.core.sql import analyse
-from controlplane.core.sql.functions import AGGREGATES, CHANCE, GENERATORS, ORDER_DEPENDENT, ROW_WISE, WINDOWS
+from controlplane.core.sql.functions import (
+    AGGREGATES,
+    CHANCE,
+    GENERATORS,
+    ORDER_DEPENDENT,
+    ROW_WISE,
+    WINDOWS,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -20,7 +27,9 @@ def test_an_unknown_function_is_not_row_wise() -> None:
     assert reason == "`all`: function mystery is not known to be row-wise, at line 2"
 
 
-@pytest.mark.parametrize("call", ["`count`(a)", "t.count(a)", "COUNT(a)", "any_value (a)", "schema_of_variant_agg(a)"])
+@pytest.mark.parametrize(
+    "call", ["`count`(a)", "t.count(a)", "COUNT(a)", "any_value (a)", "schema_of_variant_agg(a)"]
+)
 def test_aggregates_in_any_spelling(call: str) -> None:
     assert analyse(f"SELECT {call} FROM f t").mode("f").mode == "all"
 
@@ -101,9 +110,18 @@ def test_a_union_keeps_the_partitions_of_all_its_sides(text: str) -> None:
         ("SELECT a FROM f UNION ALL SELECT a FROM g\nLIMIT 3", "LIMIT at line 2"),
         ("SELECT a FROM f UNION ALL\n(SELECT a FROM g LIMIT 3)", "LIMIT at line 2"),
         ("WITH x AS (SELECT 1)\nSELECT a FROM f UNION ALL SELECT a FROM g", "WITH at line 1"),
-        ("SELECT a FROM f UNION ALL SELECT a FROM g\nJOIN f USING (a)", "f is read again at line 2"),
-        ("SELECT a FROM f UNION ALL SELECT a FROM g\nWHERE a IN (SELECT a FROM F)", "F is read again at line 2"),
-        ("SELECT a FROM f INTERSECT SELECT a FROM h UNION ALL SELECT a FROM g", "INTERSECT at line 1"),
+        (
+            "SELECT a FROM f UNION ALL SELECT a FROM g\nJOIN f USING (a)",
+            "f is read again at line 2",
+        ),
+        (
+            "SELECT a FROM f UNION ALL SELECT a FROM g\nWHERE a IN (SELECT a FROM F)",
+            "F is read again at line 2",
+        ),
+        (
+            "SELECT a FROM f INTERSECT SELECT a FROM h UNION ALL SELECT a FROM g",
+            "INTERSECT at line 1",
+        ),
         ("SELECT a FROM f UNION ALL SELECT a FROM g\nEXCEPT SELECT a FROM h", "EXCEPT at line 2"),
     ],
 )

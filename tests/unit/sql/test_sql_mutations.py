@@ -1,6 +1,8 @@
-"""Queries that are carried out piecewise find planted faults: each switches one rule of the proofs off.
+"""Queries that are carried out piecewise find planted faults: each switches one rule of the proofs
+off.
 
-Here the product's modules are patched, to show that the comparison with the whole would notice; nowhere else.
+Here the product's modules are patched, to show that the comparison with the whole would notice;
+nowhere else.
 """
 
 from __future__ import annotations
@@ -11,7 +13,14 @@ from typing import Any, TypeAlias
 import duckdb
 import pytest
 
-from controlplane.core.sql import OutputKeyPart, analyse, decomposable, equal, keyed_inputs, mode_proof
+from controlplane.core.sql import (
+    OutputKeyPart,
+    analyse,
+    decomposable,
+    equal,
+    keyed_inputs,
+    mode_proof,
+)
 from tests.slices import sliced
 from tests.unit.sql.piecewise import Database, assert_piecewise, small_tables
 from tests.unit.sql.queries import VERDICTS, parts_of
@@ -70,7 +79,9 @@ def an_input_may_be_read_in_two_ways() -> Patch:
     return (
         keyed_inputs.InputKeys,
         "__or__",
-        lambda left, right: keyed_inputs.InputKeys({**left.by, **right.by}, left.unsplit | right.unsplit),
+        lambda left, right: keyed_inputs.InputKeys(
+            {**left.by, **right.by}, left.unsplit | right.unsplit
+        ),
     )
 
 
@@ -116,7 +127,9 @@ def _queries() -> Iterator[tuple[str, tuple[OutputKeyPart, ...]]]:
 
 
 @pytest.mark.parametrize("name", sliced(MUTATIONS, 3))  # each asks all queries of one planted fault
-def test_a_planted_fault_is_found(small: Database, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_planted_fault_is_found(
+    small: Database, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.setattr(*MUTATIONS[name]())
     for text, parts in _queries():
         verdicts = analyse(text).verdicts(parts, small.columns)

@@ -26,7 +26,11 @@ def test_the_columns_that_are_named(text: str, columns: tuple[str, ...] | None) 
 def test_identity_is_of_tokens() -> None:
     plain = predicate("carrier is not null and delay > 0").digest
     assert predicate("carrier IS NOT  NULL\n /* known */ AND delay > 0").digest == plain
-    for other in ("Carrier IS NOT NULL AND delay > 0", "carrier IS NOT NULL AND delay > 0.0", "carrier IS NOT NULL"):
+    for other in (
+        "Carrier IS NOT NULL AND delay > 0",
+        "carrier IS NOT NULL AND delay > 0.0",
+        "carrier IS NOT NULL",
+    ):
         assert predicate(other).digest != plain
 
 

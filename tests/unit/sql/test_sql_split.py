@@ -1,4 +1,5 @@
-"""Queries taken apart by parts of an input: their texts, and where a text leaves a doubt. tests.spark runs them."""
+"""Queries taken apart by parts of an input: their texts, and where a text leaves a doubt.
+tests.spark runs them."""
 
 from __future__ import annotations
 
@@ -61,7 +62,10 @@ def test_what_is_selected_without_aggregates_are_the_groups_of_all() -> None:
 def test_parts_are_merged_to_parts() -> None:
     text = "SELECT k, sum(v) AS t, avg(v) AS a, count(*) AS n, min(x) AS m, sum(v) + 1 AS u FROM f GROUP BY k"
     split = analyse(text).split("f")
-    amount, mean = {"_p0": "decimal(20,2)"}, {"_p1": "decimal(20,2)", "_p1n": "long", "_p1m": "decimal(10,2)"}
+    amount, mean = (
+        {"_p0": "decimal(20,2)"},
+        {"_p1": "decimal(20,2)", "_p1n": "long", "_p1m": "decimal(10,2)"},
+    )
     types = {**amount, **mean, "_p2": "long", "_p3": "double"}
     assert split.between(types) == (
         "SELECT _g0, CAST(sum(_p0) AS decimal(20,2)) AS _p0, CAST(sum(_p1) AS decimal(20,2)) AS _p1, "
@@ -90,7 +94,8 @@ def test_whether_types_come_together_is_known_before_anything_is_computed() -> N
 
 @pytest.mark.parametrize("call", ["avg(v)", "mean(v) FILTER (WHERE x > 1)"])
 def test_averages_whose_sums_may_overflow_are_those_of_the_plain_query(call: str) -> None:
-    """Spark adds doubles for them: the average of sixteen times in nanoseconds is one, and their sum is no BIGINT."""
+    """Spark adds doubles for them: the average of sixteen times in nanoseconds is one, and their
+    sum is no BIGINT."""
     split = analyse(f"SELECT k, {call} AS t FROM f GROUP BY k").split("f")
     for kind, is_safe in {"byte": True, "short": True, "integer": True, "long": False}.items():
         assert split.comes_together({"_p0": "long", "_p0n": "long", "_p0m": kind}) == is_safe
@@ -111,8 +116,14 @@ def test_averages_whose_sums_may_overflow_are_those_of_the_plain_query(call: str
         ("SELECT k, sum(v) FROM f GROUP BY k", "without a name"),
         ("SELECT k % 2 AS k, sum(v) AS t FROM f GROUP BY k", "also the name of something computed"),
         ("SELECT k + 1 AS more, sum(v) AS t FROM f GROUP BY k % 2, k % 3", "none of the groups"),
-        ("SELECT k, sum(v) AS t, (SELECT max(z) FROM h) AS m FROM f GROUP BY k", "a subquery beside"),
-        ("SELECT k, sum(v) AS t FROM f GROUP BY k HAVING sum(v) > (SELECT max(z) FROM h)", "a subquery beside"),
+        (
+            "SELECT k, sum(v) AS t, (SELECT max(z) FROM h) AS m FROM f GROUP BY k",
+            "a subquery beside",
+        ),
+        (
+            "SELECT k, sum(v) AS t FROM f GROUP BY k HAVING sum(v) > (SELECT max(z) FROM h)",
+            "a subquery beside",
+        ),
         ("SELECT k, sum(v) AS t, t + 1 AS u FROM f GROUP BY k", "none of the groups"),
         ("SELECT k, rand() AS r FROM f GROUP BY k", "rand()"),
     ],
@@ -125,7 +136,12 @@ def test_doubts(text: str, what: str) -> None:
 
 @pytest.mark.parametrize(
     ("call", "type"),
-    [("sum(v)", "interval day to second"), ("avg(v)", "decimal(38,4)"), ("avg(v)", "decimal(30,10)"), ("avg(v)", "x")],
+    [
+        ("sum(v)", "interval day to second"),
+        ("avg(v)", "decimal(38,4)"),
+        ("avg(v)", "decimal(30,10)"),
+        ("avg(v)", "x"),
+    ],
 )
 def test_types_whose_parts_do_not_come_together_exactly(call: str, type: str) -> None:
     split = analyse(f"SELECT k, {call} AS t FROM f GROUP BY k").split("f")

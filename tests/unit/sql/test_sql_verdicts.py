@@ -1,4 +1,5 @@
-"""Verdicts on many queries, each as the rules say, and each carried out piece by piece against the whole."""
+"""Verdicts on many queries, each as the rules say, and each carried out piece by piece against the
+whole."""
 
 from __future__ import annotations
 
@@ -22,8 +23,12 @@ pytestmark = pytest.mark.unit
 RANDOM = 100  # queries
 
 
-def _verdicts(known: Mapping[str, Any], columns: Mapping[str, tuple[str, ...]]) -> Mapping[str, Verdict]:
-    return analyse(known["sql"]).verdicts(parts_of(known), columns if known.get("columns", True) else None)
+def _verdicts(
+    known: Mapping[str, Any], columns: Mapping[str, tuple[str, ...]]
+) -> Mapping[str, Verdict]:
+    return analyse(known["sql"]).verdicts(
+        parts_of(known), columns if known.get("columns", True) else None
+    )
 
 
 @pytest.fixture(scope="module")
@@ -45,12 +50,16 @@ def _assert_as_expected(known: Mapping[str, Any], verdicts: Mapping[str, Verdict
     assert {n: v.mode for n, v in verdicts.items()} == (
         modes if isinstance(modes, dict) else dict.fromkeys(verdicts, modes)
     )
-    assert {n: list(v.merge.aggregates) for n, v in verdicts.items() if v.merge} == known.get("merge", {})
+    assert {n: list(v.merge.aggregates) for n, v in verdicts.items() if v.merge} == known.get(
+        "merge", {}
+    )
     for name, words in known.get("because", {}).items():
         assert words in f"{verdicts[name].reason} {verdicts[name].unmerged}"
 
 
-@pytest.mark.parametrize("known", VERDICTS, ids=lambda known: f"{known['sql'][:70]} {known.get('by', '')}")
+@pytest.mark.parametrize(
+    "known", VERDICTS, ids=lambda known: f"{known['sql'][:70]} {known.get('by', '')}"
+)
 def test_verdict(small: Database, known: dict[str, Any]) -> None:
     verdicts = _verdicts(known, small.columns)
     _assert_as_expected(known, verdicts)
@@ -124,7 +133,10 @@ def test_every_query_of_the_corpus_has_verdicts(text: str) -> None:
             found = query.verdicts([OutputKeyPart(name)], known)
             assert set(found) == {ref.name for ref in query.references}
             assert all((v.mode == "by") == bool(v.keys) for v in found.values())
-    assert all(query.verdicts()[ref.name].planned.mode == query.mode(ref.name).mode for ref in query.references)
+    assert all(
+        query.verdicts()[ref.name].planned.mode == query.mode(ref.name).mode
+        for ref in query.references
+    )
     assert query.outputs(columns) is None or query.outputs(columns)
 
 
@@ -139,7 +151,10 @@ def _only(text: str, *by: str, **more: Any) -> Verdict:
 def test_what_is_planned_is_shown_with_what_more_is_known() -> None:
     verdict = _only("SELECT k,\n  sum(v) AS t, count(*) AS n\nFROM f\nGROUP BY k")
     assert verdict.planned.mode == "all"
-    assert verdict.planned.reason == "`all`: GROUP BY at line 4; decomposable: sum, count of parts can be merged"
+    assert (
+        verdict.planned.reason
+        == "`all`: GROUP BY at line 4; decomposable: sum, count of parts can be merged"
+    )
     assert verdict.merge is not None
     assert (verdict.merge.line, verdict.merge.start) == (1, 7)
     by = _only("SELECT k, sum(v) AS t FROM f GROUP BY k", "k")
@@ -172,11 +187,17 @@ def test_the_scope_that_aggregates_is_named_by_its_place() -> None:
         ("SELECT g.*, f.a FROM f JOIN g ON f.a = g.b", {"g": ("b", "c")}, ("b", "c", "a")),
         ("SELECT * FROM f LEFT SEMI JOIN g ON f.a = g.b", {"f": ("a",)}, ("a",)),
         ("SELECT * EXCEPT (a) FROM f", {"f": ("a", "b")}, None),
-        ("WITH q AS (SELECT a AS z FROM f) SELECT * FROM q UNION ALL SELECT b FROM g", None, ("z",)),
+        (
+            "WITH q AS (SELECT a AS z FROM f) SELECT * FROM q UNION ALL SELECT b FROM g",
+            None,
+            ("z",),
+        ),
         ("SELECT y.* FROM (SELECT a, b FROM f) AS y (c, d)", None, ("c", "d")),
     ],
 )
-def test_output_columns(text: str, columns: dict[str, tuple[str, ...]] | None, names: tuple[str, ...] | None) -> None:
+def test_output_columns(
+    text: str, columns: dict[str, tuple[str, ...]] | None, names: tuple[str, ...] | None
+) -> None:
     assert analyse(text).outputs(columns) == names
 
 
@@ -191,11 +212,16 @@ def test_names_that_differ_by_case_where_case_counts() -> None:
 def test_a_query_that_is_too_large_is_read_whole() -> None:
     one = "SELECT a AS k, sum(b) AS b FROM f GROUP BY a"
     assert "more than 50 times SELECT" in _only(" UNION ALL ".join([one] * 60), "k").reason
-    doubled = "".join(f", c{n} AS (SELECT l.k FROM c{n - 1} l JOIN c{n - 1} r ON l.k = r.k)" for n in range(1, 40))
+    doubled = "".join(
+        f", c{n} AS (SELECT l.k FROM c{n - 1} l JOIN c{n - 1} r ON l.k = r.k)" for n in range(1, 40)
+    )
     text = f"WITH c0 AS (SELECT k FROM f){doubled} SELECT k FROM c39"
     assert "too large to follow" in _only(text, "k").reason
 
 
 def test_what_only_spark_can_read_is_read_whole() -> None:
     verdict = _only("SELECT v:a.b AS k FROM f", "k")
-    assert (verdict.mode, verdict.reason) == ("all", "`all`: the query holds a construct that only Spark can read")
+    assert (verdict.mode, verdict.reason) == (
+        "all",
+        "`all`: the query holds a construct that only Spark can read",
+    )

@@ -1,7 +1,7 @@
 """Small random tables with the columns of TPC-H, and values that its 22 queries ask for.
 
-Does not belong here: the queries (tpch.yaml). The values are drawn so that each query finds something, not as the
-benchmark's own generator draws them.
+Does not belong here: the queries (tpch.yaml). The values are drawn so that each query finds
+something, not as the benchmark's own generator draws them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ REGION_OF = [0, 0, 1, 1, 3, 2, 2]
 PRIORITIES = ["1-URGENT", "2-HIGH", "3-MEDIUM", "5-LOW"]
 BRANDS = ["Brand#12", "Brand#23", "Brand#34", "Brand#45"]
 CONTAINERS = ["SM CASE", "MED BOX", "LG BOX", "MED BAG"]
-TYPES = ["ECONOMY ANODIZED STEEL", "PROMO BURNISHED BRASS", "LARGE PLATED BRASS", "MEDIUM POLISHED TIN"]
+TYPES = [
+    "ECONOMY ANODIZED STEEL",
+    "PROMO BURNISHED BRASS",
+    "LARGE PLATED BRASS",
+    "MEDIUM POLISHED TIN",
+]
 SUPPLIERS, PARTS, CUSTOMERS, ORDERS = 14, 40, 40, 260
 FIRST, DAYS = date(1993, 6, 1), 1_400
 
@@ -100,7 +105,16 @@ def _part(chance: random.Random, n: int) -> tuple:
 def _customer(chance: random.Random, n: int) -> tuple:
     phone = f"{chance.choice([13, 31, 23, 99])}-{n}"
     segment = chance.choice(["BUILDING", "MACHINERY"])
-    return (n, f"C{n}", f"at {n}", chance.randrange(len(NATIONS)), phone, _money(chance, -99, 999), segment, "x")
+    return (
+        n,
+        f"C{n}",
+        f"at {n}",
+        chance.randrange(len(NATIONS)),
+        phone,
+        _money(chance, -99, 999),
+        segment,
+        "x",
+    )
 
 
 def _order(chance: random.Random, n: int) -> tuple:

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.core.errors import BadAddress
-from controlplane.core.model.addresses import Address, Generation, Moment, moment_of, named, parse, time_of
+from controlplane.core.model.addresses import (
+    Address,
+    Generation,
+    Moment,
+    moment_of,
+    named,
+    parse,
+    time_of,
+)
 from controlplane.operations.inspect.json_views import instant
 
 SEVEN = Moment(1_795_503_600_000)
@@ -71,8 +79,15 @@ def test_a_time_of_python_has_a_zone() -> None:
 
 def test_which_state_is_meant_is_said_once() -> None:
     meant = [named("a.b@3"), named("a.b", generation=3), named("a.b", at="2026-11-24T07:00Z")]
-    assert meant == [Address("a.b", Generation(3)), Address("a.b", Generation(3)), Address("a.b", SEVEN)]
-    for name, said in (("a.b@3", {"generation": 3}), ("a.b", {"generation": 3, "at": "2026-11-24T07:00Z"})):
+    assert meant == [
+        Address("a.b", Generation(3)),
+        Address("a.b", Generation(3)),
+        Address("a.b", SEVEN),
+    ]
+    for name, said in (
+        ("a.b@3", {"generation": 3}),
+        ("a.b", {"generation": 3, "at": "2026-11-24T07:00Z"}),
+    ):
         with pytest.raises(BadAddress, match="twice"):
             named(name, **said)
 

@@ -62,7 +62,9 @@ def test_none_is_older_than_it_has_to_be(wanted: list[tuple[str, bool]]) -> None
 
 
 def test_who_lags_holds_the_others_back() -> None:
-    history = grown([("s", True), ("a", True), ("s", True), ("b", True), ("t", True), ("b", True), ("s", True)])
+    history = grown(
+        [("s", True), ("a", True), ("s", True), ("b", True), ("t", True), ("b", True), ("s", True)]
+    )
     assert {name: one and one.seq for name, one in found_in(history).items()} == {
         "s": 1,
         "t": 1,
@@ -86,7 +88,9 @@ def test_a_version_that_came_back_is_as_old_as_when_it_was_read() -> None:
     """`a` read it before the version in between came, which `b` has."""
     first, between = {"s": b"1"}, {"s": b"2"}
     history: History = {
-        "s": [state(n, "s", cut=cut, at=float(n)) for n, cut in ((1, first), (2, between), (3, first))],
+        "s": [
+            state(n, "s", cut=cut, at=float(n)) for n, cut in ((1, first), (2, between), (3, first))
+        ],
         "a": [state(1, "a", cut=first, at=1.5)],
         "b": [state(1, "b", cut=first, at=1.5), state(2, "b", cut=between, at=2.5)],
     }
@@ -99,7 +103,10 @@ def test_what_retention_took_is_gone_and_what_is_too_far_is_told() -> None:
     with pytest.raises(GenerationGone, match="a has an older version of s, and s keeps none"):
         found_in({"s": kept, "a": lagging})
     first = state(1, "s", cut={"s": b"old"}, at=1.0)
-    many = [first, *(state(n, "s", cut={"s": b"%d" % n}, at=float(n)) for n in range(2, WALKED + 9))]
+    many = [
+        first,
+        *(state(n, "s", cut={"s": b"%d" % n}, at=float(n)) for n in range(2, WALKED + 9)),
+    ]
     with pytest.raises(NotConsistent, match="a has an older version of s than 5,000 states of s"):
         found_in({"s": many, "a": lagging})
 
@@ -118,7 +125,9 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield place
 
 
-def shown(place: Place, name: str = "shop", *, consistent: bool = False) -> tuple[dict[str, int | None], bool]:
+def shown(
+    place: Place, name: str = "shop", *, consistent: bool = False
+) -> tuple[dict[str, int | None], bool]:
     with place.client() as client:
         found = client.generations(name, consistent=consistent)
     return {item["dataset"]: item["generation"] for item in found["items"]}, found["consistent"]
@@ -135,7 +144,10 @@ def test_as_of_a_time(place: Place) -> None:
     moment = f"shop@{at[1]}"  # doubled came after orders
     assert shown(place, moment) == ({"shop.orders": 2, "shop.doubled": 1}, False)
     assert shown(place, moment, consistent=True) == ({"shop.orders": 1, "shop.doubled": 1}, True)
-    assert shown(place, "shop@1970-01-01T00:00Z") == ({"shop.orders": None, "shop.doubled": None}, True)
+    assert shown(place, "shop@1970-01-01T00:00Z") == (
+        {"shop.orders": None, "shop.doubled": None},
+        True,
+    )
 
 
 def test_a_dataset_that_keeps_less_is_told_and_hides_no_other(place: Place) -> None:
@@ -145,7 +157,10 @@ def test_a_dataset_that_keeps_less_is_told_and_hides_no_other(place: Place) -> N
         assert tx.upkeep.drop_states([Expired("main", "shop.orders", 99, 2, 1e12)])
     with place.client() as client:
         found = client.generations("shop", at=first)["items"]
-        assert [(item["found"], item["generation"]) for item in found] == [("gone", None), ("kept", 1)]
+        assert [(item["found"], item["generation"]) for item in found] == [
+            ("gone", None),
+            ("kept", 1),
+        ]
         with pytest.raises(ApiError) as gone:
             client.generations("shop", at=first, consistent=True)
     assert gone.value.code == "generation-gone"

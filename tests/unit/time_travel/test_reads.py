@@ -63,7 +63,11 @@ def test_a_branch_has_its_own_past_on_top_of_mains(place: Place) -> None:
     world.apply_in("dev", doubled(3))
     world.ran()
     name = "shop.doubled"
-    assert place.rows(name, branch="dev") == place.rows(f"{name}@3", branch="dev") == [[1, 30], [2, 60]]
+    assert (
+        place.rows(name, branch="dev")
+        == place.rows(f"{name}@3", branch="dev")
+        == [[1, 30], [2, 60]]
+    )
     assert place.rows(f"{name}@1", branch="dev") == [[1, 20]]
     assert place.rows(name, branch="dev", at=committed(place, name)[2]) == [[1, 20], [2, 40]]
     assert place.rows(f"{ORDERS}@1", branch="dev") == ONE
@@ -105,7 +109,9 @@ def test_of_a_branch_a_time_in_a_gap_is_gone(place: Place) -> None:
         world.ran()
         world.now += 1_000.0
     with place.client() as client:
-        at = {item["generation"]: item["at"] for item in client.history(name, branch="dev")["items"]}
+        at = {
+            item["generation"]: item["at"] for item in client.history(name, branch="dev")["items"]
+        }
     with world.store.begin() as tx:
         assert tx.upkeep.drop_states([Expired("dev", name, 99, 4, 1e12)])
     assert place.rows(name, branch="dev", at=at[4]) == [[1, 40], [2, 80]]
@@ -125,7 +131,9 @@ def test_of_a_branch_a_time_in_a_gap_is_gone(place: Place) -> None:
         ({"generation": "1", "at": "2026-11-24T07:00Z"}, "send one of them"),
     ],
 )
-def test_what_is_no_address_is_refused_with_the_way_to_write_it(place: Place, query: dict[str, str], told: str) -> None:
+def test_what_is_no_address_is_refused_with_the_way_to_write_it(
+    place: Place, query: dict[str, str], told: str
+) -> None:
     with place.http() as http:
         for part in ("records", "partitions", "history", "checks", "why"):
             refused = http.get(f"{DATASETS}/{ORDERS}/{part}", params=query)
@@ -152,10 +160,20 @@ def test_a_tag_is_of_the_content_and_of_how_it_is_asked_for(place: Place) -> Non
     with place.http() as http:
 
         def tag(name: str = ORDERS, **query: Any) -> str:
-            return http.head(f"{DATASETS}/{name}/records", params=query).raise_for_status().headers["etag"]
+            return (
+                http.head(f"{DATASETS}/{name}/records", params=query)
+                .raise_for_status()
+                .headers["etag"]
+            )
 
         assert tag() == tag(generation=2) != tag(generation=1)
-        tags = {tag(), tag(format="csv"), tag(limit=1), tag(partition="a.csv"), tag(partition="b.csv")}
+        tags = {
+            tag(),
+            tag(format="csv"),
+            tag(limit=1),
+            tag(partition="a.csv"),
+            tag(partition="b.csv"),
+        }
         assert len(tags) == 5
         assert tag(partition="a.csv", generation=1) == tag(partition="a.csv")
         first = tag("shop.doubled")
@@ -244,7 +262,11 @@ def headgate(*arguments: str) -> int:
         (("records", "shop.orders@2100-01-01T00:00Z"), "[[1, 10], [2, 20]]", "30"),
         (("partitions", "shop.orders@1"), "a.csv", "b.csv"),
         (("history", "shop.doubled@1"), "missing", "input"),
-        (("why", "shop.doubled@2/b.csv"), "shop.doubled/b.csv, generation 2, was committed at 1970-01-12T", "a.csv"),
+        (
+            ("why", "shop.doubled@2/b.csv"),
+            "shop.doubled/b.csv, generation 2, was committed at 1970-01-12T",
+            "a.csv",
+        ),
         (("generations", "shop"), "shop.doubled@2", "--consistent"),
         (("generations", "shop@1970-01-01T00:00Z"), "no data then", "shop.doubled@"),
     ],

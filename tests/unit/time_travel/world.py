@@ -1,4 +1,5 @@
-"""A dataflow with a past, served over HTTP; SQLite has Spark's place. Does not belong here: what is expected of it."""
+"""A dataflow with a past, served over HTTP; SQLite has Spark's place. Does not belong here: what is
+expected of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Maps to build trees of, and a strategy for keys. The entry of a key follows from the key and a number."""
+"""Maps to build trees of, and a strategy for keys. The entry of a key follows from the key and a
+number."""
 
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
@@ -13,7 +14,11 @@ from tests.trees import MemoryNodes
 
 def entry(key: str, version: int = 0) -> Entry:
     fragment = sha256(f"{version}/{key}".encode()).digest()
-    content = Content(version + len(key), int.from_bytes(fragment[:8], "big"), int.from_bytes(fragment[8:16], "big"))
+    content = Content(
+        version + len(key),
+        int.from_bytes(fragment[:8], "big"),
+        int.from_bytes(fragment[8:16], "big"),
+    )
     return Entry(key, fragment, content)
 
 
@@ -46,6 +51,10 @@ def boundary_keys(count: int, least_height: int) -> list[str]:
 ENDS = sorted({*boundary_keys(40, 1), *boundary_keys(4, 2)})
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-odd_keys = st.sampled_from(["", "\0", "a", "a\0", "a\n", "\n", "é" * 500, "x" * 1024, "\ud7ff", "\ue000", "\U0010ffff"])
-keys = st.one_of(st.sampled_from(ENDS), texts, odd_keys, st.integers(0, 60).map("part-{:04d}".format))
+odd_keys = st.sampled_from(
+    ["", "\0", "a", "a\0", "a\n", "\n", "é" * 500, "x" * 1024, "\ud7ff", "\ue000", "\U0010ffff"]
+)
+keys = st.one_of(
+    st.sampled_from(ENDS), texts, odd_keys, st.integers(0, 60).map("part-{:04d}".format)
+)
 states = st.dictionaries(keys, st.integers(0, 2), max_size=60)

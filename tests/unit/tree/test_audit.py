@@ -1,4 +1,5 @@
-"""A full check of trees that share nodes: each node once, everything that is wrong, and nothing that is right."""
+"""A full check of trees that share nodes: each node once, everything that is wrong, and nothing
+that is right."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,7 +54,9 @@ def test_every_damaged_node_is_told_once(which, damage):
     for digest in damaged:
         blob = nodes.blobs.pop(digest)
         if damage != "missing":
-            nodes.blobs[digest] = blob[:-1] if damage == "cut" else blob[:-1] + bytes([blob[-1] ^ 1])
+            nodes.blobs[digest] = (
+                blob[:-1] if damage == "cut" else blob[:-1] + bytes([blob[-1] ^ 1])
+            )
     known: set[int] = set()
     _, wrong = told(nodes, root, known)
     told_of = sorted(bytes.fromhex(text.split()[2].rstrip(":")) for text in wrong)
@@ -64,7 +67,12 @@ def test_every_damaged_node_is_told_once(which, damage):
 def test_what_lies_beside_damage_is_told():
     nodes, root = built(MANY)
     first, second, *_ = (digest for digest in reachable(nodes, root) if digest != root)
-    of_first = {e.key for e in next(part for part in audit(nodes, root, set()) if not isinstance(part, CorruptNode))}
+    of_first = {
+        e.key
+        for e in next(
+            part for part in audit(nodes, root, set()) if not isinstance(part, CorruptNode)
+        )
+    }
     del nodes.blobs[first]
     entries, wrong = told(nodes, root, set())
     assert {e.key for e in entries} == {e.key for e in MANY} - of_first
@@ -76,4 +84,6 @@ def test_a_shape_that_no_map_has_is_told():
     row, blob = encode(0, leaf_columns([entry(key) for key in ENDS[:3]]))
     nodes = MemoryNodes()
     nodes.put_nodes({row.id: blob})
-    assert told(nodes, row.id, set())[1] == [f"tree node {row.id.hex()}: it goes on where a node must end"]
+    assert told(nodes, row.id, set())[1] == [
+        f"tree node {row.id.hex()}: it goes on where a node must end"
+    ]

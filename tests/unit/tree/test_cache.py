@@ -1,4 +1,5 @@
-"""A cache of nodes changes what is read and nothing else; `warm` reads ahead what will be needed."""
+"""A cache of nodes changes what is read and nothing else; `warm` reads ahead what will be
+needed."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -48,9 +49,13 @@ def answers(nodes, old, new, wanted):
 
 
 @given(states, states, st.lists(keys), st.sampled_from([0, 500, 5000, PLENTY]), st.booleans())
-def test_a_cache_of_any_size_warm_or_cold_changes_no_answer(before, after, wanted, max_bytes, is_warm):
+def test_a_cache_of_any_size_warm_or_cold_changes_no_answer(
+    before, after, wanted, max_bytes, is_warm
+):
     plain = MemoryNodes()
-    old, new = (build(plain, (entry(key, state[key]) for key in sorted(state))) for state in (before, after))
+    old, new = (
+        build(plain, (entry(key, state[key]) for key in sorted(state))) for state in (before, after)
+    )
     expected = answers(plain, old, new, wanted)
     cache = NodeCache(max_bytes)
     for _ in range(2):
@@ -66,7 +71,9 @@ def test_nothing_is_read_or_lost_where_the_cache_holds_what_was_written(state, s
     plain, cache = MemoryNodes(), NodeCache(PLENTY)
     nodes = cache.over(plain)
     old = build(nodes, (entry(key, state[key]) for key in sorted(state)))
-    new = edit(nodes, old, [(k, None if steps[k] is None else entry(k, steps[k])) for k in sorted(steps)])
+    new = edit(
+        nodes, old, [(k, None if steps[k] is None else entry(k, steps[k])) for k in sorted(steps)]
+    )
     expected = list(scan(nodes, new))
     assert plain.calls == 0
     assert cache.size_bytes == sum(map(len, plain.blobs.values()))
@@ -95,7 +102,9 @@ def test_a_node_is_read_once():
 def test_only_what_is_missing_is_read_in_one_call():
     shelf = Shelf(1)
     digests = list(shelf.below.blobs)
-    assert shelf.nodes.get_nodes(digests[::2]) == {digest: shelf.below.blobs[digest] for digest in digests[::2]}
+    assert shelf.nodes.get_nodes(digests[::2]) == {
+        digest: shelf.below.blobs[digest] for digest in digests[::2]
+    }
     assert shelf.nodes.get_nodes(digests) == shelf.below.blobs
     assert shelf.nodes.get_nodes(digests) == shelf.below.blobs
     assert (shelf.below.calls, shelf.cache.reads) == (2, len(digests))
@@ -107,7 +116,8 @@ def test_what_was_used_last_is_kept():
     sizes = [len(shelf.below.blobs[digest]) for digest in digests]
     cache = NodeCache(sum(sizes) - 1)
     nodes = cache.over(shelf.below)
-    for digest in (*digests[:3], digests[0], digests[3]):  # the first is used again before there is no room
+    # The first is used again before there is no room
+    for digest in (*digests[:3], digests[0], digests[3]):
         nodes.get_nodes([digest])
     assert cache.reads == 4
     nodes.get_nodes([digests[0], digests[2], digests[3]])
@@ -156,7 +166,8 @@ def test_a_node_gives_back_the_bytes_it_was_decoded_from(state):
 
 
 class Meeting:
-    """A store at which readers wait for each other, so that all of them miss the same nodes at once."""
+    """A store at which readers wait for each other, so that all of them miss the same nodes at
+    once."""
 
     def __init__(self, below: MemoryNodes, readers: int) -> None:
         self.below, self.barrier = below, Barrier(readers)
@@ -187,7 +198,10 @@ def test_a_hundred_trees_are_warmed_in_as_many_calls_as_they_have_levels():
     shelf = Shelf(100, ENTRIES[:1500])
     low = build(shelf.below, [entry("only")])
     wanted = [ENTRIES[7].key, ENTRIES[1490].key]
-    warm(shelf.nodes, [*((root, wanted) for root in shelf.roots), (low, wanted), (EMPTY_ROOT, wanted)])
+    warm(
+        shelf.nodes,
+        [*((root, wanted) for root in shelf.roots), (low, wanted), (EMPTY_ROOT, wanted)],
+    )
     assert shelf.below.calls == 2
     assert shelf.cache.reads == shelf.below.reads == 100 * (1 + 2) + 1
 

@@ -54,7 +54,9 @@ def test_building_reads_nothing(tree):
     assert (fresh.reads, fresh.writes) == (0, len(nodes.blobs))
 
 
-@pytest.mark.parametrize("changed", [ENTRIES[0].key, ENTRIES[50_000].key, ENTRIES[-1].key, "part-0050000.csv~", "z"])
+@pytest.mark.parametrize(
+    "changed", [ENTRIES[0].key, ENTRIES[50_000].key, ENTRIES[-1].key, "part-0050000.csv~", "z"]
+)
 def test_one_change_or_append_reads_and_writes_one_path(tree, changed):
     nodes, root = tree
     new = edit(nodes, root, [(changed, entry(changed, 1))])
@@ -136,7 +138,9 @@ def test_of_trees_that_share_no_node_only_what_lacks_keys_is_read(tree):
     gone = {e.key for e in ENTRIES[40_000:60_000:1000]}
     other = build(nodes, (entry(e.key, 1) for e in ENTRIES if e.key not in gone))
     nodes.reset()
-    assert list(diff_keys(nodes, root, other)) == [KeyChange(key, before=True, after=False) for key in sorted(gone)]
+    assert list(diff_keys(nodes, root, other)) == [
+        KeyChange(key, before=True, after=False) for key in sorted(gone)
+    ]
     assert nodes.reads <= 2 * (DEPTH - 1 + len(gone))
     assert nodes.calls <= DEPTH
 
@@ -158,9 +162,13 @@ def test_holes_in_many_half_built_trees_are_found_in_few_calls():
     for i in range(40):
         root = build(nodes, [entry(key, i) for key in keys])
         holes = set(keys[i::100])
-        pairs.append((root, build(nodes, [entry(key, 100 + i) for key in keys if key not in holes])))
+        pairs.append(
+            (root, build(nodes, [entry(key, 100 + i) for key in keys if key not in holes]))
+        )
     nodes.reset()
-    expected = [(i, KeyChange(key, before=True, after=False)) for i in range(40) for key in keys[i::100]]
+    expected = [
+        (i, KeyChange(key, before=True, after=False)) for i in range(40) for key in keys[i::100]
+    ]
     assert list(diff_keys_many(nodes, pairs)) == expected
     assert nodes.reads <= len(nodes.blobs)
     assert nodes.calls <= 1 + 1 + nodes.reads // WINDOW

@@ -21,7 +21,14 @@ from controlplane.core.tree import (
     totals,
     warm,
 )
-from controlplane.core.tree.codec import Node, NodeColumns, decode, encode, leaf_columns, node_digest
+from controlplane.core.tree.codec import (
+    Node,
+    NodeColumns,
+    decode,
+    encode,
+    leaf_columns,
+    node_digest,
+)
 from controlplane.core.tree.shape import height
 from dataplane.contract.identity import EMPTY, Content
 from tests.trees import MemoryNodes, keys_digest, verify
@@ -38,19 +45,33 @@ def test_roots_are_pinned():
     nodes, small = built(SMALL)
     assert EMPTY_ROOT.hex() == "903a57d936bb1df083a6c2f9f9739995eb4ef654b3e48d02299cf5313b3b77f4"
     assert small.hex() == "b9d4437612f955c29d15e765b37fdedaac80e889a73c4c36614fa516030c70d6"
-    assert keys_digest(nodes, small).hex() == "1fbdc669003d34b7c2cc1f1b1dc21579f66db1eb7efb0495233a25711a3ae334"
-    assert built(numbered(5000))[1].hex() == "45f8ec26a066489f05f69c63e1d2d7dc68f04a8f8723dc5bbee228bee13b389f"
-    assert built(map(entry, ENDS))[1].hex() == "9040145fec481b3533f9846538bc0f406d9090451f0243a82cab8f89d85f4811"
+    assert (
+        keys_digest(nodes, small).hex()
+        == "1fbdc669003d34b7c2cc1f1b1dc21579f66db1eb7efb0495233a25711a3ae334"
+    )
+    assert (
+        built(numbered(5000))[1].hex()
+        == "45f8ec26a066489f05f69c63e1d2d7dc68f04a8f8723dc5bbee228bee13b389f"
+    )
+    assert (
+        built(map(entry, ENDS))[1].hex()
+        == "9040145fec481b3533f9846538bc0f406d9090451f0243a82cab8f89d85f4811"
+    )
 
 
 def test_the_bytes_of_a_leaf_are_those_that_are_described():
     nodes, root = built(
-        [Entry("day=1", b"\1" * 32, Content(1, 2, 3)), Entry("day=2\n", b"\2" * 32, Content(4, 5, (1 << 64) - 1))]
+        [
+            Entry("day=1", b"\1" * 32, Content(1, 2, 3)),
+            Entry("day=2\n", b"\2" * 32, Content(4, 5, (1 << 64) - 1)),
+        ]
     )
     blob = nodes.blobs[root]
     assert blob[:14] == struct.pack("<BBIII", 1, 0, 2, 4, 5)
     assert blob[46:78] == struct.pack("<4Q", 2, 5, 7, 2)
-    assert blob[78:] == b"day=\xff1\xff2\n" + b"\1" * 32 + b"\2" * 32 + struct.pack("<6Q", 1, 2, 3, 4, 5, (1 << 64) - 1)
+    assert blob[78:] == b"day=\xff1\xff2\n" + b"\1" * 32 + b"\2" * 32 + struct.pack(
+        "<6Q", 1, 2, 3, 4, 5, (1 << 64) - 1
+    )
 
 
 def test_heights_are_pinned():
@@ -83,7 +104,8 @@ def test_changed_bytes_are_found_by_their_digest(blob, data):
 
 @given(st.sampled_from(BLOBS), st.data())
 def test_what_decodes_and_verifies_is_the_one_encoding_of_its_rows(blob, data):
-    """Even under a digest of its own, a changed node is refused, or is a well-formed node with other rows."""
+    """Even under a digest of its own, a changed node is refused, or is a well-formed node with
+    other rows."""
     start, stop = sorted(data.draw(st.tuples(st.integers(0, len(blob)), st.integers(0, len(blob)))))
     bad = blob[:start] + data.draw(st.binary(max_size=8)) + blob[stop:]
     node = verified(bad)
@@ -171,7 +193,8 @@ def test_malformed_nodes_are_refused_by_name(blob, why):
 
 
 def tree_with(forge) -> tuple[MemoryNodes, bytes, list[bytes]]:
-    """A tree of several leaves whose root is made anew of changed columns; also the digests of its true leaves."""
+    """A tree of several leaves whose root is made anew of changed columns; also the digests of its
+    true leaves."""
     nodes, root = built(ENTRIES)
     top = decode(root, nodes.blobs[root], {})
     row, blob = encode(top.level, forge(top.columns))
@@ -192,7 +215,9 @@ READERS = [
 ]
 
 
-@pytest.mark.parametrize("read", READERS, ids=["scan", "lookup", "diff", "diff_keys", "warm", "edit", "verify"])
+@pytest.mark.parametrize(
+    "read", READERS, ids=["scan", "lookup", "diff", "diff_keys", "warm", "edit", "verify"]
+)
 def test_a_child_that_is_not_what_its_parent_says_is_refused(read):
     nodes, root, leaves = tree_with(lambda c: c._replace(ids=c.ids[:32] + c.ids[:32] + c.ids[64:]))
     with pytest.raises(CorruptNode, match=f"{leaves[0].hex()}: it is not what its parent says"):
@@ -202,7 +227,9 @@ def test_a_child_that_is_not_what_its_parent_says_is_refused(read):
         read(nodes, root)
 
 
-@pytest.mark.parametrize("read", READERS, ids=["scan", "lookup", "diff", "diff_keys", "warm", "edit", "verify"])
+@pytest.mark.parametrize(
+    "read", READERS, ids=["scan", "lookup", "diff", "diff_keys", "warm", "edit", "verify"]
+)
 def test_a_missing_node_is_named(read):
     nodes, root, leaves = tree_with(lambda c: c)
     del nodes.blobs[leaves[2]]
@@ -218,7 +245,9 @@ def test_a_leaf_that_ends_where_none_does_is_refused(read):
     rows = [(e.key, encode(0, leaf_columns([e]))) for e in ENTRIES[:2]]
     nodes.put_nodes({row.id: blob for _, (row, blob) in rows})
     keys, parts = tuple(key for key, _ in rows), [row for _, (row, _) in rows]
-    top, blob = encode(1, NodeColumns(keys, b"".join(p.id for p in parts), b"".join(p.rest for p in parts)))
+    top, blob = encode(
+        1, NodeColumns(keys, b"".join(p.id for p in parts), b"".join(p.rest for p in parts))
+    )
     nodes.put_nodes({top.id: blob})
     with pytest.raises(CorruptNode, match="no node ends at its last key"):
         read(nodes, top.id)

@@ -1,4 +1,5 @@
-"""What holds for all maps: equal maps have equal roots, and diff, edit and the readers agree with a dictionary."""
+"""What holds for all maps: equal maps have equal roots, and diff, edit and the readers agree with a
+dictionary."""
 
 import struct
 from collections import Counter
@@ -30,7 +31,17 @@ from controlplane.core.tree import (
 )
 from dataplane.contract.identity import EMPTY, Content
 from tests.trees import MemoryNodes, keys_digest, verify
-from tests.unit.tree.examples import ENDS, boundary_keys, built, entry, keys, numbered, root_of, states, texts
+from tests.unit.tree.examples import (
+    ENDS,
+    boundary_keys,
+    built,
+    entry,
+    keys,
+    numbered,
+    root_of,
+    states,
+    texts,
+)
 
 windows = st.integers(1, 5)
 edits = st.dictionaries(keys, st.one_of(st.none(), st.integers(0, 2)), max_size=30)
@@ -41,7 +52,10 @@ def stored(state: dict[str, int], nodes: MemoryNodes) -> bytes:
 
 
 def changes_of(steps: dict[str, int | None]) -> list[tuple[str, Entry | None]]:
-    return [(key, None if (version := steps[key]) is None else entry(key, version)) for key in sorted(steps)]
+    return [
+        (key, None if (version := steps[key]) is None else entry(key, version))
+        for key in sorted(steps)
+    ]
 
 
 @given(st.lists(edits, max_size=8))
@@ -56,11 +70,15 @@ def test_any_history_of_edits_gives_the_root_of_the_final_map(history):
 
 
 @given(states, states, windows)
-def test_a_diff_is_what_differs_in_order_both_ways_and_edits_one_into_the_other(before, after, window):
+def test_a_diff_is_what_differs_in_order_both_ways_and_edits_one_into_the_other(
+    before, after, window
+):
     nodes = MemoryNodes()
     old, new = stored(before, nodes), stored(after, nodes)
     there = list(diff(nodes, old, new, window=window))
-    differing = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    differing = sorted(
+        key for key in before.keys() | after.keys() if before.get(key) != after.get(key)
+    )
     assert there == [EntryChange(k, entry_in(before, k), entry_in(after, k)) for k in differing]
     assert [EntryChange(c.key, c.after, c.before) for c in diff(nodes, new, old)] == there
     assert edit(nodes, old, ((c.key, c.after) for c in there)) == new
@@ -71,7 +89,9 @@ def test_a_diff_of_keys_is_what_one_map_lacks_in_order_both_ways(before, after, 
     nodes = MemoryNodes()
     old, new = stored(before, nodes), stored(after, nodes)
     there = list(diff_keys(nodes, old, new, window=window))
-    assert there == [KeyChange(k, k in before, k in after) for k in sorted(before.keys() ^ after.keys())]
+    assert there == [
+        KeyChange(k, k in before, k in after) for k in sorted(before.keys() ^ after.keys())
+    ]
     assert [KeyChange(c.key, c.after, c.before) for c in diff_keys(nodes, new, old)] == there
 
 
@@ -95,18 +115,26 @@ def test_many_diffs_at_once_are_the_diffs_one_by_one(pairs, window):
 
 
 @given(states, texts, st.one_of(st.none(), texts), texts)
-def test_a_scan_gives_the_entries_of_a_range_and_prefix_in_the_order_of_their_bytes(state, start, stop, prefix):
+def test_a_scan_gives_the_entries_of_a_range_and_prefix_in_the_order_of_their_bytes(
+    state, start, stop, prefix
+):
     nodes = MemoryNodes()
     root = stored(state, nodes)
-    expected = [k for k in state if k >= start and (stop is None or k < stop) and k.startswith(prefix)]
-    assert [e.key for e in scan(nodes, root, start, stop, prefix)] == sorted(expected, key=str.encode)
+    expected = [
+        k for k in state if k >= start and (stop is None or k < stop) and k.startswith(prefix)
+    ]
+    assert [e.key for e in scan(nodes, root, start, stop, prefix)] == sorted(
+        expected, key=str.encode
+    )
     assert list(scan(nodes, root)) == [entry(key, state[key]) for key in sorted(state)]
 
 
 @given(states, st.lists(keys))
 def test_a_lookup_finds_the_keys_that_are_there(state, wanted):
     nodes = MemoryNodes()
-    assert lookup(nodes, stored(state, nodes), wanted) == {k: entry(k, state[k]) for k in wanted if k in state}
+    assert lookup(nodes, stored(state, nodes), wanted) == {
+        k: entry(k, state[k]) for k in wanted if k in state
+    }
 
 
 @given(states, st.one_of(keys, keys.map(tree.after)))
@@ -134,7 +162,9 @@ def test_summaries_are_sums_and_tell_equal_sets_of_keys(one, other):
 @given(states, states, states)
 def test_reachable_nodes_are_enough_to_read_a_tree_and_none_is_idle(one, other, third):
     nodes = MemoryNodes()
-    root = edit(nodes, stored(one, nodes), changes_of(dict.fromkeys(one.keys() - other.keys()) | other))
+    root = edit(
+        nodes, stored(one, nodes), changes_of(dict.fromkeys(one.keys() - other.keys()) | other)
+    )
     stored(third, nodes)
     digests = list(reachable(nodes, root))
     kept = MemoryNodes()
@@ -159,14 +189,19 @@ def test_the_laws_hold_in_trees_of_many_leaves(seed, changed, removed):
     nodes, old = built(sorted([*numbered(6000), *map(entry, ENDS)]))
     state = {e.key: 0 for e in scan(nodes, old)}
     steps: dict[str, int | None] = dict.fromkeys(random.sample(sorted(state), removed))
-    steps |= {f"part-{random.randrange(7000):07d}.csv{random.choice(['', '~'])}": 1 for _ in range(changed)}
+    steps |= {
+        f"part-{random.randrange(7000):07d}.csv{random.choice(['', '~'])}": 1
+        for _ in range(changed)
+    }
     new = edit(nodes, old, changes_of(steps))
     after = {key: v for key, v in (state | steps).items() if v is not None}
     assert new == root_of(after)
     differing = sorted(k for k in state | steps if state.get(k) != after.get(k))
     assert [c.key for c in diff(nodes, old, new)] == differing
     assert [c.key for c in diff(nodes, new, old, window=3)] == differing
-    assert [c.key for c in diff_keys(nodes, old, new, window=3)] == sorted(state.keys() ^ after.keys())
+    assert [c.key for c in diff_keys(nodes, old, new, window=3)] == sorted(
+        state.keys() ^ after.keys()
+    )
 
 
 def test_removing_and_adding_keys_that_end_nodes_of_every_level():
@@ -221,7 +256,9 @@ def test_rows_by_column_in_any_chunks_give_the_tree_of_their_entries(cuts, state
     entries = sorted([*numbered(3000), *(entry(key, state[key]) for key in state)])
     ends = sorted({*cuts, len(entries)})
     nodes = MemoryNodes()
-    root = build_columns(nodes, (columns(entries[i:j]) for i, j in zip([0, *ends], ends, strict=False)))
+    root = build_columns(
+        nodes, (columns(entries[i:j]) for i, j in zip([0, *ends], ends, strict=False))
+    )
     assert (nodes.blobs, root) == (built(entries)[0].blobs, built(entries)[1])
 
 
@@ -263,7 +300,11 @@ def test_entries_that_no_tree_can_hold_are_refused(entries):
 
 def test_columns_that_do_not_hold_the_same_rows_are_refused():
     good = columns(numbered(3))
-    for bad in (good._replace(ids=good.ids[:-1]), good._replace(rest=good.rest * 2), good._replace(keys=good.keys[1:])):
+    for bad in (
+        good._replace(ids=good.ids[:-1]),
+        good._replace(rest=good.rest * 2),
+        good._replace(keys=good.keys[1:]),
+    ):
         with pytest.raises(ValueError, match="are not those of"):
             build_columns(MemoryNodes(), [bad])
     with pytest.raises(ValueError, match="ascend"):

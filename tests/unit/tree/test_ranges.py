@@ -1,4 +1,5 @@
-"""Ranges of a tree: what they add up to, what differs, and how many nodes are read; also of 100 million partitions."""
+"""Ranges of a tree: what they add up to, what differs, and how many nodes are read; also of 100
+million partitions."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ from tests.trees import MemoryNodes
 
 
 def entry(number: int, version: int = 0) -> Entry:
-    return Entry(f"{number:09}", sha256(b"%d/%d" % (number, version)).digest(), Content(10, number, version))
+    return Entry(
+        f"{number:09}", sha256(b"%d/%d" % (number, version)).digest(), Content(10, number, version)
+    )
 
 
 def built(nodes: MemoryNodes, numbers: Iterable[int]) -> bytes:
@@ -117,7 +120,9 @@ def test_no_change_is_in_a_range_that_is_said_to_be_equal(seed: int, cells: int)
     nodes, chance = MemoryNodes(), Random(seed)
     root = built(nodes, range(0, 60_000, 3))
     touched = chance.sample(range(70_000), 1 + 3 * seed)
-    edits = [(entry(n).key, None if chance.random() < 0.4 else entry(n, 1)) for n in sorted(touched)]
+    edits = [
+        (entry(n).key, None if chance.random() < 0.4 else entry(n, 1)) for n in sorted(touched)
+    ]
     found = ranges(nodes, tree.edit(nodes, root, edits), root, cells=cells)
     changed = [change.key for change in tree.diff(nodes, root, tree.edit(nodes, root, edits))]
     assert all(any((one.after or "") < key <= one.last for one in lit(found)) for key in changed)
@@ -131,14 +136,17 @@ NODES = 384  # of the level above leaves
 
 
 class Planted:
-    """100 million partitions, of which only one way down is there: whoever reads another node finds none."""
+    """100 million partitions, of which only one way down is there: whoever reads another node finds
+    none."""
 
     def __init__(self) -> None:
         self.blobs: dict[bytes, bytes] = {}
         self.reads = 0
         leaf_end = next(key for key in map(self.key, count()) if height(key) >= 1)
         node_end = next(key for key in map(self.key, count(1_000)) if height(key) >= 2)
-        leaf = self._put(0, leaf_columns([Entry(leaf_end, sha256(b"").digest(), Content(10, 1, 1))]))
+        leaf = self._put(
+            0, leaf_columns([Entry(leaf_end, sha256(b"").digest(), Content(10, 1, 1))])
+        )
         ends = [leaf_end, *(self.key(1_000, f"/{n:03}") for n in range(LEAVES - 2)), node_end]
         node = self._put(1, self._rows(ends, leaf, PARTITIONS))
         tops = [node_end, *(self.key(10**11, f"/{n:03}") for n in range(NODES - 1))]
@@ -155,11 +163,20 @@ class Planted:
     def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
         self.blobs.update(nodes)
 
-    def _rows(self, ends: Sequence[str], first: tuple[bytes, bytes], partitions: int) -> NodeColumns:
+    def _rows(
+        self, ends: Sequence[str], first: tuple[bytes, bytes], partitions: int
+    ) -> NodeColumns:
         """The first child is there; of the others there is what their parent tells."""
         ids = [first[0], *(sha256(end.encode()).digest() for end in ends[1:])]
-        other = first[1][:ID] + partitions.to_bytes(8, "little") + (10 * partitions).to_bytes(8, "little") + bytes(16)
-        return NodeColumns(tuple(ends), b"".join(ids), b"".join([first[1], *[other] * (len(ends) - 1)]))
+        other = (
+            first[1][:ID]
+            + partitions.to_bytes(8, "little")
+            + (10 * partitions).to_bytes(8, "little")
+            + bytes(16)
+        )
+        return NodeColumns(
+            tuple(ends), b"".join(ids), b"".join([first[1], *[other] * (len(ends) - 1)])
+        )
 
     def _put(self, level: int, columns: NodeColumns) -> tuple[bytes, bytes]:
         row, blob = encode(level, columns)
@@ -184,7 +201,9 @@ def test_100_million_partitions_are_told_from_a_few_nodes() -> None:
 def test_two_of_100_million_are_compared_by_a_few_nodes() -> None:
     nodes, other = Planted(), Planted()
     nodes.put_nodes(other.blobs)
-    changed = tree.edit(nodes, nodes.root, [(nodes.key(0), Entry(nodes.key(0), bytes(32), Content(1, 2, 3)))])
+    changed = tree.edit(
+        nodes, nodes.root, [(nodes.key(0), Entry(nodes.key(0), bytes(32), Content(1, 2, 3)))]
+    )
     nodes.reads = 0
     found = ranges(nodes, changed, nodes.root)
     assert lit(found) == found[:1]

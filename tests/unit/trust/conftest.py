@@ -20,7 +20,10 @@ def place(tmp_path: Path) -> Iterator[Trusting]:
 
 @pytest.fixture
 def headgate(
-    place: Trusting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    place: Trusting,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> Command:
     """With these variables and the URL of the service."""
 

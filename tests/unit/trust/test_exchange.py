@@ -19,7 +19,10 @@ from controlplane.home import Home
 from controlplane.operations.desired import namespaces, roles, tokens, trust
 from tests.unit.trust.world import AUDIENCE, JOB, Command, Trusting
 
-MAIN: dict[str, list[str]] = {"repository": ["acme/flows"], "ref": ["refs/heads/main", "refs/tags/v*"]}
+MAIN: dict[str, list[str]] = {
+    "repository": ["acme/flows"],
+    "ref": ["refs/heads/main", "refs/tags/v*"],
+}
 
 
 def bearer(place: Trusting, answer: httpx2.Response) -> httpx2.Client:
@@ -28,10 +31,16 @@ def bearer(place: Trusting, answer: httpx2.Response) -> httpx2.Client:
 
 
 def test_a_job_gets_the_role_of_its_rule_for_a_while(place: Trusting) -> None:
-    place.trust("ci", "exchange", MAIN, ["edit"], within=TokenScope(dataflows=("sales_*",)), ttl_s=900)
+    place.trust(
+        "ci", "exchange", MAIN, ["edit"], within=TokenScope(dataflows=("sales_*",)), ttl_s=900
+    )
     answer = place.exchange(place.job())
     made = answer.json()
-    assert (made["rule"], made["name"], made["scopes"]) == ("ci", "acme/flows@refs/heads/main", ["edit"])
+    assert (made["rule"], made["name"], made["scopes"]) == (
+        "ci",
+        "acme/flows@refs/heads/main",
+        ["edit"],
+    )
     assert made["within"]["dataflows"] == ["sales_*"]
     assert made["expires"] == pytest.approx(made["at"] + 900)
     with bearer(place, answer) as http:
@@ -75,7 +84,11 @@ def test_a_tag_fits_the_pattern_and_what_the_job_does_is_told_by_its_name(place:
         ({"repository": None}, 403, "no rule"),
         ({"aud": "https://other.example.com"}, 403, "https://other.example.com"),
         ({"aud": [AUDIENCE, "https://other.example.com"]}, 403, "several audiences"),
-        ({"iss": "https://evil.example.com"}, 403, "no rule trusts identity tokens of 'https://evil.example.com'"),
+        (
+            {"iss": "https://evil.example.com"},
+            403,
+            "no rule trusts identity tokens of 'https://evil.example.com'",
+        ),
         ({"exp": 1}, 401, "expired"),
         ({"sub": None}, 401, "sub"),
     ],
@@ -97,7 +110,8 @@ def _renamed(claims: Mapping[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.hostile
 @pytest.mark.parametrize(
-    "body", [{}, {"token": ""}, {"token": "x"}, {"token": "a.b.c"}, {"token": 1}, {"token": "x" * 20_000}]
+    "body",
+    [{}, {"token": ""}, {"token": "x"}, {"token": "a.b.c"}, {"token": 1}, {"token": "x" * 20_000}],
 )
 def test_what_is_no_identity_token_is_refused(body: dict[str, Any], place: Trusting) -> None:
     place.trust("ci", "exchange", MAIN, ["edit"])
@@ -118,7 +132,9 @@ def test_an_identity_token_itself_opens_no_other_call(place: Trusting) -> None:
         assert http.get("/v1/branches").status_code == 401
 
 
-def test_a_rule_that_is_deleted_ends_what_it_opened_at_once_also_streams_and_keys(place: Trusting) -> None:
+def test_a_rule_that_is_deleted_ends_what_it_opened_at_once_also_streams_and_keys(
+    place: Trusting,
+) -> None:
     place.trust("ci", "exchange", MAIN, ["data"])
     place.trust("other", "exchange", {"repository": ["acme/other"]}, ["data"])
     ours, others = place.exchange(place.job()), place.exchange(place.job(repository="acme/other"))
@@ -143,7 +159,11 @@ def test_a_rule_that_is_deleted_ends_what_it_opened_at_once_also_streams_and_key
 
 def _keys(place: Trusting) -> list[Any]:
     with place.services.store.read() as tx:
-        return [token for token in tx.access.tokens() if token.scopes and token.scopes[0].startswith("s3:")]
+        return [
+            token
+            for token in tx.access.tokens()
+            if token.scopes and token.scopes[0].startswith("s3:")
+        ]
 
 
 def test_a_token_that_came_while_its_rule_was_deleted_is_not_live(place: Trusting) -> None:
@@ -166,19 +186,35 @@ def test_a_new_rule_of_the_same_name_does_not_revive_anything(place: Trusting) -
         assert http.get("/v1/branches").status_code == 401
 
 
-def test_rules_are_made_listed_and_deleted_by_administrators_and_are_in_the_audit(place: Trusting) -> None:
+def test_rules_are_made_listed_and_deleted_by_administrators_and_are_in_the_audit(
+    place: Trusting,
+) -> None:
     with Headgate(place.url, place.admin) as client:
         made = client.create_trust(
-            "ci", "exchange", place.issuer.url, MAIN, ["edit"], audience=AUDIENCE, dataflows=["sales"], ttl_s=600
+            "ci",
+            "exchange",
+            place.issuer.url,
+            MAIN,
+            ["edit"],
+            audience=AUDIENCE,
+            dataflows=["sales"],
+            ttl_s=600,
         )
         assert client.trust() == [made]
-        assert (made["claims"], made["scopes"], made["ttl_s"], made["by"]) == (MAIN, ["edit"], 600, "ada")
+        assert (made["claims"], made["scopes"], made["ttl_s"], made["by"]) == (
+            MAIN,
+            ["edit"],
+            600,
+            "ada",
+        )
         assert made["within"]["dataflows"] == ["sales"]
         with pytest.raises(ApiError) as taken:
             client.create_trust("ci", "login", place.issuer.url, MAIN, ["edit"])
         assert (taken.value.status, taken.value.code) == (409, "name-taken")
         with pytest.raises(ApiError) as bad:
-            client.create_trust("open", "exchange", place.issuer.url, {"sub": ["*"]}, ["edit"], audience=AUDIENCE)
+            client.create_trust(
+                "open", "exchange", place.issuer.url, {"sub": ["*"]}, ["edit"], audience=AUDIENCE
+            )
         assert (bad.value.status, bad.value.code) == (422, "bad-trust")
         client.delete_trust("ci")
         assert client.trust() == []
@@ -211,7 +247,9 @@ def test_the_command_line_shows_the_token_of_a_variable(place: Trusting, headgat
 
 
 def test_the_command_line_asks_the_runner_of_github(place: Trusting, headgate: Command) -> None:
-    rule = trust.create(place.context, "ci", "exchange", place.issuer.url, MAIN, ["view"], audience=place.url)
+    rule = trust.create(
+        place.context, "ci", "exchange", place.issuer.url, MAIN, ["view"], audience=place.url
+    )
     assert rule["audience"] == place.url, "what the command asks for by default"
     place.issuer.person = JOB
     github = {
@@ -243,18 +281,41 @@ def test_a_token_of_ours_goes_first_and_without_a_rule_the_command_says_what_is_
 
 def test_commands_about_rules(place: Trusting, headgate: Command) -> None:
     shared = {"HEADGATE_TOKEN": place.admin}
-    pins = ("--claim", "repository=acme/flows", "--claim", "ref=refs/heads/main", "--claim", "ref=refs/tags/v*")
+    pins = (
+        "--claim",
+        "repository=acme/flows",
+        "--claim",
+        "ref=refs/heads/main",
+        "--claim",
+        "ref=refs/tags/v*",
+    )
     job = ("trust", "create", "ci", "--issuer", place.issuer.url, "--role", "edit", *pins)
     assert headgate(*job, **shared).code == 64, "neither --audience nor --login"
-    assert headgate(*job, "--audience", AUDIENCE, "--expires", "2h", "--dataflow", "sales", **shared).code == 0
-    people = ("--login", "--issuer", place.issuer.url, "--claim", "groups=platform", "--role", "admin")
+    assert (
+        headgate(
+            *job, "--audience", AUDIENCE, "--expires", "2h", "--dataflow", "sales", **shared
+        ).code
+        == 0
+    )
+    people = (
+        "--login",
+        "--issuer",
+        place.issuer.url,
+        "--claim",
+        "groups=platform",
+        "--role",
+        "admin",
+    )
     assert headgate("trust", "create", "admins", *people, **shared).code == 0
     listed = headgate("trust", "list", "--output", "json", **shared)
     assert [(one["name"], one["use"], one["ttl_s"]) for one in json.loads(listed.out)] == [
         ("admins", "login", 8 * 3600),
         ("ci", "exchange", 7200),
     ]
-    assert "ref=refs/heads/main or refs/tags/v*" in headgate("trust", "list", COLUMNS="400", **shared).out
+    assert (
+        "ref=refs/heads/main or refs/tags/v*"
+        in headgate("trust", "list", COLUMNS="400", **shared).out
+    )
     assert headgate("trust", "delete", "ci", **shared).code == 0
     assert [one["name"] for one in trust.listing(place.context)] == ["admins"]
 
@@ -268,8 +329,13 @@ def test_each_namespace_has_rules_of_its_own(place: Trusting) -> None:
     with place.http() as http:
         body = {"token": place.job(), "namespace": "team-a"}
         answer = http.post("/v1/tokens/exchange", json=body)
-        assert http.post("/v1/tokens/exchange", json={**body, "namespace": "team-b"}).status_code == 403
-        assert http.post("/v1/tokens/exchange", json={**body, "namespace": "../a"}).status_code == 422
+        assert (
+            http.post("/v1/tokens/exchange", json={**body, "namespace": "team-b"}).status_code
+            == 403
+        )
+        assert (
+            http.post("/v1/tokens/exchange", json={**body, "namespace": "../a"}).status_code == 422
+        )
     with bearer(place, answer) as http:
         items = http.get("/v1/tokens").json()["items"]
         assert [one["name"] for one in items] == ["acme/flows@refs/heads/main"]

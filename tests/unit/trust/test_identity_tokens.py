@@ -71,7 +71,11 @@ def confused(issuer: Issuer) -> str:
     import hmac
     from hashlib import sha256
 
-    public = issuer.keys["first"].public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    public = (
+        issuer.keys["first"]
+        .public_key()
+        .public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    )
     signed = unsigned(issuer, "HS256").rstrip(".")
     return f"{signed}.{urlsafe_b64encode(hmac.digest(public, signed.encode(), sha256)).rstrip(b'=').decode()}"
 
@@ -123,7 +127,9 @@ FORGED: dict[str, Callable[[Issuer], str]] = {
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_a_token_that_is_not_right_is_refused(name: str, issuer: Issuer, issuers: JwtIssuers) -> None:
+def test_a_token_that_is_not_right_is_refused(
+    name: str, issuer: Issuer, issuers: JwtIssuers
+) -> None:
     assert issuers.claims(issuer.token(US), issuer.url, [US])["sub"] == "u1"
     with pytest.raises(BadIdentity):
         issuers.claims(FORGED[name](issuer), issuer.url, [US])
@@ -131,8 +137,14 @@ def test_a_token_that_is_not_right_is_refused(name: str, issuer: Issuer, issuers
 
 
 def test_a_shared_secret_among_the_keys_signs_nothing(issuer: Issuer, issuers: JwtIssuers) -> None:
-    secret: JsonObject = {"kty": "oct", "kid": "first", "k": "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"}
-    issuers.publications.fetch = lambda url: issuer.metadata() if "well-known" in url else {"keys": [secret]}
+    secret: JsonObject = {
+        "kty": "oct",
+        "kid": "first",
+        "k": "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0",
+    }
+    issuers.publications.fetch = lambda url: (
+        issuer.metadata() if "well-known" in url else {"keys": [secret]}
+    )
     for token in (confused(issuer), issuer.token(US)):
         with pytest.raises(BadIdentity):
             issuers.claims(token, issuer.url, [US])
@@ -151,7 +163,9 @@ def test_curves_sign_too_and_a_key_without_an_id_is_found_where_it_is_the_only_o
 ) -> None:
     issuer.keys = {"curve": key_pair("curve", "EC")}
     assert issuers.claims(issuer.token(US), issuer.url, [US, "other"])["aud"] == US
-    nameless = jwt.encode(issuers.claims(issuer.token(US), issuer.url, [US]), key_pair("curve", "EC"), "ES256")
+    nameless = jwt.encode(
+        issuers.claims(issuer.token(US), issuer.url, [US]), key_pair("curve", "EC"), "ES256"
+    )
     assert issuers.claims(nameless, issuer.url, [US])["sub"] == "u1"
     issuer.keys["another"] = key_pair("another", "EC")
     clock.now += issuer_keys.KEPT_S
@@ -205,7 +219,9 @@ def test_an_issuer_that_sends_us_elsewhere_is_not_followed(
         issuers.claims(issuer.token(US), issuer.url, [US])
 
 
-def test_an_issuer_that_does_not_answer_is_told_and_asked_again_later(issuer: Issuer, clock: Clock) -> None:
+def test_an_issuer_that_does_not_answer_is_told_and_asked_again_later(
+    issuer: Issuer, clock: Clock
+) -> None:
     asked: list[str] = []
 
     def fetch(url: str) -> Any:

@@ -1,4 +1,5 @@
-"""People sign in at an issuer: there and back by HTTP, and everything that must not open a session."""
+"""People sign in at an issuer: there and back by HTTP, and everything that must not open a
+session."""
 
 from __future__ import annotations
 
@@ -35,7 +36,10 @@ def away(http: httpx2.Client, onward: str = "/flows") -> dict[str, str]:
     """Begins, and is told where to go: what the issuer is asked."""
     answer = http.get("/login/start", params={"next": onward})
     assert answer.status_code == 303
-    return {name: values[0] for name, values in parse_qs(urlsplit(answer.headers["location"]).query).items()}
+    return {
+        name: values[0]
+        for name, values in parse_qs(urlsplit(answer.headers["location"]).query).items()
+    }
 
 
 def back(http: httpx2.Client, onward: str = "/flows") -> str:
@@ -53,7 +57,9 @@ def is_in(http: httpx2.Client) -> bool:
     return http.get("/v1/branches").status_code == 200
 
 
-def test_a_person_with_a_role_signs_in_goes_on_and_signs_out(place: Trusting, browser: httpx2.Client) -> None:
+def test_a_person_with_a_role_signs_in_goes_on_and_signs_out(
+    place: Trusting, browser: httpx2.Client
+) -> None:
     place.trust("admins", "login", ADMINS, ["admin"])
     page = browser.get("/login", params={"next": "/settings/tokens"}).text
     assert "Sign in with Acme ID" in page
@@ -76,7 +82,9 @@ def test_a_person_with_a_role_signs_in_goes_on_and_signs_out(place: Trusting, br
     assert entry["revoked"], "what was made with it ends, too"
 
 
-def test_what_a_person_does_is_in_the_audit_under_their_name(place: Trusting, browser: httpx2.Client) -> None:
+def test_what_a_person_does_is_in_the_audit_under_their_name(
+    place: Trusting, browser: httpx2.Client
+) -> None:
     place.trust("admins", "login", ADMINS, ["admin"])
     browser.get(back(browser))
     headers = {"Origin": place.url, "X-CSRF": gate.proof_of(browser.cookies[gate.COOKIE])}
@@ -94,7 +102,9 @@ def test_who_has_no_role_is_told_so_plainly(place: Trusting, browser: httpx2.Cli
     assert not is_in(browser)
 
 
-def test_a_role_that_is_narrowed_sees_pages_of_its_names(place: Trusting, browser: httpx2.Client) -> None:
+def test_a_role_that_is_narrowed_sees_pages_of_its_names(
+    place: Trusting, browser: httpx2.Client
+) -> None:
     trust.create(
         place.context,
         "narrow",
@@ -110,8 +120,13 @@ def test_a_role_that_is_narrowed_sees_pages_of_its_names(place: Trusting, browse
     assert trust.listing(place.context)[0]["open"] == 1
 
 
-def test_a_session_ends_with_its_rule_and_with_its_token(place: Trusting, browser: httpx2.Client) -> None:
-    for end in (lambda: trust.delete(place.context, "admins"), lambda: tokens.revoke(place.context, ADA["email"])):  # type: ignore[arg-type]
+def test_a_session_ends_with_its_rule_and_with_its_token(
+    place: Trusting, browser: httpx2.Client
+) -> None:
+    for end in (
+        lambda: trust.delete(place.context, "admins"),
+        lambda: tokens.revoke(place.context, ADA["email"]),  # type: ignore[arg-type]
+    ):
         place.trust("admins", "login", ADMINS, ["admin"])
         browser.get(back(browser))
         with place.http() as other:
@@ -147,9 +162,17 @@ def test_a_host_name_of_ours_means_https(place: Trusting) -> None:
 @pytest.mark.hostile
 @pytest.mark.parametrize(
     "onward",
-    ["https://evil.example.com", "//evil.example.com", "/\\evil.example.com", "javascript:alert(1)", "\t//evil"],
+    [
+        "https://evil.example.com",
+        "//evil.example.com",
+        "/\\evil.example.com",
+        "javascript:alert(1)",
+        "\t//evil",
+    ],
 )
-def test_nobody_is_sent_to_a_foreign_host(onward: str, place: Trusting, browser: httpx2.Client) -> None:
+def test_nobody_is_sent_to_a_foreign_host(
+    onward: str, place: Trusting, browser: httpx2.Client
+) -> None:
     place.trust("admins", "login", ADMINS, ["admin"])
     assert browser.get(back(browser, onward)).headers["location"] == "/"
     kept = browser.get("/login/start").headers["set-cookie"].partition("=")[2].partition(".")[0]
@@ -160,7 +183,9 @@ def test_nobody_is_sent_to_a_foreign_host(onward: str, place: Trusting, browser:
 
 
 @pytest.mark.hostile
-def test_an_answer_opens_one_session_in_the_browser_that_asked(place: Trusting, browser: httpx2.Client) -> None:
+def test_an_answer_opens_one_session_in_the_browser_that_asked(
+    place: Trusting, browser: httpx2.Client
+) -> None:
     place.trust("admins", "login", ADMINS, ["admin"])
     address = back(browser)
     with place.http() as other:
@@ -232,7 +257,9 @@ def test_an_identity_token_that_is_not_for_this_sign_in_opens_nothing(
 
 
 @pytest.mark.hostile
-def test_what_the_issuer_refuses_is_told_without_its_markup(place: Trusting, browser: httpx2.Client) -> None:
+def test_what_the_issuer_refuses_is_told_without_its_markup(
+    place: Trusting, browser: httpx2.Client
+) -> None:
     place.issuer.broken["refuse"] = "<script>alert(1)</script>"
     answer = browser.get(back(browser))
     assert answer.status_code == 403
@@ -240,9 +267,16 @@ def test_what_the_issuer_refuses_is_told_without_its_markup(place: Trusting, bro
     assert "<script>alert" not in answer.text
 
 
-def test_without_its_issuer_the_service_lives_and_tokens_work(place: Trusting, browser: httpx2.Client) -> None:
-    gone = OidcSignOn(replace(place.client.settings, issuer="http://127.0.0.1:9"), place.client.issuers)
-    with serving(replace(place.services, sign_on=gone)) as url, httpx2.Client(base_url=url, trust_env=False) as http:
+def test_without_its_issuer_the_service_lives_and_tokens_work(
+    place: Trusting, browser: httpx2.Client
+) -> None:
+    gone = OidcSignOn(
+        replace(place.client.settings, issuer="http://127.0.0.1:9"), place.client.issuers
+    )
+    with (
+        serving(replace(place.services, sign_on=gone)) as url,
+        httpx2.Client(base_url=url, trust_env=False) as http,
+    ):
         answer = http.get("/login/start")
         assert answer.status_code == 503
         assert "127.0.0.1:9" in answer.text
@@ -251,25 +285,37 @@ def test_without_its_issuer_the_service_lives_and_tokens_work(place: Trusting, b
         assert is_in(http)
 
 
-def test_a_public_client_and_one_that_sends_its_secret_in_the_form(place: Trusting, browser: httpx2.Client) -> None:
+def test_a_public_client_and_one_that_sends_its_secret_in_the_form(
+    place: Trusting, browser: httpx2.Client
+) -> None:
     place.trust("admins", "login", ADMINS, ["admin"])
-    place.issuer.broken["metadata"] = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
+    place.issuer.broken["metadata"] = {
+        "token_endpoint_auth_methods_supported": ["client_secret_post"]
+    }
     assert browser.get(back(browser)).status_code == 303
     place.issuer.secret = None
     public = OidcSignOn(replace(place.client.settings, secret=None), place.client.issuers)
-    with serving(replace(place.services, sign_on=public)) as url, httpx2.Client(base_url=url, trust_env=False) as http:
+    with (
+        serving(replace(place.services, sign_on=public)) as url,
+        httpx2.Client(base_url=url, trust_env=False) as http,
+    ):
         assert http.get(back(http)).status_code == 303
     assert browser.get(back(browser)).status_code == 401, "this one still sends a secret"
 
 
 def test_where_no_issuer_is_set_there_is_nothing_to_sign_in_with(place: Trusting) -> None:
-    with serving(replace(place.services, sign_on=None)) as url, httpx2.Client(base_url=url, trust_env=False) as http:
+    with (
+        serving(replace(place.services, sign_on=None)) as url,
+        httpx2.Client(base_url=url, trust_env=False) as http,
+    ):
         assert "Sign in with" not in http.get("/login").text
         assert http.get("/login/start").status_code == 404
         assert http.get("/login/callback").status_code == 404
 
 
-def test_no_secret_is_in_the_log(place: Trusting, browser: httpx2.Client, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_secret_is_in_the_log(
+    place: Trusting, browser: httpx2.Client, capsys: pytest.CaptureFixture[str]
+) -> None:
     logs.configure()
     address = back(browser)
     kept, code = browser.cookies[sign_on.COOKIE], parse_qs(urlsplit(address).query)["code"][0]

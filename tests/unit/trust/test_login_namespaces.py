@@ -34,22 +34,34 @@ def tokens_seen(http: httpx2.Client) -> list[str]:
     return [one["name"] for one in http.get("/v1/tokens").json()["items"]]
 
 
-def test_a_session_is_of_the_namespace_that_was_chosen(place: Trusting, browser: httpx2.Client) -> None:
+def test_a_session_is_of_the_namespace_that_was_chosen(
+    place: Trusting, browser: httpx2.Client
+) -> None:
     place.trust("admins", "login", ADMINS, ["admin"], namespace="team-a")
     answer = unfinished(browser, next="/settings/tokens", namespace="team-a")
     assert (answer.status_code, answer.headers["location"]) == (303, "/settings/tokens")
     assert tokens_seen(browser) == ["ada@acme.com"], "and not the administrator of default"
     page = browser.get("/settings/tokens")
-    assert (page.status_code, "ada@acme.com" in page.text, ">ada<" in page.text) == (200, True, False)
+    assert (page.status_code, "ada@acme.com" in page.text, ">ada<" in page.text) == (
+        200,
+        True,
+        False,
+    )
     assert browser.get("/v1/namespaces").status_code == 403
     with place.services.store.read("team-a") as tx:
-        assert [(c.actor, c.action) for c in tx.audit.changes("main", 1)] == [("ada@acme.com", "session.login")]
+        assert [(c.actor, c.action) for c in tx.audit.changes("main", 1)] == [
+            ("ada@acme.com", "session.login")
+        ]
     assert place.audit("session.login") == []
 
 
 @pytest.mark.hostile
-@pytest.mark.parametrize("namespace", ["", "default", "team-b", "team-z", "../team-a", "TEAM-A", "team-a.x", "x" * 500])
-def test_a_rule_opens_its_own_namespace_alone(place: Trusting, browser: httpx2.Client, namespace: str) -> None:
+@pytest.mark.parametrize(
+    "namespace", ["", "default", "team-b", "team-z", "../team-a", "TEAM-A", "team-a.x", "x" * 500]
+)
+def test_a_rule_opens_its_own_namespace_alone(
+    place: Trusting, browser: httpx2.Client, namespace: str
+) -> None:
     """And whether there is another one is not told."""
     place.trust("admins", "login", ADMINS, ["admin"], namespace="team-a")
     answer = unfinished(browser, namespace=namespace)
@@ -67,7 +79,9 @@ def test_an_answer_of_the_issuer_opens_the_namespace_that_it_was_asked_for(
 ) -> None:
     for name in ("team-a", "team-b"):
         place.trust("admins", "login", ADMINS, ["admin"], namespace=name)
-    address = arrived(browser.get("/login/start", params={"namespace": "team-a"}).headers["location"])
+    address = arrived(
+        browser.get("/login/start", params={"namespace": "team-a"}).headers["location"]
+    )
     kept = browser.cookies[sign_on.COOKIE]
     browser.cookies.clear()
     browser.cookies.set(sign_on.COOKIE, kept.replace("team-a", "team-b"))
@@ -75,9 +89,12 @@ def test_an_answer_of_the_issuer_opens_the_namespace_that_it_was_asked_for(
     assert not is_in(browser)
 
 
-def test_the_page_asks_for_the_namespace_where_there_are_several(place: Trusting, browser: httpx2.Client) -> None:
+def test_the_page_asks_for_the_namespace_where_there_are_several(
+    place: Trusting, browser: httpx2.Client
+) -> None:
     plain, chosen = (
-        browser.get("/login", params=asked).text for asked in ({"next": "/flows"}, {"namespace": "team-b"})
+        browser.get("/login", params=asked).text
+        for asked in ({"next": "/flows"}, {"namespace": "team-b"})
     )
     assert 'name="namespace" value="default"' in plain
     assert "/login/start?next=%2Fflows" in plain
@@ -94,7 +111,9 @@ def test_a_service_with_one_namespace_asks_for_none(place: Trusting) -> None:
         assert 'name="namespace"' not in http.get("/login").text
 
 
-def test_the_namespace_of_the_last_session_is_proposed(place: Trusting, browser: httpx2.Client) -> None:
+def test_the_namespace_of_the_last_session_is_proposed(
+    place: Trusting, browser: httpx2.Client
+) -> None:
     place.trust("admins", "login", ADMINS, ["admin"], namespace="team-a")
     unfinished(browser, namespace="team-a")
     tokens.revoke(replace(place.context, namespace="team-a"), "ada@acme.com")
@@ -107,7 +126,9 @@ def test_the_namespace_of_the_last_session_is_proposed(place: Trusting, browser:
     assert is_in(browser)
 
 
-def test_a_session_ends_with_the_rule_of_its_namespace(place: Trusting, browser: httpx2.Client) -> None:
+def test_a_session_ends_with_the_rule_of_its_namespace(
+    place: Trusting, browser: httpx2.Client
+) -> None:
     for name in ("default", "team-a"):
         place.trust("admins", "login", ADMINS, ["admin"], namespace=name)
     unfinished(browser, namespace="team-a")
@@ -117,8 +138,13 @@ def test_a_session_ends_with_the_rule_of_its_namespace(place: Trusting, browser:
     assert not is_in(browser)
 
 
-def test_who_is_refused_is_asked_again_for_the_same_namespace(place: Trusting, browser: httpx2.Client) -> None:
+def test_who_is_refused_is_asked_again_for_the_same_namespace(
+    place: Trusting, browser: httpx2.Client
+) -> None:
     answer = unfinished(browser, next="/flows", namespace="team-b")
-    assert (answer.status_code, "no rule gives a role in namespace team-b" in answer.text) == (403, True)
+    assert (answer.status_code, "no rule gives a role in namespace team-b" in answer.text) == (
+        403,
+        True,
+    )
     assert "/login/start?next=%2Fflows&amp;namespace=team-b" in answer.text
     assert gate.COOKIE not in browser.cookies

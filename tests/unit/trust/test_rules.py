@@ -45,7 +45,11 @@ def rule(name: str = "ci", **other: Any) -> TrustRule:
         ({"ref": ("release[1]",)}, {"ref": "release1"}, False),
         ({"ref": ("release[1]",)}, {"ref": "release[1]"}, True),
         ({"repository": ("acme/*",)}, {"repository": "acme-evil/flows"}, False),
-        ({"repository": ("acme/flows",), "ref": ("main",)}, {"repository": "acme/flows", "ref": "dev"}, False),
+        (
+            {"repository": ("acme/flows",), "ref": ("main",)},
+            {"repository": "acme/flows", "ref": "dev"},
+            False,
+        ),
         ({"groups": ("data", "platform")}, {"groups": ["all", "platform"]}, True),
         ({"groups": ("data",)}, {"groups": ["database"]}, False),
         ({"groups": ("data",)}, {"groups": [["data"]]}, False),
@@ -59,13 +63,18 @@ def rule(name: str = "ci", **other: Any) -> TrustRule:
         ({"email": ("*@acme.com",)}, {"email": "ada@acme.com", "email_verified": True}, True),
     ],
 )
-def test_a_rule_fits_where_each_claim_does(patterns: dict[str, Any], claims: JsonObject, fits: bool) -> None:
+def test_a_rule_fits_where_each_claim_does(
+    patterns: dict[str, Any], claims: JsonObject, fits: bool
+) -> None:
     assert trust_rules.fits(rule(claims=patterns), claims) is fits
 
 
 def test_the_rule_that_allows_most_is_taken_and_rather_one_that_is_not_narrowed() -> None:
     everybody = {"sub": ("*",)}
-    read, all_of_it = rule("a-read", claims=everybody, roles=("data",)), rule("z", claims=everybody, roles=("admin",))
+    read, all_of_it = (
+        rule("a-read", claims=everybody, roles=("data",)),
+        rule("z", claims=everybody, roles=("admin",)),
+    )
     narrow = rule("a-narrow", claims=everybody, within=TokenScope(dataflows=("sales",)))
     wide, also = rule("wide", claims=everybody), rule("wide-too", claims=everybody)
     nobodys = rule("nobody", claims={"sub": ("u2",)}, roles=("admin",))
@@ -119,8 +128,16 @@ def test_anybody_of_an_issuer_may_be_let_in_as_a_person() -> None:
     [
         ("login", {"sub": "u1", "email": "ada@acme.com", "email_verified": True}, "ada@acme.com"),
         ("login", {"sub": "u1", "email": "ada@acme.com"}, "u1@token.actions.githubusercontent.com"),
-        ("login", {"sub": "loop", "email": "loop", "email_verified": True}, "loop@token.actions.githubusercontent.com"),
-        ("exchange", {"sub": "s", "repository": "acme/flows", "ref": "refs/heads/main"}, "acme/flows@refs/heads/main"),
+        (
+            "login",
+            {"sub": "loop", "email": "loop", "email_verified": True},
+            "loop@token.actions.githubusercontent.com",
+        ),
+        (
+            "exchange",
+            {"sub": "s", "repository": "acme/flows", "ref": "refs/heads/main"},
+            "acme/flows@refs/heads/main",
+        ),
         ("exchange", {"sub": "s", "project_path": "acme/flows", "ref": "main"}, "acme/flows@main"),
         ("exchange", {"sub": "job-7"}, "job-7@token.actions.githubusercontent.com"),
     ],

@@ -1,4 +1,5 @@
-"""A running service that trusts a running issuer. Does not belong here: what either should answer."""
+"""A running service that trusts a running issuer. Does not belong here: what either should
+answer."""
 
 from __future__ import annotations
 
@@ -84,7 +85,11 @@ class Trusting:
     def audit(self, action: str) -> list[tuple[str, JsonObject]]:
         """Who did it, and what the audit keeps of it."""
         with self.services.store.read() as tx:
-            return [(c.actor, cast("JsonObject", c.after)) for c in tx.audit.changes("main", 100) if c.action == action]
+            return [
+                (c.actor, cast("JsonObject", c.after))
+                for c in tx.audit.changes("main", 100)
+                if c.action == action
+            ]
 
 
 @dataclass(frozen=True)
@@ -106,8 +111,12 @@ def trusting(home: Path) -> Iterator[Trusting]:
     admin, _ = tokens.create(Context(store), "ada", ("admin",))
     with issuing() as issuer:
         issuers = JwtIssuers()
-        client = OidcSignOn(SignOnSettings(issuer.url, CLIENT, issuer.secret, label="Acme ID"), issuers)
-        services = Services(store, open_lake(str(home)), WakeCounter(), render, lambda driver, lines: "")
+        client = OidcSignOn(
+            SignOnSettings(issuer.url, CLIENT, issuer.secret, label="Acme ID"), issuers
+        )
+        services = Services(
+            store, open_lake(str(home)), WakeCounter(), render, lambda driver, lines: ""
+        )
         known = replace(services, issuers=issuers, sign_on=client)
         try:
             with serving(known) as url:

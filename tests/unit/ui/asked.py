@@ -1,4 +1,5 @@
-"""A home whose rows can be asked by SQL: real files, and real processes of DuckDB. Cells are hostile.
+"""A home whose rows can be asked by SQL: real files, and real processes of DuckDB. Cells are
+hostile.
 
 Does not belong here: what the page of queries should say.
 """
@@ -39,7 +40,14 @@ def asked_home(folder: Path) -> Iterator[tuple[Pages, World]]:
         for name in ("dev", *(f"try-{i}" for i in range(OTHERS))):
             branches.create(world.ctx, name)
         lake = open_lake(str(folder))
-        services = Services(world.store, lake, WakeCounter(), lambda _: iter(()), lambda *_: "", queries=world.queries)
+        services = Services(
+            world.store,
+            lake,
+            WakeCounter(),
+            lambda _: iter(()),
+            lambda *_: "",
+            queries=world.queries,
+        )
         token, _ = tokens.create(Context(world.store), "ada", ("admin",))
         with serving(services) as url:
             yield Pages(url, services, token, world), world  # type: ignore[arg-type]  # another world

@@ -31,13 +31,19 @@ def sign_in(http: httpx2.Client, token: str) -> None:
 def forms(http: httpx2.Client, path: str) -> dict[str, dict[str, str]]:
     """Hidden fields of the forms of a page, by what they ask for."""
     text = http.get(path).text
-    found = re.findall(r'<form class="act" action="/actions/([a-z-]+)"[^>]*>(.*?)</form>', text, re.DOTALL)
-    return {action: dict(re.findall(r'name="(\w+)" value="([^"]*)"', body)) for action, body in found}
+    found = re.findall(
+        r'<form class="act" action="/actions/([a-z-]+)"[^>]*>(.*?)</form>', text, re.DOTALL
+    )
+    return {
+        action: dict(re.findall(r'name="(\w+)" value="([^"]*)"', body)) for action, body in found
+    }
 
 
 def audited(world: Pages) -> list[tuple[str, str, str]]:
     with world.services.store.read() as tx:
-        return [(c.actor, c.action, c.target) for c in tx.audit.changes("main", 100) if c.actor == "ada"]
+        return [
+            (c.actor, c.action, c.target) for c in tx.audit.changes("main", 100) if c.actor == "ada"
+        ]
 
 
 def test_a_wish_is_followed_once_and_taken_back(world: Pages) -> None:
@@ -50,7 +56,9 @@ def test_a_wish_is_followed_once_and_taken_back(world: Pages) -> None:
         assert audited(world) == [("ada", "pause", "shop.dear")]
         page = http.get(answer.headers["location"]).text
         assert "nothing more of it is begun" in page
-        assert "nothing more of it is begun" not in http.get("/datasets/shop.dear").text, "it is said once"
+        assert "nothing more of it is begun" not in http.get("/datasets/shop.dear").text, (
+            "it is said once"
+        )
         assert http.get("/datasets/shop.dear.json").json()["dataset"]["state"] == "paused"
         http.post("/actions/resume", data=forms(http, "/datasets/shop.dear")["resume"], headers=OWN)
         assert http.get("/datasets/shop.dear.json").json()["dataset"]["state"] == "up_to_date"
@@ -66,8 +74,15 @@ def test_a_form_without_its_proofs_does_nothing(world: Pages) -> None:
             (pause, {"Origin": "http://evil.example"}),
         ):
             assert http.post("/actions/pause", data=fields, headers=headers).status_code == 403
-        assert http.post("/actions/pause", data={**pause, "once": "x"}, headers=OWN).status_code == 422
-        assert http.post("/actions/pause", data={**pause, "target": "no.such"}, headers=OWN).status_code == 404
+        assert (
+            http.post("/actions/pause", data={**pause, "once": "x"}, headers=OWN).status_code == 422
+        )
+        assert (
+            http.post(
+                "/actions/pause", data={**pause, "target": "no.such"}, headers=OWN
+            ).status_code
+            == 404
+        )
         assert http.post("/actions/explode", data=pause, headers=OWN).status_code == 404
         away = http.post("/actions/refresh", data={**pause, "next": "//evil.example"}, headers=OWN)
         assert away.headers["location"] == "/"
@@ -81,7 +96,9 @@ def test_a_wish_that_is_refused_says_why_and_may_come_again(world: Pages) -> Non
         refused = http.post("/actions/roll-back", data=form, headers=OWN)
         assert refused.status_code == 404
         assert "generation 99" in refused.text
-        answer = http.post("/actions/roll-back", data={**form, "to": "1", "reason": "wrong prices"}, headers=OWN)
+        answer = http.post(
+            "/actions/roll-back", data={**form, "to": "1", "reason": "wrong prices"}, headers=OWN
+        )
         assert answer.status_code == 303
         held = http.get("/datasets/shop.dear.json").json()["dataset"]["hold"]
         assert (held["generation"], held["actor"], held["reason"]) == (1, "ada", "wrong prices")
@@ -101,9 +118,16 @@ def test_a_home_that_is_only_shown_takes_no_wishes(world: Pages) -> None:
 
 def fields(page: httpx2.Response, action: str) -> dict[str, str]:
     """Hidden fields of the first form of a page that is sent there."""
-    body = re.search(rf'<form[^>]* action="{action}(?:\?[^"]*)?" method="post">(.*?)</form>', page.text, re.DOTALL)
+    body = re.search(
+        rf'<form[^>]* action="{action}(?:\?[^"]*)?" method="post">(.*?)</form>',
+        page.text,
+        re.DOTALL,
+    )
     assert body is not None
-    return {name: unescape(value) for name, value in re.findall(r'name="(\w+)" value="([^"]*)"', body[1])}
+    return {
+        name: unescape(value)
+        for name, value in re.findall(r'name="(\w+)" value="([^"]*)"', body[1])
+    }
 
 
 def test_what_failed_of_one_partition_is_tried_again(world: Pages) -> None:
@@ -124,11 +148,15 @@ def test_what_failed_of_one_partition_is_tried_again(world: Pages) -> None:
         assert "What failed of this partition is tried again" in http.get(path).text
         assert (
             http.post(
-                "/actions/retry-partition", data={**form, "once": "0" * 32, "target": "shop"}, headers=OWN
+                "/actions/retry-partition",
+                data={**form, "once": "0" * 32, "target": "shop"},
+                headers=OWN,
             ).status_code
             == 422
         )
-        assert "retry-partition" not in forms(http, "/datasets/shop.orders/partition?key=2025-01-01.csv")
+        assert "retry-partition" not in forms(
+            http, "/datasets/shop.orders/partition?key=2025-01-01.csv"
+        )
         assert http.get("/datasets/shop.orders/partition?key=z.csv").status_code == 404
     assert states(world, "shop.orders") == {"x.csv": "queued", "y.csv": "failed"}
     assert audited(world) == [("ada", "retry", "shop.orders")]
@@ -137,7 +165,9 @@ def test_what_failed_of_one_partition_is_tried_again(world: Pages) -> None:
 def states(world: Pages, dataset: str) -> dict[str, str]:
     with world.services.store.read() as tx:
         return {
-            task.partition: task.state for task in tx.queue.demands("main", dataset).values() if task.state != "done"
+            task.partition: task.state
+            for task in tx.queue.demands("main", dataset).values()
+            if task.state != "done"
         }
 
 
@@ -153,7 +183,9 @@ def test_a_draft_is_planned_and_just_what_was_planned_is_applied(world: Pages) -
         planned = http.post("/plan", data={**form, "do": "plan"}, headers=OWN)
         assert planned.status_code == 200
         assert "shop.dear" in planned.text
-        assert http.get("/flows/shop.json").json()["summary"]["revision"] == 1, "nothing is stored yet"
+        assert http.get("/flows/shop.json").json()["summary"]["revision"] == 1, (
+            "nothing is stored yet"
+        )
         basis = {**form, **fields(planned, "/plan"), "text": text, "do": "apply"}
         other = http.post("/plan", data={**basis, "text": text + "# more\n"}, headers=OWN)
         assert other.status_code == 409, "another text than was planned"
@@ -170,7 +202,9 @@ def test_an_earlier_text_is_shown_with_its_changes_and_stored_again(world: Pages
     with world.http(signed_in=False) as http:
         sign_in(http, world.token)
         blueprints.apply(
-            world.world.ctx, "main", [blueprints.SentBlueprint("/other.yaml", OTHER.replace("sum", "max"), {})]
+            world.world.ctx,
+            "main",
+            [blueprints.SentBlueprint("/other.yaml", OTHER.replace("sum", "max"), {})],
         )
         new = http.get("/flows/other/blueprint.json").json()
         assert [one["revision"] for one in new["revisions"]] == [2, 1]
@@ -179,7 +213,12 @@ def test_an_earlier_text_is_shown_with_its_changes_and_stored_again(world: Pages
         old = http.get("/flows/other/blueprint?rev=1")
         assert "sum(t)" in old.text
         assert http.get("/flows/other/blueprint?rev=9").status_code == 404
-        assert http.post("/actions/revert", data=fields(old, "/actions/revert"), headers=OWN).status_code == 303
+        assert (
+            http.post(
+                "/actions/revert", data=fields(old, "/actions/revert"), headers=OWN
+            ).status_code
+            == 303
+        )
         page = http.get("/flows/other/blueprint.json").json()
         assert (page["newest"], page["dataflow"]["text"]) == (3, OTHER)
 
@@ -201,11 +240,18 @@ def test_what_is_wrong_with_a_draft_is_told_with_its_lines_and_the_text_stays(wo
 def test_a_token_is_shown_once_and_revoked(world: Pages) -> None:
     with world.http(signed_in=False) as http:
         sign_in(http, world.token)
-        form = {**fields(http.get("/settings/tokens"), "/settings/tokens"), "name": "ci", "scope": "admin", "days": "3"}
+        form = {
+            **fields(http.get("/settings/tokens"), "/settings/tokens"),
+            "name": "ci",
+            "scope": "admin",
+            "days": "3",
+        }
         page = http.post("/settings/tokens", data=form, headers=OWN)
         text = re.search(r"hg_[\w-]{40,}", page.text)
         assert text is not None
-        assert text[0] not in http.post("/settings/tokens", data=form, headers=OWN).text, "once, by one form"
+        assert text[0] not in http.post("/settings/tokens", data=form, headers=OWN).text, (
+            "once, by one form"
+        )
         with httpx2.Client(base_url=world.url, trust_env=False) as other:
             assert other.get("/", headers={"Authorization": f"Bearer {text[0]}"}).status_code == 200
             sign_in(other, text[0])
@@ -217,7 +263,9 @@ def test_a_token_is_shown_once_and_revoked(world: Pages) -> None:
             assert other.get("/").status_code == 303, "its session is over"
         for wrong in ({"name": ""}, {"scope": "root"}, {"days": "-1"}):
             new = fields(http.get("/settings/tokens"), "/settings/tokens")
-            bad = http.post("/settings/tokens", data={**form, **new, "name": "x", **wrong}, headers=OWN)
+            bad = http.post(
+                "/settings/tokens", data={**form, **new, "name": "x", **wrong}, headers=OWN
+            )
             assert bad.status_code == 422, wrong
 
 
@@ -226,14 +274,21 @@ def test_a_check_finds_nothing_and_a_collection_is_in_the_audit(world: Pages) ->
         sign_in(http, world.token)
         form = {**fields(http.get("/settings/care"), "/settings/care"), "files": "no"}
         assert "Nothing is wrong" in http.post("/settings/care", data=form, headers=OWN).text
-        assert "What went" in http.post("/settings/care", data={**form, "do": "collect"}, headers=OWN).text
+        assert (
+            "What went"
+            in http.post("/settings/care", data={**form, "do": "collect"}, headers=OWN).text
+        )
         assert [one["action"] for one in http.get("/settings/care.json").json()["audit"]] == ["gc"]
 
 
 def test_a_branch_is_made_and_merged(world: Pages) -> None:
     with world.http(signed_in=False) as http:
         sign_in(http, world.token)
-        form = {**fields(http.get("/branches"), "/actions/branch"), "name": "try-30", "source": "main"}
+        form = {
+            **fields(http.get("/branches"), "/actions/branch"),
+            "name": "try-30",
+            "source": "main",
+        }
         assert http.post("/actions/branch", data=form, headers=OWN).status_code == 303
         assert "try-30" in http.get("/branches").text
         merge = fields(http.get("/branches/main...dev"), "/actions/merge")
@@ -252,7 +307,11 @@ def test_generations_are_compared_and_gone_back_to(world: Pages) -> None:
         }
         assert http.get("/datasets/shop.dear?gen=2").text.count('class="c1 new"') == 1
         assert http.get("/datasets/shop.dear.json?gen=99").json()["changed"] is None
-        assert (found["one"]["generation"], found["other"]["generation"], found["added"]) == (1, 2, 1)
+        assert (found["one"]["generation"], found["other"]["generation"], found["added"]) == (
+            1,
+            2,
+            1,
+        )
         asked = http.get("/datasets/shop.dear/compare?a=1&b=2&rows=yes").text
         assert "this service does not compare rows" in asked.lower()
         page = http.get("/datasets/shop.dear/rollback?to=1")
@@ -289,7 +348,9 @@ def test_a_dataset_is_used_by_what_its_reader_has(world: Pages) -> None:
 
 def test_rules_of_trust_stand_beside_tokens(world: Pages) -> None:
     claims = {"repository": ["acme/<flows>"]}
-    trust.create(world.world.ctx, "ci", "exchange", "https://issuer.test", claims, ("edit",), audience="us")
+    trust.create(
+        world.world.ctx, "ci", "exchange", "https://issuer.test", claims, ("edit",), audience="us"
+    )
     with world.http(signed_in=False) as http:
         sign_in(http, world.token)
         page = http.get("/settings/tokens").text

@@ -1,4 +1,5 @@
-"""What pages may weigh and cost: bytes on the way, elements, and statements of the database, which no node adds to."""
+"""What pages may weigh and cost: bytes on the way, elements, and statements of the database, which
+no node adds to."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ def cost(world: Pages, path: str) -> tuple[int, int, int]:
 
 def test_static_files_are_small() -> None:
     every = static_files.all_files()
-    assert sum(len(file.zipped) for name, file in every.items() if name not in EDITOR) <= STATIC_BYTES
+    assert (
+        sum(len(file.zipped) for name, file in every.items() if name not in EDITOR) <= STATIC_BYTES
+    )
     assert sum(len(every[name].zipped) for name in EDITOR) <= EDITOR_BYTES
 
 
@@ -51,7 +54,9 @@ def test_static_files_are_kept_for_a_year_and_zipped_where_that_is_understood(wo
     file = static_files.all_files()["pages.js"]
     with world.http(signed_in=False) as http:
         for encoding, size in (("gzip", len(file.zipped)), ("identity", len(file.content))):
-            with http.stream("GET", static_files.url("pages.js"), headers={"Accept-Encoding": encoding}) as answer:
+            with http.stream(
+                "GET", static_files.url("pages.js"), headers={"Accept-Encoding": encoding}
+            ) as answer:
                 assert len(b"".join(answer.iter_raw())) == size
                 assert "immutable" in answer.headers["cache-control"]
         assert http.get(static_files.url("pages.js")).content == file.content
@@ -69,7 +74,10 @@ def test_a_page_is_cheap(world: Pages, path: str) -> None:
 
 def test_more_components_cost_no_more_statements(world: Pages) -> None:
     few = {path: cost(world, path)[0] for path in PATHS}
-    more = "".join(f'  m{i}: {{transform: {{sql: "SELECT k, v + {i} AS v FROM orders"}}}}\n' for i in range(MORE))
+    more = "".join(
+        f'  m{i}: {{transform: {{sql: "SELECT k, v + {i} AS v FROM orders"}}}}\n'
+        for i in range(MORE)
+    )
     world.world.apply("  dear: {transform: {sql: SELECT k FROM orders}}\n" + more, flow="many")
     world.world.settle()
     for path in PATHS:

@@ -1,4 +1,5 @@
-"""One wish for several: what it would do is told first, done once, and what is refused for one stops no other."""
+"""One wish for several: what it would do is told first, done once, and what is refused for one
+stops no other."""
 
 from __future__ import annotations
 
@@ -54,7 +55,9 @@ def test_several_are_paused_and_resumed_by_one_form_each(world: Pages, http: htt
     assert "all that was chosen is paused" in http.get("/datasets").text.lower()
     states = {one["name"]: one["state"] for one in http.get("/datasets.json").json()["items"]}
     assert (states["shop.dear"], states["other.monthly"]) == ("paused", "paused")
-    assert [one["sentence"] for one in told(http, "pause", "shop.dear")["items"]] == ["it is paused already"]
+    assert [one["sentence"] for one in told(http, "pause", "shop.dear")["items"]] == [
+        "it is paused already"
+    ]
     http.post("/bulk", data=fields(http.get(address("resume", names)), "/bulk"), headers=OWN)
     states = {one["name"]: one["state"] for one in http.get("/datasets.json").json()["items"]}
     assert (states["shop.dear"], states["other.monthly"]) == ("up_to_date", "up_to_date")
@@ -97,7 +100,9 @@ def test_what_is_gone_by_then_stops_no_other(world: Pages, http: httpx2.Client) 
     form = {**fields(page, "/bulk"), "targets": "shop.gone shop.dear"}
     answer = http.post("/bulk", data=form, headers=OWN)
     assert answer.status_code == 422
-    assert "there is no dataflow or dataset shop.gone" in unescape(re.sub("<[^>]*>", "", answer.text))
+    assert "there is no dataflow or dataset shop.gone" in unescape(
+        re.sub("<[^>]*>", "", answer.text)
+    )
     assert audited(world) == [("ada", "pause", "shop.dear")]
 
 
@@ -115,7 +120,9 @@ def test_a_form_without_its_proofs_does_nothing(world: Pages, http: httpx2.Clien
         {"targets": "../shop"},
         {"targets": " ".join(f"a{n}" for n in range(501))},
     ):
-        assert http.post("/bulk", data={**form, **wrong}, headers=OWN).status_code in (404, 422), wrong
+        assert http.post("/bulk", data={**form, **wrong}, headers=OWN).status_code in (404, 422), (
+            wrong
+        )
     away = http.post("/bulk", data={**form, "next": "//evil.example"}, headers=OWN)
     assert away.headers["location"] == "/"
     assert audited(world) == [("ada", "pause", "shop.dear")]

@@ -29,7 +29,9 @@ def world() -> Iterator[Pages]:
         ("x & <b>", ["<b>"], [("x & ", False), ("<b>", True)]),
     ],
 )
-def test_words_are_lit_without_regard_to_case(text: str, words: list[str], parts: list[tuple[str, bool]]) -> None:
+def test_words_are_lit_without_regard_to_case(
+    text: str, words: list[str], parts: list[tuple[str, bool]]
+) -> None:
     assert lit(text, words) == parts
     assert "".join(part for part, _ in lit(text, words)) == text
 

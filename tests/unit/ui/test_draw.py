@@ -11,7 +11,14 @@ from controlplane.ui import draw
 
 @pytest.mark.parametrize(
     ("number", "text"),
-    [(0, "0"), (9_999, "9,999"), (336_776, "337 k"), (1_417_000, "1.4 M"), (23e6, "23 M"), (1.5e9, "1.5 B")],
+    [
+        (0, "0"),
+        (9_999, "9,999"),
+        (336_776, "337 k"),
+        (1_417_000, "1.4 M"),
+        (23e6, "23 M"),
+        (1.5e9, "1.5 B"),
+    ],
 )
 def test_counts_as_people_say_them(number: float, text: str) -> None:
     assert draw.human(number) == text

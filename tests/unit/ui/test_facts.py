@@ -1,4 +1,5 @@
-"""Each fact that matters of a page's JSON is on the page; no page shows raw back-ticks, or a time without its zone."""
+"""Each fact that matters of a page's JSON is on the page; no page shows raw back-ticks, or a time
+without its zone."""
 
 from __future__ import annotations
 

@@ -31,7 +31,13 @@ def teams(tmp_path: Path) -> Iterator[tuple[Team, Team, str]]:
     feeds.grant(seller.ctx, "orders", "team-b", "sales*")
     reader.reads("team-a")
     reader.settle()
-    services = Services(installation.store, open_lake(str(tmp_path)), WakeCounter(), lambda _: iter(()), lambda *_: "")
+    services = Services(
+        installation.store,
+        open_lake(str(tmp_path)),
+        WakeCounter(),
+        lambda _: iter(()),
+        lambda *_: "",
+    )
     with serving(services) as url:
         yield seller, reader, url
 
@@ -71,10 +77,16 @@ def test_each_side_sees_what_is_its_own(teams: tuple[Team, Team, str]) -> None:
         assert "feed:team-a/orders" in sources
         assert "Look now" not in sources, "nobody looks at a feed"
         (following,) = value(http)["reading"]
-        assert (following["dataset"], following["state"], following["reason"]) == ("sales.sold", "up_to_date", None)
+        assert (following["dataset"], following["state"], following["reason"]) == (
+            "sales.sold",
+            "up_to_date",
+            None,
+        )
 
 
-def test_a_broken_contract_is_told_on_both_sides_and_mended_by_a_form(teams: tuple[Team, Team, str]) -> None:
+def test_a_broken_contract_is_told_on_both_sides_and_mended_by_a_form(
+    teams: tuple[Team, Team, str],
+) -> None:
     seller, reader, url = teams
     seller.sells(schema="k BIGINT, v BIGINT", sql="SELECT k FROM orders")
     seller.settle()
@@ -83,7 +95,9 @@ def test_a_broken_contract_is_told_on_both_sides_and_mended_by_a_form(teams: tup
         page = http.get("/feeds").text
         assert "Generation 2 breaks the contract, and readers stay with generation 1" in page
         assert "Column v is gone" in page
-        refused = http.post("/actions/feed-change", data=forms(http, "/feeds")["feed-change"], headers=OWN)
+        refused = http.post(
+            "/actions/feed-change", data=forms(http, "/feeds")["feed-change"], headers=OWN
+        )
         assert refused.status_code == 422
         assert "column v would go" in refused.text
     with signed_in(reader, url) as http:
@@ -93,7 +107,9 @@ def test_a_broken_contract_is_told_on_both_sides_and_mended_by_a_form(teams: tup
     seller.sells(sql="SELECT k, v, k AS w FROM orders")
     seller.settle()
     with signed_in(seller, url) as http:
-        changed = http.post("/actions/feed-change", data=forms(http, "/feeds")["feed-change"], headers=OWN)
+        changed = http.post(
+            "/actions/feed-change", data=forms(http, "/feeds")["feed-change"], headers=OWN
+        )
         assert changed.status_code == 303
         assert [one["name"] for one in value(http)["feeds"][0]["columns"]] == ["k", "v", "w"]
         assert "promises the columns that its dataset has" in http.get("/feeds").text
@@ -119,7 +135,10 @@ def test_forms_offer_grant_revoke_and_delete(teams: tuple[Team, Team, str]) -> N
         assert ask("feed-delete", target="raw") == 303
         crossed = {"Sec-Fetch-Site": "cross-site"}
         assert (
-            http.post("/actions/feed-delete", data={**revoke, "target": "orders"}, headers=crossed).status_code == 403
+            http.post(
+                "/actions/feed-delete", data={**revoke, "target": "orders"}, headers=crossed
+            ).status_code
+            == 403
         )
     assert [one["name"] for one in feeds.listing(seller.ctx)] == ["orders"]
     assert feeds.offered(reader.ctx)

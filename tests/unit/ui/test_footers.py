@@ -1,4 +1,5 @@
-"""The commands at the foot of pages: each is run as it stands there, against the home that the page is of."""
+"""The commands at the foot of pages: each is run as it stands there, against the home that the page
+is of."""
 
 from __future__ import annotations
 
@@ -16,15 +17,21 @@ from controlplane.cli.main import run
 from tests.unit.ui.test_pages import PATHS
 from tests.unit.ui.world import Pages, pages
 
-TWIN = re.compile(r'<div class="twin"><span class="soft">(\w+)</span><code tabindex="0">(.*?)</code>', re.DOTALL)
+TWIN = re.compile(
+    r'<div class="twin"><span class="soft">(\w+)</span><code tabindex="0">(.*?)</code>', re.DOTALL
+)
 STANDS = (0, 1)  # 1: something of it has failed
-MORE = ("/datasets/shop.orders?from=2025-01-03.csv&to=2025-01-09.csv", "/datasets?q=state:failed&owner=ada")
+MORE = (
+    "/datasets/shop.orders?from=2025-01-03.csv&to=2025-01-09.csv",
+    "/datasets?q=state:failed&owner=ada",
+)
 NO_QUERIES = (0, 1, 70)  # whatever it is, it is no wrong usage
+# Nobody lists sources here
 WITHOUT_WORKERS = {
     "plan": ["--no-refresh"],
     "refresh": ["--timeout", "0"],
     "query": ["--timeout", "1"],
-}  # nobody lists sources here
+}
 
 
 @pytest.fixture(scope="module")
@@ -61,15 +68,22 @@ def assert_curl_is_answered(http: httpx2.Client, line: str, path: str) -> None:
     assert program == "curl"
     if "-d" in arguments:
         body = json.loads(arguments[arguments.index("-d") + 1])
-        assert http.post(arguments[-1], json=body).status_code in (200, 503), "nobody answers queries here"
+        assert http.post(arguments[-1], json=body).status_code in (200, 503), (
+            "nobody answers queries here"
+        )
         return
-    assert http.get(arguments[-1]).json() == http.get(path, headers={"Accept": "application/json"}).json()
+    assert (
+        http.get(arguments[-1]).json()
+        == http.get(path, headers={"Accept": "application/json"}).json()
+    )
 
 
 def test_a_draft_is_planned_by_the_whole_path_of_its_file(world: Pages) -> None:
     with world.http() as http:
         page = http.get("/plan.json?flow=shop").json()
-        draft = http.post("/plan?flow=shop", data={"flow": "shop", "text": page["text"], "do": "plan", "csrf": ""})
+        draft = http.post(
+            "/plan?flow=shop", data={"flow": "shop", "text": page["text"], "do": "plan", "csrf": ""}
+        )
         foot = draft.text.split("<footer>")[1]
         commands = {label: unescape(text) for label, text in TWIN.findall(foot)}
     assert shlex.split(commands["Shell"]) == ["headgate", "plan", page["file"]]

@@ -17,7 +17,8 @@ from tests.unit.ui.world import filled
 EVENT = re.compile(
     r"((blueprint|claim|dataset|driver|listing|operator|partitions|source|task)\.[a-z_]+|branch\.merged)"
 )
-WISHES = {f"operator.{wish}" for wish in ("pause", "refresh", "resume", "retry")}  # put together where they are told
+# Put together where they are told
+WISHES = {f"operator.{wish}" for wish in ("pause", "refresh", "resume", "retry")}
 LAYERS = ("core", "operations", "reconciler", "store")
 
 
@@ -26,7 +27,11 @@ def told() -> Iterator[str]:
     for layer in LAYERS:
         for file in (Path(controlplane.__file__).parent / layer).rglob("*.py"):
             for node in ast.walk(ast.parse(file.read_text())):
-                if isinstance(node, ast.Constant) and isinstance(node.value, str) and EVENT.fullmatch(node.value):
+                if (
+                    isinstance(node, ast.Constant)
+                    and isinstance(node.value, str)
+                    and EVENT.fullmatch(node.value)
+                ):
                     yield node.value
 
 

@@ -1,4 +1,5 @@
-"""What happened to a dataflow: waves in words, and what one of them reached, left alone and broke, in its picture."""
+"""What happened to a dataflow: waves in words, and what one of them reached, left alone and broke,
+in its picture."""
 
 from __future__ import annotations
 
@@ -82,7 +83,11 @@ def test_a_picture_of_an_earlier_wave_blames_it_for_nothing_that_fails_now(world
 
 def test_the_wave_of_a_time_is_the_last_one_that_had_begun(world: World) -> None:
     late, first = flow(world)["waves"]["items"]
-    for at, id in ((late["at"], late["id"]), (late["until"], late["id"]), (first["at"], first["id"])):
+    for at, id in (
+        (late["at"], late["id"]),
+        (late["until"], late["id"]),
+        (first["at"], first["id"]),
+    ):
         moment = flow(world, at=at)["moment"]
         assert moment is not None
         assert moment["id"] == id
@@ -107,7 +112,13 @@ def test_a_revert_says_that_nothing_was_computed() -> None:
 
 
 def keyed(*keys: tuple[str, ChangeKind], more: bool = False) -> Wave:
-    found: Any = {"dataset": "shop.orders", "more_keys": more, "reached": 0, "stopped": 0, "left_alone": 0}
+    found: Any = {
+        "dataset": "shop.orders",
+        "more_keys": more,
+        "reached": 0,
+        "stopped": 0,
+        "left_alone": 0,
+    }
     found |= {"causes": [], "exports": [], "tasks": {"executed": 0, "adopted": 0}}
     found["keys"] = [{"partition": key, "change": change} for key, change in keys]
     return found  # what else a wave has is not looked at
@@ -117,6 +128,9 @@ def test_keys_are_told_by_what_became_of_them() -> None:
     assert moments.headline(keyed(("a", "removed"))) == "a went in orders"
     assert moments.headline(keyed(("a", "added"), ("b", "added"))) == "a and b arrived in orders"
     assert moments.headline(keyed(("a", "added"), ("b", "removed"))) == "a and b changed in orders"
-    assert moments.headline(keyed(("a", "added"), ("b", "added"), more=True)) == "a, b and others arrived in orders"
+    assert (
+        moments.headline(keyed(("a", "added"), ("b", "added"), more=True))
+        == "a, b and others arrived in orders"
+    )
     assert moments.headline(keyed(("", "changed"))) == "the whole changed in orders"
     assert moments.outcome(keyed()) == "0 datasets changed: 0 computed"

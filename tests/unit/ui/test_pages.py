@@ -1,4 +1,5 @@
-"""Pages and their twins over a real server: who gets in, what every answer carries, what texts of users become."""
+"""Pages and their twins over a real server: who gets in, what every answer carries, what texts of
+users become."""
 
 from __future__ import annotations
 
@@ -101,10 +102,17 @@ def test_a_drivers_token_opens_no_page(world: Pages) -> None:
     own = {"Sec-Fetch-Site": "same-origin"}
     with world.http(signed_in=False) as http:
         for path in (*PATHS, "/index.json"):
-            assert http.get(path, headers={"Authorization": f"Bearer {text}"}).status_code == 403, path
+            assert http.get(path, headers={"Authorization": f"Bearer {text}"}).status_code == 403, (
+                path
+            )
         assert http.post("/login", data={"token": text}, headers=own).status_code == 401
         wish = {"Authorization": f"Bearer {text}"}
-        assert http.post("/actions/pause", data={"target": "shop", "once": "0" * 32}, headers=wish).status_code == 403
+        assert (
+            http.post(
+                "/actions/pause", data={"target": "shop", "once": "0" * 32}, headers=wish
+            ).status_code
+            == 403
+        )
 
 
 def test_branches_are_compared_by_data(world: Pages) -> None:
@@ -120,9 +128,16 @@ def test_what_breaks_is_told_as_a_page_without_its_reason(world: Pages) -> None:
     def broken(*_: object, **__: object) -> NoReturn:
         raise ZeroDivisionError("a secret place")
 
-    headers = {"Accept": "text/html", "X-Request-ID": "r1", "Authorization": f"Bearer {world.token}"}
+    headers = {
+        "Accept": "text/html",
+        "X-Request-ID": "r1",
+        "Authorization": f"Bearer {world.token}",
+    }
     services = replace(world.services, render=broken, stopping=threading.Event())
-    with serving(services) as url, httpx2.Client(base_url=url, headers=headers, trust_env=False) as http:
+    with (
+        serving(services) as url,
+        httpx2.Client(base_url=url, headers=headers, trust_env=False) as http,
+    ):
         page = http.get("/datasets/shop.orders")
     assert (page.status_code, page.headers["content-type"].partition(";")[0]) == (500, "text/html")
     assert "request <code>r1</code>" in page.text
@@ -152,7 +167,13 @@ def test_a_run_and_an_attempt_have_pages(world: Pages) -> None:
         assert "a log" in page.text
         told = http.get(f"/attempts/{attempt}.json").json()
         assert (told["attempt"]["ended"]["outcome"], told["log"]) == ("done", "a log")
-        for gone in ("/attempts/" + "0" * 32, "/attempts/x", "/activity/no.run", "/branches/main...no", "/branches/x"):
+        for gone in (
+            "/attempts/" + "0" * 32,
+            "/attempts/x",
+            "/activity/no.run",
+            "/branches/main...no",
+            "/branches/x",
+        ):
             assert http.get(gone).status_code == 404, gone
 
 
@@ -187,20 +208,33 @@ def test_a_path_that_browsers_read_as_another_host_is_refused(
 
 
 @given(
-    path=st.text(st.sampled_from("/\\\t\n\r:@%?# evil.ex\u2028\u00e9"), max_size=12).map(lambda rest: f"/{rest}"),
+    path=st.text(st.sampled_from("/\\\t\n\r:@%?# evil.ex\u2028\u00e9"), max_size=12).map(
+        lambda rest: f"/{rest}"
+    ),
     query=st.text(st.sampled_from("branch=&%/\\"), max_size=12),
 )
 @settings(max_examples=300, deadline=None)
 def test_a_link_made_from_a_request_has_no_host(path: str, query: str) -> None:
-    scope = {"type": "http", "path": path, "query_string": query.encode(), "headers": [], "scheme": "http"}
-    link = own_address(Request({**scope, "server": ("localhost", 80)}), without=("part",), branch="main")
-    read = "".join(letter for letter in link if letter not in "\t\n\r").replace("\\", "/")  # as browsers do
+    scope = {
+        "type": "http",
+        "path": path,
+        "query_string": query.encode(),
+        "headers": [],
+        "scheme": "http",
+    }
+    link = own_address(
+        Request({**scope, "server": ("localhost", 80)}), without=("part",), branch="main"
+    )
+    # As browsers do
+    read = "".join(letter for letter in link if letter not in "\t\n\r").replace("\\", "/")
     assert urlsplit(urljoin("http://ours.example/flows", read)).netloc == "ours.example"
     assert not read.startswith("//")
     assert unquote(urlsplit(link).path).strip("/") == path.strip("/")
 
 
-@pytest.mark.parametrize("host", ["evil.example@localhost", "localhost/x", "localhost?x", "[::1]#x", "a\\@localhost"])
+@pytest.mark.parametrize(
+    "host", ["evil.example@localhost", "localhost/x", "localhost?x", "[::1]#x", "a\\@localhost"]
+)
 def test_a_host_has_no_user_and_no_path(host: str) -> None:
     with pytest.raises(WrongHost):
         require_host(Headers({"host": host}), frozenset())
@@ -209,7 +243,9 @@ def test_a_host_has_no_user_and_no_path(host: str) -> None:
 def test_no_template_has_scripts_styles_or_handlers_in_its_markup() -> None:
     for file in TEMPLATES.iterdir():
         text = file.read_text()
-        assert not re.search(r"\sstyle=|\son[a-z]+=|<style|javascript:|\|\s*safe|hx-on", text), file.name
+        assert not re.search(r"\sstyle=|\son[a-z]+=|<style|javascript:|\|\s*safe|hx-on", text), (
+            file.name
+        )
         assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", text)), file.name
 
 
@@ -223,14 +259,20 @@ def test_texts_of_users_stay_texts(world: Pages) -> None:
 
 def test_vendored_files_are_what_their_list_says() -> None:
     for entry in json.loads((static_files.FOLDER / "vendored.json").read_text()):
-        assert sha256((static_files.FOLDER / entry["file"]).read_bytes()).hexdigest() == entry["sha256"]
+        assert (
+            sha256((static_files.FOLDER / entry["file"]).read_bytes()).hexdigest()
+            == entry["sha256"]
+        )
         assert (static_files.FOLDER / entry["licence_file"]).read_text().strip()
 
 
 def test_signing_in_and_out_needs_a_page_of_our_own(world: Pages) -> None:
     form, own = {"token": world.token, "next": "//evil.example"}, {"Sec-Fetch-Site": "same-origin"}
     with world.http(signed_in=False) as http:
-        assert http.post("/login", data=form, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+        assert (
+            http.post("/login", data=form, headers={"Sec-Fetch-Site": "cross-site"}).status_code
+            == 403
+        )
         assert http.post("/login", data={"token": "hg_wrong"}, headers=own).status_code == 401
         answer = http.post("/login", data=form, headers=own)
         assert (answer.status_code, answer.headers["location"]) == (303, "/")
@@ -242,7 +284,9 @@ def test_signing_in_and_out_needs_a_page_of_our_own(world: Pages) -> None:
         assert http.get("/v1/branches/main/status").status_code == 200
         refused = http.post("/v1/branches/main/pause", json={"target": "shop"}, headers=own)
         assert refused.status_code == 403, "a session alone changes nothing"
-        assert http.get("/", headers={"Host": "evil.example"}).status_code == 403, "a name bent to us"
+        assert http.get("/", headers={"Host": "evil.example"}).status_code == 403, (
+            "a name bent to us"
+        )
         proof = re.search(r'name="csrf" value="([0-9a-f]+)"', page.text)
         assert proof
         assert http.post("/logout", data={"csrf": "0" * 64}, headers=own).status_code == 403

@@ -1,4 +1,5 @@
-"""The page of queries: rows, places of problems, pages and files of a result, rights, audit, and promotion."""
+"""The page of queries: rows, places of problems, pages and files of a result, rights, audit, and
+promotion."""
 
 from __future__ import annotations
 
@@ -38,12 +39,16 @@ def http(home: tuple[Pages, World]) -> Iterator[httpx2.Client]:
 
 
 def value(http: httpx2.Client, sql: str, **fields: Any) -> Any:
-    answer = http.post("/query", data={"sql": sql, **fields}, headers={"Accept": "application/json"})
+    answer = http.post(
+        "/query", data={"sql": sql, **fields}, headers={"Accept": "application/json"}
+    )
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
-def test_rows_are_text_with_their_generations_and_the_same_from_the_command_line(http: httpx2.Client) -> None:
+def test_rows_are_text_with_their_generations_and_the_same_from_the_command_line(
+    http: httpx2.Client,
+) -> None:
     page = http.post("/query", data={"sql": EVERY})
     assert page.headers["cache-control"] == "no-store"
     for cell in HOSTILE[:3]:
@@ -54,12 +59,19 @@ def test_rows_are_text_with_their_generations_and_the_same_from_the_command_line
     assert "/v1/branches/main/query" in page.text
 
 
-def test_spark_is_chosen_where_it_is_offered(home: tuple[Pages, World], http: httpx2.Client) -> None:
+def test_spark_is_chosen_where_it_is_offered(
+    home: tuple[Pages, World], http: httpx2.Client
+) -> None:
     assert 'name="engine"' not in http.get("/query").text
     queries = home[1].queries
-    services = replace(home[0].services, queries=replace(queries, spark=queries.engine), stopping=threading.Event())
+    services = replace(
+        home[0].services, queries=replace(queries, spark=queries.engine), stopping=threading.Event()
+    )
     headers = {"Authorization": f"Bearer {home[0].token}"}
-    with serving(services) as url, httpx2.Client(base_url=url, headers=headers, trust_env=False) as other:
+    with (
+        serving(services) as url,
+        httpx2.Client(base_url=url, headers=headers, trust_env=False) as other,
+    ):
         opened = other.get("/query.json?of=shop.some").json()
         assert (opened["engine"], opened["parameters"]) == ("spark", "least=3")
         page = other.post("/query", data={"sql": "SELECT 1", "engine": "spark"}).text
@@ -91,15 +103,21 @@ def test_a_result_is_a_file_with_its_types(http: httpx2.Client, kind: str, endin
         answer = http.get(f"/query/result.{kind}?result={result}")
         assert answer.headers["content-disposition"] == f'attachment; filename="query.{ending}"'
         found = io.BytesIO(answer.content)
-        table = pa.ipc.open_stream(found).read_all() if kind == "arrow" else parquet.read_table(found)
+        table = (
+            pa.ipc.open_stream(found).read_all() if kind == "arrow" else parquet.read_table(found)
+        )
         assert table.schema.types == [pa.int64(), pa.string()]
         assert table.column("k").to_pylist() == list(range(ROWS))
         assert table.column("v").to_pylist()[: len(HOSTILE)] == list(HOSTILE)
 
 
-def test_rows_of_a_page_have_a_bound_of_bytes_and_long_values_are_marked(http: httpx2.Client) -> None:
+def test_rows_of_a_page_have_a_bound_of_bytes_and_long_values_are_marked(
+    http: httpx2.Client,
+) -> None:
     sql = "SELECT range AS k, repeat('y', 20000) AS v FROM range(300)"
-    answer = http.post("/query", data={"sql": sql, "limit": "300"}, headers={"Accept": "application/json"})
+    answer = http.post(
+        "/query", data={"sql": sql, "limit": "300"}, headers={"Accept": "application/json"}
+    )
     assert len(answer.content) < 2 << 20
     found = answer.json()["answer"]
     assert {len(row[1]) for row in found["rows"]} == {10_000}
@@ -110,7 +128,11 @@ def test_rows_of_a_page_have_a_bound_of_bytes_and_long_values_are_marked(http: h
 
 
 def test_parameters_are_bound_and_a_time_is_meant(http: httpx2.Client) -> None:
-    found = value(http, "SELECT v FROM shop.totals WHERE k = $k OR v = $v ORDER BY k", parameters="k=9\r\nv=v12\r\n")
+    found = value(
+        http,
+        "SELECT v FROM shop.totals WHERE k = $k OR v = $v ORDER BY k",
+        parameters="k=9\r\nv=v12\r\n",
+    )
     assert [row[0] for row in found["answer"]["rows"]] == ["v9", "v12"]
     assert "write NAME=VALUE" in value(http, EVERY, parameters="nothing")["refused"]
     assert "generation goes with its table" in value(http, EVERY, at="3")["refused"]
@@ -139,7 +161,10 @@ def test_a_branch_is_asked_in_its_address(http: httpx2.Client) -> None:
 def test_links_bring_a_text_that_is_not_run(home: tuple[Pages, World], http: httpx2.Client) -> None:
     before = len(reads(home[1]))
     assert "FROM shop.totals" in http.get("/query?table=shop.totals").text
-    assert http.get("/query.json?of=shop.some").json()["sql"] == "SELECT k FROM shop.totals WHERE k > :least"
+    assert (
+        http.get("/query.json?of=shop.some").json()["sql"]
+        == "SELECT k FROM shop.totals WHERE k > :least"
+    )
     assert "cannot be opened as a query" in http.get("/query?of=shop.totals").text
     long = "SELECT " + "1, " * 200 + "1"
     assert http.get("/query.json", params={"q": long}).json()["sql"] == long
@@ -185,12 +210,19 @@ def test_a_query_is_proposed_and_then_planned(http: httpx2.Client) -> None:
     assert "shop.busy" in plan.text
     assert "Apply what was planned" in plan.text
     assert "name the dataset" in value(http, sql, do="promote", dataset="busy")["refused"]
-    assert value(http, "SELECT 1 FROM shop.totals@1", do="promote", dataset="shop.x")["problem"]["line"] == 1
+    assert (
+        value(http, "SELECT 1 FROM shop.totals@1", do="promote", dataset="shop.x")["problem"][
+            "line"
+        ]
+        == 1
+    )
 
 
 def test_a_draft_is_checked_as_it_is_typed(http: httpx2.Client) -> None:
     text = "dataflow: shop\ncomponents:\n  a: {transform: {sql: SELECT k FRM totals}}\n"
-    found = http.post("/plan", data={"flow": "shop", "text": text, "do": "check"}).json()["problems"]
+    found = http.post("/plan", data={"flow": "shop", "text": text, "do": "check"}).json()[
+        "problems"
+    ]
     assert found
     assert found[0]["line"] == 3
     assert http.post("/plan", data={"flow": "", "text": "", "do": "check"}).json()["problems"]
@@ -208,7 +240,11 @@ def test_links_of_a_page_stay_in_its_branch(http: httpx2.Client) -> None:
     assert 'href="/datasets/shop.totals?branch=main"' in page
     assert "headgate why shop.totals --branch dev" in page
     assert ">shared<" in page
-    twins = [http.get(f"/{path}.json{of}").json() for of in ("?branch=dev", "") for path in ("flows/shop", "datasets")]
+    twins = [
+        http.get(f"/{path}.json{of}").json()
+        for of in ("?branch=dev", "")
+        for path in ("flows/shop", "datasets")
+    ]
     flow, catalogue, mains_flow, mains = twins
     assert [one["own"] for one in (*flow["status"]["datasets"], *catalogue["items"])] == [False] * 4
     assert not any("own" in one for one in (*mains_flow["status"]["datasets"], *mains["items"]))

@@ -1,4 +1,5 @@
-"""Datasets with many partitions: shown as ranges that one looks into, from a few nodes of the tree."""
+"""Datasets with many partitions: shown as ranges that one looks into, from a few nodes of the
+tree."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ HTML_BYTES = 30_000
 @pytest.fixture
 def home() -> Iterator[Pages]:
     with pages() as found:
-        controls.pause(found.world.ctx, "main", DATASET)  # or else planning would look at what it has now
+        # Or else planning would look at what it has now
+        controls.pause(found.world.ctx, "main", DATASET)
         yield found
 
 
@@ -44,7 +46,10 @@ def commit(world: World, root: bytes, partitions: int) -> None:
         state = tx.states.newest("main", [DATASET])[DATASET]
         rows, seq, generation = 10 * partitions, state.seq + 1, state.generation + 1
         tx.states.commit(
-            replace(state, seq=seq, generation=generation, root=root, partitions=partitions, rows=rows), state.seq
+            replace(
+                state, seq=seq, generation=generation, root=root, partitions=partitions, rows=rows
+            ),
+            state.seq,
         )
 
 
@@ -131,7 +136,9 @@ def test_generations_of_many_partitions_cost_few_nodes_each(home: Pages) -> None
         reads.clear()
         page = http.get(f"{PATH}?gen=31")
         assert 0 < sum(reads) <= MOST_NODES
-    assert len(re.findall(r'class="c\d new', page.text)) == 1, "what a generation changed is outlined"
+    assert len(re.findall(r'class="c\d new', page.text)) == 1, (
+        "what a generation changed is outlined"
+    )
 
 
 def test_one_looks_into_a_range_down_to_its_partitions(home: Pages) -> None:

@@ -50,7 +50,9 @@ def test_a_session_ends_when_it_is_ended(store: Store, token: Token) -> None:
     assert sessions.authenticate(store, other) == token
 
 
-def test_a_session_that_is_not_used_ends_after_twelve_hours(store: Store, token: Token, clock: Clock) -> None:
+def test_a_session_that_is_not_used_ends_after_twelve_hours(
+    store: Store, token: Token, clock: Clock
+) -> None:
     text = sessions.begin(store, token)
     for _ in range(3):
         clock.now += sessions.IDLE_S - 1
@@ -59,7 +61,9 @@ def test_a_session_that_is_not_used_ends_after_twelve_hours(store: Store, token:
     assert sessions.authenticate(store, text) is None
 
 
-def test_a_session_that_is_used_ends_after_seven_days(store: Store, token: Token, clock: Clock) -> None:
+def test_a_session_that_is_used_ends_after_seven_days(
+    store: Store, token: Token, clock: Clock
+) -> None:
     text, began = sessions.begin(store, token), clock.now
     while clock.now + sessions.IDLE_S / 2 < began + sessions.LONGEST_S:
         clock.now += sessions.IDLE_S / 2
@@ -83,7 +87,9 @@ def test_what_is_over_is_not_kept(store: Store, token: Token, clock: Clock) -> N
         assert tx.access.browser_session(sessions._hash(text)) is None
 
 
-def test_a_link_opens_one_session_within_five_minutes(store: Store, token: Token, clock: Clock) -> None:
+def test_a_link_opens_one_session_within_five_minutes(
+    store: Store, token: Token, clock: Clock
+) -> None:
     ctx = Context(store)
     (text, ends), (late, _) = sessions.link(ctx, token), sessions.link(ctx, token)
     assert ends == clock.now + 300.0

@@ -1,4 +1,5 @@
-"""How often a wrong token may be tried: by address, by all, and what a right one is told meanwhile."""
+"""How often a wrong token may be tried: by address, by all, and what a right one is told
+meanwhile."""
 
 from __future__ import annotations
 
@@ -56,7 +57,10 @@ def test_all_addresses_together_are_bounded_and_so_is_what_is_remembered() -> No
 
 def test_whoever_guesses_at_the_form_has_to_wait(world: Pages) -> None:
     with world.http(signed_in=False) as http:
-        told = [http.post("/login", data={"token": f"hg_{i}"}, headers=OWN) for i in range(tries.OF_ONE + 1)]
+        told = [
+            http.post("/login", data={"token": f"hg_{i}"}, headers=OWN)
+            for i in range(tries.OF_ONE + 1)
+        ]
         assert [answer.status_code for answer in told] == [401] * tries.OF_ONE + [429]
         assert 0 < int(told[-1].headers["retry-after"]) <= tries.WINDOW_S
         assert http.post("/login", data={"token": world.token}, headers=OWN).status_code == 429

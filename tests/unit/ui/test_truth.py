@@ -70,7 +70,10 @@ def test_a_home_without_trouble_is_all_healthy() -> None:
     assert standing({"needs": [], "standstill": None}) == "All healthy"
     needs = [{"state": "failed", "freshness": None}, *[{"state": "blocked", "freshness": None}] * 3]
     assert standing({"needs": needs, "standstill": None}) == "1 problem, blocking 3 datasets"
-    assert standing({"needs": [{"state": "up_to_date", "freshness": {}}], "standstill": None}) == "1 dataset overdue"
+    assert (
+        standing({"needs": [{"state": "up_to_date", "freshness": {}}], "standstill": None})
+        == "1 dataset overdue"
+    )
 
 
 def test_a_scheduler_serves_all_namespaces(world: Pages) -> None:
@@ -101,7 +104,11 @@ def queue(tx: Tx, number: int) -> None:
         ("none", (), True),
         ("worker", (Driver("w1", "local", "worker", 0.0, 0.0),), True),
         ("driver", (Driver("d1", "local", "driver", 0.0, 0.0),), False),
-        ("refused", (Driver("d1", "kubernetes", "driver", 0.0, 0.0, reason="the quota is used up"),), True),
+        (
+            "refused",
+            (Driver("d1", "kubernetes", "driver", 0.0, 0.0, reason="the quota is used up"),),
+            True,
+        ),
     ],
 )
 def test_work_that_waits_for_a_driver_for_two_minutes_is_a_standstill(
@@ -144,7 +151,9 @@ def test_work_that_waits_for_a_driver_for_two_minutes_is_a_standstill(
 )
 def test_overdue_data_is_told_beside_the_state(world: Pages, path: str) -> None:
     with world.http() as http:
-        assert re.search(r'class="state s-overdue"[^>]*>(?:(?!</span>).)*overdue</span>', http.get(path).text)
+        assert re.search(
+            r'class="state s-overdue"[^>]*>(?:(?!</span>).)*overdue</span>', http.get(path).text
+        )
 
 
 def test_overdue_data_is_counted_and_chosen(world: Pages) -> None:
@@ -178,11 +187,16 @@ def test_a_plan_of_what_failed_says_what_it_waits_for(world: Pages, path: str) -
                 "command": "headgate retry shop.strict",
             }
         ]
-        assert [one for one in plan["items"] if one["dataset"] == "shop.strict" and not one["tasks"]] == []
+        assert [
+            one for one in plan["items"] if one["dataset"] == "shop.strict" and not one["tasks"]
+        ] == []
         page = http.get(path).text
         assert "shop.strict failed and waits for a retry or an edit" in page
         assert "<code>headgate retry shop.strict</code>" in page
         assert "everything is up to date" not in page
     told = overview.plan(world.world.ctx, "main", ["shop"])
     lines = [line for part in views.plan(told) if isinstance(part, Lines) for line in part.lines]
-    assert "failed: shop.strict failed and waits for a retry or an edit: headgate retry shop.strict" in lines
+    assert (
+        "failed: shop.strict failed and waits for a retry or an edit: headgate retry shop.strict"
+        in lines
+    )

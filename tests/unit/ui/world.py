@@ -1,4 +1,5 @@
-"""A home that pages are looked at in: two dataflows with a copy, what failed and what that blocks, hostile texts.
+"""A home that pages are looked at in: two dataflows with a copy, what failed and what that blocks,
+hostile texts.
 
 SQLite stands in Spark's place. Does not belong here: what pages should say of it.
 """
@@ -98,7 +99,9 @@ def filled(home: Path, *, url: str | None = None) -> World:
         world.put(f"{day}.csv", *rows)
     cells = ", ".join(f"'{_quoted(text)}' AS c{i}" for i, text in enumerate(HOSTILE[:-1]))
     text = SHOP.format(
-        cells=cells.replace("\\", "\\\\").replace('"', '\\"'), description=json.dumps(HOSTILE[0]), home=home
+        cells=cells.replace("\\", "\\\\").replace('"', '\\"'),
+        description=json.dumps(HOSTILE[0]),
+        home=home,
     )
     world.apply(text)
     world.settle()
@@ -110,7 +113,9 @@ def filled(home: Path, *, url: str | None = None) -> World:
         feeds.grant(world.ctx, "grand", namespace, flows)
     branches.create(world.ctx, "dev")
     lead(world)
-    edited = OTHER.replace("sum(t)", "max(t) + 1").replace("Reads", HOSTILE[1].replace('"', "'") + " reads")
+    edited = OTHER.replace("sum(t)", "max(t) + 1").replace(
+        "Reads", HOSTILE[1].replace('"', "'") + " reads"
+    )
     blueprints.apply(world.ctx, "dev", [blueprints.SentBlueprint("/other.yaml", edited, {})])
     compute(world, "dev")
     return world
@@ -138,7 +143,14 @@ def publish(world: World) -> None:
     with world.store.begin() as tx:
         for name, state in tx.states.newest("main").items():
             tx.projections.put_publication(
-                Publication("main", name, state.generation, state.root, schema_id(state.schema), state.generation)
+                Publication(
+                    "main",
+                    name,
+                    state.generation,
+                    state.root,
+                    schema_id(state.schema),
+                    state.generation,
+                )
             )
 
 
@@ -162,7 +174,11 @@ def pages(home: Path | None = None) -> Iterator[Pages]:
     """A service of a filled home; without a home, of a copy of one (`copied`)."""
     with nullcontext(filled(home)) if home else copied() as world:
         services = Services(
-            world.store, open_lake(str(world.home)), WakeCounter(), rendered(world), lambda driver, lines: "a log"
+            world.store,
+            open_lake(str(world.home)),
+            WakeCounter(),
+            rendered(world),
+            lambda driver, lines: "a log",
         )
         token, _ = tokens.create(Context(world.store), "ada", ("admin",))
         with serving(services) as url:
@@ -172,8 +188,8 @@ def pages(home: Path | None = None) -> Iterator[Pages]:
 
 @contextmanager
 def copied() -> Iterator[World]:
-    """A copy of a world that was filled once in this process: filling takes a second. Its files stay where they are,
-    since blueprints name them: there is one copy at a time."""
+    """A copy of a world that was filled once in this process: filling takes a second. Its files
+    stay where they are, since blueprints name them: there is one copy at a time."""
     template = _template()
     (template.home / IN_USE).mkdir()
     try:
@@ -235,4 +251,7 @@ def _template() -> Template:
 
 def _listed(home: Path) -> dict[str, tuple[int, int]]:
     """The inode and time of each file of orders."""
-    return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in (home / "orders").iterdir()}
+    return {
+        path.name: (path.stat().st_ino, path.stat().st_mtime_ns)
+        for path in (home / "orders").iterdir()
+    }

@@ -1,5 +1,5 @@
-"""Results that may come out otherwise each time: frozen by partition, one component's own, made anew when a period ends
-or an operator says so."""
+"""Results that may come out otherwise each time: frozen by partition, one component's own, made
+anew when a period ends or an operator says so."""
 
 from __future__ import annotations
 
@@ -60,9 +60,15 @@ def test_results_are_frozen_by_partition(world: World, sql: str) -> None:
 
 
 def test_they_are_shared_with_no_other_component_or_dataflow(world: World) -> None:
-    world.apply(component("drawn", CHANCE) + component("other", CHANCE) + component("plain", "SELECT k FROM orders"))
+    world.apply(
+        component("drawn", CHANCE)
+        + component("other", CHANCE)
+        + component("plain", "SELECT k FROM orders")
+    )
     assert world.settle()["transform"] == 6
-    world.apply(component("drawn", CHANCE) + component("plain", "SELECT k FROM orders"), flow="store")
+    world.apply(
+        component("drawn", CHANCE) + component("plain", "SELECT k FROM orders"), flow="store"
+    )
     assert world.settle()["transform"] == 2
     drawn = [values(world, name) for name in ("shop.drawn", "shop.other", "store.drawn")]
     assert len({tuple(d.items()) for d in drawn}) == 3
@@ -110,7 +116,9 @@ def test_a_day_turns_by_itself(world: World) -> None:
 
 
 def test_hours_and_days_are_those_of_the_dataflow(world: World) -> None:
-    text = component("day", CHANCE, "volatile: daily") + component("hour", CHANCE, "volatile: hourly")
+    text = component("day", CHANCE, "volatile: daily") + component(
+        "hour", CHANCE, "volatile: hourly"
+    )
     world.apply(text + "timezone: Asia/Kolkata\n")
     world.now = 10 * DAY + 18 * 3600.0  # half an hour before midnight there
     world.settle()
@@ -143,7 +151,9 @@ def test_what_follows_stops_where_rows_are_equal(world: World) -> None:
 @pytest.mark.parametrize("daily", ["volatile: daily", ""])
 def test_a_diamond_never_mixes_two_draws(world: World, daily: str) -> None:
     text = component("drawn", CHANCE, daily)
-    text += component("left", "SELECT k, v AS l FROM drawn") + component("right", "SELECT k, v AS r FROM drawn")
+    text += component("left", "SELECT k, v AS l FROM drawn") + component(
+        "right", "SELECT k, v AS r FROM drawn"
+    )
     world.apply(text + component("both", "SELECT l.k, l, r FROM left l JOIN right r ON l.k = r.k"))
     world.settle()
     controls.pause(world.ctx, BRANCH, "shop.right")
@@ -154,7 +164,9 @@ def test_a_diamond_never_mixes_two_draws(world: World, daily: str) -> None:
     assert all(left == right for _, left, right in world.rows("shop.both"))
     controls.resume(world.ctx, BRANCH, "shop.right")
     world.settle()
-    assert {left for _, left, _ in world.rows("shop.both")} == set(values(world, "shop.drawn").values())
+    assert {left for _, left, _ in world.rows("shop.both")} == set(
+        values(world, "shop.drawn").values()
+    )
 
 
 def test_a_half_built_dataset_begins_again_when_the_day_turns(world: World) -> None:
@@ -162,13 +174,17 @@ def test_a_half_built_dataset_begins_again_when_the_day_turns(world: World) -> N
     world.settle()
     with world.store.begin() as tx:
         s = tx.states.newest(BRANCH)["shop.drawn"]
-        tx.states.put_building(PartialState(BRANCH, s.dataset, s.lineage, s.inputs, s.root, s.schema, s.cut))
+        tx.states.put_building(
+            PartialState(BRANCH, s.dataset, s.lineage, s.inputs, s.root, s.schema, s.cut)
+        )
     world.now = 20 * DAY
     assert world.settle() == {"transform": 2}
     assert min(values(world, "shop.drawn").values()) >= 20 * DAY
 
 
-@pytest.mark.parametrize("text", [component("a", CHANCE, "volatile: hourly"), component("a", CLOCK)])
+@pytest.mark.parametrize(
+    "text", [component("a", CHANCE, "volatile: hourly"), component("a", CLOCK)]
+)
 def test_zones_that_only_spark_knows_have_no_days(world: World, text: str) -> None:
     world.apply(component("a", CHANCE, "volatile: true") + "timezone: Moon/Base\n")
     with pytest.raises(InvalidBlueprint) as caught:
@@ -213,7 +229,9 @@ def test_work_that_runs_after_midnight_keeps_the_time_of_its_plan(world: World) 
 
 
 def test_what_is_forced_is_computed_again(world: World) -> None:
-    world.apply(component("plain", "SELECT k, v FROM orders") + component("next", "SELECT k FROM plain"))
+    world.apply(
+        component("plain", "SELECT k, v FROM orders") + component("next", "SELECT k FROM plain")
+    )
     world.settle()
     told = controls.refresh(world.ctx, BRANCH, "shop.plain", force=True)
     assert told["forced"] == ["shop.plain"]
@@ -251,7 +269,9 @@ def test_forced_results_are_nobody_else_s(world: World) -> None:
 
 def test_two_branches_that_are_forced_share_nothing(world: World) -> None:
     with world.store.begin() as tx:
-        numbers = [tx.blueprints.force(branch, ["shop.plain"]) for branch in (BRANCH, "dev", BRANCH)]
+        numbers = [
+            tx.blueprints.force(branch, ["shop.plain"]) for branch in (BRANCH, "dev", BRANCH)
+        ]
     assert numbers == sorted(set(numbers))
     with world.store.read() as tx:
         assert tx.blueprints.forces("dev") == {"shop.plain": numbers[1]}

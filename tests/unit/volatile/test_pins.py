@@ -1,4 +1,5 @@
-"""A pin keeps what was computed although the code changed; what other code computes under it is nobody else's."""
+"""A pin keeps what was computed although the code changed; what other code computes under it is
+nobody else's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The `delta` write connector on real folders: a table elsewhere that is what the dataset is, whatever happens."""
+"""The `delta` write connector on real folders: a table elsewhere that is what the dataset is,
+whatever happens."""
 
 from __future__ import annotations
 
@@ -52,16 +53,36 @@ class World:
         id = f"{abs(hash((numbers, *more))):032x}"[:32]
         path = f"default/flow/rows/_frags/{id[:2]}/{id}/part-0.parquet"
         (self.lake / path).parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.table({"n": numbers, **{k: [v] * len(numbers) for k, v in more.items()}}), self.lake / path)
-        entry = {"path": path, "size": (self.lake / path).stat().st_size, "rows": len(numbers), "stats": {}}
+        pq.write_table(
+            pa.table({"n": numbers, **{k: [v] * len(numbers) for k, v in more.items()}}),
+            self.lake / path,
+        )
+        entry = {
+            "path": path,
+            "size": (self.lake / path).stat().st_size,
+            "rows": len(numbers),
+            "stats": {},
+        }
         return {"id": id, "copies": copies, "files": [entry]}
 
     def job(self, owner: str = "flow.out 1", schema: Schema = ONE) -> Json:
-        return {"path": str(self.table), "format": "delta", "options": {}, "owner": owner, "schema": schema}
+        return {
+            "path": str(self.table),
+            "format": "delta",
+            "options": {},
+            "owner": owner,
+            "schema": schema,
+        }
 
     def task(self, *fragments: Json, generation: int | None = None) -> WriteTask:
         self.generation = generation or self.generation + 1
-        told = {"task": "0" * 64, "epoch": 1, "partition": "", "generation": self.generation, "fragments": fragments}
+        told = {
+            "task": "0" * 64,
+            "epoch": 1,
+            "partition": "",
+            "generation": self.generation,
+            "fragments": fragments,
+        }
         return cast("WriteTask", told)
 
     def write(self, *fragments: Json, generation: int | None = None, **job: Any) -> Json:
@@ -80,7 +101,11 @@ class World:
 
     def rows(self) -> list[Any]:
         table = DeltaTable(str(self.table)).to_pyarrow_table()
-        return sorted(table.to_pylist(), key=repr) if len(table.column_names) > 1 else sorted(table["n"].to_pylist())
+        return (
+            sorted(table.to_pylist(), key=repr)
+            if len(table.column_names) > 1
+            else sorted(table["n"].to_pylist())
+        )
 
     def version(self) -> int:
         return DeltaTable(str(self.table)).version()
@@ -135,7 +160,9 @@ def test_columns_that_come_and_go(world: World) -> None:
     before = set(DeltaTable(str(world.table)).file_uris())
     world.write(old, new, schema=ONE)
     assert world.rows() == [1, 2]
-    assert not before & set(DeltaTable(str(world.table)).file_uris()), "a table of other columns has files of its own"
+    assert not before & set(DeltaTable(str(world.table)).file_uris()), (
+        "a table of other columns has files of its own"
+    )
     world.write(old, schema=struct(n="string"))
     assert DeltaTable(str(world.table)).schema().to_json().count("string") == 1
 
@@ -203,14 +230,22 @@ def test_what_others_did_to_the_table_is_put_right(world: World) -> None:
 
 
 @pytest.mark.parametrize("is_wanted", [True, False])
-def test_rows_that_others_deleted_by_vectors_are_put_right(world: World, *, is_wanted: bool) -> None:
-    """A file with a vector is removed by more than its path: it stayed, whatever the dataset had."""
+def test_rows_that_others_deleted_by_vectors_are_put_right(
+    world: World, *, is_wanted: bool
+) -> None:
+    """A file with a vector is removed by more than its path: it stayed, whatever the dataset
+    had."""
     a, b = world.fragment(1), world.fragment(2, 3)
     world.write(a, b)
     found = snapshot(world.table)
     [path] = [file["path"] for file in found.files if b["id"] in file["path"]]
     named = ["deletionVectors"]
-    features = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": named, "writerFeatures": named}
+    features = {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": named,
+        "writerFeatures": named,
+    }
     vectored = {**add(path, {**VECTOR, "cardinality": 1})["add"], "dataChange": True}
     gone = {"path": path, "dataChange": True}
     commit(world.table, 1, {"protocol": features}, {"remove": gone}, {"add": vectored})

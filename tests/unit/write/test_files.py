@@ -68,23 +68,48 @@ class World:
         """A file that lacks the last columns of the dataset."""
         self.count += 1
         schema = pa.schema(list(arrow_schema(SCHEMA))[:columns])
-        pq.write_table(pa.Table.from_pylist(list(rows), schema), self.lake / f"{self.count}.parquet")
+        pq.write_table(
+            pa.Table.from_pylist(list(rows), schema), self.lake / f"{self.count}.parquet"
+        )
         return f"{self.count}.parquet"
 
-    def write(self, partition: str, *files: str, kind: str = "csv", owner: str = "flow.out", **options: Json) -> Json:
+    def write(
+        self,
+        partition: str,
+        *files: str,
+        kind: str = "csv",
+        owner: str = "flow.out",
+        **options: Json,
+    ) -> Json:
         return self._run({"partition": partition, "files": list(files)}, kind, owner, options)
 
     def remove(self, partition: str, owner: str = "flow.out", generation: int = 0) -> Json:
-        return self._run({"partition": partition, "remove": True, "generation": generation}, "csv", owner, {})
+        return self._run(
+            {"partition": partition, "remove": True, "generation": generation}, "csv", owner, {}
+        )
 
     def put(self, partition: str, row: int, generation: int) -> Json:
-        task = {"partition": partition, "files": [self.fragment({"n": row})], "generation": generation}
+        task = {
+            "partition": partition,
+            "files": [self.fragment({"n": row})],
+            "generation": generation,
+        }
         return self._run(task, "csv", "flow.out", {"header": False})
 
-    def _run(self, task: Json, kind: str, owner: str, options: Json, extra: Json | None = None) -> Json:
-        job: Json = {**JOB, "path": str(self.target), "format": kind, "options": options, "owner": owner}
+    def _run(
+        self, task: Json, kind: str, owner: str, options: Json, extra: Json | None = None
+    ) -> Json:
+        job: Json = {
+            **JOB,
+            "path": str(self.target),
+            "format": kind,
+            "options": options,
+            "owner": owner,
+        }
         job |= extra or {}
-        return write_tasks(job, LocalLake(self.lake), cast("WriteTask", {"task": "", "epoch": 1, **task}))
+        return write_tasks(
+            job, LocalLake(self.lake), cast("WriteTask", {"task": "", "epoch": 1, **task})
+        )
 
     def files(self) -> dict[str, bytes]:
         """What a reader sees: paths without hidden files."""
@@ -114,7 +139,9 @@ def test_csv(world: World) -> None:
 
 
 def test_csv_options(world: World) -> None:
-    world.write("k", world.fragment({"n": 1}), header=False, sep=";", nullValue="NA", compression="gzip")
+    world.write(
+        "k", world.fragment({"n": 1}), header=False, sep=";", nullValue="NA", compression="gzip"
+    )
     ((name, body),) = world.files().items()
     assert name == "k/part-00000.csv.gz"
     assert gzip.decompress(body) == b"1" + b";NA" * 9 + b"\n"
@@ -176,7 +203,9 @@ def test_partitions_are_replaced_and_removed_alone(world: World) -> None:
     past, *others = sorted(p.name for p in world.target.iterdir())
     assert (past.startswith("_headgate-"), others) == (True, ["_headgate.json", "a"])
     FilesTarget(JOB | {"path": str(world.target)}).open(time.time() + ABANDONED_S * 2)
-    assert sorted(p.name for p in world.target.iterdir()) == ["_headgate.json", "a"], "what was removed is forgotten"
+    assert sorted(p.name for p in world.target.iterdir()) == ["_headgate.json", "a"], (
+        "what was removed is forgotten"
+    )
 
 
 @pytest.mark.parametrize("late", [4, 6])
@@ -215,7 +244,9 @@ def test_what_came_meanwhile_is_replaced_by_nothing_older(
     assert sorted(p.name for p in world.target.iterdir()) == ["_headgate.json", "a"]
 
 
-def test_a_writer_waits_for_another_that_swaps(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_waits_for_another_that_swaps(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And for one that was stopped there not for ever."""
     monkeypatch.setattr(write_local, "TRIES", 3)
     world.put("a", 1, generation=1)
@@ -245,7 +276,9 @@ def test_copies_of_older_versions_are_taken_over(world: World) -> None:
     assert [body[:1] for body in world.files().values()] == [b"2"]
 
 
-@pytest.mark.parametrize("key", ["", ".", "..", "a/b", "carrier=UA", "ä🎉", "_x", "a%2Fb", "x" * 255])
+@pytest.mark.parametrize(
+    "key", ["", ".", "..", "a/b", "carrier=UA", "ä🎉", "_x", "a%2Fb", "x" * 255]
+)
 def test_any_key_is_a_folder_in_the_target(world: World, key: str) -> None:
     world.write(key, world.fragment({"n": 1}))
     (folder,) = {Path(f).parent for f in world.files()}
@@ -262,7 +295,10 @@ def test_a_key_that_no_folder_can_have(world: World) -> None:
 def test_another_owners_target_is_refused(world: World) -> None:
     world.write("a", world.fragment({"n": 1}))
     before = world.files()
-    for attempt in (lambda: world.write("a", owner="other.out"), lambda: world.remove("a", owner="other.out")):
+    for attempt in (
+        lambda: world.write("a", owner="other.out"),
+        lambda: world.remove("a", owner="other.out"),
+    ):
         with pytest.raises(TaskFailure, match=r"belongs to flow\.out") as caught:
             attempt()
         assert (caught.value.condition, caught.value.kind) == ("target-owned", "user")
@@ -318,7 +354,12 @@ def test_what_a_crash_left_is_swept_a_day_later(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "options"),
-    [("orc", {}), ("csv", {"escape": "x"}), ("csv", {"sep": "||"}), ("json", {"compression": "lzo"})],
+    [
+        ("orc", {}),
+        ("csv", {"escape": "x"}),
+        ("csv", {"sep": "||"}),
+        ("json", {"compression": "lzo"}),
+    ],
 )
 def test_what_is_not_supported_is_said(world: World, kind: str, options: dict[str, Json]) -> None:
     with pytest.raises(TaskFailure) as caught:

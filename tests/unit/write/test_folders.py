@@ -1,4 +1,5 @@
-"""Folders of a target of files: as Hive names them, encoded once, and by the layout that the target began with."""
+"""Folders of a target of files: as Hive names them, encoded once, and by the layout that the target
+began with."""
 
 from __future__ import annotations
 
@@ -28,14 +29,20 @@ class Keyed(World):
     by_columns = True
     goes_on = False
 
-    def _run(self, task: Json, kind: str, owner: str, options: Json, extra: Json | None = None) -> Json:
+    def _run(
+        self, task: Json, kind: str, owner: str, options: Json, extra: Json | None = None
+    ) -> Json:
         extra = {"by_columns": True} if self.by_columns else {}
         if self.goes_on:
             extra["goes_on"] = True
         return super()._run(task, kind, owner, options, extra)
 
     def rows(self, key: str, text: str | None, generation: int = 1) -> None:
-        task = {"partition": key, "files": [self.fragment({"n": 1, "text": text})], "generation": generation}
+        task = {
+            "partition": key,
+            "files": [self.fragment({"n": 1, "text": text})],
+            "generation": generation,
+        }
         self._run(task, "parquet", "flow.out", {})
 
     def folders(self) -> list[str]:
@@ -87,7 +94,9 @@ def test_readers_find_the_values_of_the_columns(world: Keyed) -> None:
     for text in ("North America", "Größe", None):
         world.rows(column_key(["text"], [text]), text)
     names = pa.schema([("text", pa.string())])
-    found = ds.dataset(world.target, partitioning=ds.partitioning(names, flavor="hive")).to_table(columns=["text"])
+    found = ds.dataset(world.target, partitioning=ds.partitioning(names, flavor="hive")).to_table(
+        columns=["text"]
+    )
     assert sorted(found["text"].to_pylist(), key=str) == ["Größe", None, "North America"]
     rows = duckdb.sql(
         f"SELECT text FROM read_parquet('{world.target}/*/*.parquet', hive_partitioning = true)"
@@ -95,7 +104,9 @@ def test_readers_find_the_values_of_the_columns(world: Keyed) -> None:
     assert {("Größe",), ("North America",)} <= set(rows)
 
 
-def test_a_partition_is_replaced_and_removed_with_the_folders_that_held_it_alone(world: Keyed) -> None:
+def test_a_partition_is_replaced_and_removed_with_the_folders_that_held_it_alone(
+    world: Keyed,
+) -> None:
     one, two = column_key(["a", "b"], ["x", "1"]), column_key(["a", "b"], ["x", "2"])
     world.rows(one, "x")
     world.rows(two, "x")
@@ -163,6 +174,8 @@ def test_a_folder_of_another_partition_is_not_taken(world: Keyed) -> None:
     world.by_columns = False
     world.rows("a=b", "x")
     marker = world.target / "a%3Db" / MARKER
-    marker.write_text(json.dumps({**cast("Json", json.loads(marker.read_text())), "partition": "other"}))
+    marker.write_text(
+        json.dumps({**cast("Json", json.loads(marker.read_text())), "partition": "other"})
+    )
     with pytest.raises(TaskFailure, match="is the folder of another partition: other"):
         world.rows("a=b", "x", 2)

@@ -1,7 +1,8 @@
-"""Answers of the API as types: operations build them, OpenAPI describes them, the SDK and the command line read them.
+"""Answers of the API as types: operations build them, OpenAPI describes them, the SDK and the
+command line read them.
 
-The keys stand in the order in which an answer has them. Times are ISO 8601 in UTC, or seconds since 1970 where they are
-numbers.
+The keys stand in the order in which an answer has them. Times are ISO 8601 in UTC, or seconds since
+1970 where they are numbers.
 """
 
 from __future__ import annotations
@@ -52,7 +53,12 @@ from controlplane.core.model.answers.datasets import (
     TaskEntry,
     TasksAnswer,
 )
-from controlplane.core.model.answers.holds import DatasetHold, HeldDataset, RollbackAnswer, RollbackEntry
+from controlplane.core.model.answers.holds import (
+    DatasetHold,
+    HeldDataset,
+    RollbackAnswer,
+    RollbackEntry,
+)
 from controlplane.core.model.answers.plans import (
     ColumnsChange,
     ComponentChange,
@@ -79,7 +85,14 @@ from controlplane.core.model.answers.problems import (
     ProblemDetail,
     ProblemDocument,
 )
-from controlplane.core.model.answers.runs import DatasetError, RunAnswer, RunBegun, RunCounts, RunProgress, RunSummary
+from controlplane.core.model.answers.runs import (
+    DatasetError,
+    RunAnswer,
+    RunBegun,
+    RunCounts,
+    RunProgress,
+    RunSummary,
+)
 from controlplane.core.model.answers.states import LEVELS, Level, State
 from controlplane.core.model.answers.status import (
     DataflowStatus,

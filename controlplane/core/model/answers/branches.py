@@ -10,10 +10,10 @@ from controlplane.core.model.answers.plans import PlanAnswer
 
 
 class BranchAnswer(TypedDict):
-    """A branch. Of main, nobody made it from anything (null), and all is its own. `dataflows` were edited in it;
-    `datasets` counts those with states of their own. `redirects`: places that its write components write to, by
-    component. `pinned`: it sees main as it was when it was made or last updated. `publish`: datasets of its own are
-    Delta tables, too; those of main always are.
+    """A branch. Of main, nobody made it from anything (null), and all is its own. `dataflows` were
+    edited in it; `datasets` counts those with states of their own. `redirects`: places that its
+    write components write to, by component. `pinned`: it sees main as it was when it was made or
+    last updated. `publish`: datasets of its own are Delta tables, too; those of main always are.
     """
 
     name: str
@@ -43,8 +43,8 @@ class DropBranchAnswer(TypedDict):
 
 
 class MergeAnswer(TypedDict):
-    """What a merge brought into a branch, or would bring: revisions of dataflows, dataflows that ended, components that
-    were taken, and the plan of what is to be done there afterwards."""
+    """What a merge brought into a branch, or would bring: revisions of dataflows, dataflows that
+    ended, components that were taken, and the plan of what is to be done there afterwards."""
 
     source: str
     into: str
@@ -56,8 +56,8 @@ class MergeAnswer(TypedDict):
 
 
 class DatasetDifference(TypedDict):
-    """How one dataset differs between two branches. Partitions and rows count from the first to the second.
-    `same_inputs`: whether both states were made from the same sources."""
+    """How one dataset differs between two branches. Partitions and rows count from the first to the
+    second. `same_inputs`: whether both states were made from the same sources."""
 
     dataset: str
     state: Literal["added", "removed", "changed", "equal"]
@@ -71,7 +71,8 @@ class DatasetDifference(TypedDict):
 
 
 class ComponentDifference(TypedDict):
-    """How the text of one component differs between two branches. `component` is empty for the text around them."""
+    """How the text of one component differs between two branches. `component` is empty for the text
+    around them."""
 
     dataflow: str
     component: str
@@ -80,8 +81,8 @@ class ComponentDifference(TypedDict):
 
 
 class BranchDifference(TypedDict):
-    """How two branches differ: a page of components and datasets, in order of their names. `next`: the `after` of the
-    next page. `shared` counts the datasets that both have from main."""
+    """How two branches differ: a page of components and datasets, in order of their names. `next`:
+    the `after` of the next page. `shared` counts the datasets that both have from main."""
 
     one: str
     other: str

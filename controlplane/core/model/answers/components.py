@@ -16,8 +16,8 @@ class ComponentEntry(TypedDict):
 
 
 class ComponentEdge(TypedDict):
-    """`target` reads `source` in this mode, for this reason; `copy`: it is a copy of it; `quarantine`: it has the
-    rows that expectations took out."""
+    """`target` reads `source` in this mode, for this reason; `copy`: it is a copy of it;
+    `quarantine`: it has the rows that expectations took out."""
 
     source: str
     target: str

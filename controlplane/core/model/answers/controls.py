@@ -12,8 +12,9 @@ from controlplane.core.model.reads import How
 
 
 class RefreshAnswer(TypedDict):
-    """How many listings were requested, of which sources, and which datasets are computed again. `schemas`: datasets
-    whose columns are inferred again. `changes`: what was found, where the request waited for it."""
+    """How many listings were requested, of which sources, and which datasets are computed again.
+    `schemas`: datasets whose columns are inferred again. `changes`: what was found, where the
+    request waited for it."""
 
     target: str | None
     listings: int
@@ -33,8 +34,9 @@ class RetryAnswer(TypedDict):
 
 
 class PauseAnswer(TypedDict):
-    """Whether the target is paused now. After a resume: what still is, and by what; the datasets whose hold ended
-    (`released`), and those that are held in main, which the branch shares (`still_held`)."""
+    """Whether the target is paused now. After a resume: what still is, and by what; the datasets
+    whose hold ended (`released`), and those that are held in main, which the branch shares
+    (`still_held`)."""
 
     target: str
     paused: bool
@@ -45,7 +47,8 @@ class PauseAnswer(TypedDict):
 
 
 class PauseAllAnswer(TypedDict):
-    """The dataflows that were paused or resumed. After a resume: what is still paused, and by what; holds as above."""
+    """The dataflows that were paused or resumed. After a resume: what is still paused, and by what;
+    holds as above."""
 
     target: None
     targets: list[str]
@@ -76,8 +79,8 @@ class AuditAnswer(TypedDict):
 
 
 class ReadEntry(TypedDict):
-    """A read of rows. `times`: requests that are counted together, since `at`; `bytes`: None where they were not
-    counted. `what`: which generation, in which format, and the like."""
+    """A read of rows. `times`: requests that are counted together, since `at`; `bytes`: None where
+    they were not counted. `what`: which generation, in which format, and the like."""
 
     at: str
     actor: str

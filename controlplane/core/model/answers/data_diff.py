@@ -20,8 +20,9 @@ class DataSide(TypedDict):
 
 
 class PartitionDifference(TypedDict):
-    """One partition that differs. `source`: where its rows were before, if they were in another partition; it has
-    `moved` where nothing else happened to it. `before` and `after` count its rows; None where it is not there."""
+    """One partition that differs. `source`: where its rows were before, if they were in another
+    partition; it has `moved` where nothing else happened to it. `before` and `after` count its
+    rows; None where it is not there."""
 
     partition: str
     state: Literal["added", "removed", "changed", "moved"]
@@ -31,7 +32,8 @@ class PartitionDifference(TypedDict):
 
 
 class ColumnTypes(TypedDict):
-    """A column whose type differs. `compared_as`: the type that holds both, None where values are not compared."""
+    """A column whose type differs. `compared_as`: the type that holds both, None where values are
+    not compared."""
 
     name: str
     before: str
@@ -56,8 +58,8 @@ class RowPair(TypedDict):
 
 
 class KeyDifference(TypedDict):
-    """Rows that a key identifies. `columns`: how many of the matched rows differ there. `ambiguous` counts keys that
-    one side has more than once: their rows are not matched."""
+    """Rows that a key identifies. `columns`: how many of the matched rows differ there. `ambiguous`
+    counts keys that one side has more than once: their rows are not matched."""
 
     matched: int
     changed: int
@@ -69,15 +71,16 @@ class KeyDifference(TypedDict):
 
 
 class RowSamples(TypedDict):
-    """Rows that one side has more often than the other; values longer than 1,000 characters are cut."""
+    """Rows that one side has more often than the other; values longer than 1,000 characters are
+    cut."""
 
     added: list[JsonObject]
     removed: list[JsonObject]
 
 
 class RowDifference(TypedDict):
-    """Rows of partitions that differ, as multisets. `equal` counts those that both sides have. `left_out`: columns of
-    types that cannot be compared."""
+    """Rows of partitions that differ, as multisets. `equal` counts those that both sides have.
+    `left_out`: columns of types that cannot be compared."""
 
     added: int
     removed: int
@@ -88,9 +91,10 @@ class RowDifference(TypedDict):
 
 
 class DataDifference(TypedDict):
-    """How a dataset differs, from the first to the second. The numbers are of all partitions, `partitions` is a page of
-    them, and `next` the `after` of the next page. `same_inputs`: whether both were made from the same sources.
-    `row_changes` is None unless rows were requested; `rows` counts from the first to the second."""
+    """How a dataset differs, from the first to the second. The numbers are of all partitions,
+    `partitions` is a page of them, and `next` the `after` of the next page. `same_inputs`: whether
+    both were made from the same sources. `row_changes` is None unless rows were requested; `rows`
+    counts from the first to the second."""
 
     dataset: str
     one: DataSide

@@ -60,7 +60,8 @@ class ConnectionsAnswer(TypedDict):
 
 
 class NotifyEntry(TypedDict):
-    """A channel that was sent a test message. `dataflow`: None for the installation's. No `error`: it took it."""
+    """A channel that was sent a test message. `dataflow`: None for the installation's. No `error`:
+    it took it."""
 
     dataflow: str | None
     to: str

@@ -19,7 +19,8 @@ ChangeKind: TypeAlias = Literal["added", "changed", "removed"]
 
 
 class Changes(TypedDict):
-    """How many partitions differ from those before. `is_all`: False where there are at least so many."""
+    """How many partitions differ from those before. `is_all`: False where there are at least so
+    many."""
 
     added: int
     changed: int
@@ -28,8 +29,8 @@ class Changes(TypedDict):
 
 
 class PartitionEntry(TypedDict):
-    """One partition. `fragment`: None where it is not committed yet. `bytes`: None where its files are not known any
-    more. `work` and `change`: what `state` or `changed_in` requested."""
+    """One partition. `fragment`: None where it is not committed yet. `bytes`: None where its files
+    are not known any more. `work` and `change`: what `state` or `changed_in` requested."""
 
     partition: str
     rows: int
@@ -40,7 +41,8 @@ class PartitionEntry(TypedDict):
 
 
 class PartitionsAnswer(TypedDict):
-    """A page of the partitions of one generation, in order of their keys. `next`: the `after` of the next page."""
+    """A page of the partitions of one generation, in order of their keys. `next`: the `after` of
+    the next page."""
 
     generation: int
     items: list[PartitionEntry]
@@ -48,11 +50,12 @@ class PartitionsAnswer(TypedDict):
 
 
 class GenerationEntry(TypedDict):
-    """One generation of a dataset. `work`: what it took; None where it is not known, or nothing was computed.
+    """One generation of a dataset. `work`: what it took; None where it is not known, or nothing was
+    computed.
 
-    `same_as`: the newest earlier generation with the same partitions and rows. `changes`: from the generation before;
-    None where that is not kept, or there is too much to count. `actor`: whose edit or request it was, where it was one
-    and that is still known.
+    `same_as`: the newest earlier generation with the same partitions and rows. `changes`: from the
+    generation before; None where that is not kept, or there is too much to count. `actor`: whose
+    edit or request it was, where it was one and that is still known.
     """
 
     generation: int
@@ -76,8 +79,9 @@ class HistoryAnswer(TypedDict):
 
 
 class DatasetGeneration(TypedDict):
-    """Which generation a dataset has, or had at a time, and when it was committed. `found`: `none` where it had no data
-    then, `gone` where that is not kept any more. `sources`: which version of each source is in it."""
+    """Which generation a dataset has, or had at a time, and when it was committed. `found`: `none`
+    where it had no data then, `gone` where that is not kept any more. `sources`: which version of
+    each source is in it."""
 
     dataset: str
     found: Literal["kept", "none", "gone"]
@@ -90,7 +94,8 @@ class DatasetGeneration(TypedDict):
 
 
 class GenerationsAnswer(TypedDict):
-    """The generations of a dataflow's datasets at a time. `consistent`: all were made of the same sources."""
+    """The generations of a dataflow's datasets at a time. `consistent`: all were made of the same
+    sources."""
 
     dataflow: str
     at: str
@@ -109,7 +114,8 @@ class ChecksAnswer(TypedDict):
 
 
 class TaskEntry(TypedDict):
-    """A task that a dataset asks for. `since`: when the attempt that it is in began, by this `driver`."""
+    """A task that a dataset asks for. `since`: when the attempt that it is in began, by this
+    `driver`."""
 
     task: str
     kind: Kind

@@ -22,7 +22,8 @@ class ChangedRow(TypedDict):
 
 
 class ExampleDifference(TypedDict):
-    """`moved`: the first row, counted from 1, that stands in another place; null where rows themselves differ."""
+    """`moved`: the first row, counted from 1, that stands in another place; null where rows
+    themselves differ."""
 
     columns: list[str]
     missing: list[list[Json]]

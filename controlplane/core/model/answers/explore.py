@@ -1,4 +1,5 @@
-"""What one looks through: the graph, waves of commits, ranges of partitions, one partition, a search."""
+"""What one looks through: the graph, waves of commits, ranges of partitions, one partition, a
+search."""
 
 from __future__ import annotations
 
@@ -17,12 +18,14 @@ NodeKind: TypeAlias = Literal["read", "sql", "python", "write", "quarantine"]
 Collapse: TypeAlias = Literal["flow", "tag"]
 EdgeMode: TypeAlias = Literal["each", "by", "all", "previous", "copy", "quarantine"]
 FacetName: TypeAlias = Literal["state", "is", "kind", "flow", "owner", "tag"]
-MatchField: TypeAlias = Literal["name", "column", "description", "tag", "owner", "state", "is", "partition"]
+MatchField: TypeAlias = Literal[
+    "name", "column", "description", "tag", "owner", "state", "is", "partition"
+]
 
 
 class Share(TypedDict):
-    """Partitions: those that are as they shall be, those with work to do, and those whose task failed. Where work is
-    counted by tasks, a new partition and a changed one both are to do."""
+    """Partitions: those that are as they shall be, those with work to do, and those whose task
+    failed. Where work is counted by tasks, a new partition and a changed one both are to do."""
 
     done: int
     to_do: int
@@ -30,7 +33,8 @@ class Share(TypedDict):
 
 
 class GraphNode(TypedDict):
-    """A dataset or copy. `outside`: of another dataflow than the requested one, as a direct input or reader."""
+    """A dataset or copy. `outside`: of another dataflow than the requested one, as a direct input
+    or reader."""
 
     name: str
     dataflow: str
@@ -47,12 +51,15 @@ class GraphNode(TypedDict):
     outside: bool
 
 
-GraphEdge = TypedDict("GraphEdge", {"from": str, "to": str, "slot": str, "mode": EdgeMode, "reason": str})
+GraphEdge = TypedDict(
+    "GraphEdge", {"from": str, "to": str, "slot": str, "mode": EdgeMode, "reason": str}
+)
 GraphEdge.__doc__ = "`to` reads `from` under the name `slot`, partition by partition (`each`) or otherwise, and why so."
 
 
 class GraphGroup(TypedDict):
-    """Datasets that are drawn as one. `states`: how many of its members are in each state; `state`: the worst."""
+    """Datasets that are drawn as one. `states`: how many of its members are in each state; `state`:
+    the worst."""
 
     name: str
     members: int
@@ -68,9 +75,10 @@ GroupEdge.__doc__ = "How many edges lead from datasets of one group to those of 
 
 
 class GraphAnswer(TypedDict):
-    """Datasets and how they read each other, inputs first. `structure` is equal for equal names, edges and modes,
-    whatever the states. `total`: how many there are; `more`: those of them that are left out. With `collapse`, `groups`
-    and `group_edges` stand in place of `nodes` and `edges`."""
+    """Datasets and how they read each other, inputs first. `structure` is equal for equal names,
+    edges and modes, whatever the states. `total`: how many there are; `more`: those of them that
+    are left out. With `collapse`, `groups` and `group_edges` stand in place of `nodes` and
+    `edges`."""
 
     branch: str
     dataflow: str | None
@@ -86,8 +94,8 @@ class GraphAnswer(TypedDict):
 
 
 class WaveCommit(TypedDict):
-    """A dataset in a wave. `before`: the root that it had. `stopped`: its rows came out as they were, so that nothing
-    follows from it. `changes`: None where there is too much to count."""
+    """A dataset in a wave. `before`: the root that it had. `stopped`: its rows came out as they
+    were, so that nothing follows from it. `changes`: None where there is too much to count."""
 
     dataset: str
     generation: int
@@ -110,12 +118,13 @@ class WaveKey(TypedDict):
 
 
 class Wave(TypedDict):
-    """Commits that belong together, at `at` and until `until`. `dataset` and `cause` are those of the first one;
-    `reason`: what started it, in words, and `causes` one by one; `actor`: whose edit or request it was, where it was
-    one and that is still known; `revision`: `dataflow@number` of an edit. Of its `datasets`, `reached` have another
-    generation since, and `stopped` came out as they were; `left_alone`: how many others of these dataflows were there.
-    `exports` were written; `tasks` are the counts of the run. `keys`: of a source that changed, the first of its
-    partitions that did; `more_keys`: there are others."""
+    """Commits that belong together, at `at` and until `until`. `dataset` and `cause` are those of
+    the first one; `reason`: what started it, in words, and `causes` one by one; `actor`: whose edit
+    or request it was, where it was one and that is still known; `revision`: `dataflow@number` of an
+    edit. Of its `datasets`, `reached` have another generation since, and `stopped` came out as they
+    were; `left_alone`: how many others of these dataflows were there. `exports` were written;
+    `tasks` are the counts of the run. `keys`: of a source that changed, the first of its partitions
+    that did; `more_keys`: there are others."""
 
     id: str
     at: str
@@ -145,16 +154,17 @@ class WavesAnswer(TypedDict):
 
 
 class WaveAnswer(Wave):
-    """One wave: its commits in order, and the datasets of the same dataflows that it left as they were."""
+    """One wave: its commits in order, and the datasets of the same dataflows that it left as they
+    were."""
 
     steps: list[WaveCommit]
     untouched: list[str]
 
 
 class PartitionRange(TypedDict):
-    """Partitions whose keys are greater than `after` (None: from the first), up to and with `last`. `digest` is equal
-    for equal content. `differs`: from the generation compared with; None where there is none. `partitions` is 0 where
-    all that was there is gone."""
+    """Partitions whose keys are greater than `after` (None: from the first), up to and with `last`.
+    `digest` is equal for equal content. `differs`: from the generation compared with; None where
+    there is none. `partitions` is 0 where all that was there is gone."""
 
     after: str | None
     last: str
@@ -165,8 +175,8 @@ class PartitionRange(TypedDict):
 
 
 class RangesAnswer(TypedDict):
-    """The partitions of one generation as ranges of their keys, in order. `from` and `to` of the next look into one are
-    its `after` and `last`. `reads`: tree nodes that were read."""
+    """The partitions of one generation as ranges of their keys, in order. `from` and `to` of the
+    next look into one are its `after` and `last`. `reads`: tree nodes that were read."""
 
     dataset: str
     generation: int
@@ -184,8 +194,8 @@ class PartitionFile(TypedDict):
 
 
 class PartitionSince(TypedDict):
-    """The generation in which a partition became what it is. `is_exact`: False where it is that one or an earlier one,
-    which is not kept any more or too far back."""
+    """The generation in which a partition became what it is. `is_exact`: False where it is that one
+    or an earlier one, which is not kept any more or too far back."""
 
     generation: int
     at: str
@@ -200,9 +210,10 @@ class PartitionInput(LineagePartitions):
 
 
 class PartitionAnswer(TypedDict):
-    """One partition of one generation. `attempt`: what wrote it, None where that is not known any more; `task_seconds`:
-    its share for one task. `inputs`: partitions that it is made of; `objects`: its source objects; `readers`:
-    partitions of newest generations that are made of it."""
+    """One partition of one generation. `attempt`: what wrote it, None where that is not known any
+    more; `task_seconds`: its share for one task. `inputs`: partitions that it is made of;
+    `objects`: its source objects; `readers`: partitions of newest generations that are made of
+    it."""
 
     dataset: str
     partition: str
@@ -221,7 +232,8 @@ class PartitionAnswer(TypedDict):
 
 
 class SearchMatch(TypedDict):
-    """Where a word was found. `text`: the name, the column, the partition's key, or a part of the description."""
+    """Where a word was found. `text`: the name, the column, the partition's key, or a part of the
+    description."""
 
     field: MatchField
     text: str
@@ -239,7 +251,8 @@ class SearchHit(TypedDict):
 
 
 class SearchAnswer(TypedDict):
-    """Datasets with all of the words, the best first. `total`: how many there are. `notes`: what was not looked at."""
+    """Datasets with all of the words, the best first. `total`: how many there are. `notes`: what
+    was not looked at."""
 
     query: str
     items: list[SearchHit]
@@ -248,9 +261,9 @@ class SearchAnswer(TypedDict):
 
 
 class CatalogueHit(TypedDict):
-    """A dataset or copy in a catalogue. `partitions`, `rows`: None of a copy, and where nothing is committed.
-    `matches`: where words were found, the first of `more` and these. `freshness`: where it is expected. `own`: of a
-    dataset in a branch, as its status has it."""
+    """A dataset or copy in a catalogue. `partitions`, `rows`: None of a copy, and where nothing is
+    committed. `matches`: where words were found, the first of `more` and these. `freshness`: where
+    it is expected. `own`: of a dataset in a branch, as its status has it."""
 
     name: str
     kind: NodeKind
@@ -276,16 +289,16 @@ class FacetValue(TypedDict):
 
 
 class Facet(TypedDict):
-    """What datasets have in common: its most frequent values, the chosen one among them. They are counted as if none
-    was chosen of this facet."""
+    """What datasets have in common: its most frequent values, the chosen one among them. They are
+    counted as if none was chosen of this facet."""
 
     name: FacetName
     values: list[FacetValue]
 
 
 class Catalogue(TypedDict):
-    """Datasets with all words and chosen values. `total`: all that there are; `found`: those that fit; `next`: how many
-    to skip for the next page. `notes`: what was not looked at."""
+    """Datasets with all words and chosen values. `total`: all that there are; `found`: those that
+    fit; `next`: how many to skip for the next page. `notes`: what was not looked at."""
 
     query: str
     chosen: dict[FacetName, str]

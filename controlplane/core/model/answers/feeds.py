@@ -24,8 +24,8 @@ class FeedGrantEntry(TypedDict):
 
 
 class FeedReader(TypedDict):
-    """What reads a feed. Of another namespace than the feed's own only its name is given: `branch` and `dataset` are
-    None."""
+    """What reads a feed. Of another namespace than the feed's own only its name is given: `branch`
+    and `dataset` are None."""
 
     namespace: str
     branch: str | None
@@ -33,8 +33,8 @@ class FeedReader(TypedDict):
 
 
 class FeedEntry(TypedDict):
-    """`columns`: the contract. `generation`: what readers get, `newest`: what the dataset has; they differ where the
-    contract is broken, and `breaches` says by what."""
+    """`columns`: the contract. `generation`: what readers get, `newest`: what the dataset has; they
+    differ where the contract is broken, and `breaches` says by what."""
 
     name: str
     dataset: str
@@ -54,7 +54,8 @@ class FeedsAnswer(TypedDict):
 
 
 class OfferedFeed(TypedDict):
-    """A feed that dataflows of this namespace may read: what stands in a blueprint, and what they get."""
+    """A feed that dataflows of this namespace may read: what stands in a blueprint, and what they
+    get."""
 
     namespace: str
     feed: str
@@ -65,8 +66,8 @@ class OfferedFeed(TypedDict):
 
 
 class FeedReading(TypedDict):
-    """A dataset that follows a feed of a namespace. `generation`: its own, 0 before it has rows. `reason`: why it does
-    not get what is new, if it does not."""
+    """A dataset that follows a feed of a namespace. `generation`: its own, 0 before it has rows.
+    `reason`: why it does not get what is new, if it does not."""
 
     dataset: str
     namespace: str

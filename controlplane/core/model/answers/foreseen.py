@@ -8,8 +8,9 @@ from controlplane.core.model.answers.states import State
 
 
 class ForeseenItem(TypedDict):
-    """One dataset, copy or dataflow of a request. `state`: None of a dataflow of several. `tasks`: that are started, or
-    taken back; `seconds`: what so many took before, None where that is not known; `sentence`: the same in words."""
+    """One dataset, copy or dataflow of a request. `state`: None of a dataflow of several. `tasks`:
+    that are started, or taken back; `seconds`: what so many took before, None where that is not
+    known; `sentence`: the same in words."""
 
     name: str
     state: State | None
@@ -19,7 +20,8 @@ class ForeseenItem(TypedDict):
 
 
 class ForeseenEffect(TypedDict):
-    """`readers`: datasets and copies behind those that are meant. `seconds`: of those that are known."""
+    """`readers`: datasets and copies behind those that are meant. `seconds`: of those that are
+    known."""
 
     wish: str
     items: list[ForeseenItem]

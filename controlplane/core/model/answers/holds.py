@@ -6,7 +6,8 @@ from typing_extensions import TypedDict  # pydantic reads no other TypedDict bef
 
 
 class DatasetHold(TypedDict):
-    """`generation`: the earlier one whose rows the dataset has. `branch`: where it was rolled back."""
+    """`generation`: the earlier one whose rows the dataset has. `branch`: where it was rolled
+    back."""
 
     branch: str
     generation: int
@@ -22,8 +23,8 @@ class HeldDataset(DatasetHold):
 
 
 class RollbackEntry(TypedDict):
-    """A dataset that was rolled back: from its generation `before`, to the rows of `back_to`, which came `at` that
-    time. `generation` is the number under which they are read now."""
+    """A dataset that was rolled back: from its generation `before`, to the rows of `back_to`, which
+    came `at` that time. `generation` is the number under which they are read now."""
 
     dataset: str
     generation: int

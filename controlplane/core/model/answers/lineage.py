@@ -10,13 +10,22 @@ Direction: TypeAlias = Literal["upstream", "downstream"]
 LineageKind: TypeAlias = Literal["read", "sql", "python", "write"]
 LineageOrigin: TypeAlias = Literal["spark", "sqlglot", "declared", "assumed"]
 LineageStep: TypeAlias = Literal[
-    "IDENTITY", "TRANSFORMATION", "AGGREGATION", "FILTER", "JOIN", "GROUP_BY", "SORT", "WINDOW", "CONDITIONAL"
+    "IDENTITY",
+    "TRANSFORMATION",
+    "AGGREGATION",
+    "FILTER",
+    "JOIN",
+    "GROUP_BY",
+    "SORT",
+    "WINDOW",
+    "CONDITIONAL",
 ]
 
 
 class ColumnLink(TypedDict):
-    """A column, and one that it comes of, with OpenLineage's words for how. `column`: None for the rows of the dataset:
-    which there are, or in which order. `of_column`: None for all rows of that dataset."""
+    """A column, and one that it comes of, with OpenLineage's words for how. `column`: None for the
+    rows of the dataset: which there are, or in which order. `of_column`: None for all rows of that
+    dataset."""
 
     dataset: str
     column: str | None
@@ -26,8 +35,9 @@ class ColumnLink(TypedDict):
 
 
 class LineageComponent(TypedDict):
-    """A component on the way. `by`: who says so; `assumed` where no source is known. `over_reported`: where more
-    columns are named than are read, and why; empty where all is exact."""
+    """A component on the way. `by`: who says so; `assumed` where no source is known.
+    `over_reported`: where more columns are named than are read, and why; empty where all is
+    exact."""
 
     dataset: str
     kind: LineageKind
@@ -37,8 +47,9 @@ class LineageComponent(TypedDict):
 
 
 class LineagePartitions(TypedDict):
-    """Partitions of a dataset on the way: the first of `count`. `mode`: how they are read, or `subject`. `whole`: they
-    are all that it has. `generation`: None where the state is not kept any more, and the way ends there."""
+    """Partitions of a dataset on the way: the first of `count`. `mode`: how they are read, or
+    `subject`. `whole`: they are all that it has. `generation`: None where the state is not kept any
+    more, and the way ends there."""
 
     dataset: str
     mode: str
@@ -50,8 +61,8 @@ class LineagePartitions(TypedDict):
 
 
 class LineageObjects(TypedDict):
-    """Source objects behind partitions of a read component, as its last listing has them: the first of those of
-    `partitions` partitions. `changed`: partitions whose objects are others by now."""
+    """Source objects behind partitions of a read component, as its last listing has them: the first
+    of those of `partitions` partitions. `changed`: partitions whose objects are others by now."""
 
     dataset: str
     location: str
@@ -87,8 +98,9 @@ class ColumnLineageFacet(TypedDict):
 
 
 class Provenance(TypedDict):
-    """About the generation that is shown: the revision of its code and who applied it, and of a partition the attempt
-    that wrote it. `versions`: of Spark, Python and Headgate, where the attempt's manifest is still there."""
+    """About the generation that is shown: the revision of its code and who applied it, and of a
+    partition the attempt that wrote it. `versions`: of Spark, Python and Headgate, where the
+    attempt's manifest is still there."""
 
     generation: int
     at: str
@@ -100,8 +112,8 @@ class Provenance(TypedDict):
 
 
 class LineageAnswer(TypedDict):
-    """`links`: nearest first; `more`: how many there are beside them. `facet`: of the dataset itself, over its inputs.
-    `notes`: what holds for another time than the requested one."""
+    """`links`: nearest first; `more`: how many there are beside them. `facet`: of the dataset
+    itself, over its inputs. `notes`: what holds for another time than the requested one."""
 
     dataset: str
     partition: str | None

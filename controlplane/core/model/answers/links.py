@@ -8,8 +8,8 @@ from controlplane.core.records.formats import Compression, Format
 
 
 class LinkEntry(TypedDict):
-    """A link without its address. `point`: empty for the newest state; `ended`: why it is over, empty while it is
-    not."""
+    """A link without its address. `point`: empty for the newest state; `ended`: why it is over,
+    empty while it is not."""
 
     id: str
     branch: str

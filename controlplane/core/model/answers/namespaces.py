@@ -6,8 +6,9 @@ from typing_extensions import TypedDict  # pydantic reads no other TypedDict bef
 
 
 class NamespaceEntry(TypedDict):
-    """`by` and `at` are empty for `default`, which was always there. `dataflows`: of its main branch; `branches`:
-    beside it; `tasks`: queued and running; `drivers`: drivers and workers that run."""
+    """`by` and `at` are empty for `default`, which was always there. `dataflows`: of its main
+    branch; `branches`: beside it; `tasks`: queued and running; `drivers`: drivers and workers that
+    run."""
 
     name: str
     by: str

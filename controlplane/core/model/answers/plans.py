@@ -1,4 +1,5 @@
-"""Plans: what would run, what an edit changes and breaks, what it costs, and what a plan rests on."""
+"""Plans: what would run, what an edit changes and breaks, what it costs, and what a plan rests
+on."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from controlplane.core.model.states import Cause
 
 
 class InputMode(TypedDict):
-    """How a transform reads an input, and why: each, by, all, previous; `undecided` before the types of its inputs are
-    known. `cure`: what to write so that it is not read whole."""
+    """How a transform reads an input, and why: each, by, all, previous; `undecided` before the
+    types of its inputs are known. `cure`: what to write so that it is not read whole."""
 
     mode: str
     reason: str
@@ -21,7 +22,8 @@ class InputMode(TypedDict):
 
 
 class VolatileConstruct(TypedDict):
-    """What in the text of a transform may give another result each time. `file`: None for the text in the blueprint."""
+    """What in the text of a transform may give another result each time. `file`: None for the text
+    in the blueprint."""
 
     construct: str
     file: str | None
@@ -29,11 +31,14 @@ class VolatileConstruct(TypedDict):
 
 
 RootChange = TypedDict("RootChange", {"dataset": str, "from": str | None, "to": str | None})
-RootChange.__doc__ = "A change of an input that leads to work: its root before and after, None where there is none."
+RootChange.__doc__ = (
+    "A change of an input that leads to work: its root before and after, None where there is none."
+)
 
 
 class PlanItem(TypedDict):
-    """Work of one kind on one dataset, or in an explanation what was done. `tasks` counts exactly if `certain`.
+    """Work of one kind on one dataset, or in an explanation what was done. `tasks` counts exactly
+    if `certain`.
 
     `partitions` are the first keys of `count`.
     """
@@ -61,9 +66,9 @@ class Spread(TypedDict):
 
 
 class PlanCost(TypedDict):
-    """What work is thought to take, by past attempts: seconds of drivers, and what is written. `adopted`: partitions
-    that are known already, and cost nothing. `unknown` names datasets of which no attempt is known; they are not in the
-    sums. `seconds`: None where nothing is known."""
+    """What work is thought to take, by past attempts: seconds of drivers, and what is written.
+    `adopted`: partitions that are known already, and cost nothing. `unknown` names datasets of
+    which no attempt is known; they are not in the sums. `seconds`: None where nothing is known."""
 
     seconds: Spread | None
     bytes: int
@@ -73,7 +78,8 @@ class PlanCost(TypedDict):
 
 
 class RetypedColumn(TypedDict):
-    """A column with another type, as DDL. `wider`: each value of the old type is one of the new type."""
+    """A column with another type, as DDL. `wider`: each value of the old type is one of the new
+    type."""
 
     name: str
     before: str
@@ -100,9 +106,10 @@ class PlanBreak(ProblemDetail):
 class ComponentChange(TypedDict):
     """What an edit changes in one component.
 
-    `kind`: `logic` changes rows, `text` does not; of `columns`, only the inputs were edited. `logic` names the parts of
-    the logic that differ. `impact` is that of the columns on readers. `schema_from`: who says which columns there are;
-    `schema_unknown`: why that is not Spark, where its analysis was requested or the columns are unknown.
+    `kind`: `logic` changes rows, `text` does not; of `columns`, only the inputs were edited.
+    `logic` names the parts of the logic that differ. `impact` is that of the columns on readers.
+    `schema_from`: who says which columns there are; `schema_unknown`: why that is not Spark, where
+    its analysis was requested or the columns are unknown.
     """
 
     component: str
@@ -118,7 +125,8 @@ class ComponentChange(TypedDict):
 
 
 class SourceCounts(TypedDict):
-    """Partitions of a source: one object each, unless `partition:` puts several objects under one key."""
+    """Partitions of a source: one object each, unless `partition:` puts several objects under one
+    key."""
 
     added: int
     changed: int
@@ -126,16 +134,18 @@ class SourceCounts(TypedDict):
 
 
 class SourceObjectChange(TypedDict):
-    """What happened to one of them. `name`: its object's, or the partition key where there are several objects."""
+    """What happened to one of them. `name`: its object's, or the partition key where there are
+    several objects."""
 
     name: str
     change: Literal["added", "changed", "removed"]
 
 
 class SourceChange(TypedDict):
-    """A source: when it was last looked at, and how it differs from what the dataset holds (in the answer of `refresh`:
-    from what was found the last time). `objects` are the first ten. `problem`: why it was not looked at, or why
-    a feed gives nothing new. `is_left_alone`: on purpose, since it is paused or listed on request only."""
+    """A source: when it was last looked at, and how it differs from what the dataset holds (in the
+    answer of `refresh`: from what was found the last time). `objects` are the first ten. `problem`:
+    why it was not looked at, or why a feed gives nothing new. `is_left_alone`: on purpose, since it
+    is paused or listed on request only."""
 
     dataset: str
     location: str
@@ -147,7 +157,8 @@ class SourceChange(TypedDict):
 
 
 class DatasetBasis(TypedDict):
-    """Where a dataset stood: zeros and no root where it had not been made. `commit` counts its states."""
+    """Where a dataset stood: zeros and no root where it had not been made. `commit` counts its
+    states."""
 
     generation: int
     commit: int
@@ -155,9 +166,10 @@ class DatasetBasis(TypedDict):
 
 
 class PlanBasis(TypedDict):
-    """What a plan rests on, for `POST .../plan` to carry out just that: digests of the blueprints and of the work
-    on each dataset, revisions (0: none), roots of listings, and where datasets stood. `looked`: the id under which
-    sources were listed for the plan, for an hour; empty where none was."""
+    """What a plan rests on, for `POST .../plan` to carry out just that: digests of the blueprints
+    and of the work on each dataset, revisions (0: none), roots of listings, and where datasets
+    stood. `looked`: the id under which sources were listed for the plan, for an hour; empty where
+    none was."""
 
     dataflows: list[str]
     blueprints: str
@@ -169,7 +181,8 @@ class PlanBasis(TypedDict):
 
 
 class FailedPlan(TypedDict):
-    """A dataset or copy that failed: nothing of it runs before what `sentence` says. `command`: a retry."""
+    """A dataset or copy that failed: nothing of it runs before what `sentence` says. `command`: a
+    retry."""
 
     dataset: str
     sentence: str
@@ -177,11 +190,12 @@ class FailedPlan(TypedDict):
 
 
 class PlanAnswer(TypedDict):
-    """What would run now. `certain` and `possible` count tasks. `sources` and `basis` stand on the first page; answers
-    to what was applied have no basis. `held`: datasets for which nothing is planned, since they were rolled back;
-    `failed`: those that a retry or an edit has to come for.
+    """What would run now. `certain` and `possible` count tasks. `sources` and `basis` stand on the
+    first page; answers to what was applied have no basis. `held`: datasets for which nothing is
+    planned, since they were rolled back; `failed`: those that a retry or an edit has to come for.
 
-    `changes` are those of the blueprints that were sent, compared with what is stored; `breaks` are all of theirs.
+    `changes` are those of the blueprints that were sent, compared with what is stored; `breaks` are
+    all of theirs.
     """
 
     branch: str

@@ -28,8 +28,8 @@ class ConflictVersion(TypedDict):
 
 
 class ConflictDetail(TypedDict):
-    """What both branches changed: a component, a Python file by its path, or the dataflow where `component` is empty.
-    A side is null where it has none."""
+    """What both branches changed: a component, a Python file by its path, or the dataflow where
+    `component` is empty. A side is null where it has none."""
 
     dataflow: str
     component: str
@@ -40,7 +40,8 @@ class ConflictDetail(TypedDict):
 
 
 class ProblemDocument(TypedDict):
-    """Why a request was not done. `type` names the code of docs/errors.md. A proxy's answer has no title and no id."""
+    """Why a request was not done. `type` names the code of docs/errors.md. A proxy's answer has no
+    title and no id."""
 
     type: str
     title: NotRequired[str]

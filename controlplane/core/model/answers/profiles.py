@@ -8,8 +8,10 @@ from typing_extensions import TypedDict
 
 from controlplane.core.model.json_values import JsonValue
 
-Basis: TypeAlias = Literal["exact", "estimated", "sampled", "unknown"]  # estimated: of all rows, within 2 %
-ProfileValue: TypeAlias = int | float | str | bool | None  # dates and times as ISO 8601, decimals as texts
+# estimated: of all rows, within 2 %
+Basis: TypeAlias = Literal["exact", "estimated", "sampled", "unknown"]
+# Dates and times as ISO 8601, decimals as texts
+ProfileValue: TypeAlias = int | float | str | bool | None
 
 
 class ProfileSample(TypedDict):
@@ -69,8 +71,9 @@ class ColumnProfile(TypedDict):
 
 
 class ProfileAnswer(TypedDict):
-    """`unprofiled_rows`: of partitions of which nothing is known, or that were not looked at this time: then
-    `is_partial`, and the next look goes on. `values_need`: the permission that it takes to see values."""
+    """`unprofiled_rows`: of partitions of which nothing is known, or that were not looked at this
+    time: then `is_partial`, and the next look goes on. `values_need`: the permission that it takes
+    to see values."""
 
     dataset: str
     generation: int

@@ -12,8 +12,9 @@ from controlplane.core.model.json_values import JsonObject, JsonValue
 
 
 class PromotionAnalysis(TypedDict):
-    """What the transform would give. `columns`, None where they are not known; `schema_from` says where they come from,
-    and `schema_unknown` why that is not Spark. `breaks`: what Spark says against it, with its place in the new text."""
+    """What the transform would give. `columns`, None where they are not known; `schema_from` says
+    where they come from, and `schema_unknown` why that is not Spark. `breaks`: what Spark says
+    against it, with its place in the new text."""
 
     columns: list[QueryColumnAnswer] | None
     schema_from: Literal["spark", "declared", "sqlglot", "unknown"]
@@ -22,9 +23,10 @@ class PromotionAnalysis(TypedDict):
 
 
 class PromotionComparison(TypedDict):
-    """The query's rows, by its engine, beside those of the transform, by Spark over the same generations. `equal`: the
-    same rows, in any order, with numbers that are not whole to nine digits; None where they were not compared,
-    for a `reason`. `rows` of each; rows that only one of them has are counted, and a few of them are given."""
+    """The query's rows, by its engine, beside those of the transform, by Spark over the same
+    generations. `equal`: the same rows, in any order, with numbers that are not whole to nine
+    digits; None where they were not compared, for a `reason`. `rows` of each; rows that only one of
+    them has are counted, and a few of them are given."""
 
     engine: Literal["duckdb", "spark"]
     equal: bool | None
@@ -39,9 +41,10 @@ class PromotionComparison(TypedDict):
 
 
 class PromotionAnswer(TypedDict):
-    """A proposed blueprint. `text` is all of it, `component` what is new in it. `revision`: of the dataflow that it is
-    an edit of, 0 for a new one. `inputs`: how Spark would read each table, by its name in the query's new text, and
-    why. `analysis` and `comparison` where they were requested."""
+    """A proposed blueprint. `text` is all of it, `component` what is new in it. `revision`: of the
+    dataflow that it is an edit of, 0 for a new one. `inputs`: how Spark would read each table, by
+    its name in the query's new text, and why. `analysis` and `comparison` where they were
+    requested."""
 
     dataset: str
     file: str
@@ -54,7 +57,8 @@ class PromotionAnswer(TypedDict):
 
 
 class OpenedAnswer(TypedDict):
-    """A transform's SQL over its inputs' present states. It is Spark's SQL: DuckDB may read it otherwise, or not.
+    """A transform's SQL over its inputs' present states. It is Spark's SQL: DuckDB may read it
+    otherwise, or not.
 
     `parameters`: its `params`, by the names that follow a colon in the text."""
 

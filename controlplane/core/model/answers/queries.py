@@ -15,8 +15,9 @@ class QueryColumnAnswer(TypedDict):
 
 
 class CutCellAnswer(TypedDict):
-    """A value of which a page has the beginning alone. `row`: its number in the result; `column`: its place in
-    `columns`; both from 0. `size_bytes`: of the whole value, of its JSON where it is no text."""
+    """A value of which a page has the beginning alone. `row`: its number in the result; `column`:
+    its place in `columns`; both from 0. `size_bytes`: of the whole value, of its JSON where it is
+    no text."""
 
     row: int
     column: int
@@ -24,10 +25,10 @@ class CutCellAnswer(TypedDict):
 
 
 class QueryPageHead(TypedDict):
-    """All of a page but its rows. `generations`: which generation of each table was read, by the name that the query
-    has for it. `result`: where more pages are, from row `next` on (None: this is the last one). `more`: the query has
-    more rows than its limit. `cut`: values that are too long for a page. `cached`: it was not run again, as its tables
-    have the same rows."""
+    """All of a page but its rows. `generations`: which generation of each table was read, by the
+    name that the query has for it. `result`: where more pages are, from row `next` on (None: this
+    is the last one). `more`: the query has more rows than its limit. `cut`: values that are too
+    long for a page. `cached`: it was not run again, as its tables have the same rows."""
 
     result: str
     columns: list[QueryColumnAnswer]

@@ -8,8 +8,8 @@ from controlplane.core.model.answers.upkeep import WithinAnswer
 
 
 class RoleEntry(TypedDict):
-    """A role. `built_in`: one that every namespace has, of which `used_by` is empty. `used_by`: the live tokens and
-    the rules of trust that have it, in words."""
+    """A role. `built_in`: one that every namespace has, of which `used_by` is empty. `used_by`: the
+    live tokens and the rules of trust that have it, in words."""
 
     name: str
     permissions: list[str]

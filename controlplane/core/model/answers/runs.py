@@ -10,7 +10,8 @@ from controlplane.core.model.answers.status import DatasetStatus, TargetStatus
 
 
 class RunCounts(TypedDict):
-    """What a run did: tasks, and partitions that were adopted or written. `failed`: datasets that ended so."""
+    """What a run did: tasks, and partitions that were adopted or written. `failed`: datasets that
+    ended so."""
 
     executed: int
     adopted: int
@@ -44,8 +45,8 @@ class RunAnswer(RunSummary):
 
 
 class RunBegun(TypedDict):
-    """A run that a service has started. `since` is the newest event before it; `failed` has, by dataflow, the keys of
-    the tasks that had failed before it."""
+    """A run that a service has started. `since` is the newest event before it; `failed` has, by
+    dataflow, the keys of the tasks that had failed before it."""
 
     since: int
     revisions: dict[str, int]
@@ -53,8 +54,9 @@ class RunBegun(TypedDict):
 
 
 class RunProgress(RunSummary):
-    """The same of a run that may be under way. `settled`: nothing of it moves any more. `under_way`: tasks of the whole
-    installation that wait or run. `spark_starting_s`: for how long Spark has been starting for them."""
+    """The same of a run that may be under way. `settled`: nothing of it moves any more.
+    `under_way`: tasks of the whole installation that wait or run. `spark_starting_s`: for how long
+    Spark has been starting for them."""
 
     since: int
     settled: bool

@@ -6,8 +6,8 @@ from typing_extensions import TypedDict  # pydantic reads no other TypedDict bef
 
 
 class SharedTableEntry(TypedDict):
-    """A dataset in a share. `table`: as recipients name it, `schema.table`. `history`: earlier generations and changes
-    are given, too."""
+    """A dataset in a share. `table`: as recipients name it, `schema.table`. `history`: earlier
+    generations and changes are given, too."""
 
     table: str
     branch: str
@@ -50,7 +50,8 @@ class RecipientsAnswer(TypedDict):
 
 
 class ProfileFile(TypedDict):
-    """What clients of Delta Sharing read, https://github.com/delta-io/delta-sharing/blob/main/PROTOCOL.md."""
+    """What clients of Delta Sharing read,
+    https://github.com/delta-io/delta-sharing/blob/main/PROTOCOL.md."""
 
     shareCredentialsVersion: int
     endpoint: str

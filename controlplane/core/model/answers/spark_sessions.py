@@ -6,7 +6,8 @@ from typing_extensions import TypedDict  # pydantic reads no other TypedDict bef
 
 
 class SparkView(TypedDict):
-    """A dataset as a session shows it. `name`: of the view, in backquotes where it is written in SQL."""
+    """A dataset as a session shows it. `name`: of the view, in backquotes where it is written in
+    SQL."""
 
     name: str
     generation: int
@@ -24,9 +25,10 @@ class SparkSessionEntry(TypedDict):
 
 
 class NewSparkSessionAnswer(SparkSessionEntry):
-    """`url`: for a client of Spark Connect on the service's machine, or on that where `forward` runs; whoever has it
-    may do what the session may. `python`: the lines that connect. `forward`: a command that makes a port of the
-    client's machine the session's; None where the session is on the service's machine."""
+    """`url`: for a client of Spark Connect on the service's machine, or on that where `forward`
+    runs; whoever has it may do what the session may. `python`: the lines that connect. `forward`: a
+    command that makes a port of the client's machine the session's; None where the session is on
+    the service's machine."""
 
     url: str
     python: str

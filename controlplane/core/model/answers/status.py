@@ -7,7 +7,12 @@ from typing import Literal, NotRequired
 from typing_extensions import TypedDict  # pydantic reads no other TypedDict before Python 3.12
 
 from controlplane.core.model.answers.holds import DatasetHold
-from controlplane.core.model.answers.plans import InputMode, PlanItem, SourceOrigin, VolatileConstruct
+from controlplane.core.model.answers.plans import (
+    InputMode,
+    PlanItem,
+    SourceOrigin,
+    VolatileConstruct,
+)
 from controlplane.core.model.answers.problems import ErrorReport
 from controlplane.core.model.answers.states import Level, State
 from controlplane.core.model.answers.work import WorkSummary
@@ -16,7 +21,8 @@ from controlplane.core.model.states import Cause
 
 
 class ListingLateness(TypedDict):
-    """When a source was last listed, when it is due, since when a worker is at it, and how far it is behind."""
+    """When a source was last listed, when it is due, since when a worker is at it, and how far it
+    is behind."""
 
     at: str | None
     due: str | None
@@ -35,14 +41,16 @@ class RunningWork(TypedDict):
 
 
 class DatasetTimes(TypedDict):
-    """What the last commit took, and what runs now. `last`: None where it is not known, or nothing was computed."""
+    """What the last commit took, and what runs now. `last`: None where it is not known, or nothing
+    was computed."""
 
     last: WorkSummary | None
     running: RunningWork | None
 
 
 class DatasetFreshness(TypedDict):
-    """How old the newest data of a dataset is, and may be. `at`, `age_s`: None where there is no data yet.
+    """How old the newest data of a dataset is, and may be. `at`, `age_s`: None where there is no
+    data yet.
 
     `reason`: why the dataset is late, in words.
     """
@@ -61,18 +69,20 @@ class FreshnessEntry(DatasetFreshness):
 
 
 class OfferedAs(TypedDict):
-    """A feed that offers the dataset. `breaches`: what of its contract the newest generation breaks, in sentences."""
+    """A feed that offers the dataset. `breaches`: what of its contract the newest generation
+    breaks, in sentences."""
 
     name: str
     breaches: list[str]
 
 
 class DatasetStatus(TypedDict):
-    """How a dataset stands. `checks` names those that failed, or warn. `as_of` (when it was last looked at) and
-    `listing` are there for sources, `times` where it was requested, `freshness` where it is expected. `wider`: where an
-    inferred schema is wider than the source objects, in sentences. `hold`: where it was rolled back. `feed`: the feed
-    that it is read from, `feeds`: those that offer it. `own`: in a branch, whether it has states of its own there; else
-    they are main's."""
+    """How a dataset stands. `checks` names those that failed, or warn. `as_of` (when it was last
+    looked at) and `listing` are there for sources, `times` where it was requested, `freshness`
+    where it is expected. `wider`: where an inferred schema is wider than the source objects, in
+    sentences. `hold`: where it was rolled back. `feed`: the feed that it is read from, `feeds`:
+    those that offer it. `own`: in a branch, whether it has states of its own there; else they are
+    main's."""
 
     name: str
     state: State
@@ -136,7 +146,8 @@ class TargetStatus(TypedDict):
 
 
 class DriverStatus(TypedDict):
-    """A driver or worker. `waiting`: it was requested and has not started, for the `reason`. `at`: when it ended."""
+    """A driver or worker. `waiting`: it was requested and has not started, for the `reason`. `at`:
+    when it ended."""
 
     id: str
     pool: str
@@ -155,8 +166,9 @@ class LeaderStatus(TypedDict):
 
 
 class Standstill(TypedDict):
-    """Why nothing is computed. `missing`: the part that is not running, and `since` when (None: it never ran).
-    `reason`: why a requested driver has not started. `fix` and `command`: what ends the standstill."""
+    """Why nothing is computed. `missing`: the part that is not running, and `since` when (None: it
+    never ran). `reason`: why a requested driver has not started. `fix` and `command`: what ends the
+    standstill."""
 
     missing: Literal["scheduler", "driver", "worker"]
     sentence: str
@@ -179,16 +191,17 @@ class DataflowStatus(TypedDict):
 
 
 class ExportStatus(TypedDict):
-    """Of the OpenLineage export. `behind`: how many of our own events it has not come to. `error`: of the last try,
-    where it failed, and this process is the one that sends."""
+    """Of the OpenLineage export. `behind`: how many of our own events it has not come to. `error`:
+    of the last try, where it failed, and this process is the one that sends."""
 
     behind: int
     error: str | None
 
 
 class StatusAnswer(TypedDict):
-    """How everything stands, or the requested part. `leader`: None while no process plans. `standstill`: None while
-    work is done, or could be. `openlineage`: only where events of lineage are sent."""
+    """How everything stands, or the requested part. `leader`: None while no process plans.
+    `standstill`: None while work is done, or could be. `openlineage`: only where events of lineage
+    are sent."""
 
     state: State
     dataflows: list[DataflowStatus]
@@ -199,10 +212,11 @@ class StatusAnswer(TypedDict):
 
 
 class WhyNode(TypedDict):
-    """A dataset in the tree of causes: what changed, or (`pending`) is to change. `inputs`: those that led to it.
+    """A dataset in the tree of causes: what changed, or (`pending`) is to change. `inputs`: those
+    that led to it.
 
-    `cause`: None of one that did not change. `repeated`: its inputs are listed where it stands first. `partitions` are
-    the first of the `count` that changed.
+    `cause`: None of one that did not change. `repeated`: its inputs are listed where it stands
+    first. `partitions` are the first of the `count` that changed.
     """
 
     dataset: str
@@ -226,8 +240,8 @@ class WhyStop(TypedDict):
 
 
 class WhyHeldUp(TypedDict):
-    """What keeps work from being done. `dataset`: where it begins, and `at` when, where that is known; `error`: of that
-    dataset; `fix`: what ends it; `commands`: those that the fix names."""
+    """What keeps work from being done. `dataset`: where it begins, and `at` when, where that is
+    known; `error`: of that dataset; `fix`: what ends it; `commands`: those that the fix names."""
 
     dataset: str
     state: State
@@ -239,11 +253,12 @@ class WhyHeldUp(TypedDict):
 
 
 class WhyAnswer(TypedDict):
-    """Why a dataset, or one partition, is as it is. `sentence`: the cause; `tree`: the way down to it.
+    """Why a dataset, or one partition, is as it is. `sentence`: the cause; `tree`: the way down to
+    it.
 
-    `because` has the datasets of the tree that changed, nearest first, as items of a plan. `work`: what the last
-    commit took. `freshness`: where it is expected. `at`: of an earlier generation that was requested, when it was
-    committed; `state` is that of now.
+    `because` has the datasets of the tree that changed, nearest first, as items of a plan. `work`:
+    what the last commit took. `freshness`: where it is expected. `at`: of an earlier generation
+    that was requested, when it was committed; `state` is that of now.
     """
 
     dataset: str

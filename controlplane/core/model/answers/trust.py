@@ -8,8 +8,9 @@ from controlplane.core.model.answers.upkeep import NewTokenAnswer, WithinAnswer
 
 
 class TrustEntry(TypedDict):
-    """A rule. `use`: `login` of people, or `exchange` by programs. `claims`: by name the patterns, one of which has to
-    fit. `ttl_s`: how long what it opens lives. `open`: how many live tokens and sessions it has opened."""
+    """A rule. `use`: `login` of people, or `exchange` by programs. `claims`: by name the patterns,
+    one of which has to fit. `ttl_s`: how long what it opens lives. `open`: how many live tokens and
+    sessions it has opened."""
 
     name: str
     use: str

@@ -50,8 +50,8 @@ class NewTokenAnswer(TypedDict):
 
 
 class S3KeyEntry(TypedDict):
-    """An S3 key, without its secret. `read`: scopes (docs/s3.md). `parent`: the id of the token that made it, with
-    which it ends; empty where it stands alone."""
+    """An S3 key, without its secret. `read`: scopes (docs/s3.md). `parent`: the id of the token
+    that made it, with which it ends; empty where it stands alone."""
 
     access_key: str
     name: str
@@ -72,7 +72,8 @@ class S3KeysAnswer(TypedDict):
 
 
 class SessionLinkAnswer(TypedDict):
-    """A link that opens one session of the pages, once. `path` begins with a slash; `expires`: seconds since 1970."""
+    """A link that opens one session of the pages, once. `path` begins with a slash; `expires`:
+    seconds since 1970."""
 
     path: str
     expires: float
@@ -92,7 +93,8 @@ class NewS3KeyAnswer(TypedDict):
 
 
 class CollectAnswer(TypedDict):
-    """How many rows of each kind went, and how many tree nodes are in use. `packs`: how many were given up."""
+    """How many rows of each kind went, and how many tree nodes are in use. `packs`: how many were
+    given up."""
 
     packs: NotRequired[int]
     states: int
@@ -111,7 +113,8 @@ class CollectAnswer(TypedDict):
 
 
 class FindingEntry(TypedDict):
-    """One thing that is not as it should be: a stable code, where, what is so, and what to do about it."""
+    """One thing that is not as it should be: a stable code, where, what is so, and what to do about
+    it."""
 
     code: str
     where: str
@@ -120,7 +123,8 @@ class FindingEntry(TypedDict):
 
 
 class Repairs(TypedDict):
-    """How many fragments were given up, and the datasets (`branch/dataset`) that are made whole again."""
+    """How many fragments were given up, and the datasets (`branch/dataset`) that are made whole
+    again."""
 
     fragments: int
     datasets: list[str]

@@ -1,4 +1,5 @@
-"""Answers about work that is over: attempts, what they took together, and runs. Part of `answers`."""
+"""Answers about work that is over: attempts, what they took together, and runs. Part of
+`answers`."""
 
 from __future__ import annotations
 
@@ -14,10 +15,12 @@ RunState: TypeAlias = Literal["running", "failed", "done"]
 
 
 class WorkSummary(TypedDict):
-    """What attempts took together. `seconds`: from the first start to the last end; `work_s`: that drivers and workers
-    were at it, added up; `waited_s`: from the first task in the queue to the first start. None: it is not known.
+    """What attempts took together. `seconds`: from the first start to the last end; `work_s`: that
+    drivers and workers were at it, added up; `waited_s`: from the first task in the queue to the
+    first start. None: it is not known.
 
-    `slow` says so in words where a task took more than twice the median, and ten seconds more. `attempt` is the last.
+    `slow` says so in words where a task took more than twice the median, and ten seconds more.
+    `attempt` is the last.
     """
 
     attempts: int
@@ -88,8 +91,9 @@ class AttemptsAnswer(TypedDict):
 
 
 class PastRunTasks(TypedDict):
-    """`executed`: tasks that computed; `adopted`: partitions that were known already; `written`: to copies; `retried`:
-    attempts that were repeated; `failed`: datasets and copies that ended failed."""
+    """`executed`: tasks that computed; `adopted`: partitions that were known already; `written`: to
+    copies; `retried`: attempts that were repeated; `failed`: datasets and copies that ended
+    failed."""
 
     executed: int
     adopted: int
@@ -99,7 +103,8 @@ class PastRunTasks(TypedDict):
 
 
 class RunCause(TypedDict):
-    """What started a run: a source that changed, an edit, an operator's act. `dataset`: the first that it changed."""
+    """What started a run: a source that changed, an edit, an operator's act. `dataset`: the first
+    that it changed."""
 
     dataset: str
     cause: Cause
@@ -107,8 +112,8 @@ class RunCause(TypedDict):
 
 
 class PastRun(TypedDict):
-    """Commits that belong together, with what started them: `reason` says all `causes`, `cause` is the first one.
-    `slow` names datasets that were."""
+    """Commits that belong together, with what started them: `reason` says all `causes`, `cause` is
+    the first one. `slow` names datasets that were."""
 
     id: str
     state: RunState

@@ -31,7 +31,13 @@ from typing import TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.compile import ids
-from controlplane.core.compile.compiled_checks import CompiledCheck, dropped_key, part_key, record_key, whole_key
+from controlplane.core.compile.compiled_checks import (
+    CompiledCheck,
+    dropped_key,
+    part_key,
+    record_key,
+    whole_key,
+)
 from controlplane.core.compile.nodes import Source, Transform
 from controlplane.core.model.check_results import CheckFinding, CheckResult
 from controlplane.core.model.jobs import FragmentsSpec, Spec, StoredCheckJob, StoredJob
@@ -63,8 +69,11 @@ Parts: TypeAlias = list[tuple[str, CheckFinding]]  # by key of the partition
 Answers: TypeAlias = dict[str, CheckFinding]  # by name of the check
 
 
-def gate_on_checks(planning: Planning, node: Source | Transform, decision: Decision) -> Deciding[Decision]:
-    """The decision, if the expectations hold on the rows that it commits, or lets stand. Else what to do about it."""
+def gate_on_checks(
+    planning: Planning, node: Source | Transform, decision: Decision
+) -> Deciding[Decision]:
+    """The decision, if the expectations hold on the rows that it commits, or lets stand. Else what
+    to do about it."""
     if not node.checks:
         return decision
     if node.output:
@@ -81,7 +90,8 @@ def gate_on_checks(planning: Planning, node: Source | Transform, decision: Decis
 
 
 def _second_output(node: Source | Transform, decision: Decision) -> Decision:
-    """For a dataset of quarantined rows: tasks and errors are those of the dataset that they come from."""
+    """For a dataset of quarantined rows: tasks and errors are those of the dataset that they come
+    from."""
     items = tuple(replace(item, tasks=0) for item in decision.items)
     decision = replace(decision, items=items)
     if decision.status != "failed":
@@ -100,7 +110,8 @@ def _second_output(node: Source | Transform, decision: Decision) -> Decision:
 
 @dataclass(frozen=True, slots=True)
 class _CheckedRows:
-    """Rows to check: those of `state`, which differ from those of `base`, if any, that were checked before."""
+    """Rows to check: those of `state`, which differ from those of `base`, if any, that were checked
+    before."""
 
     planning: Planning
     node: Source | Transform
@@ -125,7 +136,9 @@ class _CheckedRows:
         return record_key(self.planning.branch, self.node.dataset, self.state.generation)
 
 
-def _rows_of(planning: Planning, node: Source | Transform, decision: Decision) -> _CheckedRows | None:
+def _rows_of(
+    planning: Planning, node: Source | Transform, decision: Decision
+) -> _CheckedRows | None:
     present = planning.state(node.dataset)
     if isinstance(decision.step, Commit):
         return _CheckedRows(planning, node, decision.step.state, present)
@@ -153,7 +166,8 @@ def _first_keys(rows: _CheckedRows, decision: Decision) -> list[bytes]:
 
 
 def _entered(rows: _CheckedRows, decision: Decision) -> Sequence[bytes]:
-    """The tasks of the partitions that come with this generation, where rows may have been dropped."""
+    """The tasks of the partitions that come with this generation, where rows may have been
+    dropped."""
     if not isinstance(decision.step, Commit):
         return ()
     if not any(check.is_drop for check in rows.node.checks):
@@ -177,14 +191,23 @@ def _is_one_task(node: Source | Transform) -> bool:
 
 @dataclass(slots=True)
 class _Progress:
-    """What comes of looking for answers: tasks to ask for, and memos that follow from other memos."""
+    """What comes of looking for answers: tasks to ask for, and memos that follow from other
+    memos."""
 
     tasks: dict[bytes, Task] = field(default_factory=dict)
     jobs: dict[bytes, StoredJob] = field(default_factory=dict)
     notes: dict[bytes, Memo] = field(default_factory=dict)
     is_whole: bool = True  # all that is missing is in `tasks`
 
-    def ask(self, rows: _CheckedRows, job: StoredCheckJob, key: bytes, partition: str, count: int, spec: Spec) -> None:
+    def ask(
+        self,
+        rows: _CheckedRows,
+        job: StoredCheckJob,
+        key: bytes,
+        partition: str,
+        count: int,
+        spec: Spec,
+    ) -> None:
         """Have a task that looks at `count` rows and answers `key`."""
         node = rows.node
         of = node.component
@@ -234,7 +257,9 @@ def _answers(rows: _CheckedRows, memos: Memos, progress: _Progress) -> Deciding[
     return answers
 
 
-def _unique(rows: _CheckedRows, check: CompiledCheck, memos: Memos, progress: _Progress) -> CheckFinding | None:
+def _unique(
+    rows: _CheckedRows, check: CompiledCheck, memos: Memos, progress: _Progress
+) -> CheckFinding | None:
     key = _unique_key(rows, check)
     if key in memos:
         return check_answer_in(memos[key])
@@ -251,7 +276,8 @@ def _unique_key(rows: _CheckedRows, check: CompiledCheck) -> bytes:
 
 
 def _of_all_rows(memos: Memos, key: bytes) -> CheckFinding | None:
-    """The remembered answer for a whole state; None also if only some of its partitions are in it."""
+    """The remembered answer for a whole state; None also if only some of its partitions are in
+    it."""
     answer = _answer_in(memos, key)
     if answer is not None and answer.get("after") is None:
         return answer
@@ -267,7 +293,8 @@ def _answer_in(memos: Memos, key: bytes) -> CheckFinding | None:
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """A check whose answer for the rows at `root` is known: the difference to the new rows is checked."""
+    """A check whose answer for the rows at `root` is known: the difference to the new rows is
+    checked."""
 
     check: CompiledCheck
     root: bytes
@@ -300,7 +327,8 @@ def _conditions(
 
 
 def _from_base(rows: _CheckedRows, check: CompiledCheck, memos: Memos) -> _Difference | None:
-    """On top of what the check found in the present rows, where it looks at the new rows in the same way."""
+    """On top of what the check found in the present rows, where it looks at the new rows in the
+    same way."""
     base = rows.base
     if base is None or check.read_schema(base.schema) != rows.schema(check):
         return None
@@ -310,7 +338,9 @@ def _from_base(rows: _CheckedRows, check: CompiledCheck, memos: Memos) -> _Diffe
     return _Difference(check, base.root, answer)
 
 
-def _by_difference(rows: _CheckedRows, differences: Sequence[_Difference], progress: _Progress) -> Deciding[Answers]:
+def _by_difference(
+    rows: _CheckedRows, differences: Sequence[_Difference], progress: _Progress
+) -> Deciding[Answers]:
     roots = list(dict.fromkeys(difference.root for difference in differences))
     diffs = yield from lookups.diffs([(root, rows.state.root) for root in roots])
     changes_of = dict(zip(roots, diffs, strict=True))
@@ -335,9 +365,13 @@ def _by_difference(rows: _CheckedRows, differences: Sequence[_Difference], progr
 
 
 def _moved(
-    answer: CheckFinding, changes: Sequence[tree.EntryChange], keys: Mapping[tree.Entry, bytes], memos: Memos
+    answer: CheckFinding,
+    changes: Sequence[tree.EntryChange],
+    keys: Mapping[tree.Entry, bytes],
+    memos: Memos,
 ) -> CheckFinding:
-    """An answer without the findings in partitions as they were, and with the findings in them as they are."""
+    """An answer without the findings in partitions as they were, and with the findings in them as
+    they are."""
     before: Parts = []
     after: Parts = []
     for change in changes:
@@ -353,8 +387,8 @@ def _moved(
 def _in_order(
     rows: _CheckedRows, check: CompiledCheck, start: CheckFinding | None, progress: _Progress
 ) -> Deciding[CheckFinding | None]:
-    """So many partitions that one pass does not look at all of them: each goes on where the last one came to. `start`
-    is the answer for the partitions up to there."""
+    """So many partitions that one pass does not look at all of them: each goes on where the last
+    one came to. `start` is the answer for the partitions up to there."""
     limit = windows.limit(rows.planning, rows.state.partitions)
     if limit == 0:
         progress.is_whole = False
@@ -371,9 +405,14 @@ def _in_order(
 
 
 def _further(
-    rows: _CheckedRows, check: CompiledCheck, start: CheckFinding | None, progress: _Progress, limit: int
+    rows: _CheckedRows,
+    check: CompiledCheck,
+    start: CheckFinding | None,
+    progress: _Progress,
+    limit: int,
 ) -> Deciding[tuple[CheckFinding, bool]]:
-    """The answer for more partitions, until `limit` tasks are missing; and whether none of them was missing."""
+    """The answer for more partitions, until `limit` tasks are missing; and whether none of them was
+    missing."""
     at = start or NOTHING
     is_gapless = True
     most = len(progress.tasks) + limit
@@ -385,7 +424,8 @@ def _further(
         memos = yield from lookups.memos(list(keys.values()))
         missing = _missing(chunk, keys, memos)
         _ask_parts(rows, check, missing, keys, progress)
-        # The answer is that of all partitions up to a key: it ends before the first that is missing.
+        # The answer is that of all partitions up to a key: it ends before the first that is
+        # missing.
         is_gapless = is_gapless and not missing
         if is_gapless:
             at = check_sums.plus(at, _of_parts(chunk, keys, memos))
@@ -395,7 +435,9 @@ def _further(
     return at, is_gapless
 
 
-def _of_parts(entries: Iterable[tree.Entry], keys: Mapping[tree.Entry, bytes], memos: Memos) -> Parts:
+def _of_parts(
+    entries: Iterable[tree.Entry], keys: Mapping[tree.Entry, bytes], memos: Memos
+) -> Parts:
     """The findings in these partitions, by key; none for those without rows."""
     return [(entry.key, check_answer_in(memos[keys[entry]])) for entry in entries if entry in keys]
 
@@ -416,7 +458,9 @@ def _entries(changes: Iterable[tree.EntryChange]) -> list[tree.Entry]:
     return [entry for entry in both if entry is not None]
 
 
-def _part_keys(rows: _CheckedRows, check: CompiledCheck, entries: Iterable[tree.Entry]) -> dict[tree.Entry, bytes]:
+def _part_keys(
+    rows: _CheckedRows, check: CompiledCheck, entries: Iterable[tree.Entry]
+) -> dict[tree.Entry, bytes]:
     """The memo keys of a check's findings by partition; only partitions with rows have one."""
     schema = rows.schema(check)
     keys: dict[tree.Entry, bytes] = {}
@@ -426,7 +470,9 @@ def _part_keys(rows: _CheckedRows, check: CompiledCheck, entries: Iterable[tree.
     return keys
 
 
-def _missing(entries: Iterable[tree.Entry], keys: Mapping[tree.Entry, bytes], memos: Memos) -> list[tree.Entry]:
+def _missing(
+    entries: Iterable[tree.Entry], keys: Mapping[tree.Entry, bytes], memos: Memos
+) -> list[tree.Entry]:
     return [entry for entry in entries if entry in keys and keys[entry] not in memos]
 
 
@@ -450,7 +496,8 @@ def _ask_parts(
 def _waiting(rows: _CheckedRows, progress: _Progress, decision: Decision) -> Deciding[Decision]:
     """Answers are incomplete: request the missing ones."""
     queued = yield from lookups.tasks(list(progress.tasks))
-    own = [queued[key] for key in progress.tasks if key in queued]  # others of the same round were looked up with them
+    # Others of the same round were looked up with them
+    own = [queued[key] for key in progress.tasks if key in queued]
     failed = [task for task in own if task.state == "failed"]
     status: Status = "building" if own else "stale"
     error = None
@@ -477,10 +524,16 @@ def _partitions(rows: _CheckedRows, progress: _Progress) -> Keys:
     return lacking(rows.planning.nodes, rows.state.root)
 
 
-def _judged(rows: _CheckedRows, answers: Answers, notes: Memos, memos: Memos, decision: Decision) -> Decision:
+def _judged(
+    rows: _CheckedRows, answers: Answers, notes: Memos, memos: Memos, decision: Decision
+) -> Decision:
     """All answers are there."""
     judged = [check_sums.result(check, answers[check.name]) for check in rows.checks]
-    failing = [check for check, result in zip(rows.checks, judged, strict=True) if result["state"] == "failed"]
+    failing = [
+        check
+        for check, result in zip(rows.checks, judged, strict=True)
+        if result["state"] == "failed"
+    ]
     dropped = _dropped(rows, decision, memos)
     decision = replace(decision, checks=(*judged, *dropped))
     if failing:
@@ -489,7 +542,11 @@ def _judged(rows: _CheckedRows, answers: Answers, notes: Memos, memos: Memos, de
 
 
 def _held(
-    rows: _CheckedRows, failing: Sequence[CompiledCheck], answers: Answers, notes: Memos, decision: Decision
+    rows: _CheckedRows,
+    failing: Sequence[CompiledCheck],
+    answers: Answers,
+    notes: Memos,
+    decision: Decision,
 ) -> Decision:
     """A check fails: nothing is committed, and readers keep the present rows."""
     standing = rows.base

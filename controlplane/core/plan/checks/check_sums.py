@@ -1,4 +1,5 @@
-"""What checks found, summed up and judged: answers are sums over partitions, results are what users see of them."""
+"""What checks found, summed up and judged: answers are sums over partitions, results are what users
+see of them."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def _example_in(partition: str, row: str | Example) -> Example:
     return {"partition": partition, "row": _example(row)["row"]}
 
 
-def without(answer: CheckFinding, parts: Iterable[tuple[str, CheckFinding]], changed: Container[str]) -> CheckFinding:
+def without(
+    answer: CheckFinding, parts: Iterable[tuple[str, CheckFinding]], changed: Container[str]
+) -> CheckFinding:
     """Without the findings in some partitions, and without examples of those that changed."""
     removed = plus(NOTHING, parts)
     examples = [e for e in answer["examples"] if _example(e)["partition"] not in changed]
@@ -44,7 +47,8 @@ def of_bounds(bounds: tuple[int | None, int | None], rows: int) -> CheckFinding:
 
 def result(check: CompiledCheck, answer: CheckFinding) -> CheckResult:
     """As users see it."""
-    allowed = Fraction(str(check.of.threshold)) * answer["rows"]  # as it is written: 0.29 of 100 rows are 29
+    # As it is written: 0.29 of 100 rows are 29
+    allowed = Fraction(str(check.of.threshold)) * answer["rows"]
     state: Literal["ok", "warning", "failed"] = "ok"
     if answer["failing"] > allowed:
         state = "failed" if check.of.on_fail == "fail" else "warning"
@@ -111,4 +115,6 @@ def _shown(example: Example) -> str:
 
 def reason(broken: int, generation: int) -> str:
     failing = "an expectation fails" if broken == 1 else f"{broken} expectations fail"
-    return f"{failing}; " + (f"readers keep generation {generation}" if generation else "there is no generation yet")
+    return f"{failing}; " + (
+        f"readers keep generation {generation}" if generation else "there is no generation yet"
+    )

@@ -1,8 +1,8 @@
 """Results of versions that read files under the dataset's types, whatever types the files had.
 
-Such a result has the task key that the task had then. It is adopted once a worker has read the footers of its files,
-and found that Spark has read them right: nothing is computed. Otherwise the task runs again. A result with unread
-footers is no result, in no branch.
+Such a result has the task key that the task had then. It is adopted once a worker has read the
+footers of its files, and found that Spark has read them right: nothing is computed. Otherwise the
+task runs again. A result with unread footers is no result, in no branch.
 
     task has a trace            -> it is used, as ever
     its earlier key has none    -> the task is requested, as ever
@@ -37,25 +37,32 @@ class EarlierResults:
         self._keys: dict[str, bytes] = {}  # by partition
 
     def note(
-        self, logic: bytes, parts: Mapping[str, tuple[SourcePartition, Mapping[str, bytes]]], salt_of: salts.SaltOf
+        self,
+        logic: bytes,
+        parts: Mapping[str, tuple[SourcePartition, Mapping[str, bytes]]],
+        salt_of: salts.SaltOf,
     ) -> None:
-        """Set the keys of these partitions' tasks under earlier logic, in place of those before. `parts`: with the
-        slots that they have besides their objects."""
+        """Set the keys of these partitions' tasks under earlier logic, in place of those before.
+        `parts`: with the slots that they have besides their objects."""
         self._keys = {
             key: task_key(logic, {"objects": part.source, **slots}, salt_of(part.key))
             for key, (part, slots) in parts.items()
         }
 
     def elsewhere(self, missing: Mapping[str, Task]) -> Deciding[tuple[Hits, dict[str, Task]]]:
-        """Earlier results that are right, and the tasks to request: parse tasks, or footers tasks in their place."""
+        """Earlier results that are right, and the tasks to request: parse tasks, or footers tasks
+        in their place."""
         traces = yield from lookups.traces([self._keys[p] for p in missing])
-        footers_tasks = {p: self._look(task) for p, task in missing.items() if self._keys[p] in traces}
+        footers_tasks = {
+            p: self._look(task) for p, task in missing.items() if self._keys[p] in traces
+        }
         if not footers_tasks:
             return {}, dict(missing)
         keys = [look.key for look in footers_tasks.values()]
         memos = yield from lookups.memos(keys)
         queued = yield from lookups.tasks([key for key in keys if key not in memos])
-        failed = {key for key, task in queued.items() if task.state == "failed"}  # parsing will say why
+        # Parsing will say why
+        failed = {key for key, task in queued.items() if task.state == "failed"}
         hits: Hits = {}
         rest = dict(missing)
         for partition, look in footers_tasks.items():
@@ -69,12 +76,24 @@ class EarlierResults:
     def unchecked(self, window: Window) -> Window | None:
         """The part of a window whose footers are checked first; None where there is none."""
         footers_tasks = {p: task for p, task in window.missing.items() if task.kind == "footers"}
-        return replace(window, missing=footers_tasks, queued=_of(window, footers_tasks)) if footers_tasks else None
+        return (
+            replace(window, missing=footers_tasks, queued=_of(window, footers_tasks))
+            if footers_tasks
+            else None
+        )
 
     def _look(self, task: Task) -> Task:
         key = ids.footers_key(task.key)
         # None: the placement of footers, not the one that the task to parse has.
-        return replace(task, key=key, kind="footers", placement=None, job=self._job_id, size_bytes=0, size="standard")
+        return replace(
+            task,
+            key=key,
+            kind="footers",
+            placement=None,
+            job=self._job_id,
+            size_bytes=0,
+            size="standard",
+        )
 
 
 def _of(window: Window, tasks: Mapping[str, Task]) -> dict[bytes, Task]:
@@ -85,4 +104,9 @@ def _of(window: Window, tasks: Mapping[str, Task]) -> dict[bytes, Task]:
 def _job(case: ReadCase) -> FootersJob:
     node = case.node
     reached = connector_identity.reading_job(node.read, node.location)
-    return {"format": node.read.format, "options": dict(node.read.options), "timezone": node.timezone, **reached}
+    return {
+        "format": node.read.format,
+        "options": dict(node.read.options),
+        "timezone": node.timezone,
+        **reached,
+    }

@@ -1,7 +1,8 @@
-"""Deciding about read components of feeds: the offered root becomes the state as it is, and nothing is computed.
+"""Deciding about read components of feeds: the offered root becomes the state as it is, and nothing
+is computed.
 
-Partitions, fragments and columns are the producer's. The listing of such a component describes the feed; its root is
-that of the producer's tree (`operations.feeds.follow`).
+Partitions, fragments and columns are the producer's. The listing of such a component describes the
+feed; its root is that of the producer's tree (`operations.feeds.follow`).
 """
 
 from __future__ import annotations
@@ -47,14 +48,20 @@ def decide(planning: Planning, node: Source) -> Deciding[Decision]:
     # The root offered before stays, and the error is reported.
     if listing.error["condition"] == BREACH:
         return replace(decision, status="waiting", reason=listing.error["message"])
-    return replace(decision, status="failed", reason="the feed cannot be followed", error=listing.error)
+    return replace(
+        decision, status="failed", reason="the feed cannot be followed", error=listing.error
+    )
 
 
 def _unknown(node: Source, listing: Listing | None) -> Decision:
     if listing is not None and listing.error is not None:
-        return Decision(node.dataset, "failed", reason="the feed cannot be followed", error=listing.error)
+        return Decision(
+            node.dataset, "failed", reason="the feed cannot be followed", error=listing.error
+        )
     reason = "waits for what the feed offers"
-    item = Item(node.dataset, "adopt", "missing", certain=False, tasks=0, keys=Keys(), reason=reason)
+    item = Item(
+        node.dataset, "adopt", "missing", certain=False, tasks=0, keys=Keys(), reason=reason
+    )
     return Decision(node.dataset, "stale", items=(item,), reason=reason, pending=Keys())
 
 
@@ -62,16 +69,27 @@ def _lost(planning: Planning, root: bytes) -> Deciding[list[str]]:
     """The partitions of the offered root whose files are missing."""
     entries = list(tree.scan(planning.nodes, root))
     there = yield from lookups.fragments([entry.fragment for entry in entries])
-    return [entry.key for entry in entries if entry.fragment not in there or there[entry.fragment].status != "stored"]
+    return [
+        entry.key
+        for entry in entries
+        if entry.fragment not in there or there[entry.fragment].status != "stored"
+    ]
 
 
 def _is_current(planning: Planning, node: Source, state: State, consumed: Consumed) -> bool:
     is_of_code = state.lineage == node.lineage and state.logic == node.logic
-    return is_of_code and state.inputs.get(OBJECTS) == consumed and salts.is_of(planning, node, state)
+    return (
+        is_of_code and state.inputs.get(OBJECTS) == consumed and salts.is_of(planning, node, state)
+    )
 
 
 def _adopted(
-    planning: Planning, node: Source, state: State | None, root: bytes, consumed: Consumed, schema: Schema
+    planning: Planning,
+    node: Source,
+    state: State | None,
+    root: bytes,
+    consumed: Consumed,
+    schema: Schema,
 ) -> Deciding[Decision]:
     before = state.root if state is not None else tree.EMPTY_ROOT
     yield from lookups.nodes([(root, ()), (before, ())])
@@ -80,13 +98,27 @@ def _adopted(
     removed = listed([change.key for change in changes if change.after is None])
     cut = {node.dataset: root} | salts.cut(planning, node)
     cause = _cause(planning, node, state)
-    after = next_state(planning, node, root, schema, inputs={OBJECTS: consumed}, cut=cut, cause=cause)
+    after = next_state(
+        planning, node, root, schema, inputs={OBJECTS: consumed}, cut=cut, cause=cause
+    )
     because = (Because(node.location, None if state is None else before, root),)
     items = []
     if entered.count:
-        items.append(Item(node.dataset, "adopt", cause, certain=True, tasks=0, keys=entered, because=because))
+        items.append(
+            Item(node.dataset, "adopt", cause, certain=True, tasks=0, keys=entered, because=because)
+        )
     if removed.count:
-        items.append(Item(node.dataset, "remove", "removed", certain=True, tasks=0, keys=removed, because=because))
+        items.append(
+            Item(
+                node.dataset,
+                "remove",
+                "removed",
+                certain=True,
+                tasks=0,
+                keys=removed,
+                because=because,
+            )
+        )
     return Decision(node.dataset, "stale", Commit(after, None, entered.count), tuple(items))
 
 

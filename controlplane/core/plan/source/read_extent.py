@@ -1,4 +1,5 @@
-"""A read component whose listing is not what its state was built from, and the partitions of it to look at.
+"""A read component whose listing is not what its state was built from, and the partitions of it to
+look at.
 
 What deciding about partitions (source) and about columns (pinning) share.
 """
@@ -20,7 +21,8 @@ from dataplane.contract.schemas import Schema
 
 
 class Gone(Exception):
-    """What an older listing has is gone from the newest one, or is another one there: its objects are unknown."""
+    """What an older listing has is gone from the newest one, or is another one there: its objects
+    are unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""Deciding about read components: listing root -> parsed partitions, and how their schema comes about."""
+"""Deciding about read components: listing root -> parsed partitions, and how their schema comes
+about."""
 
 from __future__ import annotations
 
@@ -57,7 +58,9 @@ def decide(planning: Planning, node: Source) -> Deciding[Decision]:
     if listing.is_awaited and (is_current or not is_of_now or case.is_taken_back):
         cause: Cause = "missing" if state is None else "input" if is_of_now else "logic"
         return _unknown(node, cause, "waits for a listing")
-    return _with_listing(listing, Decision(node.dataset, "up_to_date") if is_current else (yield from _decided(case)))
+    return _with_listing(
+        listing, Decision(node.dataset, "up_to_date") if is_current else (yield from _decided(case))
+    )
 
 
 def finish(planning: Planning, node: Source) -> Finishing:
@@ -67,7 +70,12 @@ def finish(planning: Planning, node: Source) -> Finishing:
         planning.world.listing(node.listing),
         planning.state(node.dataset),
     )
-    if run is None or listing is None or listing.root is None or run.cut[node.dataset] == listing.root:
+    if (
+        run is None
+        or listing is None
+        or listing.root is None
+        or run.cut[node.dataset] == listing.root
+    ):
         return None
     case = ReadCase(planning, node, state, listing, run.cut[node.dataset])
     if _is_current(case) or _is_current(replace(case, objects=listing.root)):
@@ -83,7 +91,9 @@ def finish(planning: Planning, node: Source) -> Finishing:
 
 def _is_there(case: ReadCase, newest: bytes) -> Deciding[bool]:
     """Whether the partitions that the run reads again are unchanged in the newest listing."""
-    before = tree.EMPTY_ROOT if case.is_full or case.state is None else case.state.inputs["objects"].root
+    before = (
+        tree.EMPTY_ROOT if case.is_full or case.state is None else case.state.inputs["objects"].root
+    )
     [later] = yield from lookups.diffs([(case.objects, newest)])
     others = [c.key for c in later if c.before is not None]
     yield from lookups.nodes([(root, others) for root in (before, case.objects)])
@@ -117,7 +127,13 @@ def _overlaid(decision: Decision, status: Status, reason: str, error: TaskError 
 def _unlisted(node: Source, listing: Listing | None) -> Decision:
     decision = _unknown(node, "missing", "not listed yet")
     if listing is not None and listing.error is not None and not listing.is_awaited:
-        return replace(decision, status="failed", reason="the listing failed", error=listing.error, pending=None)
+        return replace(
+            decision,
+            status="failed",
+            reason="the listing failed",
+            error=listing.error,
+            pending=None,
+        )
     return decision
 
 
@@ -131,7 +147,11 @@ def _is_current(case: ReadCase) -> bool:
     state = case.state
     if case.is_taken_back:
         return False
-    if state is None or state.lineage != case.node.lineage or state.inputs.get("objects") != case.consumed:
+    if (
+        state is None
+        or state.lineage != case.node.lineage
+        or state.inputs.get("objects") != case.consumed
+    ):
         return False
     return salts.is_of(case.planning, case.node, state)
 
@@ -141,7 +161,9 @@ def _stale(case: ReadCase) -> Deciding[Decision]:
     pinned = case.planning.world.pinned(node.maker)
     pin = pinned if pinned and pinned.settings == settings_id(node) else None
     yield from lookups.nodes([(case.objects, ()), (case.root, ())])
-    build = ids.build_key(node.logic, build_basis(case.objects, pin), salts.of_output(case.planning, node))
+    build = ids.build_key(
+        node.logic, build_basis(case.objects, pin), salts.of_output(case.planning, node)
+    )
     builds, _ = yield from lookups.remembered([build], [])
     if build in builds and _may_adopt(node, pin, builds[build][1]):
         return (yield from _adopt(case, pin, *builds[build], build))
@@ -150,12 +172,19 @@ def _stale(case: ReadCase) -> Deciding[Decision]:
     if isinstance(settled, Decision):
         return settled
     settled = placed(node, settled._replace(schema=_as_grown(case, settled.schema)))
-    return (yield from _partitions(case, (yield from _readable(case, extent, settled.schema)), settled, build))
+    return (
+        yield from _partitions(
+            case, (yield from _readable(case, extent, settled.schema)), settled, build
+        )
+    )
 
 
 def build_basis(objects: bytes, pin: Pin | None) -> dict[str, object]:
     """What the output follows from, besides the logic."""
-    basis: dict[str, object] = {"objects": objects, "pinned": schema_id(pin.schema) if pin else None}
+    basis: dict[str, object] = {
+        "objects": objects,
+        "pinned": schema_id(pin.schema) if pin else None,
+    }
     history = FileColumns({}) if pin is None else pin.history
     if history is not None:
         basis["history"] = [sorted(history.places.items()), sorted(history.empty)]
@@ -163,8 +192,8 @@ def build_basis(objects: bytes, pin: Pin | None) -> dict[str, object]:
 
 
 def _may_adopt(node: Source, pin: Pin | None, schema: Schema) -> bool:
-    """Whether an output that is known says all that is to be pinned. With inferred columns it does not: the files and
-    values that they came from are missing."""
+    """Whether an output that is known says all that is to be pinned. With inferred columns it does
+    not: the files and values that they came from are missing."""
     if node.output or (pin is not None and pin.history is None):
         return True
     fixed = node.declared or FIXED.get(node.read.format) or struct(())
@@ -178,19 +207,28 @@ def _as_grown(case: ReadCase, schema: Schema) -> Schema:
         return schema
     wide, is_text = types(building.schema), case.node.read.format in TEXTS
     return struct(
-        (n, wide[n] if n in wide and is_held(t, wide[n], is_text=is_text) else t) for n, t in types(schema).items()
+        (n, wide[n] if n in wide and is_held(t, wide[n], is_text=is_text) else t)
+        for n, t in types(schema).items()
     )
 
 
-def _adopt(case: ReadCase, pin: Pin | None, root: bytes, schema: Schema, build: bytes) -> Deciding[Decision]:
+def _adopt(
+    case: ReadCase, pin: Pin | None, root: bytes, schema: Schema, build: bytes
+) -> Deciding[Decision]:
     """The whole output is known: a pointer moves."""
     yield from lookups.nodes([(root, ())])
     keys = lacking(case.planning.nodes, root) if root != case.root else Keys()
-    named = [s for s in types(schema) if not s.startswith("_source_")] if case.node.read.metadata else None
+    named = (
+        [s for s in types(schema) if not s.startswith("_source_")]
+        if case.node.read.metadata
+        else None
+    )
     own = schema if named is None else select_columns(schema, named)
     history = pin.history if pin else FileColumns({})  # all columns are declared
     pin_after = _pin(case.node, Pin(settings_id(case.node), own, history=history))
-    commit = Commit(_state(case, root, schema), None, 0 if case.node.output else keys.count, pin_after, build)
+    commit = Commit(
+        _state(case, root, schema), None, 0 if case.node.output else keys.count, pin_after, build
+    )
     items = (_item(case, "adopt", 0, keys),) if keys.count else ()
     return Decision(case.node.dataset, "stale", commit, items)
 
@@ -201,9 +239,15 @@ def _adopt(case: ReadCase, pin: Pin | None, root: bytes, schema: Schema, build: 
 def _extent(case: ReadCase) -> Deciding[ReadExtent]:
     """Partitions to look at, and those that vanish."""
     building = case.planning.building(case.node.dataset)
-    if building is not None and building.lineage == case.node.lineage and _is_same_salt(case, building):
+    if (
+        building is not None
+        and building.lineage == case.node.lineage
+        and _is_same_salt(case, building)
+    ):
         extent = yield from _holes(case, (yield from _carried(case, building)))
-        return replace(extent, described=lacking(case.planning.nodes, case.objects), written=building.schema)
+        return replace(
+            extent, described=lacking(case.planning.nodes, case.objects), written=building.schema
+        )
     if case.is_full:
         return (yield from _holes(case, tree.EMPTY_ROOT))
     assert case.state is not None
@@ -253,7 +297,13 @@ def _holes(case: ReadCase, base: bytes) -> Deciding[ReadExtent]:
         yield from _with_parts(
             case,
             ReadExtent(
-                base, missing.count, keys, partitions=missing, removed=tuple(removed), parts=None, described=missing
+                base,
+                missing.count,
+                keys,
+                partitions=missing,
+                removed=tuple(removed),
+                parts=None,
+                described=missing,
             ),
         )
     )
@@ -301,7 +351,9 @@ def _partitions(case: ReadCase, extent: ReadExtent, pin: Pin, build: bytes) -> D
         wider = pin._replace(schema=fitting.schema, widened=(*pin.widened, *fitting.widened))
         return (yield from _partitions(case, rest, wider, build))
     if window.missing or not window.is_whole:
-        return _complaining((yield from _compute(case, extent, window, job, schema)), fitting.complaint)
+        return _complaining(
+            (yield from _compute(case, extent, window, job, schema)), fitting.complaint
+        )
     entered = yield from windows.entering(case.planning, case.root, window)
     root = yield from windows.edited(case.planning, extent.base, window, extent.removed)
     after = _state(case, root, full_schema)
@@ -322,7 +374,8 @@ def _rest(
 
 
 def _readable(case: ReadCase, extent: ReadExtent, schema: Schema) -> Deciding[ReadExtent]:
-    """The extent to read under a schema: everything, where present rows cannot stay under its types."""
+    """The extent to read under a schema: everything, where present rows cannot stay under its
+    types."""
     if extent.written is None or can_stay(extent.written, schema):
         return extent
     return replace((yield from _holes(case, tree.EMPTY_ROOT)), is_again=True)
@@ -355,12 +408,21 @@ def _pin(node: Source, pin: Pin) -> Pin | None:
     if node.output:
         return None
     kinds = {name: in_words(kind) for name, kind in types(pin.schema).items()}
-    last = {widening.column: widening for widening in pin.widened if kinds.get(widening.column) == widening.after}
+    last = {
+        widening.column: widening
+        for widening in pin.widened
+        if kinds.get(widening.column) == widening.after
+    }
     return pin._replace(widened=tuple(last.values()))
 
 
 def _tasks(
-    case: ReadCase, extent: ReadExtent, pin: Pin, job: ParseJob, keys: Sequence[str], before: EarlierResults
+    case: ReadCase,
+    extent: ReadExtent,
+    pin: Pin,
+    job: ParseJob,
+    keys: Sequence[str],
+    before: EarlierResults,
 ) -> Deciding[dict[str, Task]]:
     parts = extent.parts
     if parts is None:
@@ -368,15 +430,18 @@ def _tasks(
     digest, kinds, salt_of = ids.job_id(job), _Kinds(pin), salts.of(case.planning, case.node)
     if case.node.earlier:
         before.note(
-            case.node.earlier, {key: (parts[key], kinds.of(case.node, parts[key]).slots) for key in keys}, salt_of
+            case.node.earlier,
+            {key: (parts[key], kinds.of(case.node, parts[key]).slots) for key in keys},
+            salt_of,
         )
     return {key: _task(case.node, parts[key], kinds, digest, salt_of) for key in keys}
 
 
 @dataclass(frozen=True, slots=True)
 class _Own:
-    """The part of the schema that some partitions have; the columns that they lack and that rows are dropped by; the
-    names of columns of text whose types of numbers are inferred; and what of this identifies their rows."""
+    """The part of the schema that some partitions have; the columns that they lack and that rows
+    are dropped by; the names of columns of text whose types of numbers are inferred; and what of
+    this identifies their rows."""
 
     columns: Schema
     lacking: Schema
@@ -400,8 +465,11 @@ class _Kinds:
     def _own(self, node: Source, names: Sequence[str], folders: frozenset[str]) -> _Own:
         declared = [name for name in types(node.declared or struct(())) if name in names]
         held = types(self._schema)
-        # in the order of its own files: other files move the dataset's columns, but change no result of this partition
-        columns = in_order(self._schema, dict.fromkeys((*declared, *(name for name in names if name in held))))
+        # in the order of its own files: other files move the dataset's columns, but change no
+        # result of this partition
+        columns = in_order(
+            self._schema, dict.fromkeys((*declared, *(name for name in names if name in held)))
+        )
         lacking = absent_columns(node.checks, self._schema, columns)
         inferred = self._inferred(node, columns, folders)
         slots = {"columns": schema_id(columns)}
@@ -421,9 +489,15 @@ class _Kinds:
         return [name for name in numbers if name in texts and name not in declared]
 
 
-def _task(node: Source, part: SourcePartition, kinds: _Kinds, job: bytes, salt_of: salts.SaltOf) -> Task:
+def _task(
+    node: Source, part: SourcePartition, kinds: _Kinds, job: bytes, salt_of: salts.SaltOf
+) -> Task:
     own = kinds.of(node, part)
-    spec: ParseSpec = {"objects": list(part.objects), "columns": own.columns, "listing": node.listing.hex()}
+    spec: ParseSpec = {
+        "objects": list(part.objects),
+        "columns": own.columns,
+        "listing": node.listing.hex(),
+    }
     if own.lacking["fields"]:
         spec["lacking"] = own.lacking
     if own.inferred:
@@ -452,12 +526,18 @@ def _checking(
 ) -> Deciding[Decision]:
     """The footers of an earlier version's results are checked before anything is computed."""
     decision = yield from _compute(case, extent, window, job, schema)
-    items = tuple(replace(i, reason=UNCHECKED) if i.action == "compute" else i for i in decision.items)
+    items = tuple(
+        replace(i, reason=UNCHECKED) if i.action == "compute" else i for i in decision.items
+    )
     return replace(decision, items=items, reason=decision.reason or UNCHECKED)
 
 
 def _compute(
-    case: ReadCase, extent: ReadExtent, window: windows.Window, job: ParseJob | FootersJob, schema: Schema
+    case: ReadCase,
+    extent: ReadExtent,
+    window: windows.Window,
+    job: ParseJob | FootersJob,
+    schema: Schema,
 ) -> Deciding[Decision]:
     building = None
     if extent.count > case.planning.exact:
@@ -466,11 +546,15 @@ def _compute(
     own = listed(sorted(window.missing)) if window.is_whole else extent.partitions
     size = sum(t.size_bytes for t in window.tasks)
     item = _item(case, "compute", len(window.tasks) if window.is_whole else own.count, own, size)
-    items = [replace(item, certain=window.is_whole, cause="schema" if extent.is_again else item.cause)]
+    items = [
+        replace(item, certain=window.is_whole, cause="schema" if extent.is_again else item.cause)
+    ]
     if extent.removed:
         items.append(_item(case, "remove", 0, listed(extent.removed)))
     touched = (
-        listed(sorted({*extent.partitions.listed, *extent.removed})) if extent.partitions.listed else extent.partitions
+        listed(sorted({*extent.partitions.listed, *extent.removed}))
+        if extent.partitions.listed
+        else extent.partitions
     )
     decision = Decision(case.node.dataset, "stale", items=tuple(items), pending=touched)
     return windows.computing(decision, window, job, building)
@@ -534,4 +618,6 @@ def _cut(case: ReadCase) -> dict[str, bytes]:
 
 def _state(case: ReadCase, root: bytes, schema: Schema) -> State:
     inputs, cut = {"objects": case.consumed}, _cut(case)
-    return next_state(case.planning, case.node, root, schema, inputs=inputs, cut=cut, cause=_cause(case))
+    return next_state(
+        case.planning, case.node, root, schema, inputs=inputs, cut=cut, cause=_cause(case)
+    )

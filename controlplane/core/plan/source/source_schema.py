@@ -1,7 +1,7 @@
 """The schema of a read component: pinned at the first read, and how it follows its source objects.
 
-What objects have that it lacks is known from the listing (columns, and fields of structs). A type that no longer fits
-shows once a file could not be read: the driver then reports the types in it.
+What objects have that it lacks is known from the listing (columns, and fields of structs). A type
+that no longer fits shows once a file could not be read: the driver then reports the types in it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, windows
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.plan_values import Decision, Item, Learn, user_error
-from controlplane.core.plan.source.read_extent import ReadCase, ReadExtent, all_parts, every_part, parts_at
+from controlplane.core.plan.source.read_extent import (
+    ReadCase,
+    ReadExtent,
+    all_parts,
+    every_part,
+    parts_at,
+)
 from controlplane.core.plan.work_keys import Keys, listed
 from controlplane.core.schema import widening
 from controlplane.core.schema.column_order import first_places, in_order_of, merged_places
@@ -46,7 +52,8 @@ FIXED = {
     "text": struct([("value", "string")]),
     "binary": struct([("content", "binary"), ("length", "long")]),
 }
-Kinds: TypeAlias = Mapping[str, Sequence[Sequence[str] | None]]  # own columns of objects by partition, or a name for it
+# Own columns of objects by partition, or a name for it
+Kinds: TypeAlias = Mapping[str, Sequence[Sequence[str] | None]]
 Own: TypeAlias = Mapping[str, Sequence[str]]  # the same, each once
 Parts: TypeAlias = Mapping[str, SourcePartition]
 Texts: TypeAlias = Mapping[str, frozenset[str]]  # columns by partition
@@ -54,18 +61,20 @@ Texts: TypeAlias = Mapping[str, frozenset[str]]  # columns by partition
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """The schema under which files can be read that could not be before, and which files made columns of it wider; and
-    why others cannot be under any."""
+    """The schema under which files can be read that could not be before, and which files made
+    columns of it wider; and why others cannot be under any."""
 
     schema: Schema
     complaint: TaskError | None = None
     widened: tuple[Widening, ...] = ()
 
 
-def schema_of(case: ReadCase, present_pin: Pin | None, extent: ReadExtent) -> Deciding[Pin | Decision]:
-    """The dataset's schema (without metadata columns) with these partitions in it; or the decision to learn something
-    first, or the one that says why there is none. It follows from the set of files that were seen, not from the order
-    in which they came."""
+def schema_of(
+    case: ReadCase, present_pin: Pin | None, extent: ReadExtent
+) -> Deciding[Pin | Decision]:
+    """The dataset's schema (without metadata columns) with these partitions in it; or the decision
+    to learn something first, or the one that says why there is none. It follows from the set of
+    files that were seen, not from the order in which they came."""
     node = case.node
     pin = present_pin or (yield from _first(case, extent))
     if isinstance(pin, Decision):
@@ -79,7 +88,12 @@ def schema_of(case: ReadCase, present_pin: Pin | None, extent: ReadExtent) -> De
         return inferred
     kinds = {**kinds, **inferred}
     names = {key: _own(node, some, pin.schema) for key, some in kinds.items()}
-    if node.declared and case.is_full and names and (absent := _absent(node.declared, names.values())):
+    if (
+        node.declared
+        and case.is_full
+        and names
+        and (absent := _absent(node.declared, names.values()))
+    ):
         return Decision(node.dataset, "failed", error=_mismatch(absent, names))
     grown = pin if is_inferred_now else (yield from _with_unknown(case, extent, pin, kinds, names))
     if isinstance(grown, Decision):
@@ -103,14 +117,16 @@ def _first(case: ReadCase, extent: ReadExtent) -> Deciding[Pin | Decision]:
 
 
 def _ordered(case: ReadCase, pin: Pin, present_pin: Pin | None, kinds: Kinds) -> Deciding[Pin]:
-    """With the columns in the order of the files that were seen; under `sync`, of the present ones. Declared columns
-    come first, so that a source without others is not looked through."""
+    """With the columns in the order of the files that were seen; under `sync`, of the present ones.
+    Declared columns come first, so that a source without others is not looked through."""
     node, declared = case.node, types(case.node.declared or struct(()))
     listed = {_column(path) for some in kinds.values() for own in some for path in own or ()}
     if pin.history is None or node.positional or listed <= declared.keys():
         return pin
     is_sync = node.read.schema_change == "sync"
-    parts = yield from _listed_since(case, tree.EMPTY_ROOT if is_sync or present_pin is None else _seen_root(case))
+    parts = yield from _listed_since(
+        case, tree.EMPTY_ROOT if is_sync or present_pin is None else _seen_root(case)
+    )
     places = first_places(o for part in parts.values() for o in part.objects)
     if not is_sync:
         places = merged_places([pin.history.places, places])
@@ -124,7 +140,8 @@ def _column(path: str) -> str:
 
 
 def _seen_root(case: ReadCase) -> bytes:
-    """Root of the listing whose places of columns a pin has. A part of an output is committed without a pin."""
+    """Root of the listing whose places of columns a pin has. A part of an output is committed
+    without a pin."""
     state = case.state
     return state.inputs["objects"].root if state and "objects" in state.inputs else tree.EMPTY_ROOT
 
@@ -143,9 +160,11 @@ def placed(node: Source, pin: Pin) -> Pin:
     return pin._replace(schema=in_order_of(pin.schema, pin.history.places, declared))
 
 
-def _inferred_kinds(case: ReadCase, extent: ReadExtent, schema: Schema, kinds: Kinds) -> Deciding[Kinds | Decision]:
-    """Columns that Spark infers from objects whose listing has no columns. Nothing where a schema is declared, or
-    nothing can be found out: then reading them will say why."""
+def _inferred_kinds(
+    case: ReadCase, extent: ReadExtent, schema: Schema, kinds: Kinds
+) -> Deciding[Kinds | Decision]:
+    """Columns that Spark infers from objects whose listing has no columns. Nothing where a schema
+    is declared, or nothing can be found out: then reading them will say why."""
     node = case.node
     if node.declared or not _is_text(node) or not any(None in some for some in kinds.values()):
         return {}
@@ -157,13 +176,20 @@ def _inferred_kinds(case: ReadCase, extent: ReadExtent, schema: Schema, kinds: K
     return {", ".join(list(untold)[:5]): [widening.own_paths(_named(node, schema, inferred))]}
 
 
-def _with_unknown(case: ReadCase, extent: ReadExtent, pin: Pin, kinds: Kinds, names: Own) -> Deciding[Pin | Decision]:
-    """With the columns and nested fields that these objects have and the schema lacks, and the types of columns that no
-    object had a value of before."""
+def _with_unknown(
+    case: ReadCase, extent: ReadExtent, pin: Pin, kinds: Kinds, names: Own
+) -> Deciding[Pin | Decision]:
+    """With the columns and nested fields that these objects have and the schema lacks, and the
+    types of columns that no object had a value of before."""
     node, schema, history = case.node, pin.schema, pin.history or FileColumns({})
     unknown = missing_columns(schema, (name for some in names.values() for name in some))
-    inferred = select_columns(schema, types(schema).keys() - types(node.declared or struct(())).keys())
-    nested = {key: [n for columns in some for n in columns or () if NESTED in n] for key, some in kinds.items()}
+    inferred = select_columns(
+        schema, types(schema).keys() - types(node.declared or struct(())).keys()
+    )
+    nested = {
+        key: [n for columns in some for n in columns or () if NESTED in n]
+        for key, some in kinds.items()
+    }
     fields = widening.lacking_fields(inferred, (name for some in nested.values() for name in some))
     is_fixed = node.read.schema_change == "fail"
     if is_fixed and (changed := [n for n in (*unknown, *fields) if n not in history.places]):
@@ -173,7 +199,9 @@ def _with_unknown(case: ReadCase, extent: ReadExtent, pin: Pin, kinds: Kinds, na
     if not unknown and not fields and not empty:
         return pin
     parts = yield from every_part(case, extent)
-    new_schema = yield from _infer(case, _having(parts, frozenset((*unknown, *fields, *empty))), extent.partitions)
+    new_schema = yield from _infer(
+        case, _having(parts, frozenset((*unknown, *fields, *empty))), extent.partitions
+    )
     if isinstance(new_schema, Decision):
         return new_schema
     new_schema, without = with_values(_named(node, schema, new_schema), node.read.format)
@@ -192,16 +220,22 @@ def _with_unknown(case: ReadCase, extent: ReadExtent, pin: Pin, kinds: Kinds, na
 # --- what does not fit any more -------------------------------------------------------------------
 
 
-def fitted(case: ReadCase, extent: ReadExtent, pin: Pin, window: windows.Window) -> Deciding[Fitting | Decision]:
-    """The schema with types that hold what drivers found in files that they could not read under it."""
+def fitted(
+    case: ReadCase, extent: ReadExtent, pin: Pin, window: windows.Window
+) -> Deciding[Fitting | Decision]:
+    """The schema with types that hold what drivers found in files that they could not read under
+    it."""
     node, schema, unclaimed = case.node, pin.schema, window.unclaimed
-    drops = (
-        connector_identity.is_files(node.read) and node.read.on_bad_record != "fail"
-    )  # there, what does not fit is one
+    # there, what does not fit is one
+    drops = connector_identity.is_files(node.read) and node.read.on_bad_record != "fail"
     if not unclaimed or drops:
         return Fitting(schema)
     memos = yield from lookups.memos([t.key for t in unclaimed.values()])
-    schemas = {p: _named(node, schema, known_schema_in(memos[t.key])) for p, t in unclaimed.items() if t.key in memos}
+    schemas = {
+        p: _named(node, schema, known_schema_in(memos[t.key]))
+        for p, t in unclaimed.items()
+        if t.key in memos
+    }
     texts = yield from _texts(case, schemas)
     grown, conflicts = _grown(node, schema, schemas, texts)
     grown = placed(node, pin._replace(schema=grown)).schema
@@ -215,11 +249,16 @@ def fitted(case: ReadCase, extent: ReadExtent, pin: Pin, window: windows.Window)
             return Decision(node.dataset, "failed", error=_retyped(texts, schema, grown, schemas))
         case _:
             sources = (yield from parts_at(case, sorted(schemas))) if grown != schema else {}
-            return Fitting(grown, _unfit(*worst) if worst else None, _widened(texts, schema, grown, schemas, sources))
+            return Fitting(
+                grown,
+                _unfit(*worst) if worst else None,
+                _widened(texts, schema, grown, schemas, sources),
+            )
 
 
 def _texts(case: ReadCase, schemas: Mapping[str, Schema]) -> Deciding[Texts]:
-    """The columns of each partition whose values stand as text: in files of text all of them, else those of folders."""
+    """The columns of each partition whose values stand as text: in files of text all of them, else
+    those of folders."""
     if _is_text(case.node):
         return {partition: frozenset(types(schema)) for partition, schema in schemas.items()}
     parts = yield from parts_at(case, sorted(schemas))
@@ -229,13 +268,16 @@ def _texts(case: ReadCase, schemas: Mapping[str, Schema]) -> Deciding[Texts]:
 def _widened(
     texts: Texts, schema: Schema, grown: Schema, schemas: Mapping[str, Schema], sources: Parts
 ) -> tuple[Widening, ...]:
-    """Columns that became wider, with the partitions that needed it; without columns that very many needed."""
+    """Columns that became wider, with the partitions that needed it; without columns that very many
+    needed."""
     wide, widened = types(grown), list[Widening]()
     for name, kind in types(schema).items():
         if wide[name] == kind:
             continue
         needing = [
-            p for p in sorted(schemas) if _needs_more(kind, types(schemas[p]).get(name), is_text=name in texts[p])
+            p
+            for p in sorted(schemas)
+            if _needs_more(kind, types(schemas[p]).get(name), is_text=name in texts[p])
         ]
         causes = tuple((p, sources[p].source) for p in needing)
         if len(causes) <= MOST_CAUSES:
@@ -253,8 +295,8 @@ def _needs_more(have: Type, kind: Type | None, *, is_text: bool) -> bool:
 def _grown(
     node: Source, schema: Schema, schemas: Mapping[str, Schema], texts: Texts
 ) -> tuple[Schema, Mapping[str, tuple[TypeConflict, ...]]]:
-    """The schema with the least types that hold the values of each partition; and the conflicts that no type holds.
-    Declared types stay."""
+    """The schema with the least types that hold the values of each partition; and the conflicts
+    that no type holds. Declared types stay."""
     kinds, fixed = types(schema), types(node.declared or struct(()))
     conflicts: dict[str, tuple[TypeConflict, ...]] = {}
     for partition, new in schemas.items():
@@ -272,7 +314,9 @@ def _again(
     schema = pin.schema
     inferred = yield from _infer(case, (yield from all_parts(case)), extent.partitions)
     if isinstance(inferred, Decision):
-        return Fitting(schema, _unfit(*worst)) if worst and inferred.status == "failed" else inferred
+        return (
+            Fitting(schema, _unfit(*worst)) if worst and inferred.status == "failed" else inferred
+        )
     fixed, new = (
         types(case.node.declared or struct(())),
         types(with_values(_named(case.node, schema, inferred), case.node.read.format)[0]),
@@ -290,10 +334,12 @@ def _is_text(node: Source) -> bool:
 
 
 def _without_vanished(case: ReadCase, schema: Schema) -> Deciding[Schema]:
-    """Without undeclared columns that are in no object any longer. Without any object nothing is known."""
+    """Without undeclared columns that are in no object any longer. Without any object nothing is
+    known."""
     node, listing = case.node, case.listing
     kinds: Iterable[Sequence[str] | None] = listing.columns
-    if not listing.all_columns or case.objects != listing.root:  # it has the columns of the newest root
+    # It has the columns of the newest root
+    if not listing.all_columns or case.objects != listing.root:
         parts = yield from all_parts(case)
         kinds = [columns_of(o) for part in parts.values() for o in part.objects]
     own = _own(node, kinds, schema)
@@ -304,7 +350,8 @@ def _kinds(case: ReadCase, extent: ReadExtent) -> Deciding[Kinds]:
     """For very many partitions, only the kinds in the listing."""
     if (extent.parts is None or extent.described != extent.partitions) and case.listing.all_columns:
         return {f"#{n}": [kind] for n, kind in enumerate(case.listing.columns)}
-    parts = yield from every_part(case, extent)  # where there are too many kinds, they are looked at one by one
+    # Where there are too many kinds, they are looked at one by one
+    parts = yield from every_part(case, extent)
     return {key: [columns_of(o) for o in part.objects] for key, part in parts.items()}
 
 
@@ -314,29 +361,39 @@ def own_names(node: Source, part: SourcePartition, schema: Schema) -> list[str]:
 
 
 def _own(node: Source, kinds: Iterable[Sequence[str] | None], schema: Schema) -> list[str]:
-    names = (own_columns(None if k is None else list(k), schema, positional=node.positional) for k in kinds)
+    names = (
+        own_columns(None if k is None else list(k), schema, positional=node.positional)
+        for k in kinds
+    )
     return list(dict.fromkeys(name for some in names for name in some))
 
 
 def _having(parts: Parts, names: frozenset[str]) -> Parts:
     """The partitions whose objects have any of these names, or unknown columns."""
     return {
-        k: p for k, p in parts.items() if any(own is None or names & {*own} for own in map(columns_of, p.objects))
+        k: p
+        for k, p in parts.items()
+        if any(own is None or names & {*own} for own in map(columns_of, p.objects))
     } or parts
 
 
 def _named(node: Source, schema: Schema, inferred: Schema) -> Schema:
-    """An inferred schema under the dataset's own names: headerless columns beyond the schema keep theirs."""
+    """An inferred schema under the dataset's own names: headerless columns beyond the schema keep
+    theirs."""
     if not node.positional:
         return inferred
     return struct(
-        zip(names_by_place(list(types(inferred)), list(types(schema))), types(inferred).values(), strict=True)
+        zip(
+            names_by_place(list(types(inferred)), list(types(schema))),
+            types(inferred).values(),
+            strict=True,
+        )
     )
 
 
 def _clash(node: Source, schema: Schema) -> tuple[str, str] | None:
-    """Two columns that differ in case only, where case does not distinguish columns; or two fields of a struct: the
-    tables that hold them never distinguish these."""
+    """Two columns that differ in case only, where case does not distinguish columns; or two fields
+    of a struct: the tables that hold them never distinguish these."""
     paths: dict[tuple[str, str], str] = {}
     for path in widening.own_paths(schema):
         parent, _, name = path.rpartition(NESTED)
@@ -363,7 +420,12 @@ def _infer(case: ReadCase, parts: Parts, pending: Keys) -> Deciding[Schema | Dec
     if key in memos:
         return known_schema_in(memos[key])
     reading = connector_identity.reading_job(node.read, node.location)
-    job: InferJob = {"format": node.read.format, "options": options, "timezone": node.timezone, **reading}
+    job: InferJob = {
+        "format": node.read.format,
+        "options": options,
+        "timezone": node.timezone,
+        **reading,
+    }
     spec: InferSpec = {"objects": objects, "listing": node.listing.hex()}
     task = Task(
         key,
@@ -378,7 +440,13 @@ def _infer(case: ReadCase, parts: Parts, pending: Keys) -> Deciding[Schema | Dec
     keys = listed(sorted(parts))
     item = Item(node.dataset, "compute", "missing", False, keys.count, keys)
     return Decision(
-        node.dataset, status, Learn((task,), job), (item,), "schema inference", error=error, pending=pending
+        node.dataset,
+        status,
+        Learn((task,), job),
+        (item,),
+        "schema inference",
+        error=error,
+        pending=pending,
     )
 
 
@@ -387,7 +455,9 @@ def _infer(case: ReadCase, parts: Parts, pending: Keys) -> Deciding[Schema | Dec
 
 def _paths(kinds: Kinds) -> Own:
     """The columns of objects as their listing has them, and fields in them."""
-    return {key: [name for columns in some for name in columns or ()] for key, some in kinds.items()}
+    return {
+        key: [name for columns in some for name in columns or ()] for key, some in kinds.items()
+    }
 
 
 def _absent(declared: Schema, own: Iterable[Sequence[str]]) -> tuple[str, ...]:
@@ -411,16 +481,24 @@ def _changed(unknown: Sequence[str], own: Own, nested: Own) -> TaskError:
 def _clashing(clash: tuple[str, str], kinds: Own) -> TaskError:
     where = next((f" (in {k})" for k, names in kinds.items() if clash[1] in names), "")
     first, second = (path.replace(NESTED, ".") for path in clash)
-    remedy = "rename one" if NESTED in clash[0] else "rename one, or set spark: {case_sensitive: true}"
-    return user_error("schema-clash", f"columns {first} and {second}{where} differ in case only: {remedy}")
+    remedy = (
+        "rename one" if NESTED in clash[0] else "rename one, or set spark: {case_sensitive: true}"
+    )
+    return user_error(
+        "schema-clash", f"columns {first} and {second}{where} differ in case only: {remedy}"
+    )
 
 
-def _retyped(texts: Texts, schema: Schema, grown: Schema, schemas: Mapping[str, Schema]) -> TaskError:
+def _retyped(
+    texts: Texts, schema: Schema, grown: Schema, schemas: Mapping[str, Schema]
+) -> TaskError:
     """Under `fail`: a wider type is a change, too."""
     kinds, wider = types(schema), types(grown)
     name = next(n for n in kinds if kinds[n] != wider[n])
     needing = (
-        p for p, new in schemas.items() if _needs_more(kinds[name], types(new).get(name), is_text=name in texts[p])
+        p
+        for p, new in schemas.items()
+        if _needs_more(kinds[name], types(new).get(name), is_text=name in texts[p])
     )
     where = next(needing)
     message = f"column {name} is {in_words(kinds[name])}, and needs to be {in_words(wider[name])} for {where}; "

@@ -1,1 +1,2 @@
-"""Deciding about transforms: consistent inputs, what of them has changed, and the tasks that make it."""
+"""Deciding about transforms: consistent inputs, what of them has changed, and the tasks that make
+it."""

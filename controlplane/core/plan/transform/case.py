@@ -1,4 +1,5 @@
-"""A transform with something to do, and its inputs; and the values that every decision about it shares."""
+"""A transform with something to do, and its inputs; and the values that every decision about it
+shares."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ class Case:
     node: Transform
     state: State | None
     inputs: tuple[Input, ...]
-    parts: Mapping[str, Consumed] = field(default_factory=dict)  # consumed partial results, to be remembered
+    # Consumed partial results, to be remembered
+    parts: Mapping[str, Consumed] = field(default_factory=dict)
 
     @property
     def parted(self) -> list[Input]:
@@ -50,7 +52,8 @@ class Case:
 
 
 def is_current(case: Case) -> bool:
-    """There is nothing to do: the state was made from just these inputs, by this logic, under this salt."""
+    """There is nothing to do: the state was made from just these inputs, by this logic, under this
+    salt."""
     state = case.state
     if state is None or not case.is_whole:
         return False
@@ -68,7 +71,8 @@ def is_current(case: Case) -> bool:
 
 
 def _has_other_modes(node: Transform, state: State) -> bool:
-    """Its inputs were read in another way than the types say that are known by now. Frozen results stay."""
+    """Its inputs were read in another way than the types say that are known by now. Frozen results
+    stay."""
     return node.by_key is not None and not node.is_volatile and state.logic != node.logic
 
 
@@ -83,7 +87,13 @@ def half_built(case: Case, root: bytes, schema: Schema | None) -> PartialState:
     """The finished part of the output for these inputs."""
     node = case.node
     return PartialState(
-        case.planning.branch, node.dataset, node.lineage, inputs=consumed(case), root=root, schema=schema, cut=cut(case)
+        case.planning.branch,
+        node.dataset,
+        node.lineage,
+        inputs=consumed(case),
+        root=root,
+        schema=schema,
+        cut=cut(case),
     )
 
 
@@ -149,7 +159,8 @@ def item_of(case: Case, action: Action, tasks: int, keys: Keys) -> Item:
 
 
 def _mode_change(case: Case) -> str:
-    """That the same code reads its inputs in another way than for the present state; empty where it does not."""
+    """That the same code reads its inputs in another way than for the present state; empty where it
+    does not."""
     node, state = case.node, case.state
     if state is None or state.logic == node.logic or not node.has_made(state.logic):
         return ""
@@ -162,10 +173,13 @@ NOT_LOOKED_UP = "less those that memory has: so many are not looked up for a pla
 
 
 def uncertain(item: Item, reason: str) -> Item:
-    """The same as an upper bound. `reason` names the uncertainty, unless the item has a reason already."""
+    """The same as an upper bound. `reason` names the uncertainty, unless the item has a reason
+    already."""
     return replace(item, certain=False, reason=item.reason or reason)
 
 
 def state_after(case: Case, root: bytes, schema: Schema) -> State:
     inputs, cause = consumed(case), cause_of(case)
-    return next_state(case.planning, case.node, root, schema, inputs=inputs, cut=cut(case), cause=cause)
+    return next_state(
+        case.planning, case.node, root, schema, inputs=inputs, cut=cut(case), cause=cause
+    )

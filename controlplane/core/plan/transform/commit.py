@@ -18,7 +18,8 @@ from dataplane.contract.schemas import Schema
 def commit(
     case: Case, extent: Extent, window: windows.Window, schema: Schema | None, build: bytes
 ) -> Deciding[Decision]:
-    """The base of the extent with all that the window found. Without a `schema`, it is that of the results."""
+    """The base of the extent with all that the window found. Without a `schema`, it is that of the
+    results."""
     if schema is None:
         schema = yield from _common_schema(case, window)
     if schema is None:
@@ -47,7 +48,8 @@ def _not_given_again(case: Case, root: bytes) -> Deciding[tuple[str, ...]]:
 
 
 def _common_schema(case: Case, window: windows.Window) -> Deciding[Schema | None]:
-    """The schema of Python results that could not be analysed: that of all fragments, if they are equal."""
+    """The schema of Python results that could not be analysed: that of all fragments, if they are
+    equal."""
     ids = [entry.fragment for _, entry in window.entries.values()]
     stored = yield from lookups.fragments(ids)
     schemas = [stored[fragment].schema for fragment in stored.keys() & set(ids)]

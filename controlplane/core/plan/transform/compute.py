@@ -26,7 +26,14 @@ from controlplane.core.plan import windows
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.plan_values import Decision, Item, user_error
 from controlplane.core.plan.transform import merges, partials
-from controlplane.core.plan.transform.case import NOT_LOOKED_UP, Case, half_built, item_of, pin_fault, uncertain
+from controlplane.core.plan.transform.case import (
+    NOT_LOOKED_UP,
+    Case,
+    half_built,
+    item_of,
+    pin_fault,
+    uncertain,
+)
 from controlplane.core.plan.transform.commit import commit
 from controlplane.core.plan.transform.extent import Extent, extent_of
 from controlplane.core.plan.transform.input_states import possible
@@ -38,8 +45,8 @@ from dataplane.contract.schemas import Schema
 
 
 def decide(case: Case, schema: Schema | None, build: bytes | None) -> Deciding[Decision]:
-    """`schema` of the output, where the analysis found one. `build`: the key of the whole output, where all of the
-    inputs are known."""
+    """`schema` of the output, where the analysis found one. `build`: the key of the whole output,
+    where all of the inputs are known."""
     error = _schema_error(case, schema)
     if error is not None:
         return Decision(case.node.dataset, "failed", error=error)
@@ -98,7 +105,11 @@ def _with_pending(case: Case, own: Keys) -> Keys:
 
 
 def _missing(
-    case: Case, extent: Extent, window: windows.Window, job: StoredTransformJob, schema: Schema | None
+    case: Case,
+    extent: Extent,
+    window: windows.Window,
+    job: StoredTransformJob,
+    schema: Schema | None,
 ) -> Deciding[Decision]:
     """By parts where that is proven to give the same, and costs less."""
     # Requested tasks are finished in the way that they were begun.
@@ -115,8 +126,11 @@ def _missing(
     return (yield from _compute(case, extent, window, before, schema))
 
 
-def _before_merging(parts: partials.Partials, job: StoredTransformJob) -> Deciding[Decision | StoredTransformJob]:
-    """The work to do before the whole can be merged; else the job that merges it, or the plain `job`."""
+def _before_merging(
+    parts: partials.Partials, job: StoredTransformJob
+) -> Deciding[Decision | StoredTransformJob]:
+    """The work to do before the whole can be merged; else the job that merges it, or the plain
+    `job`."""
     if not parts.is_whole:
         return (yield from _missing_parts(parts, job))
     schema = yield from partials.schema_of(parts)
@@ -126,19 +140,27 @@ def _before_merging(parts: partials.Partials, job: StoredTransformJob) -> Decidi
     return partials.merge_job(parts, job, merging.schema, merging.root) or job
 
 
-def _missing_parts(parts: partials.Partials, job: StoredTransformJob) -> Deciding[Decision | StoredTransformJob]:
+def _missing_parts(
+    parts: partials.Partials, job: StoredTransformJob
+) -> Deciding[Decision | StoredTransformJob]:
     if parts.is_typed:
         return partials.compute(parts)
-    # Some types do not come together exactly. So they are asked for first, or parts would be computed in vain.
+    # Some types do not come together exactly. So they are asked for first, or parts would be
+    # computed in vain.
     analysis = yield from partials.analyse(parts)
     return job if analysis is None else analysis
 
 
 def _compute(
-    case: Case, extent: Extent, window: windows.Window, job: StoredTransformJob, schema: Schema | None
+    case: Case,
+    extent: Extent,
+    window: windows.Window,
+    job: StoredTransformJob,
+    schema: Schema | None,
 ) -> Deciding[Decision]:
     """Ask for the tasks that the window misses."""
-    # Finished partitions are kept apart from the state until all are done: for the next window, and for readers `each`.
+    # Finished partitions are kept apart from the state until all are done: for the next window, and
+    # for readers `each`.
     building = None
     if extent.count > case.planning.exact or not case.is_whole:
         root = yield from windows.edited(case.planning, extent.base, window, ())

@@ -1,5 +1,5 @@
-"""Which partitions of a transform's output are to be checked: those that may have changed, on top of the ones that are
-right already.
+"""Which partitions of a transform's output are to be checked: those that may have changed, on top
+of the ones that are right already.
 
 no input is read by partition      -> the whole output (_single)
   |
@@ -73,7 +73,8 @@ def _single(case: Case) -> Extent:
 
 
 def is_same_code(case: Case, used: State | PartialState) -> bool:
-    """The same logic over the same read schemas and the same contents of `all` inputs: only changed keys count."""
+    """The same logic over the same read schemas and the same contents of `all` inputs: only changed
+    keys count."""
     if isinstance(used, State) and used.logic != case.node.logic:
         return False
     if not salts.is_of(case.planning, case.node, used):
@@ -122,7 +123,9 @@ def carried(case: Case, used: State | PartialState) -> Deciding[bytes]:
     changes = yield from differences(case, used)
     # With several inputs, a key that is new to one of them may be there because of another one.
     several = len(case.parted) > 1
-    changed_keys = sorted({change.key for change in changes if several or change.before is not None})
+    changed_keys = sorted(
+        {change.key for change in changes if several or change.before is not None}
+    )
     yield from lookups.nodes([(used.root, changed_keys)])
     return _without(case.nodes, used.root, changed_keys)
 

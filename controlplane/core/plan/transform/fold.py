@@ -1,9 +1,11 @@
 """Deciding about folds: which partition comes next, and which of those after it stay as they are.
 
-Partition k is made of what the inputs have under k and of the partition before it in the order of keys. So its task is
-known once the partition before it is known: a fold requests one task at a time.
+Partition k is made of what the inputs have under k and of the partition before it in the order of
+keys. So its task is known once the partition before it is known: a fold requests one task at a
+time.
 
-A walk goes along the keys and makes the new chain of partitions out of the old one (the present output):
+A walk goes along the keys and makes the new chain of partitions out of the old one (the present
+output):
 
     _next_key   no key is left                           -> the end: Commit
       | key     (all keys that are passed over stay as they are in the old chain)
@@ -13,9 +15,10 @@ A walk goes along the keys and makes the new chain of partitions out of the old 
       | no
     frontier    the task is requested                    -> the end for now: Compute
 
-Where the walk ends is the *frontier*. A partial root keeps how far it came: before the frontier it holds the new chain,
-from there on the old one. The next walk resumes there. A key after the frontier is visited only if its inputs changed,
-or if the partition before it came out with other rows.
+Where the walk ends is the *frontier*. A partial root keeps how far it came: before the frontier it
+holds the new chain, from there on the old one. The next walk resumes there. A key after the
+frontier is visited only if its inputs changed, or if the partition before it came out with other
+rows.
 """
 
 from __future__ import annotations
@@ -57,7 +60,8 @@ From: TypeAlias = tuple[bytes, str]  # a root, and the key from which on it is t
 
 
 def decide(case: Case, fold: Fold, schema: Schema | None, build: bytes) -> Deciding[Decision]:
-    """`schema` of the output, where the analysis found one. `build`: the key of the whole output."""
+    """`schema` of the output, where the analysis found one. `build`: the key of the whole
+    output."""
     chain = yield from _chain(case, fold)
     root, start = yield from _start(chain)
     walk = yield from _walk(chain, root, start)
@@ -75,7 +79,8 @@ def decide(case: Case, fold: Fold, schema: Schema | None, build: bytes) -> Decid
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """What a walk goes along. `old` is the root of the present output, if it is of the same code."""
+    """What a walk goes along. `old` is the root of the present output, if it is of the same
+    code."""
 
     case: Case
     fold: Fold
@@ -111,9 +116,13 @@ class _Chain:
 
 
 def _chain(case: Case, fold: Fold) -> Deciding[_Chain]:
-    shared = {i.slot.name: transform_tasks.whole_slot(case, i) for i in case.inputs if not i.is_parted}
+    shared = {
+        i.slot.name: transform_tasks.whole_slot(case, i) for i in case.inputs if not i.is_parted
+    }
     job = transform_tasks.job_of(case) | {"fold": _in_job(case, fold, shared)}
-    new_chain = _Chain(case, fold, job, job_id=ids.job_id(job), shared=shared, old=tree.EMPTY_ROOT, changed=None)
+    new_chain = _Chain(
+        case, fold, job, job_id=ids.job_id(job), shared=shared, old=tree.EMPTY_ROOT, changed=None
+    )
     state = case.state
     if state is None or not extents.is_same_code(case, state):
         return new_chain
@@ -135,7 +144,11 @@ def _in_job(case: Case, fold: Fold, shared: Mapping[str, bytes]) -> FoldJob:
 
 def _start(chain: _Chain) -> Deciding[From]:
     case, building = chain.case, chain.case.planning.building(chain.case.node.dataset)
-    if building is not None and building.lineage == case.node.lineage and extents.is_same_code(case, building):
+    if (
+        building is not None
+        and building.lineage == case.node.lineage
+        and extents.is_same_code(case, building)
+    ):
         resumed = yield from _resume(chain, building)
         if resumed is not None:
             return resumed
@@ -144,8 +157,8 @@ def _start(chain: _Chain) -> Deciding[From]:
 
 
 def _resume(chain: _Chain, building: PartialState) -> Deciding[From | None]:
-    """At the frontier; or before it, where inputs changed since. Then partitions that were entered after that key are
-    undone."""
+    """At the frontier; or before it, where inputs changed since. Then partitions that were entered
+    after that key are undone."""
     frontier = _first_hole(chain.case, building)
     if frontier is None:
         return None
@@ -153,7 +166,9 @@ def _resume(chain: _Chain, building: PartialState) -> Deciding[From | None]:
     since = _least(change.key for change in changes)
     if since is None or since > frontier:
         return building.root, frontier
-    undone = [(c.key, c.after) for c in tree.diff(chain.nodes, building.root, chain.old, start=since)]
+    undone = [
+        (c.key, c.after) for c in tree.diff(chain.nodes, building.root, chain.old, start=since)
+    ]
     return tree.edit(chain.nodes, building.root, undone), since
 
 
@@ -179,7 +194,8 @@ def _least(keys: Iterable[str | None]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Before the key `at`: `last` is the partition before it in the new chain, `was` the one in the old chain."""
+    """Before the key `at`: `last` is the partition before it in the new chain, `was` the one in the
+    old chain."""
 
     at: str
     last: Entry | None
@@ -349,7 +365,10 @@ def _offer_run(chain: _Chain, walk: _FoldWalk, key: str, task: Task) -> Deciding
     if task.key in walk.window.queued:
         return
     # Only the planner knows salts.
-    if chain.case.node.is_volatile or salts.of_output(chain.case.planning, chain.case.node) is not None:
+    if (
+        chain.case.node.is_volatile
+        or salts.of_output(chain.case.planning, chain.case.node) is not None
+    ):
         return
     walk.window.missing[key] = yield from _with_run(chain, walk.place, key, task)
 
@@ -359,7 +378,8 @@ def _with_run(chain: _Chain, place: _Place, key: str, task: Task) -> Deciding[Ta
     keys = [key, *islice(_keys_after(chain, key), RUN + 1)]
     yield from lookups.nodes([(root, keys) for root in chain.roots])
     was = _ends_of_chain(chain, keys)
-    state_rows = _content(place.last).rows  # about as many as each of them reads of the partition before it
+    # About as many as each of them reads of the partition before it
+    state_rows = _content(place.last).rows
     then: list[FollowingSpec] = []
     size_bytes = 0
     for partition in keys[1 : RUN + 1]:
@@ -391,7 +411,8 @@ def _keys_from(nodes: tree.NodeStore, root: bytes, start: str) -> Iterator[str]:
 
 
 def _ends_of_chain(chain: _Chain, keys: Sequence[str]) -> dict[str, list[int]]:
-    """By partition: the content with which the partition that follows it stays as it is. There the driver stops."""
+    """By partition: the content with which the partition that follows it stays as it is. There the
+    driver stops."""
     present = tree.lookup(chain.nodes, chain.old, keys)
     ends: dict[str, list[int]] = {}
     for key, following in pairwise(keys):
@@ -403,8 +424,11 @@ def _ends_of_chain(chain: _Chain, keys: Sequence[str]) -> dict[str, list[int]]:
     return ends
 
 
-def _follower(case: Case, key: str, reads: transform_tasks.Reads, was: list[int] | None) -> FollowingSpec:
-    """What a task reads besides the partition before it. `was`: a content of that one which ends the run."""
+def _follower(
+    case: Case, key: str, reads: transform_tasks.Reads, was: list[int] | None
+) -> FollowingSpec:
+    """What a task reads besides the partition before it. `was`: a content of that one which ends
+    the run."""
     fragments = {name: [entry.fragment.hex()] if entry else [] for name, entry in reads.items()}
     slots = {name: id.hex() for name, id in _slots(case, reads).items()}
     return {"partition": key, "slots": fragments, "ids": slots, "was": was}
@@ -418,8 +442,11 @@ def _ask(chain: _Chain, walk: _FoldWalk, frontier: str) -> Deciding[Decision]:
     case = chain.case
     building = None
     if walk.window.hits or walk.removed or walk.root != chain.old:
-        root = yield from windows.edited(case.planning, walk.root, walk.window, [*walk.removed, frontier])
-        building = half_built(case, root, None)  # no schema, so no reader: the rest after the frontier is old
+        root = yield from windows.edited(
+            case.planning, walk.root, walk.window, [*walk.removed, frontier]
+        )
+        # No schema, so no reader: the rest after the frontier is old
+        building = half_built(case, root, None)
     rest = _after(chain, frontier)
     at_frontier, removed = listed([frontier]), listed(walk.removed)
     items: list[Item] = []
@@ -440,7 +467,8 @@ def _ask(chain: _Chain, walk: _FoldWalk, frontier: str) -> Deciding[Decision]:
 
 
 def _after(chain: _Chain, frontier: str) -> Keys:
-    """The partitions that may follow from the one at the frontier; of many, all partitions of the inputs."""
+    """The partitions that may follow from the one at the frontier; of many, all partitions of the
+    inputs."""
     most = chain.case.planning.exact
     keys = list(islice(_keys_after(chain, frontier), most + 1))
     if len(keys) <= most:
@@ -449,7 +477,8 @@ def _after(chain: _Chain, frontier: str) -> Keys:
 
 
 def _item(chain: _Chain, walk: _FoldWalk, frontier: str) -> Item:
-    """Work on the partition at the frontier; because of the one before it, unless inputs of its own changed."""
+    """Work on the partition at the frontier; because of the one before it, unless inputs of its own
+    changed."""
     item = item_of(chain.case, "compute", 1, listed([frontier]))
     if chain.is_changed(frontier):
         return item

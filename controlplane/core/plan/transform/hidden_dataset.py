@@ -1,15 +1,16 @@
-"""Hidden datasets: each follows one input of a transform, partition by partition, and is edited by difference.
+"""Hidden datasets: each follows one input of a transform, partition by partition, and is edited by
+difference.
 
-No blueprint names them. A state remembers the trees that it was made with among its inputs, under the input's name and
-an ending (`orders/pairs`), so the next one goes on from there.
+No blueprint names them. A state remembers the trees that it was made with among its inputs, under
+the input's name and an ending (`orders/pairs`), so the next one goes on from there.
 
     changes     the partitions in which the input differs from the part of it that the trees reflect (`done`)
       | by chunks
     _take       memory has the result of a partition    -> `edit` takes it into the trees
                 memory lacks it                         -> a task, up to as many as may be open
 
-A kind of hidden dataset is a subclass of `Hidden`: which results it needs, where they are remembered, which task gives
-one, and which trees are made of them.
+A kind of hidden dataset is a subclass of `Hidden`: which results it needs, where they are
+remembered, which task gives one, and which trees are made of them.
 
     key_index   the keys of a partition's rows          -> two trees, `keys` and `pairs`
     partials    the partial aggregates of a partition   -> one tree, `parts`
@@ -41,12 +42,15 @@ Results: TypeAlias = Mapping[tree.Entry | None, Result]
 
 @dataclass(slots=True)
 class Hidden(ABC, Generic[Result]):
-    """A hidden dataset on its way to the input's present root. `window` holds the tasks that it misses.
+    """A hidden dataset on its way to the input's present root. `window` holds the tasks that it
+    misses.
 
-    `mark` names everything but data that its results depend on. `trees` are what a state remembers of it.
+    `mark` names everything but data that its results depend on. `trees` are what a state remembers
+    of it.
     """
 
-    TREES: ClassVar[tuple[str, ...]]  # the endings of the names under which its trees are remembered
+    # The endings of the names under which its trees are remembered
+    TREES: ClassVar[tuple[str, ...]]
     DONE: ClassVar[str] = ""  # that of the part of the input that they reflect
     CHUNK: ClassVar[int] = windows.CHUNK  # partitions whose results are in memory at a time
 
@@ -54,24 +58,34 @@ class Hidden(ABC, Generic[Result]):
     read: Input
     mark: bytes
     job: StoredJob  # that its tasks share
-    memory: Callable[[Sequence[bytes]], Deciding[Mapping[bytes, Result]]]  # results by the keys of tasks
+    # Results by the keys of tasks
+    memory: Callable[[Sequence[bytes]], Deciding[Mapping[bytes, Result]]]
     trees: dict[str, Consumed] = field(init=False)
     count: int = field(default=0, init=False)  # of partitions that differ, at most
     window: windows.Window = field(default_factory=windows.Window, init=False)
 
     def __post_init__(self) -> None:
         slot, read = self.read.slot.name, self.read.consumed
-        self.trees = {slot + ending: Consumed(read.dataset, tree.EMPTY_ROOT, self.mark) for ending in self.TREES}
+        self.trees = {
+            slot + ending: Consumed(read.dataset, tree.EMPTY_ROOT, self.mark)
+            for ending in self.TREES
+        }
         self.trees[slot + self.DONE] = replace(read, root=tree.EMPTY_ROOT)
         for maker in (self.case.planning.building(self.case.node.dataset), self.case.state):
             if maker is not None and self._go_on(maker.inputs):
                 break
 
     def _go_on(self, inputs: Mapping[str, Consumed]) -> bool:
-        """Take the trees that are remembered, if they were made under the same mark and read schema."""
-        if any(name not in inputs or inputs[name].schema != made.schema for name, made in self.trees.items()):
+        """Take the trees that are remembered, if they were made under the same mark and read
+        schema."""
+        if any(
+            name not in inputs or inputs[name].schema != made.schema
+            for name, made in self.trees.items()
+        ):
             return False
-        self.trees = {name: replace(made, root=inputs[name].root) for name, made in self.trees.items()}
+        self.trees = {
+            name: replace(made, root=inputs[name].root) for name, made in self.trees.items()
+        }
         return True
 
     def root(self, ending: str) -> bytes:
@@ -100,8 +114,8 @@ class Hidden(ABC, Generic[Result]):
 
     @abstractmethod
     def edit(self, changes: Sequence[tree.EntryChange], results: Results[Result]) -> Deciding[None]:
-        """Take these changes into the trees. `results` has those of all present partitions that need one, and of former
-        ones as far as memory has them."""
+        """Take these changes into the trees. `results` has those of all present partitions that
+        need one, and of former ones as far as memory has them."""
 
     @property
     def is_whole(self) -> bool:
@@ -139,7 +153,9 @@ class Hidden(ABC, Generic[Result]):
                 tasks[partition] = task
         remembered = yield from self.memory([task.key for task in tasks.values()])
         results = {of: remembered[task.key] for of, task in tasks.items() if task.key in remembered}
-        missing = {c.key: tasks[c.after] for c in chunk if c.after in tasks and c.after not in results}
+        missing = {
+            c.key: tasks[c.after] for c in chunk if c.after in tasks and c.after not in results
+        }
         if missing:
             yield from self.window.lack(missing)
         ready = [change for change in chunk if change.key not in missing]
@@ -147,7 +163,8 @@ class Hidden(ABC, Generic[Result]):
             yield from self.edit(ready, results)
 
     def request(self, work: Item, building: PartialState | None) -> Decision:
-        """Ask for the missing tasks. `work` is all that is to be done for the output, as far as it is known."""
+        """Ask for the missing tasks. `work` is all that is to be done for the output, as far as it
+        is known."""
         decision = Decision(self.case.node.dataset, "stale", items=(work,), pending=work.keys)
         if self.limit == 0:
             return decision

@@ -1,4 +1,5 @@
-"""Which states of its inputs a transform reads: ready, of one cut, never older than those that it read before.
+"""Which states of its inputs a transform reads: ready, of one cut, never older than those that it
+read before.
 
     offers        the newest that each input has to offer, made by the desired code
                   an input has nothing                        -> not_ready
@@ -31,14 +32,16 @@ BATCH_SEARCH = 4_000  # combinations of recent input states that are tried for a
 FURTHER = 1_000  # states of an input that are looked at where it is far ahead of another one
 UNRELIABLE = ("failed", "blocked", "waiting")
 
-_JoinStep: TypeAlias = tuple[list[str], dict[tuple[bytes, ...], list[State]]]  # shared sources; states by their roots
+# Shared sources; states by their roots
+_JoinStep: TypeAlias = tuple[list[str], dict[tuple[bytes, ...], list[State]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
     """One slot with its present input, under the schema that it reads it with.
 
-    `of` is half-built where the whole is still being built; `pending` are partitions of it that may still change.
+    `of` is half-built where the whole is still being built; `pending` are partitions of it that may
+    still change.
     """
 
     slot: Slot
@@ -46,7 +49,8 @@ class Input:
     schema: Schema
     consumed: Consumed
     pending: Keys | None = None
-    index: Mapping[str, Consumed] | None = None  # the trees of a `by` input, once it is known how far they are
+    # The trees of a `by` input, once it is known how far they are
+    index: Mapping[str, Consumed] | None = None
 
     @property
     def is_parted(self) -> bool:
@@ -55,8 +59,8 @@ class Input:
 
     @property
     def root(self) -> bytes:
-        """The root of the tree whose keys are those of output partitions, and whose contents are those of the rows they
-        read."""
+        """The root of the tree whose keys are those of output partitions, and whose contents are
+        those of the rows they read."""
         return self.index[self.tree_name].root if self.index else self.of.root
 
     @property
@@ -78,8 +82,12 @@ class Input:
         return tree.totals(planning.nodes, self.of.root).content
 
 
-def read(planning: Planning, node: Transform, offers: Sequence[State | PartialState]) -> tuple[Input, ...]:
-    return tuple(_input(planning, node, slot, of) for slot, of in zip(node.slots, offers, strict=True))
+def read(
+    planning: Planning, node: Transform, offers: Sequence[State | PartialState]
+) -> tuple[Input, ...]:
+    return tuple(
+        _input(planning, node, slot, of) for slot, of in zip(node.slots, offers, strict=True)
+    )
 
 
 def _input(planning: Planning, node: Transform, slot: Slot, of: State | PartialState) -> Input:
@@ -104,8 +112,8 @@ def _read_schema(node: Transform, slot: Slot, schema: Schema) -> tuple[Schema, b
 
 @lru_cache(maxsize=50_000)
 def _kept_reading(*_name: object) -> list[tuple[Schema, bytes]]:
-    """Where the answer that is a function of these is kept; empty until it is known. The node itself is no argument:
-    those of older revisions would be kept with it."""
+    """Where the answer that is a function of these is kept; empty until it is known. The node
+    itself is no argument: those of older revisions would be kept with it."""
     return []
 
 
@@ -156,7 +164,9 @@ def not_ready(planning: Planning, node: Transform, slot: Slot) -> Decision:
 
 
 def _waits(planning: Planning, node: Transform, keys: Keys, reason: str) -> Decision:
-    return Decision(node.dataset, "stale", items=(possible(planning, node, keys),), reason=reason, pending=keys)
+    return Decision(
+        node.dataset, "stale", items=(possible(planning, node, keys),), reason=reason, pending=keys
+    )
 
 
 def blocked(dataset: str, by: str, above: Decision) -> Decision:
@@ -173,7 +183,8 @@ def blocking(planning: Planning, node: Transform) -> str:
 
 
 def bound(planning: Planning, node: Transform) -> Keys | None:
-    """What of this dataset may still change because of inputs that are not settled; None: they all are."""
+    """What of this dataset may still change because of inputs that are not settled; None: they all
+    are."""
     touched = list(_pending_inputs(planning, node))
     if not touched:
         return None
@@ -215,7 +226,9 @@ def everything(planning: Planning, dataset: str) -> Keys:
 def possible(planning: Planning, node: Transform, keys: Keys) -> Item:
     """Work that follows from inputs that are at work, at most on these partitions."""
     cause, reason = _possible_because(planning, node)
-    return Item(node.dataset, "compute", cause, certain=False, tasks=keys.count, keys=keys, reason=reason)
+    return Item(
+        node.dataset, "compute", cause, certain=False, tasks=keys.count, keys=keys, reason=reason
+    )
 
 
 def _possible_because(planning: Planning, node: Transform) -> tuple[Cause, str]:
@@ -236,7 +249,8 @@ def _inputs_at_work(planning: Planning, node: Transform) -> list[str]:
 
 
 def after(planning: Planning, node: Transform, decision: Decision) -> Decision:
-    """Add the work that may follow from inputs that are still at work, and the block by an unreliable input."""
+    """Add the work that may follow from inputs that are still at work, and the block by an
+    unreliable input."""
     if decision.status != "up_to_date" or decision.items:
         return decision
     keys = bound(planning, node)
@@ -255,7 +269,8 @@ def after(planning: Planning, node: Transform, decision: Decision) -> Decision:
 def consistent(
     planning: Planning, node: Transform, newest: tuple[State | PartialState, ...]
 ) -> tuple[State | PartialState, ...] | None:
-    """The newest combination of recent input states, made by the desired code, that agree on shared sources."""
+    """The newest combination of recent input states, made by the desired code, that agree on shared
+    sources."""
     if _agree(planning, node, newest):
         return newest
     for limit in (RECENT, FURTHER):
@@ -269,7 +284,10 @@ def _newest_agreeing(
     planning: Planning, node: Transform, newest: tuple[State | PartialState, ...], limit: int
 ) -> tuple[State, ...] | None:
     """Among so many states of each input."""
-    candidates = [_candidates(planning, node, slot, of, limit) for slot, of in zip(node.slots, newest, strict=True)]
+    candidates = [
+        _candidates(planning, node, slot, of, limit)
+        for slot, of in zip(node.slots, newest, strict=True)
+    ]
     best: tuple[State, ...] | None = None
     for combination in itertools.islice(_joined(candidates), BATCH_SEARCH):
         if not _agree(planning, node, combination):
@@ -279,12 +297,16 @@ def _newest_agreeing(
     return best
 
 
-def _candidates(planning: Planning, node: Transform, slot: Slot, of: State | PartialState, limit: int) -> list[State]:
-    """States of an input that may be read. Behind a hold only the newest one: others were rolled back. An input that is
-    read together with it may have to go back as far as it did."""
+def _candidates(
+    planning: Planning, node: Transform, slot: Slot, of: State | PartialState, limit: int
+) -> list[State]:
+    """States of an input that may be read. Behind a hold only the newest one: others were rolled
+    back. An input that is read together with it may have to go back as far as it did."""
     if slot.dataset in planning.behind_holds:
         return [of] if isinstance(of, State) else []
-    states = [state for state in planning.history(slot.dataset, limit) if state.lineage == of.lineage]
+    states = [
+        state for state in planning.history(slot.dataset, limit) if state.lineage == of.lineage
+    ]
     if node.dataset in planning.behind_holds:
         return states
     used = _used_last(planning.state(node.dataset), slot, states)
@@ -297,7 +319,8 @@ def _age(states: Sequence[State]) -> int:
 
 
 def _used_last(current: State | None, slot: Slot, states: Sequence[State]) -> int:
-    """The newest state that may be the one that was consumed last: a transform never goes back behind it."""
+    """The newest state that may be the one that was consumed last: a transform never goes back
+    behind it."""
     used = current.inputs.get(slot.name) if current else None
     if current is None or used is None:
         return 0
@@ -311,7 +334,8 @@ def _is_in_cut(state: State, current: State) -> bool:
 
 
 def _joined(candidates: Sequence[Sequence[State]]) -> Iterator[tuple[State, ...]]:
-    """Combinations that agree on every source that all states of two inputs have, the first inputs' newest first."""
+    """Combinations that agree on every source that all states of two inputs have, the first inputs'
+    newest first."""
     steps: list[_JoinStep] = []
     sources: set[str] = set()
     for states in candidates:
@@ -339,7 +363,8 @@ def _join_step(states: Sequence[State], shared: list[str]) -> _JoinStep:
 def _further(
     steps: Sequence[_JoinStep], chosen: tuple[State, ...], cut: Mapping[str, bytes]
 ) -> Iterator[tuple[State, ...]]:
-    """The chosen states of the first inputs, with all fitting states of the next inputs. `cut`: of those chosen."""
+    """The chosen states of the first inputs, with all fitting states of the next inputs. `cut`: of
+    those chosen."""
     if len(chosen) == len(steps):
         yield chosen
         return

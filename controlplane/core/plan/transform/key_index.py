@@ -1,13 +1,16 @@
-"""The key index of an input that is read `by` a key: a hidden dataset that follows the input, edited by difference.
+"""The key index of an input that is read `by` a key: a hidden dataset that follows the input,
+edited by difference.
 
-For each partition of the input, a task lists the output keys in it, and the content of the rows of each. The answer is
-memoised under the content of the partition. Two trees are made from the answers:
+For each partition of the input, a task lists the output keys in it, and the content of the rows of
+each. The answer is memoised under the content of the partition. Two trees are made from the
+answers:
 
     pairs   (output key, input partition) -> the fragment, and the content of these rows in it
     keys    output key -> the sum over its pairs
 
-A `by` input is then planned as an `each` input over `keys`: rows that only moved between partitions leave it as it is.
-Which fragments a task reads is the range of its key in `pairs`, looked up when the task is claimed.
+A `by` input is then planned as an `each` input over `keys`: rows that only moved between partitions
+leave it as it is. Which fragments a task reads is the range of its key in `pairs`, looked up when
+the task is claimed.
 """
 
 from __future__ import annotations
@@ -64,7 +67,8 @@ def slot_parts(node: Transform, slot: Slot, schema: Schema) -> list[KeyPart]:
 
 
 def output_parts(node: Transform) -> list[KeyPart]:
-    """How it is read off rows of the output, whose columns are found by the session's rules for names."""
+    """How it is read off rows of the output, whose columns are found by the session's rules for
+    names."""
     columns = [part.column for part in node.key]
     return key_parts(node.key, columns, EMPTY_SCHEMA, case_sensitive=node.is_case_sensitive)
 
@@ -90,7 +94,8 @@ class KeyIndex(Hidden[Memo]):
     CHUNK = 500
 
     def changes(self) -> Deciding[Iterable[tree.EntryChange]]:
-        """The partitions in which the input differs from its indexed part; if they are many, one after the other."""
+        """The partitions in which the input differs from its indexed part; if they are many, one
+        after the other."""
         done, root = self.root(self.DONE), self.read.of.root
         yield from self.compare(done)
         if self.count > self.case.planning.exact:
@@ -149,7 +154,9 @@ class KeyIndex(Hidden[Memo]):
                 moved[key] = moved.get(key, EMPTY).plus(content)
         return pairs, moved
 
-    def _before(self, change: tree.EntryChange, answers: Results[Memo]) -> Iterable[tuple[str, Content]]:
+    def _before(
+        self, change: tree.EntryChange, answers: Results[Memo]
+    ) -> Iterable[tuple[str, Content]]:
         """The keys that the partition held, with the content of each."""
         before = change.before
         if before is None or not before.content.rows:
@@ -159,7 +166,8 @@ class KeyIndex(Hidden[Memo]):
         return self._searched(change.key)
 
     def _searched(self, partition: str) -> Iterator[tuple[str, Content]]:
-        """The same from the tree of pairs, all of which is read: where the answer is no longer remembered."""
+        """The same from the tree of pairs, all of which is read: where the answer is no longer
+        remembered."""
         end = pair_key("", partition)
         for entry in tree.scan(self.case.nodes, self.root(PAIRS)):
             _, _, of = entry.key.partition(" ")
@@ -168,8 +176,8 @@ class KeyIndex(Hidden[Memo]):
 
 
 def _entry(schema: Schema, key: str, content: Content) -> tree.Entry | None:
-    """The entry of a key that some row has; None without rows. No fragment holds just these rows, but it is named as if
-    one did."""
+    """The entry of a key that some row has; None without rows. No fragment holds just these rows,
+    but it is named as if one did."""
     if not content.rows:
         return None
     return tree.Entry(key, fragment_id(schema, content), content)

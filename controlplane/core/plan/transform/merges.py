@@ -1,4 +1,5 @@
-"""Merging many parts of an aggregate along their tree: those of each leaf first, then what came of these, and so on.
+"""Merging many parts of an aggregate along their tree: those of each leaf first, then what came of
+these, and so on.
 
     parts      p p p p p p p p p p      follow: more than `widest` are merged level by level
                |_____| |___| |___|      _level: one merge for each leaf of their tree
@@ -6,10 +7,10 @@
                   |______|_____|
     whole                w              as soon as there are few enough, the task of the whole merges them
 
-The walk up ends at the first level that lacks a merge: `compute` asks for it. One changed part redoes a merge of some
-500 on each level. A leaf's merge is identified by the content of its parts, so nothing is remembered of levels but
-traces, and the task of the whole keeps the key that it has without any. Where it matters which parts meet first
-(doubles), all are merged at once.
+The walk up ends at the first level that lacks a merge: `compute` asks for it. One changed part
+redoes a merge of some 500 on each level. A leaf's merge is identified by the content of its parts,
+so nothing is remembered of levels but traces, and the task of the whole keeps the key that it has
+without any. Where it matters which parts meet first (doubles), all are merged at once.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class Merging:
     partials: Partials
     schema: Schema
     root: bytes
-    between: StoredSqlJob | None = None  # the job of a level; none where all parts are merged at once
+    # The job of a level; none where all parts are merged at once
+    between: StoredSqlJob | None = None
     window: windows.Window = field(default_factory=windows.Window)
 
     @property
@@ -67,7 +69,8 @@ class Merging:
 
 
 def follow(partials: Partials, schema: Schema) -> Deciding[Merging]:
-    """From all parts, which have this schema, to as few as are merged at once; up to the first level that lacks any."""
+    """From all parts, which have this schema, to as few as are merged at once; up to the first
+    level that lacks any."""
     merging = Merging(partials, schema, partials.parts)
     widest = partials.case.planning.widest
     count = merging.count
@@ -106,13 +109,15 @@ def _level(merging: Merging) -> Deciding[None]:
 
 
 def _merged(merging: Merging, leaves: Mapping[str, tree.Totals]) -> Iterator[tree.Entry]:
-    """One entry for each leaf, under a key of its own: the last keys of leaves are where nodes end, all of them."""
+    """One entry for each leaf, under a key of its own: the last keys of leaves are where nodes end,
+    all of them."""
     entries = merging.window.entries
     for last in leaves:
         if last in entries:
             _, entry = entries[last]
         else:
-            entry = tree.lookup(merging.nodes, merging.root, [last])[last]  # the only part of its leaf
+            # The only part of its leaf
+            entry = tree.lookup(merging.nodes, merging.root, [last])[last]
         yield entry._replace(key=f"/{last}")
 
 
@@ -122,14 +127,18 @@ def _merged(merging: Merging, leaves: Mapping[str, tree.Totals]) -> Iterator[tre
 def _task(merging: Merging, logic: bytes, job: bytes, totals: tree.Totals) -> Task:
     """The task without its inputs: `_with_parts` adds them where the task is requested."""
     key = task_key(logic, {PARTS: slot_id(totals.content, merging.schema)})
-    return node_task(merging.partials.case.node, key, job, {}, totals.content.rows, "", is_batched=True)
+    return node_task(
+        merging.partials.case.node, key, job, {}, totals.content.rows, "", is_batched=True
+    )
 
 
 def _logic(merging: Merging) -> bytes:
     case = merging.partials.case
     salt = salts.of_output(case.planning, case.node)
     others = {"/salt": salt} if salt else {}
-    return ids.part_logic(sql.analyse(merging.job["sql"]).digest, {}, case.node.spark, case.node.semantics, others)
+    return ids.part_logic(
+        sql.analyse(merging.job["sql"]).digest, {}, case.node.spark, case.node.semantics, others
+    )
 
 
 def _with_parts(merging: Merging) -> dict[str, Task]:

@@ -1,8 +1,10 @@
-"""Partial results of a transform that aggregates: one per partition of an input, kept so that a change costs little.
+"""Partial results of a transform that aggregates: one per partition of an input, kept so that a
+change costs little.
 
-They are a hidden dataset, partition of the input -> a fragment of partial aggregates, that follows the input by
-difference and is remembered with the state it was used for. The task of the output is the same as without them: its
-result does not change, only how it is computed. Where memory knows the result, no part is computed at all.
+They are a hidden dataset, partition of the input -> a fragment of partial aggregates, that follows
+the input by difference and is remembered with the state it was used for. The task of the output is
+the same as without them: its result does not change, only how it is computed. Where memory knows
+the result, no part is computed at all.
 
     _chosen       no input has mergeable parts                 -> None: the plain query
       | input and query
@@ -30,7 +32,13 @@ from controlplane.core.model.tasks import Task, Trace
 from controlplane.core.plan import lookups, salts, windows
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.plan_values import Decision, Learn
-from controlplane.core.plan.transform.case import NOT_LOOKED_UP, Case, half_built, item_of, uncertain
+from controlplane.core.plan.transform.case import (
+    NOT_LOOKED_UP,
+    Case,
+    half_built,
+    item_of,
+    uncertain,
+)
 from controlplane.core.plan.transform.hidden_dataset import Hidden, Results
 from controlplane.core.plan.transform.input_states import Input
 from controlplane.core.plan.transform.transform_jobs import (
@@ -93,7 +101,15 @@ class Partials(Hidden[Trace]):
         key = task_key(self.mark, {slot: slot_id(partition.content, self.read.schema)})
         spec: FragmentsSpec = {"slots": {slot: [partition.fragment.hex()]}}
         is_batched = self.query.split.labelled is not None
-        return node_task(self.case.node, key, job, spec, partition.content.rows, partition.key, is_batched=is_batched)
+        return node_task(
+            self.case.node,
+            key,
+            job,
+            spec,
+            partition.content.rows,
+            partition.key,
+            is_batched=is_batched,
+        )
 
     def edit(self, changes: Sequence[tree.EntryChange], results: Results[Trace]) -> Deciding[None]:
         window = windows.Window({c.key: (results[c.after].task, results[c.after]) for c in changes})
@@ -140,7 +156,8 @@ def _may_be_parted(case: Case) -> bool:
 
 
 def _chosen(case: Case) -> tuple[Input, Divided] | None:
-    """The input with the most rows, among those that have many partitions and whose parts can be merged."""
+    """The input with the most rows, among those that have many partitions and whose parts can be
+    merged."""
     assert case.node.query is not None
     verdicts = case.node.query.verdicts()
     mergeable = {name.lower() for name, verdict in verdicts.items() if verdict.merge is not None}
@@ -180,7 +197,9 @@ def _part_logic(case: Case, query: Divided, others: Mapping[str, bytes]) -> byte
 
 def _logic(case: Case, of: Input, query: Divided) -> bytes:
     """The logic of the tasks of parts, including all that they read beside the partition."""
-    others = {i.slot.name: slot_id(i.content(case.planning), i.schema) for i in case.inputs if i is not of}
+    others = {
+        i.slot.name: slot_id(i.content(case.planning), i.schema) for i in case.inputs if i is not of
+    }
     salt = salts.of_output(case.planning, case.node)
     if salt:
         others["/salt"] = salt
@@ -188,7 +207,8 @@ def _logic(case: Case, of: Input, query: Divided) -> bytes:
 
 
 def _has_moved_beside(case: Case, of: Input) -> bool:
-    """Whether another input has changed since the last time, or all of it is forced to be done again."""
+    """Whether another input has changed since the last time, or all of it is forced to be done
+    again."""
     if case.state is None:
         return False
     if not salts.is_of(case.planning, case.node, case.state):
@@ -219,7 +239,8 @@ def compute(partials: Partials) -> Decision:
 
 
 def analyse(partials: Partials) -> Deciding[Decision | None]:
-    """Ask Spark for the types of parts before any is computed, perhaps in vain. None: Spark cannot determine them."""
+    """Ask Spark for the types of parts before any is computed, perhaps in vain. None: Spark cannot
+    determine them."""
     case = partials.case
     key = _analysis(case, partials.query)
     job = part_job(case.node, case.schemas, partials.read.slot.name, partials.query)
@@ -237,9 +258,11 @@ def schema_of(partials: Partials) -> Deciding[Schema]:
     return fragments[first.fragment].schema
 
 
-def merge_job(partials: Partials, job: StoredTransformJob, schema: Schema, root: bytes) -> StoredSqlJob | None:
-    """The job of the whole over a tree of parts with this schema; None where their types do not come together
-    exactly."""
+def merge_job(
+    partials: Partials, job: StoredTransformJob, schema: Schema, root: bytes
+) -> StoredSqlJob | None:
+    """The job of the whole over a tree of parts with this schema; None where their types do not
+    come together exactly."""
     try:
         edits = partials.query.split.second_query(column_types(schema))
     except Unproven:

@@ -18,8 +18,8 @@
       | schema
     fold | compute   the partitions of the output   -> Compute, Commit, or failed
 
-A run under way goes through the same steps on the inputs that it began with (`finish`), before the newest inputs are
-considered (`decide`).
+A run under way goes through the same steps on the inputs that it began with (`finish`), before the
+newest inputs are considered (`decide`).
 """
 
 from __future__ import annotations
@@ -37,9 +37,24 @@ from controlplane.core.plan import lookups, salts, unfinished, windows
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.plan_values import Commit, Decision, Item, Learn, Planning, user_error
 from controlplane.core.plan.transform import compute, fold, partials
-from controlplane.core.plan.transform.case import Case, cut, half_built, is_current, item_of, state_after, uncertain
+from controlplane.core.plan.transform.case import (
+    Case,
+    cut,
+    half_built,
+    is_current,
+    item_of,
+    state_after,
+    uncertain,
+)
 from controlplane.core.plan.transform.extent import still_right
-from controlplane.core.plan.transform.input_states import Input, after, consistent, not_ready, offers, read
+from controlplane.core.plan.transform.input_states import (
+    Input,
+    after,
+    consistent,
+    not_ready,
+    offers,
+    read,
+)
 from controlplane.core.plan.transform.key_index import KeyIndex, follow, key_fault
 from controlplane.core.plan.transform.transform_jobs import logic_job
 from controlplane.core.plan.unfinished import Finishing
@@ -51,7 +66,8 @@ Offers: TypeAlias = tuple[State | PartialState, ...]  # one for each slot
 
 
 def finish(planning: Planning, node: Transform) -> Finishing:
-    """The remaining work of the run under way; None if there is none, or it reads the newest inputs."""
+    """The remaining work of the run under way; None if there is none, or it reads the newest
+    inputs."""
     run = unfinished.current_run(planning, node)
     if run is None:
         return None
@@ -117,7 +133,11 @@ def _inconsistent(planning: Planning, node: Transform, newest: Offers) -> Decisi
 
 
 def _case(planning: Planning, node: Transform, chosen: Sequence[State | PartialState]) -> Case:
-    schemas = {slot.name: of.schema for slot, of in zip(node.slots, chosen, strict=True) if of.schema is not None}
+    schemas = {
+        slot.name: of.schema
+        for slot, of in zip(node.slots, chosen, strict=True)
+        if of.schema is not None
+    }
     node = key_types.decided(node, schemas)
     return Case(planning, node, planning.state(node.dataset), read(planning, node, chosen))
 
@@ -193,8 +213,8 @@ def _basis(case: Case) -> dict[str, object]:
 
 
 def _basis_of(case: Case, i: Input) -> dict[str, object]:
-    # An input that is read `all` counts by its rows: its code does not see their partition keys. What volatile code
-    # gave for one root is not taken for another one of equal rows.
+    # An input that is read `all` counts by its rows: its code does not see their partition keys.
+    # What volatile code gave for one root is not taken for another one of equal rows.
     is_root_needed = i.is_parted or case.node.is_volatile
     data = i.root if is_root_needed else tuple(i.content(case.planning))
     return {"mode": i.slot.mode, "schema": schema_id(i.schema), "data": data}
@@ -208,7 +228,8 @@ def _adopt(case: Case, root: bytes, schema: Schema, build: bytes) -> Deciding[De
     if root != case.root:
         keys = lacking(case.nodes, root)
     items = (item_of(case, "adopt", 0, keys),) if keys.count else ()
-    adopted = 0 if case.node.output else keys.count  # a second output of tasks counts with the first
+    # A second output of tasks counts with the first
+    adopted = 0 if case.node.output else keys.count
     commit = Commit(state_after(case, root, schema), None, adopted, None, build)
     return Decision(case.node.dataset, "stale", commit, items)
 
@@ -223,11 +244,14 @@ def _analyse(case: Case, key: bytes, build: bytes | None) -> Deciding[Decision]:
     status, error = yield from windows.learning(task)
     items = yield from _work_after(case, build)
     pending = union(item.keys for item in items)
-    return Decision(dataset, status, Learn((task,), job), items, "analysis", error=error, pending=pending)
+    return Decision(
+        dataset, status, Learn((task,), job), items, "analysis", error=error, pending=pending
+    )
 
 
 def _work_after(case: Case, build: bytes | None) -> Deciding[tuple[Item, ...]]:
-    """The work once the columns are known. The tasks are named without them, so they are certain."""
+    """The work once the columns are known. The tasks are named without them, so they are
+    certain."""
     # How far an index is may change without a mark as long as only the analysis is asked for.
     is_by_key = any(i.slot.mode == "by" for i in case.inputs)
     if build is None or is_by_key or case.node.fold is not None:
@@ -263,7 +287,8 @@ def _or_whole(keys: Keys) -> Keys:
 
 
 def _with_indexes(case: Case) -> Deciding[tuple[Case, KeyIndex | None]]:
-    """The case with the indexes of its `by` inputs, and the first of them that does not reflect its input yet."""
+    """The case with the indexes of its `by` inputs, and the first of them that does not reflect its
+    input yet."""
     inputs: list[Input] = []
     lagging: KeyIndex | None = None
     for i in case.inputs:
@@ -278,8 +303,11 @@ def _with_indexes(case: Case) -> Deciding[tuple[Case, KeyIndex | None]]:
 
 
 def _index(case: Case, lagging: KeyIndex) -> Deciding[Decision]:
-    """Ask for what an index lacks. Which partitions of the output follow from it is not known yet."""
-    missing = union([lacking(case.nodes, root) for root in (case.root, *(i.root for i in case.parted))])
+    """Ask for what an index lacks. Which partitions of the output follow from it is not known
+    yet."""
+    missing = union(
+        [lacking(case.nodes, root) for root in (case.root, *(i.root for i in case.parted))]
+    )
     keys = _or_whole(missing)
     work = item_of(case, "compute", lagging.missing, keys)
     work = uncertain(work, "once it is known which keys the changed partitions have")

@@ -1,4 +1,5 @@
-"""What the tasks of one transform share: code, parameters, how each input is read; see docs/protocol.md."""
+"""What the tasks of one transform share: code, parameters, how each input is read; see
+docs/protocol.md."""
 
 from __future__ import annotations
 
@@ -17,14 +18,29 @@ from controlplane.core.model.tasks import Task
 from controlplane.core.plan.plan_values import ROW_COST
 from controlplane.core.plan.transform.key_index import output_parts, slot_parts
 from controlplane.core.sql import Edit
-from dataplane.contract.jobs import AnalyseJob, InputJob, Logic, NamedTexts, PythonLogic, SqlLogic, SqlTexts
+from dataplane.contract.jobs import (
+    AnalyseJob,
+    InputJob,
+    Logic,
+    NamedTexts,
+    PythonLogic,
+    SqlLogic,
+    SqlTexts,
+)
 from dataplane.contract.schemas import Schema
 
 SINGLE_COST = 8 << 20  # bytes that a task counts for that cannot share a Spark job
 
 
 def node_task(
-    node: Transform, key: bytes, job: bytes, spec: Spec, rows: int, partition: str, *, is_batched: bool
+    node: Transform,
+    key: bytes,
+    job: bytes,
+    spec: Spec,
+    rows: int,
+    partition: str,
+    *,
+    is_batched: bool,
 ) -> Task:
     """A task of this transform that reads so many rows."""
     of = node.component
@@ -42,8 +58,8 @@ def node_task(
 
 
 def logic_job(node: Transform, schemas: Mapping[str, Schema], as_of: float = 0.0) -> AnalyseJob:
-    """The part of a job that says what to run. `schemas` are those that the inputs are read with; `as_of` is the time
-    that a query reads where it asks for the clock."""
+    """The part of a job that says what to run. `schemas` are those that the inputs are read with;
+    `as_of` is the time that a query reads where it asks for the clock."""
     logic = _logic(node, schemas)
     if node.query is not None:
         return {**logic, "language": "sql", **_texts(node, as_of)}
@@ -63,9 +79,17 @@ def logic_job(node: Transform, schemas: Mapping[str, Schema], as_of: float = 0.0
 
 def _logic(node: Transform, schemas: Mapping[str, Schema]) -> Logic:
     """The part of a job that transforms in every language share."""
-    logic: Logic = {"spark": node.spark, "params": dict(node.body.params), "inputs": _inputs(node, schemas)}
+    logic: Logic = {
+        "spark": node.spark,
+        "params": dict(node.body.params),
+        "inputs": _inputs(node, schemas),
+    }
     if node.fold:
-        previous: InputJob = {"view": view_of(node.fold.name), "mode": ordered_fold.MODE, "schema": node.fold.schema}
+        previous: InputJob = {
+            "view": view_of(node.fold.name),
+            "mode": ordered_fold.MODE,
+            "schema": node.fold.schema,
+        }
         logic["inputs"][node.fold.name] = previous
         logic["returns"] = node.fold.schema
     if expect := drop_job(node.checks, node.spark):
@@ -100,7 +124,8 @@ def with_shared(logic: AnalyseJob, shared: dict[str, str]) -> StoredTransformJob
 
 @dataclass(frozen=True, slots=True)
 class Divided:
-    """A query as two: over each part of an input, and over what these gave. `text` is what their edits are of."""
+    """A query as two: over each part of an input, and over what these gave. `text` is what their
+    edits are of."""
 
     text: str
     digest: bytes  # of the first
@@ -121,7 +146,9 @@ def _divided(text: str, name: str, *, is_renamed: bool) -> Divided | None:
         split = sql.analyse(text).split(name)
     except sql.Unproven:
         return None
-    return Divided(text, sql.analyse(sql.apply_edits(text, split.partial)).digest, split, is_renamed)
+    return Divided(
+        text, sql.analyse(sql.apply_edits(text, split.partial)).digest, split, is_renamed
+    )
 
 
 def part_job(node: Transform, schemas: Mapping[str, Schema], slot: str, query: Divided) -> SqlLogic:
@@ -162,7 +189,12 @@ def column_types(schema: Schema) -> dict[str, str]:
 
 
 def whole_job(
-    job: StoredSqlJob, slot: str, query: Divided, edits: Iterable[Edit], schema: Schema, parts: bytes
+    job: StoredSqlJob,
+    slot: str,
+    query: Divided,
+    edits: Iterable[Edit],
+    schema: Schema,
+    parts: bytes,
 ) -> StoredSqlJob:
     """The job of a plain task with parts, of which `parts` is the tree, in place of the input."""
     read: InputJob = {"view": sql.PARTS, "mode": "all", "schema": schema}
@@ -227,6 +259,7 @@ def _texts(node: Transform, as_of: float) -> _Texts:
 
 
 def _named(text: str, renames: tuple[Edit, ...], labels: tuple[Edit, ...] | None) -> NamedTexts:
-    """The same queries with the clock in them: columns without an alias are named after what the user wrote."""
+    """The same queries with the clock in them: columns without an alias are named after what the
+    user wrote."""
     batch = None if labels is None else sql.apply_edits(text, [*renames, *labels])
     return {"sql": sql.apply_edits(text, renames), "batch_sql": batch}

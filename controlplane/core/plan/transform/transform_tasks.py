@@ -1,4 +1,5 @@
-"""The tasks that make partitions of a transform: what each reads, which gives its key, and the job that they share."""
+"""The tasks that make partitions of a transform: what each reads, which gives its key, and the job
+that they share."""
 
 from __future__ import annotations
 
@@ -14,18 +15,26 @@ from controlplane.core.plan import lookups, salts
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.transform.case import Case
 from controlplane.core.plan.transform.input_states import Input
-from controlplane.core.plan.transform.transform_jobs import is_batched, logic_job, node_task, with_shared
+from controlplane.core.plan.transform.transform_jobs import (
+    is_batched,
+    logic_job,
+    node_task,
+    with_shared,
+)
 from dataplane.contract.encoding import Encoded
 from dataplane.contract.identity import EMPTY, slot_id, task_key
 from dataplane.contract.schemas import encoded
 
-Reads = Mapping[str, tree.Entry | None]  # `each` or `by` slot -> what the partition reads through it
+# `each` or `by` slot -> what the partition reads through it
+Reads = Mapping[str, tree.Entry | None]
 
 
 def job_of(case: Case) -> StoredTransformJob:
     logic = logic_job(case.node, case.schemas, case.planning.now)
     job = with_shared(logic, {i.slot.name: i.of.root.hex() for i in case.inputs if not i.is_parted})
-    if pairs := {i.slot.name: i.index[i.slot.name + PAIRS].root.hex() for i in case.inputs if i.index}:
+    if pairs := {
+        i.slot.name: i.index[i.slot.name + PAIRS].root.hex() for i in case.inputs if i.index
+    }:
         job["pairs"] = pairs
     if case.node.component.profile != "full":
         job["profile"] = case.node.component.profile
@@ -37,7 +46,10 @@ def tasks_of(case: Case, job: StoredTransformJob, keys: Sequence[str]) -> Decidi
     yield from lookups.nodes([(i.root, keys) for i in case.parted])
     entries_of = {i.slot.name: tree.lookup(case.nodes, i.root, keys) for i in case.parted}
     waiting = set().union(*(_waiting(case, i, keys) for i in case.parted))
-    digest, shared = ids.job_id(job), {i.slot.name: whole_slot(case, i) for i in case.inputs if not i.is_parted}
+    digest, shared = (
+        ids.job_id(job),
+        {i.slot.name: whole_slot(case, i) for i in case.inputs if not i.is_parted},
+    )
     schemas = {i.slot.name: encoded(i.schema) for i in case.parted}
     batched, salt_of = is_batched(job), salts.of(case.planning, case.node)
     return {
@@ -84,7 +96,18 @@ def task_of(
     batched: bool,
     salt_of: salts.SaltOf,
 ) -> Task:
-    each = (s.name for s in node.slots if s.mode == "each")  # files of the others are found when it is handed out
-    spec: FragmentsSpec = {"slots": {name: [e.fragment.hex()] if (e := reads[name]) else [] for name in each}}
+    # Files of the others are found when it is handed out
+    each = (s.name for s in node.slots if s.mode == "each")
+    spec: FragmentsSpec = {
+        "slots": {name: [e.fragment.hex()] if (e := reads[name]) else [] for name in each}
+    }
     rows = sum(e.content.rows for e in reads.values() if e)
-    return node_task(node, task_key(node.task_logic, slots, salt_of(key)), job, spec, rows, key, is_batched=batched)
+    return node_task(
+        node,
+        task_key(node.task_logic, slots, salt_of(key)),
+        job,
+        spec,
+        rows,
+        key,
+        is_batched=batched,
+    )

@@ -1,4 +1,5 @@
-"""The process that runs tests of blueprints on this machine: started with the first question, or before.
+"""The process that runs tests of blueprints on this machine: started with the first question, or
+before.
 
 It leads a process group, so that its JVM ends with it, and ends with its standard input.
 """
@@ -50,7 +51,8 @@ class ExampleProcess:
         self.close()
 
     def close(self) -> None:
-        """Ends the process. Another thread's question then has no answer; the next question starts a new process."""
+        """Ends the process. Another thread's question then has no answer; the next question starts
+        a new process."""
         self._end()
 
     def ask(self, question: Question) -> Answer:
@@ -66,11 +68,16 @@ class ExampleProcess:
             return answer
         if is_late:
             self._end(wait_s=0.0)
-            raise RunnerLost(f"the test took longer than {self._longest_s:.0f} s: give it fewer rows")
-        raise RunnerLost(f"the process that runs tests ended without an answer: {self._last_words()}")
+            raise RunnerLost(
+                f"the test took longer than {self._longest_s:.0f} s: give it fewer rows"
+            )
+        raise RunnerLost(
+            f"the process that runs tests ended without an answer: {self._last_words()}"
+        )
 
     def _answer_of(self, process: subprocess.Popen[str]) -> tuple[str, bool]:
-        """Its line, which has no end where the process ended; and whether that was for the time that it took."""
+        """Its line, which has no end where the process ended; and whether that was for the time
+        that it took."""
         late = threading.Event()
 
         def end() -> None:
@@ -107,7 +114,9 @@ class ExampleProcess:
         path = Path(self._log.name)
         self._end(wait_s=0.0)
         tail = end_of(path, LOG_BYTES) if path.exists() else b""
-        return redacted(tail.decode(errors="replace")).strip().rpartition("\n")[2] or "it said nothing"
+        return (
+            redacted(tail.decode(errors="replace")).strip().rpartition("\n")[2] or "it said nothing"
+        )
 
     def _end(self, wait_s: float = END_S) -> None:
         process, self._process = self._process, None

@@ -1,4 +1,5 @@
-"""The process of a service that runs tests of blueprints: one question at a time, and it ends when it is idle."""
+"""The process of a service that runs tests of blueprints: one question at a time, and it ends when
+it is idle."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class SharedExamples:
         self._is_closed = False
 
     def ask(self, question: Question) -> Answer:
-        """Raises RunnerLost, and QueriesBusy while another question is answered, or once it is closed."""
+        """Raises RunnerLost, and QueriesBusy while another question is answered, or once it is
+        closed."""
         if not self._turn.acquire(blocking=False):
             raise QueriesBusy(BUSY)
         try:

@@ -1,7 +1,8 @@
 """Changes of rows, computed by processes of the data plane.
 
-Rows of both sides are compared first, within bounds of memory, disk and time, a few comparisons at a time. The result
-is a file then, and no process waits for its reader. Where one side has no files, rows are a stream as records are.
+Rows of both sides are compared first, within bounds of memory, disk and time, a few comparisons at
+a time. The result is a file then, and no process waits for its reader. Where one side has no files,
+rows are a stream as records are.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ LESS = "ask for fewer generations"
 class ChangeRenderer:
     """`RenderChanges` over one lake. `stopping`: this process ends, and so do comparisons."""
 
-    def __init__(self, lake_uri: str, stopping: threading.Event, *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, lake_uri: str, stopping: threading.Event, *, timeout_s: float = TIMEOUT_S
+    ) -> None:
         self._lake, self._stopping, self._timeout_s = lake_uri, stopping, timeout_s
         self._user_limits = threading.BoundedSemaphore(AT_ONCE)
 
@@ -45,7 +48,9 @@ class ChangeRenderer:
         request = request_of(self._lake, selection, scratch="", seconds=0)
         return Piped(COMMAND, json.dumps(request).encode())
 
-    def _compared(self, changes: RequestedChanges, is_closed: Callable[[], bool]) -> Iterator[bytes]:
+    def _compared(
+        self, changes: RequestedChanges, is_closed: Callable[[], bool]
+    ) -> Iterator[bytes]:
         with TemporaryDirectory(prefix="headgate-changes-", ignore_cleanup_errors=True) as scratch:
             rendered = Path(scratch) / "told"
             allowance = Allowance(
@@ -66,20 +71,30 @@ class ChangeRenderer:
     def _turn(self, allowance: Allowance) -> Iterator[None]:
         while not self._user_limits.acquire(timeout=LOOK_S):
             if allowance.is_over() or time.monotonic() > allowance.deadline:
-                raise NotCompared(f"other comparisons took all of the {self._timeout_s:g} s; try again later")
+                raise NotCompared(
+                    f"other comparisons took all of the {self._timeout_s:g} s; try again later"
+                )
         try:
             yield
         finally:
             self._user_limits.release()
 
-    def _render(self, changes: RequestedChanges, scratch: str, rendered: Path, allowance: Allowance) -> None:
-        request = request_of(self._lake, changes, scratch=scratch, seconds=int(self._timeout_s) + GRACE_S)
+    def _render(
+        self, changes: RequestedChanges, scratch: str, rendered: Path, allowance: Allowance
+    ) -> None:
+        request = request_of(
+            self._lake, changes, scratch=scratch, seconds=int(self._timeout_s) + GRACE_S
+        )
         with rendered.open("wb") as out:
-            ended = bounded_process.run(COMMAND, json.dumps(request).encode(), scratch, allowance, out)
+            ended = bounded_process.run(
+                COMMAND, json.dumps(request).encode(), scratch, allowance, out
+            )
         if ended.code == REFUSED:
             raise NotCompared(f"{ended.last_line}; {LESS}")
         if ended.code:
-            raise OSError(f"the process that tells changes ended with {ended.code}: {ended.last_line}")
+            raise OSError(
+                f"the process that tells changes ended with {ended.code}: {ended.last_line}"
+            )
 
 
 def request_of(lake_uri: str, changes: RequestedChanges, *, scratch: str, seconds: int) -> Json:
@@ -100,8 +115,8 @@ def request_of(lake_uri: str, changes: RequestedChanges, *, scratch: str, second
 
 
 class Closable(Iterator[bytes]):
-    """Pieces of a generator that learns of its closing by a flag, since one that runs in another thread cannot be
-    closed."""
+    """Pieces of a generator that learns of its closing by a flag, since one that runs in another
+    thread cannot be closed."""
 
     def __init__(self, make: Callable[[Callable[[], bool]], Iterator[bytes]]) -> None:
         self._closed = threading.Event()

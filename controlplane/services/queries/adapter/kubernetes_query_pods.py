@@ -1,7 +1,8 @@
-"""The pod in a cluster that answers queries by Spark: one for all replicas of a service, started by the first query.
+"""The pod in a cluster that answers queries by Spark: one for all replicas of a service, started by
+the first query.
 
-The cluster holds all state: a Job's name has a digest of its settings and a number, so that the second replica to
-request one finds the first one's.
+The cluster holds all state: a Job's name has a digest of its settings and a number, so that the
+second replica to request one finds the first one's.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ class KubernetesQueryPods:
         about = job["metadata"]
         token = query_pod_manifest.token(self._secret, about["annotations"][NONCE])
         self._give(api, about, token)
-        if not verdict.mends:  # it would wait for ever, and the next query asks with the settings of that moment
+        # It would wait for ever, and the next query asks with the settings of that moment
+        if not verdict.mends:
             api.delete(JOBS, about["name"], about["uid"])
             raise EngineUnavailable(REFUSED.format(reason=verdict.reason))
         address = pod.get("status", {}).get("podIP", "")
@@ -99,21 +101,29 @@ class KubernetesQueryPods:
         return verdict.reason or STARTS
 
     def _give(self, api: Asks, about: Found, token: str) -> None:
-        """Its Secret, also where another replica made the Job and died before this. Repeating is harmless."""
+        """Its Secret, also where another replica made the Job and died before this. Repeating is
+        harmless."""
         if about["uid"] in self._supplied:
             return
         owner = {"name": about["name"], "uid": about["uid"]}
-        api.create(SECRETS, pod_kinds.secret_manifest(self._cluster, about["labels"], owner, {"token": token}))
+        api.create(
+            SECRETS,
+            pod_kinds.secret_manifest(self._cluster, about["labels"], owner, {"token": token}),
+        )
         self._supplied.add(about["uid"])
 
     def _check_failures(self, verdicts: Sequence[PodVerdict]) -> None:
-        failed = [verdict for verdict in verdicts if verdict.fault and self._now() - verdict.at < LATELY_S]
+        failed = [
+            verdict for verdict in verdicts if verdict.fault and self._now() - verdict.at < LATELY_S
+        ]
         if len(failed) > 1:
             raise EngineUnavailable(REFUSED.format(reason=f"the last one {failed[-1].reason}"))
 
     def _start(self, api: Asks, number: int) -> None:
         nonce = secrets.token_hex(16)
-        made = api.create(JOBS, query_pod_manifest.job(self._cluster, self._lake, self._settings, number, nonce))
+        made = api.create(
+            JOBS, query_pod_manifest.job(self._cluster, self._lake, self._settings, number, nonce)
+        )
         if made is None:
             return  # another replica was faster, and the next look finds it
         about = made["metadata"]

@@ -1,4 +1,5 @@
-"""One process that answers queries, and its protocol. Any thread may end it; the thread that waits gets the reason."""
+"""One process that answers queries, and its protocol. Any thread may end it; the thread that waits
+gets the reason."""
 
 from __future__ import annotations
 
@@ -10,7 +11,14 @@ from collections.abc import Generator
 from contextlib import suppress
 
 from controlplane.drivers.transport import ChildEnded, ProcessTransport
-from dataplane.contract.query_protocol import ARROW, FRAME_MOST, GRACE_S, HEAD, QueryQuestion, Refusal
+from dataplane.contract.query_protocol import (
+    ARROW,
+    FRAME_MOST,
+    GRACE_S,
+    HEAD,
+    QueryQuestion,
+    Refusal,
+)
 from dataplane.contract.schemas import Json
 
 STARTS_S = 10.0
@@ -33,8 +41,8 @@ class QueryChild:
         return self.transport.is_alive
 
     def ask(self, question: QueryQuestion, deadline: float) -> Generator[bytes, None, Json]:
-        """Pieces of the answer, then its JSON. `deadline`: when the process is ended if the kernel has not done it.
-        Raises ChildEnded."""
+        """Pieces of the answer, then its JSON. `deadline`: when the process is ended if the kernel
+        has not done it. Raises ChildEnded."""
         self.question_number += 1
         self._send(question)
         return (yield from self._answer(deadline))
@@ -59,7 +67,8 @@ class QueryChild:
         self.transport.write(json.dumps(value).encode() + b"\n")
 
     def _take(self, size: int, deadline: float) -> bytes:
-        """Read a frame's bytes. Nothing is read from a child that has ended: the rest may be the middle of a frame."""
+        """Read a frame's bytes. Nothing is read from a child that has ended: the rest may be the
+        middle of a frame."""
         while len(self._buffer) < size:
             if self._ended is not None:
                 raise self._ended
@@ -91,7 +100,8 @@ class QueryChild:
 
 
 class SparkChild(QueryChild):
-    """Spark takes long to start, so that a query is stopped where it can be, and the process goes on."""
+    """Spark takes long to start, so that a query is stopped where it can be, and the process goes
+    on."""
 
     def __init__(self, transport: ProcessTransport, question: int = 0) -> None:
         super().__init__(transport, question)
@@ -99,7 +109,8 @@ class SparkChild(QueryChild):
         self._changing = threading.Lock()
 
     def stop(self) -> None:
-        """Stop the query. If the process is reserved but has no question yet, it never gets the next one."""
+        """Stop the query. If the process is reserved but has no question yet, it never gets the
+        next one."""
         with self._changing:
             self.is_unwanted, question = True, self.question_number
             if not self._is_answering:
@@ -114,10 +125,10 @@ class SparkChild(QueryChild):
             self.kill()
 
     def ask(self, question: QueryQuestion, deadline: float) -> Generator[bytes, None, Json]:
-        """As `QueryChild.ask`, with `STARTS_S` more for the first answer. A process that starts reports that by itself,
-        however late on a busy machine: nothing of the query runs yet, and a process that is killed then never
-        starts. A question that was stopped before is answered here: a stop that a busy process does not carry out
-        in time would cost the process."""
+        """As `QueryChild.ask`, with `STARTS_S` more for the first answer. A process that starts
+        reports that by itself, however late on a busy machine: nothing of the query runs yet, and a
+        process that is killed then never starts. A question that was stopped before is answered
+        here: a stop that a busy process does not carry out in time would cost the process."""
         with self._changing:
             if self.is_unwanted:
                 return {"refusal": STOPPED}

@@ -1,6 +1,7 @@
 """How much memory queries may take on this machine, or in this container.
 
-If a container runs out of memory, the kernel ends all its processes: so queries get a part of the memory.
+If a container runs out of memory, the kernel ends all its processes: so queries get a part of the
+memory.
 """
 
 from __future__ import annotations

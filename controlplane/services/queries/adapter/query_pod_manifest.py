@@ -1,4 +1,5 @@
-"""The pod that answers queries by Spark: its manifest, as plain JSON. Pure functions of the settings."""
+"""The pod that answers queries by Spark: its manifest, as plain JSON. Pure functions of the
+settings."""
 
 from __future__ import annotations
 
@@ -22,21 +23,25 @@ def selector(cluster: Cluster, settings: str) -> str:
 
 
 def settings(cluster: Cluster, lake: str, secret: bytes) -> str:
-    """A digest of image, bounds and secret. Pods of other settings are not used, and end once they are idle."""
+    """A digest of image, bounds and secret. Pods of other settings are not used, and end once they
+    are idle."""
     text = json.dumps(_spec(cluster, lake, token(secret, "")), sort_keys=True)
     return sha256(text.encode()).hexdigest()[:10]
 
 
 def token(secret: bytes, nonce: str) -> str:
-    """The token by which a pod authenticates callers. Every replica of a service derives it; listing Jobs does not
-    reveal it."""
+    """The token by which a pod authenticates callers. Every replica of a service derives it;
+    listing Jobs does not reveal it."""
     return hmac.new(secret, DERIVED + nonce.encode(), sha256).hexdigest()
 
 
 def job(cluster: Cluster, lake: str, made_of: str, number: int, nonce: str) -> Manifest:
-    """`made_of`: see `settings`. `number`: of launches, so that a second replica that launches the same gets a
-    conflict."""
-    name, labels = f"{cluster.instance}-query-{made_of}-{number}", {**QUERY.labels(cluster), SETTINGS: made_of}
+    """`made_of`: see `settings`. `number`: of launches, so that a second replica that launches the
+    same gets a conflict."""
+    name, labels = (
+        f"{cluster.instance}-query-{made_of}-{number}",
+        {**QUERY.labels(cluster), SETTINGS: made_of},
+    )
     return job_manifest(cluster, JobParts(name, labels, {NONCE: nonce}, _spec(cluster, lake, name)))
 
 

@@ -83,7 +83,9 @@ class QueryPool:
         return f"duckdb {version('duckdb')}"
 
     @contextmanager
-    def session(self, user: str, cancellation: Cancellation, *, timeout_s: float) -> Iterator[PooledSession]:
+    def session(
+        self, user: str, cancellation: Cancellation, *, timeout_s: float
+    ) -> Iterator[PooledSession]:
         deadline = time.monotonic() + timeout_s
         with self._user_limits.turn(user, deadline, timeout_s):
             session = self._session(user, cancellation, deadline, timeout_s)
@@ -92,7 +94,9 @@ class QueryPool:
             finally:
                 session.end()
 
-    def _session(self, user: str, cancellation: Cancellation, deadline: float, timeout_s: float) -> PooledSession:
+    def _session(
+        self, user: str, cancellation: Cancellation, deadline: float, timeout_s: float
+    ) -> PooledSession:
         return PooledSession(self, user, cancellation, deadline, timeout_s)
 
     def _made(self) -> QueryChild:
@@ -127,7 +131,12 @@ class QueryPool:
         with self._free:
             self._busy.discard(child)
             child.is_unwanted = False
-            if is_sound and child.is_alive and child.question_number < MOST_REQUESTED and not self._is_closed:
+            if (
+                is_sound
+                and child.is_alive
+                and child.question_number < MOST_REQUESTED
+                and not self._is_closed
+            ):
                 self._keep(child)
                 return
         child.close()
@@ -152,13 +161,19 @@ class PooledSession:
     """`QuerySession`. Its process is put back where the last answer was read whole."""
 
     def __init__(
-        self, pool: QueryPool, user: str, cancellation: Cancellation, deadline: float, timeout_s: float
+        self,
+        pool: QueryPool,
+        user: str,
+        cancellation: Cancellation,
+        deadline: float,
+        timeout_s: float,
     ) -> None:
         self._pool, self._user, self._cancellation = pool, user, cancellation
         self._deadline, self._timeout_s = deadline, timeout_s
         self._child: QueryChild | None = None
         self._is_sound = True
-        self._is_second = False  # a process that had nothing to do for long ends just when it is asked
+        # A process that had nothing to do for long ends just when it is asked
+        self._is_second = False
 
     def inspect(self, sql: str) -> Inspected:
         question: QueryQuestion = {"ask": "inspect", "sql": sql}
@@ -193,7 +208,9 @@ class PooledSession:
         yield from self._ask({"ask": "records", "request": request}, "")
 
     def compare(self, first: Path, other: Path, samples: int) -> Compared:
-        answer = self._answer({"ask": "compare", "one": str(first), "other": str(other), "samples": samples}, "")
+        answer = self._answer(
+            {"ask": "compare", "one": str(first), "other": str(other), "samples": samples}, ""
+        )
         return {"rows": answer["rows"], "only": answer["only"], "samples": answer["samples"]}
 
     def run(
@@ -233,7 +250,9 @@ class PooledSession:
             if self._child is not None:
                 self._child.stop()
 
-    def _answer(self, question: QueryQuestion, sql: str, take: Callable[[bytes], object] = len) -> Json:
+    def _answer(
+        self, question: QueryQuestion, sql: str, take: Callable[[bytes], object] = len
+    ) -> Json:
         """`take`: gets the pieces, of which most answers have none."""
         answer = self._ask(question, sql)
         while True:
@@ -286,7 +305,9 @@ class PooledSession:
         return QueryCrashed(CRASHED.format(code=ended.message))
 
     def _too_long(self) -> QueryLimit:
-        return QueryLimit(f"the query takes longer than {self._timeout_s:g} s; narrow it, or allow more time")
+        return QueryLimit(
+            f"the query takes longer than {self._timeout_s:g} s; narrow it, or allow more time"
+        )
 
 
 def _error_of(refusal: Refusal, sql: str) -> Exception:

@@ -1,4 +1,5 @@
-"""Streams of committed records, rendered by a process of the data plane, so that Arrow never lives in this one."""
+"""Streams of committed records, rendered by a process of the data plane, so that Arrow never lives
+in this one."""
 
 from __future__ import annotations
 
@@ -41,13 +42,15 @@ class RecordRenderer:
         self._pool = pool
 
     def __call__(self, selection: WantedRows) -> Iterator[bytes]:
-        """JSON is one array of objects; decimals, times and binary values (base64) are text in it."""
+        """JSON is one array of objects; decimals, times and binary values (base64) are text in
+        it."""
         return RecordStream(self._pool, request_of(selection))
 
 
 class RecordStream(Iterator[bytes]):
-    """A body from a process of the pool. The request is sent with the first piece, and the process waits while no
-    reader takes one. `close` ends it at once, also from another thread than the one that waits for a piece."""
+    """A body from a process of the pool. The request is sent with the first piece, and the process
+    waits while no reader takes one. `close` ends it at once, also from another thread than the one
+    that waits for a piece."""
 
     def __init__(self, pool: QueryPool, request: Json) -> None:
         self._pool, self._request = pool, request
@@ -111,12 +114,16 @@ def request_of(rows: WantedRows) -> Json:
 
 
 def rendering_of(rendering: Rendering) -> Json:
-    return {"format": rendering.format, "compression": rendering.compression or rendering.coding or None}
+    return {
+        "format": rendering.format,
+        "compression": rendering.compression or rendering.coding or None,
+    }
 
 
 class Piped(Iterator[bytes]):
-    """The output of a process that is sent a request: it starts with the first piece, and waits while its output is not
-    read. `close` ends it at once, also from another thread than the one that waits for a piece."""
+    """The output of a process that is sent a request: it starts with the first piece, and waits
+    while its output is not read. `close` ends it at once, also from another thread than the one
+    that waits for a piece."""
 
     def __init__(self, command: Sequence[str], request: bytes) -> None:
         self._command, self._request = command, request

@@ -1,8 +1,8 @@
-"""Results of queries in a folder of this machine: an Arrow stream, and beside it a record of its origin; the same rows
-as a file of another form on request.
+"""Results of queries in a folder of this machine: an Arrow stream, and beside it a record of its
+origin; the same rows as a file of another form on request.
 
-Bounded in bytes, each and together, and kept for a time after they were last read. Several processes may share the
-folder.
+Bounded in bytes, each and together, and kept for a time after they were last read. Several
+processes may share the folder.
 """
 
 from __future__ import annotations
@@ -66,7 +66,11 @@ class ResultFolder:
         )
 
     def keep(
-        self, id: str, tables: Sequence[tuple[str, str]], generations: Mapping[str, int], pieces: Pieces
+        self,
+        id: str,
+        tables: Sequence[tuple[str, str]],
+        generations: Mapping[str, int],
+        pieces: Pieces,
     ) -> Generator[bytes, None, KeptResult | None]:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         written, size = self._folder / f"{uuid4().hex}.part", 0
@@ -109,8 +113,8 @@ class ResultFolder:
             self._make_room()
 
     def _make_room(self) -> None:
-        """Delete files beyond the bound, the least recently read first, and files not read for `KEPT_S`, also those of
-        processes that died."""
+        """Delete files beyond the bound, the least recently read first, and files not read for
+        `KEPT_S`, also those of processes that died."""
         left, now = self._most, self._now()
         for path, at, size in sorted(self._files(), key=lambda file: -file[1]):
             left -= size
@@ -128,7 +132,9 @@ class ResultFolder:
     def stream(self, query_result: KeptResult) -> Iterator[bytes]:
         return _pieces(query_result.path)
 
-    def file(self, query_result: KeptResult, form: FileForm, make: Callable[[Path, Path], None]) -> Iterator[bytes]:
+    def file(
+        self, query_result: KeptResult, form: FileForm, make: Callable[[Path, Path], None]
+    ) -> Iterator[bytes]:
         path = query_result.path.with_suffix(FORMS[form])
         if not path.exists():
             self._make_file(query_result, path, make)
@@ -136,7 +142,9 @@ class ResultFolder:
         os.utime(path, (now, now))
         yield from _pieces(path)
 
-    def _make_file(self, query_result: KeptResult, path: Path, make: Callable[[Path, Path], None]) -> None:
+    def _make_file(
+        self, query_result: KeptResult, path: Path, make: Callable[[Path, Path], None]
+    ) -> None:
         written = self._folder / f"{uuid4().hex}.part"
         try:
             make(query_result.path, written)

@@ -1,4 +1,5 @@
-"""Comparisons of rows by processes of the data plane, a few at a time, each with bounds of memory, disk and time."""
+"""Comparisons of rows by processes of the data plane, a few at a time, each with bounds of memory,
+disk and time."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ REFUSED = 3
 class RowComparer:
     """`CompareRows` over one lake. `stopping`: this process ends, and so do comparisons."""
 
-    def __init__(self, lake_uri: str, stopping: threading.Event, *, disk_bytes: int = DISK_BYTES) -> None:
+    def __init__(
+        self, lake_uri: str, stopping: threading.Event, *, disk_bytes: int = DISK_BYTES
+    ) -> None:
         self._lake, self._stopping, self._disk_bytes = lake_uri, stopping, disk_bytes
         self._user_limits = threading.BoundedSemaphore(AT_ONCE)
 
@@ -41,7 +44,9 @@ class RowComparer:
         finally:
             self._user_limits.release()
 
-    def _compared(self, files: ComparedFiles, scratch: str, timeout_s: float, deadline: float) -> RowDifference:
+    def _compared(
+        self, files: ComparedFiles, scratch: str, timeout_s: float, deadline: float
+    ) -> RowDifference:
         request = {
             "lake": self._lake,
             "before": list(files.before),
@@ -72,5 +77,7 @@ def _read(ended: EndedProcess) -> RowDifference:
         return cast("RowDifference", json.loads(ended.out))
     if ended.code == REFUSED:
         refused: Json = json.loads(ended.out)
-        raise NotCompared(f"{refused['reason']}; {LESS}" if refused["kind"] == "user" else refused["reason"])
+        raise NotCompared(
+            f"{refused['reason']}; {LESS}" if refused["kind"] == "user" else refused["reason"]
+        )
     raise OSError(f"the process that compares rows ended with {ended.code}: {ended.last_line}")

@@ -1,6 +1,8 @@
-"""Queries by Spark: one warm process for all users, as it takes long to start and runs no code of theirs.
+"""Queries by Spark: one warm process for all users, as it takes long to start and runs no code of
+theirs.
 
-The text is read as that of a transform is, and runs past the same two walls: `core.sql` here, Spark's own plans there.
+The text is read as that of a transform is, and runs past the same two walls: `core.sql` here,
+Spark's own plans there.
 """
 
 from __future__ import annotations
@@ -19,7 +21,15 @@ from controlplane.drivers.transport import LocalSpark
 from controlplane.services.queries.adapter.query_child import QueryChild, SparkChild
 from controlplane.services.queries.adapter.query_pool import PooledSession, QueryPool
 from controlplane.services.queries.port import Cancellation, PageBounds, Pieces, RowsPage
-from dataplane.contract.query_protocol import Inspected, QueryTable, Ran, Refusal, SparkRun, TableReference, named
+from dataplane.contract.query_protocol import (
+    Inspected,
+    QueryTable,
+    Ran,
+    Refusal,
+    SparkRun,
+    TableReference,
+    named,
+)
 from dataplane.contract.schemas import Json
 
 ALL = ""  # users of the one process
@@ -28,7 +38,8 @@ MEMORY_BYTES = 1 << 30
 SETTINGS: Mapping[str, Json] = {"ansi": True, "case_sensitive": False, "timezone": "UTC"}
 NO_PLACES = "Spark's parameters are named: write :name, and give an object of values by name"
 PLAIN = (str, int, float, bool, type(None))
-CHANGING = re.compile(r"(?!LIMIT|OFFSET|ROWS)")  # an answer of many is as good as another one, if not of another time
+# An answer of many is as good as another one, if not of another time
+CHANGING = re.compile(r"(?!LIMIT|OFFSET|ROWS)")
 
 
 class SparkPool(QueryPool):
@@ -43,7 +54,9 @@ class SparkPool(QueryPool):
         memory_bytes: int = MEMORY_BYTES,
         disk_bytes: int = DISK_BYTES,
     ) -> None:
-        super().__init__(lake, at_once=1, waiting=waiting, memory_bytes=memory_bytes, disk_bytes=disk_bytes)
+        super().__init__(
+            lake, at_once=1, waiting=waiting, memory_bytes=memory_bytes, disk_bytes=disk_bytes
+        )
         self.pages = pages
 
     @property
@@ -58,7 +71,9 @@ class SparkPool(QueryPool):
     def _made(self) -> QueryChild:
         return SparkChild(LocalSpark(self._lake, *self._bytes))
 
-    def _session(self, user: str, cancellation: Cancellation, deadline: float, timeout_s: float) -> PooledSession:
+    def _session(
+        self, user: str, cancellation: Cancellation, deadline: float, timeout_s: float
+    ) -> PooledSession:
         return SparkSession(self, user, cancellation, deadline, timeout_s)
 
 
@@ -127,13 +142,16 @@ class SparkSession(PooledSession):
         return super()._error_of(refusal, sql)
 
     def page(self, path: Path, offset: int, bounds: PageBounds) -> RowsPage:
-        """By this process where it has just run a query, and by one of the others' where Spark may have to start."""
+        """By this process where it has just run a query, and by one of the others' where Spark may
+        have to start."""
         if self._child is not None:
             return super().page(path, offset, bounds)
         return self.page_without_spark(path, offset, bounds)
 
     def page_without_spark(self, path: Path, offset: int, bounds: PageBounds) -> RowsPage:
-        with self._pool.pages.session(self._user, self._cancellation, timeout_s=self._left_s()) as pages:
+        with self._pool.pages.session(
+            self._user, self._cancellation, timeout_s=self._left_s()
+        ) as pages:
             return pages.page(path, offset, bounds)
 
 
@@ -168,7 +186,9 @@ def _parameters(parameters: Json) -> dict[str, Json]:
         raise _without_place(NO_PLACES)
     for name, value in parameters.items():
         if not isinstance(value, PLAIN):
-            raise _without_place(f":{name} is no plain value; give a number, a text, true, false or null")
+            raise _without_place(
+                f":{name} is no plain value; give a number, a text, true, false or null"
+            )
     return dict(parameters)
 
 

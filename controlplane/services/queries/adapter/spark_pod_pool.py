@@ -1,5 +1,5 @@
-"""Queries by Spark in a pod, which all replicas of the service share: each holds it for one query, and leaves it
-warm."""
+"""Queries by Spark in a pod, which all replicas of the service share: each holds it for one query,
+and leaves it warm."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ from controlplane.services.queries.adapter.query_child import QueryChild, SparkC
 from controlplane.services.queries.adapter.query_pool import CANCELLED, QueryPool
 from controlplane.services.queries.adapter.spark import SparkPool, SparkSession
 from controlplane.services.queries.adapter.user_limits import ENDS
-from controlplane.services.queries.port import Cancellation, PageBounds, PodPlace, QueryPods, RowsPage
+from controlplane.services.queries.port import (
+    Cancellation,
+    PageBounds,
+    PodPlace,
+    QueryPods,
+    RowsPage,
+)
 from dataplane.contract.query_pods import BEAT_S
 
 LOOK_S = 0.3
@@ -33,12 +39,14 @@ class SparkPodPool(SparkPool):
         self._pods = pods
         self._place: PodPlace | None = None  # where it was last
 
-    def _session(self, user: str, cancellation: Cancellation, deadline: float, timeout_s: float) -> SparkPodSession:
+    def _session(
+        self, user: str, cancellation: Cancellation, deadline: float, timeout_s: float
+    ) -> SparkPodSession:
         return SparkPodSession(self, user, cancellation, deadline, timeout_s)
 
     def reach(self, request: PodRequest) -> QueryChild:
-        """A process that waits for our questions. Raises QueryLimit, QueriesBusy, QueryCancelled and
-        EngineUnavailable."""
+        """A process that waits for our questions. Raises QueryLimit, QueriesBusy, QueryCancelled
+        and EngineUnavailable."""
         child = self._reached(request)
         with self.lock:
             self._busy.add(child)
@@ -53,7 +61,10 @@ class SparkPodPool(SparkPool):
             if isinstance(place, PodPlace):
                 try:
                     return self._welcomed(place, request)
-                except (OSError, ChildEnded) as e:  # it starts, has ended since it was last seen, or is another one
+                except (
+                    OSError,
+                    ChildEnded,
+                ) as e:  # it starts, has ended since it was last seen, or is another one
                     self._place, request.words = None, NOBODY.format(error=_words(e))
             else:
                 request.words = place
@@ -96,7 +107,9 @@ class SparkPodPool(SparkPool):
 class PodRequest:
     """A request for the process, with its deadline, and the reason why it waits."""
 
-    def __init__(self, pool: QueryPool, cancellation: Cancellation, deadline: float, timeout_s: float) -> None:
+    def __init__(
+        self, pool: QueryPool, cancellation: Cancellation, deadline: float, timeout_s: float
+    ) -> None:
         self._pool, self._cancellation = pool, cancellation
         self._deadline, self._timeout_s = deadline, timeout_s
         self.words, self.is_queued = "", False
@@ -115,7 +128,9 @@ class PodRequest:
             return
         if self.is_queued:
             raise QueriesBusy(BUSY.format(seconds=self._timeout_s))
-        raise QueryLimit(STARTING.format(seconds=self._timeout_s, words=self.words or "it was asked for"))
+        raise QueryLimit(
+            STARTING.format(seconds=self._timeout_s, words=self.words or "it was asked for")
+        )
 
     def pause(self) -> None:
         time.sleep(min(LOOK_S, self.left_s))
@@ -127,7 +142,9 @@ class SparkPodSession(SparkSession):
     _pool: SparkPodPool
 
     def _take_child(self) -> QueryChild:
-        return self._pool.reach(PodRequest(self._pool, self._cancellation, self._deadline, self._timeout_s))
+        return self._pool.reach(
+            PodRequest(self._pool, self._cancellation, self._deadline, self._timeout_s)
+        )
 
     def page(self, path: Path, offset: int, bounds: PageBounds) -> RowsPage:
         """Results lie on this machine, where the pod is not."""
@@ -142,4 +159,8 @@ def _do(work: Callable[[], PodPlace | str], future: Future[PodPlace | str]) -> N
 
 
 def _words(error: OSError | ChildEnded) -> str:
-    return "it closes the connection" if isinstance(error, ChildEnded) else str(error.strerror or error)
+    return (
+        "it closes the connection"
+        if isinstance(error, ChildEnded)
+        else str(error.strerror or error)
+    )

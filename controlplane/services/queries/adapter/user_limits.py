@@ -1,4 +1,5 @@
-"""Limits on concurrent queries, in all and per user. The user with the fewest running queries is next."""
+"""Limits on concurrent queries, in all and per user. The user with the fewest running queries is
+next."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ OTHERS = "other queries"
 
 @dataclass(frozen=True, slots=True)
 class QueryBounds:
-    """How many queries run at a time, and how many of one user; how many wait beyond them, and how many of one user.
-    A user who has none waiting may always wait with one."""
+    """How many queries run at a time, and how many of one user; how many wait beyond them, and how
+    many of one user. A user who has none waiting may always wait with one."""
 
     at_once: int
     each: int
@@ -41,7 +42,8 @@ class UserLimits:
 
     @contextmanager
     def turn(self, user: str, deadline: float, timeout_s: float) -> Iterator[None]:
-        """Waits for it. Raises QueriesBusy where too many wait, and at the deadline (`time.monotonic`)."""
+        """Waits for it. Raises QueriesBusy where too many wait, and at the deadline
+        (`time.monotonic`)."""
         with self._free:
             self._wait(user, deadline, timeout_s)
             self._running[user] += 1
@@ -64,7 +66,9 @@ class UserLimits:
         place = (user, object())
         self._waiting.append(place)
         try:
-            has_turn = self._free.wait_for(lambda: self._is_closed or self._is_next(place), _left_s(deadline))
+            has_turn = self._free.wait_for(
+                lambda: self._is_closed or self._is_next(place), _left_s(deadline)
+            )
         finally:
             self._waiting.remove(place)
             self._free.notify_all()  # another one may be next now
@@ -84,8 +88,11 @@ class UserLimits:
     def _is_next(self, place: tuple[str, object]) -> bool:
         if self._running.total() >= self._bounds.at_once:
             return False
-        may = [waiting for waiting in self._waiting if self._running[waiting[0]] < self._bounds.each]
-        return bool(may) and min(may, key=lambda waiting: self._running[waiting[0]]) is place  # the first of equals
+        may = [
+            waiting for waiting in self._waiting if self._running[waiting[0]] < self._bounds.each
+        ]
+        # The first of equals
+        return bool(may) and min(may, key=lambda waiting: self._running[waiting[0]]) is place
 
 
 def _left_s(deadline: float) -> float:

@@ -9,7 +9,13 @@ from collections.abc import Mapping
 from controlplane.services.s3.http import xml
 from controlplane.services.s3.http.s3_refusals import S3Refused
 from controlplane.services.s3.key_scope import Reader
-from controlplane.services.s3.view import ListingPosition, NoSuchListing, ObjectPage, ObjectPageRequest, S3View
+from controlplane.services.s3.view import (
+    ListingPosition,
+    NoSuchListing,
+    ObjectPage,
+    ObjectPageRequest,
+    S3View,
+)
 
 MOST = 1000
 _TIMES, _NUMBERS = range(2**43), range(2**53)  # that a token may hold
@@ -78,7 +84,9 @@ def _position(token: str) -> ListingPosition:
     """A client may make one up: it reads no more by it than its scopes cover."""
     try:
         match json.loads(urlsafe_b64decode(token.encode())):
-            case [int(milliseconds), str(after), int(generation)] if milliseconds in _TIMES and generation in _NUMBERS:
+            case [int(milliseconds), str(after), int(generation)] if (
+                milliseconds in _TIMES and generation in _NUMBERS
+            ):
                 return ListingPosition(milliseconds, after, generation)
     except (ValueError, RecursionError):
         pass

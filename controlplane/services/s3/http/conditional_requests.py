@@ -1,4 +1,5 @@
-"""Which part of an object a request is for, and whether it still wants it: Range, If-Match, If-None-Match. Pure."""
+"""Which part of an object a request is for, and whether it still wants it: Range, If-Match,
+If-None-Match. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
 
 def part(headers: Mapping[str, str], size: int) -> tuple[int, int] | None:
-    """First byte, and the one behind the last. None: the whole object, as for several ranges, or an invalid range.
-    S3Refused where it begins behind the end."""
+    """First byte, and the one behind the last. None: the whole object, as for several ranges, or an
+    invalid range. S3Refused where it begins behind the end."""
     match = _RANGE.fullmatch(headers.get("range", "").strip())
     if match is None or match[0] == "bytes=-":
         return None
@@ -29,7 +30,8 @@ def part(headers: Mapping[str, str], size: int) -> tuple[int, int] | None:
 
 
 def is_unchanged(headers: Mapping[str, str], etag: str) -> bool:
-    """Whether the client has the object already. S3Refused where it wants another one than it is."""
+    """Whether the client has the object already. S3Refused where it wants another one than it
+    is."""
     required, held = headers.get("if-match"), headers.get("if-none-match")
     if required is not None and not _names(required, etag):
         raise S3Refused("PreconditionFailed", 412, "the object is another one than If-Match names")

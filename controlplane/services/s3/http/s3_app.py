@@ -1,7 +1,8 @@
 """The endpoint: signed requests in the protocol of S3, answered from the view. Read-only.
 
-It answers on the port of the API, and knows its requests by their signatures: many clients take no path in an endpoint.
-Addresses have path style. Each answer is counted, and logged in a line with the access key.
+It answers on the port of the API, and knows its requests by their signatures: many clients take no
+path in an endpoint. Addresses have path style. Each answer is counted, and logged in a line with
+the access key.
 """
 
 from __future__ import annotations
@@ -62,7 +63,17 @@ _OF_BUCKETS = frozenset(
     ]
 )
 _OF_OBJECTS = frozenset(
-    ["acl", "attributes", "legal-hold", "retention", "select", "tagging", "torrent", "uploadId", "uploads"]
+    [
+        "acl",
+        "attributes",
+        "legal-hold",
+        "retention",
+        "select",
+        "tagging",
+        "torrent",
+        "uploadId",
+        "uploads",
+    ]
 )
 T = TypeVar("T")
 log = logs.get("s3")
@@ -83,7 +94,8 @@ class _BucketRequest:
 
 
 class BodyCut(Exception):
-    """The lake failed in the middle of a body. The connection ends before the length that was announced."""
+    """The lake failed in the middle of a body. The connection ends before the length that was
+    announced."""
 
 
 class S3Parts(HttpParts, Protocol):
@@ -92,7 +104,8 @@ class S3Parts(HttpParts, Protocol):
 
 
 class S3App:
-    """Plain ASGI. It never reads a body: a refused one is left in the connection, which is then closed."""
+    """Plain ASGI. It never reads a body: a refused one is left in the connection, which is then
+    closed."""
 
     def __init__(self, parts: S3Parts, per_key: int = PER_KEY) -> None:
         self._parts = parts
@@ -108,7 +121,9 @@ class S3App:
             answer.key = key
             with self._caller_limits.of(key.id) as turn:
                 view = self._view_of(key.namespace)
-                response = await self._answered(request, view, Reader(key.scopes, key.principal), turn, s3_object)
+                response = await self._answered(
+                    request, view, Reader(key.scopes, key.principal), turn, s3_object
+                )
                 if isinstance(response, StreamingResponse):
                     response.body_iterator = self._parts.token_watch.while_live(
                         key.id, response.body_iterator, key.standing
@@ -124,24 +139,37 @@ class S3App:
         except CorruptNode as e:
             if answer.is_started:
                 raise
-            log.error("request failed", path=request.path, request_id=answer.request_id, reason=str(e))
-            await answer.send(answer.refusal(S3Refused("InternalError", 500, problem_text(e))), receive, send)
+            log.error(
+                "request failed", path=request.path, request_id=answer.request_id, reason=str(e)
+            )
+            await answer.send(
+                answer.refusal(S3Refused("InternalError", 500, problem_text(e))), receive, send
+            )
         except OSError as e:
             if answer.is_started:
                 raise
-            log.warning("request failed", path=request.path, request_id=answer.request_id, reason=str(e))
+            log.warning(
+                "request failed", path=request.path, request_id=answer.request_id, reason=str(e)
+            )
             words = "the database or the lake does not answer; the log has the reason under this request id"
-            await answer.send(answer.refusal(S3Refused("ServiceUnavailable", 503, words)), receive, send)
+            await answer.send(
+                answer.refusal(S3Refused("ServiceUnavailable", 503, words)), receive, send
+            )
 
     def _started(self, request: SignedRequest) -> tuple[s3_keys.S3Key, S3Object | None]:
-        """Who asks, and the object if it is found by a short look: to go to another thread takes longer than that."""
+        """Who asks, and the object if it is found by a short look: to go to another thread takes
+        longer than that."""
         key = self._key(request)
         if request.method not in ("GET", "HEAD"):
             return key, None
-        bucket, _, name = sigv4.decoded(request.path).decode(errors="replace").removeprefix("/").partition("/")
+        bucket, _, name = (
+            sigv4.decoded(request.path).decode(errors="replace").removeprefix("/").partition("/")
+        )
         if bucket != key.namespace:
             return key, None
-        return key, self._view_of(key.namespace).find_at_once(Reader(key.scopes, key.principal), name)
+        return key, self._view_of(key.namespace).find_at_once(
+            Reader(key.scopes, key.principal), name
+        )
 
     def _key(self, request: SignedRequest) -> s3_keys.S3Key:
         """The live key that signed a request."""
@@ -167,17 +195,30 @@ class S3App:
         return view
 
     async def _answered(
-        self, request: SignedRequest, view: S3View, reader: Reader, turn: CapacityLimiter, s3_object: S3Object | None
+        self,
+        request: SignedRequest,
+        view: S3View,
+        reader: Reader,
+        turn: CapacityLimiter,
+        s3_object: S3Object | None,
     ) -> Response:
         """`found`: the object, if it is known."""
         if request.method not in ("GET", "HEAD"):
-            raise S3Refused("AccessDenied", 403, "this is a view of what Headgate computed: nothing can be written")
+            raise S3Refused(
+                "AccessDenied",
+                403,
+                "this is a view of what Headgate computed: nothing can be written",
+            )
         s3_request = _request_of(request, view, reader, turn)
         if not s3_request.bucket:
             return _xml(xml.buckets(view.namespace))
         if s3_request.bucket != view.namespace:
-            raise S3Refused("NoSuchBucket", 404, f"there is no such bucket; the only one is {view.namespace}")
-        return await (self._object(s3_request, s3_object) if s3_request.key else self._bucket(s3_request))
+            raise S3Refused(
+                "NoSuchBucket", 404, f"there is no such bucket; the only one is {view.namespace}"
+            )
+        return await (
+            self._object(s3_request, s3_object) if s3_request.key else self._bucket(s3_request)
+        )
 
     async def _bucket(self, s3_request: _BucketRequest) -> Response:
         if s3_request.method == "HEAD":
@@ -189,7 +230,8 @@ class S3App:
         _check_part(s3_request, _OF_BUCKETS)
         return _xml(
             await self._in_turn(
-                s3_request.turn, partial(bucket_pages.listing, s3_request.view, s3_request.reader, s3_request.query)
+                s3_request.turn,
+                partial(bucket_pages.listing, s3_request.view, s3_request.reader, s3_request.query),
             )
         )
 
@@ -200,12 +242,19 @@ class S3App:
         )
         if s3_object is None:
             raise S3Refused("NoSuchKey", 404, "there is no such object")
-        headers = {"ETag": f'"{s3_object.etag}"', "Last-Modified": formatdate(s3_object.at, usegmt=True)}
+        headers = {
+            "ETag": f'"{s3_object.etag}"',
+            "Last-Modified": formatdate(s3_object.at, usegmt=True),
+        }
         if conditional_requests.is_unchanged(s3_request.headers, s3_object.etag):
             return Response(status_code=304, headers=headers)
         part = conditional_requests.part(s3_request.headers, s3_object.size)
         start, end = part or (0, s3_object.size)
-        headers |= {"Accept-Ranges": "bytes", "Content-Type": BINARY, "Content-Length": str(end - start)}
+        headers |= {
+            "Accept-Ranges": "bytes",
+            "Content-Type": BINARY,
+            "Content-Length": str(end - start),
+        }
         if part is not None:
             headers["Content-Range"] = f"bytes {start}-{end - 1}/{s3_object.size}"
         status = 200 if part is None else 206
@@ -240,7 +289,8 @@ class S3App:
         return StreamingResponse(body(), status, headers)
 
     async def _in_turn(self, turn: CapacityLimiter, work: Callable[[], T]) -> T:
-        """One of a key at a time: while a long listing of one is made, there is a thread for those of others."""
+        """One of a key at a time: while a long listing of one is made, there is a thread for those
+        of others."""
         async with turn:
             return await to_thread.run_sync(work, limiter=self._parts.threads.s3)
 
@@ -259,7 +309,8 @@ class _Answer:
         body = xml.error(refused.code, str(refused), self._request.path, self.request_id)
         headers = {"Content-Type": xml.MEDIA_TYPE}
         if _has_body(self._request):
-            headers["Connection"] = "close"  # it is not read, and what follows in the connection is the body
+            # It is not read, and what follows in the connection is the body
+            headers["Connection"] = "close"
         return Response(body if self._request.method != "HEAD" else b"", refused.status, headers)
 
     async def send(self, response: Response, receive: Receive, send: Send) -> None:
@@ -290,7 +341,12 @@ class _Answer:
 
     def _note_read(self, status: int, sent: int) -> None:
         """Note that content of a dataset was read, also where the body was cut off."""
-        if self.key is None or status not in (200, 206) or not sent or self._request.method != "GET":
+        if (
+            self.key is None
+            or status not in (200, 206)
+            or not sent
+            or self._request.method != "GET"
+        ):
             return
         path = sigv4.decoded(self._request.path).decode(errors="replace")
         place = s3_addresses.split(path.removeprefix("/").partition("/")[2])
@@ -310,10 +366,16 @@ def _signed_request(scope: Scope) -> SignedRequest:
 
 def _has_body(request: SignedRequest) -> bool:
     length = request.headers.get("content-length", "0")
-    return request.method not in ("GET", "HEAD") or length != "0" or "transfer-encoding" in request.headers
+    return (
+        request.method not in ("GET", "HEAD")
+        or length != "0"
+        or "transfer-encoding" in request.headers
+    )
 
 
-def _request_of(request: SignedRequest, view: S3View, reader: Reader, turn: CapacityLimiter) -> _BucketRequest:
+def _request_of(
+    request: SignedRequest, view: S3View, reader: Reader, turn: CapacityLimiter
+) -> _BucketRequest:
     try:
         path = sigv4.decoded(request.path).decode()
         query = {name.decode(): value.decode() for name, value in sigv4.pairs_of(request.query)}
@@ -342,5 +404,6 @@ def _xml(text: str) -> Response:
 
 
 def _close(pieces: Iterator[bytes]) -> None:
-    with suppress(AttributeError, ValueError):  # no generator; it is at work in a thread that was left
+    # No generator; it is at work in a thread that was left
+    with suppress(AttributeError, ValueError):
         pieces.close()  # type: ignore[attr-defined]

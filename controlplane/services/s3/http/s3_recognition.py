@@ -1,4 +1,5 @@
-"""Which requests are for the S3 view. Apart from the view itself, which is loaded when there is one."""
+"""Which requests are for the S3 view. Apart from the view itself, which is loaded when there is
+one."""
 
 from __future__ import annotations
 
@@ -12,7 +13,10 @@ _PRESIGNED = re.compile(rb"(^|&)(X-Amz-Algorithm|AWSAccessKeyId)=")
 
 
 def is_for_s3(scope: Scope) -> bool:
-    """Whether a request is signed as those of S3 are; also by the older version, which is refused in S3's words."""
+    """Whether a request is signed as those of S3 are; also by the older version, which is refused
+    in S3's words."""
     if _PRESIGNED.search(scope["query_string"]):
         return True
-    return any(name == b"authorization" and _SIGNED.match(value) for name, value in scope["headers"])
+    return any(
+        name == b"authorization" and _SIGNED.match(value) for name, value in scope["headers"]
+    )

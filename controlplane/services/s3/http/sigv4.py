@@ -1,10 +1,11 @@
-"""Signatures of requests, version 4, as S3 has them: in the header Authorization, and in presigned URLs.
+"""Signatures of requests, version 4, as S3 has them: in the header Authorization, and in presigned
+URLs.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 
-The client signs the URL as it encoded it, and a proxy may encode it otherwise: so path and query are decoded and
-encoded again in the one way that S3 has. A `+` in a query is no space. The region is the client's choice: it is signed,
-and says nothing.
+The client signs the URL as it encoded it, and a proxy may encode it otherwise: so path and query
+are decoded and encoded again in the one way that S3 has. A `+` in a query is no space. The region
+is the client's choice: it is signed, and says nothing.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ Pairs: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class SignedRequest:
-    """Path and query as they came, encoded; all texts are bytes read as Latin 1. Names of headers are in lower case;
-    repeated headers are joined by commas."""
+    """Path and query as they came, encoded; all texts are bytes read as Latin 1. Names of headers
+    are in lower case; repeated headers are joined by commas."""
 
     method: str
     path: str
@@ -61,8 +62,8 @@ class _SignatureClaim:
 
 
 def verify(request: SignedRequest, secret_of: Callable[[str], str | None], now: float) -> str:
-    """The access key that signed this request. `secret_of` gives the secret key of a live access key. `now`: seconds
-    since 1970. Raises S3Refused."""
+    """The access key that signed this request. `secret_of` gives the secret key of a live access
+    key. `now`: seconds since 1970. Raises S3Refused."""
     claim = _claim(request)
     access_key, *scope = _scope(claim)
     _check_headers(request, claim)
@@ -78,7 +79,8 @@ def verify(request: SignedRequest, secret_of: Callable[[str], str | None], now: 
 
 
 def sign(request: SignedRequest, secret: str) -> str:
-    """The signature that the query of this request lacks. `secret`: of the access key that it names."""
+    """The signature that the query of this request lacks. `secret`: of the access key that it
+    names."""
     claim = _in_query(pairs_of(request.query))
     _, *scope = _scope(claim)
     return _signature(request, claim, scope, secret)
@@ -95,19 +97,28 @@ def _claim(request: SignedRequest) -> _SignatureClaim:
     header = request.headers.get("authorization")
     is_presigned = any(name == b"X-Amz-Algorithm" for name, _ in pairs)
     if header is not None and is_presigned:
-        raise S3Refused("InvalidArgument", 400, "the request is signed twice: in a header, and in its query")
+        raise S3Refused(
+            "InvalidArgument", 400, "the request is signed twice: in a header, and in its query"
+        )
     if header is not None:
         return _in_header(request, header, pairs)
     if is_presigned:
         return _in_query(pairs)
-    raise S3Refused("AccessDenied", 403, "the request is not signed; AWS Signature Version 4 is what is read")
+    raise S3Refused(
+        "AccessDenied", 403, "the request is not signed; AWS Signature Version 4 is what is read"
+    )
 
 
 def _in_header(request: SignedRequest, header: str, pairs: Pairs) -> _SignatureClaim:
     match = _HEADER.fullmatch(header.strip())
-    date, payload = request.headers.get("x-amz-date", ""), request.headers.get("x-amz-content-sha256")
+    date, payload = (
+        request.headers.get("x-amz-date", ""),
+        request.headers.get("x-amz-content-sha256"),
+    )
     if match is None:
-        _malformed(f"Authorization is not {ALGORITHM} Credential=..., SignedHeaders=..., Signature=...")
+        _malformed(
+            f"Authorization is not {ALGORITHM} Credential=..., SignedHeaders=..., Signature=..."
+        )
     if payload is None:
         raise S3Refused("InvalidRequest", 400, "the header x-amz-content-sha256 is missing")
     return _SignatureClaim(
@@ -122,15 +133,24 @@ def _in_header(request: SignedRequest, header: str, pairs: Pairs) -> _SignatureC
 
 
 def _in_query(pairs: Pairs) -> _SignatureClaim:
-    signing = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs if name[:6] == b"X-Amz-"]
+    signing = [
+        (name.decode("latin-1"), value.decode("latin-1"))
+        for name, value in pairs
+        if name[:6] == b"X-Amz-"
+    ]
     parameters = dict(signing)
     expires = parameters.get("X-Amz-Expires", "")
     if len(parameters) < len(signing):
-        _malformed("a parameter of the signature is given twice", "AuthorizationQueryParametersError")
+        _malformed(
+            "a parameter of the signature is given twice", "AuthorizationQueryParametersError"
+        )
     if parameters["X-Amz-Algorithm"] != ALGORITHM:
         _malformed(f"X-Amz-Algorithm must be {ALGORITHM}", "AuthorizationQueryParametersError")
     if not _EXPIRES.fullmatch(expires) or int(expires) > MOST_EXPIRES_S:
-        _malformed(f"X-Amz-Expires must be 1 to {MOST_EXPIRES_S} seconds", "AuthorizationQueryParametersError")
+        _malformed(
+            f"X-Amz-Expires must be 1 to {MOST_EXPIRES_S} seconds",
+            "AuthorizationQueryParametersError",
+        )
     return _SignatureClaim(
         parameters.get("X-Amz-Credential", ""),
         parameters.get("X-Amz-SignedHeaders", ""),
@@ -146,7 +166,9 @@ def _scope(claim: _SignatureClaim) -> list[str]:
     """Access key, day, region, service and the terminator."""
     parts = claim.credential.split("/")
     if len(parts) != 5 or not _DATE.fullmatch(claim.date):
-        _malformed("Credential must be <access key>/<yyyymmdd>/<region>/s3/aws4_request, with x-amz-date")
+        _malformed(
+            "Credential must be <access key>/<yyyymmdd>/<region>/s3/aws4_request, with x-amz-date"
+        )
     if parts[1] != claim.date[:8] or parts[3:] != ["s3", "aws4_request"]:
         _malformed("Credential must end with /s3/aws4_request, and have the day of x-amz-date")
     return parts
@@ -157,7 +179,9 @@ def _check_headers(request: SignedRequest, claim: _SignatureClaim) -> None:
     signed = claim.headers.split(";")
     missing = [name for name in request.headers if name.startswith("x-amz-") and name not in signed]
     if "host" not in signed or missing:
-        raise S3Refused("AccessDenied", 403, f"these headers must be signed: {', '.join(missing or ['host'])}")
+        raise S3Refused(
+            "AccessDenied", 403, f"these headers must be signed: {', '.join(missing or ['host'])}"
+        )
     if any(name not in request.headers for name in signed):
         raise S3Refused("AccessDenied", 403, "a header that is signed is not there")
 
@@ -168,20 +192,29 @@ def _check_time(claim: _SignatureClaim, now: float) -> None:
     except ValueError:
         _malformed("x-amz-date is no time")
     if at > now + SKEW_S or (claim.expires_s is None and at < now - SKEW_S):
-        raise S3Refused("RequestTimeTooSkewed", 403, "the clocks of client and server are too far apart: correct one")
+        raise S3Refused(
+            "RequestTimeTooSkewed",
+            403,
+            "the clocks of client and server are too far apart: correct one",
+        )
     if claim.expires_s is not None and now > at + claim.expires_s:
         raise S3Refused("AccessDenied", 403, "the URL has expired")
 
 
 def _time(date: str) -> float:
-    """Seconds since 1970 of yyyymmddThhmmssZ. `strptime` would take a third of a verification. Raises ValueError."""
+    """Seconds since 1970 of yyyymmddThhmmssZ. `strptime` would take a third of a verification.
+    Raises ValueError."""
     year, month, day, hour, minute, second = (int(date[start:end]) for start, end in _PARTS)
     return datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()
 
 
-def _signature(request: SignedRequest, claim: _SignatureClaim, scope: Sequence[str], secret: str) -> str:
+def _signature(
+    request: SignedRequest, claim: _SignatureClaim, scope: Sequence[str], secret: str
+) -> str:
     canonical = _canonical(request, claim)
-    text = "\n".join([ALGORITHM, claim.date, "/".join(scope), sha256(canonical.encode("latin-1")).hexdigest()])
+    text = "\n".join(
+        [ALGORITHM, claim.date, "/".join(scope), sha256(canonical.encode("latin-1")).hexdigest()]
+    )
     key = f"AWS4{secret}".encode()
     for part in scope:
         key = _hmac(key, part)

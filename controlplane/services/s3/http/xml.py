@@ -1,4 +1,5 @@
-"""Answers of the S3 protocol as XML. https://docs.aws.amazon.com/AmazonS3/latest/API/Type_API_Reference.html"""
+"""Answers of the S3 protocol as XML.
+https://docs.aws.amazon.com/AmazonS3/latest/API/Type_API_Reference.html"""
 
 from __future__ import annotations
 
@@ -42,9 +43,12 @@ def listing(
     names: Iterable[str],
     encode: Callable[[str], str],
 ) -> str:
-    """A page of a bucket. `head`: elements that repeat the request, as name and text; those in `names` hold keys."""
+    """A page of a bucket. `head`: elements that repeat the request, as name and text; those in
+    `names` hold keys."""
     keys = frozenset(names)
-    head_elements = [element(name, (encode if name in keys else text)(value)) for name, value in head]
+    head_elements = [
+        element(name, (encode if name in keys else text)(value)) for name, value in head
+    ]
     return document(
         "ListBucketResult",
         element("Name", text(bucket)),

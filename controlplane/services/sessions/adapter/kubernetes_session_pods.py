@@ -1,5 +1,6 @@
-"""Pods of Spark sessions in a cluster, one for each. What there is, the cluster knows: another replica, or this one
-once it was started again, finds sessions by their Jobs, with whose they are."""
+"""Pods of Spark sessions in a cluster, one for each. What there is, the cluster knows: another
+replica, or this one once it was started again, finds sessions by their Jobs, with whose they
+are."""
 
 from __future__ import annotations
 
@@ -35,14 +36,20 @@ class KubernetesSessionPods:
     """`SessionPods`. Safe to use from many threads."""
 
     def __init__(
-        self, cluster: Cluster, lake: str, open_api: Callable[[], Asks], *, now: Callable[[], float] = time.time
+        self,
+        cluster: Cluster,
+        lake: str,
+        open_api: Callable[[], Asks],
+        *,
+        now: Callable[[], float] = time.time,
     ) -> None:
         """`open_api` raises PoolUnavailable where there is no way to the cluster."""
         self._cluster, self._lake, self._open_api, self._now = cluster, lake, open_api, now
         self._settings = session_pod_manifest.settings(cluster)
         self._labels = session_pod_manifest.selector(cluster)
         self._opened: Asks | None = None
-        self._cached_notes: tuple[float, list[SessionNote]] = (-KNOWN_S, [])  # when, and what there was
+        # when, and what there was
+        self._cached_notes: tuple[float, list[SessionNote]] = (-KNOWN_S, [])
         self._lock = threading.Lock()
 
     def start(self, note: SessionNote, ttl_s: float) -> str:
@@ -66,7 +73,9 @@ class KubernetesSessionPods:
                 return current_notes
         with suppress(PoolUnavailable):
             jobs = self._api().list(JOBS, self._labels)
-            current_notes = [note for job in jobs if _is_alive(job) and (note := _note(job)) is not None]
+            current_notes = [
+                note for job in jobs if _is_alive(job) and (note := _note(job)) is not None
+            ]
         with self._lock:
             self._cached_notes = time.monotonic(), current_notes
         return current_notes
@@ -102,13 +111,21 @@ class KubernetesSessionPods:
         while True:
             jobs = api.list(JOBS, self._labels)
             place = self._free(jobs) or self._freed(api, jobs)
-            job = api.create(JOBS, session_pod_manifest.job(self._cluster, self._lake, note, place, ttl_s + DEADLINE_S))
+            job = api.create(
+                JOBS,
+                session_pod_manifest.job(
+                    self._cluster, self._lake, note, place, ttl_s + DEADLINE_S
+                ),
+            )
             if job is not None:
                 break  # else another replica took the slot meanwhile
         about, token = job["metadata"], secrets.token_urlsafe(32)
         owner = {"name": about["name"], "uid": about["uid"]}
         try:
-            api.create(SECRETS, pod_kinds.secret_manifest(self._cluster, about["labels"], owner, {"token": token}))
+            api.create(
+                SECRETS,
+                pod_kinds.secret_manifest(self._cluster, about["labels"], owner, {"token": token}),
+            )
         except BaseException:
             api.delete(JOBS, about["name"], about["uid"])
             raise
@@ -122,7 +139,8 @@ class KubernetesSessionPods:
         return None if slot is None else (slot, _following(jobs, slot))
 
     def _freed(self, api: Asks, jobs: Sequence[Found]) -> tuple[int, int]:
-        """The slot of a Job that came to nothing: its maker died before its pod had its token. Raises QueriesBusy."""
+        """The slot of a Job that came to nothing: its maker died before its pod had its token.
+        Raises QueriesBusy."""
         lost = next((job for job in jobs if _is_alive(job) and _is_lost(job, self._now())), None)
         if lost is None:
             raise QueriesBusy(BUSY.format(most=self._settings.maximum))
@@ -135,7 +153,9 @@ class KubernetesSessionPods:
         if job is None:
             raise EngineUnavailable(REFUSED.format(reason="its Job was deleted"))
         pods = api.list(PODS, self._of(id))
-        verdict = judge(job, pods, warnings_of(api, job["metadata"]["name"]) if awaits_pod(job, pods) else ())
+        verdict = judge(
+            job, pods, warnings_of(api, job["metadata"]["name"]) if awaits_pod(job, pods) else ()
+        )
         if verdict.state in ("ended", "ending") or not verdict.mends:
             raise EngineUnavailable(REFUSED.format(reason=verdict.reason))
         address = pods[0].get("status", {}).get("podIP", "") if pods else ""
@@ -155,7 +175,9 @@ def _note(job: Found) -> SessionNote | None:
 
 def _following(jobs: Iterable[Found], slot: int) -> int:
     """The number of the next launch in a slot."""
-    numbers = (pod_kinds.number_of(job) for job in jobs if session_pod_manifest.slot_of(job) == slot)
+    numbers = (
+        pod_kinds.number_of(job) for job in jobs if session_pod_manifest.slot_of(job) == slot
+    )
     return 1 + max(numbers, default=0)
 
 

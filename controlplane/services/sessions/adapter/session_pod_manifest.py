@@ -1,4 +1,5 @@
-"""The pod of a Spark session: its manifest, as plain JSON. Pure functions of the settings and a note."""
+"""The pod of a Spark session: its manifest, as plain JSON. Pure functions of the settings and a
+note."""
 
 from __future__ import annotations
 
@@ -21,11 +22,17 @@ def selector(cluster: Cluster) -> str:
     return selector_of(SESSION.labels(cluster))
 
 
-def job(cluster: Cluster, lake: str, note: SessionNote, place: tuple[int, int], deadline_s: float) -> Manifest:
-    """`place`: slot, and the number of launches in it, so that of two replicas that take the same slot one is refused.
-    The note is for a replica that finds the Job, and has nothing that opens the session."""
+def job(
+    cluster: Cluster, lake: str, note: SessionNote, place: tuple[int, int], deadline_s: float
+) -> Manifest:
+    """`place`: slot, and the number of launches in it, so that of two replicas that take the same
+    slot one is refused. The note is for a replica that finds the Job, and has nothing that opens
+    the session."""
     slot, number = place
-    name, labels = f"{cluster.instance}-session-{slot}-{number}", {**SESSION.labels(cluster), SLOT: str(slot)}
+    name, labels = (
+        f"{cluster.instance}-session-{slot}-{number}",
+        {**SESSION.labels(cluster), SLOT: str(slot)},
+    )
     labels[ID] = note.entry["id"]
     text = json.dumps({"namespace": note.namespace, "token": note.token, "entry": note.entry})
     pod = side_manifests.spec(cluster, settings(cluster), lake, SESSION, name)

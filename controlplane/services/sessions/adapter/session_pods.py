@@ -1,4 +1,5 @@
-"""Spark Connect servers in pods: each is given its order over TCP, and lives on its own from then on."""
+"""Spark Connect servers in pods: each is given its order over TCP, and lives on its own from then
+on."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class PodServers:
             known_by = self._pods.start(note, ttl_s)
             return self._ordered(note.entry["id"], known_by, tables, ttl_s, deadline)
         except BaseException:
-            with suppress(PoolUnavailable):  # it ends when its time is over, or when its place is needed
+            # It ends when its time is over, or when its place is needed
+            with suppress(PoolUnavailable):
                 self._pods.end(note.entry["id"])
             raise
 
@@ -56,7 +58,13 @@ class PodServers:
     ) -> SessionServer:
         pod, process = self._reached(id, known_by, deadline)
         token, session = secrets.token_urlsafe(32), str(uuid.uuid4())
-        order: PodOrder = {"ttl_s": ttl_s, "token": token, "user": USER, "session": session, "tables": list(tables)}
+        order: PodOrder = {
+            "ttl_s": ttl_s,
+            "token": token,
+            "user": USER,
+            "session": session,
+            "tables": list(tables),
+        }
         try:
             process.write(json.dumps(order).encode() + b"\n")
             port = _port(process, deadline)
@@ -85,7 +93,9 @@ class PodServers:
             time.sleep(LOOK_S)
 
 
-def _welcomed(pod: SessionPod, token: str, check: Callable[[], None], deadline: float) -> PodProcess:
+def _welcomed(
+    pod: SessionPod, token: str, check: Callable[[], None], deadline: float
+) -> PodProcess:
     process = reached(pod.host, pod.port, token, max(0.1, deadline - time.monotonic()))
     try:
         process.welcome(check)

@@ -1,1 +1,2 @@
-"""The server of Delta Sharing: shared datasets for clients of that protocol, with tokens of recipients."""
+"""The server of Delta Sharing: shared datasets for clients of that protocol, with tokens of
+recipients."""

@@ -2,8 +2,8 @@
 
 https://github.com/delta-io/delta-sharing/blob/main/PROTOCOL.md
 
-A version is a generation. Files are given as URLs of the S3 view, which are signed for this recipient, read that one
-file, and end after some minutes, or with the recipient.
+A version is a generation. Files are given as URLs of the S3 view, which are signed for this
+recipient, read that one file, and end after some minutes, or with the recipient.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class AnswerCut(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _SharingRequest:
-    """One request of a recipient. `base`: the address of this service, as the recipient knows it."""
+    """One request of a recipient. `base`: the address of this service, as the recipient knows
+    it."""
 
     recipient: Recipient
     base: str
@@ -77,7 +78,8 @@ class _Lines:
 
 
 class SharingApp:
-    """Requests wait for each other as those of the S3 view do: it is the same look into the same trees."""
+    """Requests wait for each other as those of the S3 view do: it is the same look into the same
+    trees."""
 
     def __init__(self, parts: HttpParts, per_recipient: int = PER_RECIPIENT) -> None:
         self._parts = parts
@@ -87,7 +89,9 @@ class SharingApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, is_started, who, status = Request(scope, receive), False, "", 500
         try:
-            recipient = await to_thread.run_sync(self._recipient, request, limiter=self._parts.threads.s3_keys)
+            recipient = await to_thread.run_sync(
+                self._recipient, request, limiter=self._parts.threads.s3_keys
+            )
             who = recipient.id
             with self._caller_limits.of(who) as turn:
                 response = await self._response(request, recipient, turn)
@@ -116,10 +120,14 @@ class SharingApp:
         recipient = recipients.find(self._parts.store, text.strip()) if is_bearer else None
         if recipient is None:
             self._parts.counters.add("token_failures")
-            raise SharingRefused(401, "the token of a recipient is needed, and one that has not ended")
+            raise SharingRefused(
+                401, "the token of a recipient is needed, and one that has not ended"
+            )
         return recipient
 
-    async def _response(self, request: Request, recipient: Recipient, turn: CapacityLimiter) -> Response:
+    async def _response(
+        self, request: Request, recipient: Recipient, turn: CapacityLimiter
+    ) -> Response:
         names = request.scope["path"].removeprefix(PREFIX).split("/")[1:]
         if request.method not in (["POST"] if names[-1:] == ["query"] else ["GET", "HEAD"]):
             raise SharingRefused(405, f"{request.method} is not answered here")
@@ -135,7 +143,9 @@ class SharingApp:
         answered = await self._in_turn(turn, lambda: self._tables.answer(sharing_request))
         if isinstance(answered, Response):
             return answered
-        body = self._parts.token_watch.while_live(recipient.id, self._body(answered, turn), recipient.principal)
+        body = self._parts.token_watch.while_live(
+            recipient.id, self._body(answered, turn), recipient.principal
+        )
         return StreamingResponse(body, headers=answered.headers, media_type=LINES)
 
     async def _body(self, answered: _Lines, turn: CapacityLimiter) -> AsyncIterator[bytes]:
@@ -146,7 +156,9 @@ class SharingApp:
                 yield page
             try:
                 page = await self._in_turn(turn, lambda: next(answered.rest, None))
-            except sharing_refusals.EXPECTED as e:  # an OSError would be taken for a client that has left
+            except (
+                sharing_refusals.EXPECTED
+            ) as e:  # an OSError would be taken for a client that has left
                 raise AnswerCut(str(e)) from e
 
     async def _in_turn(self, turn: CapacityLimiter, work: Callable[[], T]) -> T:
@@ -165,31 +177,47 @@ class _Tables:
         match sharing_request.names:
             case ["shares"]:
                 return _page(
-                    sharing_request, [(granted.name, _share(granted)) for granted in sharing_request.recipient.shares]
+                    sharing_request,
+                    [
+                        (granted.name, _share(granted))
+                        for granted in sharing_request.recipient.shares
+                    ],
                 )
             case ["shares", share]:
-                return JSONResponse({"share": _share(recipient_tables.share_of(sharing_request.recipient, share))})
+                return JSONResponse(
+                    {"share": _share(recipient_tables.share_of(sharing_request.recipient, share))}
+                )
             case ["shares", share, "schemas"]:
                 shared_tables = self._shared(sharing_request, share)
                 names = sorted({table.schema for table in shared_tables})
                 share_name = recipient_tables.share_of(sharing_request.recipient, share).name
-                return _page(sharing_request, [(name, {"name": name, "share": share_name}) for name in names])
+                return _page(
+                    sharing_request, [(name, {"name": name, "share": share_name}) for name in names]
+                )
             case ["shares", share, "schemas", schema, "tables"]:
-                return self._listing(sharing_request, share, self._shared(sharing_request, share, schema))
+                return self._listing(
+                    sharing_request, share, self._shared(sharing_request, share, schema)
+                )
             case ["shares", share, "all-tables"]:
                 return self._listing(sharing_request, share, self._shared(sharing_request, share))
             case ["shares", share, "schemas", schema, "tables", table, what]:
                 return self._of_table(sharing_request, share, schema, table, what)
         raise SharingRefused(404, "the protocol has no such address")
 
-    def _shared(self, sharing_request: _SharingRequest, share: str, schema: str | None = None) -> list[SharedTable]:
+    def _shared(
+        self, sharing_request: _SharingRequest, share: str, schema: str | None = None
+    ) -> list[SharedTable]:
         granted = recipient_tables.share_of(sharing_request.recipient, share)
         with self._store.read(sharing_request.recipient.namespace) as tx:
             return recipient_tables.tables_of(tx, granted, schema)
 
-    def _listing(self, sharing_request: _SharingRequest, share: str, shared_tables: Iterable[SharedTable]) -> Response:
+    def _listing(
+        self, sharing_request: _SharingRequest, share: str, shared_tables: Iterable[SharedTable]
+    ) -> Response:
         granted = recipient_tables.share_of(sharing_request.recipient, share)
-        items = [(f"{shared.schema}.{shared.name}", _table(granted, shared)) for shared in shared_tables]
+        items = [
+            (f"{shared.schema}.{shared.name}", _table(granted, shared)) for shared in shared_tables
+        ]
         return _page(sharing_request, items)
 
     def _of_table(
@@ -203,11 +231,17 @@ class _Tables:
                 return self._version(sharing_request, table)
             case "metadata":
                 return self._snapshot(
-                    sharing_request, table, sharing_requests.head_of(sharing_request.query), with_files=False
+                    sharing_request,
+                    table,
+                    sharing_requests.head_of(sharing_request.query),
+                    with_files=False,
                 )
             case "query":
                 return self._snapshot(
-                    sharing_request, table, sharing_requests.snapshot_of(sharing_request.body), with_files=True
+                    sharing_request,
+                    table,
+                    sharing_requests.snapshot_of(sharing_request.body),
+                    with_files=True,
                 )
             case "changes":
                 return self._changes(sharing_request, table)
@@ -215,7 +249,9 @@ class _Tables:
 
     def _version(self, sharing_request: _SharingRequest, table: SharedTable) -> Response:
         with self._store.read(sharing_request.recipient.namespace) as tx:
-            number = recipient_tables.version_since(tx, table, sharing_requests.starting_time_of(sharing_request.query))
+            number = recipient_tables.version_since(
+                tx, table, sharing_requests.starting_time_of(sharing_request.query)
+            )
         return Response(headers={VERSION: str(number)})
 
     def _snapshot(
@@ -237,7 +273,9 @@ class _Tables:
 
     def _changes(self, sharing_request: _SharingRequest, table: SharedTable) -> _Lines:
         with self._store.read(sharing_request.recipient.namespace) as tx:
-            span = recipient_tables.span(tx, table, sharing_requests.changes_of(sharing_request.query))
+            span = recipient_tables.span(
+                tx, table, sharing_requests.changes_of(sharing_request.query)
+            )
         recipient_tables.check_columns(span)
         first, last = span.versions[0], span.versions[-1]
         answer = _TableAnswer(self._parts, sharing_request, table, last, first=first)
@@ -248,7 +286,9 @@ class _Tables:
         namespace = sharing_request.recipient.namespace
         return self._files.setdefault(namespace, VersionFiles(self._store, namespace))
 
-    def _note(self, sharing_request: _SharingRequest, table: SharedTable, what: Mapping[str, JsonValue]) -> None:
+    def _note(
+        self, sharing_request: _SharingRequest, table: SharedTable, what: Mapping[str, JsonValue]
+    ) -> None:
         """Note the read in the audit before the first URL is sent."""
         ctx = Context(
             self._store,
@@ -256,12 +296,19 @@ class _Tables:
             sharing_request.recipient.actor,
             sharing_request.request_id,
         )
-        audit.note_read(ctx, "sharing", table.branch, table.dataset, {"table": f"{table.schema}.{table.name}", **what})
+        audit.note_read(
+            ctx,
+            "sharing",
+            table.branch,
+            table.dataset,
+            {"table": f"{table.schema}.{table.name}", **what},
+        )
 
 
 class _TableAnswer:
-    """The lines about one table: its protocol and metadata as of a version, then files. `first`: the version that the
-    schema line carries, since clients make a log of an answer that begins there."""
+    """The lines about one table: its protocol and metadata as of a version, then files. `first`:
+    the version that the schema line carries, since clients make a log of an answer that begins
+    there."""
 
     def __init__(
         self,
@@ -272,7 +319,12 @@ class _TableAnswer:
         *,
         first: TableVersion,
     ) -> None:
-        self._request, self._table, self._version, self._first = sharing_request, table, version, first
+        self._request, self._table, self._version, self._first = (
+            sharing_request,
+            table,
+            version,
+            first,
+        )
         self._form: Form = sharing_request.capabilities.form_for(version.state.schema)
         self._secret = s3_keys.secret_key(
             parts.s3_secret, sharing_request.recipient.namespace, sharing_request.recipient.id
@@ -295,7 +347,8 @@ class _TableAnswer:
     def _encoded(self, page: Iterable[VersionFile]) -> bytes:
         now = time.time()
         return _joined(
-            lines.file(self._form, version_file.kind, self._file(version_file, now)) for version_file in page
+            lines.file(self._form, version_file.kind, self._file(version_file, now))
+            for version_file in page
         )
 
     def _file(self, version_file: VersionFile, now: float) -> SharedFile:
@@ -328,7 +381,9 @@ def _page(sharing_request: _SharingRequest, items: Sequence[tuple[str, Json]]) -
     answer: Json = {"items": [item for _, item in shown]}
     if len(behind) > len(shown):
         answer["nextPageToken"] = (
-            sharing_requests.token_of(shown[-1][0]) if shown else sharing_request.query.get("pageToken", "")
+            sharing_requests.token_of(shown[-1][0])
+            if shown
+            else sharing_request.query.get("pageToken", "")
         )
     return JSONResponse(answer)
 

@@ -50,5 +50,9 @@ def of(error: Exception) -> Response | None:
 
 
 def _answer(status: int, message: str) -> Response:
-    headers = {401: {"WWW-Authenticate": 'Bearer realm="headgate"'}, 503: {"Retry-After": "2"}}.get(status)
-    return JSONResponse({"errorCode": _CODES.get(status, "INTERNAL_ERROR"), "message": message}, status, headers)
+    headers = {401: {"WWW-Authenticate": 'Bearer realm="headgate"'}, 503: {"Retry-After": "2"}}.get(
+        status
+    )
+    return JSONResponse(
+        {"errorCode": _CODES.get(status, "INTERNAL_ERROR"), "message": message}, status, headers
+    )

@@ -1,4 +1,5 @@
-"""All tables of the first release. This file never changes: later changes are migrations of their own.
+"""All tables of the first release. This file never changes: later changes are migrations of their
+own.
 
 Its number is that of the last migration before the release. The earlier ones are part of it.
 """
@@ -51,7 +52,8 @@ def _flag(name: str, **options: Any) -> sa.Column[Any]:
 
 
 def _table(name: str, *columns: sa.Column[Any], clustered: bool = False) -> None:
-    """Its primary key begins with the namespace. A clustered table is stored by that key on SQLite."""
+    """Its primary key begins with the namespace. A clustered table is stored by that key on
+    SQLite."""
     keys = ["namespace", *(column.name for column in columns if column.primary_key)]
     primary = sa.PrimaryKeyConstraint(*keys, name=f"{name}_pkey")
     op.create_table(name, _key("namespace"), *columns, primary, sqlite_with_rowid=not clustered)
@@ -115,8 +117,16 @@ def _blueprints() -> None:
         _text("request_id"),
         _time("at"),
     )
-    _table("uids", _key("branch"), _key("dataflow"), _key("component"), _text("uid"), clustered=True)
-    _table("pauses", _key("branch"), _key("target"), _flag("lifted", default=sa.false()), clustered=True)
+    _table(
+        "uids", _key("branch"), _key("dataflow"), _key("component"), _text("uid"), clustered=True
+    )
+    _table(
+        "pauses",
+        _key("branch"),
+        _key("target"),
+        _flag("lifted", default=sa.false()),
+        clustered=True,
+    )
     _table("forces", _key("branch"), _key("dataset"), _count("number"), clustered=True)
     _table(
         "changes",
@@ -130,7 +140,9 @@ def _blueprints() -> None:
         _time("at"),
         _text("branch", default="main"),
     )
-    _table("answers", _key("key"), _digest("body"), _count("status"), _text("response"), _time("at"))
+    _table(
+        "answers", _key("key"), _digest("body"), _count("status"), _text("response"), _time("at")
+    )
 
 
 def _trees() -> None:
@@ -152,12 +164,25 @@ def _trees() -> None:
         _text("columns"),
         _flag("all_columns"),
     )
-    _table("source_partitions", _key("listing", DIGEST), _key("key"), _digest("source"), _text("objects"))
+    _table(
+        "source_partitions",
+        _key("listing", DIGEST),
+        _key("key"),
+        _digest("source"),
+        _text("objects"),
+    )
 
 
 def _states() -> None:
     _table("schemas", _key("id", DIGEST), _text("body"))
-    _table("heads", _key("branch"), _key("dataset"), _count("seq"), _count("fork", default="0"), clustered=True)
+    _table(
+        "heads",
+        _key("branch"),
+        _key("dataset"),
+        _count("seq"),
+        _count("fork", default="0"),
+        clustered=True,
+    )
     _table(
         "states",
         _key("branch"),
@@ -187,11 +212,18 @@ def _states() -> None:
         _text("cut"),
         _time("at"),
     )
-    _table("begun", _key("branch"), _key("dataset"), _digest("lineage"), _text("states"), _text("cut"))
+    _table(
+        "begun", _key("branch"), _key("dataset"), _digest("lineage"), _text("states"), _text("cut")
+    )
     _table("marks", _key("branch"), _key("name"), _count("at"), clustered=True)
     op.create_index("marks_at", "marks", ["namespace", "at"])
     _table(
-        "pins", _key("branch"), _key("dataset"), _digest("settings"), _text("schema"), _text("widened", nullable=True)
+        "pins",
+        _key("branch"),
+        _key("dataset"),
+        _digest("settings"),
+        _text("schema"),
+        _text("widened", nullable=True),
     )
     _table(
         "holds",
@@ -222,11 +254,27 @@ def _memory() -> None:
     )
     op.create_index("fragments_attempt", "fragments", ["namespace", "attempt"])
     _table("profiles", _key("id", DIGEST), _blob("body"))
-    _table("traces", _key("task", DIGEST), _count("seq"), _text("by"), _text("home"), clustered=True)
+    _table(
+        "traces", _key("task", DIGEST), _count("seq"), _text("by"), _text("home"), clustered=True
+    )
     _table("outputs", _key("task", DIGEST), _key("suffix"), _digest("fragment"), clustered=True)
-    _table("build_traces", _key("key", DIGEST), _digest("root"), _digest("schema"), _time("at"), clustered=True)
+    _table(
+        "build_traces",
+        _key("key", DIGEST),
+        _digest("root"),
+        _digest("schema"),
+        _time("at"),
+        clustered=True,
+    )
     _table("memos", _key("key", DIGEST), _text("value"))
-    _table("pack_origins", _key("pack", DIGEST), _digest("leaf"), _digest("member"), _time("at"), clustered=True)
+    _table(
+        "pack_origins",
+        _key("pack", DIGEST),
+        _digest("leaf"),
+        _digest("member"),
+        _time("at"),
+        clustered=True,
+    )
     _table("leftovers", _key("folder"), _text("attempt"), _time("due"), clustered=True)
 
 
@@ -250,8 +298,14 @@ def _tasks() -> None:
         _time("not_before"),
         _text("error", nullable=True),
     )
-    op.create_index("tasks_due", "tasks", ["namespace", "state", "rank", "queued_us", "key", "kind", "not_before"])
-    op.create_index("tasks_batch", "tasks", ["namespace", "job", "dataset", "state", "rank", "queued_us", "key"])
+    op.create_index(
+        "tasks_due",
+        "tasks",
+        ["namespace", "state", "rank", "queued_us", "key", "kind", "not_before"],
+    )
+    op.create_index(
+        "tasks_batch", "tasks", ["namespace", "job", "dataset", "state", "rank", "queued_us", "key"]
+    )
     _table("demands", _key("branch"), _key("dataset"), _key("task", DIGEST), clustered=True)
     op.create_index("demands_task", "demands", ["namespace", "task"])
     _table(
@@ -293,10 +347,19 @@ def _tasks() -> None:
         _text("event_log", nullable=True),
         _text("error", nullable=True),
     )
-    op.create_index("past_attempts_dataset", "past_attempts", ["namespace", "branch", "dataset", "ended_at"])
+    op.create_index(
+        "past_attempts_dataset", "past_attempts", ["namespace", "branch", "dataset", "ended_at"]
+    )
     op.create_index("past_attempts_ended", "past_attempts", ["namespace", "ended_at"])
     _table(
-        "drivers", _key("id"), _text("pool"), _text("kind"), _time("at"), _time("seen"), _flag("ended"), _text("reason")
+        "drivers",
+        _key("id"),
+        _text("pool"),
+        _text("kind"),
+        _time("at"),
+        _time("seen"),
+        _flag("ended"),
+        _text("reason"),
     )
 
 
@@ -320,7 +383,14 @@ def _projections() -> None:
         _count("generation"),
         _text("error", nullable=True),
     )
-    _table("wishes", _key("branch"), _key("component"), _count("order"), _digest("wish"), clustered=True)
+    _table(
+        "wishes",
+        _key("branch"),
+        _key("component"),
+        _count("order"),
+        _digest("wish"),
+        clustered=True,
+    )
 
 
 def _events() -> None:
@@ -373,7 +443,9 @@ def _events() -> None:
         _time("at"),
     )
     _table("feeds", _key("name"), _text("dataset"), _text("columns"), _text("actor"), _time("at"))
-    _table("feed_grants", _key("feed"), _key("reader"), _key("dataflows"), _text("actor"), _time("at"))
+    _table(
+        "feed_grants", _key("feed"), _key("reader"), _key("dataflows"), _text("actor"), _time("at")
+    )
     _table(
         "trust_rules",
         _key("name"),
@@ -388,7 +460,9 @@ def _events() -> None:
         _text("actor"),
         _time("at"),
     )
-    _table("roles", _key("name"), _text("permissions"), _text("narrowed"), _text("actor"), _time("at"))
+    _table(
+        "roles", _key("name"), _text("permissions"), _text("narrowed"), _text("actor"), _time("at")
+    )
     op.create_index("trust_rules_id", "trust_rules", ["namespace", "id"], unique=True)
     _table(
         "reads",
@@ -448,4 +522,12 @@ def _namespaces() -> None:
 
 
 def _leases() -> None:
-    _table("leases", _key("name"), _text("holder"), _count("epoch"), _time("since"), _time("until"), clustered=True)
+    _table(
+        "leases",
+        _key("name"),
+        _text("holder"),
+        _count("epoch"),
+        _time("since"),
+        _time("until"),
+        clustered=True,
+    )
