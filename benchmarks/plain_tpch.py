@@ -15,6 +15,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -48,10 +49,10 @@ class Script:
 
     def queries(self, scale: float) -> dict[str, float]:
         texts = tpch.queries(scale)
-        return {
-            n: self._timed(lambda n=n: self._write(n, self._spark.sql(texts[n])))
-            for n in texts  # type: ignore[misc]
-        }
+        return {name: self._timed(partial(self._query, name, texts[name])) for name in texts}
+
+    def _query(self, name: str, text: str) -> None:
+        self._write(name, self._spark.sql(text))
 
     def parts(self) -> float:
         """All small files in one job."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from controlplane.core.alerts import (
     AWAY_S,
@@ -33,13 +33,8 @@ class Telling:
         self.known: dict[tuple[str, str], Alert] = {}
 
     def at(self, now: float, *seen: str, dataset: str = TOTAL) -> Told:
-        news = look(
-            "main",
-            self.known.values(),
-            {(dataset, s): ERROR for s in seen},
-            self.channels,
-            now,  # type: ignore[misc]  # conditions as texts
-        )
+        conditions = {(dataset, cast("Occasion", s)): ERROR for s in seen}
+        news = look("main", self.known.values(), conditions, self.channels, now)
         self.known.update((alert.key, alert) for alert in news.changed)
         for alert in news.forgotten:
             del self.known[alert.key]
