@@ -17,7 +17,7 @@ from controlplane.core.alerts import (
     look,
     summary,
 )
-from controlplane.core.model.alerts import OCCASIONS, Alert, Channel, Message, Occasion
+from controlplane.core.model.alerts import OCCASIONS, Alert, Channel, Condition, Message, Occasion
 from dataplane.contract.jobs import AlertItem
 
 HOOK = Channel("webhook", settings=(("url", "https://example.com"),))
@@ -33,7 +33,7 @@ class Telling:
         self.known: dict[tuple[str, str], Alert] = {}
 
     def at(self, now: float, *seen: str, dataset: str = TOTAL) -> Told:
-        conditions = {(dataset, cast("Occasion", s)): ERROR for s in seen}
+        conditions = {(dataset, cast("Condition", s)): ERROR for s in seen}
         news = look("main", self.known.values(), conditions, self.channels, now)
         self.known.update((alert.key, alert) for alert in news.changed)
         for alert in news.forgotten:
