@@ -7,6 +7,7 @@ Does not belong here: fixtures that only some tests need.
 from __future__ import annotations
 
 import os
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -44,6 +45,9 @@ def pytest_configure() -> None:
     for name in [name for name in os.environ if name.startswith(("HEADGATE_", *of_stores))]:
         del os.environ[name]
     os.environ[slices.NAME] = str(slices.TURN)  # workers are to take the same
+    # Without byte code each process that a test starts compiles all that it imports.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     # Each client reads all certificates
     httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)
     os.environ["HEADGATE_JVM"] = "-XX:TieredStopAtLevel=1"  # tests are short
