@@ -236,10 +236,8 @@ class SqlStates(TableGroup):
         if expected_seq == 0 and state.branch == MAIN:
             return self._insert_one(db.heads, **of, seq=state.seq)
         there = {"of_branch": state.branch, "of_dataset": state.dataset, "of_seq": expected_seq}
-        if (
-            self._change(update_rows(db.heads, "branch", "dataset", "seq"), **there, seq=state.seq)
-            == 1
-        ):
+        advance = update_rows(db.heads, "branch", "dataset", "seq")
+        if self._change(advance, **there, seq=state.seq) == 1:
             return True
         return self._is_at_main(state, expected_seq) and self._insert_one(
             db.heads, **of, seq=state.seq, fork=expected_seq
