@@ -16,10 +16,10 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import controlplane.__main__
 import controlplane.demo, dataplane.contract, headgate
-from controlplane.services.editor import files
+from controlplane.services.editor import project_files
 for module in (controlplane, dataplane.contract, headgate):
     assert module.__file__.startswith(sys.argv[1]), module.__file__
-assert len(files.project_files("shop")) == 8
+assert len(project_files.project_files("shop")) == 8
 print(controlplane.demo.blueprint_folder())
 """
 
