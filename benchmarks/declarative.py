@@ -97,7 +97,7 @@ class _Pipelines:
             "configuration": SPARK,
         }
         (folder / "spark-pipeline.yml").write_text(json.dumps(spec))
-        # Else it forgets tables
+        # Without Hive it forgets tables
         (folder / "spark-defaults.conf").write_text("spark.sql.catalogImplementation hive\n")
 
     def run(self, queries: Mapping[str, str]) -> float:

@@ -14,10 +14,7 @@ from controlplane.core.trust_rules import is_issuer
 DEFAULT_HOME = ".headgate"
 LEASE_S, SHORTEST_LEASE_S = 15.0, 2  # for which a leader that is not heard of stays the leader
 # After which a driver that does not call is given up; an idle one calls every 20
-SILENT_S, SHORTEST_SILENT_S = (
-    90.0,
-    30,
-)
+SILENT_S, SHORTEST_SILENT_S = 90.0, 30
 DRIVER_IDLE_S = 300.0  # a local driver without work ends after this time: Spark takes some 1.5 GB
 UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
 CHOSEN_TOKEN = re.compile(r"hg_[A-Za-z0-9_-]{32,}")

@@ -114,8 +114,9 @@ class Connection:
         connection._parent = self
         return connection
 
-    # what there is
-    # The text decides which of the two: `flow` and `dataset` have types
+    # --- what there is
+
+    # The text decides which of the two it is: `flow` and `dataset` have types
     def __getitem__(self, name: str) -> Any:
         """A Flow (`"flights"`) or a Dataset (`"flights.late"`). Raises Refused where there is none
         of that name."""

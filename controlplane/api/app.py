@@ -98,7 +98,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.services, app.state.feeds = services, EventFeeds(services)
     for kind in (HeadgateError, HTTPException, RequestValidationError, OSError):
         app.add_exception_handler(kind, _problem)
-    # Which is raised again after the answer, for the edge to log
+    # An error of our own is answered here and raised again, for the edge to log
     app.add_exception_handler(Exception, _fault)
     for router in _routers():
         # `include_router` would make each of them once more

@@ -23,13 +23,7 @@ from dataplane.contract.jobs import AlertItem, AlertMessage
 AWAY_S = 60.0  # for which a condition stays away before `recovered` is sent
 GATHER_S = 5.0  # in which news for one channel about one dataflow become one message
 # Before a message that was not taken is sent again; the last one for ever
-DELAYS_S = (
-    10.0,
-    60.0,
-    300.0,
-    900.0,
-    3600.0,
-)
+DELAYS_S = (10.0, 60.0, 300.0, 900.0, 3600.0)
 MOST_ITEMS = 1_000  # of one message
 LASTING: tuple[Condition, ...] = ("late", "old", "blocked")  # reported after a while only
 

@@ -51,7 +51,7 @@ NO_JVM = "JAVA_GATEWAY_EXITED"  # says PySpark, and leaves why to the JVM
 WRITTEN_BY_JVM = re.compile(
     r"^(Exception in thread|Error|Invalid|Unrecognized|Conflicting|.* insufficient mem).*", re.M
 )
-# That wait or run are worth one more worker: it is memory, and processors' time of its own
+# Waiting and running tasks that are worth one more worker, which costs memory and processor time
 WORKER_TASKS = 200
 WORKERS, DRIVERS = 4, 2  # on one machine, whatever the number of namespaces
 # A worker that has loaded Arrow and has no work for so long makes room for a fresh one

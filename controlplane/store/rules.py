@@ -15,7 +15,7 @@ from controlplane.core.model.tasks import SIZES, Size
 from dataplane.contract.kinds import Kind, Placement, placement_of
 
 NODE_FRESH_S = 900.0  # that a tree node is put again is not noted so soon after the last time
-# That a task waits before it is tried: a later time is of before the clock went back
+# A task waits no longer before it is tried: a later time is of before the clock went back
 LONGEST_DELAY_S = 600.0
 K = TypeVar("K")
 V = TypeVar("V")

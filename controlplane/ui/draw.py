@@ -12,10 +12,7 @@ from controlplane.ui.graph_layout import Placed, Sizes, Spot, place
 
 BOXES = 300  # more are not drawn: a page of them takes seconds to paint
 # Pixels of a name's letter; beside it, with a state's mark and without
-LETTER, BESIDE_NAME = (
-    8.2,
-    {True: 44, False: 20},
-)
+LETTER, BESIDE_NAME = (8.2, {True: 44, False: 20})
 RICH = Sizes(column=222, row=84, lane=24, margin=16, width=176, height=62)
 PLAIN = Sizes(column=166, row=54, lane=24, margin=16, width=134, height=38)
 # The most telling lines are drawn last, on top

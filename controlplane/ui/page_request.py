@@ -124,7 +124,7 @@ class PageRequest:
     def why_not(self, permission: Permission) -> str:
         """Why this session may not ask for what needs the permission; empty if it may."""
         if permission not in READ_PERMISSIONS and self.services.is_shown_only:
-            return "this home is only shown: a service on it (headgate serve) takes wishes"
+            return "this home is only shown: a service on it (headgate serve) takes requests"
         return (
             ""
             if may(self.token, permission)

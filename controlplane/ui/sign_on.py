@@ -186,7 +186,4 @@ def _limiter(request: Request) -> CapacityLimiter:
     return limiter
 
 
-ROUTES = [
-    Route("/login/start", start, methods=["GET"]),
-    Route(CALLBACK, callback, methods=["GET"]),
-]
+ROUTES = [Route("/login/start", start, methods=["GET"]), Route(CALLBACK, callback, methods=["GET"])]

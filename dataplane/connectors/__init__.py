@@ -1,4 +1,4 @@
-"""One folder for each connector, with those of `list`, `read`, `write` and `check` that it has.
+"""One folder for each connector, with its `NAME_listing`, `NAME_reader`, `NAME_writer` and `check`.
 
 `registry` names the connectors.
 """

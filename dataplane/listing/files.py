@@ -2,7 +2,7 @@
 partition.
 
 A listing is whole or it fails: nothing here may turn "could not look" into "is not there". Files in
-folders are listed by `local_files`, objects in a store by `object_store`.
+folders are listed by `local_files`, objects in a store by `object_store_listing`.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ class _FolderWalk:
                 self.count()
                 names.discard(entry.name)
                 yield from self._entry(entry, here)
-        # Which may be hidden, and where nothing else is wanted, need no look at the folder
+        # Names that are written out may be hidden, and need no look at the folder
         for name in names:
             below = f"{path}/{name}"
             after = frozenset(

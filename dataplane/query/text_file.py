@@ -33,7 +33,7 @@ def write(question: AsFile) -> None:
 
 
 def _csv(result: StoredResult, generations: Mapping[str, int]) -> Written:  # noqa: ARG001  # CSV has no place for them
-    """RFC 4180, as `records.csv`: null is empty, text is in quotation marks, nested values are
+    """RFC 4180, as files of records: null is empty, text is in quotation marks, nested values are
     JSON."""
     yield _line([column["name"] for column in result.columns])
     yield from map(_line, result.rows(0))

@@ -75,7 +75,7 @@ def _finish(folder: Path) -> None:
     programs.joinpath("java").rename(programs / "java-itself")
     programs.joinpath("java").write_text(STARTER, encoding="utf-8")
     programs.joinpath("java").chmod(0o755)
-    # Else starts are slower
+    # Without the archive of its own classes Java starts more slowly
     subprocess.run([programs / "java", "-Xshare:dump"], capture_output=True, check=False)
     trust_as_here(home)
 

@@ -97,7 +97,7 @@ def start(scratch: Path, extra: Mapping[str, str] | None = None) -> SparkSession
         **WRITING,
         **(extra or {}),
     }
-    # Else Spark asks for the address of the host's name: it may have none
+    # Spark would ask for the address of the host's name, which may have none
     if conf["spark.master"].startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName("headgate")
@@ -178,7 +178,7 @@ def _defaults(scratch: Path, options: str) -> dict[str, str]:
         "spark.log.level": "WARN",
         # Where executors are processes of their own.
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
-        # Which stay where an operator has options of their own
+        # Default options stay where an operator has extra ones
         "spark.executor.defaultJavaOptions": XML,
         "spark.executor.syncLogLevel.enabled": "true",
         "spark.scheduler.mode": "FAIR",

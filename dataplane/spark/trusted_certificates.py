@@ -29,7 +29,7 @@ def trust_as_here(java_home: Path) -> None:
     own = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     certificates = dict.fromkeys(map(ssl.PEM_cert_to_DER_cert, PEM.findall(own)))
     certificates |= dict.fromkeys(ssl.create_default_context().get_ca_certs(binary_form=True))
-    # Which wins over `cacerts`
+    # This file wins over `cacerts`
     (java_home / "lib" / "security" / "jssecacerts").write_bytes(key_store(certificates))
 
 

@@ -144,7 +144,7 @@ def test_after_the_fix_only_what_is_missing_runs(places: Workspace) -> None:
     run = places.run("places.yaml")
     run.assert_up_to_date()
     kept = 3 * OTHERS  # of measured, counted and shares: they enter a table only now
-    # Doubled had not begun
+    # `doubled` had not begun
     assert run.tasks == {"executed": 1 + len(PLACES) + 1 + 1 + 1, "adopted": kept}
     assert {d["rows"] for d in run.datasets.values()} == {len(PLACES)}
     places.assert_tidy()

@@ -204,7 +204,7 @@ def test_no_answer_tells_of_another_namespace(place: Place) -> None:
                 found = http.get(path)
                 asked += 1
                 told = found.text
-                # Which may say what was asked for
+                # An answer may say what was asked for
                 if not found.is_success or path.startswith("/v1/audit"):
                     for sent in (*whose.names.values(), *ids_of(whose)):
                         told = told.replace(sent, "")

@@ -63,7 +63,7 @@ PLAIN = (
 )
 CLOSED = ("/settings/tokens", "/settings/care")
 BRANCHES = NAMES["branch"]
-# Which name what they read
+# Pages that name what their texts read
 OWN_TEXTS = ("/flows/shop/blueprint", "/plan?flow=shop", "/datasets/shop.mixed")
 
 

@@ -148,8 +148,8 @@ BY_ALL = [
 ]
 
 
-# Which queries have parts, and that these come together, unit/sql/test_sql_verdicts asks of DuckDB
-# at each commit.
+# unit/sql/test_sql_verdicts asks DuckDB at each commit which queries have parts, and that these come
+# together.
 @pytest.mark.parametrize(
     ("text", "name"), sliced([pytest.param(*c) for c in (*cases(VERDICTS), *BY_ALL)], 4)
 )

@@ -98,6 +98,6 @@ def test_python_workers_have_them_from_their_executor(
             Path(file).is_relative_to(spark_home / "work") for call in calls for file in call[2:]
         ), calls
         assert found(plane, folders, python_job(LOOKING)) == [[]] * 4
-    # Which the driver has: an empty folder
+    # The driver has it, so the folder is empty
     nothing_more = [f"markupsafe=={importlib.metadata.version('markupsafe')}"]
     assert found(plane, folders, {**python_job(LOOKING), "requirements": nothing_more}) == [[]] * 4

@@ -321,7 +321,7 @@ def test_a_branch_goes_with_all_its_rows(forked: World) -> None:
 
 def test_every_table_that_knows_branches_is_emptied_of_one() -> None:
     emptied = {table.name for table in (*sql.BY_DATAFLOW, *sql.BY_DATASET, *sql.OTHERS)}
-    # Which are to-dos until the files are gone
+    # Publications are to-dos until the files are gone
     assert emptied | {"demands"} == KNOWING - TOLD - {"publications"}
 
 

@@ -17,7 +17,7 @@ from controlplane.core.blueprint.trees import merged, nothing, only, replaced
 from controlplane.core.blueprint.value_kinds import described
 from controlplane.core.blueprint.yaml_nodes import BrokenNode, Entries, Node, Scalar
 
-# That every component has
+# Keys of every component
 KEYS = ("owner", "tags", "paused", "priority", "retention", "resources", "publish")
 BODIES = ("read", "write")
 Known = Mapping[str, Collection[str]]  # the keys of each connector

@@ -42,7 +42,7 @@ def consistent(datasets: Iterable[str], states: StatesOf) -> dict[str, State | N
         without = [line.dataset for line in lines if line.state is None]
         if not without:
             break
-        # Which hold the others back no longer
+        # Datasets without a state hold the others back no longer
         there = [name for name in there if name not in without]
     if not agree(state for state in chosen.values() if state is not None):
         raise NotConsistent(

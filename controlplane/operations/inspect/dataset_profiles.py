@@ -50,7 +50,7 @@ from dataplane.contract.schemas import Json
 
 LEAVES_A_LOOK: Final = 8  # of about 512 partitions each: two or three seconds
 GENERATIONS: Final = 20
-# Whose Delta statistics are values as profiles have them
+# Kinds of columns whose Delta statistics are values as profiles have them
 _BOUNDED: Final = ("number", "text", "flag")
 
 

@@ -74,7 +74,7 @@ def publish(store: Store, namespace: str, state: State, publisher: Publisher) ->
     version = publisher.publish(table, notices.append)
     failpoint("after-publish")
     with store.begin(namespace) as tx:
-        # Else once more
+        # Without the files of its packs it is published once more
         schema = schema_id(state.schema) if compaction.are_there(tx, table.fragments) else b""
         tx.projections.put_publication(
             Publication(state.branch, state.dataset, state.generation, state.root, schema, version)

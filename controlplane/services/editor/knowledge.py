@@ -2,8 +2,8 @@
 columns.
 
 The validator is that of `headgate validate`. A document that cannot be read keeps its last meaning.
-Does not belong here: the protocol of editors (`server`), and facts that only a service has
-(`lookups`).
+Does not belong here: the protocol of editors (`language_server`), and facts that only a service has
+(`service_facts`).
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Editor:
     def __init__(self, connect: Connect, branch: str) -> None:
         self.server = LanguageServer("headgate", f"v{version('headgate')}")
         self._knowledge, self._lookups = Knowledge(), Lookups(connect, branch)
-        self._analysis_threads = ThreadPoolExecutor(1, "looking")
+        self._analysis_threads = ThreadPoolExecutor(1, "analysis")
         self._edits: dict[str, int] = {}  # how often a document changed, by its URI
         self._reported: dict[str, set[str]] = {}  # where its problems were reported
         triggers = types.CompletionOptions(trigger_characters=[".", ":", " "])

@@ -17,7 +17,7 @@ from dataplane.contract.schemas import Field, Type, field_of, field_types, struc
 from dataplane.contract.types import NANOS, FileType, fit, held
 from dataplane.spark.spark_schemas import type_of_column
 
-# Else Spark reads them at some places only
+# Without it Spark reads nanoseconds at some places only
 NANOS_AS_LONG = {"spark.sql.legacy.parquet.nanosAsLong": "true"}
 TOO_FINE = "a time that is finer than a microsecond"
 # Of a time, cut to the microsecond, and the nanoseconds after it

@@ -93,7 +93,7 @@ class TopicWriter:
         self._ensure(server, before)
         self._begin()
         now = self._looked(server)
-        # Else the writer before has written no other note
+        # The writer before may have written another note since
         if now[self.beside] != before.get(self.beside):
             self._read_note(now[self.beside])
         self.topic = now[self.name]

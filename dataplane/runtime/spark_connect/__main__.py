@@ -19,6 +19,7 @@ from dataplane.runtime.process_bounds import bound, end
 
 # Where Spark reads it from; a setting would be shown to its users
 TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+SILENT_S = 20.0  # that a JVM may take to answer its last calls
 
 
 def main() -> None:
@@ -39,9 +40,21 @@ def main() -> None:
         _answer(answers, {"port": None, "error": f"{type(e).__name__}: {e}".partition("\n")[0]})
         end(order["scratch"], 1)
     _answer(answers, {"port": server.port, "error": ""})
+    _end_after(order["ttl_s"] + SILENT_S, order["scratch"])
     server.wait(order["ttl_s"])
-    server.close()
+    _end_after(SILENT_S, order["scratch"])
+    try:
+        server.close()
+    except Exception:  # noqa: BLE001  # a client may wait longer; the server ends all the same
+        traceback.print_exc()
     end(order["scratch"], 0)
+
+
+def _end_after(seconds: float, scratch: str) -> None:
+    """End also where the JVM says nothing any more: calls of it wait without limit."""
+    timer = threading.Timer(seconds, end, (scratch, 1))
+    timer.daemon = True
+    timer.start()
 
 
 def _answer(answers: BinaryIO, value: ServerAnswer) -> None:

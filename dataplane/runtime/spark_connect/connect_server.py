@@ -55,7 +55,7 @@ class ConnectServer:
     def close(self) -> None:
         """Answer the calls that run. A session is closed before its client hears so, and a client
         without an answer repeats its call for ten minutes."""
-        with suppress(Exception):  # of a JVM that has ended meanwhile
+        if is_alive(self._spark):
             self._service.server().shutdown().awaitTermination(ANSWERS_S, self._seconds)
 
     def _is_open(self) -> bool:

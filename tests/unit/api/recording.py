@@ -15,6 +15,7 @@ from dataplane.contract.schemas import Json
 MOST_ENTRIES = 2
 HOUR_S = 3600.0
 LOCAL_URL = re.compile(r"http://127\.0\.0\.1:\d+")
+LOCAL_HOST = re.compile(r"127\.0\.0\.1(?::\d+)?")
 SECRET = re.compile(r"(?<![\w-])(?![0-9a-f]+(?![\w-]))[\w-]{40,}")
 # The folder of an attempt lies in a folder with its first two digits.
 HEX_ID = re.compile(r"(?:\b[0-9a-f]{2}/)?\b([0-9a-f]{12,})\b")
@@ -49,6 +50,7 @@ class Recorder:
     def _text(self, text: str) -> str:
         text = text.replace(self.home, "/data")
         text = LOCAL_URL.sub("https://headgate.example", text)
+        text = LOCAL_HOST.sub("headgate.example", text)
         text = SECRET.sub("example", text)
         return HEX_ID.sub(self._id, text)
 

@@ -186,8 +186,8 @@ def place(tmp_path: Path) -> Iterator[Place]:
     world.settle()
     with world.store.begin() as tx:
         tx.leases.take(LOOP, "pod-1/ab12", 3600.0)
-        tx.drivers.put(driver("waits", reason="waits for room in a quota"))
-        tx.drivers.put(driver("ended", seen=1.0, ended=True, reason="ran out of memory"))
+        tx.drivers.put(driver("waits", seen=BEGAN, reason="waits for room in a quota"))
+        tx.drivers.put(driver("ended", seen=BEGAN, ended=True, reason="ran out of memory"))
     wake = TellingWake()
     pool = QueryPool(str(tmp_path))
     queries = Queries(pool, ResultFolder(tmp_path / "queries"))
@@ -327,7 +327,9 @@ def test_answers_are_as_described(place: Place, pytestconfig: pytest.Config) -> 
     assert called("POST", BRANCH + "/update", branch="dev")["pinned"]
     assert called("DELETE", BRANCH, branch="dev")["deleted"] == "dev"
 
-    found = called("POST", BRANCH + "/query", {"sql": "SELECT 1 AS one, [{'a': 1.5}], NULL"})
+    found = called(
+        "POST", BRANCH + "/query", {"sql": "SELECT 1 AS one, [{'a': 1.5}] AS list, NULL AS nothing"}
+    )
     assert called("GET", BRANCH + "/query/{query}", query=found["result"])["rows"] == [
         [1, [{"a": "1.5"}], None]
     ]

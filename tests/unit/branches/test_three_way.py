@@ -166,7 +166,7 @@ def test_smaller_keys_merge_by_themselves() -> None:
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
-        # Which rows, and which of them are right: one unit
+        # Rows and the expectations of them are one unit
         (B2, B + "    expect: [{check: b > 0}]\n"),
         (OWNED, OWNED.replace("ann", "bob")),
     ],

@@ -237,7 +237,7 @@ def test_a_branch_tells_its_own_code(tmp_path: Path) -> None:
         world.ctx, "dev", LineageRequest("shop.grand", column="t", partition="")
     )
     assert ("dear", "price", "orders", "k", "IDENTITY") in links(found)
-    # Which are as they are in main
+    # They are as in main
     assert partitions(found)["orders"] == ["a.csv", "b.csv", "c.csv"]
     assert ("dear", "price", "orders", "v", "IDENTITY") in links(ask(world, "grand", column="t"))
 

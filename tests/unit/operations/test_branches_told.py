@@ -169,7 +169,7 @@ def test_a_run_in_a_branch_counts_and_tells_nothing_in_another(tmp_path: Path) -
         branch: overview.summary(world.ctx, branch, ["shop"], world.last)["tasks"]
         for branch in ("main", "dev")
     }
-    # B is read, and both files are tripled
+    # `b` is read, and both files are tripled
     assert (tasks["main"]["executed"], tasks["dev"]["executed"]) == (0, 3)
     # A listing, and the new query's types
     assert (tasks["main"]["other"], tasks["dev"]["other"]) == (0, 2)

@@ -79,8 +79,8 @@ class AuditAnswer(TypedDict):
 
 
 class ReadEntry(TypedDict):
-    """A read of rows. `times`: requests that are counted together, since `at`; `bytes`: None where
-    they were not counted. `what`: which generation, in which format, and the like."""
+    """A read of rows. `times`: requests that are one entry, since `at`; `bytes`: None where bytes
+    were not counted. `what`: which generation, in which format, and the like."""
 
     at: str
     actor: str
