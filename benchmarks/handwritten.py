@@ -1,5 +1,4 @@
-"""The flights example as somebody would write it by hand: one PySpark script, every dataset a Delta
-table.
+"""The flights example written by hand: one PySpark script, every dataset a Delta table.
 
     python benchmarks/handwritten.py DATA OUT
 

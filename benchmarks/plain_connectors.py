@@ -1,4 +1,4 @@
-"""What somebody would write by hand to read files or a table into Parquet: plain PySpark, with our
+"""Files or a table read into Parquet by a script written by hand: plain PySpark, with our
 driver's settings.
 
     python benchmarks/plain_connectors.py JOB ROUNDS

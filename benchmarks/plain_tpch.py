@@ -1,5 +1,4 @@
-"""TPC-H's 22 queries as somebody would run them by hand: plain PySpark, each table and each answer
-written as Parquet.
+"""TPC-H's 22 queries run by hand: plain PySpark, each table and each answer written as Parquet.
 
     python benchmarks/plain_tpch.py FOLDER OUT SCALE ROUNDS
 

@@ -154,8 +154,8 @@ PLACES = {
 
 # The JSON of a schema, whose default Spark takes for SQL.
 DEFAULT = (
-    """{"type":"struct","fields":[{"name":"a","type":"string","nullable":true,"metadata":{"EXISTS_DEFAULT":"%s"}}]}"""
-    """{"type":"struct","fields":[{"name":"a","type":"string","nullable":true,"metadata":{"EXISTS_DEFAULT":"%s"}}]}"""
+    '{"type":"struct","fields":[{"name":"a","type":"string","nullable":true,'
+    '"metadata":{"EXISTS_DEFAULT":"%s"}}]}'
 )
 OF_XSD = r"to_json(from_xml(\'<a/>\', \'a STRING\', map(\'rowValidationXSDPath\', \'CANARY\')))"
 

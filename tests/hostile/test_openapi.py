@@ -50,7 +50,7 @@ def test_every_route_declares_its_problems(world: Attacked) -> None:
 
 
 # What a schema cannot say: whether a text is a blueprint, a time or a pattern, whether a key or
-# revision was used before, and what a signature is.
+# revision was used before, what a signature is, and whether a branch is protected (403).
 CONFIG = """
 [[operations]]
 include-path = "/v1/links/{link}/{file}"
@@ -58,7 +58,7 @@ checks.positive_data_acceptance.expected-statuses = ["403"]
 
 [[operations]]
 include-path-regex = "blueprints|dataflows|gc|fsck|re(fresh|try|sume)|pause|pla|run|branch|merge|audit|tokens|link|que"
-checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "412", "422"]
+checks.positive_data_acceptance.expected-statuses = ["2xx", "403", "404", "409", "412", "422"]
 
 [[operations]]
 include-path-regex = "/feeds|/shares|/recipients|/trust|/roles|/namespaces|/tests"
