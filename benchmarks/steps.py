@@ -93,7 +93,7 @@ class Chain:
     def run(self, rounds: int) -> list[Json]:
         """The parts of each counted round."""
         with serving(self._home, self._errors, self._variables) as (client, pid):
-            client.apply([self._blueprint])
+            client.apply([{"name": "/chain.yaml", "text": self._blueprint.read_text()}])
             self._wait(client, 0)
             every = [self._round(client, pid) for _ in range(WARM + rounds)]
         return every[WARM:]
