@@ -78,6 +78,7 @@ class Chain:
             "connector": "files",
             "path": f"{folder}/data/*.csv",
             "format": "csv",
+            "options": {"header": True},
             "schema": "k INT, v INT, t STRING",
         }
         transforms = {
@@ -135,7 +136,9 @@ class Chain:
         return result
 
     def _wait(self, client: Headgate, generation: int) -> None:
-        for _ in client.events():
+        for event in client.events():
+            if event and event["kind"] == "task_failed":
+                raise SystemExit(f"a task failed: {event}")
             if self._generation(client) > generation:
                 return
 
