@@ -44,9 +44,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=5, help="transforms in a chain (5)")
     parser.add_argument("--rows", type=int, default=1_000, help="of each file (1000)")
     parser.add_argument("--jvm", default="", help="further options of the driver's JVM")
+    parser.add_argument("--conf", default="{}", help="further settings of Spark, JSON")
     arguments = parser.parse_args()
+    variables = {"HEADGATE_JVM": arguments.jvm, "HEADGATE_SPARK_CONF": arguments.conf}
     with TemporaryDirectory(prefix="headgate-bench-") as folder:
-        chain = Chain(Path(folder), arguments.steps, arguments.rows, arguments.jvm)
+        chain = Chain(Path(folder), arguments.steps, arguments.rows, variables)
         rounds = chain.run(arguments.rounds)
         plain = chain.plain(arguments.rounds)
     result = {
@@ -55,6 +57,7 @@ def main() -> None:
         "steps": arguments.steps,
         "rows": arguments.rows,
         "jvm": arguments.jvm,
+        "conf": arguments.conf,
         "rounds": rounds,
         "plain": plain,
     }
@@ -65,8 +68,9 @@ def main() -> None:
 class Chain:
     """A folder of small files, a dataflow over it, and a service."""
 
-    def __init__(self, folder: Path, steps: int, rows: int, jvm: str) -> None:
-        self._variables = {"HEADGATE_JVM": jvm}
+    def __init__(self, folder: Path, steps: int, rows: int, variables: Mapping[str, str]) -> None:
+        """`variables`: of the service's environment."""
+        self._variables = variables
         self._folder, self._steps, self._rows = folder, steps, rows
         self._home, self._errors = folder / "home", folder / "errors"
         self._files = 0
@@ -130,7 +134,6 @@ class Chain:
             "wall_s": round(wall_s, 3),
             "cpu_s": {name: round(value, 2) for name, value in sorted(cpu_s.items())},
             "parts": {name: round(value, 3) for name, value in parts(began_at, wall_s, attempts)},
-            "attempts": [attempt.json(began_at) for attempt in attempts],
         }
         print(f"{wall_s:7.2f} s, CPU {result['cpu_s']}", file=sys.stderr, flush=True)
         return result
@@ -139,7 +142,8 @@ class Chain:
         for event in client.events():
             if event and event["kind"] == "task_failed":
                 raise SystemExit(f"a task failed: {event}")
-            if self._generation(client) > generation:
+            is_last = event is not None and event["dataset"] == self._last
+            if is_last and self._generation(client) > generation:
                 return
 
     def _generation(self, client: Headgate) -> int:
@@ -149,7 +153,7 @@ class Chain:
 
     def _attempts(self, since: float) -> list[Attempt]:
         """Those that began since, in the order of their ends, from the database of the home."""
-        query = """SELECT kind, dataset, queued_at, started_at, ended_at, seconds, spark_jobs
+        query = """SELECT kind, queued_at, started_at, ended_at, seconds
             FROM past_attempts WHERE started_at >= ? ORDER BY ended_at"""
         with sqlite3.connect(f"file:{self._home}/metadata.db?mode=ro", uri=True) as database:
             return [Attempt(*row) for row in database.execute(query, (since,))]
@@ -160,21 +164,10 @@ class Attempt:
     """Times are seconds since 1970."""
 
     kind: str
-    dataset: str
     queued_at: float
     started_at: float
     ended_at: float
     seconds: float | None
-    spark_jobs: int | None
-
-    def json(self, begin: float) -> Json:
-        """Times from the beginning of the round."""
-        times = {
-            name: round(getattr(self, name) - begin, 3)
-            for name in ("queued_at", "started_at", "ended_at")
-        }
-        others = {"seconds": self.seconds, "spark_jobs": self.spark_jobs}
-        return {"kind": self.kind, "dataset": self.dataset, **times, **others}
 
 
 def parts(began_at: float, wall_s: float, attempts: Sequence[Attempt]) -> list[tuple[str, float]]:
