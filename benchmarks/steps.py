@@ -15,7 +15,7 @@ import json
 import sqlite3
 import sys
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -106,8 +106,11 @@ class Chain:
     def plain(self, rounds: int) -> list[float]:
         """Seconds of one step in Spark alone, in a warm session, without anything of ours."""
         out = self._folder / "plain"
-        command = [sys.executable, HERE / "plain_chain.py", self._folder / "data", out]
-        text = timed([*command, str(self._steps), str(WARM + rounds)], errors=self._errors).output
+        command: list[str | Path] = [
+            *(sys.executable, HERE / "plain_chain.py", self._folder / "data", out),
+            *map(str, (self._steps, WARM + rounds)),
+        ]
+        text = timed(command, errors=self._errors).output
         seconds: list[float] = json.loads(text)[WARM:]
         return seconds
 
@@ -176,7 +179,7 @@ def parts(began_at: float, wall_s: float, attempts: Sequence[Attempt]) -> list[t
     Attempts of a chain follow each other. What of an attempt lies in the time of one before it is
     not counted again.
     """
-    sums: Counter[str] = Counter()
+    sums: defaultdict[str, float] = defaultdict(float)
     now = began_at
     for attempt in attempts:
         worked = min(attempt.seconds or 0.0, attempt.ended_at - attempt.started_at)
@@ -197,7 +200,7 @@ def parts(began_at: float, wall_s: float, attempts: Sequence[Attempt]) -> list[t
 
 def _cpu(pid: int) -> dict[str, float]:
     """CPU seconds of the service's processes, and of the threads of the JVM by their use."""
-    sums: Counter[str] = Counter()
+    sums: defaultdict[str, float] = defaultdict(float)
     for process in family(pid):
         if "java" in process.command.split(" ")[0]:
             for name, seconds in cpu_by_thread(process.pid).items():

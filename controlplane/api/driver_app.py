@@ -50,8 +50,8 @@ class SharedLook:
     """Of all claims of one driver that wait for the same kinds of work, one looks after a change.
     If it finds nothing, the others need not look."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._lock, self._monotonic = threading.Lock(), monotonic
         # The last look that found nothing: the count of changes, and the time
         self._empty: tuple[int, float] | None = None
 
@@ -60,7 +60,7 @@ class SharedLook:
         with self._lock:
             if self._is_known_empty(count):
                 return None
-            looked_at = time.monotonic()
+            looked_at = self._monotonic()
             work = look()
             self._empty = None if work else (count, looked_at)
             return work
@@ -69,7 +69,7 @@ class SharedLook:
         if self._empty is None:
             return False
         count_then, looked_at = self._empty
-        return count <= count_then and time.monotonic() - looked_at < KNOWN_S
+        return count <= count_then and self._monotonic() - looked_at < KNOWN_S
 
 
 @dataclass(frozen=True, slots=True)
