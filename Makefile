@@ -1,7 +1,7 @@
 # Each target does all set-up that it needs: Python 3.11 or newer is enough to start with.
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-orders test check lint mutants docs test-k8s soak bench bench-incremental bench-connectors bench-planner bench-planner-huge bench-launch bench-listings bench-branches editor pictures lock clean setup bench-s3
+.PHONY: help demo demo-orders test check lint mutants docs test-k8s soak bench bench-incremental bench-step bench-connectors bench-planner bench-planner-huge bench-launch bench-listings bench-branches editor pictures lock clean setup bench-s3
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1 \2/p' Makefile | while read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
@@ -43,6 +43,9 @@ bench: setup  ## measure against a hand-written PySpark script; writes benchmark
 bench-incremental: setup  ## TPC-H by month beside plain PySpark and Declarative Pipelines (half an hour)
 	@$(BIN)/python benchmarks/incremental.py $(ARGS)
 	@$(BIN)/python benchmarks/declarative.py $(ARGS)
+
+bench-step: setup  ## the parts of one small step through a warm service (ARGS="--rounds 3")
+	@$(BIN)/python benchmarks/steps.py $(ARGS)
 
 bench-connectors: setup  ## files, JDBC, Kafka and listings beside plain Spark and obstore (ARGS=--scale 0.05)
 	@$(BIN)/python benchmarks/connectors.py $(ARGS)

@@ -15,22 +15,20 @@ import csv
 import io
 import json
 import shutil
-import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeAlias, cast, get_args
+from typing import Any, TypeAlias, get_args
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import pages
-from benchmarks.processes import Cost, at_rest, cpu_of, environment, timed
+from benchmarks.processes import Cost, at_rest, cpu_of, timed
 from benchmarks.report import summary, table
+from benchmarks.service import serving
 from controlplane.client import Headgate
 from controlplane.demo.data import By, lay_out
 from tests.jars import delta_classpath
@@ -108,7 +106,7 @@ class _Shape:
         self._empty_session()  # pages and bytecode are in memory for everybody
         self._headgate("validate", self._folder / "flights.yaml")
         rounds = [self._round(number) for number in range(runs)]
-        with self._serving() as (client, pid):
+        with serving(self._home, self._errors) as (client, pid):
             served = [self._served(client, pid) for _ in range(LATE_FILES)][1:]
             rest = [r.json() for r in at_rest(pid, rest_s)] if self._by == "month" else []
         return {
@@ -186,31 +184,6 @@ class _Shape:
         landing.write_text(text)
         landing.rename(source.with_name(source.name.replace("2013", str(2014 + years))))
 
-    @contextmanager
-    def _serving(self) -> Iterator[tuple[Headgate, int]]:
-        """A service over the home of the last run."""
-        command = [
-            sys.executable,
-            "-m",
-            "controlplane",
-            "serve",
-            "--home",
-            str(self._home),
-            "--port",
-            "0",
-        ]
-        with (
-            self._errors.open("ab") as sink,
-            subprocess.Popen(command, stderr=sink, env=environment()) as process,
-        ):
-            try:
-                url = _url(self._home, process)
-                token = (self._home / "token").read_text().strip()
-                with Headgate(url, token) as client:
-                    yield client, process.pid
-            finally:
-                process.send_signal(signal.SIGTERM)
-
     def _served(self, client: Headgate, pid: int) -> Json:
         """Seconds from a file's arrival, with a request to look, to all tables published and the
         target written."""
@@ -250,21 +223,6 @@ def _published(client: Headgate) -> dict[str, int]:
     is_written = all(t["state"] == "up_to_date" for t in flow["targets"])
     tables = {d["name"].partition(".")[2]: d["published_generation"] for d in flow["datasets"]}
     return {name: tables[name] if is_written else -1 for name in DOWNSTREAM}
-
-
-def _url(home: Path, process: subprocess.Popen[bytes]) -> str:
-    """Of a service that has just been started, once it answers."""
-    while process.poll() is None:
-        try:
-            found = json.loads((home / "server.json").read_text())
-            if found["pid"] == process.pid:
-                with Headgate(found["url"], (home / "token").read_text().strip()) as client:
-                    if client.is_ready():
-                        return cast("str", found["url"])
-        except (OSError, ValueError):
-            pass
-        time.sleep(0.05)
-    raise SystemExit("the service did not start")
 
 
 # --- words ------------------------------------------------------------------------------------------

@@ -145,6 +145,20 @@ def _name(command: str) -> str:
     return next((name for part, name in NAMES.items() if part in command), command[:60])
 
 
+def cpu_by_thread(pid: int) -> dict[str, float]:
+    """CPU seconds of a process's threads, by the names of threads."""
+    seconds: dict[str, float] = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            head, _, rest = (task / "stat").read_text().rpartition(")")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        fields, name = rest.split(), head.partition("(")[2]
+        used = (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+        seconds[name] = seconds.get(name, 0.0) + used
+    return seconds
+
+
 def cpu_of(root: int) -> float:
     """CPU seconds that the living members of a family have used."""
     return sum(p.cpu_s for p in family(root))

@@ -11,10 +11,11 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_args
+from weakref import WeakValueDictionary
 
 from anyio import to_thread
 from starlette.exceptions import HTTPException
@@ -37,12 +38,38 @@ from dataplane.contract.kinds import Kind
 
 PREFIX = "/v1/driver/"
 WAIT_LIMIT_S = 25.0
-KNOWN_S = 0.5  # for which a token is known to live
+KNOWN_S = 0.5  # for which a token is known to live, and an empty queue to be empty
 LOOK_AGAIN_S = 5.0  # another process may share the database, and its notices do not reach us
 WITHOUT = 256  # dataflows that a claim may leave out
 KINDS = get_args(Kind)
 ID = re.compile(r"[!-~]{1,200}")
 MOST = 1_000  # kinds, sizes and attempts in one request
+
+
+class SharedLook:
+    """Of all claims of one driver that wait for the same kinds of work, one looks after a change.
+    If it finds nothing, the others need not look."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._lock, self._monotonic = threading.Lock(), monotonic
+        # The last look that found nothing: the count of changes, and the time
+        self._empty: tuple[int, float] | None = None
+
+    def claim(self, count: int, look: Callable[[], Claim | None]) -> Claim | None:
+        """`count` of changes, read before: work that came with a later one is not missed."""
+        with self._lock:
+            if self._is_known_empty(count):
+                return None
+            looked_at = self._monotonic()
+            work = look()
+            self._empty = None if work else (count, looked_at)
+            return work
+
+    def _is_known_empty(self, count: int) -> bool:
+        if self._empty is None:
+            return False
+        count_then, looked_at = self._empty
+        return count <= count_then and self._monotonic() - looked_at < KNOWN_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +82,7 @@ class DriverCall:
     body: dict[str, Any]
     hung_up: threading.Event  # set when the driver has hung up: it is dead, or will ask again
     at: float  # when it came, by `time.monotonic`
+    looks: WeakValueDictionary[Hashable, SharedLook]
 
     @property
     def driver(self) -> str:
@@ -75,6 +103,8 @@ class DriverApp:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        # Of the claims that wait at present
+        self._looks: WeakValueDictionary[Hashable, SharedLook] = WeakValueDictionary()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -105,8 +135,9 @@ class DriverApp:
         context = self._services.context(token, problem_json.request_id(request))
 
         def work() -> Response:  # decoding megabytes is nothing for the event loop
+            body = _decoded(raw)
             return handle(
-                DriverCall(self._services, context, token, _decoded(raw), is_disconnected, came)
+                DriverCall(self._services, context, token, body, is_disconnected, came, self._looks)
             )
 
         watching = asyncio.ensure_future(
@@ -145,7 +176,10 @@ def _claim(call: DriverCall) -> Response:
     wait_s = call.take("wait_s", lambda v: type(v) in (int, float) and 0 <= v <= WAIT_LIMIT_S, 0)
     sizes = call.take("sizes", lambda v: _are_of(v, SIZES), list(SIZES))
     without = call.take("without", _are_names, [])
-    work = _wait_for(call, wait_s, partial(_look, call, contract, kinds, sizes, without))
+    signature = (call.driver, *map(frozenset, (kinds, sizes, without)))
+    shared_look = call.looks.setdefault(signature, SharedLook())
+    look = partial(_look, call, contract, kinds, sizes, without)
+    work = _wait_for(call, wait_s, lambda count: shared_look.claim(count, look))
     call.services.counters.add("claims", "work" if work else "nothing")
     return JSONResponse(work) if work else Response(status_code=204)
 
@@ -164,9 +198,10 @@ def _look(
     )
 
 
-def _wait_for(call: DriverCall, wait_s: float, look: Callable[[], Claim | None]) -> Claim | None:
-    """Look, then wait until something changed or the time is up. Holds no transaction while it
-    waits. A token that has ended meanwhile gets no work."""
+def _wait_for(call: DriverCall, wait_s: float, look: Callable[[int], Claim | None]) -> Claim | None:
+    """Look, then wait until something changed or the time is up. `look` takes the count of changes
+    before it. Holds no transaction while it waits. A token that has ended meanwhile gets no
+    work."""
     end, noted_at = call.at + wait_s, call.at
     wake, stopping = call.services.wake.of(call.context.namespace), call.services.stopping
     while not stopping.is_set() and not call.hung_up.is_set():
@@ -174,7 +209,7 @@ def _wait_for(call: DriverCall, wait_s: float, look: Callable[[], Claim | None])
         if (now := time.monotonic()) - noted_at > KNOWN_S:
             _require_live(call)
             noted_at = now
-        work = look()
+        work = look(count)
         left = end - time.monotonic()
         if work is not None or left <= 0:
             return work

@@ -259,6 +259,8 @@ class Reconciler:
         listing = self._list()  # first: a worker is at work while we plan
         queued = listing.queued
         settled = self._settled()
+        if settled.changed:
+            self.wake.notify()  # claims wait for new tasks
         queued += self._followed()  # the reads of branches are known once these are planned
         if self._wished()[0] is not nodes:
             listing = self._list()
@@ -269,8 +271,8 @@ class Reconciler:
         self._publishing.nudge(self._tables())
         decisions = self._decisions()
         self._report(decisions, settled.under_way)
-        if settled.changed or alerted:
-            self.wake.notify()  # claims wait for new tasks
+        if alerted:
+            self.wake.notify()  # a worker waits for it
         self._notify_readers()
         return TickOutcome(
             decisions,
