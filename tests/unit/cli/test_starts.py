@@ -1,5 +1,5 @@
-"""What short commands import: the time of each is mostly that of its imports
-(docs/performance.md)."""
+"""What short commands and processes of the data plane import: the time of each start is mostly that
+of its imports (docs/performance.md)."""
 
 from __future__ import annotations
 
@@ -81,6 +81,16 @@ def test_the_status_of_a_stopped_home_imports_no_server() -> None:
     assert not packages(modules) & {*SERVER, "httpx2", "anyio"}
     assert ours(modules) <= 380
     assert len(modules) <= 820
+
+
+@pytest.mark.parametrize("process", ["driver", "worker"])
+def test_a_process_of_the_data_plane_claims_before_it_imports_libraries(process: str) -> None:
+    code = f"import sys, dataplane.__main__, dataplane.runtime.{process}; print(*sys.modules)"
+    command = [sys.executable, "-c", code]
+    modules = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    assert not packages(modules) & {*SERVER, *DATABASE, "pyspark", "numpy", "pyarrow", "pandas"}
+    assert ours(modules) <= 90
+    assert len(modules) <= 400
 
 
 @pytest.mark.parametrize("arguments", [(), ("--long",), ("nope",), ("--branch", "dev")])
