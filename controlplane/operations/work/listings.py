@@ -129,6 +129,16 @@ def due_in(node: Source, listing: Listing | None, now: float) -> float:
     return listing.at + node.read.refresh_s - now
 
 
+def next_due_in(
+    node: Source, listing: Listing | None, now: float, requested: Collection[bytes]
+) -> float:
+    """As `due_in`; a listing that is requested already is due a period after it ends, at the
+    earliest."""
+    if node.listing not in requested:
+        return due_in(node, listing, now)
+    return inf if node.read.refresh_s is None else node.read.refresh_s
+
+
 def demand_of(dataset: str) -> str:
     """The name that demands the listing of the location that a dataset reads."""
     return dataset + "#listing"
