@@ -24,8 +24,8 @@ from starlette.types import Receive, Scope, Send
 
 from controlplane.api import problem_json
 from controlplane.api.authentication import CHALLENGE, authenticate, require_driver
+from controlplane.api.driver_services import DriverServices
 from controlplane.api.problem_json import RequestRefused
-from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError
 from controlplane.core.model.access import Token
 from controlplane.core.model.tasks import SIZES, Size
@@ -49,7 +49,7 @@ MOST = 1_000  # kinds, sizes and attempts in one request
 class DriverCall:
     """One request of a driver."""
 
-    services: Services
+    services: DriverServices
     context: Context
     token: Token
     body: dict[str, Any]
@@ -73,7 +73,7 @@ class DriverCall:
 class DriverApp:
     """The routes below /v1/driver/."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: DriverServices) -> None:
         self._services = services
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
