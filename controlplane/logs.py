@@ -62,7 +62,7 @@ class Log:
         line = {"part": self._name, **fields, "event": event, "level": level}
         at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
         if sys.stderr.isatty():
-            words = [f"{name}={value}" for name, value in {"part": self._name, **fields}.items()]
+            words = [f"{name}={field}" for name, field in {"part": self._name, **fields}.items()]
             head = f"{at} [{level:7}] {event:{EVENT_WIDTH}}"
             text = "\n".join(filter(None, (" ".join((head, *words)), trace.rstrip())))
         else:
