@@ -21,6 +21,9 @@ class Queue(Protocol):
 
     def put_job(self, digest: bytes, body: StoredJob) -> None: ...
 
+    def put_jobs(self, jobs: Mapping[bytes, StoredJob]) -> None:
+        """As `put_job`, in one statement."""
+
     def enqueue(
         self, branch: str, dataset: str, tasks: Sequence[Task], *, after_s: float = 0.0
     ) -> int:
