@@ -5,7 +5,7 @@ Contract under failure: a method either does all that it says or raises and chan
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from controlplane.core.model.jobs import StoredJob
