@@ -114,13 +114,17 @@ class Server(Foundation):
         )
 
     def _serve_api(self, bound: socket.socket) -> None:
+        from controlplane.api.edge import LazyServices
         from controlplane.api.serving import Serving
-        from controlplane.parts.api_services import build_services
+        from controlplane.parts.api_services import build_services, driver_services
 
-        services = build_services(self, self.pools, self._unready, self._is_alive)
-        self._serving = Serving(
-            services, bound, self._end_process, eager=not self.role.ends_with_work
+        drivers, is_eager = driver_services(self, self.pools), not self.role.ends_with_work
+        services = LazyServices(
+            partial(build_services, self, self.pools, drivers, self._unready, self._is_alive)
         )
+        if is_eager:
+            services()  # settings that cannot be used end the start
+        self._serving = Serving(drivers, services, bound, self._end_process, eager=is_eager)
         self._serving.start()
 
     def _end_api(self) -> None:

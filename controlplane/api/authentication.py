@@ -3,19 +3,24 @@ permission."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from starlette.requests import Request
 
+from controlplane.api.driver_services import DriverServices
 from controlplane.api.problem_json import RequestRefused
-from controlplane.api.services import Services
 from controlplane.core.model.access import Token
 from controlplane.core.rights import Permission, Principal, may
 from controlplane.operations.desired import tokens
 from controlplane.ui import gate
 
+if TYPE_CHECKING:
+    from controlplane.api.services import Services
+
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="headgate"'}
 
 
-def authenticate(services: Services, request: Request) -> Token:
+def authenticate(services: DriverServices, request: Request) -> Token:
     """The live token that a request came with, or that of the session of its cookie; Refused
     without one."""
     kind, _, text = request.headers.get("authorization", "").partition(" ")
@@ -44,19 +49,21 @@ def caller(request: Request) -> Token:
 
 
 def services(request: Request) -> Services:
+    from controlplane.api.services import Services
+
     app_services = request.app.state.services
     assert isinstance(app_services, Services)
     return app_services
 
 
-def require(services: Services, principal: Principal, permission: Permission) -> None:
+def require(services: DriverServices, principal: Principal, permission: Permission) -> None:
     """Refused without the permission, whatever it is narrowed to."""
     if not may(principal, permission):
         services.counters.add("token_failures")
         raise RequestRefused("forbidden", f"this token does not have the permission {permission}")
 
 
-def require_driver(services: Services, token: Token) -> None:
+def require_driver(services: DriverServices, token: Token) -> None:
     if "driver" not in token.scopes:
         services.counters.add("token_failures")
         raise RequestRefused("forbidden", "this token does not have the scope driver")

@@ -25,8 +25,8 @@ from starlette.types import Receive, Scope, Send
 
 from controlplane.api import problem_json
 from controlplane.api.authentication import CHALLENGE, authenticate, require_driver
+from controlplane.api.driver_services import DriverServices
 from controlplane.api.problem_json import RequestRefused
-from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError
 from controlplane.core.model.access import Token
 from controlplane.core.model.tasks import SIZES, Size
@@ -76,7 +76,7 @@ class SharedLook:
 class DriverCall:
     """One request of a driver."""
 
-    services: Services
+    services: DriverServices
     context: Context
     token: Token
     body: dict[str, Any]
@@ -101,7 +101,7 @@ class DriverCall:
 class DriverApp:
     """The routes below /v1/driver/."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: DriverServices) -> None:
         self._services = services
         # Of the claims that wait at present
         self._looks: WeakValueDictionary[Hashable, SharedLook] = WeakValueDictionary()

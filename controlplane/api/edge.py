@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from controlplane import logs
 from controlplane.api import problem_json
 from controlplane.api.driver_app import PREFIX, DriverApp
-from controlplane.api.services import Services
+from controlplane.api.driver_services import DriverServices
 from controlplane.services.s3 import register as s3
 from controlplane.services.sharing import register as sharing
 from controlplane.ui.page_recognition import is_for_pages
@@ -32,6 +32,8 @@ OF_ANOTHER_HOST = re.compile(r"/[\t\n\r]*[/\\]")  # as browsers read it where it
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from controlplane.api.services import Services
+
 log = logs.get("api")
 
 
@@ -39,11 +41,12 @@ class Gateway:
     """All that is served: drivers' routes at once; the application, the S3 view, Delta Sharing and
     the pages at their first request."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, drivers: DriverServices, services: LazyServices) -> None:
+        self._services = services
         self._drivers, self._app, self._counters = (
-            DriverApp(services),
+            DriverApp(drivers),
             LazyApp(services),
-            services.counters,
+            drivers.counters,
         )
         self._s3, self._sharing, self._pages = (
             LazyApplication(services, s3.app),
@@ -54,6 +57,9 @@ class Gateway:
     def load(self) -> None:
         """Build the application now, where requests for it are expected."""
         self._app.load()
+
+    def close(self) -> None:
+        self._services.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -91,10 +97,28 @@ class Gateway:
         self._counters.add("http_answers", str(status))
 
 
+class LazyServices:
+    """Services that are made when they are first needed. Safe to use from many threads."""
+
+    def __init__(self, make: Callable[[], Services]) -> None:
+        self._make, self._lock = make, threading.Lock()
+        self._services: Services | None = None
+
+    def __call__(self) -> Services:
+        with self._lock:
+            if self._services is None:
+                self._services = self._make()
+            return self._services
+
+    def close(self) -> None:
+        if self._services is not None:
+            self._services.reads.close()
+
+
 class LazyApp:
     """The application, built at its first request: many runs end before there is one."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: LazyServices) -> None:
         self._services = services
         self._lock = threading.Lock()
         self._app: FastAPI | None = None
@@ -105,7 +129,7 @@ class LazyApp:
             if self._app is None:
                 from controlplane.api.app import create_app
 
-                self._app = create_app(self._services)
+                self._app = create_app(self._services())
             return self._app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -116,13 +140,13 @@ class LazyApp:
 class LazyApplication:
     """An application that is loaded at its first request."""
 
-    def __init__(self, services: Services, load: Callable[[Services], ASGIApp]) -> None:
+    def __init__(self, services: LazyServices, load: Callable[[Services], ASGIApp]) -> None:
         self._services, self._load = services, load
         self._app: ASGIApp | None = None  # made and used on the event loop alone
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._app is None:
-            self._app = self._load(self._services)
+            self._app = self._load(self._services())
         await self._app(scope, receive, send)
 
 

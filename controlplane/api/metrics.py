@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from controlplane.api.services import Counters
+from controlplane.api.driver_services import Counters
 from controlplane.core.model.leases import LOOP
 from controlplane.core.model.namespaces import DEFAULT
 from controlplane.operations import export_cursor

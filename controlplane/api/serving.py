@@ -13,8 +13,8 @@ from contextlib import suppress
 import anyio.to_thread
 import uvicorn
 
-from controlplane.api.edge import Gateway
-from controlplane.api.services import Services
+from controlplane.api.driver_services import DriverServices
+from controlplane.api.edge import Gateway, LazyServices
 from controlplane.api.threads import USERS
 from controlplane.core.errors import Broken
 
@@ -82,7 +82,8 @@ class Serving(threading.Thread):
 
     def __init__(
         self,
-        services: Services,
+        drivers: DriverServices,
+        services: LazyServices,
         bound: socket.socket,
         on_failure: Callable[[], None],
         *,
@@ -90,7 +91,7 @@ class Serving(threading.Thread):
     ) -> None:
         super().__init__(name="api", daemon=True)
         self._bound, self._on_failure, self._eager = bound, on_failure, eager
-        self._edge, self._reads = Gateway(services), services.reads
+        self._edge = Gateway(drivers, services)
         self._listener = Listener(
             uvicorn.Config(
                 self._edge,
@@ -127,7 +128,7 @@ class Serving(threading.Thread):
         self._listener.end(at_once=at_once)
         if self.ident is not None:
             self.join()
-        self._reads.close()
+        self._edge.close()
         if self.failure is not None:
             raise Broken(
                 f"the API ended ({type(self.failure).__name__}: {self.failure})"

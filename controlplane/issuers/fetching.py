@@ -6,14 +6,15 @@ import json
 import time
 from collections.abc import Mapping
 from functools import cache
-from typing import cast
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
-
-import httpx2
 
 from controlplane.core.errors import IssuerUnreachable
 from controlplane.core.model.json_values import JsonObject
 from controlplane.core.trust_rules import is_address
+
+if TYPE_CHECKING:
+    import httpx2
 
 TIMEOUT_S = 5.0
 WHOLE_S = 10.0  # of an answer that comes in drops
@@ -42,6 +43,8 @@ def _exchange(
 ) -> tuple[int, JsonObject]:
     if not is_address(url):
         raise IssuerUnreachable(f"{url[:200]!r}, an address of the issuer's, is not https")
+    import httpx2
+
     is_local = urlsplit(url).scheme == "http"  # which only this machine may use
     headers, began = {"Accept": "application/json"}, time.monotonic()
     try:
@@ -60,6 +63,8 @@ def _exchange(
 def _client(is_local: bool) -> httpx2.Client:
     """Kept: reading the certificates that are trusted takes a tenth of a second. It follows no
     redirects."""
+    import httpx2
+
     return httpx2.Client(timeout=TIMEOUT_S, trust_env=not is_local, follow_redirects=False)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,14 +11,38 @@ from controlplane.parts.driver_pools import DriverPools
 from controlplane.parts.foundation import Foundation
 
 if TYPE_CHECKING:
+    from controlplane.api.driver_services import DriverServices
     from controlplane.api.services import Services
     from controlplane.issuers.identity_tokens import JwtIssuers
     from controlplane.ports.issuers import SignOn
 
 
+def driver_services(foundation: Foundation, pools: DriverPools) -> DriverServices:
+    from controlplane.api.driver_services import DriverServices
+    from controlplane.lake.lake_objects import open_lake
+
+    liveness = pools.liveness
+    return DriverServices(
+        foundation.store,
+        open_lake(foundation.settings.lake),
+        foundation.wake,
+        counters=foundation.counters,
+        stopping=foundation.stopping,
+        failing_units=foundation.failing_units,
+        note_call=liveness.note,
+        has_spark=liveness.note_spark,
+        note_unknown_call=liveness.note_unknown_call,
+        notify=foundation.notify,
+        kinds=foundation.role.kinds,
+        exports=foundation.settings.openlineage is not None,
+        hosts=foundation.settings.hosts,
+    )
+
+
 def build_services(
     foundation: Foundation,
     pools: DriverPools,
+    drivers: DriverServices,
     unready: Callable[[], str],
     is_alive: Callable[[], bool],
 ) -> Services:
@@ -26,7 +51,6 @@ def build_services(
     from controlplane.issuers.identity_tokens import JwtIssuers
     from controlplane.lake.checkpoints import make_checkpoint
     from controlplane.lake.contents import damages
-    from controlplane.lake.lake_objects import open_lake
     from controlplane.services.examples.register import examples
     from controlplane.services.queries import register as row_queries
     from controlplane.services.sessions.register import sessions
@@ -37,24 +61,16 @@ def build_services(
         foundation.ends,
         foundation.stopping,
     )
-    lake = open_lake(settings.lake)
+    lake = drivers.lake
     results = foundation.home.path / "queries"
     issuers = JwtIssuers()
     return Services(
-        foundation.store,
-        lake,
-        foundation.wake,
-        row_queries.records(settings.lake, ends),
-        pools.log,
-        foundation.counters,
-        stopping=stopping,
+        **{part.name: getattr(drivers, part.name) for part in fields(drivers)},
+        render=row_queries.records(settings.lake, ends),
+        log=pools.log,
         unready=unready,
         is_alive=is_alive,
-        failing_units=foundation.failing_units,
         packages=pools.packages,
-        note_call=pools.liveness.note,
-        has_spark=pools.liveness.note_spark,
-        note_unknown_call=pools.liveness.note_unknown_call,
         damages=partial(damages, lake.uri),
         compare=row_queries.comparison(lake.uri, stopping),
         render_changes=row_queries.changes(lake.uri, stopping),
@@ -63,15 +79,11 @@ def build_services(
         ),
         spark_sessions=sessions(settings, foundation.store, ends, is_service=role.has_spark),
         examples=examples(settings, ends, is_service=role.leads),
-        notify=foundation.notify,
         s3_secret=foundation.s3_secret(),
-        exports=settings.openlineage is not None,
         checkpoint=make_checkpoint,
         issuers=issuers,
         sign_on=_sign_on(foundation, issuers),
-        hosts=settings.hosts,
         is_shown_only=not role.has_actions,
-        kinds=role.kinds,
         analyser=(lambda: "") if role.kinds is None else pools.require_driver,
     )
 

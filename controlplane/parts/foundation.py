@@ -16,7 +16,7 @@ from controlplane.parts.process_roles import ROLES, RoleName
 from controlplane.settings import BadSetting, Settings, secrets_in
 
 if TYPE_CHECKING:
-    from controlplane.api.services import Counters
+    from controlplane.api.driver_services import Counters
     from controlplane.core.model.alerts import Channel
     from controlplane.operations.context import Context
     from controlplane.operations.failing_units import FailingUnits
@@ -50,7 +50,7 @@ class Foundation:
 
     @cached_property
     def counters(self) -> Counters:
-        from controlplane.api.services import Counters
+        from controlplane.api.driver_services import Counters
 
         return Counters()
 

@@ -20,6 +20,10 @@ class Listings(Protocol):
         """Insert or replace; but `requested` and `served` never go down, so that no request is
         lost."""
 
+    def request_again(self, ids: Iterable[bytes]) -> None:
+        """Request another listing of each of these, unless it is requested already, in one
+        statement. For no plan that waits for it: nothing is marked."""
+
     def confirm(self, id: bytes, served: int) -> None:
         """It was listed again, and is as it was: `at` becomes now. Plans do not depend on that:
         nothing is marked."""

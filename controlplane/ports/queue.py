@@ -5,7 +5,7 @@ Contract under failure: a method either does all that it says or raises and chan
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from controlplane.core.model.jobs import StoredJob
@@ -20,6 +20,9 @@ class Queue(Protocol):
     def jobs(self, digests: Iterable[bytes]) -> dict[bytes, StoredJob]: ...
 
     def put_job(self, digest: bytes, body: StoredJob) -> None: ...
+
+    def put_jobs(self, jobs: Mapping[bytes, StoredJob]) -> None:
+        """As `put_job`, in one statement."""
 
     def enqueue(
         self, branch: str, dataset: str, tasks: Sequence[Task], *, after_s: float = 0.0

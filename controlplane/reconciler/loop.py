@@ -38,6 +38,7 @@ from controlplane.reconciler.wake import Ends, WakeCounter
 
 IDLE_S = 10.0  # the longest wait between passes while nothing happens
 BUSY_S = 1.0
+LISTING_GAP_S = 0.25  # listings that become due within it are queued by one pass
 WINDOW = 20_000  # tasks that are asked for at a time of one dataset
 log = logs.get("reconciler")
 
@@ -72,9 +73,8 @@ class TickOutcome:
 
 @dataclass(frozen=True, slots=True)
 class _ListingStep:
-    """`queued`: how many a pass has queued. `again_after_s`: when to look for due ones again."""
+    """`again_after_s`: when to look for due ones again."""
 
-    queued: int = 0
     is_open: bool = False
     again_after_s: float = IDLE_S
 
@@ -107,6 +107,7 @@ class Reconciler:
         self._wake_of = wake_of
         # What feeds offer, as of the last pass: the newest state of each dataset
         self._moved: dict[str, int] = {}
+        self._notices = 0  # to claims that wait, in the last pass: none is news to the loop itself
         self.on_progress = on_progress
         self._planned: Sequence[Decision] = ()  # decisions on main, as of the last pass
         self._planner = Planner(
@@ -170,7 +171,7 @@ class Reconciler:
                 self.failing_units.pass_failed(e)
                 outcome = replace(outcome, changed=False)
             if not outcome.changed:
-                self.wake.wait(outcome.again_after_s, count)
+                self.wake.wait(outcome.again_after_s, count + self._notices)
 
     def settle(self, stop: Ends, again: Callable[[], bool] = lambda: False) -> Status:
         """Pass until nothing is left, or nothing can go on, and collect if it is time; the worst
@@ -187,7 +188,7 @@ class Reconciler:
             is_at_rest = self._is_over(outcome) and not self._plans_again(outcome)
             if is_at_rest and not again() and not self._packed(outcome):
                 break
-            self.wake.wait(BUSY_S, count)
+            self.wake.wait(BUSY_S, count + self._notices)
         if not stop.is_set():
             self.failing_units.attempt("collection", lambda: _collect(self._collecting), None)
         return worst(outcome.decisions)
@@ -254,17 +255,16 @@ class Reconciler:
 
     def tick(self) -> TickOutcome:
         """One pass."""
+        self._notices = 0
         self.fleet.look_after()
         nodes, _ = self._wished()
         listing = self._list()  # first: a worker is at work while we plan
-        queued = listing.queued
         settled = self._settled()
         if settled.changed:
             self.wake.notify()  # claims wait for new tasks
-        queued += self._followed()  # the reads of branches are known once these are planned
+        followed = self._followed()  # the reads of branches are known once these are planned
         if self._wished()[0] is not nodes:
             listing = self._list()
-            queued += listing.queued
         self._report_broken(self._wished()[0])
         alerted = self.failing_units.attempt("alerts", self._watch.step, False)
         self.fleet.scale()
@@ -276,7 +276,7 @@ class Reconciler:
         self._notify_readers()
         return TickOutcome(
             decisions,
-            changed=bool(queued or settled.changed or alerted),
+            changed=bool(followed or settled.changed or alerted),
             under_way=settled.under_way,
             is_listing=listing.is_open,
             again_after_s=BUSY_S if settled.under_way else listing.again_after_s,
@@ -362,12 +362,17 @@ class Reconciler:
         due = [
             n for n in free if listings.is_due(n, current.get(n.listing), now, periodic=periodic)
         ]
-        due_in_s = min(listings.due_in(n, current.get(n.listing), now) for n in reads)
-        is_open = bool(due) or any(listings.is_open(current.get(n.listing)) for n in reads)
-        queued = self._dispatch(due, by_branch) if due or waiting else 0
-        if queued:
+        requested = {n.listing for n in due} | {
+            id for id, listing in current.items() if listings.is_open(listing)
+        }
+        if (due or waiting) and self._dispatch(due, by_branch):
+            self._notices += 1
             self.wake.notify()  # a worker waits for it
-        return _ListingStep(queued, is_open, min(max(due_in_s, BUSY_S), IDLE_S))
+        due_in_s = min(
+            (listings.next_due_in(n, current.get(n.listing), now, requested) for n in free),
+            default=IDLE_S,
+        )
+        return _ListingStep(bool(requested), min(max(due_in_s, LISTING_GAP_S), IDLE_S))
 
     def _followed(self) -> int:
         """Steps towards what feeds offer by now."""

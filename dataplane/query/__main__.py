@@ -31,10 +31,6 @@ def main() -> None:
     threading.Thread(
         target=_read, args=(questions, bounds["scratch"]), name="questions", daemon=True
     ).start()
-
-    import duckdb  # noqa: F401  # imports take most of a start: they are done before the first question
-    import pyarrow.dataset  # noqa: F401
-
     from dataplane.query.query_worker import QueryWorker
 
     worker = QueryWorker(bounds, sys.stdout.buffer)

@@ -12,6 +12,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from io import BufferedWriter, RawIOBase
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -84,7 +85,12 @@ class Pieces:
 class QueryWorker:
     def __init__(self, bounds: ProcessBounds, out: BinaryIO) -> None:
         self._bounds, self._out = bounds, out
-        self._lake, self._parser = open_lake(bounds["lake"]), Parser()
+        self._lake = open_lake(bounds["lake"])
+
+    @cached_property
+    def _parser(self) -> Parser:
+        """DuckDB, which records and pages of results do without."""
+        return Parser()
 
     def answer(self, question: QueryQuestion) -> None:
         """Write the frames of one answer."""

@@ -1,5 +1,9 @@
 """A driver process: one warm Spark session, a few threads that claim, execute and report, and one
-that keeps leases."""
+that keeps leases.
+
+The JVM starts before anything else is imported: functions import what works with Spark, most of it
+while the JVM starts.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from dataplane.contract.claims import Claim, TaskSpec
 from dataplane.contract.failpoints import failpoint
@@ -24,16 +27,15 @@ from dataplane.contract.results import Measures, TaskResult, task_error
 from dataplane.fragments.attempt import Cancelled
 from dataplane.fragments.task_results import task_result
 from dataplane.runtime.client import AttemptFenced, CallRefused, Client, Ended
-from dataplane.runtime.executor import Executor
-from dataplane.runtime.manifest import write_manifest
 from dataplane.runtime.measures import measured
 from dataplane.spark.java import NoSpark, provide_java
-from dataplane.spark.job_counts import counts, places
-from dataplane.spark.jvm_exit import how_ended
 from dataplane.spark.scratch import open_scratch, sweep
-from dataplane.spark.spark_session import is_alive, start, stop
-from dataplane.spark.warmup import meanwhile, spark_conf
 from dataplane.storage.lake import open_lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dataplane.runtime.executor import Executor
 
 CLAIMERS = 4
 IDLE_BEAT_S = 10.0
@@ -56,6 +58,9 @@ def run(client: Client) -> int:
 
 
 def _start(scratch: Path, until_the_end: ExitStack) -> SparkSession:
+    from dataplane.spark.spark_session import start
+    from dataplane.spark.warmup import meanwhile, spark_conf
+
     provide_java()  # fetched, perhaps: only then is it known whose archive of classes is missing
     until_the_end.enter_context(meanwhile())
     return start(scratch, spark_conf())
@@ -69,6 +74,8 @@ class DriverLoop:
     ) -> None:
         self._client, self._start_spark, self._scratch = client, start_spark, scratch
         self._spark: Future[SparkSession] = Future()
+        # PySpark's modules import each other: one thread imports them before others do
+        self._has_pyspark = threading.Event()
         self._executors: dict[str, Executor] = {}
         self._reported_places: Measures | None = None
         self._running: dict[str, float] = {}  # attempt -> its lease in seconds
@@ -87,12 +94,14 @@ class DriverLoop:
             while not self._over.is_set() and not (self._draining and not self._running):
                 self._changed.wait(0.2)  # a signal is handled between waits
         self._client.close()
-        is_gone = self._has_spark() and not is_alive(self._spark.result())
+        is_gone = self._has_spark() and not self._is_alive()
         self._stop_spark()
         if is_gone:  # the last line: the process that started this one shows it
             # Without Spark, what still runs ends at once, and says so before it is taken out
             with self._changed:
                 self._changed.wait_for(lambda: not self._running, LAST_WORDS_S)
+            from dataplane.spark.jvm_exit import how_ended
+
             log.error("event=spark-gone reason=%s", json.dumps(how_ended()))
         return self._status
 
@@ -130,6 +139,9 @@ class DriverLoop:
                 self._changed.notify_all()
 
     def _start_session(self) -> None:
+        import pyspark.sql  # noqa: F401
+
+        self._has_pyspark.set()
         began = time.monotonic()
         try:
             self._spark.set_result(self._start_spark())
@@ -143,6 +155,9 @@ class DriverLoop:
         log.info("event=spark-started seconds=%.2f", time.monotonic() - began)
 
     def _executor(self, lake: str) -> Executor:
+        self._has_pyspark.wait()
+        from dataplane.runtime.executor import Executor
+
         spark = self._spark.result()
         with self._lock:
             if lake not in self._executors:
@@ -152,8 +167,15 @@ class DriverLoop:
     def _has_spark(self) -> bool:
         return self._spark.done() and self._spark.exception() is None
 
+    def _is_alive(self) -> bool:
+        from dataplane.spark.spark_session import is_alive
+
+        return is_alive(self._spark.result())
+
     def _stop_spark(self) -> None:
         if self._has_spark():
+            from dataplane.spark.spark_session import stop
+
             for executor in self._executors.values():
                 executor.close()
             stop(self._spark.result())
@@ -240,13 +262,15 @@ class DriverLoop:
         began = time.monotonic()
         results = executor.run(claim)
         self._hand_in(claim, results, self._measures(claim, time.monotonic() - began))
-        if not is_alive(self._spark.result()):
+        if not self._is_alive():
             log.error("event=without-spark attempt=%s", claim["attempt"])
             self._end(1)  # the process that started this one starts another
         return dict(Counter(r["state"] for r in results))
 
     def _measures(self, claim: Claim, seconds: float) -> Measures:
         """The attempt's measures, with Spark's counts where Spark still answers."""
+        from dataplane.spark.job_counts import counts
+
         measures = measured(claim, seconds)
         spark = self._spark.result()
         try:
@@ -259,12 +283,16 @@ class DriverLoop:
 
     def _places(self, spark: SparkSession) -> Measures:
         """They stay the same as long as the session."""
+        from dataplane.spark.job_counts import places
+
         if self._reported_places is None:
             self._reported_places = places(spark)
         return self._reported_places
 
     def _hand_in(self, claim: Claim, results: Sequence[TaskResult], measures: Measures) -> None:
         if KINDS[claim["kind"]].has_manifest:
+            from dataplane.runtime.manifest import write_manifest
+
             failpoint("driver-before-manifest")
             write_manifest(self._executor(claim["lake"]).lake, claim, results)
             failpoint("driver-after-manifest")

@@ -41,6 +41,21 @@ def test_a_confirmed_listing_is_as_it_was(world: World) -> None:
         assert tx.states.marked("main", seen)[1] == {change_marks.listing(d(1))}
 
 
+def test_a_listing_that_is_requested_again_is_as_it_was(world: World) -> None:
+    with world.begin() as tx:
+        tx.listings.put(listing(1, requested=3, served=3, objects=7))
+        tx.listings.put(listing(2, requested=5, served=3))
+    with world.begin() as tx:
+        seen, _ = tx.states.marked("main", 0)
+        tx.listings.request_again([d(1), d(2), d(3)])
+        assert tx.listings.get([d(1), d(2), d(3)]) == {
+            d(1): listing(1, requested=4, served=3, objects=7),
+            d(2): listing(2, requested=5, served=3),
+        }
+    with world.begin() as tx:
+        assert tx.states.marked("main", seen) == (seen, frozenset())
+
+
 def test_a_request_that_came_meanwhile_is_not_lost(world: World) -> None:
     """Somebody read the listing before the request, and writes it afterwards."""
     with world.begin() as tx:

@@ -52,8 +52,11 @@ def request(
     Until an awaited listing is there, nothing that reads there is up to date."""
     listing_ids = {n.listing for n in nodes}
     current = tx.listings.get(listing_ids)
+    is_quiet = not (accept_deletes or is_awaited)
+    quiet = {id for id, listing in current.items() if is_quiet and _is_as_planned(listing)}
+    tx.listings.request_again(quiet)
     for listing in _requested(
-        tx, [current.get(id, Listing(id, None, None, 0, 0)) for id in listing_ids]
+        tx, [current.get(id, Listing(id, None, None, 0, 0)) for id in listing_ids - quiet]
     ):
         held: HeldListing = {**(listing.held or {})}
         if accept_deletes:
@@ -62,6 +65,11 @@ def request(
             held["awaited"] = True
         tx.listings.put(replace(listing, held=held or None))
     return len(listing_ids)
+
+
+def _is_as_planned(listing: Listing) -> bool:
+    """True if plans stay as they are when it is requested again."""
+    return not listing.is_open and not (listing.held and listing.held.get("awaited"))
 
 
 def _requested(tx: Tx, current: Sequence[Listing]) -> Iterator[Listing]:
@@ -129,6 +137,16 @@ def due_in(node: Source, listing: Listing | None, now: float) -> float:
     return listing.at + node.read.refresh_s - now
 
 
+def next_due_in(
+    node: Source, listing: Listing | None, now: float, requested: Collection[bytes]
+) -> float:
+    """As `due_in`; a listing that is requested already is due a period after it ends, at the
+    earliest."""
+    if node.listing not in requested:
+        return due_in(node, listing, now)
+    return inf if node.read.refresh_s is None else node.read.refresh_s
+
+
 def demand_of(dataset: str) -> str:
     """The name that demands the listing of the location that a dataset reads."""
     return dataset + "#listing"
@@ -148,8 +166,8 @@ def dispatch(tx: Tx, branch: str, nodes: Iterable[Source], demand: Demanding = d
     nodes = list(nodes)
     listing_tasks = to_queue(tx, branch, nodes, tx.listings.get(n.listing for n in nodes), demand)
     queued = 0
+    tx.queue.put_jobs({listed.task.job: listed.job for listed in listing_tasks})
     for listing_task in listing_tasks:
-        tx.queue.put_job(listing_task.task.job, listing_task.job)
         tx.queue.drop_demands(branch, listing_task.demand, [listing_task.task.key])
         queued += tx.queue.enqueue(
             branch, listing_task.demand, [listing_task.task], after_s=TURN_S * listing_task.turn

@@ -45,6 +45,12 @@ def _greatest(column: Column[int], other: ColumnElement[int]) -> ColumnElement[i
 _SERVED = _greatest(_LISTING.served, bind("at_least", type_=BigInteger))
 _CONFIRM = update(db.listings).where(equal(db.listings, "id")).values(served=_SERVED)
 
+_AGAIN = (
+    update(db.listings)
+    .where(equal(db.listings), one_of(_LISTING.id), _LISTING.requested <= _LISTING.served)
+    .values(requested=_LISTING.served + 1)
+)
+
 
 @cache
 def _put_nodes(insert: Insert) -> Any:
@@ -93,6 +99,9 @@ class SqlListings(TableGroup):
         self._insert_rows(
             db.listings, _put_listing(self._dialect.insert), [_LISTINGS.to_row(listing)]
         )
+
+    def request_again(self, ids: Iterable[bytes]) -> None:
+        self._change_by(_AGAIN, ids)
 
     def confirm(self, id: bytes, served: int) -> None:
         self._change(_CONFIRM, of_id=id, at=self._now(), at_least=served)

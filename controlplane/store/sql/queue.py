@@ -160,8 +160,15 @@ class SqlQueue(TableGroup):
         return {row.digest: json.loads(row.body) for row in rows}
 
     def put_job(self, digest: bytes, body: StoredJob) -> None:
+        self.put_jobs({digest: body})
+
+    def put_jobs(self, jobs: Mapping[bytes, StoredJob]) -> None:
+        if not jobs:
+            return
         self.lock()  # one that no task names is dropped
-        self._insert(db.jobs, [{"digest": digest, "body": dump(body)}])
+        self._insert(
+            db.jobs, [{"digest": digest, "body": dump(body)} for digest, body in jobs.items()]
+        )
 
     def enqueue(
         self, branch: str, dataset: str, tasks: Sequence[Task], *, after_s: float = 0.0

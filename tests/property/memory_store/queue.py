@@ -54,6 +54,10 @@ class MemoryQueue(MemoryPart):
     def put_job(self, digest: bytes, body: StoredJob) -> None:
         self._space.jobs.setdefault(digest, body)
 
+    def put_jobs(self, jobs: Mapping[bytes, StoredJob]) -> None:
+        for digest, body in jobs.items():
+            self.put_job(digest, body)
+
     def enqueue(
         self, branch: str, dataset: str, tasks: Sequence[Task], *, after_s: float = 0.0
     ) -> int:

@@ -220,6 +220,11 @@ class FlatTx(
         requested, served = max(old.requested, listing.requested), max(old.served, listing.served)
         self._space.listings[listing.id] = replace(listing, requested=requested, served=served)
 
+    def request_again(self, ids: Iterable[bytes]) -> None:
+        for id, listing in self.listings(ids).items():
+            requested = max(listing.requested, listing.served + 1)
+            self._space.listings[id] = replace(listing, requested=requested)
+
     def source_partitions(self, listing: bytes, keys: Iterable[str]) -> dict[str, SourcePartition]:
         found = pick(self._space.source_partitions, ((listing, key) for key in keys))
         return {key: partition for (_, key), partition in found.items()}
@@ -457,7 +462,7 @@ NAMES = {  # of the methods of each collaborator, and of those of `FlatTx` where
     ),
     "nodes": "get_nodes put_nodes",
     "listings": (
-        "get=listings put=put_listing partitions=source_partitions partitions_of "
+        "get=listings put=put_listing request_again partitions=source_partitions partitions_of "
         "put_partitions=put_source_partitions of_plans=plan_listings drop=drop_listings"
     ),
     "states": (
@@ -470,7 +475,7 @@ NAMES = {  # of the methods of each collaborator, and of those of `FlatTx` where
         "memos put_memos referenced_attempts stored condemn files loose_outputs"
     ),
     "queue": (
-        "jobs put_job enqueue demands demanded drop_demands demanding branches_of tasks backlog "
+        "jobs put_job put_jobs enqueue demands demanded drop_demands demanding branches_of tasks backlog "
         "claim attempts extend finish fail release end_attempt retry"
     ),
     "past_attempts": "put=put_past_attempts costs=past_costs drop=drop_past_attempts",

@@ -11,6 +11,7 @@ from dataclasses import replace
 import httpx2
 import pytest
 
+from controlplane.api.edge import LazyServices
 from controlplane.api.serving import Serving
 from tests.unit.api.world import World
 
@@ -29,7 +30,7 @@ def test_requests_that_are_cut_off_are_no_faults(
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         bound.listen()
-        api = Serving(services, bound, lambda: None)
+        api = Serving(services, LazyServices(lambda: services), bound, lambda: None)
         api.start()
         url = f"http://127.0.0.1:{bound.getsockname()[1]}/readyz"
 

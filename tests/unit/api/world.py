@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx2
 
+from controlplane.api.edge import LazyServices
 from controlplane.api.services import Services
 from controlplane.api.serving import Serving
 from controlplane.client import Headgate
@@ -55,7 +56,7 @@ def serving(services: Services) -> Iterator[str]:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:
         bound.bind(("127.0.0.1", 0))
         bound.listen()
-        api = Serving(services, bound, services.stopping.set)
+        api = Serving(services, LazyServices(lambda: services), bound, services.stopping.set)
         api.start()
         try:
             yield f"http://127.0.0.1:{bound.getsockname()[1]}"

@@ -1,5 +1,5 @@
-"""What short commands import: the time of each is mostly that of its imports
-(docs/performance.md)."""
+"""What short commands and processes of the data plane import: the time of each start is mostly that
+of its imports (docs/performance.md)."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ main()
 sys.stderr.write(" ".join(sys.modules))
 """
 DATABASE = {"sqlalchemy", "sqlglot"}
+EMPTY = """\
+dataflow: shop
+components:
+  orders: {read: {connector: files, path: orders/*.csv, format: csv, schema: id BIGINT}}
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +86,46 @@ def test_the_status_of_a_stopped_home_imports_no_server() -> None:
     assert not packages(modules) & {*SERVER, "httpx2", "anyio"}
     assert ours(modules) <= 380
     assert len(modules) <= 820
+
+
+def test_a_run_with_nothing_to_do_imports_no_framework_and_starts_no_spark(home: Path) -> None:
+    """It serves its worker alone: what people and programs ask for is built at their request."""
+    blueprint = home.parent / "shop.yaml"
+    blueprint.write_text(EMPTY)
+    modules = imported("run", str(blueprint))
+    assert not packages(modules) & {"fastapi", "pydantic", "alembic", "httpx2", "rich", "duckdb"}
+    assert not [m for m in modules if m.startswith("controlplane.services.queries")]
+    assert [log.name.partition("-")[0] for log in (home / "logs").iterdir()] == ["worker"]
+    assert ours(modules) <= 480
+    assert len(modules) <= 1_030
+
+
+def test_a_service_at_rest_imports_no_client(home: Path) -> None:
+    code = """
+import sys
+from controlplane.__main__ import Bootstrap
+from controlplane.settings import read
+from controlplane import logs
+logs.configure()
+with Bootstrap().start(read(), "serve") as server:
+    logs.get("test").info("serves", url=server.url)
+print(*sys.modules)
+"""
+    command = [sys.executable, "-c", code]
+    modules = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    assert "fastapi" in modules
+    assert not packages(modules) & {"httpx2", "rich", "pygments", "attr", "duckdb", "pyarrow"}
+    assert len(modules) <= 1_350
+
+
+@pytest.mark.parametrize("process", ["driver", "worker"])
+def test_a_process_of_the_data_plane_claims_before_it_imports_libraries(process: str) -> None:
+    code = f"import sys, dataplane.__main__, dataplane.runtime.{process}; print(*sys.modules)"
+    command = [sys.executable, "-c", code]
+    modules = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    assert not packages(modules) & {*SERVER, *DATABASE, "pyspark", "numpy", "pyarrow", "pandas"}
+    assert ours(modules) <= 90
+    assert len(modules) <= 400
 
 
 @pytest.mark.parametrize("arguments", [(), ("--long",), ("nope",), ("--branch", "dev")])

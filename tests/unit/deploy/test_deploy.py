@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from controlplane.api.driver_services import Counters
 from controlplane.api.metrics import render
-from controlplane.api.services import Counters
 from controlplane.drivers import pools
 from controlplane.operations.failing_units import FailingUnits
 from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS

@@ -262,6 +262,19 @@ def test_a_process_is_warm_for_the_next_body(tmp_path: Path, files: list[str]) -
         assert len(pool._idle) <= 2
 
 
+def test_a_process_for_records_does_not_load_the_engine_of_queries(
+    tmp_path: Path, files: list[str]
+) -> None:
+    """Its import would be two thirds of the first request."""
+    with closing(RecordPool(tmp_path.as_uri())) as pool:
+        assert b"".join(RecordRenderer(pool)(wanted(files, "json")))
+        (child,) = pool._idle
+        mapped = Path(f"/proc/{process_of(child).pid}/maps").read_text()
+    assert "libarrow.so" in mapped
+    assert "duckdb" not in mapped
+    assert "pyarrow/_dataset." not in mapped
+
+
 def test_who_closes_a_body_need_not_be_who_waits_for_it(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "never.parquet")  # which is opened and waits for a writer
     with closing(RecordPool(tmp_path.as_uri())) as pool:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from controlplane.api import metrics
-from controlplane.api.services import Counters
+from controlplane.api.driver_services import Counters
 from controlplane.cli import views
 from controlplane.cli.output import Lines
 from controlplane.core.model.addresses import Generation
