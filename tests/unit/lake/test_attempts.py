@@ -20,8 +20,8 @@ from dataplane.contract.identity import Content
 from dataplane.contract.schemas import Schema
 from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.content_local import content
-from dataplane.fragments.measuring import MeasuredFile, MeasuredRows, measure
-from dataplane.fragments.written import Written
+from dataplane.fragments.measuring import MeasuredRows, measure
+from dataplane.fragments.written import MeasuredFile, Written
 from dataplane.storage.lake import LocalLake
 from tests.unit.lake.tables import struct
 
