@@ -138,7 +138,8 @@ class DistinctValues:
         self._bits: Bits | None = None
 
     def add(self, values: pa.Array) -> None:
-        for hashed in map(_HASH.__and__, _hashed_parts(self._kind, values.drop_null())):
+        for words in _hashed_parts(self._kind, values.drop_null()):
+            hashed: Words = words & _HASH
             if self._bits is None:
                 self._few = hashed = np.unique(np.concatenate([self._few, hashed]))
                 if len(hashed) <= sketches.FEW:

@@ -34,7 +34,7 @@ class ObservedRows:
     @staticmethod
     def of(attempt: Attempt[DriverClaim], df: DataFrame, schema: Schema) -> ObservedRows:
         """The rows of one fragment of this schema; `df` may have further columns."""
-        if not (is_simple(schema) and _has_true_nulls(attempt, df) and _is_large(df)):
+        if not (is_simple(schema) and _is_certain(attempt, df, schema) and _is_large(df)):
             return ObservedRows(df)
         first, second = free_names(schema)
         hashed = df.selectExpr(
@@ -60,13 +60,12 @@ class ObservedRows:
         return content_of(rows, *sums) if rows else None
 
 
-def _has_true_nulls(attempt: Attempt[DriverClaim], df: DataFrame) -> bool:
-    """Whether a column has no NULL if its type says so: code of users may have said so wrongly, and
-    then each expression sees another value."""
-    is_of_code = attempt.claim["kind"] == "transform" and (
-        attempt.claim["job"]["language"] == "python"
-    )
-    return not is_of_code or all(field.nullable for field in df.schema)
+def _is_certain(attempt: Attempt[DriverClaim], df: DataFrame, schema: Schema) -> bool:
+    """Whether an expression sees the values that are written. Code of users may change the
+    functions and settings of its session, and may say of a column with NULLs that it has none."""
+    if attempt.claim["kind"] == "transform":
+        return attempt.claim["job"]["language"] == "sql"
+    return all(df.schema[field["name"]].nullable for field in schema["fields"])
 
 
 def _is_large(df: DataFrame) -> bool:
