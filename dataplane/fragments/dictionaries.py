@@ -112,18 +112,18 @@ def _header(page: bytes | memoryview, at: int) -> tuple[dict[int, Any], int]:
 
 
 def _integer(page: bytes | memoryview, at: int) -> tuple[int, int]:
-    value, at = _varint(page, at)
-    return (value >> 1) ^ -(value & 1), at
+    zigzag, at = _varint(page, at)
+    return (zigzag >> 1) ^ -(zigzag & 1), at
 
 
 def _varint(page: bytes | memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
+    number = shift = 0
     while True:
         byte = page[at]
-        value |= (byte & 127) << shift
+        number |= (byte & 127) << shift
         at, shift = at + 1, shift + 7
         if byte < 128:
-            return value, at
+            return number, at
 
 
 def _texts(body: bytes) -> list[bytes]:

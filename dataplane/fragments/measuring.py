@@ -210,8 +210,8 @@ def _contents(
     others = {label: of_label for label, of_label in files.items() if label not in unread}
     rows = _agreeing(hash_rows(schema, others, False), observed) if others else {}
     if not is_decoded:
-        entries = [file.entry for label in unread for file in files[label]]
-        list(attempt.threads.map(partial(_check_file, attempt.lake), entries))
+        written = [file for label in unread for file in files[label]]
+        list(attempt.threads.map(partial(_check_file, attempt.lake), written))
     return rows | {label: MeasuredRows(observed[label]) for label in unread}
 
 
@@ -225,12 +225,12 @@ def _agreeing(
     return rows
 
 
-def _check_file(lake: Lake, entry: FileEntry) -> None:
-    path, size = entry["path"], entry["size"]
+def _check_file(lake: Lake, file: MeasuredFile) -> None:
+    path, size = file.entry["path"], file.entry["size"]
     footer = read_footer(lake, path, size)
     source = lake.open(path, size)
-    with pa.OSFile(source) if isinstance(source, str) else pa.PythonFile(source, "r") as file:
-        check_pages(file, footer)
+    with pa.OSFile(source) if isinstance(source, str) else pa.PythonFile(source, "r") as opened:
+        check_pages(opened, footer)
 
 
 def is_read_back(attempt: str, label: str) -> bool:

@@ -1,9 +1,9 @@
 """Contents taken while Spark writes rows: sums of their hashes, observed right below the writer.
 
-Nothing is between the observation and the writer, so it is in the stage that writes. Of each task
-of such a stage Spark takes the metrics of one attempt that succeeded. An attempt that is lost after
-its files were moved may still have written others: so where any task was tried again, nothing is
-observed. In one process no task is.
+Nothing is between the observation and the writer, so it is in the stage that writes. Spark takes the
+metrics of one successful attempt of each task of that stage. Another attempt may have written other
+rows, if its executor was lost after its files were moved. So nothing is observed where a task
+failed. In one process no task is tried again.
 """
 
 from __future__ import annotations
