@@ -395,6 +395,7 @@ _SHARED = (
     "HEADGATE_CLASSES",
     "HEADGATE_JARS",
     "HEADGATE_JVM",
+    "HEADGATE_READ_BACK",
     "HEADGATE_LAKE",  # Spark needs it at its start
     "HEADGATE_SPARK_CONF",
     "HEADGATE_WORKER_SLOTS",

@@ -23,7 +23,6 @@ _SIMPLE = frozenset(
     ("byte", "short", "integer", "long", *FLOATS, "string", "binary", "boolean", *_TIMES),
 )
 BITS = 60  # of a bigint
-HALVES = ", ".join(f"sum(h{i} & 4294967295L), sum(shiftrightunsigned(h{i}, 32))" for i in (0, 1))
 # odd, and near 2^32 by the golden ratio: multiples of it are spread evenly (Knuth, 6.4)
 SPREADING = 0x9E3779B1
 # Of variants, which fragments of earlier releases hold, the bytes of files are read: neither the
@@ -90,6 +89,14 @@ def row_hash(schema: Schema, seed: int) -> str:
         *map(_hashable, fields),
     ]
     return f"xxhash64({', '.join(parts)})"
+
+
+def half_sums(name: str) -> tuple[str, str]:
+    """SQL text of the sums of both halves of the hashes in a column."""
+    return f"sum({name} & 4294967295L)", f"sum(shiftrightunsigned({name}, 32))"
+
+
+HALVES = ", ".join((*half_sums("h0"), *half_sums("h1")))
 
 
 def columns_id(schema: Schema) -> int:

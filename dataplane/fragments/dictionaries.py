@@ -1,13 +1,14 @@
-"""Dictionaries of Parquet files: all distinct values of a column chunk, on one page before the
-chunk's rows.
+"""Pages of Parquet files, without reading their rows: dictionaries and checksums.
 
-They give distinct values without reading the rows.
+A dictionary has all distinct values of a column chunk, on one page before the chunk's rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +22,8 @@ _NUMBERS = {
     "DOUBLE": ("<f8", "double"),
 }
 _CODECS = {"UNCOMPRESSED": None, "ZSTD": "zstd", "SNAPPY": "snappy", "GZIP": "gzip"}
-_STRUCT, _TRUE, _FALSE = 12, 1, 2  # types in Thrift's compact protocol
-_SIZE, _STORED_SIZE = 2, 3  # fields of a page's header
+_STRUCT, _BINARY, _TRUE, _FALSE = 12, 8, 1, 2  # types in Thrift's compact protocol
+_SIZE, _STORED_SIZE, _CHECKSUM = 2, 3, 4  # fields of a page's header
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,36 @@ def hashes_of(file: Any, dictionary: Dictionary, kind: str) -> Words:
     return hashes(hashed, pa.array(values))
 
 
-def _header(page: bytes, at: int) -> tuple[dict[int, Any], int]:
+def check_pages(file: Any, footer: Any) -> None:
+    """OSError for a page of a Parquet file that differs from its checksum, or has none. No page is
+    decoded."""
+    for chunk in _chunks(footer):
+        start = chunk.data_page_offset
+        if chunk.has_dictionary_page:
+            start = min(start, chunk.dictionary_page_offset)
+        file.seek(start)
+        _check_chunk(memoryview(file.read(chunk.total_compressed_size)), chunk)
+
+
+def _chunks(footer: Any) -> Iterator[Any]:
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        yield from map(group.column, range(group.num_columns))
+
+
+def _check_chunk(pages: memoryview, chunk: Any) -> None:
+    at = 0
+    try:
+        while at < chunk.total_compressed_size:
+            header, start = _header(pages, at)
+            at = start + header[_STORED_SIZE]
+            if crc32(pages[start:at]) != header[_CHECKSUM] & 0xFFFFFFFF:
+                raise OSError(f"CRC of a page of column {chunk.path_in_schema} differs")
+    except (IndexError, KeyError) as e:
+        raise OSError(f"no page of column {chunk.path_in_schema} stands there") from e
+
+
+def _header(page: bytes | memoryview, at: int) -> tuple[dict[int, Any], int]:
     """A struct in Thrift's compact protocol, by numbers of fields, and where it ends."""
     fields: dict[int, Any] = {}
     field = 0
@@ -73,19 +103,27 @@ def _header(page: bytes, at: int) -> tuple[dict[int, Any], int]:
         at += 1
         if kind == _STRUCT:
             fields[field], at = _header(page, at)
+        elif kind == _BINARY:
+            length, at = _varint(page, at)
+            at += length
         elif kind not in (_TRUE, _FALSE):
             fields[field], at = _integer(page, at)
     return fields, at + 1
 
 
-def _integer(page: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
+def _integer(page: bytes | memoryview, at: int) -> tuple[int, int]:
+    zigzag, at = _varint(page, at)
+    return (zigzag >> 1) ^ -(zigzag & 1), at
+
+
+def _varint(page: bytes | memoryview, at: int) -> tuple[int, int]:
+    number = shift = 0
     while True:
         byte = page[at]
-        value |= (byte & 127) << shift
+        number |= (byte & 127) << shift
         at, shift = at + 1, shift + 7
         if byte < 128:
-            return (value >> 1) ^ -(value & 1), at
+            return number, at
 
 
 def _texts(body: bytes) -> list[bytes]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,6 +26,7 @@ MOST_COLUMNS = 64  # with sketches
 MOST_PAGES = 4_000  # dictionaries of a query that the driver reads
 FEW_ROWS = 20_000  # of a query, up to which all of their hashes are collected
 Dictionaries: TypeAlias = Mapping[str, tuple[Dictionary, ...] | None]  # of a file, by column
+Bits: TypeAlias = npt.NDArray[np.bool_]
 _HASH = np.uint64((1 << sketches.HASH_BITS) - 1)
 _PLACE = np.uint64(sketches.PLACES - 1)
 
@@ -126,6 +128,41 @@ def of_tables(schema: Schema, tables: Sequence[pa.Table]) -> list[dict[str, str]
     return by_table
 
 
+class DistinctValues:
+    """The sketch of a column's values, which come in parts: a list while they are few, then
+    bitmaps."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._few = np.zeros(0, np.uint64)
+        self._bits: Bits | None = None
+
+    def add(self, values: pa.Array) -> None:
+        for words in _hashed_parts(self._kind, values.drop_null()):
+            hashed: Words = words & _HASH
+            if self._bits is None:
+                self._few = hashed = np.unique(np.concatenate([self._few, hashed]))
+                if len(hashed) <= sketches.FEW:
+                    continue
+                self._bits = _no_bits()
+            _mark(self._bits, hashed)
+
+    def sketch(self) -> str:
+        return _sketch(self._few) if self._bits is None else _of_bits(self._bits)
+
+
+def _hashed_parts(kind: str, values: pa.Array) -> Iterator[Words]:
+    """Hashes of values. Texts stand in a table as wide as the longest: long ones apart."""
+    if pa.types.is_string(values.type):
+        lengths = pc.binary_length(values)
+        if (pc.max(lengths).as_py() or 0) * len(values) > WIDEST and len(values) > 1:
+            values, half = values.take(pc.sort_indices(lengths)), len(values) // 2
+            yield from _hashed_parts(kind, values.slice(0, half))
+            yield from _hashed_parts(kind, values.slice(half))
+            return
+    yield hashes(kind, values)
+
+
 def _hashed(kind: str, parts: Sequence[pa.Array]) -> list[Words]:
     """Hashes of each part. All parts are hashed at once, as a call for each takes longer than all
     the rest, unless one holds long texts."""
@@ -150,10 +187,24 @@ def _sketch(hashed: Words) -> str:
         hashed = np.unique(hashed)  # sorts them
     if len(hashed) <= sketches.FEW:
         return sketches.of_sorted(hashed.astype("<u4").tobytes())
-    bits = np.zeros((sketches.LEVELS, sketches.PLACES), np.bool_)
+    bits = _no_bits()
+    _mark(bits, hashed)
+    return _of_bits(bits)
+
+
+def _no_bits() -> Bits:
+    return np.zeros((sketches.LEVELS, sketches.PLACES), np.bool_)
+
+
+def _mark(bits: Bits, hashed: Words) -> None:
+    """Values of a level are among those of the level before."""
     for level in range(sketches.LEVELS):
-        is_of_level = (hashed & np.uint64(sketches.level_mask(level))) == 0
-        bits[level, hashed[is_of_level] & _PLACE] = True
+        if level:
+            hashed = hashed[(hashed & np.uint64(sketches.level_mask(level))) == 0]
+        bits[level, hashed & _PLACE] = True
+
+
+def _of_bits(bits: Bits) -> str:
     return sketches.of_bitmaps(np.packbits(bits, axis=1, bitorder="little").tobytes())
 
 

@@ -1,13 +1,17 @@
 """Fragments measured as their files are: sizes, contents, profiles.
 
-Few rows of simple types are hashed in memory, by Arrow. All others are hashed by a function of the
-caller's: with Spark, or not at all.
+Few rows of simple types are hashed in memory, by Arrow. Contents of others were observed while they
+were written, or are hashed by a function of the caller's: with Spark, or not at all. One of some
+fragments whose contents were observed is read back all the same, by chance.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from hashlib import sha256
 from itertools import repeat
 from typing import TypeAlias
 
@@ -17,7 +21,6 @@ import pyarrow.parquet
 from dataplane.contract.claims import DriverClaim
 from dataplane.contract.identity import EMPTY, Content
 from dataplane.contract.profiles import (
-    ColumnCounts,
     Mode,
     Profile,
     Sample,
@@ -31,21 +34,20 @@ from dataplane.contract.results import FileEntry
 from dataplane.contract.schemas import Schema
 from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.content_local import content, is_simple
-from dataplane.fragments.distinct import Dictionaries, merged_by_name, of_tables
+from dataplane.fragments.dictionaries import check_pages
+from dataplane.fragments.distinct import merged_by_name, of_tables
+from dataplane.fragments.file_profiles import is_readable, profiles_of_files
 from dataplane.fragments.sampling import samples_of_tables
-from dataplane.fragments.statistics import profiled_entry
-from dataplane.fragments.written import MeasuredFragment, Written, by_schema
+from dataplane.fragments.statistics import profiled_entry, read_footer
+from dataplane.fragments.written import MeasuredFile, MeasuredFragment, Written, by_schema
+from dataplane.storage.lake import Lake
+from dataplane.task_failures import TaskFailure
 
 SMALL_BYTES = 4 << 20  # of files, up to which a second task costs more than it saves
 # Up to which a job of Spark takes longer to begin than they take without (some 0.2 s)
 FEW_VALUES = 250_000
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredFile:
-    entry: FileEntry
-    columns: dict[str, ColumnCounts]
-    dictionaries: Dictionaries
+READ_BACK = "HEADGATE_READ_BACK"
+READ_BACK_RATE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,13 @@ def measure(
     rows: dict[str, MeasuredRows] = {}
     for schema, labels in by_schema(written):
         files = {label: entries[label] for label in labels if entries[label]}
-        rows |= _rows(attempt, schema, files, hash_rows, with_sample=mode == "full")
+        observed = {
+            label: content
+            for label, of_label in files.items()
+            if (content := written[label].observed) is not None
+            and content.rows == sum(file.entry["rows"] for file in of_label)
+        }
+        rows |= _rows(attempt, schema, files, observed, hash_rows, with_sample=mode == "full")
     fragments = {
         label: _fragment(label, w, entries[label], rows.get(label, NO_ROWS), mode)
         for label, w in written.items()
@@ -163,10 +171,12 @@ def _rows(
     attempt: Attempt[DriverClaim],
     schema: Schema,
     files: Mapping[str, Sequence[MeasuredFile]],
+    observed: Mapping[str, Content],
     hash_rows: HashRows,
     *,
     with_sample: bool,
 ) -> dict[str, MeasuredRows]:
+    """`observed` are contents of the rows that were written, as many as the footers say."""
     entries = [file.entry for of_label in files.values() for file in of_label]
     if not entries:
         return {}
@@ -175,7 +185,66 @@ def _rows(
         rows = _of_few_rows(attempt, schema, files, with_sample=with_sample)
         if rows is not None:
             return rows
-    return hash_rows(schema, files, with_sample)
+    if with_sample and not is_readable(schema, entries):
+        return _agreeing(hash_rows(schema, files, True), observed)
+    rows = _contents(attempt, schema, files, observed, hash_rows, is_decoded=with_sample)
+    if not with_sample:
+        return rows
+    profiles = profiles_of_files(attempt, schema, files)
+    return {
+        label: MeasuredRows(rows[label].content, *profile) for label, profile in profiles.items()
+    }
+
+
+def _contents(
+    attempt: Attempt[DriverClaim],
+    schema: Schema,
+    files: Mapping[str, Sequence[MeasuredFile]],
+    observed: Mapping[str, Content],
+    hash_rows: HashRows,
+    *,
+    is_decoded: bool,
+) -> dict[str, MeasuredRows]:
+    """`is_decoded`: all pages are read elsewhere."""
+    unread = {label for label in observed if not is_read_back(attempt.claim["attempt"], label)}
+    others = {label: of_label for label, of_label in files.items() if label not in unread}
+    rows = _agreeing(hash_rows(schema, others, False), observed) if others else {}
+    if not is_decoded:
+        written = [file for label in unread for file in files[label]]
+        list(attempt.threads.map(partial(_check_file, attempt.lake), written))
+    return rows | {label: MeasuredRows(observed[label]) for label in unread}
+
+
+def _agreeing(
+    rows: dict[str, MeasuredRows], observed: Mapping[str, Content]
+) -> dict[str, MeasuredRows]:
+    """OSError where the rows of files are not those that their writer took."""
+    for label, read in rows.items():
+        if read.content != observed.get(label, read.content):
+            raise OSError(f"fragment {label} has other rows than were written")
+    return rows
+
+
+def _check_file(lake: Lake, file: MeasuredFile) -> None:
+    path, size = file.entry["path"], file.entry["size"]
+    footer = read_footer(lake, path, size)
+    source = lake.open(path, size)
+    with pa.OSFile(source) if isinstance(source, str) else pa.PythonFile(source, "r") as opened:
+        check_pages(opened, footer)
+
+
+def is_read_back(attempt: str, label: str) -> bool:
+    """Whether a fragment is one of those that are read back: the same ones in each run."""
+    number = int.from_bytes(sha256(f"{attempt}/{label}".encode()).digest()[:8])
+    return number % _read_back_rate() == 0
+
+
+def _read_back_rate() -> int:
+    text = os.environ.get(READ_BACK) or str(READ_BACK_RATE)
+    if not (text.isascii() and text.isdigit() and int(text[:20]) > 0):
+        message = f"{READ_BACK} is a number from 1 up, not {text[:40]!r}: one of so many fragments is read back"
+        raise TaskFailure("read-back-invalid", message, "infrastructure")
+    return int(text[:20])
 
 
 def _of_few_rows(

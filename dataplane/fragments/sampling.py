@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from math import isfinite
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -47,6 +48,9 @@ TABLE_VALUES = 200  # of a table in memory, likewise
 MARK = "_mark"  # a column of the query; no user's, since names of columns differ from it
 
 
+Marked: TypeAlias = npt.NDArray[np.uint64]
+
+
 def sampled_columns(schema: Schema) -> Sequence[Json]:
     return schema["fields"][:MOST_COLUMNS]
 
@@ -71,7 +75,7 @@ class RowSampling:
     def of(schema: Schema, rows: int, fragments: int) -> RowSampling:
         """The drawing for so many rows of so many fragments."""
         below = threshold(rows, len(schema["fields"]), fragments)
-        mark, hashed = _free_names(schema)
+        mark, hashed = free_names(schema)
         # Types as they are: casts to texts would take three times as long.
         fields = [
             f"'m', {mark}",
@@ -107,7 +111,7 @@ class RowSampling:
         }
 
 
-def _free_names(schema: Schema) -> tuple[str, str]:
+def free_names(schema: Schema) -> tuple[str, str]:
     names = {f["name"].lower() for f in schema["fields"]}
     mark = MARK
     while mark in names or f"{mark}h" in names:
@@ -190,6 +194,26 @@ def samples_of_tables(schema: Schema, tables: Sequence[pa.Table], name: str) -> 
             if len(tables) == 1
             else [samples_of_tables(schema, [table], name)[0] for table in tables]
         )
+
+
+def sample_of_drawn(
+    schema: Schema, rows: int, below: int, marks: Marked, drawn: pa.Table
+) -> Sample:
+    """The sample of a fragment with so many rows, from the rows that were drawn from it: those with
+    marks below `below`."""
+    order = np.argsort(marks)[: FRAGMENT_ROWS + 1]
+    if len(order) > FRAGMENT_ROWS:
+        below = int(marks[order[-1]])
+        order = order[marks[order] < below]
+    try:
+        chosen = drawn.take(pa.array(order))
+        values = {
+            f["name"]: _values(shape_of(f["type"]), chosen.column(i))
+            for i, f in enumerate(sampled_columns(schema))
+        }
+    except (ValueError, ArithmeticError, pa.ArrowException):
+        return no_sample()
+    return {"of": rows, "below": below, "marks": marks[order].tolist(), "values": values}
 
 
 def _drawn(schema: Schema, tables: Sequence[pa.Table], chance: random.Random) -> list[Sample]:

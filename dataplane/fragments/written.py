@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dataplane.contract.identity import Content
-from dataplane.contract.profiles import Profile
+from dataplane.contract.profiles import ColumnCounts, Profile
 from dataplane.contract.results import FileEntry, Metrics
 from dataplane.contract.schemas import Schema
+from dataplane.fragments.dictionaries import Dictionary
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Written:
     files: Mapping[str, int] = field(default_factory=dict)
     metrics: Metrics = field(default_factory=Metrics)
     taken_out: Written | None = None  # the second fragment of the task
+    observed: Content | None = None  # of the rows that the writer took, where it is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,15 @@ class Partitioned:
 
 
 Stored: TypeAlias = Written | Partitioned
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredFile:
+    """A stored file as its footer describes it; by column, counts and dictionaries."""
+
+    entry: FileEntry
+    columns: dict[str, ColumnCounts]
+    dictionaries: Mapping[str, tuple[Dictionary, ...] | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,18 @@ def counts(spark: SparkSession, group: str) -> Measures:
     return {"spark_jobs": len(ids), "spark_stages": sum(ran)}
 
 
+def has_lost_tasks(spark: SparkSession, group: str) -> bool:
+    """Whether a task of a group failed, or was ended, and may have been tried again. In one process
+    none is lost."""
+    context = spark.sparkContext._jsc.sc()
+    if context.isLocal():
+        return False
+    context.listenerBus().waitUntilEmpty()
+    ids = _jobs(spark, group)
+    described = [job["info"] for job in _described(spark, ids)] if ids else []
+    return not described or any(job["numFailedTasks"] + job["numKilledTasks"] for job in described)
+
+
 def _jobs(spark: SparkSession, group: str) -> frozenset[int]:
     """As one text: each element of an array would be a question of its own."""
     assert spark._jvm is not None

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from dataplane.contract.identity import EMPTY, Content
 from dataplane.contract.results import LABEL
@@ -20,9 +21,12 @@ from dataplane.contract.schemas import field_of, struct_of
 from dataplane.fragments.arrow import arrow_type
 from dataplane.fragments.content import content_of, content_query, unsupported
 from dataplane.fragments.content_local import content, is_simple
+from dataplane.fragments.spark.observing import ObservedRows
+from dataplane.fragments.spark.writing import write_many, write_one
+from dataplane.fragments.written import Written
 from dataplane.spark.spark_schemas import schema_of
-from dataplane.spark.spark_session import reading_session
-from tests.spark.conftest import Lake, done, query
+from dataplane.spark.spark_session import reading_session, task_session
+from tests.spark.conftest import Lake, done, label, query
 
 pytestmark = pytest.mark.usefixtures("compiled")  # as production runs
 
@@ -341,3 +345,82 @@ def test_a_small_result_takes_one_job_of_spark(lake: Lake, column: str, jobs: in
     claim = lake.claim("transform", query(f"SELECT {column} FROM range(10)"), [{}])
     assert done(lake.executor.run(claim)[0])["content"][0] == 10
     assert len(lake.spark.sparkContext.statusTracker().getJobIdsForGroup(claim["attempt"])) == jobs
+
+
+# --- while rows are written -----------------------------------------------------------------------
+
+
+def table_of_all_types(rows: int) -> pa.Table:
+    """Names are hostile as well. More bytes than few rows have."""
+    random = Random(11)
+    columns = {f"c{i} `{name}._h": values_of(name, random, 1500) for i, name in enumerate(KINDS)}
+    few = pa.table({**columns, "_mark": values_of("string", random, 1500)})
+    return pa.concat_tables([few] * (rows // 1500))
+
+
+def stored(lake: Lake, rows: DataFrame, **job: Any) -> Written:
+    """One task's rows, as a batch with labels if they have any."""
+    claim: Any = lake.claim("transform", query("", **job), [{}])
+    with lake.executor.attempt(claim) as attempt:
+        if LABEL in rows.columns:
+            return write_many(attempt, rows, [label(0)])[label(0)]
+        return write_one(attempt, rows, label(0))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"ansi": True, "case_sensitive": True, "timezone": "UTC"},
+        {"ansi": False, "case_sensitive": False, "timezone": "America/St_Johns"},
+    ],
+    ids=["as we read", "as users may"],
+)
+def test_observed_contents_are_those_of_rows_that_are_read_back(
+    lake: Lake, settings: dict[str, Any]
+) -> None:
+    table = table_of_all_types(45_000)
+    source = lake.sources / "all.parquet"
+    pyarrow.parquet.write_table(table, source, use_dictionary=False, compression="none")
+    rows = task_session(lake.spark, settings).read.parquet(str(source))
+    for df in (rows, rows.withColumn(LABEL, F.lit(label(0))), rows.repartition(3)):
+        written = stored(lake, df)
+        assert written.observed == content(schema_of(rows), table)
+
+
+def test_no_row_is_observed_that_a_limit_leaves_out(lake: Lake) -> None:
+    session = reading_session(lake.spark)
+    written = stored(lake, session.range(0, 1_000_000, 1, 4).orderBy("id").limit(1000))
+    ids = pa.table({"id": pa.array(range(1000), pa.int64())})
+    assert written.observed == content(struct_of([field_of("id", "long")]), ids)
+
+
+def test_what_cannot_be_certain_is_read_back(lake: Lake) -> None:
+    session = reading_session(lake.spark)
+    many = session.range(0, 1_000_000)
+    for df, job in (
+        (session.range(10), {}),
+        (many.selectExpr("array(id) AS a"), {}),
+        (many.selectExpr("CAST(id AS DECIMAL(38,0)) AS d"), {}),
+        (many, {"language": "python"}),
+    ):
+        assert stored(lake, df, **job).observed is None
+
+
+def test_an_observation_without_its_metrics_is_none(lake: Lake) -> None:
+    claim: Any = lake.claim("transform", query(""), [{}])
+    rows = reading_session(lake.spark).range(0, 1_000_000)
+    with lake.executor.attempt(claim) as attempt:
+        observed = ObservedRows.of(attempt, rows, schema_of(rows))
+        assert observed.observation is not None
+        assert observed.content(attempt) is None, "nothing was written"
+
+
+@pytest.mark.parametrize("profile", ["off", "full"])
+def test_a_large_result_takes_one_job_of_spark(lake: Lake, profile: str) -> None:
+    sql = "SELECT id, id / 2 AS half FROM range(0, 600000, 1, 2)"
+    claim = lake.claim("transform", query(sql, profile=profile), [{}])
+    result = done(lake.executor.run(claim)[0])
+    assert len(lake.spark.sparkContext.statusTracker().getJobIdsForGroup(claim["attempt"])) == 1
+    schema, files = result["schema"], [lake.root / file["path"] for file in result["files"]]
+    tables = pa.concat_tables(pyarrow.parquet.read_table(file) for file in files)
+    assert tuple(result["content"]) == content(schema, tables)

@@ -84,10 +84,9 @@ def test_each_type_is_told_as_it_is(lake: Lake, sql: str) -> None:
         assert (columns["st"]["nulls"], columns["m"]["nulls"]) == (1, 0)
 
 
-def test_the_sample_of_many_rows_is_fair_and_takes_no_further_job(lake: Lake) -> None:
-    sql = (
-        "SELECT id, IF(id % 4 = 0, NULL, id % 10) AS k, array(id) AS a FROM range(0, 300000, 1, 3)"
-    )
+@pytest.mark.parametrize("more", ["", ", array(id) AS a"], ids=["by Arrow", "by Spark"])
+def test_the_sample_of_many_rows_is_fair_and_takes_no_further_job(lake: Lake, more: str) -> None:
+    sql = f"SELECT id, IF(id % 4 = 0, NULL, id % 10) AS k {more} FROM range(0, 300000, 1, 3)"
     jobs = {}
     for mode in ("off", "full"):
         claim = lake.claim("transform", query(sql, profile=mode), [{"slots": {}}])
@@ -161,6 +160,19 @@ def test_one_file_and_several_files_come_to_the_same_counts(lake: Lake) -> None:
     assert sorted(map(str, both["sample"]["values"]["s"])) == sorted(
         map(str, whole["sample"]["values"]["s"])
     )
+
+
+def test_sketches_of_many_values_are_the_same(lake: Lake) -> None:
+    """Texts are longer than a table of them may be wide."""
+    sql = """SELECT id, id * 1.5D AS d, concat(id, 'é') AS s, repeat(id, 1 + 200 * INT(id % 999 = 0)) AS t,
+      CAST(id AS DECIMAL(12,2)) / 4 AS c, IF(id % 3 = 0, NULL, timestamp_micros(id)) AS at"""
+    files = "FROM range(0, 120000, 1, 2)"
+    by_arrow = profile_of(run(lake, f"{sql} {files}"))["columns"]
+    by_spark = profile_of(run(lake, f"{sql}, array(1) AS list {files}"))["columns"]
+    assert all(by_arrow[name]["distinct"][0] == "b" for name in by_arrow)
+    assert {name: by_spark[name]["distinct"] for name in by_arrow} == {
+        name: column["distinct"] for name, column in by_arrow.items()
+    }
 
 
 def test_sketches_of_both_ways_are_the_same(lake: Lake) -> None:

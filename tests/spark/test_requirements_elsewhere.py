@@ -1,4 +1,4 @@
-"""Packages that a transform requires, where executors are processes with a folder of their own."""
+"""Packages that a transform requires, and contents, where executors are processes of their own."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import markupsafe._speedups
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pyspark
 import pytest
 
-from tests.spark.conftest import Folders, done
+from dataplane.fragments.content_local import content
+from tests.spark.conftest import Folders, done, query
 from tests.spark.plane import Plane
 from tests.spark.test_process import driver, python_job
 from tests.wheels import only_from, wheel
@@ -23,6 +25,7 @@ ALONE = {
     "spark.driver.memory": "512m",
     "spark.log.level": "ERROR",
 }
+LARGE = "SELECT id, id / 2 AS half FROM range(0, 600000, 1, 2)"
 NATIVE = Path(markupsafe._speedups.__file__)  # any compiled module will do
 USING = """
 import json
@@ -101,3 +104,14 @@ def test_python_workers_have_them_from_their_executor(
     # The driver has it, so the folder is empty
     nothing_more = [f"markupsafe=={importlib.metadata.version('markupsafe')}"]
     assert found(plane, folders, {**python_job(LOOKING), "requirements": nothing_more}) == [[]] * 4
+
+
+def test_contents_are_observed_where_rows_are_written(plane: Plane, folders: Folders) -> None:
+    """A report counts one job of Spark: none reads the rows back."""
+    plane.claims.put(folders.claim("transform", query(LARGE), [{}]))
+    report = plane.reports.get()
+    [result] = report["results"]
+    files = [folders.root / file["path"] for file in done(result)["files"]]
+    rows = pa.concat_tables(pq.read_table(file, partitioning=None) for file in files)
+    assert tuple(result["content"]) == content(result["schema"], rows)
+    assert report["measures"]["spark_jobs"] == 1

@@ -6,21 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-import pyarrow as pa
-
 from dataplane.contract.claims import DriverClaim
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema
 from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.content import content_of, content_query, physical, profile_query
-from dataplane.fragments.content_local import Words
 from dataplane.fragments.distinct import DistinctCounting, sketch_of
-from dataplane.fragments.measuring import NO_ROWS, MeasuredFile, MeasuredRows, is_small, measure
+from dataplane.fragments.file_profiles import dictionary_words
+from dataplane.fragments.measuring import NO_ROWS, MeasuredRows, is_small, measure
 from dataplane.fragments.sampling import RowSampling
 from dataplane.fragments.spark.reading import labelled_rows
 from dataplane.fragments.spark.row_conditions import TAKEN_OUT
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
-from dataplane.fragments.written import MeasuredFragment, Partitioned, Stored, Written
+from dataplane.fragments.written import MeasuredFile, MeasuredFragment, Partitioned, Stored, Written
 from dataplane.spark.spark_errors import ErrorSource, explain
 from dataplane.spark.spark_session import reading_session
 
@@ -105,13 +103,9 @@ def _stored_distinct(
 ) -> dict[str, dict[str, str]]:
     """By label and column: sketches of the values in the dictionaries of files."""
 
-    def look(written: MeasuredFile) -> dict[str, Words]:
-        source = attempt.lake.open(written.entry["path"], written.entry["size"])
-        with pa.OSFile(source) if isinstance(source, str) else pa.PythonFile(source, "r") as file:
-            return counting.stored_in(file, written.dictionaries)
-
     every = attempt.threads.map(
-        look, [stored for of_label in files.values() for stored in of_label]
+        partial(dictionary_words, attempt.lake, counting),
+        [stored for of_label in files.values() for stored in of_label],
     )
     sketches_by_label: dict[str, dict[str, str]] = {}
     for label, of_label in files.items():

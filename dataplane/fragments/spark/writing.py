@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -11,6 +12,7 @@ from dataplane.contract.results import LABEL
 from dataplane.contract.schemas import Field, Type, struct_of
 from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.content import unsupported
+from dataplane.fragments.spark.observing import ObservedRows
 from dataplane.fragments.written import Written
 from dataplane.spark.spark_schemas import schema_of, spark_type
 from dataplane.spark.spark_schemas import written as schema_written
@@ -82,8 +84,9 @@ def write_one(attempt: Attempt[DriverClaim], df: DataFrame, label: str) -> Writt
     """One task's rows."""
     schema = schema_of(df)
     job = attempt.staging()
-    files = _stored(attempt, job, fragment_folder(job, label), df)
-    return Written(schema, files.get(label, {}))
+    observed = ObservedRows.of(attempt, df, schema)
+    files = _stored(attempt, job, fragment_folder(job, label), observed.rows)
+    return Written(schema, files.get(label, {}), observed=observed.content(attempt))
 
 
 def write_many(
@@ -91,11 +94,15 @@ def write_many(
 ) -> dict[str, Written]:
     """The rows of several tasks, by their labels in the column `_fragment`, written as one job
     without a shuffle."""
-    by_label = write_labelled(attempt, df)
+    schema = schema_of(df.drop(LABEL))
+    observed = ObservedRows.of(attempt, df, schema) if len(labels) == 1 else ObservedRows(df)
+    by_label = write_labelled(attempt, observed.rows)
     if strangers := by_label.keys() - set(labels):
         raise AssertionError(f"rows of no task: {sorted(strangers)[:3]}")
-    schema = schema_of(df.drop(LABEL))
-    return {label: by_label.get(label) or Written(schema) for label in labels}
+    content = observed.content(attempt)
+    return {
+        label: replace(by_label.get(label) or Written(schema), observed=content) for label in labels
+    }
 
 
 def write_labelled(attempt: Attempt[DriverClaim], df: DataFrame) -> dict[str, Written]:

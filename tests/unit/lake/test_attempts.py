@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -20,9 +21,10 @@ from dataplane.contract.identity import Content
 from dataplane.contract.schemas import Schema
 from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.content_local import content
-from dataplane.fragments.measuring import MeasuredFile, MeasuredRows, measure
-from dataplane.fragments.written import Written
+from dataplane.fragments.measuring import MeasuredRows, is_read_back, measure
+from dataplane.fragments.written import MeasuredFile, Written
 from dataplane.storage.lake import LocalLake
+from dataplane.task_failures import TaskFailure
 from tests.unit.lake.tables import struct
 
 REPOSITORY = Path(__file__).parents[3]
@@ -107,3 +109,75 @@ def test_other_rows_are_hashed_by_the_caller(attempt: Attempt[ParseClaim]) -> No
             {"m": written(attempt, schema, table)},
             lambda *_: {"m": MeasuredRows(Content(1, 5, 7))},
         )
+
+
+# --- contents that were observed ------------------------------------------------------------------
+
+MANY = pa.table({"a": pa.array(range(300_000), pa.int64())})
+LONGS = struct(a="long")
+
+
+def observed(attempt: Attempt[ParseClaim], table: pa.Table = MANY) -> Written:
+    return replace(written(attempt, LONGS, MANY), observed=content(LONGS, table))
+
+
+@pytest.fixture(params=["off", "full"])
+def mode(request: pytest.FixtureRequest, attempt: Attempt[ParseClaim]) -> str:
+    attempt.claim["job"]["profile"] = request.param
+    return str(request.param)
+
+
+def test_observed_contents_are_not_read_back(attempt: Attempt[ParseClaim], mode: str) -> None:
+    fragment = measure(attempt, {"m": observed(attempt)}, never)["m"]
+    assert fragment.content == content(LONGS, MANY)
+    assert (fragment.profile is None) == (mode == "off")
+
+
+def test_other_numbers_of_rows_are_read_back(attempt: Attempt[ParseClaim], mode: str) -> None:
+    """Spark observed rows twice, or not all of them."""
+    sums = content(LONGS, MANY)
+    assert sums is not None
+    fragments = measure(
+        attempt, {"m": observed(attempt, MANY.slice(1))}, lambda *_: {"m": MeasuredRows(sums)}
+    )
+    assert fragments["m"].content == sums
+
+
+@pytest.mark.usefixtures("mode")
+@pytest.mark.parametrize("position", [30, -20_000, -5, None])
+def test_damaged_files_are_no_result(attempt: Attempt[ParseClaim], position: int | None) -> None:
+    """A byte of a page or of the footer differs; without a position, the end is missing."""
+    fragment = observed(attempt)
+    [path] = fragment.files
+    file = Path(attempt.lake.place(path))
+    data = bytearray(file.read_bytes())
+    if position is None:
+        del data[-100_000:]
+    else:
+        data[position] ^= 0xFF
+    file.write_bytes(data)
+    with pytest.raises((OSError, pa.ArrowInvalid, TaskFailure)):
+        measure(attempt, {"m": fragment}, never)
+
+
+def test_some_fragments_are_read_back_and_have_the_rows_that_were_written(
+    attempt: Attempt[ParseClaim], mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADGATE_READ_BACK", "1")
+    sums, others = content(LONGS, MANY), Content(len(MANY), 5, 7)
+    assert sums is not None
+    measure(attempt, {"m": observed(attempt)}, lambda *_: {"m": MeasuredRows(sums)})
+    with pytest.raises(OSError, match="fragment m has other rows than were written"):
+        measure(attempt, {"m": observed(attempt)}, lambda *_: {"m": MeasuredRows(others)})
+
+
+def test_one_of_a_hundred_fragments_is_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = [f"{i:032x}" for i in range(10_000)]
+    chosen = [label for label in labels if is_read_back("a", label)]
+    assert 70 <= len(chosen) <= 130
+    assert chosen == [label for label in labels if is_read_back("a", label)]
+    assert chosen != [label for label in labels if is_read_back("b", label)]
+    for text in ("0", "-1", "all", "1.5", "٣"):
+        monkeypatch.setenv("HEADGATE_READ_BACK", text)
+        with pytest.raises(TaskFailure, match="HEADGATE_READ_BACK is a number from 1 up"):
+            is_read_back("a", "b")
