@@ -45,8 +45,9 @@ def store_together(
     schema = schema_of(rows)
     labels = {task["partition"]: task_label(task) for task in tasks}
     labelled = with_key_labels(rows, schema, _parts(attempt, schema), labels)
-    # One file for each key
-    return write_kept(attempt, labelled.repartition(LABEL), list(labels.values()))
+    # One file for each key. By size alone, one core would write all of them
+    spread = min(attempt.spark.sparkContext.defaultParallelism, len(tasks))
+    return write_kept(attempt, labelled.repartition(spread, LABEL), list(labels.values()))
 
 
 def _deal(

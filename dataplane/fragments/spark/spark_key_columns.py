@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
+import pyarrow as pa
 import pyspark.sql.functions as F
 from pyspark.sql import DataFrame, SparkSession
 
@@ -147,8 +148,12 @@ def _by_key(
     """A join with keys and their labels."""
     columns = [f"_key_{at}" for at in range(len(texts))]
     key_rows = [(*column_texts(key), label) for key, label in labels.items()]
-    ddl = ", ".join(f"{column} STRING" for column in (*columns, LABEL))
-    table = F.broadcast(rows.sparkSession.createDataFrame(key_rows, ddl))
+    values = zip(*key_rows, strict=True)
+    # Of Arrow, Spark makes a local relation, which takes no job to broadcast
+    arrays = [pa.array(of_column, pa.string()) for of_column in values]
+    table = F.broadcast(
+        rows.sparkSession.createDataFrame(pa.Table.from_arrays(arrays, [*columns, LABEL]))
+    )
     with exact(rows.sparkSession):
         pairs = zip(texts, columns, strict=True)
         same = [F.expr(text).eqNullSafe(table[column]) for text, column in pairs]
