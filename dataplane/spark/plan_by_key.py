@@ -80,12 +80,12 @@ def is_proven_by_key(rows: DataFrame, inputs: Mapping[str, DataFrame], job: Logi
         return False
 
 
-def _holds_key(result: _KeyedRows, rows: DataFrame, job: Logic) -> bool:
-    if result.keys is None:
+def _holds_key(proven: _KeyedRows, rows: DataFrame, job: Logic) -> bool:
+    if proven.keys is None:
         return False
-    columns = zip([_name(name, job) for name in rows.columns], result.ids, strict=True)
-    id_by_name = dict(columns)
-    parts = zip(job["key"], result.keys, strict=True)
+    names = [_name(name, job) for name in rows.columns]
+    id_by_name = dict(zip(names, proven.ids, strict=True))
+    parts = zip(job["key"], proven.keys, strict=True)
     return all(id_by_name[_name(part["column"], job)] in holding for part, holding in parts)
 
 
@@ -168,7 +168,7 @@ def _unit(part: Mapping[str, object]) -> tuple[object, ...]:
 
 
 def _ids(expressions: Sequence[PlanNode]) -> tuple[int, ...]:
-    """Of the expressions that are attributes."""
+    """Numbers of the expressions that are attributes."""
     return tuple(e.id for e in expressions if e.kind == "AttributeReference")
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
-import pyarrow as pa
 import pyspark.sql.functions as F
 from pyspark.sql import DataFrame, SparkSession
 
@@ -135,10 +134,8 @@ def with_key_labels(
     texts = key_texts(schema, parts)
     labelled = _by_key(rows, texts, labels, "left")
     with exact(rows.sparkSession):
-        found = ", ".join(texts)
-        label = F.expr(
-            f"coalesce({LABEL}, raise_error(concat_ws('/', 'a row of another key', {found})))"
-        )
+        foreign = f"concat_ws('/', 'a row of another key', {', '.join(texts)})"
+        label = F.expr(f"coalesce({LABEL}, raise_error({foreign}))")
     return labelled.select(*(F.col(quoted(name)) for name in rows.columns), label.alias(LABEL))
 
 
@@ -146,14 +143,10 @@ def _by_key(
     rows: DataFrame, texts: Sequence[str], labels: Mapping[str, str], how: str
 ) -> DataFrame:
     """A join with keys and their labels."""
-    columns = [f"_key_{at}" for at in range(len(texts))]
+    columns = [f"{LABEL}_{at}" for at in range(len(texts))]
     key_rows = [(*column_texts(key), label) for key, label in labels.items()]
-    values = zip(*key_rows, strict=True)
-    # Of Arrow, Spark makes a local relation, which takes no job to broadcast
-    arrays = [pa.array(of_column, pa.string()) for of_column in values]
-    table = F.broadcast(
-        rows.sparkSession.createDataFrame(pa.Table.from_arrays(arrays, [*columns, LABEL]))
-    )
+    ddl = ", ".join(f"{column} STRING" for column in (*columns, LABEL))
+    table = F.broadcast(rows.sparkSession.createDataFrame(key_rows, ddl))
     with exact(rows.sparkSession):
         pairs = zip(texts, columns, strict=True)
         same = [F.expr(text).eqNullSafe(table[column]) for text, column in pairs]
