@@ -22,7 +22,7 @@ from dataplane.fragments.spark.spark_key_columns import exact, key_texts, spelle
 from dataplane.fragments.written import Partitioned, Stored, Written, by_schema
 from dataplane.spark.spark_errors import explain
 from dataplane.spark.spark_schemas import schema_of
-from dataplane.spark.spark_session import reading_session
+from dataplane.spark.spark_session import reading_session, under
 from dataplane.task_failures import TaskFailure
 
 
@@ -44,7 +44,10 @@ def store_together(
     fails the job."""
     schema = schema_of(rows)
     labels = {task["partition"]: task_label(task) for task in tasks}
-    labelled = with_key_labels(rows, schema, _parts(attempt, schema), labels)
+    # The user's code may have set another zone for its own columns
+    zone = {"spark.sql.session.timeZone": attempt.claim["job"]["spark"]["timezone"]}
+    with under(rows.sparkSession, zone):
+        labelled = with_key_labels(rows, schema, _parts(attempt, schema), labels)
     # One file for each key. By size alone, one core would write all of them
     spread = min(attempt.spark.sparkContext.defaultParallelism, len(tasks))
     return write_kept(attempt, labelled.repartition(spread, LABEL), list(labels.values()))

@@ -462,6 +462,18 @@ def test_the_key_is_proven_through_all_of_its_parts_and_in_its_unit(lake: Lake) 
     assert not is_proven(lake, {**job, **alone, "key": both, "inputs": {**job["inputs"], "x": x}})
 
 
+def test_keys_are_those_of_the_zone_of_the_dataflow_whatever_python_sets(lake: Lake) -> None:
+    code = python("x.sparkSession.conf.set('spark.sql.session.timeZone', 'Asia/Tokyo')", "return x")
+    times = [TIME, datetime(2013, 7, 5, 1, tzinfo=UTC)]
+    table = pa.table({"t": pa.array(times, pa.timestamp("us", "UTC")), "n": [1, 2]})
+    files, day = lake.table(table), [part("t", "day")]
+    x = {"view": "x", "mode": "by", "schema": schema_of(lake.spark, "t TIMESTAMP, n BIGINT")}
+    job = {**query(""), **code, "inputs": {"x": {**x, "key": day}}, "key": day, "together": True}
+    tasks = [{"partition": f"k=2013-07-0{n}", "slots": {"x": files}} for n in (4, 5)]
+    rows = [lake.rows(result) for result in lake.run("transform", job, tasks)]
+    assert [[row["n"] for row in of_task] for of_task in rows] == [[1], [2]]
+
+
 def test_one_bad_key_of_python_fails_alone(lake: Lake) -> None:
     bad = python("return x.select('k', F.expr('1 / (k - 2)').alias('v'))")
     right, wrong = two_keys(lake, together=True, **bad)
