@@ -54,7 +54,7 @@ _OF_LEFT: Final = frozenset({"LeftAnti", "LeftOuter", "LeftSemi"})
 _PROVEN_JOINS: Final = _OF_LEFT | {"Cross", "Inner", "RightOuter"}
 
 
-class Unproven(ValueError):
+class NoProofByKey(ValueError):
     """A node that the proof does not go through."""
 
 
@@ -113,7 +113,7 @@ class _Proof:
     job: Logic
 
     def rows(self, node: PlanNode) -> _KeyedRows:
-        """Raises Unproven."""
+        """Raises NoProofByKey."""
         below = [self.rows(child) for child in node.children]
         if not below:
             return self._leaf(node)
@@ -142,7 +142,7 @@ class _Proof:
                 return _union(node, below)
             case "Join":
                 return _join(node, *below)
-        raise Unproven(node.kind)
+        raise NoProofByKey(node.kind)
 
     def _leaf(self, node: PlanNode) -> _KeyedRows:
         columns = node.trees("output")
@@ -153,11 +153,11 @@ class _Proof:
         if input_job["mode"] == "all":
             return _KeyedRows(ids)
         if input_job["mode"] != "by":
-            raise Unproven(node.kind)
+            raise NoProofByKey(node.kind)
         id_by_name = {str(c.fields["name"]): c.id for c in columns}
         parts = zip(input_job["key"], self.job["key"], strict=True)
         if any(_unit(part) != _unit(own) for part, own in parts):
-            raise Unproven(node.kind)
+            raise NoProofByKey(node.kind)
         return _KeyedRows(
             ids, tuple(frozenset({id_by_name[part["column"]]}) for part in input_job["key"])
         )
@@ -174,7 +174,7 @@ def _ids(expressions: Sequence[PlanNode]) -> tuple[int, ...]:
 
 def _check_grouped(node: PlanNode, rows: _KeyedRows, ids: Sequence[int]) -> None:
     if rows.keys is not None and not all(part.intersection(ids) for part in rows.keys):
-        raise Unproven(node.kind)
+        raise NoProofByKey(node.kind)
 
 
 def _named(rows: _KeyedRows, expressions: Sequence[PlanNode]) -> _KeyedRows:
@@ -203,7 +203,7 @@ def _required(rows: _KeyedRows, node: PlanNode) -> _KeyedRows:
 def _deduplicated(node: PlanNode, rows: _KeyedRows) -> _KeyedRows:
     """By all columns: else the order of rows decides which one remains."""
     if {*_ids(node.trees("keys"))} != {*rows.ids}:
-        raise Unproven(node.kind)
+        raise NoProofByKey(node.kind)
     _check_grouped(node, rows, rows.ids)
     return rows
 
@@ -214,7 +214,7 @@ def _union(node: PlanNode, below: Sequence[_KeyedRows]) -> _KeyedRows:
     if not keys_of_sides:
         return first
     if len(keys_of_sides) < len(below) or len({*first.ids}) < len(first.ids):
-        raise Unproven(node.kind)
+        raise NoProofByKey(node.kind)
     places = [
         frozenset.intersection(*(_places(rows, part) for rows in below))
         for part in range(len(keys_of_sides[0]))
@@ -238,7 +238,7 @@ def _join(node: PlanNode, left: _KeyedRows, right: _KeyedRows) -> _KeyedRows:
     keys_of_sides = [side.keys for side in sides if side.keys is not None]
     # A side without keys that no row of the other has to match would come again with each key
     if kind not in _PROVEN_JOINS or not keys_of_sides:
-        raise Unproven(node.kind)
+        raise NoProofByKey(node.kind)
     return _KeyedRows(
         ids, tuple(frozenset.union(*of_part) for of_part in zip(*keys_of_sides, strict=True))
     )
@@ -253,7 +253,7 @@ def _check_equal(node: PlanNode, left: Keys, right: Keys) -> None:
     ]
     for of_left, of_right in zip(left, right, strict=True):
         if not any(pair & of_left and pair & of_right for pair in pairs):
-            raise Unproven(node.kind)
+            raise NoProofByKey(node.kind)
 
 
 def _conjuncts(conditions: Sequence[PlanNode]) -> Iterator[PlanNode]:
