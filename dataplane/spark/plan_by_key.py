@@ -75,7 +75,7 @@ def is_proven_by_key(rows: DataFrame, inputs: Mapping[str, DataFrame], job: Logi
         plan = rows._jdf.queryExecution().analyzed()
         if not plan.deterministic() or not _has_proven_expressions(rows, plan):
             return False
-        return _holds_key(_Proof(input_leaves(rows, inputs), job).rows(plan_of(plan)), rows, job)
+        return _holds_key(_KeyProof(input_leaves(rows, inputs), job).rows(plan_of(plan)), rows, job)
     except Exception:  # noqa: BLE001  # of the JVM, of a node in another form, of a plan that is too deep
         return False
 
@@ -108,7 +108,7 @@ def _name(name: str, job: Logic) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Proof:
+class _KeyProof:
     leaves: Mapping[int, str]
     job: Logic
 
