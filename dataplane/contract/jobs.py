@@ -201,6 +201,7 @@ class Logic(FragmentJob):
     params: Parameters
     inputs: dict[str, InputJob]
     key: NotRequired[list[KeyPart]]  # how the key is read off rows of the output
+    together: NotRequired[bool]  # tasks of several keys may be run as one
     returns: NotRequired[Schema]  # of every result of a fold
     fold: NotRequired[FoldJob]
 
@@ -224,7 +225,6 @@ class SqlLogic(Logic, SqlTexts):
     batch_sql: str | None  # the query over the rows of many tasks at once
     batch_input: str | None
     named: NotRequired[NamedTexts]
-    together: NotRequired[bool]  # tasks of several keys may be run as one
 
 
 class PythonLogic(Logic):
@@ -236,6 +236,11 @@ class PythonLogic(Logic):
 
 
 AnalyseJob: TypeAlias = SqlLogic | PythonLogic
+
+
+def is_batched(job: AnalyseJob) -> bool:
+    """Whether many tasks of this job may be one Spark job."""
+    return job.get("together", False) or (job["language"] == "sql" and bool(job["batch_sql"]))
 
 
 class SqlJob(SqlLogic):

@@ -60,6 +60,7 @@ class SchemaAnswer(TypedDict):
 
     schema: Schema | None
     lineage: NotRequired[ColumnLineage]  # of analyse
+    together: NotRequired[bool]  # of analyse: tasks of several keys may be run as one
 
 
 class Misread(TypedDict):

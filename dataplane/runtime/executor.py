@@ -34,7 +34,7 @@ from dataplane.contract.claims import (
     WorkerClaim,
 )
 from dataplane.contract.identity import EMPTY, Content
-from dataplane.contract.jobs import connector_of
+from dataplane.contract.jobs import connector_of, is_batched
 from dataplane.contract.results import CheckAnswer, Output, TaskError, TaskResult
 from dataplane.fragments.attempt import Cancelled, Explain, Failed, task_label
 from dataplane.fragments.spark.answering import answer_each, explain_reading
@@ -43,7 +43,7 @@ from dataplane.fragments.spark.hashing import measured_outcomes
 from dataplane.fragments.spark.pack_writer import pack_one, proven
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.task_results import output_of, task_result
-from dataplane.fragments.written import MeasuredFragment, Partitioned, Stored, Written
+from dataplane.fragments.written import MeasuredFragment, Partitioned, Stored
 from dataplane.spark.isolation import HadoopSettings, ProcessState, reset_catalogue
 from dataplane.spark.spark_errors import explain
 from dataplane.spark.spark_session import cancel_group, is_alive
@@ -53,8 +53,8 @@ from dataplane.task_failures import TaskFailure, error_of
 from dataplane.transform.analyse import analyse_python, analyse_sql
 from dataplane.transform.fold_tasks import run, with_run
 from dataplane.transform.index import KeyContents, index
-from dataplane.transform.keyed_outputs import foreign_keys, is_by_key
-from dataplane.transform.python_transform import python_one
+from dataplane.transform.keyed_outputs import is_by_key, with_own_keys
+from dataplane.transform.python_transform import python_batches, python_one
 from dataplane.transform.sql_transform import explain_sql, sql_batches, sql_one
 
 Task = TypeVar("Task", bound=TaskSpec)
@@ -154,18 +154,23 @@ class Executor:
         tasks, job = attempt.claim["tasks"], attempt.claim["job"]
         if "fold" in job:
             return [self._run(attempt, task) for task in tasks]
-        if job["language"] == "python":
-            outcomes = self._singly(attempt, tasks, partial(python_one, attempt), explain)
-        elif (job["batch_sql"] or job.get("together")) and len(tasks) > 1:
-            outcomes = sql_batches(attempt)
+        if is_batched(job) and len(tasks) > 1:
+            is_sql = job["language"] == "sql"
+            outcomes = sql_batches(attempt) if is_sql else python_batches(attempt)
         else:
-            outcomes = self._singly(
-                attempt, tasks, partial(sql_one, attempt), partial(explain_sql, attempt)
-            )
-        if "key" in job and is_by_key(job):
-            outcomes = _kept_keys(attempt, outcomes)
+            outcomes = self._transformed_singly(attempt)
         measured = measured_outcomes(attempt, outcomes)
         return [_stored(t, outcomes[task_label(t)], measured) for t in tasks]
+
+    def _transformed_singly(self, attempt: SparkAttempt[TransformClaim]) -> Outcomes:
+        tasks, job = attempt.claim["tasks"], attempt.claim["job"]
+        if job["language"] == "python":
+            outcomes = self._singly(attempt, tasks, partial(python_one, attempt), explain)
+        else:
+            explain_error = partial(explain_sql, attempt)
+            outcomes = self._singly(attempt, tasks, partial(sql_one, attempt), explain_error)
+        is_keyed = "key" in job and is_by_key(job)
+        return with_own_keys(attempt, outcomes) if is_keyed else outcomes
 
     def _pack(self, attempt: SparkAttempt[PackClaim]) -> list[TaskResult]:
         tasks = attempt.claim["tasks"]
@@ -293,16 +298,6 @@ def _stored(
         "outputs": outputs,
         "metrics": outcome.metrics,
     }
-
-
-def _kept_keys(attempt: SparkAttempt[TransformClaim], outcomes: Outcomes) -> Outcomes:
-    """A task that gave rows of another key than its own has failed."""
-    written = {label: w for label, w in outcomes.items() if isinstance(w, Written)}
-    attempt.enter()
-    wrong = foreign_keys(attempt, written)
-    for label in wrong:
-        attempt.lake.delete(written[label].files)
-    return outcomes | wrong
 
 
 # --- work without fragments ---------------------------------------------------------------------

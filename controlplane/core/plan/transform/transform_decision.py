@@ -30,7 +30,7 @@ from typing import TypeAlias
 
 from controlplane.core.compile import ids, key_types
 from controlplane.core.compile.nodes import Transform
-from controlplane.core.model.memos import schema_in
+from controlplane.core.model.memos import is_together_in, schema_in
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, salts, unfinished, windows
@@ -176,6 +176,9 @@ def _next_step(case: Case) -> Deciding[Decision]:
         return (yield from _index(case, lagging))
 
     schema = case.node.with_reason(schema_in(memos[analysis]))
+    # What volatile code gives for one key is not what it gives for the next
+    is_together = is_together_in(memos[analysis]) and not case.node.is_volatile
+    case = replace(case, is_together=is_together)
     if case.node.fold is not None:
         assert build is not None  # a fold has no `by` input, and waits for partial ones
         return (yield from fold.decide(case, case.node.fold, schema, build))
