@@ -426,7 +426,7 @@ def _output(prefix: str) -> Check:
 
 def _following(prefix: str) -> Check:
     def check(value: object, place: str) -> None:
-        _record({"task": _TASK}, {"metrics": _nullable(_METRICS)})(value, place)
+        _record({"task": _TASK}, {"dataset": _TEXT, "metrics": _nullable(_METRICS)})(value, place)
         _output(prefix)(value, place)
 
     return check

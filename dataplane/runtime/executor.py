@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
 from typing import TypeVar, cast
@@ -35,7 +36,7 @@ from dataplane.contract.claims import (
 )
 from dataplane.contract.identity import EMPTY, Content
 from dataplane.contract.jobs import connector_of
-from dataplane.contract.results import CheckAnswer, Output, TaskError, TaskResult
+from dataplane.contract.results import CheckAnswer, FollowingResult, Output, TaskError, TaskResult
 from dataplane.fragments.attempt import Cancelled, Explain, Failed, task_label
 from dataplane.fragments.spark.answering import answer_each, explain_reading
 from dataplane.fragments.spark.checks import check
@@ -52,6 +53,7 @@ from dataplane.storage.refused_places import Places
 from dataplane.task_failures import TaskFailure, error_of
 from dataplane.transform.analyse import analyse_python, analyse_sql
 from dataplane.transform.fold_tasks import run, with_run
+from dataplane.transform.following import claim_after, with_followers
 from dataplane.transform.index import KeyContents, index
 from dataplane.transform.keyed_outputs import foreign_keys, is_by_key
 from dataplane.transform.python_transform import python_one
@@ -90,7 +92,7 @@ class Executor:
 
     def _run_claim(self, claim: Claim) -> list[TaskResult]:
         if claim["kind"] == "parse":
-            return self._with_attempt(claim, _parsed)
+            return self._with_attempt(claim, self._parse)
         if claim["kind"] == "index":
             return self._with_attempt(claim, _indexed)
         if claim["kind"] == "transform":
@@ -150,10 +152,37 @@ class Executor:
             if is_alive(self._spark):
                 raise
 
+    def _parse(self, attempt: SparkAttempt[ParseClaim]) -> list[TaskResult]:
+        return self._followed(attempt, _parsed(attempt))
+
     def _transform(self, attempt: SparkAttempt[TransformClaim]) -> list[TaskResult]:
+        if "fold" in attempt.claim["job"]:
+            return [self._run(attempt, task) for task in attempt.claim["tasks"]]
+        return self._followed(attempt, self._transformed(attempt))
+
+    def _followed(
+        self,
+        attempt: SparkAttempt[ParseClaim] | SparkAttempt[TransformClaim],
+        results: list[TaskResult],
+        done: set[str] | None = None,
+    ) -> list[TaskResult]:
+        """The results of an attempt, with those of its followers. `done`: keys (hex) of tasks that
+        it came to already."""
+        claim = attempt.claim
+        done = {task["task"] for task in claim["tasks"]} if done is None else done
+        then: dict[str, list[FollowingResult]] = {}
+        for follower in claim["job"].get("followers", ()):
+            next_claim, heads = claim_after(claim, follower, results, done)
+            if not heads:
+                continue
+            next_attempt = replace(cast("SparkAttempt[TransformClaim]", attempt), claim=next_claim)
+            computed = self._followed(next_attempt, self._transformed(next_attempt), done)
+            for head, after in zip(heads, with_followers(next_claim, computed), strict=True):
+                then.setdefault(head, []).extend(after)
+        return [{**r, "then": then[r["task"]]} if then.get(r["task"]) else r for r in results]
+
+    def _transformed(self, attempt: SparkAttempt[TransformClaim]) -> list[TaskResult]:
         tasks, job = attempt.claim["tasks"], attempt.claim["job"]
-        if "fold" in job:
-            return [self._run(attempt, task) for task in tasks]
         if job["language"] == "python":
             outcomes = self._singly(attempt, tasks, partial(python_one, attempt), explain)
         elif (job["batch_sql"] or job.get("together")) and len(tasks) > 1:

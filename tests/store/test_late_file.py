@@ -19,7 +19,7 @@ from tests.property.model import File, Pick, Read
 from tests.property.world import BRANCH, World
 
 COLUMNS = ("k", "v")
-FILES, PASSES = 5, 6
+FILES, PASSES = 5, 4
 MOST = {"sqlite": 261, "postgresql": 296}  # PostgreSQL is asked for its clock and for locks as well
 
 

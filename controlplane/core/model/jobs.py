@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NotRequired, TypeAlias, TypedDict, final
 
+from dataplane.contract.claims import Present
 from dataplane.contract.jobs import (
     AnalyseJob,
     CheckQuestion,
@@ -36,6 +37,16 @@ class StoredSqlJob(SqlLogic):
 class StoredPythonJob(PythonLogic):
     shared: dict[str, str]
     pairs: NotRequired[dict[str, str]]
+
+
+class StoredFollower(TypedDict):
+    """A follower as it is stored with the job of what it follows."""
+
+    dataset: str
+    slot: str
+    logic: str
+    ids: dict[str, str]
+    job: StoredSqlJob
 
 
 class StoredCheckJob(CheckQuestion):
@@ -89,6 +100,7 @@ class ParseSpec(TypedDict):
     listing: str
     lacking: NotRequired[Schema]
     inferred: NotRequired[list[str]]
+    present: NotRequired[Present]
 
 
 class FollowingSpec(TypedDict):
@@ -110,6 +122,7 @@ class FragmentsSpec(TypedDict):
     into: NotRequired[int]  # pack: the number of files
     was: NotRequired[list[int] | None]  # of a fold: a content that ends the run
     then: NotRequired[list[FollowingSpec]]
+    present: NotRequired[Present]
 
 
 @final
