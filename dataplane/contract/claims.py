@@ -85,21 +85,9 @@ def next_key(job: Logic, ids: Mapping[str, str], before: Content) -> bytes:
 
 def follower_key(follower: Follower, before: Content) -> bytes:
     """The key of a follower's task, once it is known what came out before it."""
-    read = {follower["slot"]: slot_id(before, read_schema(follower))}
+    slot = follower["slot"]
+    read = {slot: slot_id(before, follower["job"]["inputs"][slot]["schema"])}
     return _key(follower["logic"], follower["ids"], read)
-
-
-def read_schema(follower: Follower) -> Schema:
-    """The schema that a follower reads the partition with."""
-    return follower["job"]["inputs"][follower["slot"]]["schema"]
-
-
-def can_follow(follower: Follower, schema: Schema) -> bool:
-    """Whether rows of this schema have the types that the follower was planned with. Columns that
-    they lack are NULL, as in every other partition."""
-    types = {field["name"]: field["type"] for field in schema["fields"]}
-    read = read_schema(follower)["fields"]
-    return all(types.get(field["name"], field["type"]) == field["type"] for field in read)
 
 
 def _key(logic: str, ids: Mapping[str, str], read: Mapping[str, bytes]) -> bytes:

@@ -150,6 +150,7 @@ class Follower(TypedDict):
     logic: str
     ids: dict[str, str]
     job: SqlJob
+    prefix: NotRequired[str]  # in a claim: as that of the attempt, for the files of this dataset
 
 
 class SourceJob(TypedDict):

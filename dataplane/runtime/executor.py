@@ -53,7 +53,7 @@ from dataplane.storage.refused_places import Places
 from dataplane.task_failures import TaskFailure, error_of
 from dataplane.transform.analyse import analyse_python, analyse_sql
 from dataplane.transform.fold_tasks import run, with_run
-from dataplane.transform.following import claim_after, with_followers
+from dataplane.transform.following import Progress, claim_after, with_followers
 from dataplane.transform.index import KeyContents, index
 from dataplane.transform.keyed_outputs import foreign_keys, is_by_key
 from dataplane.transform.python_transform import python_one
@@ -164,19 +164,20 @@ class Executor:
         self,
         attempt: SparkAttempt[ParseClaim] | SparkAttempt[TransformClaim],
         results: list[TaskResult],
-        done: set[str] | None = None,
+        so_far: Progress | None = None,
     ) -> list[TaskResult]:
-        """The results of an attempt, with those of its followers. `done`: keys (hex) of tasks that
-        it came to already."""
+        """The results of an attempt, with those of its followers."""
         claim = attempt.claim
-        done = {task["task"] for task in claim["tasks"]} if done is None else done
+        progress = so_far or Progress({task["task"] for task in claim["tasks"]})
         then: dict[str, list[FollowingResult]] = {}
         for follower in claim["job"].get("followers", ()):
-            next_claim, heads = claim_after(claim, follower, results, done)
+            if progress.is_late:
+                break
+            next_claim, heads = claim_after(claim, follower, results, progress.done)
             if not heads:
                 continue
             next_attempt = replace(cast("SparkAttempt[TransformClaim]", attempt), claim=next_claim)
-            computed = self._followed(next_attempt, self._transformed(next_attempt), done)
+            computed = self._followed(next_attempt, self._transformed(next_attempt), progress)
             for head, after in zip(heads, with_followers(next_claim, computed), strict=True):
                 then.setdefault(head, []).extend(after)
         return [{**r, "then": then[r["task"]]} if then.get(r["task"]) else r for r in results]

@@ -6,7 +6,9 @@ The key of a task follows from the content that came out before it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import cast
 
 from dataplane.contract.claims import (
@@ -14,12 +16,26 @@ from dataplane.contract.claims import (
     Present,
     TransformClaim,
     TransformTask,
-    can_follow,
     follower_key,
 )
 from dataplane.contract.identity import Content
 from dataplane.contract.jobs import Follower
 from dataplane.contract.results import FollowingResult, TaskResult
+
+GOES_ON_S = 10.0  # for so long the results of a claim may wait for others after them
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a driver went on: keys (hex) of tasks that it came to, and until when it begins
+    others. What it leaves is requested by itself."""
+
+    done: set[str]
+    until: float = field(default_factory=lambda: time.monotonic() + GOES_ON_S)
+
+    @property
+    def is_late(self) -> bool:
+        return time.monotonic() > self.until
 
 
 def claim_after(
@@ -31,7 +47,8 @@ def claim_after(
     heads: list[str] = []
     for spec, result in zip(claim["tasks"], results, strict=True):
         present: Present = spec.get("present", {})
-        if not _is_followed(claim["dataset"], follower, result, present):
+        # Where it is as it was, what follows is known
+        if result["state"] != "done" or present.get(claim["dataset"]) == result["content"]:
             continue
         key = follower_key(follower, Content(*result["content"])).hex()
         if key in done:
@@ -47,17 +64,9 @@ def claim_after(
                 "present": present,
             }
         )
-    own = {"dataset": follower["dataset"], "kind": "transform", "job": follower["job"]}
-    return cast("TransformClaim", {**claim, **own, "tasks": tasks}), heads
-
-
-def _is_followed(
-    dataset: str, follower: Follower, result: TaskResult, present: Present
-) -> bool:
-    """False if the result is as it was, so that what follows is known."""
-    if result["state"] != "done" or not can_follow(follower, result["schema"]):
-        return False
-    return present.get(dataset) != result["content"]
+    own = {"dataset": follower["dataset"], "prefix": follower["prefix"], "job": follower["job"]}
+    next_claim = {**claim, **own, "kind": "transform", "tasks": tasks}
+    return cast("TransformClaim", next_claim), heads
 
 
 def with_followers(

@@ -20,6 +20,7 @@ from controlplane.core.model.jobs import (
     StoredTransformJob,
     WriteSpec,
 )
+from controlplane.core.model.table_paths import attempt_folder
 from controlplane.core.model.tasks import SIZES, Attempt, Size, Task
 from controlplane.core.plan.plan_values import INTERNAL
 from controlplane.operations.context import Context
@@ -186,25 +187,27 @@ def _job(
             job = cast("WriteJob", stored)
             return {**job, "goes_on": True} if targets.is_there(tx, tasks) else job
         case "transform":
-            return _transform_job(tx, cast("StoredTransformJob", stored), named)
+            return _transform_job(tx, attempt, cast("StoredTransformJob", stored), named)
         case "check":
             return _check_job(tx, cast("StoredCheckJob", stored), named)
         case "parse":
-            return cast("Job", _with_followers(tx, stored, named))
+            return cast("Job", _with_followers(tx, attempt, stored, named))
         case "footers" | "infer" | "analyse" | "index" | "pack" | "connect" | "notify":
             return cast("Job", stored)
         case other:
             assert_never(other)
 
 
-def _transform_job(tx: Tx, stored: StoredTransformJob, named: NamedFiles) -> TransformJob:
+def _transform_job(
+    tx: Tx, attempt: Attempt, stored: StoredTransformJob, named: NamedFiles
+) -> TransformJob:
     shared = _shared(tx, stored["shared"], named)
     job = {name: value for name, value in stored.items() if name != "pairs"} | {"shared": shared}
-    return cast("TransformJob", _with_followers(tx, job, named))
+    return cast("TransformJob", _with_followers(tx, attempt, job, named))
 
 
 def _with_followers(
-    tx: Tx, stored: Mapping[str, object], named: NamedFiles
+    tx: Tx, attempt: Attempt, stored: Mapping[str, object], named: NamedFiles
 ) -> Mapping[str, object]:
     """A job with the files that its followers read whole, without those whose files are gone."""
     if "followers" not in stored:
@@ -212,8 +215,9 @@ def _with_followers(
     followers: list[Follower] = []
     for follower in cast("list[StoredFollower]", stored["followers"]):
         with suppress(CorruptNode, LookupError):
-            job = cast("SqlJob", _transform_job(tx, follower["job"], named))
-            followers.append({**follower, "job": job})
+            job = cast("SqlJob", _transform_job(tx, attempt, follower["job"], named))
+            prefix = attempt_folder(attempt.prefix, follower["dataset"])
+            followers.append({**follower, "job": job, "prefix": prefix})
     return {**stored, "followers": followers}
 
 

@@ -14,7 +14,7 @@ from controlplane.core.compile import ids
 from controlplane.core.model.jobs import StoredJob, StoredTransformJob
 from controlplane.core.model.tasks import Attempt, Task
 from controlplane.ports.store import Tx
-from dataplane.contract.claims import can_follow, follower_key, next_key
+from dataplane.contract.claims import follower_key, next_key
 from dataplane.contract.identity import Content
 from dataplane.contract.jobs import Follower, FragmentJob
 from dataplane.contract.results import FollowingResult, TaskResult
@@ -56,10 +56,8 @@ def _of_followers(followers: Sequence[Follower], head: TaskResult) -> Run:
     ) -> Iterator[TaskResult]:
         for follower in followers:
             result = by_dataset.get(follower["dataset"])
-            if result is None or not can_follow(follower, before["schema"]):
-                continue
             key = follower_key(follower, Content(*before["content"]))
-            if result["task"] == key.hex():
+            if result is not None and result["task"] == key.hex():
                 yield _of_follower(result, head)
                 yield from after(follower["job"].get("followers", ()), result)
 

@@ -204,7 +204,7 @@ class Recording:
             for r in results
             for name, output_result in output_results(r).items()
         ]
-        fragments = list(self._fragments(output_result for *_, output_result in each))
+        fragments = list(self._fragments(each))
         outputs: dict[bytes, dict[str, bytes]] = {bytes.fromhex(r["task"]): {} for r in results}
         for (task, name, _), fragment in zip(each, fragments, strict=True):
             outputs[task][name] = fragment.id
@@ -226,15 +226,17 @@ class Recording:
             }
         )
 
-    def _fragments(self, results: Iterable[TaskResult | Output]) -> Iterator[Fragment]:
-        home, attempt, schema, encoding = self.attempt.dataset, self.attempt.id, None, Encoded()
-        for result in results:
+    def _fragments(
+        self, results: Iterable[tuple[bytes, str, TaskResult | Output]]
+    ) -> Iterator[Fragment]:
+        """`results`: of each output its task and its name as well."""
+        attempt, schema, encoding = self.attempt.id, None, Encoded()
+        for task, _, result in results:
             output_schema, content, files = partition_result(result)
             if schema != output_schema:  # one object, which is then stored and encoded once
                 schema, encoding = output_schema, encoded(output_schema)
-            yield Fragment(
-                fragment_id(encoding, content), schema, content, tuple(files), home, attempt
-            )
+            id, home = fragment_id(encoding, content), self._home(task)
+            yield Fragment(id, schema, content, tuple(files), home, attempt)
 
     def _dropped(self, metrics: Mapping[bytes, Metrics]) -> None:
         """Note how many rows each task left out, and for which of the dataset's expectations."""

@@ -26,21 +26,25 @@ from controlplane.core.model.jobs import (
     StoredFollower,
     StoredJob,
     StoredSqlJob,
+    StoredTransformJob,
 )
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import salts
-from controlplane.core.plan.plan_values import Compute, Decision, Keep, Planning
+from controlplane.core.plan.plan_values import ROW_COST, Compute, Decision, Keep, Planning
 from controlplane.core.plan.transform.case import Case, is_current
 from controlplane.core.plan.transform.compute import sorted_job
 from controlplane.core.plan.transform.transform_decision import case_of
 from controlplane.core.plan.transform.transform_tasks import whole_slot
 from dataplane.contract.claims import Present
+from dataplane.contract.identity import schema_id
+from dataplane.contract.schemas import Field
 
 DEEPEST = 8  # followers one after another
 MOST = 32  # followers of one job
 MOST_BYTES = 1 << 20  # of their jobs
-RUN_BYTES = 256 << 20  # that the tasks read: what a driver that dies has to do again
+# That the tasks read, and an input that a follower reads whole: the first results wait for others
+RUN_BYTES = 256 << 20
 
 
 def with_followers(
@@ -49,7 +53,7 @@ def with_followers(
     """The decision, with followers in the job of its tasks: those of the datasets that are carried
     out. `planning` has the decisions of the plan."""
     step, node = decision.step, planning.desired.nodes[decision.dataset]
-    if not isinstance(step, Compute) or node.is_copy or not _is_led(node, step):
+    if not isinstance(step, Compute) or node.is_copy or not _is_led(planning, node, step):
         return decision
     chain = _Chain(planning, carried_out)
     followers = list(chain.after(node, DEEPEST))
@@ -64,13 +68,34 @@ def with_followers(
     return replace(decision, step=replace(step, tasks=tasks, job=job))
 
 
-def _is_led(node: Source | Transform, step: Compute) -> bool:
-    """Each task of the step makes one partition of the dataset, and there is little to do."""
-    if not _leads(node) or step.building is not None:
+def _is_led(planning: Planning, node: Source | Transform, step: Compute) -> bool:
+    """Each task of the step makes one partition of the dataset, under the columns that it has.
+    There is little to do."""
+    state = planning.state(node.dataset)
+    if state is None or not _leads(node) or step.building is not None:
         return False
-    if any(task.kind not in ("parse", "transform") for task in step.tasks):
+    if sum(task.size_bytes for task in step.tasks) > RUN_BYTES:
         return False
-    return sum(task.size_bytes for task in step.tasks) <= RUN_BYTES
+    if any(task.kind != ("parse" if node.is_source else "transform") for task in step.tasks):
+        return False
+    if not node.is_source:
+        job = cast("StoredTransformJob", step.job)
+        return state.logic == node.logic and _reads_as_before(job, state)
+    fields = state.schema["fields"]
+    return all(_is_parsed_under(task, fields) for task in step.tasks)
+
+
+def _is_parsed_under(task: Task, fields: Sequence[Field]) -> bool:
+    """Its objects have no columns but these."""
+    return "columns" in task.spec and all(f in fields for f in task.spec["columns"]["fields"])
+
+
+def _reads_as_before(job: StoredTransformJob, state: State) -> bool:
+    """The transform reads its inputs under the columns that its state was made with."""
+    return all(
+        name in state.inputs and state.inputs[name].schema == schema_id(read["schema"])
+        for name, read in job["inputs"].items()
+    )
 
 
 def _leads(node: Source | Transform) -> bool:
@@ -132,11 +157,15 @@ class _Chain:
         return case if is_current(case) else None
 
     def _rests(self, slot: Slot) -> bool:
-        """Nothing is to be done about this input, now or later."""
-        decision = self.planning.decisions.get(slot.dataset)
+        """Nothing is to be done about this input, now or later, and it is read soon."""
+        decision, state = (
+            self.planning.decisions.get(slot.dataset),
+            self.planning.state(slot.dataset),
+        )
         if decision is None or decision.status != "up_to_date" or decision.pending is not None:
             return False
-        return isinstance(decision.step, Keep)
+        is_small = state is not None and state.rows * ROW_COST <= RUN_BYTES
+        return is_small and isinstance(decision.step, Keep)
 
     def _follower(self, case: Case, depth: int) -> StoredFollower:
         assert case.state is not None
