@@ -106,9 +106,12 @@ def _leads(node: Source | Transform) -> bool:
 
 
 def _is_plain(node: Transform) -> bool:
-    """A query of which each partition is made of those of its inputs."""
+    """A query of which each partition is made of those of its inputs: its tasks compute no parts of
+    an aggregate."""
     modes = {slot.mode for slot in node.slots}
-    return node.query is not None and not node.fold and not node.key and modes <= {"each", "all"}
+    if node.query is None or node.fold or node.key:
+        return False
+    return "each" in modes and modes <= {"each", "all"}
 
 
 def _with_present(task: Task, present: Present) -> Task:
