@@ -216,6 +216,7 @@ class Engine:
     salt: Callable[[str, str], object] = lambda dataset, partition: None
     plain: Mapping[str, str] = field(default_factory=dict)
     at_once: int = 1
+    followers: int = 0  # tasks of followers that it came to
     _claims: int = 0
     _runs: dict[str, Work] = field(default_factory=dict)  # what a claim came to beyond its tasks
 
@@ -392,7 +393,9 @@ class Engine:
         if claim["kind"] not in ("parse", "transform"):
             return results
         results = self._with_followers(claim, results, {t["task"] for t in claim["tasks"]})
-        self._runs.update(self.followed(claim, results))
+        came_to = dict(self.followed(claim, results))
+        self.followers += len(came_to)
+        self._runs.update(came_to)
         return results
 
     def _with_followers(
