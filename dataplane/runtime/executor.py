@@ -53,7 +53,7 @@ from dataplane.storage.refused_places import Places
 from dataplane.task_failures import TaskFailure, error_of
 from dataplane.transform.analyse import analyse_python, analyse_sql
 from dataplane.transform.fold_tasks import run, with_run
-from dataplane.transform.following import Progress, claim_after, with_followers
+from dataplane.transform.following import FollowingProgress, claim_after, with_followers
 from dataplane.transform.index import KeyContents, index
 from dataplane.transform.keyed_outputs import foreign_keys, is_by_key
 from dataplane.transform.python_transform import python_one
@@ -164,11 +164,11 @@ class Executor:
         self,
         attempt: SparkAttempt[ParseClaim] | SparkAttempt[TransformClaim],
         results: list[TaskResult],
-        so_far: Progress | None = None,
+        so_far: FollowingProgress | None = None,
     ) -> list[TaskResult]:
         """The results of an attempt, with those of its followers."""
         claim = attempt.claim
-        progress = so_far or Progress({task["task"] for task in claim["tasks"]})
+        progress = so_far or FollowingProgress({task["task"] for task in claim["tasks"]})
         then: dict[str, list[FollowingResult]] = {}
         for follower in claim["job"].get("followers", ()):
             if progress.is_late:

@@ -26,7 +26,7 @@ GOES_ON_S = 10.0  # for so long the results of a claim may wait for others after
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class FollowingProgress:
     """How far a driver went on: keys (hex) of tasks that it came to, and until when it begins
     others. What it leaves is requested by itself."""
 

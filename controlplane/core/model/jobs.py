@@ -6,7 +6,8 @@ A job is what many tasks share, a spec is what one has of its own.
 
 from __future__ import annotations
 
-from typing import NotRequired, TypeAlias, TypedDict, final
+from collections.abc import Iterator, Mapping
+from typing import Any, NotRequired, TypeAlias, TypedDict, final
 
 from dataplane.contract.claims import Present
 from dataplane.contract.jobs import (
@@ -68,6 +69,14 @@ StoredJob: TypeAlias = (
     | StoredCheckJob
     | PackJob
 )
+
+
+def roots_in(job: Mapping[str, Any]) -> Iterator[str]:
+    """The roots (hex) of the trees that tasks of a stored job read, and those of its followers."""
+    yield from job.get("shared", {}).values()
+    yield from job.get("pairs", {}).values()
+    for follower in job.get("followers", ()):
+        yield from roots_in(follower["job"])
 
 
 # --- specs --------------------------------------------------------------------------------------

@@ -4,8 +4,10 @@ per pass."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from controlplane.core.errors import CorruptNode
 from controlplane.core.model import change_marks
 from controlplane.core.model.events import Event
 from controlplane.core.model.leases import Deposed
@@ -110,7 +112,11 @@ class PlanExecutor:
             return list(todo)
         planning = Planning(facts.compiled, facts, self._branch, now=facts.tx.now())
         planning.decisions.update((d.dataset, d) for d in plan.decisions)
-        return [followers.with_followers(planning, d, carried_out) for d in todo]
+        leading = list(todo)
+        for place, decision in enumerate(todo):
+            with suppress(CorruptNode):  # the decision that needs the node reports it
+                leading[place] = followers.with_followers(planning, decision, carried_out)
+        return leading
 
     def _ranked(self, decision: Decision) -> Decision:
         """With the priority that this branch's work has."""

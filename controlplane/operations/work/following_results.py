@@ -26,8 +26,8 @@ FIELDS = frozenset({"task", "dataset", "files", "content", "schema", "profile", 
 def proven(
     job: StoredJob | None, tasks: Mapping[bytes, Task], results: Sequence[TaskResult]
 ) -> dict[str, Run]:
-    """The results after each of these whose keys are right, by the task (hex) that was claimed. Of
-    a fold those up to the first wrong one."""
+    """The results after each of these whose keys are right, by the task (hex) that was claimed. A
+    fold has those before the first wrong one."""
     heads = [r for r in results if r.get("then")]
     if job is None or not heads:
         return {}
@@ -84,8 +84,8 @@ def new_results(tx: Tx, runs_by_head: Mapping[str, Run]) -> Run:
     """The results that were not known before, each once."""
     by_task = {r["task"]: r for run in runs_by_head.values() for r in run}
     hits = tx.traces.hits([bytes.fromhex(task) for task in by_task])
-    known = {key.hex() for key in hits} | runs_by_head.keys()
-    return [r for task, r in by_task.items() if task not in known]
+    stored = {key.hex() for key in hits} | runs_by_head.keys()
+    return [r for task, r in by_task.items() if task not in stored]
 
 
 def without_known(tx: Tx, attempt: Attempt, tasks: Sequence[Task]) -> list[Task]:

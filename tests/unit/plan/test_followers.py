@@ -50,7 +50,7 @@ def names(job: Any) -> dict[str, Any]:
     return {f["dataset"]: names(f["job"]) for f in job.get("followers", ())}
 
 
-CHAIN = {"a.y": {"a.z": {}}}
+CHAIN: dict[str, Any] = {"a.y": {"a.z": {}}}
 
 
 def test_row_by_row_a_late_file_is_followed_to_the_end() -> None:

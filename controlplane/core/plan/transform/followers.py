@@ -55,7 +55,7 @@ def with_followers(
     step, node = decision.step, planning.desired.nodes[decision.dataset]
     if not isinstance(step, Compute) or node.is_copy or not _is_led(planning, node, step):
         return decision
-    chain = _Chain(planning, carried_out)
+    chain = _FollowerChain(planning, carried_out)
     followers = list(chain.after(node, DEEPEST))
     if not followers or len(json.dumps(followers)) > MOST_BYTES:
         return decision
@@ -121,7 +121,7 @@ def _with_present(task: Task, present: Present) -> Task:
 
 
 @dataclass(slots=True)
-class _Chain:
+class _FollowerChain:
     """What follows one dataset. `leading`: the datasets that something follows."""
 
     planning: Planning
@@ -160,15 +160,14 @@ class _Chain:
         return case if is_current(case) else None
 
     def _rests(self, slot: Slot) -> bool:
-        """Nothing is to be done about this input, now or later, and it is read soon."""
-        decision, state = (
-            self.planning.decisions.get(slot.dataset),
-            self.planning.state(slot.dataset),
-        )
-        if decision is None or decision.status != "up_to_date" or decision.pending is not None:
+        """Nothing is to be done about this input, now or later, and reading it takes little."""
+        planning = self.planning
+        decision, state = planning.decisions.get(slot.dataset), planning.state(slot.dataset)
+        if decision is None or state is None or not isinstance(decision.step, Keep):
             return False
-        is_small = state is not None and state.rows * ROW_COST <= RUN_BYTES
-        return is_small and isinstance(decision.step, Keep)
+        if decision.status != "up_to_date" or decision.pending is not None:
+            return False
+        return state.rows * ROW_COST <= RUN_BYTES and state.partitions <= planning.exact
 
     def _follower(self, case: Case, depth: int) -> StoredFollower:
         assert case.state is not None
@@ -177,12 +176,12 @@ class _Chain:
         if further:
             job = cast("StoredSqlJob", {**job, "followers": further})
         [parted] = case.parted
-        whole = {i.slot.name: whole_slot(case, i).hex() for i in case.inputs if not i.is_parted}
+        slots = {i.slot.name: whole_slot(case, i).hex() for i in case.inputs if not i.is_parted}
         return {
             "dataset": case.node.dataset,
             "slot": parted.slot.name,
             "logic": case.node.task_logic.hex(),
-            "ids": whole,
+            "ids": slots,
             "job": job,
         }
 
