@@ -182,3 +182,24 @@ def test_upkeep_looks_into_all_folders_of_an_attempt(world: World) -> None:
     world.engine._end(taken.claim, taken.driver, [], "dies")
     assert orphans.sweep(world.store, "default", world.lake) == 2
     assert world.lake.objects == before
+
+
+def test_an_input_that_a_follower_reads_whole_is_held_and_read(world: World) -> None:
+    (world.home / "small").mkdir()
+    (world.home / "small" / "s.csv").write_text("k\n2\n")
+    place = f"connector: files, path: '{world.home}/small/*.csv', format: csv"
+    read = f"{{{place}, options: {{header: true}}, schema: k BIGINT}}"
+    met = "SELECT orders.k, v FROM orders JOIN small USING (k)"
+    world.apply(
+        f"  small: {{read: {read}}}\n  met: {{transform: {{sql: '{met}', inputs: {{orders: each}}}}}}\n"
+    )
+    world.settle()
+    taken = late(world)
+    with world.store.read() as tx:
+        root = tx.states.newest(BRANCH, ["shop.small"])["shop.small"].root
+        assert root in {pointer.root for pointer in tx.upkeep.pointers(("task",))}
+    [result] = results = computed(world, taken)
+    assert [r["dataset"] for r in result["then"]] == ["shop.met"]
+    end(world, taken, results)
+    world.once()
+    assert world.rows("shop.met") == [(2, 20)]
