@@ -138,6 +138,19 @@ class FragmentJob(TypedDict):
     expect: NotRequired[DropRules]
     sort_by: NotRequired[list[str]]
     profile: NotRequired[ProfileMode]  # none: full
+    followers: NotRequired[list[Follower]]
+
+
+class Follower(TypedDict):
+    """A transform whose partitions are each made of the same partition of a job's dataset. The
+    driver goes on to it. `logic` and `ids`, of the slots that it reads whole, are hex."""
+
+    dataset: str
+    slot: str  # through which it reads the partition
+    logic: str
+    ids: dict[str, str]
+    job: SqlJob
+    prefix: NotRequired[str]  # in a claim: as that of the attempt, for the files of this dataset
 
 
 class SourceJob(TypedDict):

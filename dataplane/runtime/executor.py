@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
 from typing import TypeVar, cast
@@ -35,7 +36,7 @@ from dataplane.contract.claims import (
 )
 from dataplane.contract.identity import EMPTY, Content
 from dataplane.contract.jobs import connector_of, is_batched
-from dataplane.contract.results import CheckAnswer, Output, TaskError, TaskResult
+from dataplane.contract.results import CheckAnswer, FollowingResult, Output, TaskError, TaskResult
 from dataplane.fragments.attempt import Cancelled, Explain, Failed, task_label
 from dataplane.fragments.spark.answering import answer_each, explain_reading
 from dataplane.fragments.spark.checks import check
@@ -52,6 +53,7 @@ from dataplane.storage.refused_places import Places
 from dataplane.task_failures import TaskFailure, error_of
 from dataplane.transform.analyse import analyse_python, analyse_sql
 from dataplane.transform.fold_tasks import run, with_run
+from dataplane.transform.following import FollowingProgress, claim_after, with_followers
 from dataplane.transform.index import KeyContents, index
 from dataplane.transform.keyed_outputs import is_by_key, with_own_keys
 from dataplane.transform.python_transform import python_batches, python_one
@@ -90,7 +92,7 @@ class Executor:
 
     def _run_claim(self, claim: Claim) -> list[TaskResult]:
         if claim["kind"] == "parse":
-            return self._with_attempt(claim, _parsed)
+            return self._with_attempt(claim, self._parse)
         if claim["kind"] == "index":
             return self._with_attempt(claim, _indexed)
         if claim["kind"] == "transform":
@@ -150,10 +152,38 @@ class Executor:
             if is_alive(self._spark):
                 raise
 
+    def _parse(self, attempt: SparkAttempt[ParseClaim]) -> list[TaskResult]:
+        return self._followed(attempt, _parsed(attempt))
+
     def _transform(self, attempt: SparkAttempt[TransformClaim]) -> list[TaskResult]:
+        if "fold" in attempt.claim["job"]:
+            return [self._run(attempt, task) for task in attempt.claim["tasks"]]
+        return self._followed(attempt, self._transformed(attempt))
+
+    def _followed(
+        self,
+        attempt: SparkAttempt[ParseClaim] | SparkAttempt[TransformClaim],
+        results: list[TaskResult],
+        so_far: FollowingProgress | None = None,
+    ) -> list[TaskResult]:
+        """The results of an attempt, with those of its followers."""
+        claim = attempt.claim
+        progress = so_far or FollowingProgress({task["task"] for task in claim["tasks"]})
+        then: dict[str, list[FollowingResult]] = {}
+        for follower in claim["job"].get("followers", ()):
+            if progress.is_late:
+                break
+            next_claim, heads = claim_after(claim, follower, results, progress.done)
+            if not heads:
+                continue
+            next_attempt = replace(cast("SparkAttempt[TransformClaim]", attempt), claim=next_claim)
+            computed = self._followed(next_attempt, self._transformed(next_attempt), progress)
+            for head, after in zip(heads, with_followers(next_claim, computed), strict=True):
+                then.setdefault(head, []).extend(after)
+        return [{**r, "then": then[r["task"]]} if then.get(r["task"]) else r for r in results]
+
+    def _transformed(self, attempt: SparkAttempt[TransformClaim]) -> list[TaskResult]:
         tasks, job = attempt.claim["tasks"], attempt.claim["job"]
-        if "fold" in job:
-            return [self._run(attempt, task) for task in tasks]
         if is_batched(job) and len(tasks) > 1:
             is_sql = job["language"] == "sql"
             outcomes = sql_batches(attempt) if is_sql else python_batches(attempt)

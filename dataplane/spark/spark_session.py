@@ -171,7 +171,14 @@ def conf_from_environment(environ: Mapping[str, str] = os.environ) -> dict[str, 
 
 def jvm_options(scratch: Path, other_options: str) -> dict[str, str]:
     """`more` options, and those of the environment."""
-    options = (JVM, LATE, XML, f"-Djava.io.tmpdir={scratch}", other_options, os.environ.get(MORE, ""))
+    options = (
+        JVM,
+        LATE,
+        XML,
+        f"-Djava.io.tmpdir={scratch}",
+        other_options,
+        os.environ.get(MORE, ""),
+    )
     return {"spark.driver.extraJavaOptions": " ".join(filter(None, options))}
 
 
