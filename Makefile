@@ -42,6 +42,7 @@ bench: setup  ## measure against a hand-written PySpark script; writes benchmark
 
 bench-incremental: setup  ## TPC-H by month beside plain PySpark and Declarative Pipelines (half an hour)
 	@$(BIN)/python benchmarks/incremental.py $(ARGS)
+	@$(BIN)/python benchmarks/many_tasks.py
 	@$(BIN)/python benchmarks/declarative.py $(ARGS)
 
 bench-step: setup  ## the parts of one small step through a warm service (ARGS="--rounds 3")

@@ -25,10 +25,7 @@ from typing import Any, TypeAlias
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import duckdb
-
 from benchmarks import pages
-from benchmarks.plain_tpch import ROW_WISE
 from benchmarks.processes import timed
 from controlplane import settings
 from controlplane.bootstrap import Server
@@ -39,10 +36,8 @@ from tests import tpch
 Json: TypeAlias = Any
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "incremental.json"
-PARTS = 500
-LINES = 1_000  # of each part
 CORRECTED = ("1994-05", "1995-09", "1996-03", "1993-08")
-TARGETS = {"first": 1.5, "hashing": 0.2, "all": 0.25, "one": 0.1, "parts": 1.25}
+TARGETS = {"first": 1.5, "hashing": 0.2, "all": 0.25, "one": 0.1}
 
 
 def main() -> None:
@@ -66,7 +61,6 @@ def _round(scale: float) -> Json:
     with TemporaryDirectory(prefix="headgate-bench-") as folder:
         place = Path(folder)
         shutil.copytree(tpch.data(scale), place / "data")
-        _small_parts(place)
         command: list[str | Path] = [
             sys.executable,
             HERE / "plain_tpch.py",
@@ -79,16 +73,8 @@ def _round(scale: float) -> Json:
         return {"plain": plain, "headgate": Story(place, scale).run()}
 
 
-def _small_parts(place: Path) -> None:
-    with duckdb.connect() as database:
-        rows = f"SELECT *, row_number() OVER () // {LINES} AS part FROM read_parquet('{place}/data/lineitem/*.parquet')"
-        rows = f"SELECT * FROM ({rows}) WHERE part < {PARTS}"
-        database.execute(f"COPY ({rows}) TO '{place}/parts' (FORMAT parquet, PARTITION_BY (part))")
-
-
 class Story:
-    """A first run, a corrected month for all queries at once, one for each by itself, and many
-    small parts."""
+    """A first run, a corrected month for all queries at once, and one for each by itself."""
 
     def __init__(self, place: Path, scale: float) -> None:
         self._place, self._scale = place, scale
@@ -104,7 +90,6 @@ class Story:
             found: dict[str, Json] = {"first": self._settled(since=began), "modes": self._modes()}
             found["all"] = [self._corrected(month) for month in CORRECTED[:2]]
             found["one"] = self._one_by_one(CORRECTED[2])
-            found["parts"] = self._parts()
         return found
 
     def _settled(self, *texts: Path, since: float | None = None) -> float:
@@ -145,24 +130,6 @@ class Story:
         self._server.settle([dataset.partition(".")[0]], "main", lambda _: None, lambda: False)
         return round(time.monotonic() - began, 3)
 
-    def _parts(self) -> list[float]:
-        """Seconds of a row-wise step over all parts that are there; one to warm up, two with other
-        texts."""
-        self._place.joinpath("parts.yaml").write_text(_small({}))
-        self._settled(self._place / "parts.yaml")
-        return [self._row_wise(number) for number in range(3)][1:]
-
-    def _row_wise(self, number: int) -> float:
-        file = self._place / f"parts{number}.yaml"
-        step = {"rowwise": {"transform": {"sql": f"{ROW_WISE} WHERE l_orderkey > {-number}"}}}
-        file.write_text(_small(step))
-        return self._settled(file)
-
-
-def _small(more: Json) -> str:
-    read = {"read": {"connector": "files", "format": "parquet", "path": "parts/*/*.parquet"}}
-    return json.dumps({"dataflow": "small", "components": {"parts": read, **more}})
-
 
 # --- words ------------------------------------------------------------------------------------------
 
@@ -176,7 +143,6 @@ def ratios(found: Json) -> dict[str, float]:
         "first": ours["first"] / cold,
         "hashing": plain["hashed"] / ours["first"],
         "all": median(ours["all"]) / again,
-        "parts": median(ours["parts"]) / median(plain["parts"]),
         **{
             name: took / median(one[name] for one in plain["again"])
             for name, took in ours["one"].items()
@@ -193,7 +159,6 @@ def _table(result: Json) -> Iterator[str]:
     yield f"| first run, all / session, tables and answers | {TARGETS['first']} | {_told(found, 'first')} |"
     yield f"| hashing what was written, read again / our first run | {TARGETS['hashing']} | {_told(found, 'hashing')} |"
     yield f"| one corrected month of `lineitem`, all 22 / all 22 | {TARGETS['all']} | {_told(found, 'all')} |"
-    yield f"| {PARTS} small row-wise partitions / one job | {TARGETS['parts']} | {_told(found, 'parts')} |"
     for name, slot in modes.items():
         is_partial = slot["mode"] != "all" or "decomposable" in slot["reason"]
         target = TARGETS["one"] if is_partial else ""

@@ -2,7 +2,7 @@
 
     python benchmarks/plain_tpch.py FOLDER OUT SCALE ROUNDS
 
-FOLDER holds `data` (see tests/tpch.py) and `parts`, many small files. Uses the Spark settings of
+FOLDER holds `data` (see tests/tpch.py). Uses the Spark settings of
 our driver. Prints one JSON line of seconds. Does not belong here: measuring of anything else than
 its own steps.
 """
@@ -30,8 +30,6 @@ from dataplane.spark.spark_schemas import schema_of
 from dataplane.spark.spark_session import conf_from_environment, start, stop
 from tests import tpch
 
-ROW_WISE = "SELECT l_orderkey, upper(l_comment) AS words, l_extendedprice * (1 - l_discount) AS volume FROM parts"
-
 
 class Script:
     """Everything is timed until it is written."""
@@ -52,13 +50,6 @@ class Script:
 
     def _query(self, name: str, text: str) -> None:
         self._write(name, self._spark.sql(text))
-
-    def parts(self) -> float:
-        """All small files in one job."""
-        self._spark.read.parquet(f"{self._folder}/parts/*/*.parquet").createOrReplaceTempView(
-            "parts"
-        )
-        return self._timed(lambda: self._write("rowwise", self._spark.sql(ROW_WISE)))
 
     def hashed(self, names: Iterable[str]) -> float:
         """All that was written, read again and hashed as Headgate does with what it writes."""
@@ -90,7 +81,6 @@ def main(folder: str, out: str, scale: str, rounds: str) -> None:
         found["first"] = script.queries(float(scale))
         found["again"] = [script.queries(float(scale)) for _ in range(int(rounds))]
         found["hashed"] = script.hashed([*tpch.TABLES, *found["first"]])
-        found["parts"] = [script.parts() for _ in range(int(rounds) + 1)][1:]
         stop(spark)
     print(json.dumps(found))
 

@@ -46,30 +46,30 @@ ID = re.compile(r"[!-~]{1,200}")
 MOST = 1_000  # kinds, sizes and attempts in one request
 
 
-class SharedLook:
-    """Of all claims of one driver that wait for the same kinds of work, one looks after a change.
-    If it finds nothing, the others need not look."""
+class SharedPoll:
+    """Polls the queue once after each change, for all claims of a driver that wait for the same
+    kinds of work. After a poll that was empty the others do not poll."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._lock, self._monotonic = threading.Lock(), monotonic
-        # The last look that found nothing: the count of changes, and the time
+        # The last poll that was empty: the count of changes, and the time
         self._empty: tuple[int, float] | None = None
 
-    def claim(self, count: int, look: Callable[[], Claim | None]) -> Claim | None:
+    def claim(self, count: int, poll: Callable[[], Claim | None]) -> Claim | None:
         """`count` of changes, read before: work that came with a later one is not missed."""
         with self._lock:
             if self._is_known_empty(count):
                 return None
-            looked_at = self._monotonic()
-            work = look()
-            self._empty = None if work else (count, looked_at)
+            polled_at = self._monotonic()
+            work = poll()
+            self._empty = None if work else (count, polled_at)
             return work
 
     def _is_known_empty(self, count: int) -> bool:
         if self._empty is None:
             return False
-        count_then, looked_at = self._empty
-        return count <= count_then and self._monotonic() - looked_at < KNOWN_S
+        count_then, polled_at = self._empty
+        return count <= count_then and self._monotonic() - polled_at < KNOWN_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class DriverCall:
     body: dict[str, Any]
     hung_up: threading.Event  # set when the driver has hung up: it is dead, or will ask again
     at: float  # when it came, by `time.monotonic`
-    looks: WeakValueDictionary[Hashable, SharedLook]
+    polls: WeakValueDictionary[Hashable, SharedPoll]
 
     @property
     def driver(self) -> str:
@@ -104,7 +104,7 @@ class DriverApp:
     def __init__(self, services: DriverServices) -> None:
         self._services = services
         # Of the claims that wait at present
-        self._looks: WeakValueDictionary[Hashable, SharedLook] = WeakValueDictionary()
+        self._polls: WeakValueDictionary[Hashable, SharedPoll] = WeakValueDictionary()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -137,7 +137,7 @@ class DriverApp:
         def work() -> Response:  # decoding megabytes is nothing for the event loop
             body = _decoded(raw)
             return handle(
-                DriverCall(self._services, context, token, body, is_disconnected, came, self._looks)
+                DriverCall(self._services, context, token, body, is_disconnected, came, self._polls)
             )
 
         watching = asyncio.ensure_future(
@@ -177,9 +177,9 @@ def _claim(call: DriverCall) -> Response:
     sizes = call.take("sizes", lambda v: _are_of(v, SIZES), list(SIZES))
     without = call.take("without", _are_names, [])
     signature = (call.driver, *map(frozenset, (kinds, sizes, without)))
-    shared_look = call.looks.setdefault(signature, SharedLook())
+    shared_poll = call.polls.setdefault(signature, SharedPoll())
     look = partial(_look, call, contract, kinds, sizes, without)
-    work = _wait_for(call, wait_s, lambda count: shared_look.claim(count, look))
+    work = _wait_for(call, wait_s, lambda count: shared_poll.claim(count, look))
     call.services.counters.add("claims", "work" if work else "nothing")
     return JSONResponse(work) if work else Response(status_code=204)
 

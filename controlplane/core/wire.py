@@ -12,11 +12,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias, assert_never, cast
 
+from controlplane.core.model.table_paths import attempt_folder
 from dataplane.contract.identity import Content
 from dataplane.contract.kinds import Kind
 from dataplane.contract.results import (
     ChannelAnswer,
     ConnectAnswer,
+    FollowingResult,
     Measures,
     TaskError,
     TaskResult,
@@ -426,8 +428,10 @@ def _output(prefix: str) -> Check:
 
 def _following(prefix: str) -> Check:
     def check(value: object, place: str) -> None:
-        _record({"task": _TASK}, {"metrics": _nullable(_METRICS)})(value, place)
-        _output(prefix)(value, place)
+        _record({"task": _TASK}, {"dataset": _TEXT, "metrics": _nullable(_METRICS)})(value, place)
+        dataset = cast("FollowingResult", value).get("dataset")
+        own_prefix = prefix if dataset is None else attempt_folder(prefix, dataset)
+        _output(own_prefix)(value, place)
 
     return check
 

@@ -142,7 +142,7 @@ class Reconciler:
         self._publishing = Publishing(store, namespace, publisher, fleet.lake, wake.notify)
         self._collecting = Collecting(store, namespace, fleet.lake, packages)
         self._watch = Watch(fleet.context, MAIN, self._planner, notify)
-        self._packing = Packing(store, namespace, MAIN, self._publishing.look_again)
+        self._packing = Packing(store, namespace, MAIN, self._publishing.look_again, wake.notify)
 
     def _newest_trace(self) -> int:
         with self.store.read(self.namespace) as tx:
@@ -221,9 +221,7 @@ class Reconciler:
         if outcome.changed or outcome.under_way or not may_start or observed is None:
             return False
         is_open = self._packing.step(self._states(), observed[0].nodes, time.monotonic())
-        if is_open:
-            self.wake.notify()  # claims wait for new tasks
-        else:
+        if not is_open:
             self._publishing.nudge(self._tables())
         return is_open or self._publishing.can_go_on()
 

@@ -16,12 +16,14 @@ LOOK_S = 60.0
 
 @dataclass(slots=True)
 class Packing:
-    """`look_again` hears that tables may lag behind although no state has moved."""
+    """`look_again` hears that tables may lag behind although no state has moved, `notify` that there
+    are new tasks."""
 
     store: Store
     namespace: str
     branch: str
     look_again: Callable[[], None]
+    notify: Callable[[], None]
     _open: frozenset[str] = frozenset()  # datasets that packs are being made for
     _looked: float = field(default=float("-inf"))
     _marks: dict[str, tuple[int, bool]] = field(default_factory=dict)
@@ -39,6 +41,8 @@ class Packing:
         self._looked = now_s
         self.look_again()
         self._open = compaction.ask(self.store, self.namespace, self._due(states), nodes)
+        if self._open:
+            self.notify()
         # There may be more
         self._marks = {name: mark for name, mark in self._marks.items() if name not in self._open}
         return bool(self._open)

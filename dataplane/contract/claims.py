@@ -10,6 +10,7 @@ from dataplane.contract.jobs import (
     AnalyseJob,
     CheckJob,
     ConnectJob,
+    Follower,
     FootersJob,
     IndexJob,
     InferJob,
@@ -26,6 +27,10 @@ from dataplane.contract.schemas import Schema
 from dataplane.contract.source_objects import SourceObject
 
 CONTRACT = 1
+
+# By dataset, the content that its partition has. A result that equals it has no followers: theirs
+# are known
+Present: TypeAlias = dict[str, list[int]]
 
 
 # --- tasks --------------------------------------------------------------------------------------
@@ -51,6 +56,7 @@ class ParseTask(ObjectsTask):
     lacking: NotRequired[Schema]
     # numbers, inferred from texts: a text that they do not hold is an error
     inferred: NotRequired[list[str]]
+    present: NotRequired[Present]
 
 
 class FilesTask(TaskSpec):
@@ -72,15 +78,28 @@ class FollowingTask(TypedDict):
 def next_key(job: Logic, ids: Mapping[str, str], before: Content) -> bytes:
     """The key of a task of a fold, once it is known what came out before it. `ids`: what it reads
     besides."""
-    fold, returns = job["fold"], job["returns"]
-    slots = {name: bytes.fromhex(id) for name, id in {**fold["shared"], **ids}.items()}
-    return task_key(bytes.fromhex(fold["logic"]), slots | {fold["name"]: slot_id(before, returns)})
+    fold = job["fold"]
+    read = {fold["name"]: slot_id(before, job["returns"])}
+    return _key(fold["logic"], {**fold["shared"], **ids}, read)
+
+
+def follower_key(follower: Follower, before: Content) -> bytes:
+    """The key of a follower's task, once it is known what came out before it."""
+    slot = follower["slot"]
+    read = {slot: slot_id(before, follower["job"]["inputs"][slot]["schema"])}
+    return _key(follower["logic"], follower["ids"], read)
+
+
+def _key(logic: str, ids: Mapping[str, str], read: Mapping[str, bytes]) -> bytes:
+    slots = {name: bytes.fromhex(id) for name, id in ids.items()}
+    return task_key(bytes.fromhex(logic), {**slots, **read})
 
 
 class TransformTask(FilesTask):
     # Of a fold: a content that ends the run, for the next task read it before
     was: NotRequired[list[int] | None]
     then: NotRequired[list[FollowingTask]]
+    present: NotRequired[Present]
 
 
 class PackTask(FilesTask):

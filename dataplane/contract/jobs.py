@@ -138,6 +138,19 @@ class FragmentJob(TypedDict):
     expect: NotRequired[DropRules]
     sort_by: NotRequired[list[str]]
     profile: NotRequired[ProfileMode]  # none: full
+    followers: NotRequired[list[Follower]]
+
+
+class Follower(TypedDict):
+    """A transform whose partitions are each made of the same partition of a job's dataset. The
+    driver goes on to it. `logic` and `ids`, of the slots that it reads whole, are hex."""
+
+    dataset: str
+    slot: str  # through which it reads the partition
+    logic: str
+    ids: dict[str, str]
+    job: SqlJob
+    prefix: NotRequired[str]  # in a claim: as that of the attempt, for the files of this dataset
 
 
 class SourceJob(TypedDict):
@@ -201,6 +214,7 @@ class Logic(FragmentJob):
     params: Parameters
     inputs: dict[str, InputJob]
     key: NotRequired[list[KeyPart]]  # how the key is read off rows of the output
+    together: NotRequired[bool]  # tasks of several keys may be run as one
     returns: NotRequired[Schema]  # of every result of a fold
     fold: NotRequired[FoldJob]
 
@@ -224,7 +238,6 @@ class SqlLogic(Logic, SqlTexts):
     batch_sql: str | None  # the query over the rows of many tasks at once
     batch_input: str | None
     named: NotRequired[NamedTexts]
-    together: NotRequired[bool]  # tasks of several keys may be run as one
 
 
 class PythonLogic(Logic):
@@ -236,6 +249,11 @@ class PythonLogic(Logic):
 
 
 AnalyseJob: TypeAlias = SqlLogic | PythonLogic
+
+
+def is_batched(job: AnalyseJob) -> bool:
+    """Whether many tasks of this job may be one Spark job."""
+    return job.get("together", False) or (job["language"] == "sql" and bool(job["batch_sql"]))
 
 
 class SqlJob(SqlLogic):

@@ -46,10 +46,11 @@ class Metrics(TypedDict, total=False):
 
 
 class FollowingResult(Output):
-    """What came out of a task after one of a fold."""
+    """What came out of a task after a claimed one: of the same fold, or of a follower, `dataset`."""
 
     task: str
     partition: str
+    dataset: NotRequired[str]
     metrics: NotRequired[Metrics]
     quarantine: NotRequired[Output]
 
@@ -60,6 +61,7 @@ class SchemaAnswer(TypedDict):
 
     schema: Schema | None
     lineage: NotRequired[ColumnLineage]  # of analyse
+    together: NotRequired[bool]  # of analyse: tasks of several keys may be run as one
 
 
 class Misread(TypedDict):
@@ -129,7 +131,8 @@ class TaskResult(TypedDict):
     schema: NotRequired[Schema]
     profile: NotRequired[str]
     quarantine: NotRequired[Output]  # rows that were taken out, where the job asks for them
-    then: NotRequired[list[FollowingResult]]  # of a fold: in order
+    then: NotRequired[list[FollowingResult]]  # in order
+    dataset: NotRequired[str]  # of a result in `then`: the follower
     # Of a task that splits its rows by key; `files` are all of them
     outputs: NotRequired[dict[str, Output]]
     # Of list, footers, infer, analyse, index, check, connect, notify and write

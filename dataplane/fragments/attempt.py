@@ -49,8 +49,8 @@ class Attempt(Generic[C_co]):
     scratch: Path
     threads: Threads
     cancelled: threading.Event
-    _numbers: Iterator[int] = field(default_factory=itertools.count, init=False)
-    _renaming: list[Callable[[str], str]] = field(default_factory=list, init=False)
+    _numbers: Iterator[int] = field(default_factory=itertools.count, kw_only=True)
+    _renaming: list[Callable[[str], str]] = field(default_factory=list, kw_only=True)
 
     @property
     def prefix(self) -> str:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
 from typing import TypeVar, cast
@@ -34,8 +35,8 @@ from dataplane.contract.claims import (
     WorkerClaim,
 )
 from dataplane.contract.identity import EMPTY, Content
-from dataplane.contract.jobs import connector_of
-from dataplane.contract.results import CheckAnswer, Output, TaskError, TaskResult
+from dataplane.contract.jobs import connector_of, is_batched
+from dataplane.contract.results import CheckAnswer, FollowingResult, Output, TaskError, TaskResult
 from dataplane.fragments.attempt import Cancelled, Explain, Failed, task_label
 from dataplane.fragments.spark.answering import answer_each, explain_reading
 from dataplane.fragments.spark.checks import check
@@ -43,7 +44,7 @@ from dataplane.fragments.spark.hashing import measured_outcomes
 from dataplane.fragments.spark.pack_writer import pack_one, proven
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.task_results import output_of, task_result
-from dataplane.fragments.written import MeasuredFragment, Partitioned, Stored, Written
+from dataplane.fragments.written import MeasuredFragment, Partitioned, Stored
 from dataplane.spark.isolation import HadoopSettings, ProcessState, reset_catalogue
 from dataplane.spark.spark_errors import explain
 from dataplane.spark.spark_session import cancel_group, is_alive
@@ -52,9 +53,10 @@ from dataplane.storage.refused_places import Places
 from dataplane.task_failures import TaskFailure, error_of
 from dataplane.transform.analyse import analyse_python, analyse_sql
 from dataplane.transform.fold_tasks import run, with_run
+from dataplane.transform.following import FollowingProgress, claim_after, with_followers
 from dataplane.transform.index import KeyContents, index
-from dataplane.transform.keyed_outputs import foreign_keys, is_by_key
-from dataplane.transform.python_transform import python_one
+from dataplane.transform.keyed_outputs import is_by_key, with_own_keys
+from dataplane.transform.python_transform import python_batches, python_one
 from dataplane.transform.sql_transform import explain_sql, sql_batches, sql_one
 
 Task = TypeVar("Task", bound=TaskSpec)
@@ -90,7 +92,7 @@ class Executor:
 
     def _run_claim(self, claim: Claim) -> list[TaskResult]:
         if claim["kind"] == "parse":
-            return self._with_attempt(claim, _parsed)
+            return self._with_attempt(claim, self._parse)
         if claim["kind"] == "index":
             return self._with_attempt(claim, _indexed)
         if claim["kind"] == "transform":
@@ -150,22 +152,55 @@ class Executor:
             if is_alive(self._spark):
                 raise
 
+    def _parse(self, attempt: SparkAttempt[ParseClaim]) -> list[TaskResult]:
+        return self._followed(attempt, _parsed(attempt))
+
     def _transform(self, attempt: SparkAttempt[TransformClaim]) -> list[TaskResult]:
+        if "fold" in attempt.claim["job"]:
+            return [self._run(attempt, task) for task in attempt.claim["tasks"]]
+        return self._followed(attempt, self._transformed(attempt))
+
+    def _followed(
+        self,
+        attempt: SparkAttempt[ParseClaim] | SparkAttempt[TransformClaim],
+        results: list[TaskResult],
+        so_far: FollowingProgress | None = None,
+    ) -> list[TaskResult]:
+        """The results of an attempt, with those of its followers."""
+        claim = attempt.claim
+        progress = so_far or FollowingProgress({task["task"] for task in claim["tasks"]})
+        then: dict[str, list[FollowingResult]] = {}
+        for follower in claim["job"].get("followers", ()):
+            if progress.is_late:
+                break
+            next_claim, heads = claim_after(claim, follower, results, progress.done)
+            if not heads:
+                continue
+            next_attempt = replace(cast("SparkAttempt[TransformClaim]", attempt), claim=next_claim)
+            computed = self._followed(next_attempt, self._transformed(next_attempt), progress)
+            for head, after in zip(heads, with_followers(next_claim, computed), strict=True):
+                then.setdefault(head, []).extend(after)
+        return [{**r, "then": then[r["task"]]} if then.get(r["task"]) else r for r in results]
+
+    def _transformed(self, attempt: SparkAttempt[TransformClaim]) -> list[TaskResult]:
         tasks, job = attempt.claim["tasks"], attempt.claim["job"]
-        if "fold" in job:
-            return [self._run(attempt, task) for task in tasks]
-        if job["language"] == "python":
-            outcomes = self._singly(attempt, tasks, partial(python_one, attempt), explain)
-        elif (job["batch_sql"] or job.get("together")) and len(tasks) > 1:
-            outcomes = sql_batches(attempt)
+        if is_batched(job) and len(tasks) > 1:
+            is_sql = job["language"] == "sql"
+            outcomes = sql_batches(attempt) if is_sql else python_batches(attempt)
         else:
-            outcomes = self._singly(
-                attempt, tasks, partial(sql_one, attempt), partial(explain_sql, attempt)
-            )
-        if "key" in job and is_by_key(job):
-            outcomes = _kept_keys(attempt, outcomes)
+            outcomes = self._transformed_singly(attempt)
         measured = measured_outcomes(attempt, outcomes)
         return [_stored(t, outcomes[task_label(t)], measured) for t in tasks]
+
+    def _transformed_singly(self, attempt: SparkAttempt[TransformClaim]) -> Outcomes:
+        tasks, job = attempt.claim["tasks"], attempt.claim["job"]
+        if job["language"] == "python":
+            outcomes = self._singly(attempt, tasks, partial(python_one, attempt), explain)
+        else:
+            explain_error = partial(explain_sql, attempt)
+            outcomes = self._singly(attempt, tasks, partial(sql_one, attempt), explain_error)
+        is_keyed = "key" in job and is_by_key(job)
+        return with_own_keys(attempt, outcomes) if is_keyed else outcomes
 
     def _pack(self, attempt: SparkAttempt[PackClaim]) -> list[TaskResult]:
         tasks = attempt.claim["tasks"]
@@ -293,16 +328,6 @@ def _stored(
         "outputs": outputs,
         "metrics": outcome.metrics,
     }
-
-
-def _kept_keys(attempt: SparkAttempt[TransformClaim], outcomes: Outcomes) -> Outcomes:
-    """A task that gave rows of another key than its own has failed."""
-    written = {label: w for label, w in outcomes.items() if isinstance(w, Written)}
-    attempt.enter()
-    wrong = foreign_keys(attempt, written)
-    for label in wrong:
-        attempt.lake.delete(written[label].files)
-    return outcomes | wrong
 
 
 # --- work without fragments ---------------------------------------------------------------------

@@ -23,33 +23,34 @@ from dataplane.contract.sql_words import (
     SQL_PATH_OPTIONS,
     SQL_TABLE_FUNCTIONS,
 )
-from dataplane.spark.plan_trees import Nodes, expressions_of, items, kind_of, nodes_of, parts_of
+from dataplane.spark.plan_trees import (
+    EXPRESSIONS,
+    QUERIES,
+    Nodes,
+    classes,
+    expressions_of,
+    items,
+    kind_of,
+    nodes_of,
+    parts_of,
+)
 from dataplane.spark.spark_session import active
 from dataplane.task_failures import TaskFailure
 
 DIRECT_READ: Final = "direct-read"
 _ANALYSIS: Final = "org.apache.spark.sql.catalyst.analysis."
 _LOGICAL: Final = "org.apache.spark.sql.catalyst.plans.logical."
-_EXPRESSIONS: Final = "org.apache.spark.sql.catalyst.expressions."
-
-
-def _classes(package: str, names: str) -> frozenset[str]:
-    return frozenset(package + name for name in names.split())
-
 
 _RELATION: Final = f"{_ANALYSIS}UnresolvedRelation"
-_WITH_SCHEMA: Final = tuple(_classes(_EXPRESSIONS, "CsvToStructs JsonToStructs XmlToStructs"))
+_WITH_SCHEMA: Final = tuple(classes(EXPRESSIONS, "CsvToStructs JsonToStructs XmlToStructs"))
 _TABLE_FUNCTION: Final = f"{_ANALYSIS}UnresolvedTableValuedFunction"
 _CALL: Final = f"{_ANALYSIS}UnresolvedFunction"
 _CALLS: Final = (_CALL, f"{_ANALYSIS}UnresolvedGenerator")
-_LITERAL: Final = f"{_EXPRESSIONS}Literal"
-_QUERIES: Final = _classes(
-    _EXPRESSIONS, "Exists InSubquery LateralSubquery ListQuery ScalarSubquery"
-)
+_LITERAL: Final = f"{EXPRESSIONS}Literal"
 
 # Nodes that only compute with the rows of those below them, or make rows of constants.
 _COMPUTING: Final = (
-    _classes(
+    classes(
         _LOGICAL,
         """
     Aggregate CTERelationDef CTERelationRef Deduplicate Distinct Except Expand Filter Generate GlobalLimit Intersect
@@ -58,39 +59,39 @@ _COMPUTING: Final = (
     Transpose Union UnionLoop UnionLoopRef Unpivot UnresolvedHint View Window WithCTE
     """,
     )
-    | _classes(
+    | classes(
         _ANALYSIS,
         """
     ResolvedInlineTable UnresolvedHaving UnresolvedInlineTable UnresolvedQualify UnresolvedSubqueryColumnAliases
     UnresolvedTVFAliases
     """,
     )
-    | {f"{_EXPRESSIONS}PipeOperator"}
+    | {f"{EXPRESSIONS}PipeOperator"}
 )
 _PARSED: Final = _COMPUTING | {_RELATION, _TABLE_FUNCTION}
-_GIVEN: Final = _classes(
+_GIVEN: Final = classes(
     "org.apache.spark.sql.execution.",
     "LogicalRDD datasources.LogicalRelation datasources.LogicalRelationWithTable",
 )
 _ANALYSED: Final = _COMPUTING | _GIVEN
-_HIDING: Final = _classes(_ANALYSIS, "ExpressionWithUnresolvedIdentifier") | _classes(
-    _EXPRESSIONS, "FunctionTableSubqueryArgumentExpression VariableReference"
+_HIDING: Final = classes(_ANALYSIS, "ExpressionWithUnresolvedIdentifier") | classes(
+    EXPRESSIONS, "FunctionTableSubqueryArgumentExpression VariableReference"
 )
 _OUTSIDE: Final = (
     _HIDING
-    | _classes(
-        _EXPRESSIONS,
+    | classes(
+        EXPRESSIONS,
         """
         ApplyFunctionExpression CallMethodViaReflection InputFileBlockLength InputFileBlockStart InputFileName
         PythonUDAF PythonUDF PythonUDTF ScalaUDF TryReflect UnresolvedPolymorphicPythonUDTF
         """,
     )
-    | _classes("org.apache.spark.sql.execution.aggregate.", "ScalaAggregator ScalaUDAF")
-    | _classes(
+    | classes("org.apache.spark.sql.execution.aggregate.", "ScalaAggregator ScalaUDAF")
+    | classes(
         "org.apache.spark.sql.hive.",
         "HiveGenericUDF HiveGenericUDTF HiveSimpleUDF HiveUDAFFunction",
     )
-    | _classes(_ANALYSIS, "SQLFunctionExpression SQLScalarFunction")
+    | classes(_ANALYSIS, "SQLFunctionExpression SQLScalarFunction")
 )
 
 
@@ -117,7 +118,7 @@ def check_condition(session: SparkSession, text: str) -> None:
     with active(session):  # under whose settings a parser works
         tree = session._jsparkSession.sessionState().sqlParser().parseExpression(text)
     parts = parts_of(session, tree)
-    if (query := next(iter(parts.of(*_QUERIES)), None)) is not None:
+    if (query := next(iter(parts.of(*QUERIES)), None)) is not None:
         raise _refused(query, "a condition looks at one row, and reads no other")
     _check_calls(parts)
 
@@ -241,7 +242,7 @@ def _check_resolved(expressions: Nodes) -> None:
     for call in expressions.of(*_WITH_SCHEMA):
         if SQL_DEFAULT in str(call.schema().json()).lower():
             raise _refused(call, "a default in a schema is SQL of its own, which is not looked at")
-    for call in expressions.of(f"{_EXPRESSIONS}XmlToStructs", f"{_EXPRESSIONS}SchemaOfXml"):
+    for call in expressions.of(f"{EXPRESSIONS}XmlToStructs", f"{EXPRESSIONS}SchemaOfXml"):
         names = str(call.options().keysIterator().mkString("\0")).lower().split("\0")
         if SQL_PATH_OPTIONS & {*names}:
             raise _refused(call, "an option of from_xml names a file")

@@ -74,7 +74,7 @@ def column_lineage(rows: DataFrame, inputs: Mapping[str, DataFrame]) -> ColumnLi
     """
     try:
         plan = plan_of(rows._jdf.queryExecution().analyzed())
-        walk = _PlanWalk(tuple(inputs), _leaves(rows, inputs))
+        walk = _PlanWalk(tuple(inputs), input_leaves(rows, inputs))
         rows_of_plan = walk.rows(plan, {})
     except Exception:  # noqa: BLE001  # of the JVM, of a node in another form, of a plan that is too deep
         return None
@@ -86,7 +86,7 @@ def column_lineage(rows: DataFrame, inputs: Mapping[str, DataFrame]) -> ColumnLi
     )
 
 
-def _leaves(rows: DataFrame, inputs: Mapping[str, DataFrame]) -> dict[int, str]:
+def input_leaves(rows: DataFrame, inputs: Mapping[str, DataFrame]) -> dict[int, str]:
     """The inputs at the leaves of the plan, by the first attribute of each: Spark renumbers them
     where an input is read twice, and keeps the RDD."""
     of_rdd: dict[int, str] = {}

@@ -7,10 +7,19 @@ Functions of the JVM's own go through the trees there, made from handles of meth
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
+
+
+def classes(package: str, names: str) -> frozenset[str]:
+    return frozenset(package + name for name in names.split())
+
+
+EXPRESSIONS: Final = "org.apache.spark.sql.catalyst.expressions."
+QUERIES: Final = classes(EXPRESSIONS, "Exists InSubquery LateralSubquery ListQuery ScalarSubquery")
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,12 +70,11 @@ MORE = "HEADGATE_JVM"  # further options of our JVMs, which win over these
 # Room for the code of all queries that are kept (`codegen.cache`), whatever compiles it: without
 # room a JVM ends.
 JVM = "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=240m -Xshare:auto -Duser.timezone=UTC"
-# The second compiler begins a hundred times later for calls, and ten times later for loops. Small
-# steps end before its work would pay, and it took half of their processor time; loops of heavy work
-# still get there.
+# The second compiler begins ten times later. The work of a short run ends before its code would pay;
+# that of a long one gets there.
 LATE = (
-    "-XX:Tier4InvocationThreshold=500000 -XX:Tier4MinInvocationThreshold=60000"
-    " -XX:Tier4CompileThreshold=1500000 -XX:Tier4BackEdgeThreshold=400000"
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000"
+    " -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
 )
 # XML within data names files and servers to read (`<!DOCTYPE a SYSTEM "...">`), and `xpath()` would
 # follow.
@@ -171,7 +170,14 @@ def conf_from_environment(environ: Mapping[str, str] = os.environ) -> dict[str, 
 
 def jvm_options(scratch: Path, other_options: str) -> dict[str, str]:
     """`more` options, and those of the environment."""
-    options = (JVM, LATE, XML, f"-Djava.io.tmpdir={scratch}", other_options, os.environ.get(MORE, ""))
+    options = (
+        JVM,
+        LATE,
+        XML,
+        f"-Djava.io.tmpdir={scratch}",
+        other_options,
+        os.environ.get(MORE, ""),
+    )
     return {"spark.driver.extraJavaOptions": " ".join(filter(None, options))}
 
 

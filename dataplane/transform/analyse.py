@@ -15,6 +15,7 @@ from dataplane.fragments.attempt import Failed
 from dataplane.fragments.spark.input_frames import empty
 from dataplane.fragments.spark.row_conditions import check_conditions
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
+from dataplane.spark.plan_by_key import is_proven_by_key
 from dataplane.spark.plan_lineage import column_lineage
 from dataplane.spark.spark_schemas import schema_of
 from dataplane.spark.spark_session import query_session
@@ -34,7 +35,7 @@ def analyse_sql(attempt: SparkAttempt[AnalyseClaim]) -> SchemaAnswer:
     inputs = _inputs(session, job)
     rows = result_of(run_query(job, session, inputs), job)
     check_conditions(rows, job.get("expect"))
-    return _answer(rows, inputs)
+    return _answer(rows, inputs, job)
 
 
 def analyse_python(attempt: SparkAttempt[AnalyseClaim]) -> SchemaAnswer:
@@ -53,7 +54,7 @@ def analyse_python(attempt: SparkAttempt[AnalyseClaim]) -> SchemaAnswer:
                 bundle.load()
                 inputs = _inputs(session, job)
                 rows = _on_no_data(attempt, lambda: call(bundle, job, session, inputs))
-                return {"schema": None} if rows is None else _answer(rows, inputs)
+                return {"schema": None} if rows is None else _answer(rows, inputs, job)
         except BaseException as e:  # `sys.exit` as well
             raise Failed(explain_python(attempt, bundle, e)) from e
 
@@ -73,13 +74,14 @@ def _on_no_data(
     return None if _ran_jobs(attempt) else rows
 
 
-def _answer(rows: DataFrame, inputs: Mapping[str, DataFrame]) -> SchemaAnswer:
+def _answer(rows: DataFrame, inputs: Mapping[str, DataFrame], job: AnalyseJob) -> SchemaAnswer:
+    answer: SchemaAnswer = {"schema": schema_of(rows)}
     lineage = column_lineage(rows, inputs)
-    return (
-        {"schema": schema_of(rows)}
-        if lineage is None
-        else {"schema": schema_of(rows), "lineage": lineage}
-    )
+    if lineage is not None:
+        answer["lineage"] = lineage
+    if "key" in job and is_proven_by_key(rows, inputs, job):
+        answer["together"] = True
+    return answer
 
 
 def _inputs(session: SparkSession, job: AnalyseJob) -> dict[str, DataFrame]:

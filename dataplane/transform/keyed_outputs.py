@@ -16,13 +16,13 @@ from dataplane.contract.results import LABEL, TaskError
 from dataplane.contract.schemas import Schema, select_columns
 from dataplane.fragments.attempt import task_label
 from dataplane.fragments.spark.reading import labelled_rows
-from dataplane.fragments.spark.row_conditions import write_dealt, write_one_kept
+from dataplane.fragments.spark.row_conditions import write_dealt, write_kept, write_one_kept
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
-from dataplane.fragments.spark.spark_key_columns import exact, key_texts, spelled
+from dataplane.fragments.spark.spark_key_columns import exact, key_texts, spelled, with_key_labels
 from dataplane.fragments.written import Partitioned, Stored, Written, by_schema
 from dataplane.spark.spark_errors import explain
 from dataplane.spark.spark_schemas import schema_of
-from dataplane.spark.spark_session import reading_session
+from dataplane.spark.spark_session import reading_session, under
 from dataplane.task_failures import TaskFailure
 
 
@@ -40,14 +40,17 @@ def is_by_key(job: Logic) -> bool:
 def store_together(
     attempt: SparkAttempt[TransformClaim], rows: DataFrame, tasks: Sequence[TransformTask]
 ) -> dict[str, Written]:
-    """The results of several tasks by key, by the keys of their rows. TaskFailure for a row that
-    belongs to no task."""
-    dealt = _deal(attempt, rows, tasks[0])
-    labels = {t["partition"]: task_label(t) for t in tasks}
-    if strange := next((key for key in dealt.keys.values() if key not in labels), None):
-        raise _stray(", ".join(list(labels)[:3]), strange)
-    by_label = {labels[key]: dealt.written[label] for label, key in dealt.keys.items()}
-    return {label: by_label.get(label) or Written(dealt.schema) for label in labels.values()}
+    """The results of several tasks by key, by the keys of their rows. A row that belongs to no task
+    fails the job."""
+    schema = schema_of(rows)
+    labels = {task["partition"]: task_label(task) for task in tasks}
+    # The user's code may have set another zone for its own columns
+    zone = {"spark.sql.session.timeZone": attempt.claim["job"]["spark"]["timezone"]}
+    with under(rows.sparkSession, zone):
+        labelled = with_key_labels(rows, schema, _parts(attempt, schema), labels)
+    # One file for each key. By size alone, one core would write all of them
+    spread = min(attempt.spark.sparkContext.defaultParallelism, len(tasks))
+    return write_kept(attempt, labelled.repartition(spread, LABEL), list(labels.values()))
 
 
 def _deal(
@@ -72,10 +75,22 @@ def _parts(attempt: SparkAttempt[TransformClaim], schema: Schema) -> list[KeyPar
     )
 
 
-def foreign_keys(
+def with_own_keys(
+    attempt: SparkAttempt[TransformClaim], outcomes: Mapping[str, Stored | TaskError]
+) -> dict[str, Stored | TaskError]:
+    """Outcomes by label of tasks that ran singly; one that gave rows of another key than its own has
+    failed."""
+    written = {label: w for label, w in outcomes.items() if isinstance(w, Written)}
+    attempt.enter()
+    foreign = _foreign_keys(attempt, written)
+    for label in foreign:
+        attempt.lake.delete(written[label].files)
+    return {**outcomes, **foreign}
+
+
+def _foreign_keys(
     attempt: SparkAttempt[TransformClaim], written: Mapping[str, Written]
 ) -> dict[str, TaskError]:
-    """Errors by label, for tasks that wrote rows of another key than their own."""
     own = {task_label(t): t["partition"] for t in attempt.claim["tasks"]}
     errors: dict[str, TaskError] = {}
     for schema, labels in by_schema(written):

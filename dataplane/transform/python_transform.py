@@ -1,11 +1,13 @@
-"""The `transform` kind of work in PySpark: one call of the user's function per task."""
+"""The `transform` kind of work in PySpark: one call of the user's function for a task, or for the
+tasks of many keys."""
 
 from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NoReturn, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -13,31 +15,65 @@ from dataplane.contract.claims import LogicClaim, TransformClaim, TransformTask
 from dataplane.contract.jobs import PythonLogic
 from dataplane.contract.results import TaskError
 from dataplane.fragments.attempt import Failed
-from dataplane.fragments.spark.input_frames import inputs_of
+from dataplane.fragments.spark.input_frames import inputs_of, inputs_of_keys
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
-from dataplane.fragments.written import Stored
+from dataplane.fragments.written import Stored, Written
 from dataplane.spark.spark_errors import ErrorSource, explain
 from dataplane.spark.spark_session import activate, task_session
 from dataplane.task_failures import TaskFailure
+from dataplane.transform.batches import in_batches
 from dataplane.transform.bundle import Bundle, opened
 from dataplane.transform.environment import seeing
-from dataplane.transform.keyed_outputs import store
+from dataplane.transform.keyed_outputs import store, store_together
 from dataplane.transform.result import result_of
+
+S = TypeVar("S")
 
 
 def python_one(attempt: SparkAttempt[TransformClaim], task: TransformTask) -> Stored | TaskError:
     """One task as one call."""
+    try:
+        return _run(
+            attempt,
+            lambda session: inputs_of(attempt, session, task),
+            lambda rows: store(attempt, rows, task),
+        )
+    except Failed as e:
+        return e.error
+
+
+def python_batches(attempt: SparkAttempt[TransformClaim]) -> dict[str, Stored | TaskError]:
+    """All tasks of the attempt in as few calls as possible: the function is proven to give the same
+    rows for many keys at once as for each."""
+    return in_batches(attempt, partial(_together, attempt), partial(python_one, attempt), explain)
+
+
+def _together(
+    attempt: SparkAttempt[TransformClaim], tasks: Sequence[TransformTask]
+) -> dict[str, Written]:
+    return _run(
+        attempt,
+        lambda session: inputs_of_keys(attempt, session, tasks),
+        lambda rows: store_together(attempt, rows, tasks),
+    )
+
+
+def _run(
+    attempt: SparkAttempt[TransformClaim],
+    inputs: Callable[[SparkSession], Mapping[str, DataFrame]],
+    write: Callable[[DataFrame], S],
+) -> S:
+    """One call of the function. An error of the user's is Failed, `sys.exit` as well."""
     job = attempt.claim["job"]
     assert job["language"] == "python"
     with opened(job["modules"], job["main"]) as bundle:
         try:
             with seeing(job.get("requirements") or (), attempt.spark.sparkContext):
                 session = user_session(attempt.spark, job)
-                rows = call(bundle, job, session, inputs_of(attempt, session, task))
-                return store(attempt, rows, task)
-        except BaseException as e:  # noqa: BLE001  # an error of the user's is the task's outcome, `sys.exit` as well
+                return write(call(bundle, job, session, inputs(session)))
+        except BaseException as e:
             attempt.check()
-            return explain_python(attempt, bundle, e)
+            raise Failed(explain_python(attempt, bundle, e)) from e
 
 
 def explain_python(

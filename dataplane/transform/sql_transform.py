@@ -3,7 +3,8 @@ one job each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Literal, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
@@ -11,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from dataplane.contract.claims import LogicClaim, TransformClaim, TransformTask
 from dataplane.contract.jobs import SqlJob, SqlLogic
 from dataplane.contract.results import LABEL, TaskError
-from dataplane.fragments.attempt import isolate, task_label
+from dataplane.fragments.attempt import task_label
 from dataplane.fragments.spark.input_frames import (
     add_views,
     inputs_of,
@@ -25,12 +26,10 @@ from dataplane.fragments.written import Stored, Written
 from dataplane.spark.spark_errors import ErrorSource, explain
 from dataplane.spark.spark_session import query_session
 from dataplane.spark.sql_positions import unedited
+from dataplane.transform.batches import in_batches
 from dataplane.transform.keyed_outputs import store, store_together
 from dataplane.transform.parameters import sql
 from dataplane.transform.result import result_of
-
-LARGEST_BATCH = 500  # tasks in one plan
-
 
 Which: TypeAlias = Literal["sql", "batch_sql"]
 
@@ -68,28 +67,16 @@ def sql_one(attempt: SparkAttempt[TransformClaim], task: TransformTask) -> Store
 
 def sql_batches(attempt: SparkAttempt[TransformClaim]) -> dict[str, Stored | TaskError]:
     """All tasks of the attempt in as few jobs as possible."""
-    outcomes: dict[str, Stored | TaskError] = {}
-    for tasks in _chunks(attempt.claim["tasks"]):
-        outcomes |= isolate(
-            attempt, tasks, lambda some: _run(attempt, some), lambda e: explain_sql(attempt, e)
-        )
-    return outcomes
+    batch = _together if sql_job(attempt).get("together") else _labelled_batch
+    explain_error = partial(explain_sql, attempt)
+    return in_batches(attempt, partial(batch, attempt), partial(sql_one, attempt), explain_error)
 
 
-def _chunks(tasks: Sequence[TransformTask]) -> Iterator[Sequence[TransformTask]]:
-    for start in range(0, len(tasks), LARGEST_BATCH):
-        yield tasks[start : start + LARGEST_BATCH]
-
-
-def _run(
+def _labelled_batch(
     attempt: SparkAttempt[TransformClaim], tasks: Sequence[TransformTask]
-) -> Mapping[str, Stored]:
-    attempt.enter()
-    if len(tasks) == 1:  # also the last resort: only the user's own text gives places in it
-        return {task_label(tasks[0]): sql_one(attempt, tasks[0])}
+) -> dict[str, Written]:
+    """Row-wise tasks: the label goes through the query."""
     job = sql_job(attempt)
-    if job.get("together"):
-        return _together(attempt, tasks)
     session = query_session(attempt.spark, job["spark"])
     result_rows = run_query(job, session, inputs_of_batch(attempt, session, tasks), "batch_sql")
     rows = _labelled(result_rows, case_sensitive=job["spark"]["case_sensitive"])

@@ -75,6 +75,7 @@ from dataplane.contract.source_objects import SourceObject
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
 from dataplane.task_failures import TaskFailure, error_of
+from dataplane.transform.following import claim_after, with_followers
 from tests.property.model import (
     KEY,
     Columns,
@@ -215,6 +216,7 @@ class Engine:
     salt: Callable[[str, str], object] = lambda dataset, partition: None
     plain: Mapping[str, str] = field(default_factory=dict)
     at_once: int = 1
+    followers: int = 0  # tasks of followers that it came to
     _claims: int = 0
     _runs: dict[str, Work] = field(default_factory=dict)  # what a claim came to beyond its tasks
 
@@ -384,7 +386,50 @@ class Engine:
 
     def _carry_out(self, claims: Sequence[Claim]) -> Sequence[list[TaskResult]]:
         """Results of each."""
-        return [[self._result(claim, t) for t in claim["tasks"]] for claim in claims]
+        return [self._one(claim) for claim in claims]
+
+    def _one(self, claim: Claim) -> list[TaskResult]:
+        results = [self._result(claim, t) for t in claim["tasks"]]
+        if claim["kind"] not in ("parse", "transform"):
+            return results
+        results = self._with_followers(claim, results, {t["task"] for t in claim["tasks"]})
+        came_to = dict(self.followed(claim, results))
+        self.followers += len(came_to)
+        self._runs.update(came_to)
+        return results
+
+    def _with_followers(
+        self, claim: FragmentClaim, results: list[TaskResult], done: set[str]
+    ) -> list[TaskResult]:
+        then: dict[str, list[FollowingResult]] = {}
+        for follower in claim["job"].get("followers", ()):
+            following, heads = claim_after(claim, follower, results, done)
+            computed = [self._result(following, t) for t in following["tasks"]]
+            computed = self._with_followers(following, computed, done)
+            for head, after in zip(heads, with_followers(following, computed), strict=True):
+                then.setdefault(head, []).extend(after)
+        return [{**r, "then": then[r["task"]]} if then.get(r["task"]) else r for r in results]
+
+    def followed(
+        self, claim: FragmentClaim, results: Sequence[TaskResult]
+    ) -> Iterator[tuple[str, Work]]:
+        """What these results say that followers of the claim came to."""
+        of_tasks = {one["task"]: one for r in results for one in r.get("then", ())}
+        for follower in claim["job"].get("followers", ()):
+            following, _ = claim_after(claim, follower, results, set())
+            tasks = [t for t in following["tasks"] if t["task"] in of_tasks]
+            for task in tasks:
+                work = self._work(following, task)
+                assert work is not None
+                yield task["task"], work
+            further = [
+                cast(
+                    "TaskResult",
+                    {**of_tasks[t["task"]], "state": "done", "then": list(of_tasks.values())},
+                )
+                for t in tasks
+            ]
+            yield from self.followed({**following, "tasks": tasks}, further)
 
     def _result(self, claim: Claim, task: TaskSpec) -> TaskResult:
         result: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done"}

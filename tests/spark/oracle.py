@@ -68,8 +68,10 @@ class SparkEngine(Engine):
         return [self._result(claim, t) for t in claim["tasks"]]
 
     def _gone_on(self, claim: Claim, results: Sequence[TaskResult]) -> Iterator[tuple[str, Work]]:
-        """What the driver went on to after tasks of a fold, each of which read what the one before
-        it gave."""
+        """What the driver went on to after its tasks, each of which read what the one before it
+        gave: followers, and tasks of a fold."""
+        if claim["kind"] == "parse" or claim["kind"] == "transform":
+            yield from self.followed(claim, results)
         if claim["kind"] != "transform":
             return
         for head, result in zip(claim["tasks"], results, strict=True):

@@ -14,7 +14,8 @@ import pytest
 from dataplane.contract.identity import EMPTY, Content
 from dataplane.contract.key_values import key_text
 from dataplane.contract.keys import KeyPart, column_key
-from dataplane.contract.results import IndexAnswer, TaskResult
+from dataplane.contract.results import IndexAnswer, SchemaAnswer, TaskResult
+from dataplane.spark.job_counts import counts
 from tests.slices import sliced
 from tests.spark.conftest import Lake, done, failed, query, schema_of
 from tests.spark.test_expectations import dropping
@@ -348,14 +349,164 @@ def test_rows_without_the_key_cannot_be_dealt(lake: Lake) -> None:
     assert failed(dealt(lake, "SELECT v FROM x"))["condition"] == "INVALID_KEY_COLUMN"
 
 
-PYTHON = """
-def transform(x):
-    return x.groupBy("k").count()
-"""
+def python(*lines: str) -> dict[str, Any]:
+    """The job of a function of `x`, and of `y` where it is an input."""
+    head = "from pyspark.sql import functions as F, Window\nW = Window.partitionBy('k')\n"
+    text = "\n    ".join([f"{head}def transform(x, y=None):", *lines])
+    return {
+        "language": "python",
+        "modules": {"m.py": text},
+        "main": "m.py",
+        "entrypoint": "transform",
+    }
 
 
 def test_python_is_handed_the_rows_of_its_key_only(lake: Lake) -> None:
-    results = two_keys(
-        lake, language="python", modules={"m.py": PYTHON}, main="m.py", entrypoint="transform"
-    )
+    results = two_keys(lake, **python("return x.groupBy('k').count()"))
     assert [lake.rows(r) for r in results] == [[{"k": 1, "count": 1}], [{"k": 2, "count": 1}]]
+
+
+PER_KEY = [
+    "return x.groupBy('k').agg(F.sum('v').alias('v'), F.max_by('d', 'v').alias('d'))",
+    "return x.where('v > 1').withColumn('n', F.row_number().over(W.orderBy('v')))",
+    "return x.withColumnRenamed('k', 'q').distinct().select(F.col('q').alias('K'), 'v').sort('v')",
+    "return x.join(x.groupBy('k').agg(F.avg('v').alias('mean')), 'k').where('v > mean')",
+    "return x.join(y, x.v == y.w, 'left').select('k', 'v', 'w')",
+    "return x.join(y.limit(1).agg(F.max('w').alias('top')))",
+    "return x.union(x.where('v > 1')).withColumn('e', F.explode(F.array('v', 'v'))).drop('v')",
+    "return x.select('k', F.udf(lambda v: v and v + 1, 'int')('v').alias('v')).repartition(2)",
+    "x.createTempView('mine'); return x.sparkSession.sql('SELECT k, max(v) AS v FROM mine GROUP BY k')",
+    "return x.join(x.where('v > 1').select('k', F.col('v').alias('u')), 'k', 'left_anti')",
+]
+OTHERWISE = [
+    "return x.limit(1)",
+    "return x.groupBy().agg(F.max('k').alias('k'), F.sum('v').alias('v'))",
+    "return x.rollup('k').count().where('k IS NOT NULL')",
+    "return x.withColumn('n', F.row_number().over(Window.orderBy('v')))",
+    "return x.groupBy('k').agg(F.collect_list('v').alias('v'))",
+    "return x.dropDuplicates(['k'])",
+    "return x.withColumn('share', F.lit(1 / x.count()))",
+    "return x.withColumn('r', F.rand())",
+    "return x.groupBy('k').applyInPandas(lambda rows: rows, 'k INT, v INT, d DATE')",
+    "return x.select('k', F.pandas_udf(lambda v: v - v.mean(), 'double')('v').alias('v'))",
+    "return x.select(F.expr('least(k, 1)').alias('k'), 'v')",
+    "return x.select('v')",
+    "return y.join(x, x.v == y.w, 'left').select('k', 'w')",
+    "return x.join(x.select(F.col('k').alias('o'), F.col('v').alias('u')), F.col('v') == F.col('u'))",
+    "return x.select('k', 'v').union(y.select('w', 'w'))",
+    "return x.where(x.v == x.select(F.max('v')).scalar())",
+    "return x.rdd.map(lambda r: r).toDF('k INT, v INT, d DATE')",
+]
+
+
+def by_key(lake: Lake, code: dict[str, Any]) -> dict[str, Any]:
+    inputs = {
+        "x": {
+            "view": "x",
+            "mode": "by",
+            "schema": schema_of(lake.spark, "k INT, v INT, d DATE"),
+            "key": [part("k")],
+        },
+        "y": {"view": "y", "mode": "all", "schema": schema_of(lake.spark, "w INT")},
+    }
+    return {**query(""), "inputs": inputs, "key": [part("k")], **code}
+
+
+def is_proven(lake: Lake, code: dict[str, Any]) -> bool:
+    [result] = lake.run("analyse", by_key(lake, code), [{}])
+    return cast("SchemaAnswer", done(result)["result"]).get("together", False)
+
+
+def test_python_is_proven_by_the_plan_of_its_result(lake: Lake) -> None:
+    for code in (*PER_KEY, *OTHERWISE):
+        assert is_proven(lake, python(code)) is (code in PER_KEY), code
+
+
+@pytest.mark.parametrize("code", sliced([pytest.param(code) for code in PER_KEY], 3))
+def test_python_that_is_proven_gives_for_many_keys_what_it_gives_for_each(
+    lake: Lake, code: str
+) -> None:
+    job = by_key(lake, python(code))
+    table = pa.table(
+        {
+            "k": pa.array([1, 2, 1, None, 1, 2], pa.int32()),
+            "v": pa.array([1, 2, 3, 4, 3, None], pa.int32()),
+            "d": pa.array([date(2013, 1, n) for n in range(1, 7)]),
+        }
+    )
+    first, second = lake.table(table.slice(0, 3)), lake.table(table.slice(3))
+    job["shared"] = {"y": lake.table(pa.table({"w": pa.array([3, 3, 4], pa.int32())}))}
+    tasks = [
+        {"partition": key, "slots": {"x": [*first, *second]}} for key in ("k=1", "k=2", "k", "k=5")
+    ]
+    single, together = (
+        lake.run("transform", {**job, **more}, tasks) for more in ({}, {"together": True})
+    )
+    assert [done(r)["content"] for r in together] == [done(r)["content"] for r in single]
+    assert [lake.rows(r) for r in together] == [lake.rows(r) for r in single]
+    assert lake.rows(together[3]) == []
+
+
+def test_the_key_is_proven_through_all_of_its_parts_and_in_its_unit(lake: Lake) -> None:
+    job = by_key(lake, python("return x.groupBy('k', 'd').count()"))
+    both = [part("k"), part("d", "month", name="d")]
+    for own, read, expected in [
+        (both, both, True),
+        (both, [part("k"), part("d", "year", name="d")], False),
+        ([part("k")], both, False),
+    ]:
+        x = {**job["inputs"]["x"], "key": read}
+        assert is_proven(lake, {**job, "key": own, "inputs": {**job["inputs"], "x": x}}) is expected
+    alone = python("return x.groupBy('k').agg(F.max('d').alias('d'))")
+    x = {**job["inputs"]["x"], "key": both}
+    assert not is_proven(lake, {**job, **alone, "key": both, "inputs": {**job["inputs"], "x": x}})
+
+
+def test_keys_are_those_of_the_zone_of_the_dataflow_whatever_python_sets(lake: Lake) -> None:
+    code = python("x.sparkSession.conf.set('spark.sql.session.timeZone', 'Asia/Tokyo')", "return x")
+    times = [TIME, datetime(2013, 7, 5, 1, tzinfo=UTC)]
+    table = pa.table({"t": pa.array(times, pa.timestamp("us", "UTC")), "n": [1, 2]})
+    files, day = lake.table(table), [part("t", "day")]
+    x = {"view": "x", "mode": "by", "schema": schema_of(lake.spark, "t TIMESTAMP, n BIGINT")}
+    job = {**query(""), **code, "inputs": {"x": {**x, "key": day}}, "key": day, "together": True}
+    tasks = [{"partition": f"k=2013-07-0{n}", "slots": {"x": files}} for n in (4, 5)]
+    rows = [lake.rows(result) for result in lake.run("transform", job, tasks)]
+    assert [[row["n"] for row in of_task] for of_task in rows] == [[1], [2]]
+
+
+def test_one_bad_key_of_python_fails_alone(lake: Lake) -> None:
+    bad = python("return x.select('k', F.expr('1 / (k - 2)').alias('v'))")
+    right, wrong = two_keys(lake, together=True, **bad)
+    assert lake.rows(right) == [{"k": 1, "v": -1.0}]
+    assert failed(wrong)["condition"] == "DIVIDE_BY_ZERO"
+    foreign = python("return x.withColumn('k', F.expr('if(k = 2, 7, k)'))")
+    right, wrong = two_keys(lake, together=True, **foreign)
+    assert lake.rows(right) == [{"k": 1, "v": 1}]
+    assert failed(wrong)["condition"] == "KEY_MISMATCH"
+
+
+def test_many_keys_of_python_are_one_call_and_few_jobs(
+    lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = range(20)
+    table = pa.table({"k": pa.array(keys, pa.int32()), "v": pa.array(keys, pa.int32())})
+    job = by_key(
+        lake, python("print('called')", "return x.groupBy('k').agg(F.sum('v').alias('v'))")
+    )
+    files = lake.table(table)
+    claim = lake.claim(
+        "transform",
+        {**job, "shared": {"y": []}, "together": True},
+        [{"partition": f"k={n}", "slots": {"x": files}} for n in keys],
+    )
+    results = lake.executor.run(claim)
+    assert counts(lake.spark, claim["attempt"])["spark_jobs"] < 8
+    assert capsys.readouterr().out.count("called") == 1
+    assert [lake.rows(r) for r in results] == [[{"k": n, "v": n}] for n in keys]
+
+
+def test_rows_that_fail_a_condition_are_counted_for_each_of_many_keys(lake: Lake) -> None:
+    kept, dropped = two_keys(lake, together=True, **dropping("v < 2"))
+    assert (lake.rows(kept), lake.rows(dropped)) == ([{"k": 1, "v": 1}], [])
+    assert done(kept)["metrics"] == {}
+    assert done(dropped)["metrics"]["dropped_rows"] == 1

@@ -43,9 +43,11 @@ PARTITIONS = 1500
 
 @cache
 def made(n: int) -> Fragment:
-    """A fragment of two files; every hundred were written by one attempt."""
+    """A fragment of two files; every hundred were written by one attempt, the last of them as a
+    follower's."""
     attempt = f"aa{n // 100:030}"
-    folder = f"default/flights/daily/_frags/aa/{attempt}/_fragment={n}"
+    dataset = "late" if n % 100 == 99 else "daily"
+    folder = f"default/flights/{dataset}/_frags/aa/{attempt}/_fragment={n}"
     files = tuple(
         FileEntry(path=f"{folder}/{i}.parquet", size=n + i, rows=1, stats={}) for i in range(2)
     )
@@ -288,11 +290,11 @@ class CountingLake(MemoryLake):
         return super().sizes(prefix)
 
 
-def test_one_listing_for_each_attempt(place: Place) -> None:
+def test_one_listing_for_each_folder_of_an_attempt(place: Place) -> None:
     lake = CountingLake()
     lake.objects = place.lake.objects
     assert fsck(place.store, "default", lake) == ()
-    assert lake.listings == PARTITIONS // 100
+    assert lake.listings == 2 * PARTITIONS // 100
 
 
 def test_nodes_are_read_once(place: Place) -> None:

@@ -35,6 +35,7 @@ from controlplane.operations.upkeep.collect import collect
 from controlplane.operations.upkeep.fsck import fsck
 from controlplane.operations.work import claims, reports, rescue
 from controlplane.ports.store import Store, Tx
+from controlplane.reconciler.packing import Packing
 from controlplane.store import open_store, upgrade
 from dataplane.contract.claims import CONTRACT, PackClaim, PackTask
 from dataplane.contract.identity import EMPTY, Content, fragment_id
@@ -237,6 +238,17 @@ def test_leaves_that_stay_as_they_are_are_packed_once(place: Place) -> None:
         assert tx.states.newest("main")[DATASET] == new  # no root, no id of anything moved
     assert collect(place.store, place.namespace).tasks == len(asked) + 1  # tasks and their job
     assert place.fsck() == set()
+
+
+def test_claims_hear_of_new_packs_once(place: Place) -> None:
+    """A loop that woke itself with each pass would not wait while packs are made."""
+    _, made = filled(place, FEW)
+    notices: list[str] = []
+    packing = Packing(
+        place.store, place.namespace, "main", lambda: None, lambda: notices.append("new tasks")
+    )
+    assert [packing.step([made], {DATASET: NODE}, 0.0) for _ in range(3)] == [True] * 3
+    assert notices == ["new tasks"]
 
 
 def test_a_changed_member_is_read_at_once(place: Place) -> None:

@@ -53,6 +53,10 @@ class Graph:
         """Slot name, as the component writes it -> dataset."""
         return dict(self._inputs[dataset])
 
+    def readers(self, dataset: str) -> tuple[str, ...]:
+        """The datasets that read this one themselves."""
+        return self._readers.get(dataset, ())
+
     def downstream(self, datasets: Iterable[str]) -> set[str]:
         """Everything that reads these, directly or not; themselves only where one reads another."""
         return _reached(datasets, lambda d: self._readers.get(d, ()))

@@ -6,8 +6,10 @@ A job is what many tasks share, a spec is what one has of its own.
 
 from __future__ import annotations
 
-from typing import NotRequired, TypeAlias, TypedDict, final
+from collections.abc import Iterator, Mapping
+from typing import Any, NotRequired, TypeAlias, TypedDict, final
 
+from dataplane.contract.claims import Present
 from dataplane.contract.jobs import (
     AnalyseJob,
     CheckQuestion,
@@ -38,6 +40,16 @@ class StoredPythonJob(PythonLogic):
     pairs: NotRequired[dict[str, str]]
 
 
+class StoredFollower(TypedDict):
+    """A follower as it is stored with the job of what it follows."""
+
+    dataset: str
+    slot: str
+    logic: str
+    ids: dict[str, str]
+    job: StoredSqlJob
+
+
 class StoredCheckJob(CheckQuestion):
     shared: NotRequired[dict[str, str]]
 
@@ -57,6 +69,14 @@ StoredJob: TypeAlias = (
     | StoredCheckJob
     | PackJob
 )
+
+
+def roots_in(job: Mapping[str, Any]) -> Iterator[str]:
+    """The roots (hex) of the trees that tasks of a stored job read, and those of its followers."""
+    yield from job.get("shared", {}).values()
+    yield from job.get("pairs", {}).values()
+    for follower in job.get("followers", ()):
+        yield from roots_in(follower["job"])
 
 
 # --- specs --------------------------------------------------------------------------------------
@@ -89,6 +109,7 @@ class ParseSpec(TypedDict):
     listing: str
     lacking: NotRequired[Schema]
     inferred: NotRequired[list[str]]
+    present: NotRequired[Present]
 
 
 class FollowingSpec(TypedDict):
@@ -110,6 +131,7 @@ class FragmentsSpec(TypedDict):
     into: NotRequired[int]  # pack: the number of files
     was: NotRequired[list[int] | None]  # of a fold: a content that ends the run
     then: NotRequired[list[FollowingSpec]]
+    present: NotRequired[Present]
 
 
 @final

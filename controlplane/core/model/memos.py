@@ -32,6 +32,11 @@ def lineage_in(memo: Memo) -> ColumnLineage | None:
     return cast("SchemaAnswer", memo).get("lineage")
 
 
+def is_together_in(memo: Memo) -> bool:
+    """Whether the analysis proved that tasks of several keys may be run as one."""
+    return cast("SchemaAnswer", memo).get("together", False)
+
+
 def known_schema_in(memo: Memo) -> Schema:
     """The schema in the memo of an inference, or of the analysis of a query: both always have
     one."""

@@ -25,6 +25,18 @@ def branch_tables(namespace: str, dataset: str) -> str:
     return f"{_folder(namespace, dataset)}/_branches"
 
 
+def attempt_folder(prefix: str, dataset: str) -> str:
+    """The folder of another dataset that an attempt writes to, for a follower. `prefix`: that of
+    the attempt.
+
+    `attempt_folder("default/air/flights/_frags/ab/ab12", "air.late")` is
+    `default/air/late/_frags/ab/ab12`.
+    """
+    namespace, _, _ = prefix.partition("/")
+    _, _, own = prefix.partition("/_frags/")
+    return f"{_folder(namespace, dataset)}/_frags/{own}"
+
+
 def _folder(namespace: str, dataset: str) -> str:
     flow, _, name = dataset.partition(".")
     return f"{namespace}/{flow}/{name}"

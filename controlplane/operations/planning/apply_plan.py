@@ -3,14 +3,17 @@ per pass."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from controlplane.core.errors import CorruptNode
 from controlplane.core.model import change_marks
 from controlplane.core.model.events import Event
 from controlplane.core.model.leases import Deposed
 from controlplane.core.model.tasks import Demand
-from controlplane.core.plan import Decision, Keep, Plan, WorkStep
+from controlplane.core.plan import Compute, Decision, Keep, Plan, Planning, WorkStep
+from controlplane.core.plan.transform import followers
 from controlplane.operations.failing_units import FailingUnits, of_dataset
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import StoreSnapshot
@@ -88,6 +91,7 @@ class PlanExecutor:
             todo = [
                 d for d in steps if StepPreview(d, demands.get(d.dataset, {}), facts).would_change()
             ]
+            todo = self._with_followers(plan, facts, todo, {d.dataset for d in decided})
             collections = facts.tx.upkeep.collections() if todo else 0
             carrying = _Carrying(facts, demands, collections, self._planner.newest_mark)
         changed = self._carry_out(carrying, todo) if todo else 0
@@ -95,6 +99,24 @@ class PlanExecutor:
         return Pass(
             plan, changed, _under_way(demands, [d for d in steps if d.dataset not in failing])
         )
+
+    def _with_followers(
+        self,
+        plan: Plan,
+        facts: StoreSnapshot,
+        todo: Sequence[Decision],
+        carried_out: Collection[str],
+    ) -> list[Decision]:
+        """With what drivers may go on to. Plans do not depend on it."""
+        if not any(isinstance(d.step, Compute) for d in todo):
+            return list(todo)
+        planning = Planning(facts.compiled, facts, self._branch, now=facts.tx.now())
+        planning.decisions.update((d.dataset, d) for d in plan.decisions)
+        leading = list(todo)
+        for place, decision in enumerate(todo):
+            with suppress(CorruptNode):  # the decision that needs the node reports it
+                leading[place] = followers.with_followers(planning, decision, carried_out)
+        return leading
 
     def _ranked(self, decision: Decision) -> Decision:
         """With the priority that this branch's work has."""

@@ -251,12 +251,13 @@ def lost_files(tx: Tx, lake: ObjectStore) -> Iterator[tuple[Files, FileEntry, in
     """Files of stored fragments that are not there (None), or that have another size: this one."""
     named = (of for of in tx.traces.files() if of.files)
     for attempt, fragments in groupby(named, key=lambda of: of.attempt):
-        sizes: dict[str, int] | None = None
+        sizes: dict[str, dict[str, int]] = {}  # by folder: what one attempt wrote there
         for of in fragments:
             for file in of.files:
-                if sizes is None:  # all that one attempt wrote, by one listing of its folder
-                    sizes = lake.sizes(_folder(file["path"], attempt))
-                size = sizes.get(file["path"])
+                folder = _folder(file["path"], attempt)
+                if folder not in sizes:
+                    sizes[folder] = lake.sizes(folder)
+                size = sizes[folder].get(file["path"])
                 if size != file["size"]:
                     yield of, file, size
 

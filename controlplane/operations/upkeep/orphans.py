@@ -19,15 +19,14 @@ def sweep(store: Store, namespace: str, lake: ObjectStore) -> int:
     Call it only while no attempt can begin, and no table is published: a claim makes its row before
     its driver makes its folder, and a publisher does the same.
     """
-    folders = dict(_folders(lake, namespace))
+    folders = list(_folders(lake, namespace))
     with store.read(namespace) as tx:
-        referenced = tx.traces.referenced_attempts(list(folders))
+        referenced = tx.traces.referenced_attempts(list({attempt for attempt, _ in folders}))
         tables = list(unknown_tables(tx, lake, namespace))
-    for attempt in sorted(folders.keys() - referenced):
-        lake.delete_prefix(folders[attempt])
-    for table in tables:
-        lake.delete_prefix(table)
-    return len(folders.keys() - referenced) + len(tables)
+    orphans = [folder for attempt, folder in folders if attempt not in referenced]
+    for folder in [*sorted(orphans), *tables]:
+        lake.delete_prefix(folder)
+    return len(orphans) + len(tables)
 
 
 def unknown_tables(tx: Tx, lake: ObjectStore, namespace: str) -> Iterator[str]:
@@ -44,7 +43,8 @@ def unknown_tables(tx: Tx, lake: ObjectStore, namespace: str) -> Iterator[str]:
 
 
 def _folders(lake: ObjectStore, namespace: str) -> Iterator[tuple[str, str]]:
-    """Attempt ids with their prefixes, `<namespace>/<flow>/<dataset>/_frags/<aa>/<attempt>`."""
+    """Attempt ids with their folders, `<namespace>/<flow>/<dataset>/_frags/<aa>/<attempt>`. One may
+    have several."""
     for flow, dataset in _datasets(lake, namespace):
         yield from _attempts(lake, f"{namespace}/{flow}/{dataset}/_frags")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypedDict, assert_never, cast
 
@@ -14,19 +15,29 @@ from controlplane.core.model.events import NO_BRANCH, Event, claimed
 from controlplane.core.model.jobs import (
     FragmentsSpec,
     StoredCheckJob,
+    StoredFollower,
     StoredJob,
     StoredTransformJob,
     WriteSpec,
 )
+from controlplane.core.model.table_paths import attempt_folder
 from controlplane.core.model.tasks import SIZES, Attempt, Size, Task
 from controlplane.core.plan.plan_values import INTERNAL
 from controlplane.operations.context import Context
 from controlplane.operations.projections import compaction
-from controlplane.operations.work import fold_runs, listings, targets
+from controlplane.operations.work import following_results, listings, targets
 from controlplane.ports.store import Tx
 from dataplane.contract.claims import CONTRACT, Claim, TaskSpec, WriteTask, WrittenFragment
 from dataplane.contract.failpoints import failpoint
-from dataplane.contract.jobs import CheckJob, Job, ListJob, TransformJob, WriteJob
+from dataplane.contract.jobs import (
+    CheckJob,
+    Follower,
+    Job,
+    ListJob,
+    SqlJob,
+    TransformJob,
+    WriteJob,
+)
 from dataplane.contract.keys import pair_key
 from dataplane.contract.kinds import Kind, placements_for
 from dataplane.contract.results import FileEntry, infrastructure_error
@@ -140,8 +151,8 @@ class NamedFiles:
 def _claim(tx: Tx, attempt: Attempt, lake: str) -> Claim:
     tasks = sorted(tx.queue.tasks(attempt.tasks).values(), key=lambda t: t.partition)
     stored = tx.queue.jobs([attempt.job])[attempt.job]
-    if "fold" in stored:
-        tasks = fold_runs.without_known(tx, attempt, tasks)
+    if attempt.kind == "transform":
+        tasks = following_results.without_known(tx, attempt, tasks)
     tasks = _with_pairs(tx, attempt, stored, tasks)
     named = NamedFiles()
     files = _files(tx, _fragment_ids(tasks), named)
@@ -176,19 +187,38 @@ def _job(
             job = cast("WriteJob", stored)
             return {**job, "goes_on": True} if targets.is_there(tx, tasks) else job
         case "transform":
-            return _transform_job(tx, cast("StoredTransformJob", stored), named)
+            return _transform_job(tx, attempt, cast("StoredTransformJob", stored), named)
         case "check":
             return _check_job(tx, cast("StoredCheckJob", stored), named)
-        case "footers" | "infer" | "parse" | "analyse" | "index" | "pack" | "connect" | "notify":
+        case "parse":
+            return cast("Job", _with_followers(tx, attempt, stored, named))
+        case "footers" | "infer" | "analyse" | "index" | "pack" | "connect" | "notify":
             return cast("Job", stored)
         case other:
             assert_never(other)
 
 
-def _transform_job(tx: Tx, stored: StoredTransformJob, named: NamedFiles) -> TransformJob:
+def _transform_job(
+    tx: Tx, attempt: Attempt, stored: StoredTransformJob, named: NamedFiles
+) -> TransformJob:
     shared = _shared(tx, stored["shared"], named)
     job = {name: value for name, value in stored.items() if name != "pairs"} | {"shared": shared}
-    return cast("TransformJob", job)
+    return cast("TransformJob", _with_followers(tx, attempt, job, named))
+
+
+def _with_followers(
+    tx: Tx, attempt: Attempt, stored: Mapping[str, object], named: NamedFiles
+) -> Mapping[str, object]:
+    """A job with the files that its followers read whole, without those whose files are gone."""
+    if "followers" not in stored:
+        return stored
+    followers: list[Follower] = []
+    for follower in cast("list[StoredFollower]", stored["followers"]):
+        with suppress(CorruptNode, LookupError):
+            job = cast("SqlJob", _transform_job(tx, attempt, follower["job"], named))
+            prefix = attempt_folder(attempt.prefix, follower["dataset"])
+            followers.append({**follower, "job": job, "prefix": prefix})
+    return {**stored, "followers": followers}
 
 
 def _check_job(tx: Tx, stored: StoredCheckJob, named: NamedFiles) -> CheckJob:

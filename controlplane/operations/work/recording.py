@@ -12,12 +12,12 @@ from typing import assert_never, cast
 
 from controlplane.core.compile.compiled_checks import dropped_key
 from controlplane.core.model.events import Event, by_branch, claimed
-from controlplane.core.model.jobs import StoredJob, StoredTransformJob
+from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.past_attempts import Outcome, PastAttempt
 from controlplane.core.model.tasks import Attempt, By, Fragment, Task, Trace
 from controlplane.core.plan.sink import voided
 from controlplane.operations.projections import compaction
-from controlplane.operations.work import accounts, fold_runs, listings, targets
+from controlplane.operations.work import accounts, following_results, listings, targets
 from controlplane.operations.work.listing_diff import Found
 from controlplane.ports.store import Tx
 from dataplane.contract.encoding import Encoded
@@ -60,6 +60,8 @@ class Recording:
         self.is_news = attempt.kind != "list"
         self._outcomes: dict[bytes, Outcome] = {}
         self._accepted: list[TaskResult] = []
+        # Of tasks of followers: whose rows they make
+        self._homes: dict[bytes, str] = {}
         self._error: str | None = None  # the condition of the first task that did not succeed
 
     @property
@@ -91,10 +93,6 @@ class Recording:
     @property
     def _list_job(self) -> ListJob:
         return cast("ListJob", self._job)
-
-    @property
-    def _fold_job(self) -> StoredTransformJob:
-        return cast("StoredTransformJob", self._job)
 
     def _request(self, key: bytes) -> int:
         """The number of the request that a task of a listing serves."""
@@ -135,11 +133,7 @@ class Recording:
         return task is not None and task.state != "done"
 
     def _done(self, results: list[TaskResult]) -> None:
-        then = (
-            fold_runs.proven(self._fold_job, self.tasks, results)
-            if any("then" in r for r in results)
-            else {}
-        )
+        then = self._proven(results)
         keys = self.tx.queue.finish(self.attempt.id, [bytes.fromhex(r["task"]) for r in results])
         accepted = [r for r in results if bytes.fromhex(r["task"]) in keys]
         if then:
@@ -162,13 +156,24 @@ class Recording:
             case other:
                 assert_never(other)
 
-    def _taken_in(self, runs: Mapping[str, fold_runs.Run]) -> fold_runs.Run:
-        """What a run went on to is demanded where its first task is."""
+    def _proven(self, results: list[TaskResult]) -> Mapping[str, following_results.Run]:
+        """What the driver went on to after these results, by their tasks (hex)."""
+        if not any(r.get("then") for r in results):
+            return {}
+        return following_results.proven(self._job, self.tasks, results)
+
+    def _taken_in(self, runs: Mapping[str, following_results.Run]) -> following_results.Run:
+        """What a driver went on to is demanded where its first task is."""
+        is_fold = self._job is not None and "fold" in self._job
         for head, run in runs.items():
             branches = self._branches.get(bytes.fromhex(head))
             if branches is not None:
                 self._branches = dict.fromkeys(_keys(run), branches) | self._branches
-        return fold_runs.taken_in(self.tx, runs)
+            if not is_fold:
+                self._homes.update((bytes.fromhex(r["task"]), r["dataset"]) for r in run)
+        if is_fold:
+            following_results.remember(self.tx, runs)
+        return following_results.new_results(self.tx, runs)
 
     def _memos(self, results: list[TaskResult]) -> None:
         self.tx.traces.put_memos({bytes.fromhex(r["task"]): r["result"] for r in results})
@@ -199,12 +204,12 @@ class Recording:
             for r in results
             for name, output_result in output_results(r).items()
         ]
-        fragments = list(self._fragments(output_result for *_, output_result in each))
+        fragments = list(self._fragments(each))
         outputs: dict[bytes, dict[str, bytes]] = {bytes.fromhex(r["task"]): {} for r in results}
         for (task, name, _), fragment in zip(each, fragments, strict=True):
             outputs[task][name] = fragment.id
         traces = [
-            Trace(task, output, by=self.by, home=self.attempt.dataset)
+            Trace(task, output, by=self.by, home=self._home(task))
             for task, output in outputs.items()
         ]
         self.tx.traces.put(traces, fragments)
@@ -221,15 +226,17 @@ class Recording:
             }
         )
 
-    def _fragments(self, results: Iterable[TaskResult | Output]) -> Iterator[Fragment]:
-        home, attempt, schema, encoding = self.attempt.dataset, self.attempt.id, None, Encoded()
-        for result in results:
+    def _fragments(
+        self, results: Iterable[tuple[bytes, str, TaskResult | Output]]
+    ) -> Iterator[Fragment]:
+        """`results`: of each output its task and its name as well."""
+        attempt, schema, encoding = self.attempt.id, None, Encoded()
+        for task, _, result in results:
             output_schema, content, files = partition_result(result)
             if schema != output_schema:  # one object, which is then stored and encoded once
                 schema, encoding = output_schema, encoded(output_schema)
-            yield Fragment(
-                fragment_id(encoding, content), schema, content, tuple(files), home, attempt
-            )
+            id, home = fragment_id(encoding, content), self._home(task)
+            yield Fragment(id, schema, content, tuple(files), home, attempt)
 
     def _dropped(self, metrics: Mapping[bytes, Metrics]) -> None:
         """Note how many rows each task left out, and for which of the dataset's expectations."""
@@ -240,12 +247,12 @@ class Recording:
                 if "dropped" in task_metrics
             }
         )
-        for branch, tasks in by_branch(metrics, self._branches).items():
+        for branch, dataset, tasks in self._shares(metrics):
             rows = sum(metrics[task]["dropped_rows"] for task in tasks)
             by_check: Counter[str] = Counter()
             for task in tasks:
                 by_check.update(metrics[task].get("dropped", {}))
-            self._add_event(branch, "rows.dropped", rows, {"checks": dict(by_check)})
+            self._add_event(branch, "rows.dropped", rows, {"checks": dict(by_check)}, dataset)
 
     def _synced(self, keys: list[bytes]) -> None:
         """Move the target's root to the output of these tasks."""
@@ -358,14 +365,33 @@ class Recording:
         self, kind: str, keys: Iterable[bytes], body: Mapping[str, object] | None = None
     ) -> None:
         """Record for each branch how many of these tasks it demands."""
+        for branch, dataset, theirs in self._shares(keys):
+            self._add_event(branch, kind, len(theirs), body, dataset)
+
+    def _home(self, task: bytes) -> str:
+        """The dataset whose rows a task makes."""
+        return self._homes.get(task, self.attempt.dataset)
+
+    def _shares(self, keys: Iterable[bytes]) -> Iterator[tuple[str, str, list[bytes]]]:
+        """The tasks by branch and by dataset."""
         for branch, theirs in by_branch(keys, self._branches).items():
-            self._add_event(branch, kind, len(theirs), body)
+            tasks_of: dict[str, list[bytes]] = {}
+            for task in theirs:
+                tasks_of.setdefault(self._home(task), []).append(task)
+            for dataset, tasks in tasks_of.items():
+                yield branch, dataset, tasks
 
     def _add_event(
-        self, branch: str, kind: str, n: int, body: Mapping[str, object] | None = None
+        self,
+        branch: str,
+        kind: str,
+        n: int,
+        body: Mapping[str, object] | None = None,
+        dataset: str | None = None,
     ) -> None:
         if n:
-            self._events.append(Event(kind, self.attempt.dataset, n, body or {}, branch=branch))
+            of = dataset or self.attempt.dataset
+            self._events.append(Event(kind, of, n, body or {}, branch=branch))
 
 
 def _profiles(

@@ -4,14 +4,16 @@ transaction."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import TypedDict, cast
 
 from controlplane.core import wire
 from controlplane.core.errors import Fenced, HeadgateError
+from controlplane.core.model.table_paths import attempt_folder
 from controlplane.core.model.tasks import Attempt, By
+from controlplane.core.plan.transform.followers import MOST
 from controlplane.operations.context import Context
 from controlplane.operations.work import listings
 from controlplane.operations.work.listing_diff import Damaged, Found
@@ -153,7 +155,8 @@ def _take_in(
         is_kept = attempt.kind != "list" and bool(tx.traces.referenced_attempts([attempt.id]))
     if (attempt.kind == "list" or KINDS[attempt.kind].has_manifest) and not is_kept:
         # Everything in it was known already, was taken in, or failed
-        lake.delete_prefix(attempt.prefix)
+        for folder in _folders(attempt, checked):
+            lake.delete_prefix(folder)
     accepted = tuple(r["task"] for r in checked if recording.is_own(r))
     fenced = tuple(r["task"] for r in checked if not recording.is_own(r))
     return ReportOutcome(accepted, fenced, recording.is_news)
@@ -166,8 +169,19 @@ def _verified(
     failures."""
     if not any(map(_files_of, results)):
         return list(results)
-    sizes = lake.sizes(attempt.prefix)
-    return [_check(attempt, r, sizes) for r in results]
+    sizes: dict[str, int] = {}
+    for folder in _folders(attempt, results):
+        sizes |= lake.sizes(folder)
+    return [_check(r, sizes) for r in results]
+
+
+def _folders(attempt: Attempt, results: Iterable[TaskResult]) -> list[str]:
+    """The folders that an attempt wrote to: its own, and those of followers."""
+    datasets = {
+        d for r in results for following in r.get("then") or () if (d := following.get("dataset"))
+    }
+    others = [attempt_folder(attempt.prefix, dataset) for dataset in sorted(datasets)[:MOST]]
+    return [attempt.prefix, *others]
 
 
 def _files_of(result: TaskResult) -> list[FileEntry]:
@@ -180,12 +194,9 @@ def _files_of(result: TaskResult) -> list[FileEntry]:
     return [*result.get("files", ()), *(file for output in others for file in output["files"])]
 
 
-def _check(attempt: Attempt, result: TaskResult, sizes: dict[str, int]) -> TaskResult:
+def _check(result: TaskResult, sizes: dict[str, int]) -> TaskResult:
     for file in _files_of(result):
-        if (
-            not file["path"].startswith(attempt.prefix + "/")
-            or sizes.get(file["path"]) != file["size"]
-        ):
+        if sizes.get(file["path"]) != file["size"]:
             message = f"{file['path']} is not there with {file['size']} bytes"
             return _failure(result, infrastructure_error("file-missing", message))
     return result

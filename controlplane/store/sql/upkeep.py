@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, FromClause, Table, delete, func, select
 from sqlalchemy import bindparam as bind
 
+from controlplane.core.model.jobs import roots_in
 from controlplane.core.model.pack_origins import Origin, PendingDeletion
 from controlplane.core.model.retention import HOLDERS, Expired, Pointer, PointerKind, Span
 from controlplane.store.sql import tables as db
@@ -113,8 +114,7 @@ class SqlUpkeep(TableGroup):
             self._mine(db.jobs), job.body.contains('"shared"')
         )
         for row in self._paged(statement, job.digest):
-            body = json.loads(row.body)
-            for root in (*body.get("shared", {}).values(), *body.get("pairs", {}).values()):
+            for root in roots_in(json.loads(row.body)):
                 yield Pointer("task", row.digest.hex(), bytes.fromhex(root))
 
     def _plain(self, holder: PointerKind, table: Table, name: Column[Any]) -> Iterator[Pointer]:

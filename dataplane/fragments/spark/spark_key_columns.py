@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dataplane.contract.key_values import CUT
 from dataplane.contract.keys import KeyPart, column_texts
+from dataplane.contract.results import LABEL
 from dataplane.contract.schemas import Json, Schema, column_names, field_types
 from dataplane.fragments.content import quoted
 from dataplane.spark.spark_session import under
@@ -122,11 +123,31 @@ def any_of(
     rows: DataFrame, schema: Schema, parts: Sequence[KeyPart], keys: Sequence[str]
 ) -> DataFrame:
     """The rows with one of these keys."""
+    return _by_key(rows, key_texts(schema, parts), dict.fromkeys(keys, ""), "left_semi")
+
+
+def with_key_labels(
+    rows: DataFrame, schema: Schema, parts: Sequence[KeyPart], labels: Mapping[str, str]
+) -> DataFrame:
+    """The rows with the label of their key as the last column. A row of another key fails the
+    job."""
     texts = key_texts(schema, parts)
-    columns = ", ".join(f"t{i} STRING" for i in range(len(texts)))
-    key_rows = F.broadcast(
-        rows.sparkSession.createDataFrame([column_texts(key) for key in keys], columns)
-    )
+    labelled = _by_key(rows, texts, labels, "left")
     with exact(rows.sparkSession):
-        same = [F.expr(text).eqNullSafe(key_rows[f"t{i}"]) for i, text in enumerate(texts)]
-        return rows.join(key_rows, same, "left_semi")
+        foreign = f"concat_ws('/', 'a row of another key', {', '.join(texts)})"
+        label = F.expr(f"coalesce({LABEL}, raise_error({foreign}))")
+    return labelled.select(*(F.col(quoted(name)) for name in rows.columns), label.alias(LABEL))
+
+
+def _by_key(
+    rows: DataFrame, texts: Sequence[str], labels: Mapping[str, str], how: str
+) -> DataFrame:
+    """A join with keys and their labels."""
+    columns = [f"{LABEL}_{at}" for at in range(len(texts))]
+    key_rows = [(*column_texts(key), label) for key, label in labels.items()]
+    ddl = ", ".join(f"{column} STRING" for column in (*columns, LABEL))
+    table = F.broadcast(rows.sparkSession.createDataFrame(key_rows, ddl))
+    with exact(rows.sparkSession):
+        pairs = zip(texts, columns, strict=True)
+        same = [F.expr(text).eqNullSafe(table[column]) for text, column in pairs]
+        return rows.join(table, same, how)

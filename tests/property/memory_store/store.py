@@ -225,6 +225,11 @@ class FlatTx(
             requested = max(listing.requested, listing.served + 1)
             self._space.listings[id] = replace(listing, requested=requested)
 
+    def confirm_listing(self, id: bytes, served: int) -> None:
+        listing = self._space.listings[id]
+        at, newest = self.now(), max(listing.served, served)
+        self._space.listings[id] = replace(listing, at=at, served=newest)
+
     def source_partitions(self, listing: bytes, keys: Iterable[str]) -> dict[str, SourcePartition]:
         found = pick(self._space.source_partitions, ((listing, key) for key in keys))
         return {key: partition for (_, key), partition in found.items()}
@@ -462,8 +467,9 @@ NAMES = {  # of the methods of each collaborator, and of those of `FlatTx` where
     ),
     "nodes": "get_nodes put_nodes",
     "listings": (
-        "get=listings put=put_listing request_again partitions=source_partitions partitions_of "
-        "put_partitions=put_source_partitions of_plans=plan_listings drop=drop_listings"
+        "get=listings put=put_listing confirm=confirm_listing request_again "
+        "partitions=source_partitions partitions_of put_partitions=put_source_partitions "
+        "of_plans=plan_listings drop=drop_listings"
     ),
     "states": (
         "newest=states find=state_of commit=commit_state history unfinished put_building "

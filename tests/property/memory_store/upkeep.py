@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, takewhile
-from typing import cast
 
 from controlplane.core.model.branches import MAIN
+from controlplane.core.model.jobs import roots_in
 from controlplane.core.model.retention import HOLDERS, Files, Pointer, PointerKind, Span, Stored
 from controlplane.core.model.states import PartialState, State
 from tests.property.memory_store.queue import pick
@@ -103,8 +103,7 @@ class MemoryCollected(MemorySnapshots):
 
     def _task_pointers(self) -> Iterator[Pointer]:
         for digest, body in self._space.jobs.items():
-            read = cast("Mapping[str, Mapping[str, str]]", body)
-            for root in (*read.get("shared", {}).values(), *read.get("pairs", {}).values()):
+            for root in roots_in(body):
                 yield Pointer("task", digest.hex(), bytes.fromhex(root))
 
     def _publication_pointers(self) -> Iterator[Pointer]:

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import cast
 from urllib.parse import urlsplit
 
-from controlplane.api.driver_app import KNOWN_S, SharedLook
+from controlplane.api.driver_app import KNOWN_S, SharedPoll
 from controlplane.api.threads import CLAIMS
 from controlplane.client import Document
 from controlplane.core.model.events import NO_BRANCH, Event
@@ -136,20 +136,20 @@ def test_a_claim_gets_work_that_comes_while_it_waits(world: World) -> None:
     assert claim["lake"] == world.services.lake.uri
 
 
-def test_claims_of_one_driver_look_once_after_a_change() -> None:
+def test_claims_of_one_driver_poll_once_after_a_change() -> None:
     looks: list[int] = []
 
     def look_in_vain(count: int) -> None:
-        assert shared_look.claim(count, lambda: looks.append(count)) is None
+        assert shared_poll.claim(count, lambda: looks.append(count)) is None
 
     now = 0.0
-    shared_look = SharedLook(lambda: now)
+    shared_poll = SharedPoll(lambda: now)
     for count in (1, 1, 2, 1):
         look_in_vain(count)
     assert looks == [1, 2]
 
     work = cast("Claim", {"attempt": "a"})
-    assert shared_look.claim(3, lambda: work) is work
+    assert shared_poll.claim(3, lambda: work) is work
     look_in_vain(3)  # there may be more
     now += KNOWN_S
     look_in_vain(3)  # a task's delay may be over

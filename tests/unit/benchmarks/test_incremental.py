@@ -12,8 +12,7 @@ def test_ratios_of_a_round() -> None:
         "first": {"q1": 2.0, "q2": 2.0},
         "again": [{"q1": 1.0, "q2": 3.0}, {"q1": 1.5, "q2": 2.5}],
         "hashed": 3.0,
-        "parts": [2.0, 2.0],
     }
-    headgate = {"first": 12.0, "all": [1.0, 2.0], "one": {"q1": 0.25}, "parts": [3.0, 1.0]}
+    headgate = {"first": 12.0, "all": [1.0, 2.0], "one": {"q1": 0.25}}
     found = ratios({"plain": plain, "headgate": headgate})
-    assert found == {"first": 1.2, "hashing": 0.25, "all": 0.375, "parts": 1.0, "q1": 0.2}
+    assert found == {"first": 1.2, "hashing": 0.25, "all": 0.375, "q1": 0.2}

@@ -139,8 +139,10 @@ class World:
         while True:
             with self.store.read() as tx:
                 running = Counter({kind: n for kind, n in tx.queue.backlog().items() if n})
+            followers = self.engine.followers
             if not self.engine.step():
                 return worked
+            self.kinds["transform"] += self.engine.followers - followers
             with self.store.read() as tx:
                 running -= Counter(tx.queue.backlog())
             self.kinds += running

@@ -45,7 +45,9 @@ def of(world: World, name: str, key: str, generation: int | None = None) -> Any:
 def test_a_partition_knows_its_file_its_attempt_and_its_neighbours(world: World) -> None:
     found = of(world, "doubled", "b.csv")
     assert (found["generation"], found["rows"], len(found["files"])) == (2, 1, 1)
-    assert found["attempt"]["dataset"] == "shop.doubled"
+    # Its driver went on to it from the file
+    assert found["attempt"]["dataset"] == "shop.orders"
+    assert of(world, "doubled", "a.csv")["attempt"]["dataset"] == "shop.doubled"
     assert found["task_seconds"] is not None
     [made_of] = found["inputs"]
     assert (made_of["slot"], made_of["dataset"], made_of["partitions"]) == (

@@ -8,7 +8,7 @@ from typing import Any, cast
 from controlplane.core.model.jobs import FollowingSpec, StoredSqlJob
 from controlplane.core.model.tasks import Task
 from controlplane.core.schema.ddl_schemas import parse_ddl
-from controlplane.operations.work.fold_runs import proven
+from controlplane.operations.work.following_results import proven
 from dataplane.contract.claims import next_key
 from dataplane.contract.identity import EMPTY, Content, slot_id, task_key
 from dataplane.contract.jobs import FoldJob

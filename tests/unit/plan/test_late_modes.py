@@ -10,6 +10,10 @@ import pytest
 
 from controlplane.cli import views, why_views
 from controlplane.operations.inspect import causes, overview
+from controlplane.operations.work import claims, reports
+from dataplane.contract.claims import CONTRACT
+from dataplane.contract.kinds import Kind
+from tests.property.engine import schema_of
 from tests.unit.expectations.world import BRANCH, World
 
 HINTS = "inputs: {fa: all, fb: all}"
@@ -103,3 +107,40 @@ def test_types_that_differ_are_told_with_what_to_write(world: World) -> None:
         "reads fb whole because k is BIGINT in fa and STRING in fb; to be read by k, CAST it"
         in str(lines)
     )
+
+
+DECLARED = """\
+  per:
+    transform:
+      sql: SELECT k + 0 AS k, sum(v) AS v FROM orders GROUP BY k + 0
+      inputs: {orders: by}
+      partition_by: [k]
+"""
+
+
+@pytest.mark.parametrize(("answer", "tasks"), [({}, 32), ({"together": True}, 40)])
+def test_keys_are_handed_out_as_one_batch_where_the_analysis_proves_it(
+    world: World, answer: dict[str, Any], tasks: int
+) -> None:
+    """Else as many as one attempt may take one by one."""
+    world.put("a.csv", *((k, 1) for k in range(40)))
+    world.apply(DECLARED)
+    world.refresh()
+    analysis = next_claim(world, "analyse")
+    [task] = analysis["tasks"]
+    result = {"schema": schema_of(("k", "v")), **answer}
+    done = {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": result}
+    reports.report(world.ctx, "driver", analysis["attempt"], [done], lake=world.lake)
+    claim = next_claim(world, "transform")
+    assert claim["job"].get("together", False) is bool(answer)
+    assert len(claim["tasks"]) == tasks
+
+
+def next_claim(world: World, kind: Kind) -> Any:
+    """Of this kind; all before it is done."""
+    for _ in range(10):
+        world.once()
+        if claim := claims.claim(world.ctx, "driver", CONTRACT, [kind]):
+            return claim
+        world.work()
+    raise AssertionError(f"no task of kind {kind}")

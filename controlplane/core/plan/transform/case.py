@@ -26,6 +26,7 @@ class Case:
     inputs: tuple[Input, ...]
     # Consumed partial results, to be remembered
     parts: Mapping[str, Consumed] = field(default_factory=dict)
+    is_together: bool = False  # tasks of several keys may be run as one
 
     @property
     def parted(self) -> list[Input]:

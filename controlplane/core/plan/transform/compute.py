@@ -58,10 +58,7 @@ def decide(case: Case, schema: Schema | None, build: bytes | None) -> Deciding[D
     if schema is None and not case.is_whole:
         return _only_counted(case, extent)
 
-    job = job_of(case)
-    order = sorting(case.node.component, schema, case_sensitive=case.node.is_case_sensitive)
-    if order is not None:
-        job["sort_by"] = order
+    job = sorted_job(case, schema)
 
     def tasks(keys: Sequence[str]) -> Deciding[dict[str, Task]]:
         return (yield from tasks_of(case, job, keys))
@@ -77,6 +74,15 @@ def decide(case: Case, schema: Schema | None, build: bytes | None) -> Deciding[D
     if parts is not None:
         case = replace(case, parts=parts.trees)
     return (yield from commit(case, extent, window, schema, build))
+
+
+def sorted_job(case: Case, schema: Schema | None) -> StoredTransformJob:
+    """The job of the partitions, whose rows have this schema."""
+    job = job_of(case)
+    order = sorting(case.node.component, schema, case_sensitive=case.node.is_case_sensitive)
+    if order is not None:
+        job["sort_by"] = order
+    return job
 
 
 def _schema_error(case: Case, schema: Schema | None) -> TaskError | None:

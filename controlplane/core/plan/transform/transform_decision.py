@@ -30,7 +30,7 @@ from typing import TypeAlias
 
 from controlplane.core.compile import ids, key_types
 from controlplane.core.compile.nodes import Transform
-from controlplane.core.model.memos import schema_in
+from controlplane.core.model.memos import is_together_in, schema_in
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, salts, unfinished, windows
@@ -85,9 +85,9 @@ def finish(planning: Planning, node: Transform) -> Finishing:
     if chosen == started_with:
         return None
     # The newest inputs need no work, for example because the file that led to the run is gone.
-    if chosen is not None and is_current(_case(planning, node, chosen)):
+    if chosen is not None and is_current(case_of(planning, node, chosen)):
         return unfinished.GIVEN_UP
-    case = _case(planning, node, started_with)
+    case = case_of(planning, node, started_with)
     # The run is done already.
     if is_current(case):
         return unfinished.GIVEN_UP
@@ -112,7 +112,7 @@ def decide(planning: Planning, node: Transform) -> Deciding[Decision]:
     chosen = consistent(planning, node, newest)
     if chosen is None:
         return _inconsistent(planning, node, newest)
-    case = _case(planning, node, chosen)
+    case = case_of(planning, node, chosen)
     if is_current(case):
         decision = Decision(node.dataset, "up_to_date")
     else:
@@ -132,7 +132,7 @@ def _inconsistent(planning: Planning, node: Transform, newest: Offers) -> Decisi
     return Decision(node.dataset, "waiting", reason=reason)
 
 
-def _case(planning: Planning, node: Transform, chosen: Sequence[State | PartialState]) -> Case:
+def case_of(planning: Planning, node: Transform, chosen: Sequence[State | PartialState]) -> Case:
     schemas = {
         slot.name: of.schema
         for slot, of in zip(node.slots, chosen, strict=True)
@@ -176,6 +176,9 @@ def _next_step(case: Case) -> Deciding[Decision]:
         return (yield from _index(case, lagging))
 
     schema = case.node.with_reason(schema_in(memos[analysis]))
+    # What volatile code gives for one key is not what it gives for the next
+    is_together = is_together_in(memos[analysis]) and not case.node.is_volatile
+    case = replace(case, is_together=is_together)
     if case.node.fold is not None:
         assert build is not None  # a fold has no `by` input, and waits for partial ones
         return (yield from fold.decide(case, case.node.fold, schema, build))

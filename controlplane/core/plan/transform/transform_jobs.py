@@ -110,11 +110,6 @@ def _input(node: Transform, slot: Slot, schema: Schema) -> InputJob:
     return read
 
 
-def is_batched(job: AnalyseJob) -> bool:
-    """Whether many tasks of this job may be one Spark job."""
-    return job["language"] == "sql" and bool(job["batch_sql"] or job.get("together"))
-
-
 def with_shared(logic: AnalyseJob, shared: dict[str, str]) -> StoredTransformJob:
     """The job of tasks that all read these roots (hex) whole, by input."""
     if logic["language"] == "sql":
@@ -253,7 +248,7 @@ def _texts(node: Transform, as_of: float) -> _Texts:
     if clock:
         texts["named"] = _named(body.sql, renames, labels)
     by = [s for s in node.slots if s.mode == "by"]
-    if by and all(s.is_proven for s in by) and not node.checks:
+    if by and all(s.is_proven for s in by):
         texts["together"] = True
     return texts
 

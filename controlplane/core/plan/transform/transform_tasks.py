@@ -16,13 +16,13 @@ from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.transform.case import Case
 from controlplane.core.plan.transform.input_states import Input
 from controlplane.core.plan.transform.transform_jobs import (
-    is_batched,
     logic_job,
     node_task,
     with_shared,
 )
 from dataplane.contract.encoding import Encoded
 from dataplane.contract.identity import EMPTY, slot_id, task_key
+from dataplane.contract.jobs import is_batched
 from dataplane.contract.schemas import encoded
 
 # `each` or `by` slot -> what the partition reads through it
@@ -36,6 +36,8 @@ def job_of(case: Case) -> StoredTransformJob:
         i.slot.name: i.index[i.slot.name + PAIRS].root.hex() for i in case.inputs if i.index
     }:
         job["pairs"] = pairs
+    if case.is_together:
+        job["together"] = True
     if case.node.component.profile != "full":
         job["profile"] = case.node.component.profile
     return job
