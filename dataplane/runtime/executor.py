@@ -174,18 +174,18 @@ class Executor:
         if not followers:
             return results
         progress = so_far or FollowingProgress({task["task"] for task in claim["tasks"]})
-        if so_far is None and not progress.took(results):
+        if so_far is None and not progress.add(results):
             return results
         then: dict[str, list[FollowingResult]] = {}
         for follower in followers:
-            if progress.is_late or not progress.has_room(results):
+            if progress.is_late or not progress.fits(results):
                 break
             next_claim, heads = claim_after(claim, follower, results, progress.done)
             if not heads:
                 continue
             next_attempt = replace(cast("SparkAttempt[TransformClaim]", attempt), claim=next_claim)
             computed = self._transformed(next_attempt)
-            if not progress.took(computed):
+            if not progress.add(computed):
                 break
             computed = self._followed(next_attempt, computed, progress)
             for head, after in zip(heads, with_followers(next_claim, computed), strict=True):

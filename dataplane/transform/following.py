@@ -35,7 +35,7 @@ class FollowingProgress:
 
     done: set[str]
     began: float = field(default_factory=time.monotonic)
-    room: int = MOST_BYTES
+    bytes_left: int = MOST_BYTES
 
     @property
     def seconds(self) -> float:
@@ -45,16 +45,16 @@ class FollowingProgress:
     def is_late(self) -> bool:
         return self.seconds > GOES_ON_S
 
-    def has_room(self, results: Sequence[TaskResult]) -> bool:
+    def fits(self, results: Sequence[TaskResult]) -> bool:
         """Whether as much as these results may follow them."""
-        return _size(results) <= self.room
+        return _size(results) <= self.bytes_left
 
-    def took(self, results: Sequence[TaskResult]) -> bool:
+    def add(self, results: Sequence[TaskResult]) -> bool:
         """Take in results. False, and nothing is, if they are too large for the report."""
         size = _size(results)
-        if size > self.room:
+        if size > self.bytes_left:
             return False
-        self.room -= size
+        self.bytes_left -= size
         return True
 
 

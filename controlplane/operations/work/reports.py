@@ -177,8 +177,8 @@ def _in_order(result: TaskResult, followers: frozenset[str]) -> TaskResult:
     if not then:
         return result
     is_done = result["state"] == "done"
-    kept = [r for r in then if is_done and ("dataset" not in r or r["dataset"] in followers)]
-    return cast("TaskResult", {**result, "then": kept})
+    remaining = [r for r in then if is_done and ("dataset" not in r or r["dataset"] in followers)]
+    return cast("TaskResult", {**result, "then": remaining})
 
 
 def _verified(
@@ -231,7 +231,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _files_of(result: TaskResult) -> list[FileEntry]:
-    """Those that the result stands or falls with."""
+    """Files without which the result is a failure."""
     taken_out, dealt = result.get("quarantine"), result.get("outputs")
     others = [
         *((taken_out,) if taken_out else ()),
@@ -248,8 +248,8 @@ def _check(result: TaskResult, sizes: Mapping[str, int]) -> TaskResult:
             return _failure(result, infrastructure_error("file-missing", message))
     if "then" not in result:
         return result
-    whole = [r for r in result["then"] if all(_is_there(file, sizes) for file in r["files"])]
-    return cast("TaskResult", {**result, "then": whole})
+    complete = [r for r in result["then"] if all(_is_there(file, sizes) for file in r["files"])]
+    return cast("TaskResult", {**result, "then": complete})
 
 
 def _is_there(file: FileEntry, sizes: Mapping[str, int]) -> bool:

@@ -147,10 +147,11 @@ def test_files_of_a_follower_that_are_gone_leave_the_result_before_it(world: Wor
 
 def test_a_task_that_failed_before_is_tried_without_followers(world: World) -> None:
     taken = late(world)
-    assert taken.claim["job"]["followers"]
+    assert "followers" in taken.claim["job"]
     world.engine._end(taken.claim, taken.driver, [], "dies")
     world.now += 100.0
     again = world.engine._take()
+    assert again is not None
     assert "followers" not in again.claim["job"]
     end(world, again)
     go_on(world)
