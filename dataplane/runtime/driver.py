@@ -261,7 +261,8 @@ class DriverLoop:
                 raise Cancelled(claim["attempt"])
         began = time.monotonic()
         results = executor.run(claim)
-        self._hand_in(claim, results, self._measures(claim, time.monotonic() - began))
+        seconds = time.monotonic() - began - executor.following_s.pop(claim["attempt"], 0.0)
+        self._hand_in(claim, results, self._measures(claim, seconds))
         if not self._is_alive():
             log.error("event=without-spark attempt=%s", claim["attempt"])
             self._end(1)  # the process that started this one starts another

@@ -60,6 +60,7 @@ class Recording:
         self.is_news = attempt.kind != "list"
         self._outcomes: dict[bytes, Outcome] = {}
         self._accepted: list[TaskResult] = []
+        self.fragments: list[Fragment] = []
         # Of tasks of followers: whose rows they make
         self._homes: dict[bytes, str] = {}
         self._error: str | None = None  # the condition of the first task that did not succeed
@@ -140,8 +141,8 @@ class Recording:
             accepted += self._taken_in(
                 {head: of for head, of in then.items() if bytes.fromhex(head) in keys}
             )
-        self._accepted = accepted
-        self._came_to("done", _keys(accepted))
+        self._accepted = [r for r in accepted if "dataset" not in r]
+        self._came_to("done", _keys(self._accepted))
         match KINDS[self.attempt.kind].remembered_as:
             case "trace":
                 self._traces(accepted)
@@ -204,7 +205,7 @@ class Recording:
             for r in results
             for name, output_result in output_results(r).items()
         ]
-        fragments = list(self._fragments(each))
+        self.fragments = fragments = list(self._fragments(each))
         outputs: dict[bytes, dict[str, bytes]] = {bytes.fromhex(r["task"]): {} for r in results}
         for (task, name, _), fragment in zip(each, fragments, strict=True):
             outputs[task][name] = fragment.id
