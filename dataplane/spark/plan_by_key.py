@@ -34,7 +34,7 @@ _WITHOUT_ORDER: Final = classes(
     _AGGREGATES,
     """
     AggregateExpression Average BitAndAgg BitOrAgg BitXorAgg BoolAnd BoolOr Corr Count CountIf CovPopulation
-    CovSample HyperLogLogPlusPlus Kurtosis Max Median Min Percentile Skewness StddevPop
+    CovSample HyperLogLogPlusPlus Kurtosis Max MaxBy Median Min MinBy Percentile Skewness StddevPop
     StddevSamp Sum VariancePop VarianceSamp
     """,
 )
