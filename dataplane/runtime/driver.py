@@ -261,8 +261,7 @@ class DriverLoop:
                 raise Cancelled(claim["attempt"])
         began = time.monotonic()
         results = executor.run(claim)
-        seconds = time.monotonic() - began - executor.following_s.pop(claim["attempt"], 0.0)
-        self._hand_in(claim, results, self._measures(claim, seconds))
+        self._hand_in(claim, results, self._measures(claim, time.monotonic() - began))
         if not self._is_alive():
             log.error("event=without-spark attempt=%s", claim["attempt"])
             self._end(1)  # the process that started this one starts another

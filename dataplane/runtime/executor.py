@@ -75,8 +75,6 @@ class Executor:
         # kept: a new Python thread is a new JVM thread
         self._jobs = ThreadPoolExecutor(PARALLEL, "job")
         self._threads = ThreadPoolExecutor(PARALLEL, "look")
-        # By attempt: seconds that went to followers, which are none of its own
-        self.following_s: dict[str, float] = {}
         self._running: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
         self._numbers = itertools.count()
@@ -190,8 +188,6 @@ class Executor:
             computed = self._followed(next_attempt, computed, progress)
             for head, after in zip(heads, with_followers(next_claim, computed), strict=True):
                 then.setdefault(head, []).extend(after)
-        if so_far is None:
-            self.following_s[claim["attempt"]] = progress.seconds
         return [{**r, "then": then[r["task"]]} if then.get(r["task"]) else r for r in results]
 
     def _transformed(self, attempt: SparkAttempt[TransformClaim]) -> list[TaskResult]:

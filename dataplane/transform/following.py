@@ -38,12 +38,8 @@ class FollowingProgress:
     bytes_left: int = MOST_BYTES
 
     @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.began
-
-    @property
     def is_late(self) -> bool:
-        return self.seconds > GOES_ON_S
+        return time.monotonic() - self.began > GOES_ON_S
 
     def fits(self, results: Sequence[TaskResult]) -> bool:
         """Whether as much as these results may follow them."""

@@ -141,8 +141,8 @@ class Recording:
             accepted += self._taken_in(
                 {head: of for head, of in then.items() if bytes.fromhex(head) in keys}
             )
-        self._accepted = [r for r in accepted if "dataset" not in r]
-        self._came_to("done", _keys(self._accepted))
+        self._accepted = accepted
+        self._came_to("done", _keys(accepted))
         match KINDS[self.attempt.kind].remembered_as:
             case "trace":
                 self._traces(accepted)

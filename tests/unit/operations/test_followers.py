@@ -158,13 +158,6 @@ def test_a_task_that_failed_before_is_tried_without_followers(world: World) -> N
     assert world.rows("shop.sized") == [(1, 10), (2, 20)]
 
 
-def test_the_record_of_an_attempt_counts_its_own_tasks(world: World) -> None:
-    end(world, late(world))
-    with world.store.read() as tx:
-        [record] = tx.past_attempts.newest(BRANCH, limit=1)
-    assert (record.dataset, record.tasks, record.done, record.rows) == ("shop.orders", 1, 1, 1)
-
-
 def test_a_paused_dataset_is_as_it_was_until_it_goes_on(world: World) -> None:
     taken = late(world)
     controls.pause(world.ctx, BRANCH, "shop.plus")
