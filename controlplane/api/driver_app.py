@@ -136,9 +136,16 @@ class DriverApp:
 
         def work() -> Response:  # decoding megabytes is nothing for the event loop
             body = _decoded(raw)
-            return handle(
-                DriverCall(self._services, context, token, body, is_disconnected, came, self._polls)
+            call = DriverCall(
+                self._services,
+                context,
+                token,
+                body,
+                hung_up=is_disconnected,
+                at=came,
+                polls=self._polls,
             )
+            return handle(call)
 
         watching = asyncio.ensure_future(
             self._watch(request.receive, is_disconnected, token.namespace)
