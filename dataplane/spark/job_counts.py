@@ -48,8 +48,8 @@ def counts(spark: SparkSession, group: str) -> Measures:
     return {"spark_jobs": len(ids), "spark_stages": sum(ran)}
 
 
-def begun_jobs(spark: SparkSession) -> int:
-    """How many jobs have begun, of all groups; the number of the next one."""
+def next_job_number(spark: SparkSession) -> int:
+    """The number of the next job, of any group."""
     return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
 
@@ -58,7 +58,7 @@ def has_own_jobs(spark: SparkSession, group: str, since: int) -> bool:
     thread or in another one, which has no group or a name of the code's own. Jobs of other attempts
     are known by their ids."""
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
-    ids = frozenset(range(since, begun_jobs(spark)))
+    ids = frozenset(range(since, next_job_number(spark)))
     groups = [job["info"].get("jobGroup") or "" for job in _described(spark, ids)] if ids else []
     return len(groups) < len(ids) or any(g == group or not ATTEMPT.fullmatch(g) for g in groups)
 

@@ -15,7 +15,7 @@ from dataplane.fragments.attempt import Failed
 from dataplane.fragments.spark.input_frames import empty
 from dataplane.fragments.spark.row_conditions import check_conditions
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
-from dataplane.spark.job_counts import begun_jobs, has_own_jobs
+from dataplane.spark.job_counts import has_own_jobs, next_job_number
 from dataplane.spark.plan_by_key import is_proven_by_key
 from dataplane.spark.plan_lineage import column_lineage
 from dataplane.spark.spark_schemas import schema_of
@@ -63,7 +63,7 @@ def analyse_python(attempt: SparkAttempt[AnalyseClaim]) -> SchemaAnswer:
 def _on_no_data(
     attempt: SparkAttempt[AnalyseClaim], transform: Callable[[], DataFrame]
 ) -> DataFrame | None:
-    before = begun_jobs(attempt.spark)
+    before = next_job_number(attempt.spark)
     try:
         rows = transform()
         check_conditions(rows, attempt.claim["job"].get("expect"))

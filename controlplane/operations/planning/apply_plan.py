@@ -122,7 +122,7 @@ class PlanExecutor:
                 """The decision that needs the node reports it."""
             except (Deposed, OSError):
                 raise
-            except Exception as e:  # whatever it is, the work goes on without followers
+            except Exception as e:  # a fault of followers stops no work
                 log.exception("no followers", dataset=decision.dataset, reason=str(e))
         return leading
 

@@ -220,14 +220,9 @@ def _unused_folders(
     own, *others = _folders(attempt, followers)
     is_kept = attempt.kind != "list" and bool(tx.traces.referenced_attempts([attempt.id]))
     stored = tx.traces.fragments([f.id for f in fragments]) if is_kept and others else {}
-    used = {file["path"].partition("/_fragment=")[0] for f in stored.values() for file in f.files}
-    return ([] if is_kept else [own]) + [
-        folder for folder in others if not any(_is_below(path, folder) for path in used)
-    ]
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder}/")
+    paths = [file["path"] for fragment in stored.values() for file in fragment.files]
+    unused = [f for f in others if not any(path.startswith(f"{f}/") for path in paths)]
+    return unused if is_kept else [own, *unused]
 
 
 def _files_of(result: TaskResult) -> list[FileEntry]:
