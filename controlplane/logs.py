@@ -3,29 +3,26 @@
 Logging never raises: a line that cannot be rendered or written is lost, and their number is logged
 once one arrives.
 
-Nothing else configures logging. Before `configure`, warnings are written, and no less.
+Nothing else configures logging. `get` is for modules that a `run` imports: structlog is loaded at
+the first line.
 """
 
 from __future__ import annotations
 
 import io
-import json
 import logging
 import sys
 import threading
-import traceback
-from datetime import UTC, datetime
-from typing import Any, ClassVar, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from controlplane.core.redaction import redacted
 
-EVENT_WIDTH = 30  # of the column on a terminal
+if TYPE_CHECKING:
+    from structlog.typing import Processor
 
 
 class Log:
-    """The lines of one part."""
-
-    least: ClassVar[int] = logging.WARNING  # level of lines that are written
+    """A logger that imports structlog when something is logged: most runs log nothing."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -41,35 +38,27 @@ class Log:
 
     def exception(self, event: str, **fields: Any) -> None:
         """An error with the trace of the exception that is being handled."""
-        self._say("error", event, fields, traceback.format_exc())
+        self._say("exception", event, fields)
 
-    def _say(self, level: str, event: str, fields: dict[str, Any], trace: str = "") -> None:
-        if logging.getLevelNamesMapping()[level.upper()] < Log.least:
-            return
+    def _say(self, how: str, event: str, fields: dict[str, Any]) -> None:
         try:
-            self._write(level, event, fields, trace)
+            getattr(self._logger(), how)(event, **fields)
         except Exception as e:  # noqa: BLE001  # whatever it is, the work that is logged goes on
-            self._say_less(level, event, e)
+            self._say_less(how, event, e)
 
-    def _say_less(self, level: str, event: str, error: Exception) -> None:
+    def _say_less(self, how: str, event: str, error: Exception) -> None:
         """A field of it cannot be rendered."""
         try:
-            self._write(level, event, {"unshown": type(error).__name__}, "")
+            getattr(self._logger(), how)(event, unshown=type(error).__name__)
         except Exception:  # noqa: BLE001
             """Then it is lost."""
 
-    def _write(self, level: str, event: str, fields: dict[str, Any], trace: str) -> None:
-        line = {"part": self._name, **fields, "event": event, "level": level}
-        at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-        if sys.stderr.isatty():
-            words = [f"{name}={field}" for name, field in {"part": self._name, **fields}.items()]
-            head = f"{at} [{level:7}] {event:{EVENT_WIDTH}}"
-            text = "\n".join(filter(None, (" ".join((head, *words)), trace.rstrip())))
-        else:
-            shown = {"exception": trace.rstrip()} if trace else {}
-            text = json.dumps({**line, "timestamp": at, **shown}, default=repr)
-        sys.stderr.write(redacted(text) + "\n")
-        sys.stderr.flush()
+    def _logger(self) -> Any:
+        import structlog
+
+        if not structlog.is_configured():
+            configure(level=logging.WARNING)
+        return structlog.get_logger(part=self._name)
 
 
 class Enduring(io.TextIOBase):
@@ -128,12 +117,43 @@ def get(name: str) -> Log:
     return Log(name)
 
 
-def configure() -> None:
-    """Write lines of every level, and send those of other libraries to standard error."""
+def tame() -> None:
+    """Keep lines of callers that have loaded structlog already away from standard output, and
+    quiet."""
+    if "structlog" in sys.modules and not sys.modules["structlog"].is_configured():
+        configure(level=logging.WARNING)
+
+
+def configure(*, level: int = logging.INFO) -> None:
+    """Send everything, the lines of other libraries too, to standard error."""
+    import structlog
+
     lines = logging.StreamHandler(sys.stderr)
     lines.setFormatter(Redacting("%(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[lines], force=True)
-    Log.least = logging.INFO
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *_rendering(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+def _rendering() -> list[Processor]:
+    import structlog
+
+    if sys.stderr.isatty():
+        return [structlog.dev.ConsoleRenderer(), _redact]
+    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(), _redact]
+
+
+def _redact(_logger: object, _method: str, line: Any) -> str:
+    return redacted(str(line))
 
 
 class Redacting(logging.Formatter):

@@ -136,9 +136,16 @@ class DriverApp:
 
         def work() -> Response:  # decoding megabytes is nothing for the event loop
             body = _decoded(raw)
-            return handle(
-                DriverCall(self._services, context, token, body, is_disconnected, came, self._polls)
+            call = DriverCall(
+                self._services,
+                context,
+                token,
+                body,
+                hung_up=is_disconnected,
+                at=came,
+                polls=self._polls,
             )
+            return handle(call)
 
         watching = asyncio.ensure_future(
             self._watch(request.receive, is_disconnected, token.namespace)
@@ -176,7 +183,7 @@ def _claim(call: DriverCall) -> Response:
     wait_s = call.take("wait_s", lambda v: type(v) in (int, float) and 0 <= v <= WAIT_LIMIT_S, 0)
     sizes = call.take("sizes", lambda v: _are_of(v, SIZES), list(SIZES))
     without = call.take("without", _are_names, [])
-    signature = (call.driver, *map(frozenset, (kinds, sizes, without)))
+    signature = (call.context.namespace, call.driver, *map(frozenset, (kinds, sizes, without)))
     shared_poll = call.polls.setdefault(signature, SharedPoll())
     look = partial(_look, call, contract, kinds, sizes, without)
     work = _wait_for(call, wait_s, lambda count: shared_poll.claim(count, look))

@@ -146,7 +146,8 @@ class LazyApplication:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._app is None:
-            self._app = self._load(self._services())
+            services = await run_in_threadpool(self._services)
+            self._app = self._load(services)
         await self._app(scope, receive, send)
 
 

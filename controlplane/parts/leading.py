@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from controlplane import logs
 from controlplane.core.model.namespaces import DEFAULT
 from controlplane.parts.driver_pools import DriverPools
 from controlplane.parts.foundation import Foundation
@@ -122,6 +123,7 @@ class Leading:
         from controlplane.reconciler.fleet import Fleet
         from controlplane.reconciler.loop import Reconciler
 
+        logs.tame()
         foundation = self._foundation
         wake, failing_units = foundation.wake.of(namespace), foundation.failing_units.of(namespace)
         context = Context(store, namespace, actor="reconciler", wake=wake.notify)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH_ROWS = 16_384
+BATCH_BYTES = 16 << 20
 
 
 # --- types --------------------------------------------------------------------------------------
@@ -121,11 +122,19 @@ def raw_batches(source: Any, name: str = "") -> Iterator[pa.RecordBatch]:
         ParquetFile(source, page_checksum_verification=True) as file,
     ):
         rows = _rows_of(file)
-        for batch in file.iter_batches(BATCH_ROWS):
+        for batch in file.iter_batches(_batch_rows(file.metadata)):
             rows -= batch.num_rows
             yield batch
         if rows:
             raise OSError("it has other rows than its footer says")
+
+
+def _batch_rows(footer: Any) -> int:
+    """Rows of this file that take BATCH_BYTES."""
+    groups = range(footer.num_row_groups)
+    size = sum(footer.row_group(at).total_byte_size for at in groups)
+    rows: int = BATCH_BYTES * footer.num_rows // max(1, size)
+    return max(1, min(BATCH_ROWS, rows))
 
 
 def check_whole(file: str, name: str) -> None:

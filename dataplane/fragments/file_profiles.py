@@ -35,8 +35,8 @@ MOST_VALUES = 100_000_000
 
 def is_readable(schema: Schema, entries: Sequence[FileEntry]) -> bool:
     """Whether `profiles_of_files` may read these files."""
-    values = sum(entry["rows"] for entry in entries) * len(schema["fields"])
-    size = sum(entry["size"] for entry in entries)
+    rows, size = sum(entry["rows"] for entry in entries), sum(entry["size"] for entry in entries)
+    values = rows * len(schema["fields"])
     return is_simple(schema) and values <= MOST_VALUES and size <= MOST_BYTES
 
 

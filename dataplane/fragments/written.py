@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from dataplane.contract.identity import Content
 from dataplane.contract.profiles import ColumnCounts, Profile
 from dataplane.contract.results import FileEntry, Metrics
 from dataplane.contract.schemas import Schema
-from dataplane.fragments.dictionaries import Dictionary
+
+if TYPE_CHECKING:
+    from dataplane.fragments.dictionaries import Dictionary
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,16 +168,24 @@ class Executor:
     ) -> list[TaskResult]:
         """The results of an attempt, with those of its followers."""
         claim = attempt.claim
+        followers = claim["job"].get("followers")
+        if not followers:
+            return results
         progress = so_far or FollowingProgress({task["task"] for task in claim["tasks"]})
+        if so_far is None and not progress.add(results):
+            return results
         then: dict[str, list[FollowingResult]] = {}
-        for follower in claim["job"].get("followers", ()):
-            if progress.is_late:
+        for follower in followers:
+            if progress.is_late or not progress.fits(results):
                 break
             next_claim, heads = claim_after(claim, follower, results, progress.done)
             if not heads:
                 continue
             next_attempt = replace(cast("SparkAttempt[TransformClaim]", attempt), claim=next_claim)
-            computed = self._followed(next_attempt, self._transformed(next_attempt), progress)
+            computed = self._transformed(next_attempt)
+            if not progress.add(computed):
+                break
+            computed = self._followed(next_attempt, computed, progress)
             for head, after in zip(heads, with_followers(next_claim, computed), strict=True):
                 then.setdefault(head, []).extend(after)
         return [{**r, "then": then[r["task"]]} if then.get(r["task"]) else r for r in results]

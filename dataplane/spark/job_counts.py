@@ -8,13 +8,16 @@ these are counted. An attempt takes two calls, however many jobs it had.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from dataplane.contract.results import Measures
 
 JOBS = "org.apache.spark.status.JobDataWrapper"  # what the status store has of a job
+ATTEMPT = re.compile("[0-9a-f]{32}")
 # Of the REST API, which writes these as JSON
 WRITER = "org.apache.spark.status.api.v1.JacksonMessageWriter"
 
@@ -45,6 +48,21 @@ def counts(spark: SparkSession, group: str) -> Measures:
     return {"spark_jobs": len(ids), "spark_stages": sum(ran)}
 
 
+def next_job_number(spark: SparkSession) -> int:
+    """The number of the next job, of any group."""
+    return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
+
+
+def has_own_jobs(spark: SparkSession, group: str, since: int) -> bool:
+    """Whether code that runs in a group may have begun one of the jobs from number `since`: in its
+    thread or in another one, which has no group or a name of the code's own. Jobs of other attempts
+    are known by their ids."""
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    ids = frozenset(range(since, next_job_number(spark)))
+    groups = [job["info"].get("jobGroup") or "" for job in _described(spark, ids)] if ids else []
+    return len(groups) < len(ids) or any(g == group or not ATTEMPT.fullmatch(g) for g in groups)
+
+
 def has_lost_tasks(spark: SparkSession, group: str) -> bool:
     """Whether a task of a group failed, or was ended, and may have been tried again. In one process
     none is lost."""
@@ -65,7 +83,7 @@ def _jobs(spark: SparkSession, group: str) -> frozenset[int]:
     return frozenset(int(id) for id in text.strip("[]").split(",") if id.strip())
 
 
-def _described(spark: SparkSession, ids: frozenset[int]) -> Sequence[dict[str, dict[str, int]]]:
+def _described(spark: SparkSession, ids: frozenset[int]) -> Sequence[dict[str, dict[str, Any]]]:
     """From the first of these jobs to the last, with those of other groups in between."""
     jvm = spark._jvm
     assert jvm is not None
@@ -73,7 +91,7 @@ def _described(spark: SparkSession, ids: frozenset[int]) -> Sequence[dict[str, d
         spark.sparkContext._jsc.sc().statusStore().store().view(jvm.java.lang.Class.forName(JOBS))
     )
     writer = getattr(jvm, WRITER)()
-    stages: list[dict[str, dict[str, int]]] = json.loads(
+    stages: list[dict[str, dict[str, Any]]] = json.loads(
         writer.mapper().writeValueAsString(jobs.first(min(ids)).last(max(ids)))
     )
     return stages

@@ -15,6 +15,7 @@ from dataplane.fragments.attempt import Failed
 from dataplane.fragments.spark.input_frames import empty
 from dataplane.fragments.spark.row_conditions import check_conditions
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
+from dataplane.spark.job_counts import has_own_jobs, next_job_number
 from dataplane.spark.plan_by_key import is_proven_by_key
 from dataplane.spark.plan_lineage import column_lineage
 from dataplane.spark.spark_schemas import schema_of
@@ -62,16 +63,17 @@ def analyse_python(attempt: SparkAttempt[AnalyseClaim]) -> SchemaAnswer:
 def _on_no_data(
     attempt: SparkAttempt[AnalyseClaim], transform: Callable[[], DataFrame]
 ) -> DataFrame | None:
+    before = next_job_number(attempt.spark)
     try:
         rows = transform()
         check_conditions(rows, attempt.claim["job"].get("expect"))
     except (AnalysisException, TaskFailure, Failed):
-        if _ran_jobs(attempt):
+        if has_own_jobs(attempt.spark, attempt.claim["attempt"], before):
             return None
         raise
     except BaseException:  # noqa: BLE001  # code that fails without data may work with it; tasks will show
         return None
-    return None if _ran_jobs(attempt) else rows
+    return None if has_own_jobs(attempt.spark, attempt.claim["attempt"], before) else rows
 
 
 def _answer(rows: DataFrame, inputs: Mapping[str, DataFrame], job: AnalyseJob) -> SchemaAnswer:
@@ -86,9 +88,3 @@ def _answer(rows: DataFrame, inputs: Mapping[str, DataFrame], job: AnalyseJob) -
 
 def _inputs(session: SparkSession, job: AnalyseJob) -> dict[str, DataFrame]:
     return {name: empty(session, input_job["schema"]) for name, input_job in job["inputs"].items()}
-
-
-def _ran_jobs(attempt: SparkAttempt[AnalyseClaim]) -> bool:
-    context = attempt.spark.sparkContext
-    context._jsc.sc().listenerBus().waitUntilEmpty()
-    return bool(context.statusTracker().getJobIdsForGroup(attempt.claim["attempt"]))

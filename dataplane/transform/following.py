@@ -6,6 +6,7 @@ The key of a task follows from the content that came out before it.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,23 +20,38 @@ from dataplane.contract.claims import (
     follower_key,
 )
 from dataplane.contract.identity import Content
-from dataplane.contract.jobs import Follower
+from dataplane.contract.jobs import Follower, is_batched
 from dataplane.contract.results import FollowingResult, TaskResult
 
 GOES_ON_S = 10.0  # for so long the results of a claim may wait for others after them
+MOST_SINGLE = 8  # tasks of a follower that are a Spark job each
+MOST_BYTES = 4_000_000  # of all results of a claim: a report may have 5 MB
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FollowingProgress:
-    """How far a driver went on: keys (hex) of tasks that it came to, and until when it begins
-    others. What it leaves is requested by itself."""
+    """How far a driver went on: keys (hex) of tasks that it came to, since when, and bytes that its
+    report has left. What it leaves is requested by itself."""
 
     done: set[str]
-    until: float = field(default_factory=lambda: time.monotonic() + GOES_ON_S)
+    began: float = field(default_factory=time.monotonic)
+    bytes_left: int = MOST_BYTES
 
     @property
     def is_late(self) -> bool:
-        return time.monotonic() > self.until
+        return time.monotonic() - self.began > GOES_ON_S
+
+    def fits(self, results: Sequence[TaskResult]) -> bool:
+        """Whether as much as these results may follow them."""
+        return _size(results) <= self.bytes_left
+
+    def add(self, results: Sequence[TaskResult]) -> bool:
+        """Take in results. False, and nothing is, if they are too large for the report."""
+        size = _size(results)
+        if size > self.bytes_left:
+            return False
+        self.bytes_left -= size
+        return True
 
 
 def claim_after(
@@ -65,8 +81,14 @@ def claim_after(
             }
         )
     own = {"dataset": follower["dataset"], "prefix": follower["prefix"], "job": follower["job"]}
+    if len(tasks) > MOST_SINGLE and not is_batched(follower["job"]):
+        tasks, heads = [], []
     next_claim = {**claim, **own, "kind": "transform", "tasks": tasks}
     return cast("TransformClaim", next_claim), heads
+
+
+def _size(results: Sequence[TaskResult]) -> int:
+    return len(json.dumps(results))
 
 
 def with_followers(

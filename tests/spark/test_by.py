@@ -386,6 +386,8 @@ OTHERWISE = [
     "return x.groupBy('k').agg(F.collect_list('v').alias('v'))",
     "return x.dropDuplicates(['k'])",
     "return x.withColumn('share', F.lit(1 / x.count()))",
+    "import threading; n = [0]; t = threading.Thread(target=lambda: n.append(x.count())); t.start(); t.join(); "
+    "return x.withColumn('n', F.lit(n[-1]))",
     "return x.withColumn('r', F.rand())",
     "return x.groupBy('k').applyInPandas(lambda rows: rows, 'k INT, v INT, d DATE')",
     "return x.select('k', F.pandas_udf(lambda v: v - v.mean(), 'double')('v').alias('v'))",

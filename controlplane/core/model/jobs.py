@@ -79,6 +79,13 @@ def roots_in(job: Mapping[str, Any]) -> Iterator[str]:
         yield from roots_in(follower["job"])
 
 
+def datasets_of_followers(job: Mapping[str, Any]) -> Iterator[str]:
+    """The datasets that a driver may go on to after tasks of a stored job."""
+    for follower in job.get("followers", ()):
+        yield follower["dataset"]
+        yield from datasets_of_followers(follower["job"])
+
+
 # --- specs --------------------------------------------------------------------------------------
 
 

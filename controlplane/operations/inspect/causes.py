@@ -182,10 +182,12 @@ def _work(
         return work.of_last_commits(tx, branch, [target])[target]
     entry = tree.lookup(tx.nodes, state.root, [partition]).get(partition) if state else None
     fragments = tx.traces.fragments([entry.fragment]) if entry else {}
-    attempts = tx.past_attempts.find([fragment.attempt for fragment in fragments.values()])
-    return work.summary(
-        list(attempts.values()), tx.past_attempts.costs(branch, [target]).get(target)
+    attempts = list(
+        tx.past_attempts.find([fragment.attempt for fragment in fragments.values()]).values()
     )
+    # A driver may have gone on to it from another dataset
+    dataset = attempts[0].dataset if attempts else target
+    return work.summary(attempts, tx.past_attempts.costs(branch, [dataset]).get(dataset))
 
 
 def _sentence(top: CauseNode | None, decision: Decision) -> str:

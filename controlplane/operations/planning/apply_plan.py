@@ -4,9 +4,9 @@ per pass."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from controlplane import logs
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model import change_marks
 from controlplane.core.model.events import Event
@@ -20,6 +20,8 @@ from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.operations.planning.step_visitors import StepExecutor, StepPreview, is_given_up
 from controlplane.ports.store import Store
 from dataplane.contract.failpoints import failpoint
+
+log = logs.get("planning")
 
 # Added to the priority of what a branch asks for: less than any that a blueprint gives
 BELOW_MAIN = -10_000
@@ -114,8 +116,14 @@ class PlanExecutor:
         planning.decisions.update((d.dataset, d) for d in plan.decisions)
         leading = list(todo)
         for place, decision in enumerate(todo):
-            with suppress(CorruptNode):  # the decision that needs the node reports it
+            try:
                 leading[place] = followers.with_followers(planning, decision, carried_out)
+            except CorruptNode:
+                """The decision that needs the node reports it."""
+            except (Deposed, OSError):
+                raise
+            except Exception as e:  # a fault of followers stops no work
+                log.exception("no followers", dataset=decision.dataset, reason=str(e))
         return leading
 
     def _ranked(self, decision: Decision) -> Decision:

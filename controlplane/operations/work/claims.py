@@ -102,8 +102,9 @@ def claim(
         except (CorruptNode, LookupError, ValueError) as e:
             _give_up(tx, attempt, e)
             return None  # the next claim gets other work
-        if not answer["tasks"]:
+        if not answer["tasks"]:  # they have results by now: there may be other work
             tx.queue.end_attempt(attempt.id)
+            ctx.wake()
             return None
         if attempt.kind != "list":  # most listings find nothing new, which is no event
             branches = tx.queue.branches_of(attempt.tasks)
@@ -179,7 +180,9 @@ def _job(
     tx: Tx, attempt: Attempt, stored: StoredJob, tasks: Sequence[Task], named: NamedFiles
 ) -> Job:
     """The job with the facts that only a claim adds: known contents of a place, files in place of
-    roots."""
+    roots. A task that failed before is tried alone: a follower may have ended its driver."""
+    if any(task.failures or task.error for task in tasks):
+        stored = cast("StoredJob", {k: v for k, v in stored.items() if k != "followers"})
     match attempt.kind:
         case "list":
             return listings.with_known(tx, cast("ListJob", stored))

@@ -60,6 +60,7 @@ class Recording:
         self.is_news = attempt.kind != "list"
         self._outcomes: dict[bytes, Outcome] = {}
         self._accepted: list[TaskResult] = []
+        self.fragments: list[Fragment] = []
         # Of tasks of followers: whose rows they make
         self._homes: dict[bytes, str] = {}
         self._error: str | None = None  # the condition of the first task that did not succeed
@@ -204,7 +205,7 @@ class Recording:
             for r in results
             for name, output_result in output_results(r).items()
         ]
-        fragments = list(self._fragments(each))
+        self.fragments = fragments = list(self._fragments(each))
         outputs: dict[bytes, dict[str, bytes]] = {bytes.fromhex(r["task"]): {} for r in results}
         for (task, name, _), fragment in zip(each, fragments, strict=True):
             outputs[task][name] = fragment.id

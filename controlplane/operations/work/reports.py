@@ -4,21 +4,22 @@ transaction."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import TypedDict, cast
 
 from controlplane.core import wire
 from controlplane.core.errors import Fenced, HeadgateError
+from controlplane.core.model.jobs import datasets_of_followers
 from controlplane.core.model.table_paths import attempt_folder
-from controlplane.core.model.tasks import Attempt, By
-from controlplane.core.plan.transform.followers import MOST
+from controlplane.core.model.tasks import Attempt, By, Fragment
 from controlplane.operations.context import Context
 from controlplane.operations.work import listings
 from controlplane.operations.work.listing_diff import Damaged, Found
 from controlplane.operations.work.recording import Recording
 from controlplane.ports.lake import ObjectStore
+from controlplane.ports.store import Tx
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.jobs import ListJob
 from dataplane.contract.kinds import KINDS
@@ -143,7 +144,8 @@ def _take_in(
     by: By,
     measures: Measures,
 ) -> ReportOutcome:
-    checked = _verified(lake, attempt, results)
+    followers = _followers(ctx, attempt)
+    checked = _verified(lake, attempt, [_in_order(r, followers) for r in results], followers)
     with _listings(ctx, attempt, checked, lake) as listing_changes, ctx.begin() as tx:
         if attempt.id not in tx.queue.attempts([attempt.id]):
             raise Fenced(f"attempt {attempt.id} is not live; stop, and delete nothing")
@@ -152,54 +154,101 @@ def _take_in(
         tx.queue.end_attempt(attempt.id)
         tx.past_attempts.put(recording.accounts(measures))
         tx.events.put(recording.events)
-        is_kept = attempt.kind != "list" and bool(tx.traces.referenced_attempts([attempt.id]))
-    if (attempt.kind == "list" or KINDS[attempt.kind].has_manifest) and not is_kept:
-        # Everything in it was known already, was taken in, or failed
-        for folder in _folders(attempt, checked):
-            lake.delete_prefix(folder)
+        unused = _unused_folders(tx, attempt, followers, recording.fragments)
+    for folder in unused:
+        lake.delete_prefix(folder)
     accepted = tuple(r["task"] for r in checked if recording.is_own(r))
     fenced = tuple(r["task"] for r in checked if not recording.is_own(r))
     return ReportOutcome(accepted, fenced, recording.is_news)
 
 
+def _followers(ctx: Context, attempt: Attempt) -> frozenset[str]:
+    """The datasets that the driver may have gone on to."""
+    if attempt.kind not in ("parse", "transform"):
+        return frozenset()
+    with ctx.read() as tx:
+        job = tx.queue.jobs([attempt.job]).get(attempt.job)
+    return frozenset(datasets_of_followers(job or {}))
+
+
+def _in_order(result: TaskResult, followers: frozenset[str]) -> TaskResult:
+    """Without results after it of datasets that do not follow, or after a failure."""
+    then = result.get("then")
+    if not then:
+        return result
+    is_done = result["state"] == "done"
+    remaining = [r for r in then if is_done and ("dataset" not in r or r["dataset"] in followers)]
+    return cast("TaskResult", {**result, "then": remaining})
+
+
 def _verified(
-    lake: ObjectStore, attempt: Attempt, results: Sequence[TaskResult]
+    lake: ObjectStore,
+    attempt: Attempt,
+    results: Sequence[TaskResult],
+    followers: frozenset[str],
 ) -> list[TaskResult]:
     """Results whose files are there with the sizes that they name; others become infrastructure
-    failures."""
-    if not any(map(_files_of, results)):
+    failures, and those of followers are left out."""
+    if not any(_files_of(r) or r.get("then") for r in results):
         return list(results)
+    named = {f["dataset"] for r in results for f in r.get("then") or () if "dataset" in f}
     sizes: dict[str, int] = {}
-    for folder in _folders(attempt, results):
+    for folder in _folders(attempt, named & followers):
         sizes |= lake.sizes(folder)
     return [_check(r, sizes) for r in results]
 
 
-def _folders(attempt: Attempt, results: Iterable[TaskResult]) -> list[str]:
+def _folders(attempt: Attempt, followers: Collection[str]) -> list[str]:
     """The folders that an attempt wrote to: its own, and those of followers."""
-    datasets = {
-        d for r in results for following in r.get("then") or () if (d := following.get("dataset"))
-    }
-    others = [attempt_folder(attempt.prefix, dataset) for dataset in sorted(datasets)[:MOST]]
+    others = [attempt_folder(attempt.prefix, dataset) for dataset in sorted(followers)]
     return [attempt.prefix, *others]
 
 
+def delete_folders(ctx: Context, attempt: Attempt, lake: ObjectStore) -> None:
+    """All that an attempt wrote."""
+    for folder in _folders(attempt, _followers(ctx, attempt)):
+        lake.delete_prefix(folder)
+
+
+def _unused_folders(
+    tx: Tx, attempt: Attempt, followers: Collection[str], fragments: Sequence[Fragment]
+) -> list[str]:
+    """Folders of an attempt that hold no file of a stored fragment. What was in them was known
+    already, was taken in, or failed."""
+    if attempt.kind != "list" and not KINDS[attempt.kind].has_manifest:
+        return []
+    own, *others = _folders(attempt, followers)
+    is_kept = attempt.kind != "list" and bool(tx.traces.referenced_attempts([attempt.id]))
+    stored = tx.traces.fragments([f.id for f in fragments]) if is_kept and others else {}
+    paths = [file["path"] for fragment in stored.values() for file in fragment.files]
+    unused = [f for f in others if not any(path.startswith(f"{f}/") for path in paths)]
+    return unused if is_kept else [own, *unused]
+
+
 def _files_of(result: TaskResult) -> list[FileEntry]:
+    """Files without which the result is a failure."""
     taken_out, dealt = result.get("quarantine"), result.get("outputs")
     others = [
         *((taken_out,) if taken_out else ()),
         *(dealt.values() if dealt else ()),
-        *(result.get("then") or ()),
+        *(r for r in result.get("then") or () if "dataset" not in r),
     ]
     return [*result.get("files", ()), *(file for output in others for file in output["files"])]
 
 
-def _check(result: TaskResult, sizes: dict[str, int]) -> TaskResult:
+def _check(result: TaskResult, sizes: Mapping[str, int]) -> TaskResult:
     for file in _files_of(result):
-        if sizes.get(file["path"]) != file["size"]:
+        if not _is_there(file, sizes):
             message = f"{file['path']} is not there with {file['size']} bytes"
             return _failure(result, infrastructure_error("file-missing", message))
-    return result
+    if "then" not in result:
+        return result
+    complete = [r for r in result["then"] if all(_is_there(file, sizes) for file in r["files"])]
+    return cast("TaskResult", {**result, "then": complete})
+
+
+def _is_there(file: FileEntry, sizes: Mapping[str, int]) -> bool:
+    return sizes.get(file["path"]) == file["size"]
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from controlplane.core.model.drivers import Fault
 from controlplane.core.model.tasks import Attempt
 from controlplane.operations.context import Context
 from controlplane.operations.work.recording import Recording
-from controlplane.operations.work.reports import take_in
+from controlplane.operations.work.reports import delete_folders, take_in
 from controlplane.ports.lake import ObjectStore
 from dataplane.contract.kinds import KINDS, PROBE_KINDS
 from dataplane.contract.results import MANIFEST, TaskResult, infrastructure_error
@@ -34,7 +34,7 @@ def adopt(
     results = read_manifest(lake, attempt) if KINDS[attempt.kind].has_manifest else []
     if not results:
         if _abandon(ctx, attempt, reason, fault):
-            lake.delete_prefix(attempt.prefix)
+            delete_folders(ctx, attempt, lake)
         return False
     try:
         return bool(take_in(ctx, attempt, results, lake, by="adopted").accepted)

@@ -21,7 +21,12 @@ from dataplane.task_failures import TaskFailure
 
 _WHOLE = ("byte", "short", "integer", "long", "boolean", "date")
 _TIMES = ("timestamp", "timestamp_ntz")
-_EXACT = {"spark.sql.caseSensitive": "true", "spark.sql.ansi.enabled": "true"}
+_EXACT = {
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.ansi.enabled": "true",
+    # Functions that users' code registers take the place of no function of Spark's
+    "spark.sql.functionResolution.sessionOrder": "second",
+}
 
 
 def key_texts(schema: Schema, parts: Sequence[KeyPart]) -> list[str]:

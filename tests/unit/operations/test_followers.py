@@ -133,6 +133,31 @@ def test_files_outside_of_the_follower_s_folder_damage_the_result(world: World) 
     assert world.rows("shop.sized") == [(1, 10), (2, 20)]
 
 
+def test_files_of_a_follower_that_are_gone_leave_the_result_before_it(world: World) -> None:
+    taken = late(world)
+    [result] = results = computed(world, taken)
+    for file in result["then"][0]["files"]:
+        del world.lake.objects[file["path"]]
+    before = executed(world)
+    end(world, taken, results)
+    assert executed(world)["shop.orders"] == before["shop.orders"] + 1
+    go_on(world)
+    assert world.rows("shop.sized") == [(1, 10), (2, 20)]
+
+
+def test_a_task_that_failed_before_is_tried_without_followers(world: World) -> None:
+    taken = late(world)
+    assert "followers" in taken.claim["job"]
+    world.engine._end(taken.claim, taken.driver, [], "dies")
+    world.now += 100.0
+    again = world.engine._take()
+    assert again is not None
+    assert "followers" not in again.claim["job"]
+    end(world, again)
+    go_on(world)
+    assert world.rows("shop.sized") == [(1, 10), (2, 20)]
+
+
 def test_a_paused_dataset_is_as_it_was_until_it_goes_on(world: World) -> None:
     taken = late(world)
     controls.pause(world.ctx, BRANCH, "shop.plus")
@@ -180,7 +205,6 @@ def test_upkeep_looks_into_all_folders_of_an_attempt(world: World) -> None:
     taken = arrive(world, "shop.orders")
     computed(world, taken)
     world.engine._end(taken.claim, taken.driver, [], "dies")
-    assert orphans.sweep(world.store, "default", world.lake) == 2
     assert world.lake.objects == before
 
 
