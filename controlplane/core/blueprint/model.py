@@ -79,7 +79,7 @@ class KeyColumn:
     buckets of it."""
 
     column: str
-    granule: str = ""  # hour | day | week | month | quarter | year
+    granule: str = ""  # of `GRANULES`
     buckets: int = 0
     place: Position | None = field(default=None, compare=False)
 
