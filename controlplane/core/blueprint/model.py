@@ -209,6 +209,7 @@ class Component:
     freshness_s: float | None = None  # how old the newest data may be
     volatile: str = ""  # true | daily | hourly
     pin: str = ""  # a logic id
+    append_only: bool = False  # generations only add partitions
     profile: profiles.Mode = "full"
     sort_by: tuple[str, ...] = ()
     sort_places: tuple[Position, ...] = field(default=(), compare=False)
