@@ -316,7 +316,7 @@ class CutsDisagree(HeadgateError):
 class AppendOnly(HeadgateError):
     """A dataset that only adds partitions was to be rolled back."""
 
-    code = "append-only"
+    code = "rollback-refused"
 
     def __init__(self, dataset: str) -> None:
         super().__init__(

@@ -19,6 +19,7 @@ from controlplane.core.blueprint.common_keys import (
     WRITE_CONNECTOR,
 )
 from controlplane.core.blueprint.connectors import READS, WRITES, by_connector
+from controlplane.core.blueprint.driver_keep import DRIVERS
 from controlplane.core.blueprint.expectations import EXPECT
 from controlplane.core.blueprint.freshness import FRESHNESS, report_freshness
 from controlplane.core.blueprint.lasting import PIN, VOLATILE, report_misplaced
@@ -393,4 +394,4 @@ COMPONENTS = Key(
     is_required=True,
     example={"delays": {"transform": {"sql": "SELECT 1 AS n"}}},
 )
-BLUEPRINT = Section((DATAFLOW, DESCRIPTION, TIMEZONE, SPARK, *SHARED, NOTIFY, COMPONENTS))
+BLUEPRINT = Section((DATAFLOW, DESCRIPTION, TIMEZONE, SPARK, *SHARED, DRIVERS, NOTIFY, COMPONENTS))

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from controlplane.core.blueprint.example_model import TransformExample
 from controlplane.core.blueprint.text_places import ParamValue, Position, TextPlace
 from controlplane.core.model.alerts import Channel
+from controlplane.core.model.scaling import USUAL_KEEP, DriverKeep
 from controlplane.core.model.tasks import Size
 from dataplane.contract import profiles
 from dataplane.contract.jobs import Mode, OnBadRecord
@@ -231,4 +232,5 @@ class Blueprint:
     spark: SparkSettings
     components: tuple[Component, ...]
     file: str
+    drivers: DriverKeep = USUAL_KEEP
     notify: tuple[Channel, ...] = ()
