@@ -20,6 +20,7 @@ STATUS: Final = {
     "branch-protected": 403,
     "cannot-merge": 422,
     "corrupt-node": 500,
+    "rollback-refused": 409,
     "cuts-disagree": 409,
     "driver-lost": 503,
     "engine-unavailable": 503,

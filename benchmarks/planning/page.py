@@ -104,7 +104,7 @@ def _section(entries: Sequence[Entry], others: Sequence[PeerEntry], machine: str
     yield from _others_table(entries)
     if others:
         yield ""
-        yield "### Beside others"
+        yield "### Beside other planners"
         yield f"![seconds beside SQLMesh and Dagster]({BESIDE.name})"
         yield ""
         yield from _peers_table(entries, others)

@@ -313,6 +313,18 @@ class CutsDisagree(HeadgateError):
         self.agreed = agreed
 
 
+class AppendOnly(HeadgateError):
+    """A dataset that only adds partitions was to be rolled back."""
+
+    code = "rollback-refused"
+
+    def __init__(self, dataset: str) -> None:
+        super().__init__(
+            f"{dataset} is append_only, and a rollback would remove or change partitions of its table: "
+            "remove append_only first"
+        )
+
+
 class BranchExists(HeadgateError):
     """A branch was to be made whose name is taken."""
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from controlplane.core.blueprint.key_columns import GRANULES
 from controlplane.core.blueprint.model import KeyColumn
 from dataplane.contract.globs import fixed_folder
+from dataplane.contract.key_values import MINUTES
 from dataplane.contract.keys import KeyPart, key_of, template_pieces
 from dataplane.contract.schemas import Schema
 
@@ -69,10 +71,10 @@ def column_fault(
     kind = next(f["type"] for f in schema["fields"] if f["name"] == spelled)
     text = kind if isinstance(kind, str) else kind["type"]
     if part.granule:
-        fits = text in _TIMES or (text == "date" and part.granule != "hour")
+        fits = text in _TIMES or (text == "date" and part.granule not in MINUTES)
         return None if fits else f"{column} is {text}, which has no {part.granule}"
     if text in _TIMES:
-        return f"{column} is {text}: say hour, day, week, month, quarter or year"
+        return f"{column} is {text}: say one of {', '.join(GRANULES)}"
     if text in _WHOLE or text.startswith("decimal("):
         return None
     return f"{column} is {text}, of which no keys are made"

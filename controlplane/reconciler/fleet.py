@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +20,7 @@ from controlplane.core.model.drivers import Driver, Fault, StartNotices, spark_s
 from controlplane.core.model.events import NO_BRANCH, Event
 from controlplane.core.model.leases import AHEAD, Deposed
 from controlplane.core.model.namespaces import DEFAULT
-from controlplane.core.model.scaling import Level, PoolShare
+from controlplane.core.model.scaling import DriverKeep, Level, PoolShare, warmest
 from controlplane.core.model.tasks import Attempt, Size
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
@@ -32,6 +32,7 @@ from controlplane.ports.pool import DriverPool
 from controlplane.reconciler.shared_pool import DriverRequest, FairShare
 from dataplane.contract.kinds import STARTED_FOR
 
+NO_KEEPS: Mapping[Size, Sequence[DriverKeep]] = {}
 SILENT_S = 60.0  # a driver that is alive but has not been heard of for so long loses its attempts
 RESCUE_TRIES = 3  # after which the finished part of an attempt is computed again
 log = logs.get("fleet")
@@ -124,16 +125,19 @@ class Fleet:
             )
         self._is_first_look = False
 
-    def scale(self) -> None:
-        """Scale the pool to as many workers and drivers as the waiting and running tasks are
-        worth."""
+    def scale(self, keeps: Mapping[Size, Sequence[DriverKeep]] = NO_KEEPS) -> None:
+        """Scale the pool to as many workers and drivers as the waiting and running tasks are worth.
+
+        `keeps`: how long dataflows with tasks of a size keep their drivers.
+        """
         with self._store.read(self._namespace) as tx:
             tasks = [
                 sum(tx.queue.backlog(share.serves, STARTED_FOR[share.kind]).values())
                 for share in self.pool.shares
             ]
         for share, count in zip(self.pool.shares, tasks, strict=True):
-            fit = partial(self._fit, share, count)
+            wishes = [keep for size in share.serves for keep in keeps.get(size, ())]
+            fit = partial(self._fit, share, count, wishes if share.kind == "driver" else [])
             self.failing_units.attempt(f"pool of {share.kind} {share.size}", fit, None)
 
     def close(self) -> None:
@@ -288,13 +292,13 @@ class Fleet:
 
     # --- how many -----------------------------------------------------------------------------------
 
-    def _fit(self, share: PoolShare, tasks: int) -> None:
+    def _fit(self, share: PoolShare, tasks: int, keeps: Sequence[DriverKeep]) -> None:
         """At first, all present drivers are kept."""
         now, of = self._monotonic(), (share.kind, share.size)
         running = [d.id for d in self._drivers.values() if (d.kind, d.size) == of and not d.ended]
         level = self._levels.get(of, Level(len(running), now))
         needs = replace(share.limits, minimum=0)
-        limits = share.limits if self._namespace == DEFAULT else needs
+        limits = warmest(share.limits if self._namespace == DEFAULT else needs, keeps)
         level = self._levels[of] = level.after(limits, tasks, now)
         granted = level.count
         if self._fair is not None:

@@ -16,7 +16,9 @@ from controlplane.core.compile.nodes import Desired, Source, is_paused
 from controlplane.core.model.alerts import Channel
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.leases import Deposed
+from controlplane.core.model.scaling import DriverKeep
 from controlplane.core.model.states import State
+from controlplane.core.model.tasks import Size
 from controlplane.core.plan import Compute, Decision, Learn, Status, worst
 from controlplane.core.plan.plan_values import INTERNAL
 from controlplane.operations.alerts.watch import Watch
@@ -31,7 +33,7 @@ from controlplane.operations.work import listings
 from controlplane.ports.lake import Publisher
 from controlplane.ports.store import Store, Tx
 from controlplane.reconciler.branching import Branching, Done
-from controlplane.reconciler.fleet import Fleet
+from controlplane.reconciler.fleet import NO_KEEPS, Fleet
 from controlplane.reconciler.packing import Packing
 from controlplane.reconciler.publishing import Publishing
 from controlplane.reconciler.wake import Ends, WakeCounter
@@ -265,7 +267,7 @@ class Reconciler:
             listing = self._list()
         self._report_broken(self._wished()[0])
         alerted = self.failing_units.attempt("alerts", self._watch.step, False)
-        self.fleet.scale()
+        self.fleet.scale(self._keeps())
         self._publishing.nudge(self._tables())
         decisions = self._decisions()
         self._report(decisions, settled.under_way)
@@ -326,6 +328,22 @@ class Reconciler:
             return nodes, facts.paused
         with self.store.read(self.namespace) as tx:
             return desired(tx, MAIN, namespace=self.namespace), tx.blueprints.paused(MAIN)
+
+    def _keeps(self) -> Mapping[Size, Sequence[DriverKeep]]:
+        """How long the drivers of live dataflows stay, by the sizes of their tasks. A `run` ends
+        its drivers itself."""
+        if self.flows is not None:
+            return NO_KEEPS
+        nodes, paused = self._wished()
+        live: dict[str, set[Size]] = {}
+        for node in nodes.nodes.values():
+            if not is_paused(node, paused):
+                live.setdefault(node.dataset.partition(".")[0], set()).add(node.component.resources)
+        keeps: dict[Size, list[DriverKeep]] = {}
+        for flow, sizes in live.items():
+            for size in sizes:
+                keeps.setdefault(size, []).append(nodes.texts[flow].blueprint.drivers)
+        return keeps
 
     def _tables(self) -> list[State]:
         """What tables are to hold: main's, and those of branches that publish."""

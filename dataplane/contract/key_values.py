@@ -16,6 +16,7 @@ from dataplane.contract.schemas import Json
 from dataplane.contract.xxh64 import xxhash64
 
 CUT = {"day": 0, "month": 3, "year": 6}  # granule -> characters cut from the end of a date's text
+MINUTES = {"minute": 1, "15 minutes": 15, "hour": 60}  # granule of a time of day -> its length
 
 
 def key_text(value: Json, part: KeyPart, zone: tzinfo) -> str | None:
@@ -39,12 +40,19 @@ def _granule(value: date, granule: str, zone: tzinfo) -> str:
     local = value.astimezone(zone) if isinstance(value, datetime) and value.tzinfo else value
     day = local.isoformat()[:10]
     match granule:
-        case "hour":
+        case "minute" | "15 minutes" | "hour":
             assert isinstance(local, datetime)
-            return f"{day}T{local.hour:02}"
+            return f"{day}T{_time(local, granule)}"
         case "week":
             year, week, _ = local.isocalendar()
             return f"{year:04}-W{week:02}"
         case "quarter":
             return f"{day[:4]}-Q{(local.month + 2) // 3}"
     return day[: len(day) - CUT[granule]]
+
+
+def _time(local: datetime, granule: str) -> str:
+    if granule == "hour":
+        return f"{local.hour:02}"
+    minute = local.minute - local.minute % MINUTES[granule]
+    return f"{local.hour:02}:{minute:02}"

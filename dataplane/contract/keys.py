@@ -44,8 +44,8 @@ class KeyPart(TypedDict):
     """One part of an output key as a task reads it off rows: `name` stands in the key, `column` in
     the rows.
 
-    `granule` is hour, day, week, month, quarter, year, or empty for the value itself; `buckets` > 0
-    asks for a hash bucket of it.
+    `granule` is one of the language (`hour`, `15 minutes`), or empty for the value itself.
+    `buckets` > 0 asks for a hash bucket of it.
     """
 
     name: str

@@ -39,6 +39,7 @@ def held(result: TaskResult) -> dict[str, Content]:
 
 TIME = datetime(2013, 7, 4, 23, 30, tzinfo=UTC)
 ODD = ["", "a/b=c d'\"`\\", "日本語 🛩", "%2F", "NULL", "null", "k" * 1000, "new\nline", "\0"]
+QUARTERS = {0: "00", 14: "00", 15: "15", 59: "45"}  # minute -> its quarter of an hour
 WEEKS = {
     day: "{:04}-W{:02}".format(*day.isocalendar())
     for day in (
@@ -67,6 +68,18 @@ KEYS: list[tuple[str, pa.DataType, dict[str, Any], dict[Any, str | None]]] = [
         pa.timestamp("us", "UTC"),
         {"granule": "hour"},
         {TIME: "2013-07-04T23", None: None},
+    ),
+    (
+        "TIMESTAMP",
+        pa.timestamp("us", "UTC"),
+        {"granule": "minute"},
+        {TIME: "2013-07-04T23:30", TIME.replace(hour=1, minute=7, second=59): "2013-07-04T01:07"},
+    ),
+    (
+        "TIMESTAMP_NTZ",
+        pa.timestamp("us"),
+        {"granule": "15 minutes"},
+        {TIME.replace(tzinfo=None, minute=m): f"2013-07-04T23:{t}" for m, t in QUARTERS.items()},
     ),
     ("TIMESTAMP", pa.timestamp("us", "UTC"), {"granule": "day"}, {TIME: "2013-07-04"}),
     (

@@ -17,7 +17,7 @@ from controlplane.core.blueprint.value_kinds import (
 )
 from controlplane.core.blueprint.yaml_nodes import Entries, Items, Node
 
-GRANULES = ("hour", "day", "week", "month", "quarter", "year")
+GRANULES = ("minute", "15 minutes", "hour", "day", "week", "month", "quarter", "year")
 MOST_BUCKETS = 100_000
 NO_KEY: tuple[KeyColumn, ...] = ()
 _UNIT = f"({'|'.join(GRANULES)}|bucket [1-9][0-9]{{0,5}})"

@@ -19,6 +19,7 @@ from controlplane.core.blueprint.common_keys import (
     WRITE_CONNECTOR,
 )
 from controlplane.core.blueprint.connectors import READS, WRITES, by_connector
+from controlplane.core.blueprint.driver_keep import DRIVERS
 from controlplane.core.blueprint.expectations import EXPECT
 from controlplane.core.blueprint.freshness import FRESHNESS, report_freshness
 from controlplane.core.blueprint.lasting import PIN, VOLATILE, report_misplaced
@@ -209,6 +210,12 @@ PROFILE = Key(
 PUBLISH = Key(
     "publish", Choice(("whole",), ("progressive",)), "whole", "When readers see new partitions."
 )
+APPEND_ONLY = Key(
+    "append_only",
+    Flag(),
+    False,
+    "Whether generations only add partitions, so that streams of other engines can follow the table.",
+)
 COMPONENT = Section(
     (
         READ,
@@ -222,6 +229,7 @@ COMPONENT = Section(
         RETENTION,
         RESOURCES,
         PUBLISH,
+        APPEND_ONLY,
         EXPECT,
         FRESHNESS,
         VOLATILE,
@@ -259,6 +267,11 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         reading.problems.add(
             profile.place, "conflicting-keys", message, "say it of the dataset that is written"
         )
+    for append_only in fields.present((APPEND_ONLY,)) if isinstance(body, Write) else ():
+        message = "a write component has no table that streams could follow"
+        reading.problems.add(
+            append_only.place, "conflicting-keys", message, "say it of the dataset that is written"
+        )
     for tests in fields.present((TESTS,)) if isinstance(body, Read | Write) else ():
         message = "only transforms have tests"
         reading.problems.add(
@@ -279,6 +292,7 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         freshness_s=fields[FRESHNESS],
         volatile=fields[VOLATILE],
         pin=fields[PIN],
+        append_only=fields[APPEND_ONLY],
         profile=cast("ProfileMode", fields[PROFILE]),
         sort_by=fields[SORT_BY],
         sort_places=fields.item_places(SORT_BY),
@@ -380,4 +394,4 @@ COMPONENTS = Key(
     is_required=True,
     example={"delays": {"transform": {"sql": "SELECT 1 AS n"}}},
 )
-BLUEPRINT = Section((DATAFLOW, DESCRIPTION, TIMEZONE, SPARK, *SHARED, NOTIFY, COMPONENTS))
+BLUEPRINT = Section((DATAFLOW, DESCRIPTION, TIMEZONE, SPARK, *SHARED, DRIVERS, NOTIFY, COMPONENTS))

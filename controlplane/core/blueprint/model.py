@@ -9,6 +9,7 @@ from typing import TypeAlias
 from controlplane.core.blueprint.example_model import TransformExample
 from controlplane.core.blueprint.text_places import ParamValue, Position, TextPlace
 from controlplane.core.model.alerts import Channel
+from controlplane.core.model.scaling import USUAL_KEEP, DriverKeep
 from controlplane.core.model.tasks import Size
 from dataplane.contract import profiles
 from dataplane.contract.jobs import Mode, OnBadRecord
@@ -79,7 +80,7 @@ class KeyColumn:
     buckets of it."""
 
     column: str
-    granule: str = ""  # hour | day | week | month | quarter | year
+    granule: str = ""  # of `GRANULES`
     buckets: int = 0
     place: Position | None = field(default=None, compare=False)
 
@@ -209,6 +210,7 @@ class Component:
     freshness_s: float | None = None  # how old the newest data may be
     volatile: str = ""  # true | daily | hourly
     pin: str = ""  # a logic id
+    append_only: bool = False  # generations only add partitions
     profile: profiles.Mode = "full"
     sort_by: tuple[str, ...] = ()
     sort_places: tuple[Position, ...] = field(default=(), compare=False)
@@ -230,4 +232,5 @@ class Blueprint:
     spark: SparkSettings
     components: tuple[Component, ...]
     file: str
+    drivers: DriverKeep = USUAL_KEEP
     notify: tuple[Channel, ...] = ()

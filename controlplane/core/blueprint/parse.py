@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from controlplane.core.blueprint import text_forms, yaml_reader
+from controlplane.core.blueprint.driver_keep import DRIVERS
 from controlplane.core.blueprint.expansion import expanded, text_of
 from controlplane.core.blueprint.language import (
     BLUEPRINT,
@@ -76,6 +77,7 @@ def draft(text: str | bytes, *, file: str, files: Mapping[str, str] = NO_FILES) 
         spark=fields[SPARK],
         components=fields[COMPONENTS].components,
         file=file,
+        drivers=fields[DRIVERS],
         notify=fields[NOTIFY],
     )
     return Draft(name, place, blueprint, fields[COMPONENTS].unsound, problems.in_order)

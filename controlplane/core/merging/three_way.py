@@ -30,6 +30,7 @@ ALONE = frozenset(
         "retention",
         "resources",
         "publish",
+        "append_only",
         "freshness",
         "tests",
     }

@@ -4,8 +4,8 @@ too few for all."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, TypeVar
 
 from controlplane.core.model.tasks import Size
 from dataplane.contract.kinds import Process
@@ -24,6 +24,38 @@ class PoolLimits:
 
     def worth(self, tasks: int) -> int:
         return min(self.maximum, max(self.minimum, -(-tasks // self.tasks_each)))
+
+
+Keep: TypeAlias = Literal["warm", "idle", "cold"]
+
+
+@dataclass(frozen=True, slots=True)
+class DriverKeep:
+    """How long a dataflow's drivers stay without work. `idle_s` in seconds, of `idle` alone; None:
+    as the pool says."""
+
+    keep: Keep = "idle"
+    idle_s: float | None = None
+
+    def within(self, limits: PoolLimits) -> PoolLimits:
+        """The limits of a pool whose drivers only this dataflow needs."""
+        if self.keep == "warm":
+            return replace(limits, minimum=max(limits.minimum, min(1, limits.maximum)))
+        if self.keep == "cold":
+            return replace(limits, idle_s=0.0)
+        return limits if self.idle_s is None else replace(limits, idle_s=self.idle_s)
+
+
+USUAL_KEEP = DriverKeep()  # of dataflows that do not choose
+
+
+def warmest(limits: PoolLimits, keeps: Sequence[DriverKeep]) -> PoolLimits:
+    """The limits of a pool whose drivers several dataflows need: the longest stay counts."""
+    if not keeps:
+        return limits
+    each = [keep.within(limits) for keep in keeps]
+    minimum = max(of.minimum for of in each)
+    return replace(limits, minimum=minimum, idle_s=max(of.idle_s for of in each))
 
 
 @dataclass(frozen=True, slots=True)

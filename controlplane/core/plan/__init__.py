@@ -11,6 +11,7 @@ from typing import assert_never
 
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, Transform
 from controlplane.core.plan import sink, unfinished
+from controlplane.core.plan.append_only import gate_on_append_only
 from controlplane.core.plan.checks import check_decision
 from controlplane.core.plan.lookups import Deciding, decide_all, prefetch
 from controlplane.core.plan.plan_values import (
@@ -129,9 +130,7 @@ def _decide(planning: Planning, node: Node) -> Deciding[Decision]:
     match node:
         case Source() if node.feed is not None:
             return (
-                yield from check_decision.gate_on_checks(
-                    planning, node, (yield from feed_decision.decide(planning, node))
-                )
+                yield from _gated(planning, node, (yield from feed_decision.decide(planning, node)))
             )
         case Source():
             return (
@@ -161,12 +160,18 @@ def _run_first(
     that the newest inputs need. Rows become a generation only if the checks of the dataset hold."""
     run = yield from finishing
     if isinstance(run, Decision):
-        gated = yield from check_decision.gate_on_checks(planning, node, run)
+        gated = yield from _gated(planning, node, run)
         # A check of the run's own rows that fails ends the run, as a task that fails does.
         if gated.error == run.error:
             return gated
     newest = yield from deciding
-    decision = yield from check_decision.gate_on_checks(planning, node, newest)
+    decision = yield from _gated(planning, node, newest)
     if run is None:
         return decision
     return unfinished.replace_run(decision)
+
+
+def _gated(planning: Planning, node: Source | Transform, decision: Decision) -> Deciding[Decision]:
+    """The decision, if the promises about the dataset's rows hold after it."""
+    decision = yield from gate_on_append_only(planning, node, decision)
+    return (yield from check_decision.gate_on_checks(planning, node, decision))

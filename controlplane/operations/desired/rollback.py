@@ -16,9 +16,16 @@ from itertools import islice
 from controlplane.core import tree
 from controlplane.core.compile.compiled_checks import record_key
 from controlplane.core.compile.nodes import Desired
-from controlplane.core.errors import CorruptNode, CutsDisagree, NotReadable, StaleState
+from controlplane.core.errors import (
+    AppendOnly,
+    CorruptNode,
+    CutsDisagree,
+    NotReadable,
+    StaleState,
+)
 from controlplane.core.model.addresses import Moment, Point
 from controlplane.core.model.answers import RollbackAnswer, RollbackEntry
+from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import COMMITTED, Event, committed_body
 from controlplane.core.model.holds import Hold
 from controlplane.core.model.states import State
@@ -51,7 +58,7 @@ def rollback(
     time, and stay there. `force`: also where datasets would reflect different states of one source.
 
     Raises GenerationGone for a generation that is no longer kept, NotReadable where files of it are
-    lost, CutsDisagree, NotFound and BranchProtected. All of it happens, or nothing.
+    lost, AppendOnly, CutsDisagree, NotFound and BranchProtected. All of it happens, or nothing.
     """
     request = _RollbackRequest(branch, target, to, reason)
     for _ in range(TRIES - 1):
@@ -68,6 +75,7 @@ def _rolled_back(ctx: Context, request: _RollbackRequest, *, force: bool) -> Rol
         branches.require_editable(ctx, tx, request.branch)
         nodes = desired(tx, request.branch, namespace=ctx.namespace)
         chosen = earlier_states.choose(tx, request.branch, nodes, request.target, request.to)
+        _require_rewritable(request.branch, nodes, chosen.states)
         if not force:
             _require_agreeing(request.target, chosen)
         for state in chosen.states.values():
@@ -85,6 +93,15 @@ def _rolled_back(ctx: Context, request: _RollbackRequest, *, force: bool) -> Rol
 
 
 # --- refusals -------------------------------------------------------------------------------------
+
+
+def _require_rewritable(branch: str, nodes: Desired, datasets: Iterable[str]) -> None:
+    """Raises AppendOnly."""
+    if branch != MAIN:
+        return
+    for dataset in datasets:
+        if nodes.nodes[dataset].component.append_only:
+            raise AppendOnly(dataset)
 
 
 def _require_agreeing(target: str, chosen: Chosen) -> None:

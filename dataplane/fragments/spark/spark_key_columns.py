@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 import pyspark.sql.functions as F
 from pyspark.sql import DataFrame, SparkSession
 
-from dataplane.contract.key_values import CUT
+from dataplane.contract.key_values import CUT, MINUTES
 from dataplane.contract.keys import KeyPart, column_texts
 from dataplane.contract.results import LABEL
 from dataplane.contract.schemas import Json, Schema, column_names, field_types
@@ -92,7 +92,10 @@ def _text(column: str, kind: str, granule: str) -> str | None:
 def _granule(column: str, kind: str, granule: str) -> str | None:
     day = f"CAST(CAST({column} AS DATE) AS STRING)"
     if granule == "hour" and kind in _TIMES:
-        return f"concat({day}, 'T', lpad(CAST(hour({column}) AS STRING), 2, '0'))"
+        return f"concat({day}, 'T', {_digits(f'hour({column})')})"
+    if granule in MINUTES and kind in _TIMES:
+        minute = f"minute({column}) - minute({column}) % {MINUTES[granule]}"
+        return f"concat({day}, 'T', {_digits(f'hour({column})')}, ':', {_digits(minute)})"
     if kind not in ("date", *_TIMES):
         return None
     if granule == "week":
@@ -100,6 +103,10 @@ def _granule(column: str, kind: str, granule: str) -> str | None:
     if granule == "quarter":
         return f"concat({_cut(day, CUT['year'])}, '-Q', quarter({column}))"
     return _cut(day, CUT[granule]) if granule in CUT else None
+
+
+def _digits(number: str) -> str:
+    return f"lpad(CAST({number} AS STRING), 2, '0')"
 
 
 def _cut(text: str, characters: int) -> str:

@@ -76,7 +76,7 @@ def test_columns_that_give_keys(column: str) -> None:
     "part",
     [
         *(KeyColumn(c) for c in ("f", "a", "t", "u", "missing")),
-        KeyColumn("d", "hour"),
+        *(KeyColumn("d", granule) for granule in ("minute", "15 minutes", "hour")),
         KeyColumn("s", "day"),
         KeyColumn("f", buckets=4),
         KeyColumn("t", buckets=4),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.model.drivers import Driver
+from controlplane.core.model.scaling import DriverKeep
 from controlplane.drivers.local_pool import WORKER_REST_S
 from controlplane.operations.context import Context
 from controlplane.reconciler.fleet import Fleet
@@ -28,10 +29,10 @@ class Place:
         context = Context(self.store)
         self.fleet = Fleet(context, MemoryLake(), self.pool, monotonic=lambda: self.world.now)
 
-    def look(self) -> list[Driver]:
-        """One pass; the drivers with Spark that go on."""
+    def look(self, *keeps: DriverKeep) -> list[Driver]:
+        """One pass beside dataflows with these settings; the drivers with Spark that go on."""
         self.fleet.look_after()
-        self.fleet.scale()
+        self.fleet.scale({"small": keeps})
         with self.store.read() as tx:
             return [d for d in tx.drivers.running() if d.kind == "driver"]
 
@@ -49,6 +50,11 @@ class Place:
         seen = self.world.report()
         assert seen["kind"] == kind
         return int(seen["pids"][0])
+
+    def pids(self) -> dict[str, int]:
+        """Of the next two children to come, by kind."""
+        reports = [self.world.report() for _ in range(2)]
+        return {report["kind"]: int(report["pids"][0]) for report in reports}
 
 
 @pytest.fixture
@@ -80,6 +86,30 @@ def test_a_driver_without_work_ends_and_the_next_work_starts_another(place: Plac
     place.look()
     assert place.pid("driver") != first
     assert len(place.look()) == 1
+
+
+def test_a_warm_driver_starts_before_there_is_work_and_stays(place: Place) -> None:
+    cold, warm = DriverKeep("cold"), DriverKeep("warm")
+    place.look(cold, warm)
+    first = place.pids()["driver"]
+    place.world.now += 100 * IDLE_S
+    assert len(place.look(cold, warm)) == 1
+    place.world.now += 1.0
+    place.look(cold)
+    wait_for_end(first)
+
+
+def test_the_longest_stay_of_all_dataflows_counts(place: Place) -> None:
+    cold, long = DriverKeep("cold"), DriverKeep("idle", 3 * IDLE_S)
+    place.queue(1)
+    place.look(cold)
+    first = place.pids()["driver"]
+    place.done()
+    place.world.now += 2 * IDLE_S
+    assert len(place.look(cold, long)) == 1
+    place.world.now += 2 * IDLE_S
+    place.look(cold, long)
+    wait_for_end(first)
 
 
 def test_a_worker_is_told_when_to_make_room_for_a_fresh_one(place: Place) -> None:

@@ -59,6 +59,8 @@ NEAR = """  near:
 """
 OTHER = (ORDERS + PLUS).replace("dataflow: shop", "dataflow: other")
 IN_PLUS, IN_CHECKED, IN_FOLD = ORDERS + PLUS, ORDERS + CHECKED, ORDERS + FOLD
+APPENDED = "  plus: {append_only: true, transform: {sql: SELECT v + 1 AS v FROM orders}}\n"
+IN_APPENDED = ORDERS + APPENDED
 IN_TOTAL, IN_MEAN = ORDERS + TOTAL, ORDERS + MEAN
 IN_MET = ORDERS + PRICES + PLUS + PRICED + MET
 IN_FORKED, IN_EDGES, IN_NEAR = (
@@ -303,6 +305,49 @@ SOURCES: list[Example] = [
         "a removed file takes no task",
         [blueprint(ORDERS), listed("a b"), settled, listed("a")],
         ("orders", "stale", "Commit -b", "removed"),
+    ),
+    (
+        "append_only: new partitions are committed",
+        [blueprint(IN_APPENDED), listed("a"), settled, listed("a b"), over(2)],
+        ("plus", "stale", "Commit b", "input"),
+    ),
+    (
+        "append_only: a changed partition is computed, and not committed",
+        [blueprint(IN_APPENDED), listed("a b"), settled, listed("a b=2"), over(2)],
+        ("plus", "failed", "Keep", ""),
+    ),
+    (
+        "append_only: a changed file of equal rows changes no partition",
+        [blueprint(IN_APPENDED), listed("a b"), settled, listed("a b=1~"), over(2)],
+        ("plus", "up_to_date", "Keep", ""),
+    ),
+    (
+        "append_only: a partition is not removed",
+        [blueprint(IN_APPENDED), listed("a b"), settled, listed("b"), over(1)],
+        ("plus", "failed", "Keep", ""),
+    ),
+    (
+        "append_only: edited code is not committed, since it changes all partitions",
+        [
+            blueprint(IN_APPENDED),
+            listed("a b c d e"),
+            settled,
+            blueprint(IN_APPENDED.replace("+ 1", "- 1")),
+            over(2),
+        ],
+        ("plus", "failed", "Keep", ""),
+    ),
+    (
+        "append_only: the earlier code again",
+        [
+            blueprint(IN_APPENDED),
+            listed("a b"),
+            settled,
+            blueprint(IN_APPENDED.replace("+ 1", "- 1")),
+            over(2),
+            blueprint(IN_APPENDED),
+        ],
+        ("plus", "up_to_date", "Keep", ""),
     ),
     (
         "a file that comes back is remembered",
@@ -863,6 +908,17 @@ def test_order_of_decisions(text: str, order: list[str]) -> None:
     world = Facts()
     world.apply(text)
     assert [decision.dataset.removeprefix("shop.") for decision in world.plan().decisions] == order
+
+
+def test_the_error_of_append_only_names_three_partitions() -> None:
+    edited = IN_APPENDED.replace("+ 1", "- 1")
+    world = Facts()
+    for fact in [blueprint(IN_APPENDED), listed("a b c d e"), settled, blueprint(edited), over(2)]:
+        fact(world)
+    decision = world.plan().of("shop.plus")
+    assert decision is not None
+    assert decision.error is not None
+    assert "would change or remove a, b, c and 2 more" in decision.error["message"]
 
 
 def test_the_newest_inputs_that_agree_are_read() -> None:

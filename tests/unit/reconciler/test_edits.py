@@ -40,3 +40,18 @@ def test_a_task_that_ran_out_of_memory_goes_to_a_larger_driver_after_an_edit(
         assert tx.queue.backlog(["small"]) == {}
     assert (task.state, task.size) == ("queued", "large")
     assert not place.loop.tick().changed, "asked once"
+
+
+def test_a_dataflow_keeps_a_driver_warm_until_it_is_edited(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    plain = SHOP.format(folder=tmp_path)
+    warm, cold = (
+        plain.replace("components:", f"drivers: {{keep: {keep}}}\ncomponents:")
+        for keep in ("warm", "cold")
+    )
+    sizes = []
+    for text in (plain, warm, cold, warm):
+        blueprints.apply(place.ctx, "main", [blueprints.SentBlueprint("/shop.yaml", text, {})])
+        place.loop.tick()
+        sizes.append(place.pool.scaled_to)
+    assert sizes == [0, 1, 0, 1]

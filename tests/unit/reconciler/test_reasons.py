@@ -53,13 +53,14 @@ class Pool:
     name: str = "kubernetes"
     outlives: bool = True
     busy: set[str] = field(default_factory=set)
+    scaled_to: int | None = None
     shares: tuple[PoolShare, ...] = (PoolShare("driver", "standard", SIZES, PoolLimits(0, 1)),)
 
     def scale(
         self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()
     ) -> None:
         """As many as there are."""
-        self.busy = set(busy)
+        self.busy, self.scaled_to = set(busy), wanted
 
     def end(self, driver: str, reason: str) -> None:
         """None of them is a process."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core import tree
-from controlplane.core.errors import CutsDisagree, GenerationGone, NotFound, NotReadable
+from controlplane.core.errors import AppendOnly, CutsDisagree, GenerationGone, NotFound, NotReadable
 from controlplane.core.model.addresses import Generation, Moment, Point, moment_of
 from controlplane.core.model.retention import Expired
 from controlplane.operations.desired import controls, rollback
@@ -49,6 +49,16 @@ def at_generation(
 def status(world: BranchWorld, branch: str = "main") -> dict[str, str]:
     with world.ctx.read_plan(branch) as (plan, _):
         return {d.dataset: d.status for d in plan.decisions}
+
+
+def test_a_dataset_that_only_adds_partitions_is_not_rolled_back(world: BranchWorld) -> None:
+    world.apply(REST.replace("  doubled:\n", "  doubled:\n    append_only: true\n"))
+    before = world.generations("main")
+    moment = at_generation(world, "shop.doubled", before["shop.doubled"])
+    for target, to in (("shop.doubled", Generation(1)), ("shop", moment)):
+        with pytest.raises(AppendOnly, match="doubled is append_only"):
+            rollback.rollback(world.ctx, "main", target, to, reason="")
+    assert world.generations("main") == before
 
 
 def test_the_old_rows_are_a_new_generation(world: BranchWorld) -> None:
