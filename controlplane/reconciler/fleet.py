@@ -298,7 +298,7 @@ class Fleet:
         running = [d.id for d in self._drivers.values() if (d.kind, d.size) == of and not d.ended]
         level = self._levels.get(of, Level(len(running), now))
         needs = replace(share.limits, minimum=0)
-        limits = warmest(share.limits if self._namespace == DEFAULT else needs, keeps)
+        limits = warmest(share.limits if self._namespace == DEFAULT else needs, keeps, tasks)
         level = self._levels[of] = level.after(limits, tasks, now)
         granted = level.count
         if self._fair is not None:

@@ -23,13 +23,17 @@ def gate_on_append_only(
 ) -> Deciding[Decision]:
     """The decision, or a failed one where its commit would change or remove partitions."""
     state = planning.state(node.dataset)
-    if not (node.component.append_only and planning.branch == MAIN):
+    # Rows that are taken out of a dataset are no part of the promise
+    is_promised = node.component.append_only and not node.output
+    if not is_promised or planning.branch != MAIN:
         return decision
     if state is None or not isinstance(decision.step, Commit):
         return decision
     after = decision.step.state
     [changes] = yield from lookups.diffs([(state.root, after.root)])
-    rewritten = [change.key for change in changes if change.before is not None]
+    rewritten = [
+        change.key for change in changes if change.before is not None and change.before.content.rows
+    ]
     columns = state.schema["fields"]
     if rewritten:
         changed = _names(rewritten)
