@@ -136,8 +136,8 @@ class Fleet:
                 for share in self.pool.shares
             ]
         for share, count in zip(self.pool.shares, tasks, strict=True):
-            wishes = [keep for size in share.serves for keep in keeps.get(size, ())]
-            fit = partial(self._fit, share, count, wishes if share.kind == "driver" else [])
+            keeps_here = [keep for size in share.serves for keep in keeps.get(size, ())]
+            fit = partial(self._fit, share, count, keeps_here if share.kind == "driver" else [])
             self.failing_units.attempt(f"pool of {share.kind} {share.size}", fit, None)
 
     def close(self) -> None:

@@ -51,5 +51,5 @@ def gate_on_append_only(
 
 def _names(keys: list[str]) -> str:
     names = ", ".join(key or "the only partition" for key in keys[:NAMED])
-    more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
-    return names + more
+    rest = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
+    return names + rest
