@@ -136,8 +136,8 @@ class Fleet:
                 for share in self.pool.shares
             ]
         for share, count in zip(self.pool.shares, tasks, strict=True):
-            wishes = [keep for size in share.serves for keep in keeps.get(size, ())]
-            fit = partial(self._fit, share, count, wishes if share.kind == "driver" else [])
+            keeps_here = [keep for size in share.serves for keep in keeps.get(size, ())]
+            fit = partial(self._fit, share, count, keeps_here if share.kind == "driver" else [])
             self.failing_units.attempt(f"pool of {share.kind} {share.size}", fit, None)
 
     def close(self) -> None:
@@ -298,7 +298,7 @@ class Fleet:
         running = [d.id for d in self._drivers.values() if (d.kind, d.size) == of and not d.ended]
         level = self._levels.get(of, Level(len(running), now))
         needs = replace(share.limits, minimum=0)
-        limits = warmest(share.limits if self._namespace == DEFAULT else needs, keeps)
+        limits = warmest(share.limits if self._namespace == DEFAULT else needs, keeps, tasks)
         level = self._levels[of] = level.after(limits, tasks, now)
         granted = level.count
         if self._fair is not None:

@@ -337,7 +337,7 @@ class Reconciler:
         nodes, paused = self._wished()
         live: dict[str, set[Size]] = {}
         for node in nodes.nodes.values():
-            if not is_paused(node, paused):
+            if node.has_rows and not is_paused(node, paused):
                 live.setdefault(node.dataset.partition(".")[0], set()).add(node.component.resources)
         keeps: dict[Size, list[DriverKeep]] = {}
         for flow, sizes in live.items():
