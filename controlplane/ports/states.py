@@ -5,7 +5,7 @@ Contract under failure: a method either does all that it says or raises and chan
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from controlplane.core.model.addresses import Point
@@ -49,6 +49,10 @@ class States(Protocol):
     def commit(self, state: State, expected_seq: int) -> None:
         """Append `state` (its seq is expected_seq + 1); StaleState unless the newest is
         `expected_seq` (0: none)."""
+
+    def commit_all(self, branch: str, states: Sequence[State]) -> frozenset[str]:
+        """Append the states of one branch, each if the newest of its dataset is the one before it.
+        Names the datasets where it is not: nothing is appended to them."""
 
     def unfinished(
         self, branch: str, datasets: Iterable[str] | None = None

@@ -257,14 +257,21 @@ class Planner:
             memory.fetched.holds = tx.states.holds(self._branch)
         if change_marks.FORCED in marked:
             memory.fetched.forces = tx.blueprints.forces(self._branch)
-        listings = {id for m in marked if (id := change_marks.listing_of(m))}
-        if listings:
-            stale |= {
-                n.dataset for n in desired.nodes.values() if n.is_source and n.listing in listings
-            }
         stale |= marked & desired.nodes.keys()
         self._fetch(tx, memory, stale)
-        return stale
+        return stale | self._listed(tx, memory, stale)
+
+    def _listed(self, tx: Tx, memory: Memory, fetched: Collection[str]) -> set[str]:
+        """Fetch the listings that were marked, but those that were fetched with their datasets;
+        returns the datasets that read there."""
+        marked = {id for m in memory.marked if (id := change_marks.listing_of(m))}
+        if not marked:
+            return set()
+        nodes = memory.desired.nodes.values()
+        readers = {n.dataset: n.listing for n in nodes if n.is_source and n.listing in marked}
+        left = {listing for dataset, listing in readers.items() if dataset not in fetched}
+        memory.fetched.listings.update(tx.listings.get(left))
+        return set(readers)
 
     def _recompiled(self, tx: Tx, memory: Memory, flows: set[str]) -> set[str]:
         """Datasets whose nodes are new or other than before."""

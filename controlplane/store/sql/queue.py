@@ -67,7 +67,11 @@ _COUNTS = (
     .group_by(_DEMAND.dataset, _TASK.state)
 )
 _DEMANDS_OF_DATASET = select(_DEMAND.task).where(_OF_DATASET)
-_DROP_DEMANDS = delete(db.demands).where(_OF_DATASET).returning(_DEMAND.task)
+_END_DEMANDS = (
+    delete(db.demands)
+    .where(equal(db.demands, "branch"), one_of(_DEMAND.dataset))
+    .returning(_DEMAND.dataset, _DEMAND.task)
+)
 _BELOW = equal(db.demands, "branch") & (
     func.substr(_DEMAND.dataset, 1, func.length(bind("prefix"))) == bind("prefix")
 )
@@ -264,18 +268,28 @@ class SqlQueue(TableGroup):
         return counts
 
     def drop_demands(self, branch: str, dataset: str, keep: Iterable[bytes] = ()) -> int:
+        kept_keys = set(keep)
+        if not kept_keys:
+            return self.end_demands(branch, [dataset])
         self.lock()
-        of, kept_keys = {"of_branch": branch, "of_dataset": dataset}, set(keep)
-        rows = self._rows(_DEMANDS_OF_DATASET if kept_keys else _DROP_DEMANDS, **of)
-        dropped = {row.task for row in rows} - kept_keys
-        if not dropped:
-            return 0
-        if kept_keys:
-            self._delete_among(db.demands, "task", dropped, branch=branch, dataset=dataset)
-        self._demanding.clear()
-        self._delete_undemanded(dropped)
-        self._mark(branch, dataset)
-        return len(dropped)
+        rows = self._rows(_DEMANDS_OF_DATASET, of_branch=branch, of_dataset=dataset)
+        dropped = {(dataset, row.task) for row in rows if row.task not in kept_keys}
+        keys = [key for _, key in dropped]
+        self._delete_among(db.demands, "task", keys, branch=branch, dataset=dataset)
+        return self._dropped(branch, dropped)
+
+    def end_demands(self, branch: str, datasets: Iterable[str]) -> int:
+        self.lock()
+        rows = self._rows_by(_END_DEMANDS, datasets, of_branch=branch)
+        return self._dropped(branch, {(row.dataset, row.task) for row in rows})
+
+    def _dropped(self, branch: str, demands: Collection[tuple[str, bytes]]) -> int:
+        """`demands`: of a dataset each for a task."""
+        if demands:
+            self._demanding.clear()
+            self._delete_undemanded(task for _, task in demands)
+            self._mark(branch, *(dataset for dataset, _ in demands))
+        return len(demands)
 
     def drop_demands_below(self, branch: str, prefix: str) -> None:
         self.lock()
@@ -444,8 +458,8 @@ class SqlQueue(TableGroup):
         self.lock()
         return [row.key for row in self._rows_by(statement, keys, of_attempt=by, **values)]
 
-    def end_attempt(self, attempt: str) -> None:
-        self._delete(db.attempts, id=attempt)
+    def end_attempt(self, attempt: str) -> bool:
+        return self._delete(db.attempts, id=attempt) == 1
 
 
 def _kind_of(task: Task) -> KindText:

@@ -8,7 +8,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Row, Text, literal, select, union, update
+from sqlalchemy import BigInteger, Row, Text, literal, select, union, update
+from sqlalchemy import bindparam as bind
 
 from controlplane.core.model.memos import Memo, Memos
 from controlplane.core.model.retention import Files, Stored
@@ -52,6 +53,12 @@ _WITH_OUTPUTS = (
     .outerjoin(db.fragments, _OF_OUTPUT)
     .where(equal(db.traces), one_of(_TRACE.task))
 )
+_EXECUTED = select(_TRACE.task, _TRACE.home).where(
+    equal(db.traces),
+    one_of(_TRACE.task),
+    _TRACE.by == "executed",
+    _TRACE.seq > bind("after", type_=BigInteger),
+)
 _NO_DIGEST, _NO_TEXT = literal(None, type_=db.Blob), literal(None, type_=Text)
 _BUILD, _MEMO = db.build_traces.c, db.memos.c
 _REMEMBERED = (
@@ -85,6 +92,10 @@ class SqlTraces(TableGroup):
     def hits(self, keys: Sequence[bytes]) -> dict[bytes, Trace]:
         self._write_traces()
         return self._hits(keys)
+
+    def executed(self, keys: Iterable[bytes], after: int) -> dict[bytes, str]:
+        self._write_traces()
+        return {row.task: row.home for row in self._rows_by(_EXECUTED, keys, after=after)}
 
     def put(self, traces: Sequence[Trace], fragments: Sequence[Fragment]) -> None:
         self._new_traces.append((traces, fragments))
@@ -232,9 +243,17 @@ class SqlTraces(TableGroup):
         return traces, {row.key: json.loads(row.value) for row in rows if row.schema is None}
 
     def put_build(self, key: bytes, root: bytes, schema: Schema) -> None:
-        (schema_id,) = self._put_schemas([schema])
+        self.put_builds({key: (root, schema)})
+
+    def put_builds(self, builds: Mapping[bytes, tuple[bytes, Schema]]) -> None:
+        schemas = self._put_schemas([schema for _, schema in builds.values()])
+        rows = zip(builds.items(), schemas, strict=True)
         self._upsert(
-            db.build_traces, [{"key": key, "root": root, "schema": schema_id, "at": self._now()}]
+            db.build_traces,
+            [
+                {"key": key, "root": root, "schema": id, "at": self._now()}
+                for (key, (root, _)), id in rows
+            ],
         )
 
     def memos(self, keys: Iterable[bytes]) -> dict[bytes, Memo]:

@@ -121,6 +121,9 @@ class MemoryQueue(MemoryPart):
         who = {(branch, dataset) for dataset in datasets}
         return [key for key, theirs in self._space.demands.items() if not theirs.isdisjoint(who)]
 
+    def end_demands(self, branch: str, datasets: Iterable[str]) -> int:
+        return sum(self.drop_demands(branch, dataset) for dataset in set(datasets))
+
     def drop_demands(self, branch: str, dataset: str, keep: Iterable[bytes] = ()) -> int:
         kept = set(keep)
         gone = [key for key in self._demanded_by(branch, {dataset}) if key not in kept]
@@ -302,8 +305,8 @@ class MemoryQueue(MemoryPart):
         for key in keys:
             self._space.tasks[key] = replace(self._space.tasks[key], **values)
 
-    def end_attempt(self, attempt: str) -> None:
-        self._space.attempts.pop(attempt, None)
+    def end_attempt(self, attempt: str) -> bool:
+        return self._space.attempts.pop(attempt, None) is not None
 
 
 def _asked(task: Task) -> Demand:
