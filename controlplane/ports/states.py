@@ -75,8 +75,8 @@ class States(Protocol):
 
     def marked(self, branch: str, after: int) -> tuple[int, frozenset[str]]:
         """The items marked behind the number `after`, and the number to remember: datasets and
-        write components to which something happened that plans depend on (states, tasks that they
-        demand, targets, half-built roots), and the marks of `core.model.change_marks`. Numbers grow
+        write components to which something happened that plans depend on (states, targets,
+        half-built roots), and the marks of `core.model.change_marks`. Numbers grow
         in the order in which transactions become visible."""
 
     def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, Pin]:

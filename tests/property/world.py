@@ -12,7 +12,7 @@ import os
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -100,7 +100,8 @@ class World:
         self.home, self._now = home, 1_000_000.0
         self.store: Store = store_at(url, self._clock)
         self.lake = self._lake()
-        self.ctx = Context(self.store, lake=self.lake.uri)
+        self.ctx = Context(self.store, lake=self.lake.uri, make_pass=self._pass_of_report)
+        self.pass_of_report: Callable[[], object] | None = None
         self.exact, self.window = exact, WINDOW if exact == EXACT else exact + 1
         self.fewest, self.widest = fewest, widest
         planner = self._planner(window=self.window)
@@ -310,6 +311,15 @@ class World:
         with self.store.begin() as tx:
             nodes = desired(tx, BRANCH)
             listings.dispatch(tx, BRANCH, listings.sources(nodes, nodes.order))
+        return self.settled()
+
+    def _pass_of_report(self) -> bool:
+        """As the loop's while it waits."""
+        if self.pass_of_report is not None:
+            self.pass_of_report()
+        return False
+
+    def settled(self) -> Pass:
         self._check_kept_plan()
         last = self.settling.settle()
         for decision in last.plan.decisions:

@@ -147,7 +147,9 @@ DESIRED = [
 ]
 SETTLED = [
     call(
-        lambda b, s, ns: lambda tx: tx.states.commit_all(b, [state(s + 1, n, branch=b) for n in ns]),
+        lambda b, s, ns: (
+            lambda tx: tx.states.commit_all(b, [state(s + 1, n, branch=b) for n in ns])
+        ),
         branches,
         small,
         st.lists(names, max_size=3, unique=True),

@@ -6,7 +6,7 @@ PAUSES, FORCED, BRANCHES, HOLDS = "pauses:", "forced:", "branches:", "holds:"
 ENDED = "ended:"  # of a branch: a later one of the same name is another branch
 BASE = "base:"  # of a pinned branch: it sees another main
 AGAIN = frozenset({ENDED, BASE})  # all that is known of a branch is to be forgotten
-_FLOW, _LISTING = "flow:", "listing:"
+_FLOW, _LISTING, _TASKS = "flow:", "listing:", "tasks:"
 
 
 def flow(name: str) -> str:
@@ -23,6 +23,15 @@ def flow_of(mark: str) -> str | None:
 
 def listing_of(mark: str) -> bytes | None:
     return bytes.fromhex(mark.removeprefix(_LISTING)) if mark.startswith(_LISTING) else None
+
+
+def tasks(dataset: str) -> str:
+    """Of the tasks that a dataset demands: what else plans read of it stays."""
+    return _TASKS + dataset
+
+
+def demanding(mark: str) -> str | None:
+    return mark.removeprefix(_TASKS) if mark.startswith(_TASKS) else None
 
 
 def is_request_mark(mark: str) -> bool:

@@ -190,6 +190,12 @@ class Planner:
         memory = self._memory
         return 0 if memory is None else memory.newest_mark
 
+    @property
+    def is_current(self) -> bool:
+        """True if the next plan looks only at what was marked since the last one."""
+        memory = self._memory
+        return memory is not None and not _is_old(memory)
+
     def observed(self) -> tuple[Desired, Fetched] | None:
         """The facts of the last plan; not to be changed."""
         memory = self._memory
@@ -205,7 +211,7 @@ class Planner:
         """The facts as of now, and the datasets to decide about again."""
         memory = self._memory
         self._memory = None  # whatever happens now, nothing half-known is kept
-        if memory is None or time.monotonic() - memory.swept_at > SWEEP_S:
+        if memory is None or _is_old(memory):
             return self._swept(tx)
         memory.newest_mark, memory.marked = tx.states.marked(self._branch, memory.newest_mark)
         # The facts are those of an earlier branch of this name, or of another main.
@@ -259,7 +265,8 @@ class Planner:
             memory.fetched.forces = tx.blueprints.forces(self._branch)
         stale |= marked & desired.nodes.keys()
         self._fetch(tx, memory, stale)
-        return stale | self._listed(tx, memory, stale)
+        demanding = {dataset for m in marked if (dataset := change_marks.demanding(m))}
+        return stale | self._listed(tx, memory, stale) | demanding & desired.nodes.keys()
 
     def _listed(self, tx: Tx, memory: Memory, fetched: Collection[str]) -> set[str]:
         """Fetch the listings that were marked, but those that were fetched with their datasets;
@@ -322,6 +329,10 @@ class Planner:
             standing=decided,
         )
         memory.decisions.update((decision.dataset, decision) for decision in new_plan.decisions)
+
+
+def _is_old(memory: Memory) -> bool:
+    return time.monotonic() - memory.swept_at > SWEEP_S
 
 
 def turned(tx: Tx, memory: Memory) -> set[str]:

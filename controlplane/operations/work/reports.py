@@ -32,6 +32,9 @@ from dataplane.contract.results import (
 )
 from dataplane.contract.source_objects import ListingResult
 
+# Tasks of an attempt whose report makes the pass that follows it: its driver waits for the answer
+OWN_PASS = 16
+
 
 class BadReport(HeadgateError):
     """A report does not follow docs/protocol.md. Nothing of it was taken in."""
@@ -93,7 +96,7 @@ def report(
         outcome = take_in(ctx, running, decoded.results, lake, by="executed", measures=measured)
     # A pass for each of thousands of listings that found nothing new would leave time for little
     # else.
-    if outcome.is_news:
+    if outcome.is_news and not (len(running.tasks) <= OWN_PASS and ctx.make_pass()):
         ctx.wake()
     return {"accepted": list(outcome.accepted), "fenced": list(outcome.fenced)}
 
@@ -222,9 +225,11 @@ def _unused_folders(
     if attempt.kind != "list" and not KINDS[attempt.kind].has_manifest:
         return []
     own, *others = _folders(attempt, followers)
-    is_kept = attempt.kind != "list" and bool(tx.traces.referenced_attempts([attempt.id]))
-    stored = tx.traces.fragments([f.id for f in fragments]) if is_kept and others else {}
+    stored = tx.traces.fragments([f.id for f in fragments] if others else ())
     paths = [file["path"] for fragment in stored.values() for file in fragment.files]
+    is_kept = any(fragment.attempt == attempt.id for fragment in stored.values())
+    if not is_kept and attempt.kind != "list":
+        is_kept = bool(tx.traces.referenced_attempts([attempt.id]))
     unused = [f for f in others if not any(path.startswith(f"{f}/") for path in paths)]
     return unused if is_kept else [own, *unused]
 

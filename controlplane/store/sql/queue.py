@@ -28,6 +28,7 @@ from sqlalchemy import (
 from sqlalchemy import bindparam as bind
 from sqlalchemy.sql.dml import ReturningUpdate
 
+from controlplane.core.model import change_marks
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task, TaskState
 from controlplane.store.rules import LONGEST_DELAY_S, KindText, attempt_prefix, kind_texts, within
@@ -146,6 +147,9 @@ class SqlQueue(TableGroup):
         self._is_locked = False
         # Tasks as a claim left them, until the queue is locked
         self._claimed: dict[bytes, Row[Any]] = {}
+        self._backlog: Sequence[Row[Any]] | None = (
+            None  # of a snapshot, which is read for each pool
+        )
         self._demanding: dict[bytes, list[Row[Any]]] = {}  # demands by task, read under the lock
 
     def lock(self) -> None:
@@ -194,7 +198,7 @@ class SqlQueue(TableGroup):
             [{"branch": branch, "dataset": dataset, "task": key} for key in tasks_by_key],
         )
         self._demanding.clear()
-        self._mark(branch, dataset)
+        self._mark(branch, change_marks.tasks(dataset))
         return queued
 
     def _queue_again(
@@ -288,7 +292,7 @@ class SqlQueue(TableGroup):
         if demands:
             self._demanding.clear()
             self._delete_undemanded(task for _, task in demands)
-            self._mark(branch, *(dataset for dataset, _ in demands))
+            self._mark(branch, *(change_marks.tasks(dataset) for dataset, _ in demands))
         return len(demands)
 
     def drop_demands_below(self, branch: str, prefix: str) -> None:
@@ -335,7 +339,7 @@ class SqlQueue(TableGroup):
     ) -> int:
         self.lock()
         names = list(datasets)
-        self._mark(branch, *names)
+        self._mark(branch, *map(change_marks.tasks, names))
         of = {"of_branch": branch, "datasets": names}
         return (
             self._change(_RETRY, **of, **FRESH)
@@ -348,8 +352,10 @@ class SqlQueue(TableGroup):
     def backlog(
         self, sizes: Sequence[Size] = SIZES, placements: Collection[Placement] = PLACEMENTS
     ) -> dict[Kind, int]:
+        if self._backlog is None or self._transaction.is_writing:
+            self._backlog = self._rows(_BACKLOG, **self._times())
         counts: dict[Kind, int] = {}
-        for row in self._rows(_BACKLOG, **self._times()):
+        for row in self._backlog:
             kind, size, placement = KindText.of(row.kind)
             if size in sizes and placement in placements:
                 counts[kind] = counts.get(kind, 0) + row.n
@@ -448,7 +454,7 @@ class SqlQueue(TableGroup):
     def _mark_demanding(self, tasks: Iterable[bytes]) -> None:
         for rows in self._demands_of(tasks).values():
             for row in rows:
-                self._mark(row.branch, row.dataset)
+                self._mark(row.branch, change_marks.tasks(row.dataset))
 
     def _set_held(
         self, statement: ReturningUpdate[Any], by: str, keys: Iterable[bytes], /, **values: Any

@@ -315,6 +315,7 @@ class SqlStates(TableGroup):
         self._upsert(db.buildings, [row | {"at": self._now()}])
 
     def drop_building(self, branch: str, dataset: str) -> None:
+        self._mark(branch, dataset)
         self._delete(db.buildings, branch=branch, dataset=dataset)
 
     # --- runs under way

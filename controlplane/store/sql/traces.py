@@ -121,7 +121,7 @@ class SqlTraces(TableGroup):
         return {row.id: bytes(row.body) for row in self._rows_among(db.profiles, "id", ids)}
 
     def referenced_attempts(self, ids: Sequence[str]) -> frozenset[str]:
-        self._flush()  # the caller has nothing else to write: one statement raises all counters
+        self._flush()  # the caller has nothing else to write
         return frozenset(row.id for row in self._rows_by(_REFERENCED, ids))
 
     def stored(self, fragments: Iterable[bytes]) -> dict[bytes, Stored]:
@@ -168,10 +168,10 @@ class SqlTraces(TableGroup):
         )
 
     def _write_traces(self) -> None:
-        """Write them before the transaction ends, since it reads traces."""
+        """Write them before the transaction ends, since it reads traces. What else waits is written
+        with them: one statement raises all counters."""
         if self._new_traces:
-            at_most = self.waiting()
-            self.store_traces(self._count("traces", at_most) if at_most else 0)
+            self._flush()
 
     def waiting(self) -> int:
         """How many numbers the new traces take, unless some of them are hits."""

@@ -336,6 +336,7 @@ class FlatTx(
         self._space.buildings[building.branch, building.dataset] = building
 
     def drop_building(self, branch: str, dataset: str) -> None:
+        self._mark(branch, dataset)
         self._space.buildings.pop((branch, dataset), None)
 
     def settled(self, branch: str, states: Iterable[tuple[str, int]]) -> tuple[State, ...]:
