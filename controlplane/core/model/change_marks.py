@@ -6,7 +6,7 @@ PAUSES, FORCED, BRANCHES, HOLDS = "pauses:", "forced:", "branches:", "holds:"
 ENDED = "ended:"  # of a branch: a later one of the same name is another branch
 BASE = "base:"  # of a pinned branch: it sees another main
 AGAIN = frozenset({ENDED, BASE})  # all that is known of a branch is to be forgotten
-_FLOW, _LISTING, _TASKS = "flow:", "listing:", "tasks:"
+_FLOW, _LISTING, _TASKS, _PROGRESS = "flow:", "listing:", "tasks:", "progress:"
 
 
 def flow(name: str) -> str:
@@ -32,6 +32,15 @@ def tasks(dataset: str) -> str:
 
 def demanding(mark: str) -> str | None:
     return mark.removeprefix(_TASKS) if mark.startswith(_TASKS) else None
+
+
+def progress(dataset: str) -> str:
+    """Of the run under way of a dataset, and of its half-built root."""
+    return _PROGRESS + dataset
+
+
+def progressing(mark: str) -> str | None:
+    return mark.removeprefix(_PROGRESS) if mark.startswith(_PROGRESS) else None
 
 
 def is_request_mark(mark: str) -> bool:

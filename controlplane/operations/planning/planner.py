@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
@@ -265,20 +265,31 @@ class Planner:
             memory.fetched.forces = tx.blueprints.forces(self._branch)
         stale |= marked & desired.nodes.keys()
         self._fetch(tx, memory, stale)
-        demanding = {dataset for m in marked if (dataset := change_marks.demanding(m))}
-        return stale | self._listed(tx, memory, stale) | demanding & desired.nodes.keys()
+        stale |= self._listed(tx, memory, stale) | self._progressed(tx, memory, stale)
+        return stale | _named(memory, change_marks.demanding)
 
-    def _listed(self, tx: Tx, memory: Memory, fetched: Collection[str]) -> set[str]:
+    def _listed(self, tx: Tx, memory: Memory, fetched: set[str]) -> set[str]:
         """Fetch the listings that were marked, but those that were fetched with their datasets;
         returns the datasets that read there."""
         marked = {id for m in memory.marked if (id := change_marks.listing_of(m))}
         if not marked:
             return set()
-        nodes = memory.desired.nodes.values()
-        readers = {n.dataset: n.listing for n in nodes if n.is_source and n.listing in marked}
-        left = {listing for dataset, listing in readers.items() if dataset not in fetched}
-        memory.fetched.listings.update(tx.listings.get(left))
-        return set(readers)
+        nodes = memory.desired.nodes
+        readers = {d for d, n in nodes.items() if n.is_source and n.listing in marked}
+        left = [nodes[dataset] for dataset in self._viewed(readers) - fetched]
+        memory.fetched.listings.update(tx.listings.get(n.listing for n in left if n.is_source))
+        return readers
+
+    def _progressed(self, tx: Tx, memory: Memory, fetched: set[str]) -> set[str]:
+        """As `_listed`, of runs under way and of half-built roots."""
+        progressing = _named(memory, change_marks.progressing)
+        if left := self._viewed(progressing) - fetched:
+            memory.fetched.fetch_progress(tx, self._branch, sorted(left))
+        return progressing
+
+    def _viewed(self, datasets: set[str]) -> set[str]:
+        own = self._view.own
+        return datasets if own is None else datasets & own
 
     def _recompiled(self, tx: Tx, memory: Memory, flows: set[str]) -> set[str]:
         """Datasets whose nodes are new or other than before."""
@@ -329,6 +340,12 @@ class Planner:
             standing=decided,
         )
         memory.decisions.update((decision.dataset, decision) for decision in new_plan.decisions)
+
+
+def _named(memory: Memory, dataset_of: Callable[[str], str | None]) -> set[str]:
+    """The desired datasets that marks of one kind name."""
+    names = {name for mark in memory.marked if (name := dataset_of(mark)) is not None}
+    return names & memory.desired.nodes.keys()
 
 
 def _is_old(memory: Memory) -> bool:

@@ -309,13 +309,13 @@ class SqlStates(TableGroup):
         return {half.dataset: half for half in buildings}, {run.dataset: run for run in runs}
 
     def put_building(self, building: PartialState) -> None:
-        self._mark(building.branch, building.dataset)
+        self._mark(building.branch, change_marks.progress(building.dataset))
         (schema,) = self._put_schemas([building.schema]) if building.schema is not None else (None,)
         row = _BUILDINGS.to_row(building) | _packed(building, schema)
         self._upsert(db.buildings, [row | {"at": self._now()}])
 
     def drop_building(self, branch: str, dataset: str) -> None:
-        self._mark(branch, dataset)
+        self._mark(branch, change_marks.progress(dataset))
         self._delete(db.buildings, branch=branch, dataset=dataset)
 
     # --- runs under way
@@ -334,7 +334,7 @@ class SqlStates(TableGroup):
 
     def put_unfinished(self, unfinished: UnfinishedRun) -> None:
         self._queue.lock()  # who ends a run ends its tasks as well: both in one order
-        self._mark(unfinished.branch, unfinished.dataset)
+        self._mark(unfinished.branch, change_marks.progress(unfinished.dataset))
         self._upsert(db.unfinished, [_unfinished_row(unfinished)])
 
     def drop_unfinished(self, branch: str, datasets: Iterable[str]) -> None:
@@ -342,7 +342,7 @@ class SqlStates(TableGroup):
         if not names:
             return
         self._queue.lock()
-        self._mark(branch, *names)
+        self._mark(branch, *map(change_marks.progress, names))
         self._delete_among(db.unfinished, "dataset", names, branch=branch)
 
     # --- holds of datasets

@@ -332,11 +332,11 @@ class FlatTx(
         )
 
     def put_building(self, building: PartialState) -> None:
-        self._mark(building.branch, building.dataset)
+        self._mark(building.branch, change_marks.progress(building.dataset))
         self._space.buildings[building.branch, building.dataset] = building
 
     def drop_building(self, branch: str, dataset: str) -> None:
-        self._mark(branch, dataset)
+        self._mark(branch, change_marks.progress(dataset))
         self._space.buildings.pop((branch, dataset), None)
 
     def settled(self, branch: str, states: Iterable[tuple[str, int]]) -> tuple[State, ...]:
@@ -350,12 +350,12 @@ class FlatTx(
         return tuple(s for key, s in found.items() if key in wanted)
 
     def put_unfinished(self, unfinished: UnfinishedRun) -> None:
-        self._mark(unfinished.branch, unfinished.dataset)
+        self._mark(unfinished.branch, change_marks.progress(unfinished.dataset))
         self._space.unfinished[unfinished.branch, unfinished.dataset] = unfinished
 
     def drop_unfinished(self, branch: str, datasets: Iterable[str]) -> None:
         for dataset in datasets:
-            self._mark(branch, dataset)
+            self._mark(branch, change_marks.progress(dataset))
             self._space.unfinished.pop((branch, dataset), None)
 
     def marked(self, branch: str, after: int) -> tuple[int, frozenset[str]]:

@@ -64,7 +64,9 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 @contextmanager
-def looping(world: World, wake: OneWait, pool: Pool | None = None, epoch: int = 0) -> Iterator[None]:
+def looping(
+    world: World, wake: OneWait, pool: Pool | None = None, epoch: int = 0
+) -> Iterator[None]:
     """A loop over the world in a thread of its own. `epoch`: of its lease."""
     store = FencedStore(world.store, epoch) if epoch else world.store
     loop = Reconciler(store, Fleet(world.ctx, world.lake, pool or Pool()), Nowhere(), wake)
