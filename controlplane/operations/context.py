@@ -22,7 +22,7 @@ def _nobody() -> None:
 
 
 def _no_pass() -> bool:
-    """Of a process without a loop."""
+    """The default pass: none is made."""
     return False
 
 

@@ -207,7 +207,7 @@ class Reconciler:
         if not self._passing.acquire(blocking=False):
             return False
         try:
-            if not self._planner.is_current:
+            if not self._planner.is_current or self.wake.make_pass is no_pass:
                 return False
             settled = self._settling.settle()
             self._planned = settled.plan.decisions

@@ -16,7 +16,7 @@ class Ends(Protocol):
 
 
 def no_pass() -> bool:
-    """Of a process without a loop."""
+    """The pass of a process without a loop: none is made."""
     return False
 
 

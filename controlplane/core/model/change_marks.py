@@ -26,7 +26,7 @@ def listing_of(mark: str) -> bytes | None:
 
 
 def tasks(dataset: str) -> str:
-    """Of the tasks that a dataset demands: what else plans read of it stays."""
+    """The tasks changed that a dataset demands. Its other facts stay."""
     return _TASKS + dataset
 
 
@@ -35,7 +35,7 @@ def demanding(mark: str) -> str | None:
 
 
 def progress(dataset: str) -> str:
-    """Of the run under way of a dataset, and of its half-built root."""
+    """The run under way of a dataset changed, or its half-built root. Its other facts stay."""
     return _PROGRESS + dataset
 
 

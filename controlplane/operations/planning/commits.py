@@ -14,14 +14,14 @@ from controlplane.ports.store import Tx
 def commit_all(
     tx: Tx, facts: StoreSnapshot, steps: Sequence[Commit], since_trace: int
 ) -> Sequence[Commit]:
-    """Commit what these steps of one plan came to, and end what was under way for their datasets.
+    """Commit the states of these steps of one plan, and end the work under way for their datasets.
 
     Returns the steps that were carried out. Not among them are those whose dataset has another pin
     or another newest state than the plan knew: the next pass plans from there.
     """
     branch = facts.branch
-    begun = [s.state.dataset for s in steps if facts.unfinished(s.state.dataset) is not None]
-    tx.states.drop_unfinished(branch, begun)
+    runs = [s.state.dataset for s in steps if facts.unfinished(s.state.dataset) is not None]
+    tx.states.drop_unfinished(branch, runs)
     expected = _with_known_pin(tx, facts, steps)
     stale = tx.states.commit_all(branch, [step.state for step in expected])
     committed = [step for step in expected if step.state.dataset not in stale]
@@ -30,7 +30,7 @@ def commit_all(
     tx.traces.put_builds(
         {s.build: (s.state.root, s.state.schema) for s in committed if s.build is not None}
     )
-    tx.traces.put_memos({key: value for s in committed for key, value in s.notes.items()})
+    tx.traces.put_memos({key: memo for s in committed for key, memo in s.notes.items()})
     tx.queue.end_demands(branch, [step.state.dataset for step in committed])
     tx.events.put(_events(tx, branch, committed, since_trace))
     return committed

@@ -192,7 +192,7 @@ class Planner:
 
     @property
     def is_current(self) -> bool:
-        """True if the next plan looks only at what was marked since the last one."""
+        """True if the next plan fetches only facts that were marked since the last one."""
         memory = self._memory
         return memory is not None and not _is_old(memory)
 
