@@ -48,6 +48,9 @@ class Queue(Protocol):
         """End this dataset's demands but those in `keep`; returns how many ended. Queued or failed
         tasks that are left without a demand are deleted."""
 
+    def end_demands(self, branch: str, datasets: Iterable[str]) -> int:
+        """As `drop_demands` of each of these, and nothing is kept."""
+
     def demanding(self, task: bytes) -> tuple[tuple[str, str], ...]:
         """(branch, dataset) of all who demand a task."""
 
@@ -113,8 +116,9 @@ class Queue(Protocol):
         infrastructure failure), or are deleted where they have no demand left. Returns how many it
         held."""
 
-    def end_attempt(self, attempt: str) -> None:
-        """The attempt's row goes; its tasks must have been finished, failed or released."""
+    def end_attempt(self, attempt: str) -> bool:
+        """The attempt's row goes; its tasks are finished, failed or released in this transaction.
+        False if the attempt is not live."""
 
     def retry(
         self, branch: str, datasets: Iterable[str], tasks: Collection[bytes] | None = None

@@ -148,7 +148,7 @@ class Fleet:
         with suppress(Deposed), self._store.begin(self._namespace) as tx:
             for driver in tx.drivers.running():
                 if driver.id in self._drivers:
-                    tx.drivers.put(_with_its_maker(driver))
+                    tx.drivers.put(_with_its_maker(driver, tx.now()))
 
     # --- who is there -------------------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ class Fleet:
             for driver in moved:
                 tx.drivers.put(driver)
             for driver in left_behind:
-                tx.drivers.put(_with_its_maker(driver))
+                tx.drivers.put(_with_its_maker(driver, noted.now))
             if ended:
                 tokens.revoke_drivers(tx, ended)
             tx.events.put([_event_of(driver) for driver in moved if self._is_news(driver, noted)])
@@ -339,5 +339,5 @@ def _fault(driver: Driver) -> Fault:
     return driver.fault or "crashed"
 
 
-def _with_its_maker(driver: Driver) -> Driver:
-    return replace(driver, ended=True, reason=driver_ends.WITH_ITS_MAKER)
+def _with_its_maker(driver: Driver, now: float) -> Driver:
+    return replace(driver, seen=now, ended=True, reason=driver_ends.WITH_ITS_MAKER)

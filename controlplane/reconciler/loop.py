@@ -6,8 +6,10 @@ made in core and carried out in operations.
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
@@ -36,7 +38,7 @@ from controlplane.reconciler.branching import Branching, Done
 from controlplane.reconciler.fleet import NO_KEEPS, Fleet
 from controlplane.reconciler.packing import Packing
 from controlplane.reconciler.publishing import Publishing
-from controlplane.reconciler.wake import Ends, WakeCounter
+from controlplane.reconciler.wake import Ends, WakeCounter, no_pass
 
 IDLE_S = 10.0  # the longest wait between passes while nothing happens
 BUSY_S = 1.0
@@ -105,6 +107,7 @@ class Reconciler:
         `wake_of` nudges the loop of another namespace."""
         self.failing_units = fleet.failing_units
         self.store, self.fleet, self.wake = store, fleet, wake
+        self._passing = threading.Lock()  # held by the loop, but while it waits
         self.namespace, self.branch, self.flows = namespace, branch, flows
         self._wake_of = wake_of
         # What feeds offer, as of the last pass: the newest state of each dataset
@@ -155,6 +158,10 @@ class Reconciler:
     def run(self, stop: Ends) -> None:
         """Serve until `stop`, or another process leads: faults are logged and the next pass tries
         again."""
+        with self._passes():
+            self._run(stop)
+
+    def _run(self, stop: Ends) -> None:
         outcome = TickOutcome()
         while not stop.is_set():
             count = self.wake.count
@@ -173,7 +180,44 @@ class Reconciler:
                 self.failing_units.pass_failed(e)
                 outcome = replace(outcome, changed=False)
             if not outcome.changed:
-                self.wake.wait(outcome.again_after_s, count + self._notices)
+                self._wait(outcome.again_after_s, count)
+
+    @contextmanager
+    def _passes(self) -> Iterator[None]:
+        """Passes are this thread's; and, while it waits, those of reports."""
+        with self._passing:
+            if self.branch == MAIN:
+                self.wake.make_pass = self._pass_of_report
+            try:
+                yield
+            finally:
+                self.wake.make_pass = no_pass
+
+    def _wait(self, timeout_s: float, count: int) -> None:
+        self._passing.release()
+        try:
+            self.wake.wait(timeout_s, count + self._notices)
+        finally:
+            self._passing.acquire()
+
+    def _pass_of_report(self) -> bool:
+        """Commit what a report completed, and request what follows, in the report's thread. True if
+        tasks are under way and nothing else has changed. A fault is left to the loop's next pass,
+        which meets it."""
+        if not self._passing.acquire(blocking=False):
+            return False
+        try:
+            if not self._planner.is_current or self.wake.make_pass is no_pass:
+                return False
+            settled = self._settling.settle()
+            self._planned = settled.plan.decisions
+            is_all = not self._planner.branches  # those of branches follow in the loop
+            return is_all and not settled.changed and settled.under_way > 0
+        except Exception as e:  # noqa: BLE001  # the report itself is taken in
+            log.info("a pass is left to the loop", reason=str(e))
+            return False
+        finally:
+            self._passing.release()
 
     def settle(self, stop: Ends, again: Callable[[], bool] = lambda: False) -> Status:
         """Pass until nothing is left, or nothing can go on, and collect if it is time; the worst
@@ -181,6 +225,10 @@ class Reconciler:
 
         `again` is called then: True says that it has found more to do.
         """
+        with self._passes():
+            return self._settle(stop, again)
+
+    def _settle(self, stop: Ends, again: Callable[[], bool]) -> Status:
         outcome = TickOutcome(self._decisions())
         while not stop.is_set():
             count = self.wake.count
@@ -190,7 +238,7 @@ class Reconciler:
             is_at_rest = self._is_over(outcome) and not self._plans_again(outcome)
             if is_at_rest and not again() and not self._packed(outcome):
                 break
-            self.wake.wait(BUSY_S, count + self._notices)
+            self._wait(BUSY_S, count)
         if not stop.is_set():
             self.failing_units.attempt("collection", lambda: _collect(self._collecting), None)
         return worst(outcome.decisions)

@@ -46,9 +46,9 @@ def sources(desired: Desired, scope: Iterable[str]) -> list[Source]:
 
 def request(
     tx: Tx, nodes: Iterable[Source], *, accept_deletes: bool = False, is_awaited: bool = False
-) -> int:
-    """Request a new listing of each location, and answer how many there are. An open request is not
-    repeated, unless a worker is at it: the worker may have listed before the change was there.
+) -> dict[bytes, Listing]:
+    """Request a new listing of each location; returns the listings as they were. An open request is
+    not repeated, unless a worker is at it: the worker may have listed before the change was there.
     Until an awaited listing is there, nothing that reads there is up to date."""
     listing_ids = {n.listing for n in nodes}
     current = tx.listings.get(listing_ids)
@@ -64,7 +64,7 @@ def request(
         if is_awaited:
             held["awaited"] = True
         tx.listings.put(replace(listing, held=held or None))
-    return len(listing_ids)
+    return current
 
 
 def _is_as_planned(listing: Listing) -> bool:

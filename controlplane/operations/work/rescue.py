@@ -85,12 +85,11 @@ def _abandon(ctx: Context, attempt: Attempt, reason: str, fault: Fault) -> bool:
     """What took the driver away for reasons of its own does not count against its tasks. False if
     the attempt's own report came first: then its output may be in use."""
     with ctx.begin() as tx:
-        if attempt.id not in tx.queue.attempts([attempt.id]):
+        if not tx.queue.end_attempt(attempt.id):
             return False
         recording = Recording(tx, attempt, "adopted")
         error = infrastructure_error(LOST.get(fault, "driver-lost"), reason)
         recording.release(sorted(attempt.tasks), error, burn=fault != "disrupted")
-        tx.queue.end_attempt(attempt.id)
         tx.past_attempts.put(recording.accounts({}))
         tx.events.put(recording.events)
     return True

@@ -28,6 +28,7 @@ from sqlalchemy import (
 from sqlalchemy import bindparam as bind
 from sqlalchemy.sql.dml import ReturningUpdate
 
+from controlplane.core.model import change_marks
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task, TaskState
 from controlplane.store.rules import LONGEST_DELAY_S, KindText, attempt_prefix, kind_texts, within
@@ -67,7 +68,11 @@ _COUNTS = (
     .group_by(_DEMAND.dataset, _TASK.state)
 )
 _DEMANDS_OF_DATASET = select(_DEMAND.task).where(_OF_DATASET)
-_DROP_DEMANDS = delete(db.demands).where(_OF_DATASET).returning(_DEMAND.task)
+_END_DEMANDS = (
+    delete(db.demands)
+    .where(equal(db.demands, "branch"), one_of(_DEMAND.dataset))
+    .returning(_DEMAND.dataset, _DEMAND.task)
+)
 _BELOW = equal(db.demands, "branch") & (
     func.substr(_DEMAND.dataset, 1, func.length(bind("prefix"))) == bind("prefix")
 )
@@ -142,6 +147,9 @@ class SqlQueue(TableGroup):
         self._is_locked = False
         # Tasks as a claim left them, until the queue is locked
         self._claimed: dict[bytes, Row[Any]] = {}
+        self._backlog: Sequence[Row[Any]] | None = (
+            None  # of a snapshot, which is read for each pool
+        )
         self._demanding: dict[bytes, list[Row[Any]]] = {}  # demands by task, read under the lock
 
     def lock(self) -> None:
@@ -190,7 +198,7 @@ class SqlQueue(TableGroup):
             [{"branch": branch, "dataset": dataset, "task": key} for key in tasks_by_key],
         )
         self._demanding.clear()
-        self._mark(branch, dataset)
+        self._mark(branch, change_marks.tasks(dataset))
         return queued
 
     def _queue_again(
@@ -264,18 +272,28 @@ class SqlQueue(TableGroup):
         return counts
 
     def drop_demands(self, branch: str, dataset: str, keep: Iterable[bytes] = ()) -> int:
+        kept_keys = set(keep)
+        if not kept_keys:
+            return self.end_demands(branch, [dataset])
         self.lock()
-        of, kept_keys = {"of_branch": branch, "of_dataset": dataset}, set(keep)
-        rows = self._rows(_DEMANDS_OF_DATASET if kept_keys else _DROP_DEMANDS, **of)
-        dropped = {row.task for row in rows} - kept_keys
-        if not dropped:
-            return 0
-        if kept_keys:
-            self._delete_among(db.demands, "task", dropped, branch=branch, dataset=dataset)
-        self._demanding.clear()
-        self._delete_undemanded(dropped)
-        self._mark(branch, dataset)
-        return len(dropped)
+        rows = self._rows(_DEMANDS_OF_DATASET, of_branch=branch, of_dataset=dataset)
+        dropped = {(dataset, row.task) for row in rows if row.task not in kept_keys}
+        keys = [key for _, key in dropped]
+        self._delete_among(db.demands, "task", keys, branch=branch, dataset=dataset)
+        return self._dropped(branch, dropped)
+
+    def end_demands(self, branch: str, datasets: Iterable[str]) -> int:
+        self.lock()
+        rows = self._rows_by(_END_DEMANDS, datasets, of_branch=branch)
+        return self._dropped(branch, {(row.dataset, row.task) for row in rows})
+
+    def _dropped(self, branch: str, demands: Collection[tuple[str, bytes]]) -> int:
+        """`demands`: of a dataset each for a task."""
+        if demands:
+            self._demanding.clear()
+            self._delete_undemanded(task for _, task in demands)
+            self._mark(branch, *(change_marks.tasks(dataset) for dataset, _ in demands))
+        return len(demands)
 
     def drop_demands_below(self, branch: str, prefix: str) -> None:
         self.lock()
@@ -321,7 +339,7 @@ class SqlQueue(TableGroup):
     ) -> int:
         self.lock()
         names = list(datasets)
-        self._mark(branch, *names)
+        self._mark(branch, *map(change_marks.tasks, names))
         of = {"of_branch": branch, "datasets": names}
         return (
             self._change(_RETRY, **of, **FRESH)
@@ -334,8 +352,10 @@ class SqlQueue(TableGroup):
     def backlog(
         self, sizes: Sequence[Size] = SIZES, placements: Collection[Placement] = PLACEMENTS
     ) -> dict[Kind, int]:
+        if self._backlog is None or self._transaction.is_writing:
+            self._backlog = self._rows(_BACKLOG, **self._times())
         counts: dict[Kind, int] = {}
-        for row in self._rows(_BACKLOG, **self._times()):
+        for row in self._backlog:
             kind, size, placement = KindText.of(row.kind)
             if size in sizes and placement in placements:
                 counts[kind] = counts.get(kind, 0) + row.n
@@ -434,7 +454,7 @@ class SqlQueue(TableGroup):
     def _mark_demanding(self, tasks: Iterable[bytes]) -> None:
         for rows in self._demands_of(tasks).values():
             for row in rows:
-                self._mark(row.branch, row.dataset)
+                self._mark(row.branch, change_marks.tasks(row.dataset))
 
     def _set_held(
         self, statement: ReturningUpdate[Any], by: str, keys: Iterable[bytes], /, **values: Any
@@ -444,8 +464,8 @@ class SqlQueue(TableGroup):
         self.lock()
         return [row.key for row in self._rows_by(statement, keys, of_attempt=by, **values)]
 
-    def end_attempt(self, attempt: str) -> None:
-        self._delete(db.attempts, id=attempt)
+    def end_attempt(self, attempt: str) -> bool:
+        return self._delete(db.attempts, id=attempt) == 1
 
 
 def _kind_of(task: Task) -> KindText:
