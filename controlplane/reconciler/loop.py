@@ -191,7 +191,13 @@ class Reconciler:
             try:
                 yield
             finally:
-                self.wake.make_pass = no_pass
+                if self._makes_passes:
+                    self.wake.make_pass = no_pass
+
+    @property
+    def _makes_passes(self) -> bool:
+        """Whether passes of reports are this loop's. A request may know an earlier loop."""
+        return self.wake.make_pass == self._pass_of_report
 
     def _wait(self, timeout_s: float, count: int) -> None:
         self._passing.release()
@@ -207,7 +213,7 @@ class Reconciler:
         if not self._passing.acquire(blocking=False):
             return False
         try:
-            if not self._planner.is_current or self.wake.make_pass is no_pass:
+            if not self._planner.is_current or not self._makes_passes:
                 return False
             settled = self._settling.settle()
             self._planned = settled.plan.decisions

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import COMMITTED, Event, committed_body
 from controlplane.core.plan import Commit
 from controlplane.operations.planning.snapshot import StoreSnapshot
@@ -47,7 +48,9 @@ def _with_known_pin(tx: Tx, facts: StoreSnapshot, steps: Sequence[Commit]) -> li
 
 def _end(tx: Tx, facts: StoreSnapshot, step: Commit) -> None:
     dataset = step.state.dataset
-    if step.pin is not None and step.pin != facts.pinned(dataset):
+    # A branch has the pin of main until it has one of its own
+    is_own = facts.branch == MAIN and step.pin == facts.pinned(dataset)
+    if step.pin is not None and not is_own:
         tx.states.pin_schema(facts.branch, dataset, step.pin)
     if facts.building(dataset) is not None:
         tx.states.drop_building(facts.branch, dataset)

@@ -137,6 +137,22 @@ def test_a_report_counts_where_the_pass_after_it_fails(world: World) -> None:
     world.settle()
 
 
+def test_a_request_that_knows_an_earlier_loop_makes_no_pass(world: World) -> None:
+    wake = OneWait()
+    with looping(world, wake):
+        wake.is_waiting.wait()
+        of_earlier_loop = wake.make_pass
+    wake.over.clear()
+    wake.is_waiting.clear()
+    before = generations(world)
+    with looping(world, wake):
+        wake.is_waiting.wait()
+        for _ in range(2):
+            world.engine.step()
+            assert not of_earlier_loop()
+    assert generations(world) == before
+
+
 def test_no_pass_is_made_where_no_loop_runs() -> None:
     wake = OneWait()
     assert not wake.make_pass()
