@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.tree.shape import boundaries
-from tests.property.model import File, Read, Row, Total
+from tests.property.model import File, Grouped, Read, Row, Total
 from tests.property.world import World
 
 NAMES = [f"f{100 + n}.csv" for n in range(900)]
@@ -73,3 +73,31 @@ def test_what_was_merged_is_known_when_it_comes_back(world: Counting) -> None:
     world.executed()
     world.put("one", names[5], rows(5))
     assert world.executed() == 0
+
+
+def by_minute(number: int, keys: range, times: int = 3) -> File:
+    """A file with several rows of each key, so that a part has fewer."""
+    return File(("k", "v"), tuple((k, number + v) for k in keys for v in range(times)))
+
+
+@pytest.fixture(params=[1, 1_000], ids=["in windows", "at once"])
+def keyed(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Counting]:
+    made = Counting(tmp_path, exact=request.param, fewest=2)
+    for number in range(6):
+        made.put("one", f"{number}.csv", by_minute(number, range(8)))
+    made.apply({"a": {"x": Read("one", declared=("k", "v")), "sums": Grouped("x")}}, {})
+    yield made
+    made.close()
+
+
+def test_a_partition_with_few_keys_costs_one_part_and_a_merge_of_each(keyed: Counting) -> None:
+    read = 1 + 1  # parsed, and its keys listed
+    assert keyed.executed() == 6 * read + 8  # each key by the plain query
+    keyed.put("one", "6.csv", by_minute(6, range(2)))
+    assert keyed.executed() == read + 7 + 2  # the first parts, and merged keys
+    keyed.put("one", "7.csv", by_minute(7, range(3)))
+    assert keyed.executed() == read + 1 + 3
+    keyed.put("one", "3.csv", by_minute(9, range(1)))
+    assert keyed.executed() == read + 1 + 8  # a correction: all keys that the file held
+    keyed.remove("one", "7.csv")
+    assert keyed.executed() == 3
