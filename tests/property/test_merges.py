@@ -3,14 +3,17 @@ one merge a level."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from controlplane.core.tree.shape import boundaries
-from tests.property.model import File, Grouped, Read, Row, Total
+from tests.property.model import File, Grouped, Meeting, Read, Row, Total
 from tests.property.world import World
+from tests.slices import sliced
 
 NAMES = [f"f{100 + n}.csv" for n in range(900)]
 LEAVES = 3
@@ -101,3 +104,72 @@ def test_a_partition_with_few_keys_costs_one_part_and_a_merge_of_each(keyed: Cou
     assert keyed.executed() == read + 1 + 8  # a correction: all keys that the file held
     keyed.remove("one", "7.csv")
     assert keyed.executed() == 3
+
+
+class History:
+    """Random changes of the files, and of the code, of aggregates by key."""
+
+    def __init__(self, seed: int, world: World) -> None:
+        self.chance, self.world = random.Random(seed), world
+        self.names: list[str] = []
+        self.codes = [Grouped("x"), Grouped("x", above=4)]
+
+    def go(self, steps: int) -> None:
+        for _ in range(8):
+            self.arrive()
+        self.edit()
+        changes = [self.arrive, self.arrive, self.correct, self.withdraw, self.edit, self.dimension]
+        for _ in range(steps):
+            self.world.settle()
+            for _ in range(self.chance.choice([1, 1, 2])):
+                self.chance.choice(changes)()
+        self.world.settle()
+
+    def file(self) -> File:
+        """With a few keys, neighbours of each other, and several rows of each."""
+        first, many = self.chance.randrange(6), self.chance.randrange(1, 4)
+        return by_minute(self.chance.randrange(6), range(first, first + many), times=3)
+
+    def arrive(self) -> None:
+        self.names.append(self.chance.choice(NAMES))
+        self.world.put("one", self.names[-1], self.file())
+
+    def correct(self) -> None:
+        self.world.put("one", self.chance.choice(self.names), self.file())
+
+    def withdraw(self) -> None:
+        name = self.chance.choice(self.names)
+        self.names = [other for other in self.names if other != name] or [name]
+        if name not in self.names:
+            self.world.remove("one", name)
+
+    def dimension(self) -> None:
+        """What the parts of `met` read beside the partition."""
+        self.world.put("two", "a.csv", self.file())
+
+    def edit(self) -> None:
+        """Also back to what was before."""
+        reads = {name: Read(name, declared=("k", "v")) for name in ("one", "two")}
+        sums = self.chance.choice(self.codes)
+        if not self.world.folders.get("two"):
+            self.dimension()
+        self.world.apply(
+            {
+                "a": {
+                    "x": reads["one"],
+                    "y": reads["two"],
+                    "sums": sums,
+                    "met": Meeting("x", "y", dimension=True),
+                }
+            },
+            {},
+        )
+
+
+@pytest.mark.parametrize("seed", [*range(4), *sliced(range(4, 24), 4)])
+def test_whatever_happens_keys_are_what_the_plain_query_gives(tmp_path: Path, seed: int) -> None:
+    world = World(
+        tmp_path, exact=1 if seed % 4 == 3 else 1_000, fewest=2, widest=2 if seed % 2 else 1_000
+    )
+    with closing(world):
+        History(seed, world).go(12)

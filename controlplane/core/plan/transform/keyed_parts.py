@@ -124,7 +124,7 @@ def follow(case: Case, keys: Sequence[str]) -> Deciding[KeyedParts | Plain]:
     if columns is None or len(case.parted) > 1 or not of.slot.is_proven:
         return Plain()
     if case.state is None or not is_same_code(case, case.state):
-        return Plain("by the plain query, as all keys have to be read")
+        return Plain()
     fewest = case.planning.fewest
     holders = yield from _holders(case, of, keys)
     count = sum(map(len, holders.values()))
