@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.core.plan import FEWEST
 from controlplane.core.tree.shape import boundaries
 from tests.property.model import File, Grouped, Meeting, Read, Row, Total
 from tests.property.world import World
 from tests.slices import sliced
+from tests.unit.branches.world import BranchWorld
 
 NAMES = [f"f{100 + n}.csv" for n in range(900)]
 LEAVES = 3
@@ -166,10 +168,62 @@ class History:
         )
 
 
-@pytest.mark.parametrize("seed", [*range(4), *sliced(range(4, 24), 4)])
+@pytest.mark.parametrize("seed", [*range(2), *sliced(range(2, 24), 6)])
 def test_whatever_happens_keys_are_what_the_plain_query_gives(tmp_path: Path, seed: int) -> None:
     world = World(
         tmp_path, exact=1 if seed % 4 == 3 else 1_000, fewest=2, widest=2 if seed % 2 else 1_000
     )
     with closing(world):
         History(seed, world).go(12)
+
+
+TIMES = "  times:\n    transform: {{sql: 'SELECT k, {0} * v AS v FROM orders'}}\n"
+SUMS = (
+    "  sums:\n    transform:\n      sql: SELECT k, sum(v) AS v, max(v) AS most FROM times GROUP BY k\n"
+    "      partition_by: [k]\n"
+)
+
+
+def sums_of(world: BranchWorld, branch: str, factor: int) -> None:
+    """What is there is what its files say."""
+    rows: dict[int, list[int]] = {}
+    for path in (world.home / "orders").iterdir():
+        for line in path.read_text().splitlines()[1:]:
+            k, v = map(int, line.split(","))
+            rows.setdefault(k, []).append(factor * v)
+    expected = [(k, sum(values), max(values)) for k, values in rows.items()]
+    assert world.values(branch, "shop.sums") == sorted(expected, key=repr)
+
+
+def test_branches_keep_parts_of_their_own(tmp_path: Path) -> None:
+    def put(number: int, *keys: int) -> None:
+        world.put(f"{number:02}.csv", *((k, number + v) for k in keys for v in range(3)))
+
+    with closing(BranchWorld(tmp_path)) as world:
+        for number in range(FEWEST):
+            put(number, 1, 2)
+        world.apply(TIMES.format(1) + SUMS)
+        world.settle()
+        put(20, 1)
+        world.settle()
+        world.create()
+        world.apply_in("dev", TIMES.format(2) + SUMS)
+        # Row by row, parts of what came of that, and both keys
+        assert world.settle()["transform"] == (FEWEST + 1) * 2 + 2
+        put(21, 1)
+        assert world.settle()["transform"] == 2 + (1 + 1) * 2
+        sums_of(world, "main", 1)
+        sums_of(world, "dev", 2)
+        put(22, 2)
+        assert world.settle()["transform"] == 2 + (1 + 1) * 2
+        sums_of(world, "main", 1)
+        sums_of(world, "dev", 2)
+        world.apply_in("dev", TIMES.format(1) + SUMS)
+        assert not world.ran()["transform"], "all of main is known"
+        sums_of(world, "dev", 1)
+        world.apply_in("dev", TIMES.format(2) + SUMS)
+        assert not world.ran()["transform"]
+        put(21, 1, 2)
+        world.settle()
+        sums_of(world, "main", 1)
+        sums_of(world, "dev", 2)
