@@ -80,11 +80,11 @@ NAMED = """
     WHERE n.name IS NOT NULL GROUP BY ALL HAVING sum(s.amount) > 1 ORDER BY ALL
 """
 PER_MINUTE = """
-    SELECT epoch(date_trunc('minute', at)), shop, count(*), sum(amount)
+    SELECT epoch(date_trunc('minute', "at")), shop, count(*), sum(amount)
     FROM read_csv('{events}', types = {{'amount': 'DECIMAL(9,2)'}}) GROUP BY ALL
 """
 NEWEST = """
-    SELECT shop, arg_max(amount, seq), epoch(min(at)), min(seq)
+    SELECT shop, arg_max(amount, seq), epoch(min("at")), min(seq)
     FROM read_csv('{events}', types = {{'amount': 'DECIMAL(9,2)'}}) GROUP BY ALL
 """
 

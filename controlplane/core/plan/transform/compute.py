@@ -172,8 +172,12 @@ MERGED_BY_KEY = "merged by key from parts"
 
 def _explained(decision: Decision, reason: str) -> Decision:
     """With the way in which it is computed."""
+    if not reason:
+        return decision
     items = tuple(
-        replace(item, reason=item.reason or reason) if item.action == "compute" else item
+        replace(item, reason=f"{item.reason or item.cause}, {reason}")
+        if item.action == "compute"
+        else item
         for item in decision.items
     )
     return replace(decision, items=items)
@@ -184,13 +188,18 @@ def _with_merges(before: Decision, after: Decision) -> Decision:
     [first] = before.items
     more = first.tasks - 1  # it counts the task of the whole
     items = [
-        replace(item, tasks=item.tasks + more, certain=item.certain and first.certain)
+        replace(
+            item,
+            tasks=item.tasks + more,
+            certain=item.certain and first.certain,
+            reason=first.reason,
+        )
         if item.action == "compute"
         else item
         for item in after.items
     ]
     decision = replace(before, items=tuple(items), pending=after.pending)
-    return _explained(decision, first.reason or MERGED_BY_KEY)
+    return _explained(decision, MERGED_BY_KEY)
 
 
 def _before_merging(

@@ -129,15 +129,15 @@ def follow(case: Case, keys: Sequence[str]) -> Deciding[KeyedParts | Plain]:
     holders = yield from _holders(case, of, keys)
     count = sum(map(len, holders.values()))
     if count > MOST_PAIRS:
-        return Plain("by the plain query, as too many partitions hold these keys")
+        return Plain("plain query: too many partitions hold the changed keys")
     if count < fewest * len(holders) or not holders:
-        return Plain(f"by the plain query, as fewer than {fewest} partitions hold a key")
+        return Plain(f"plain query: fewer than {fewest} partitions hold a key")
     kind = partial(KeyedParts, holders=holders, columns=columns)
     parts = yield from follow_by(case, of, query, kind)
     if parts is None:
         return Plain()
     if not parts.is_wide and not _is_smaller(parts):
-        return Plain("by the plain query, as its parts have about as many rows as the input")
+        return Plain("plain query: its parts have over half of the rows")
     return parts
 
 
