@@ -58,7 +58,7 @@ components:
       options: {header: true}
       schema: "shop STRING, seq INT, at TIMESTAMP, amount DECIMAL(9,2)"
   minutes:
-    transform: {sql: "SELECT *, window(at, '1 minute').start AS minute FROM events"}
+    transform: {sql: "SELECT *, date_trunc('MINUTE', at) AS minute FROM events"}
   per_minute:
     transform:
       sql: SELECT minute, shop, count(*) AS n, sum(amount) AS total FROM minutes GROUP BY minute, shop

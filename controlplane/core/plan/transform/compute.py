@@ -78,11 +78,10 @@ def decide(case: Case, schema: Schema | None, build: bytes | None) -> Deciding[D
 def _parts_to_keep(case: Case, keys: Sequence[str]) -> Deciding[Mapping[str, Consumed]]:
     """Parts that memory has are remembered with the new state, for the next change. `keys` are
     those that changed."""
-    if not case.parted:
-        parts = yield from partials.follow(case)
-        return {} if parts is None else parts.trees
-    keyed = yield from keyed_parts.follow(case, keys)
-    return keyed.trees if isinstance(keyed, KeyedParts) else dict(partials.carried(case))
+    if case.parted:
+        return (yield from keyed_parts.trees_to_keep(case, keys))
+    parts = yield from partials.follow(case)
+    return {} if parts is None else parts.trees
 
 
 def sorted_job(case: Case, schema: Schema | None) -> StoredTransformJob:
@@ -174,31 +173,31 @@ def _explained(decision: Decision, reason: str) -> Decision:
     """With the way in which it is computed."""
     if not reason:
         return decision
-    items = tuple(
-        replace(item, reason=f"{item.reason or item.cause}, {reason}")
-        if item.action == "compute"
-        else item
-        for item in decision.items
+    works = tuple(
+        replace(work, reason=f"{work.reason or work.cause}, {reason}")
+        if work.action == "compute"
+        else work
+        for work in decision.items
     )
-    return replace(decision, items=items)
+    return replace(decision, items=works)
 
 
 def _with_merges(before: Decision, after: Decision) -> Decision:
     """Parts, or merges of parts, to compute first; with all that is to be done for the output."""
-    [first] = before.items
-    more = first.tasks - 1  # it counts the task of the whole
-    items = [
+    [parts] = before.items
+    parts_count = parts.tasks - 1  # it counts the task of the whole
+    works = tuple(
         replace(
-            item,
-            tasks=item.tasks + more,
-            certain=item.certain and first.certain,
-            reason=first.reason,
+            work,
+            tasks=work.tasks + parts_count,
+            certain=work.certain and parts.certain,
+            reason=parts.reason,
         )
-        if item.action == "compute"
-        else item
-        for item in after.items
-    ]
-    decision = replace(before, items=tuple(items), pending=after.pending)
+        if work.action == "compute"
+        else work
+        for work in after.items
+    )
+    decision = replace(before, items=works, pending=after.pending)
     return _explained(decision, MERGED_BY_KEY)
 
 

@@ -4,7 +4,7 @@ that hold it, and reads no rows of the input.
 `orders` has a partition for each minute, and a sum for each hour reads it `by` hour. A new minute
 is one part, and one merge of the parts of its hour.
 
-    chosen_input   the query, or its parts, cannot be merged by key     -> Plain
+    _division      the query, or its parts, cannot be merged by key     -> Plain
       |
     is_same_code   no output by this code: all keys have to be read     -> Plain
       | keys
@@ -31,7 +31,7 @@ from itertools import chain
 
 from controlplane.core import tree
 from controlplane.core.model.jobs import StoredSqlJob
-from controlplane.core.model.states import PAIRS
+from controlplane.core.model.states import PAIRS, Consumed
 from controlplane.core.partitioning import key_parts, named
 from controlplane.core.plan import lookups
 from controlplane.core.plan.lookups import Deciding
@@ -40,7 +40,11 @@ from controlplane.core.plan.transform.extent import is_same_code
 from controlplane.core.plan.transform.input_states import Input
 from controlplane.core.plan.transform.merges import Merging, name_at
 from controlplane.core.plan.transform.partials import Partials, chosen_input, follow_by
-from controlplane.core.plan.transform.transform_jobs import key_of_parts, whole_job_by_key
+from controlplane.core.plan.transform.transform_jobs import (
+    Divided,
+    key_of_parts,
+    whole_job_by_key,
+)
 from dataplane.contract.keys import pair_key
 from dataplane.contract.schemas import Schema
 
@@ -97,14 +101,14 @@ class KeyedParts(Partials):
 
     def _pairs(self, merging: Merging) -> bytes:
         """The root of a tree: (key, part or merged parts) -> the fragment of these."""
-        entries = list(tree.scan(self.case.nodes, merging.root))
-        names = [entry.key for entry in entries]
+        parts = list(tree.scan(self.case.nodes, merging.root))
+        names = [part.key for part in parts]
         pairs: dict[str, tree.Entry] = {}
         for key, partitions in self.holders.items():
             for partition in partitions:
-                entry = entries[bisect_left(names, name_at(merging.level, partition))]
-                pair = pair_key(key, entry.key)
-                pairs[pair] = entry._replace(key=pair)
+                part = parts[bisect_left(names, name_at(merging.level, partition))]
+                pair = pair_key(key, part.key)
+                pairs[pair] = part._replace(key=pair)
         return tree.build(self.case.nodes, (pairs[pair] for pair in sorted(pairs)))
 
 
@@ -116,29 +120,62 @@ def _key_types(schema: Schema, columns: Iterable[str]) -> list[str]:
 
 def follow(case: Case, keys: Sequence[str]) -> Deciding[KeyedParts | Plain]:
     """Where the parts stand that these changed keys are merged from; or the plain query."""
-    chosen = chosen_input(case)
-    if chosen is None:
-        return Plain()
-    of, query = chosen
-    columns = key_of_parts(query, tuple(part.column for part in case.node.key))
-    if columns is None or len(case.parted) > 1 or not of.slot.is_proven:
-        return Plain()
-    if case.state is None or not is_same_code(case, case.state):
+    division = _division(case)
+    if division is None or case.state is None or not is_same_code(case, case.state):
         return Plain()
     fewest = case.planning.fewest
-    holders = yield from _holders(case, of, keys)
+    holders = yield from _holders(case, division.of, keys)
     count = sum(map(len, holders.values()))
     if count > MOST_PAIRS:
         return Plain("plain query: too many partitions hold the changed keys")
-    if count < fewest * len(holders) or not holders:
+    if not holders or count < fewest * len(holders):
         return Plain(f"plain query: fewer than {fewest} partitions hold a key")
-    kind = partial(KeyedParts, holders=holders, columns=columns)
-    parts = yield from follow_by(case, of, query, kind)
+    parts = yield from _parts(case, division, holders)
     if parts is None:
         return Plain()
     if not parts.is_wide and not _is_smaller(parts):
         return Plain("plain query: its parts have over half of the rows")
     return parts
+
+
+def trees_to_keep(case: Case, keys: Sequence[str]) -> Deciding[Mapping[str, Consumed]]:
+    """The parts that the next state remembers, once these keys are computed: also where they were
+    by the plain query, those of before that are still right."""
+    division = _division(case)
+    if division is None:
+        return {}
+    parts: KeyedParts | Plain | None = yield from follow(case, keys)
+    if isinstance(parts, Plain):
+        parts = yield from _parts(case, division, {})
+    return {} if parts is None or parts.parts == tree.EMPTY_ROOT else parts.trees
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """A query by parts of an input, and the columns of parts that stand for the key."""
+
+    of: Input
+    query: Divided
+    columns: tuple[str, ...]
+
+
+def _division(case: Case) -> Division | None:
+    """The query by parts that are proven to be merged by key; None where nothing is."""
+    if len(case.parted) != 1 or not case.parted[0].slot.is_proven:
+        return None
+    chosen = chosen_input(case)
+    if chosen is None:
+        return None
+    of, query = chosen
+    columns = key_of_parts(query, tuple(part.column for part in case.node.key))
+    return None if columns is None else Division(of, query, columns)
+
+
+def _parts(
+    case: Case, division: Division, holders: Mapping[str, Sequence[str]]
+) -> Deciding[KeyedParts | None]:
+    kind = partial(KeyedParts, holders=holders, columns=division.columns)
+    return (yield from follow_by(case, division.of, division.query, kind))
 
 
 def _holders(case: Case, of: Input, keys: Sequence[str]) -> Deciding[dict[str, list[str]]]:
@@ -163,5 +200,5 @@ def _is_smaller(parts: KeyedParts) -> bool:
     nodes = parts.case.nodes
     present = tree.lookup(nodes, parts.parts, parts.partitions)
     inputs = tree.lookup(nodes, parts.read.of.root, present)
-    rows = sum(entry.content.rows for entry in present.values())
-    return 2 * rows <= sum(entry.content.rows for entry in inputs.values())
+    rows = sum(part.content.rows for part in present.values())
+    return 2 * rows <= sum(partition.content.rows for partition in inputs.values())

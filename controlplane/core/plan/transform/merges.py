@@ -123,7 +123,7 @@ def _merged(merging: Merging, leaves: Mapping[str, tree.Totals]) -> Iterator[tre
 
 
 def name_at(level: int, partition: str) -> str:
-    """What is merged with a part after so many steps is the first under this key or a greater
+    """After so many steps, a part has gone into the first result under this key or a greater
     one."""
     return "/" * level + partition
 

@@ -166,7 +166,7 @@ def _job(case: Case, of: Input, query: Divided) -> StoredSqlJob:
 
 def chosen_input(case: Case) -> tuple[Input, Divided] | None:
     """The input with the most rows, among those that have many partitions and whose parts can be
-    merged. Of inputs that are read by key, only that one."""
+    merged. If one is read by key, only that one."""
     node = case.node
     # Not proven for volatile queries, nor for names that differ in case only.
     if node.query is None or node.is_volatile or node.is_case_sensitive:
