@@ -12,8 +12,9 @@ import pytest
 
 from controlplane.core.plan import FEWEST
 from controlplane.core.tree.shape import boundaries
+from controlplane.operations.desired import controls
 from tests.property.model import File, Grouped, Meeting, Read, Row, Total
-from tests.property.world import World
+from tests.property.world import BRANCH, World
 from tests.slices import sliced
 from tests.unit.branches.world import BranchWorld
 
@@ -106,6 +107,35 @@ def test_a_partition_with_few_keys_costs_one_part_and_a_merge_of_each(keyed: Cou
     assert keyed.executed() == read + 1 + 8  # a correction: all keys that the file held
     keyed.remove("one", "7.csv")
     assert keyed.executed() == 3
+
+
+def reasons(world: World) -> set[str]:
+    """What plans say about keys to compute, on the way from a change to rest."""
+    controls.refresh(world.ctx, BRANCH, None)
+    said: set[str] = set()
+    for _ in range(8):
+        plan = world.once().plan
+        said |= {item.reason for item in plan.items if item.dataset == "a.sums" and item.certain}
+        while world.engine.step():
+            """All that there is to do."""
+    return said - {""}
+
+
+def test_the_plan_says_how_keys_are_computed(tmp_path: Path) -> None:
+    with closing(World(tmp_path, fewest=3)) as world:
+        reads = {"x": Read("one", declared=("k", "v"))}
+        for number in range(4):
+            world.put("one", f"{number}.csv", by_minute(number, range(2)))
+        world.apply({"a": {**reads, "sums": Grouped("x")}}, {})
+        assert reasons(world) == set()
+        world.put("one", "4.csv", by_minute(4, range(1)))
+        assert reasons(world) == {"input, merged by key from parts"}
+        world.put("one", "5.csv", by_minute(5, range(7, 8)))
+        assert reasons(world) == {"input, plain query: fewer than 3 partitions hold a key"}
+        for number in range(6, 10):
+            world.put("one", f"{number}.csv", by_minute(number, range(9, 11), times=1))
+            last = reasons(world)
+        assert "input, plain query: its parts have over half of the rows" in last
 
 
 class History:
