@@ -13,6 +13,8 @@ import pytest
 from controlplane.core.plan import FEWEST
 from controlplane.core.tree.shape import boundaries
 from controlplane.operations.desired import controls
+from controlplane.operations.upkeep.collect import GRACE_S, collect
+from controlplane.operations.upkeep.fsck import fsck
 from tests.property.model import File, Grouped, Meeting, Read, Row, Total
 from tests.property.world import BRANCH, World
 from tests.slices import sliced
@@ -107,6 +109,12 @@ def test_a_partition_with_few_keys_costs_one_part_and_a_merge_of_each(keyed: Cou
     assert keyed.executed() == read + 1 + 8  # a correction: all keys that the file held
     keyed.remove("one", "7.csv")
     assert keyed.executed() == 3
+    with keyed.store.read() as tx:
+        later = tx.now() + 2 * GRACE_S
+    assert collect(keyed.store, keyed.ctx.namespace, now=later).nodes
+    assert fsck(keyed.store, keyed.ctx.namespace) == ()
+    keyed.put("one", "8.csv", by_minute(8, range(4, 8)))
+    assert keyed.executed() == read + 1 + 4  # parts outlive a collection
 
 
 def reasons(world: World) -> set[str]:
