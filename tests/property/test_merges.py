@@ -234,10 +234,11 @@ def sums_of(world: BranchWorld, branch: str, factor: int) -> None:
 
 
 def test_branches_keep_parts_of_their_own(tmp_path: Path) -> None:
-    def put(number: int, *keys: int) -> None:
-        world.put(f"{number:02}.csv", *((k, number + v) for k in keys for v in range(3)))
-
     with closing(BranchWorld(tmp_path)) as world:
+
+        def put(number: int, *keys: int) -> None:
+            world.put(f"{number:02}.csv", *((k, number + v) for k in keys for v in range(3)))
+
         for number in range(FEWEST):
             put(number, 1, 2)
         world.apply(TIMES.format(1) + SUMS)
