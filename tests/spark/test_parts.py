@@ -141,7 +141,11 @@ def cases(queries: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
             yield from ((known["sql"], name) for name in known.get("merge", {}))
 
 
+STRUCTS = (
+    "SELECT k AS id, max(struct(x, v)).v + 1 AS last, min(struct(v, s)) AS first FROM f GROUP BY k"
+)
 BY_ALL = [
+    (STRUCTS, "f"),
     ("SELECT k, v % 3 AS rest, sum(v) AS t, count(*) AS n FROM f GROUP BY ALL", "f"),
     (
         "SELECT upper(string(k)) AS u, 'x' AS x, k % 2 AS odd, avg(v) AS a, max(v) - 1 AS w FROM f GROUP BY ALL",
@@ -159,10 +163,6 @@ def test_parts_come_together_to_the_whole(small: Views, text: str, name: str) ->
     check(small, text, name)
 
 
-STRUCTS = {
-    "sql": "SELECT k AS id, max(struct(x, v)).v + 1 AS last, min(struct(v, s)) AS first FROM f GROUP BY k",
-    "by": ["id"],
-}
 AROUND = {
     "sql": "WITH sums AS (SELECT d, k, sum(v) AS t, count(*) AS n FROM f GROUP BY k, d) "
     "SELECT d AS day, t / n AS mean, rank() OVER (PARTITION BY d ORDER BY t) AS place FROM sums WHERE n > 0",
@@ -172,7 +172,7 @@ AROUND = {
 
 def keyed_cases() -> Iterator[tuple[str, str, str, str]]:
     """Text, input, column of the output, and that of parts that stands for it."""
-    for known in (*VERDICTS, STRUCTS, AROUND):
+    for known in (*VERDICTS, {"sql": STRUCTS, "by": ["id"]}, AROUND):
         if not known.get("by") or not known.get("runs", True):
             continue
         analysed, key = analyse(known["sql"]), parts_of(known)[0].name
