@@ -44,6 +44,7 @@ class Merging:
     partials: Partials
     schema: Schema
     root: bytes
+    level: int = 0  # steps that the tree of `root` is of
     # The job of a level; none where all parts are merged at once
     between: StoredSqlJob | None = None
     window: windows.Window = field(default_factory=windows.Window)
@@ -71,11 +72,10 @@ class Merging:
 def follow(partials: Partials, schema: Schema) -> Deciding[Merging]:
     """From all parts, which have this schema, to as few as are merged at once; up to the first
     level that lacks any."""
-    merging = Merging(partials, schema, partials.parts)
-    widest = partials.case.planning.widest
-    count = merging.count
-    if count <= widest:
+    merging = Merging(partials, schema, partials.merged)
+    if not partials.is_wide:
         return merging
+    widest, count = partials.case.planning.widest, merging.count
     try:
         merging.between = between_job(partials.case.node, partials.query, schema)
     except Unproven:
@@ -104,13 +104,14 @@ def _level(merging: Merging) -> Deciding[None]:
     merging.window = yield from windows.look(several, tasks, len(several))
     if merging.is_whole:
         merging.root = tree.build(merging.nodes, _merged(merging, leaves))
+        merging.level += 1
     else:
         merging.window.missing = _with_parts(merging)
 
 
 def _merged(merging: Merging, leaves: Mapping[str, tree.Totals]) -> Iterator[tree.Entry]:
     """One entry for each leaf, under a key of its own: the last keys of leaves are where nodes end,
-    all of them."""
+    all of them. `name_at` finds it."""
     entries = merging.window.entries
     for last in leaves:
         if last in entries:
@@ -119,6 +120,12 @@ def _merged(merging: Merging, leaves: Mapping[str, tree.Totals]) -> Iterator[tre
             # The only part of its leaf
             entry = tree.lookup(merging.nodes, merging.root, [last])[last]
         yield entry._replace(key=f"/{last}")
+
+
+def name_at(level: int, partition: str) -> str:
+    """After so many steps, a part has gone into the first result under this key or a greater
+    one."""
+    return "/" * level + partition
 
 
 # --- tasks ----------------------------------------------------------------------------------------
