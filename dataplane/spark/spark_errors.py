@@ -67,6 +67,8 @@ _REPLACED = (
     (re.compile(r"Malformed records are detected in record parsing: .*"), "malformed record"),
     (re.compile(r"Encountered error while reading file .*"), "the file cannot be read"),
 )
+# The code that the query of a `cdc:` puts before its message
+_RAISED_CODE = re.compile(r"(cdc-[a-z-]+): ")
 _CLASS = re.compile(r"[a-z]\w*(?:\.\w+)+(?:Exception|Error)")  # of the JVM, alone
 _PARSER_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 _FRAME = re.compile(r'^\s*(?:File "([^"\n]+)", line |([^"\n]+):)(\d+)', re.MULTILINE)
@@ -254,15 +256,22 @@ def _of_spark(error: BaseException, causes: Sequence[Cause], source: ErrorSource
             error=error,
             source=source,
         )
+    condition, message = _raised(cause.condition, message)
     return _record(
         kind,
-        cause.condition,
+        condition,
         cause.sqlstate,
         message=message,
         place=place,
         error=error,
         source=source,
     )
+
+
+def _raised(condition: str | None, message: str) -> tuple[str | None, str]:
+    """Condition and message, with the code that the message brings."""
+    code = _RAISED_CODE.match(message) if condition == "USER_RAISED_EXCEPTION" else None
+    return (code[1], message[code.end() :]) if code else (condition, message)
 
 
 def _is_broken(causes: Sequence[Cause], source: ErrorSource) -> bool:
