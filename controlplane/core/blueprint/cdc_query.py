@@ -247,7 +247,7 @@ class _Query:
             ("_versions", self._versions()),
             ("_closed", self._closed()),
         ]
-        columns = "_last._row.*, _from AS _valid_from, least(_next, _end) AS _valid_to"
+        columns = "_last._row.*, _from AS _valid_from, least(_next, _last._end) AS _valid_to"
         last = (
             f"SELECT {self.keys}, {columns}\n"
             "FROM _closed\n"
@@ -300,8 +300,8 @@ class _Query:
 
     def _versions(self) -> str:
         return (
-            f"SELECT {self.keys}, _version, min(_sequence) AS _from, max(_end) AS _end,\n"
-            f"  bool_and(_lives) AS _lives, max(struct(_number, _row)) AS _last, max(_fault) AS _fault\n"
+            f"SELECT {self.keys}, _version, min(_sequence) AS _from, bool_and(_lives) AS _lives,\n"
+            "  max(struct(_number, _row, _end)) AS _last, max(_fault) AS _fault\n"
             f"FROM _runs GROUP BY {self.keys}, _version"
         )
 
