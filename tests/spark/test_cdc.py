@@ -113,17 +113,17 @@ def replayed(
         if event.op != "T" and (at not in best or rank(event) > rank(best[at])):
             best[at] = event
     by_key: dict[Any, list[tuple[Place, int, Event | None]]] = {}
-    for (key, place), event in best.items():
-        by_key.setdefault(key, []).append((place, 0, event))
+    for (key, place), winner in best.items():
+        by_key.setdefault(key, []).append((place, 0, winner))
     replays = {}
     for key, moments in by_key.items():
         replay = replays[key] = Replay(**options)
         timeline = [*moments, *((place, 1, None) for place in truncates)]
-        for place, _, event in sorted(timeline, key=lambda moment: moment[:2]):
-            if event is None or event.op == "D" or place in truncates:
+        for place, _, change in sorted(timeline, key=lambda moment: moment[:2]):
+            if change is None or change.op == "D" or place in truncates:
                 replay.delete(place)
             else:
-                replay.upsert(place, event.values)
+                replay.upsert(place, change.values)
     return replays
 
 
@@ -162,7 +162,8 @@ def histories(chance: random.Random, truncates: Sequence[int], *, ties: bool) ->
 
 def event(chance: random.Random, number: int, place: int) -> Event:
     op = chance.choice(["U", "U", "U", "D", None])
-    name, amount, seen = (chance.choice(v) for v in (["a", "b", None], [1, 2, None], [1, 2, None]))
+    name = chance.choice(["a", "b", None])
+    amount, seen = (chance.choice([1, 2, None]) for _ in range(2))
     return Event(number // 2, "xy"[number % 2], op, *at(place), name, amount, seen)
 
 
@@ -303,7 +304,12 @@ class Buckets:
         kind = pa.struct([("hour", pa.int32()), ("lsn", pa.int32())])
         column = pa.array([row[0].asDict() for row in places], kind)
         inputs = {
-            "events": {"view": "events", "mode": "by", "schema": schema_of(lake.spark, DDL), "key": key},
+            "events": {
+                "view": "events",
+                "mode": "by",
+                "schema": schema_of(lake.spark, DDL),
+                "key": key,
+            },
             "rows_truncates": {
                 "view": "rows_truncates",
                 "mode": "all",

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from controlplane.core.blueprint.key_columns import MOST_BUCKETS
-from controlplane.core.blueprint.problems import shown
+from controlplane.core.blueprint.problems import Code, shown
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
 from controlplane.core.blueprint.text_places import Position, TextPlace
 from controlplane.core.blueprint.transforms import DATASET
@@ -107,7 +108,8 @@ class Condition:
             sql.predicate(passage.text)
         except sql.SqlProblem as e:
             at = passage.place.at(e.line, e.column)
-            raise reading.refuse(at, e.code, e.message, e.hint) from None
+            code = cast("Code", e.code)  # one of SQL, which are on the same page
+            raise reading.refuse(at, code, e.message, e.hint) from None
         return passage
 
     def schema(self) -> JsonSchema:
@@ -232,9 +234,7 @@ def _report_conflicts(fields: Fields, reading: Reading) -> None:
         _conflict(fields, key, "snapshots", hint, reading)
 
 
-def _conflict(
-    fields: Fields, key: Key[object], other: str, hint: str, reading: Reading
-) -> None:
+def _conflict(fields: Fields, key: Key[object], other: str, hint: str, reading: Reading) -> None:
     for written in fields.present((key,)):
         message = f"{key.name!r} cannot stand beside {other}"
         reading.problems.add(written.place, "conflicting-keys", message, hint)

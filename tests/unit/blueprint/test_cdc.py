@@ -52,6 +52,7 @@ def test_events_are_read_by_bucket_of_the_first_key(more: str) -> None:
     modes = {slot.name: (slot.mode, slot.is_proven) for slot in customers.slots}
     assert modes.pop("events") == ("by", True)
     assert modes in ({}, {"customers_truncates": ("all", False)})
+    assert not any(slot.cure for slot in customers.slots)
     assert not customers.is_volatile
     assert [(part.column, part.buckets) for part in customers.key] == [("id", 64)]
 
@@ -97,7 +98,7 @@ def test_names_and_conditions_stand_in_the_query_as_they_are_written() -> None:
 
 def test_a_template_may_hold_most_of_it() -> None:
     text = (
-        "dataflow: shop\ntemplates:\n  log:\n    params: {of: }\n    cdc: {from: \"${of}\", keys: [id], "
+        'dataflow: shop\ntemplates:\n  log:\n    params: {of: }\n    cdc: {from: "${of}", keys: [id], '
         "sequence_by: [lsn]}\ncomponents:\n"
         "  events: {read: {connector: files, path: /e/*.parquet, format: parquet}}\n"
         "  rows: {template: log, params: {of: events}, cdc: {buckets: 2}}\n"
