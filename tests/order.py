@@ -56,6 +56,7 @@ MINUTES = {
     "e2e/test_notebook.py": 0.8,
     "property/test_arrivals.py": 0.8,
     "spark/test_parse.py": 0.8,
+    "spark/test_cdc.py": 0.8,
     "unit/profiles/test_along_tree.py": 0.8,
     "browser/test_much.py": 0.7,
     "e2e/test_by.py": 0.7,

@@ -256,22 +256,16 @@ def _of_spark(error: BaseException, causes: Sequence[Cause], source: ErrorSource
             error=error,
             source=source,
         )
-    condition, message = _raised(cause.condition, message)
+    code = _RAISED_CODE.match(message) if cause.condition == "USER_RAISED_EXCEPTION" else None
     return _record(
         kind,
-        condition,
-        cause.sqlstate,
-        message=message,
+        code[1] if code else cause.condition,
+        None if code else cause.sqlstate,
+        message=message[code.end() :] if code else message,
         place=place,
         error=error,
         source=source,
     )
-
-
-def _raised(condition: str | None, message: str) -> tuple[str | None, str]:
-    """Condition and message, with the code that the message brings."""
-    code = _RAISED_CODE.match(message) if condition == "USER_RAISED_EXCEPTION" else None
-    return (code[1], message[code.end() :]) if code else (condition, message)
 
 
 def _is_broken(causes: Sequence[Cause], source: ErrorSource) -> bool:

@@ -405,3 +405,32 @@ def test_the_examples_of_the_page(spark: SparkSession) -> None:
         expected = [(int(number), name) for number, name in ROW.findall(rows)]
         for order in (events, events[::-1]):
             assert [(row.id, row.name) for row in results(spark, cdc, order)] == expected
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+SPAN = ("_valid_from", "_valid_to")
+
+
+def test_columns_come_in_the_order_of_the_events_or_of_the_list(spark: SparkSession) -> None:
+    events = [Event(1, "x", "U", 1, 1, "a", 2, 3)]
+    versions = {"history": "versions"}
+    orders = [
+        ("{except: [op, hour, lsn, name]}", {}, ["id", "shop", "amount", "seen"]),
+        ("[seen, SHOP, Name]", versions, ["id", "shop", "seen", "Name", *SPAN]),
+        ("[]", {}, ["id", "shop"]),
+    ]
+    for columns, more, names in orders:
+        [row] = results(spark, {**STRICT, "columns": columns, **more}, events)
+        assert list(row.asDict()) == names
+    [row] = results(spark, {**STRICT, "partial": "[name]", "columns": "[name, seen]"}, events)
+    assert list(row.asDict()) == ["id", "shop", "seen", "name"]
+
+
+def test_columns_without_an_order_are_refused(spark: SparkSession) -> None:
+    spark.sql("SELECT 1 AS id, 1 AS lsn, map('a', 1) AS tags").createOrReplaceTempView("events")
+    cdc = {"from": "events", "keys": "[id]", "sequence_by": "[lsn]"}
+    with pytest.raises(PySparkException, match="DATATYPE_MISMATCH"):
+        spark.sql(texts(cdc)["rows"])
+    [row] = spark.sql(texts({**cdc, "columns": "{except: [tags]}"})["rows"]).collect()
+    assert row.asDict() == {"id": 1, "lsn": 1}

@@ -96,7 +96,7 @@ class ColumnChoices:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition on one row; what is wrong with it is reported at its place."""
+    """A condition on one row. Its faults are reported at their places."""
 
     text = SourceText("SQL")
 
@@ -177,7 +177,7 @@ ON_TIE = Key(
     "on_tie",
     Choice(("fail", "greatest")),
     "fail",
-    "What is done about different events of one key and sequence. greatest: a delete wins, then the greatest row.",
+    "Different events of one key and sequence. greatest: a delete wins, then the greatest row.",
 )
 BUCKET_COUNT = Key(
     "buckets", Whole(1, MOST_BUCKETS), BUCKETS, "How many partitions the keys are spread over."

@@ -43,7 +43,7 @@ def with_transforms(
         reading.problems.add(beside.place, "name-clash", message, "rename one of them")
         yield name, BrokenNode(component.place)
         return
-    yield name, _result(component, section, cdc, beside)
+    yield name, _transform(component, section, cdc, beside)
     if beside is not None:
         yield beside, _marks(component, section, cdc, beside.place)
 
@@ -61,7 +61,7 @@ def _name_beside(name: Scalar, cdc: ChangeData, section: Entries) -> Scalar | No
     return _text(f"{name.text}_{key.name}", written.place)
 
 
-def _result(
+def _transform(
     component: Entries, section: Entries, cdc: ChangeData, beside: Scalar | None
 ) -> Entries:
     place = _place(section, FROM.name)

@@ -6,14 +6,14 @@ that `rank` gives to moments, but nothing that depends on the order of rows.
 
 Steps, each a common table expression:
 
-    _events     the columns that matter, and what is wrong with an event (`_fault`)
+    _events     the columns that matter, and the error of a bad event (`_fault`)
     _changes    what each event says of its key (`_state`)
     _moments    one row for each key and place in the sequence: equal events become one
     _newest     the newest moment of each key; with `partial` of those after the last delete
     _versions   runs of moments with equal tracked columns
 
-`_marks`, a dataset beside the result, holds the places in the sequence that concern all keys: of
-truncates, or of snapshots.
+A second dataset holds the marks: places in the sequence that concern all keys, namely those of
+truncates or of snapshots.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class _Query:
         return f"(SELECT max(_sequence) FROM {self.marks})"
 
     def _is_ended(self, sequence: str) -> str:
-        """Whether a truncate deletes what is so old, or the newest snapshot lacks it."""
+        """Whether a truncate deletes events of this place, or the newest snapshot lacks them."""
         if not self.marks:
             return _FALSE
         return f"{sequence} {'<' if self.cdc.is_of_snapshots else '<='} {self._last_mark}"
@@ -176,7 +176,8 @@ class _Query:
         else:  # one aggregate is enough
             steps, state = steps[:-1], "_state"
         newest = (
-            f"SELECT {self.keys}, max(struct(_sequence, {state})) AS _newest, max(_fault) AS _fault\n"
+            f"SELECT {self.keys}, max(_fault) AS _fault,\n"
+            f"  max(struct(_sequence, {state})) AS _newest\n"
             f"FROM {steps[-1][0]} GROUP BY {self.keys}"
         )
         last = (
@@ -194,7 +195,7 @@ class _Query:
         steps = [
             *self._steps_to_moments,
             ("_dated", self._dated()),
-            ("_living", self._living()),
+            ("_current", self._current()),
             ("_newest", self._filled()),
         ]
         values = ", ".join(
@@ -213,26 +214,27 @@ class _Query:
         deleted_at = "max(CASE WHEN _state._deleted THEN _sequence END)"
         return f"SELECT *, {deleted_at} OVER ({self.over_key}) AS _deleted_at\nFROM _moments"
 
-    def _living(self) -> str:
+    def _current(self) -> str:
         ended = self._is_ended("_sequence")
         return (
             "SELECT *, NOT coalesce(_sequence <= _deleted_at, false)\n"
-            f"  AND NOT coalesce({ended}, false) AS _lives\n"
+            f"  AND NOT coalesce({ended}, false) AS _is_live\n"
             "FROM _dated"
         )
 
     def _filled(self) -> str:
         fields = [f"_state._partial.{quoted(name)}" for name in self.cdc.partial]
         values = "".join(
-            f"  max(CASE WHEN _lives AND {field} IS NOT NULL"
+            f"  max(CASE WHEN _is_live AND {field} IS NOT NULL"
             f" THEN struct(_sequence, {field} AS _value) END) AS _value_{at},\n"
             for at, field in enumerate(fields)
         )
         return (
-            f"SELECT {self.keys}, max(_fault) AS _fault, max(CASE WHEN _lives THEN _tie END) AS _tie,\n"
+            f"SELECT {self.keys}, max(_fault) AS _fault,\n"
+            f"  max(CASE WHEN _is_live THEN _tie END) AS _tie,\n"
             f"{values}"
-            "  max(CASE WHEN _lives THEN struct(_sequence, _state._row) END) AS _newest\n"
-            f"FROM _living GROUP BY {self.keys}"
+            "  max(CASE WHEN _is_live THEN struct(_sequence, _state._row) END) AS _newest\n"
+            f"FROM _current GROUP BY {self.keys}"
         )
 
     # --- versions ---
@@ -251,7 +253,7 @@ class _Query:
         last = (
             f"SELECT {self.keys}, {columns}\n"
             "FROM _closed\n"
-            "WHERE CASE WHEN _fault IS NOT NULL THEN raise_error(_fault) ELSE _lives END"
+            "WHERE CASE WHEN _fault IS NOT NULL THEN raise_error(_fault) ELSE _is_live END"
         )
         return _with(steps, last)
 
@@ -265,7 +267,8 @@ class _Query:
         keys = ", ".join(f"m.{quoted(key)}" for key in self.cdc.keys)
         later = ">" if self.cdc.is_of_snapshots else ">="
         return (
-            f"SELECT {keys}, m._sequence, max(_state) AS _state, {fault}, min(t._sequence) AS _end\n"
+            f"SELECT {keys}, m._sequence, min(t._sequence) AS _end,\n"
+            f"  max(_state) AS _state, {fault}\n"
             f"FROM _moments AS m LEFT JOIN {self.marks} AS t ON t._sequence {later} m._sequence\n"
             f"GROUP BY {keys}, m._sequence"
         )
@@ -273,8 +276,9 @@ class _Query:
     def _states(self) -> str:
         tracked = "_tracked" if self.cdc.untracked else "_row"
         return (
-            f"SELECT {self.keys}, _sequence, _end, _fault, _state._row, _state.{tracked} AS _tracked,\n"
-            f"  NOT _state._deleted AND NOT _end <=> _sequence AS _lives,\n"
+            f"SELECT {self.keys}, _sequence, _end, _fault,\n"
+            f"  _state._row, _state.{tracked} AS _tracked,\n"
+            "  NOT _state._deleted AND NOT _end <=> _sequence AS _is_live,\n"
             f"  rank() OVER ({self.over_key} ORDER BY _sequence) AS _number\n"
             f"FROM _ended"
         )
@@ -283,7 +287,7 @@ class _Query:
         """Each moment with the one before."""
         before = "RANGE BETWEEN 1 PRECEDING AND 1 PRECEDING"
         return (
-            f"SELECT *, max(struct(_lives, _end, _tracked))\n"
+            f"SELECT *, max(struct(_is_live, _end, _tracked))\n"
             f"  OVER ({self.over_key} ORDER BY _number {before}) AS _before\n"
             f"FROM _states"
         )
@@ -292,16 +296,17 @@ class _Query:
         """Moments that go on from the one before have its number of the version."""
         end = "_sequence" if self.cdc.is_of_snapshots else "_end"
         goes_on = f"_before._end <=> {end} AND _before._tracked <=> _tracked"
+        is_run = f"coalesce(_is_live AND _before._is_live AND {goes_on}, false)"
         return (
-            f"SELECT *, count_if(NOT coalesce(_lives AND _before._lives AND {goes_on}, false))\n"
+            f"SELECT *, count_if(NOT {is_run})\n"
             f"  OVER ({self.over_key} ORDER BY _number) AS _version\n"
             f"FROM _steps"
         )
 
     def _versions(self) -> str:
         return (
-            f"SELECT {self.keys}, _version, min(_sequence) AS _from, bool_and(_lives) AS _lives,\n"
-            "  max(struct(_number, _row, _end)) AS _last, max(_fault) AS _fault\n"
+            f"SELECT {self.keys}, _version, min(_sequence) AS _from, max(_fault) AS _fault,\n"
+            "  bool_and(_is_live) AS _is_live, max(struct(_number, _row, _end)) AS _last\n"
             f"FROM _runs GROUP BY {self.keys}, _version"
         )
 
