@@ -95,12 +95,23 @@ class _Query:
     def _struct(self, left_out: Sequence[str]) -> str:
         """The columns of the result but the keys and these."""
         chosen = self.cdc.columns
-        without = {name.casefold(): name for name in (*self.cdc.keys, *left_out)}
         if not chosen.is_exclusion:
-            names = (name for name in chosen.names if name.casefold() not in without)
-            return f"struct({', '.join(map(quoted, names))})"
-        without |= {name.casefold(): name for name in chosen.names}
-        return f"struct(* EXCEPT ({', '.join(map(quoted, without.values()))}))"
+            return f"struct({', '.join(map(quoted, self._listed(left_out)))})"
+        names = (*self.cdc.keys, *left_out, *chosen.names)
+        without = {name.casefold(): quoted(name) for name in names}
+        return f"struct(* EXCEPT ({', '.join(without.values())}))"
+
+    def _listed(self, left_out: Sequence[str]) -> list[str]:
+        """The columns of a list but the keys and these."""
+        without = {name.casefold() for name in (*self.cdc.keys, *left_out)}
+        return [name for name in self.cdc.columns.names if name.casefold() not in without]
+
+    def _selected(self, row: str) -> str:
+        """The keys and the columns of this struct, by name where they are known."""
+        if self.cdc.columns.is_exclusion:
+            return f"{self.keys}, {row}.*"
+        names = map(quoted, self._listed(self.cdc.partial))
+        return ", ".join([self.keys, *(f"{row}.{name} AS {name}" for name in names)])
 
     def _events(self) -> str:
         cdc = self.cdc
@@ -172,20 +183,20 @@ class _Query:
     def newest(self) -> str:
         steps, state, tie = self._steps_to_moments, "_state, _tie", ""
         if self.cdc.fails_on_tie:
-            tie = "\n  WHEN _newest._tie IS NOT NULL THEN raise_error(_newest._tie)"
+            tie = "\n  WHEN _last._tie IS NOT NULL THEN raise_error(_last._tie)"
         else:  # one aggregate is enough
             steps, state = steps[:-1], "_state"
         newest = (
             f"SELECT {self.keys}, max(_fault) AS _fault,\n"
-            f"  max(struct(_sequence, {state})) AS _newest\n"
+            f"  max(struct(_sequence, {state})) AS _last\n"
             f"FROM {steps[-1][0]} GROUP BY {self.keys}"
         )
         last = (
-            f"SELECT {self.keys}, _newest._state._row.*\n"
+            f"SELECT {self._selected('_last._state._row')}\n"
             "FROM _newest\n"
             "WHERE CASE WHEN _fault IS NOT NULL THEN raise_error(_fault)\n"
-            f"  WHEN {self._is_ended('_newest._sequence')} THEN false{tie}\n"
-            "  ELSE NOT _newest._state._deleted END"
+            f"  WHEN {self._is_ended('_last._sequence')} THEN false{tie}\n"
+            "  ELSE NOT _last._state._deleted END"
         )
         return _with([*steps, ("_newest", newest)], last)
 
@@ -202,11 +213,11 @@ class _Query:
             f"_value_{at}._value AS {quoted(name)}" for at, name in enumerate(self.cdc.partial)
         )
         last = (
-            f"SELECT {self.keys}, _newest._row.*, {values}\n"
+            f"SELECT {self._selected('_last._row')}, {values}\n"
             "FROM _newest\n"
             "WHERE CASE WHEN _fault IS NOT NULL THEN raise_error(_fault)\n"
             "  WHEN _tie IS NOT NULL THEN raise_error(_tie)\n"
-            "  ELSE _newest IS NOT NULL END"
+            "  ELSE _last IS NOT NULL END"
         )
         return _with(steps, last)
 
@@ -233,7 +244,7 @@ class _Query:
             f"SELECT {self.keys}, max(_fault) AS _fault,\n"
             f"  max(CASE WHEN _is_live THEN _tie END) AS _tie,\n"
             f"{values}"
-            "  max(CASE WHEN _is_live THEN struct(_sequence, _state._row) END) AS _newest\n"
+            "  max(CASE WHEN _is_live THEN struct(_sequence, _state._row) END) AS _last\n"
             f"FROM _current GROUP BY {self.keys}"
         )
 
@@ -249,9 +260,9 @@ class _Query:
             ("_versions", self._versions()),
             ("_closed", self._closed()),
         ]
-        columns = "_last._row.*, _from AS _valid_from, least(_next, _last._end) AS _valid_to"
+        span = "_from AS _valid_from, least(_next, _last._end) AS _valid_to"
         last = (
-            f"SELECT {self.keys}, {columns}\n"
+            f"SELECT {self._selected('_last._row')}, {span}\n"
             "FROM _closed\n"
             "WHERE CASE WHEN _fault IS NOT NULL THEN raise_error(_fault) ELSE _is_live END"
         )
