@@ -273,7 +273,7 @@ class _Query:
         fault = "coalesce(max(_fault), max(_tie)) AS _fault"
         if not self.marks:
             moment = f"{self.keys}, _sequence, max(_state) AS _state, {fault}"
-            end = "max(if(false, _sequence, NULL)) AS _end"
+            end = "max(nullif(_sequence, _sequence)) AS _end"
             return f"SELECT {moment}, {end}\nFROM _moments GROUP BY {self.keys}, _sequence"
         keys = ", ".join(f"m.{quoted(key)}" for key in self.cdc.keys)
         later = ">" if self.cdc.is_of_snapshots else ">="

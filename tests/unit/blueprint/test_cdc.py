@@ -96,29 +96,29 @@ def test_names_and_conditions_stand_in_the_query_as_they_are_written() -> None:
     assert "no a `b or no it\\'s" in odd.query.text
 
 
-TYPES = {"id": "BIGINT", "shop": "STRING", "lsn": "INT", "op": "STRING", "name": "STRING"}
+TYPES = {"id": "BIGINT", "shop": "STRING", "lsn": "INT", "op": "STRING", "n": "INT"}
 
 
 @pytest.mark.parametrize(
     ("more", "added"),
     [
         ("", {}),
-        ("      partial: [name]\n      truncates: op = 'T'\n", {}),
+        ("      partial: [n]\n      truncates: op = 'T'\n", {}),
         ("      history: versions\n", {"_valid_from": "INT", "_valid_to": "INT"}),
     ],
 )
 def test_types_and_lineage_follow_from_a_list_of_columns(more: str, added: dict[str, str]) -> None:
-    customers = node(EVENTS + CUSTOMERS + "      columns: [name]\n" + more, "customers")
+    customers = node(EVENTS + CUSTOMERS + "      columns: [n]\n" + more, "customers")
     inputs = {"events": TYPES, "customers_truncates": {"_sequence": "INT"}}
     types = {slot.name: inputs[slot.name] for slot in customers.slots}
     assert customers.query is not None
-    outputs = {"id": "BIGINT", "shop": "STRING", "name": "STRING", **added}
+    outputs = {"id": "BIGINT", "shop": "STRING", "n": "INT", **added}
     assert dict(customers.query.output_types(types) or ()) == outputs
     lineage = customers.query.lineage(types)
     assert lineage is not None
     assert list(lineage["fields"]) == list(outputs)
-    names = {source["field"] for source in lineage["fields"]["name"]["inputFields"]}
-    assert {"name"} <= names <= TYPES.keys() | {"_sequence"}
+    names = {source["field"] for source in lineage["fields"]["n"]["inputFields"]}
+    assert {"n"} <= names <= TYPES.keys() | {"_sequence"}
 
 
 def test_a_template_may_hold_most_of_it() -> None:
