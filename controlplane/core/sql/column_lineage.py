@@ -92,8 +92,8 @@ def of_query(
         walk.tracing.over_reported.add(UNTOLD.format(unresolved))
     pairs = _with_stars(outputs, len(columns))
     names = columns if len(columns) == len(pairs) else [name for name, _ in pairs]
-    values = (value for _, value in pairs)
-    return walk.tracing.lineage(dict(zip(names, values, strict=True)))
+    origins = (origin for _, origin in pairs)
+    return walk.tracing.lineage(dict(zip(names, origins, strict=True)))
 
 
 def _with_stars(outputs: Values, count: int) -> list[tuple[str, Value]]:
@@ -101,8 +101,8 @@ def _with_stars(outputs: Values, count: int) -> list[tuple[str, Value]]:
     as many as the output has besides the others."""
     others = len(outputs) - (EVERY in outputs)
     return [
-        (name, value)
-        for name, value in outputs.items()
+        (name, origin)
+        for name, origin in outputs.items()
         for _ in range(count - others if name == EVERY and count > others else 1)
     ]
 
