@@ -112,7 +112,8 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class SqlTransform:
-    """One SELECT. `text` places it in the blueprint."""
+    """One SELECT. `text` places it in the blueprint. `is_written`: by the author of the blueprint,
+    who may change it."""
 
     sql: str
     text: TextPlace
@@ -120,6 +121,7 @@ class SqlTransform:
     inputs: tuple[InputHint, ...]
     partition_by: tuple[KeyColumn, ...] = ()
     previous: Previous | None = None
+    is_written: bool = field(default=True, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ def predicate(text: str) -> Predicate:
         query = analyse(f"{_OPENING}{text}\n)")
     except SqlProblem as e:
         message = e.message.replace("the query", "the condition")
-        raise SqlProblem(e.code, message, max(e.line - 1, 1), e.column, e.hint) from None
+        raise SqlProblem(e.code, message, *_place(text, e), e.hint) from None
     if query.references:
         first = query.references[0]
         place = max(first.line - 1, 1), first.column
@@ -63,6 +63,14 @@ def predicate(text: str) -> Predicate:
             "compare columns with each other",
         )
     return Predicate(text, digest("sql/1", tokens=[x.folded for x in lexemes]), query)
+
+
+def _place(text: str, problem: SqlProblem) -> tuple[int, int]:
+    """Line and column in the condition; its end where the problem is what follows it."""
+    lines = text.split("\n")
+    if problem.line - 1 > len(lines):
+        return len(lines), len(lines[-1]) + 1
+    return max(problem.line - 1, 1), problem.column
 
 
 def _refuse(text: str, lexemes: tuple[Lexeme, ...]) -> None:
