@@ -159,7 +159,7 @@ def _take_in(
         lake.delete_prefix(folder)
     accepted = tuple(r["task"] for r in checked if recording.is_own(r))
     fenced = tuple(r["task"] for r in checked if not recording.is_own(r))
-    return ReportOutcome(accepted, fenced, recording.is_news)
+    return ReportOutcome(accepted, fenced, recording.is_news or recording.is_due)
 
 
 def _followers(ctx: Context, attempt: Attempt) -> frozenset[str]:

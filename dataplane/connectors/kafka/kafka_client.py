@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 
 ANSWER_S = 20.0
 OWN = "client."  # starts the names of settings that are options of the client
+READING = {  # options of a consumer of no group
+    "group.id": "headgate",  # never joined
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",  # where reading begins is known: elsewhere would be a gap
+    "isolation.level": "read_committed",
+}
 REGISTRY = "registry."  # behind it: they are options of the client of the schema registry
 
 
@@ -109,9 +116,7 @@ def messages(
     transaction."""
     from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-    own = {"group.id": "headgate", "enable.auto.commit": False, "enable.partition.eof": True}
-    own |= {"auto.offset.reset": "error"}  # where they begin is known: elsewhere would be a gap
-    consumer = Consumer(client(settings, **own, **{"isolation.level": "read_committed"}))
+    consumer = Consumer(client(settings, **READING))
     left = set(starts)
     try:
         consumer.assign([TopicPartition(topic, partition, at) for partition, at in starts.items()])
