@@ -438,12 +438,12 @@ class Reconciler:
             self._wake_of(reader)
 
     def _withdraw(self, listed: Iterable[Source]) -> None:
-        """End listings of sources that are gone or paused by now: this pass has begun with the
+        """End listings of sources that are gone or paused by now: this pass began with the
         sources of the last one."""
-        gone = {n.dataset for n in listed} - {n.dataset for n in self._sources()}
-        if gone:
+        withdrawn = {n.dataset for n in listed} - {n.dataset for n in self._sources()}
+        if withdrawn:
             with self.store.begin(self.namespace) as tx:
-                for dataset in sorted(gone):
+                for dataset in sorted(withdrawn):
                     long_polls.withdraw(tx, MAIN, listings.demand_of(dataset))
 
     def _read_in_branches(self) -> dict[str, list[Source]]:

@@ -15,7 +15,7 @@ from controlplane.core.blueprint.common_keys import (
 )
 from controlplane.core.blueprint.model import Read, Settings, Write
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested
-from controlplane.core.blueprint.stream_refresh import Refresh, StreamRefresh
+from controlplane.core.blueprint.stream_refresh import SourceRefresh, StreamRefresh
 from controlplane.core.blueprint.text_places import ParamValue
 from controlplane.core.blueprint.value_kinds import (
     Choice,
@@ -113,7 +113,7 @@ READ_OPTIONS = Key(
 REFRESH = Key(
     "refresh",
     StreamRefresh(),
-    Refresh(60.0),
+    SourceRefresh(60.0),
     "How often to look: continuous, {within: 500ms}, a duration such as 30s, or manual.",
     written="1m",
     example="30s",

@@ -24,7 +24,7 @@ _MILLISECONDS = re.compile(r"([0-9]{1,6})ms")
 _INTERVAL = RefreshInterval()
 
 
-class Refresh(NamedTuple):
+class SourceRefresh(NamedTuple):
     """How often to list, in seconds; None: on request only. `within_s`: the source is looked at
     without a pause, and a new row is to be in the dataset so soon."""
 
@@ -32,8 +32,8 @@ class Refresh(NamedTuple):
     within_s: float | None = None
 
     @staticmethod
-    def within(bound_s: float) -> Refresh:
-        return Refresh(bound_s, bound_s)
+    def within(bound_s: float) -> SourceRefresh:
+        return SourceRefresh(bound_s, bound_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,12 @@ BOUND = Section((WITHIN,))
 class StreamRefresh:
     """How a stream is followed: an interval, `manual`, `continuous`, or a bound on latency."""
 
-    def read(self, node: Node, reading: Reading) -> Refresh:
+    def read(self, node: Node, reading: Reading) -> SourceRefresh:
         if isinstance(node, Scalar) and node.text == "continuous":
-            return Refresh.within(CONTINUOUS_S)
+            return SourceRefresh.within(CONTINUOUS_S)
         if isinstance(node, Entries):
-            return Refresh.within(BOUND.read(node, reading)[WITHIN])
-        return Refresh(_INTERVAL.read(node, reading))
+            return SourceRefresh.within(BOUND.read(node, reading)[WITHIN])
+        return SourceRefresh(_INTERVAL.read(node, reading))
 
     def schema(self) -> JsonSchema:
         words = {"type": "string", "pattern": f"^({DURATION}|manual|continuous)$"}

@@ -18,7 +18,7 @@ from controlplane.core.model.tasks import Task
 from controlplane.ports.store import Tx
 
 LONG_POLL_S = 10.0  # the longest wait for something new
-LOOKS = 5  # listings within the bound of a source's latency, at most
+MOST_LISTINGS = 5  # within the bound of a source's latency
 RETRY_S = 2.0  # between listings that fail
 DEMAND = "#listing"  # ends the name of the loop's demand
 
@@ -27,7 +27,7 @@ def period_s(read: Read, listing: Listing | None) -> float | None:
     """Seconds from one listing to the next; None where there is none without a request."""
     if read.within_s is None:
         return read.refresh_s
-    pause_s = read.within_s / LOOKS
+    pause_s = read.within_s / MOST_LISTINGS
     return max(pause_s, RETRY_S) if listing is not None and listing.error else pause_s
 
 

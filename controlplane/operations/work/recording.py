@@ -194,7 +194,7 @@ class Recording:
                 self._report_listing(outcome.event)
                 self._count("task.other", _keys([result]))
             self.is_news |= outcome.is_news
-        self.is_due = "within_s" in self._list_job
+            self.is_due |= "within_s" in self._list_job
         self.is_news |= len(results) < len(self.attempt.tasks)
 
     def _report_listing(self, event: Event) -> None:

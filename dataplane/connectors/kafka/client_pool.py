@@ -153,4 +153,4 @@ def _consumer(config: dict[str, Json]) -> Consumer:
 
 def config_key(config: Mapping[str, Json]) -> Hashable:
     """The key of clients with this configuration."""
-    return tuple(sorted((name, str(value)) for name, value in config.items()))
+    return tuple(sorted((name, str(setting)) for name, setting in config.items()))

@@ -30,9 +30,10 @@ FIRST_SLICE = 10_000  # offsets of a partition in the first slice of a stream th
 MOST_POLLS = 64  # consumers that wait for messages at a time
 CHECK_S = 0.25
 PAUSE_S = 2.0  # after an error of a consumer, which may be a moment's
-# One batch is enough to know. Another poll of the topic waits for the fetch of the last one.
+# One batch is enough to know. With a message in its queue a consumer does not fetch for a second,
+# by default: the next wait for this topic would be so late.
 WAITING = {
-    "fetch.wait.max.ms": 250,
+    "fetch.queue.backoff.ms": 20,
     "fetch.message.max.bytes": 1024,
     "queued.min.messages": 1,
     "queued.max.messages.kbytes": 1024,
@@ -62,7 +63,7 @@ def partitions(job: ListJob) -> Iterator[ListedPartition]:
 
 
 def first_size(job: Mapping[str, object], last: Sequence[SourceObject]) -> int | None:
-    """Of a continuous source twice the size of its last slice. So a stream that is a little behind
+    """Twice the size of the last slice, for a continuous source. So a stream that is a little behind
     has small slices, which are soon read, and a backlog has few large ones."""
     if "within_s" not in job:
         return None
@@ -133,10 +134,10 @@ def object_of(topic: Topic, of: OffsetBounds) -> SourceObject:
 def await_news(job: ListJob, is_over: IsOver) -> None:
     """Wait until the topic has messages behind the known ones, for `wait_s` at most, or until
     `is_over`. TaskFailure where a listing fails as well."""
-    settings, known, until = job["settings"], job["known"], time.monotonic() + job["wait_s"]
-    assert known is not None, "a claim says what is known"
+    settings, before, until = job["settings"], job["known"], time.monotonic() + job["wait_s"]
+    assert before is not None, "a claim says what is known"
     topic = look(settings, settings["topic"])
-    ends = ends_of(known["objects"], topic, accept=False)
+    ends = ends_of(before["objects"], topic, accept=False)
     if any(ends.get(b.partition, b.first) < b.end for b in topic.bounds):
         return
     if not _polls.acquire(blocking=False):

@@ -33,11 +33,10 @@ def shaped(
     if settings["format"] == "raw":
         raw = ("key", "value", "headers", "partition", "offset", "timestamp")
         return messages.select(*map(F.col, raw), *others)
-    if schema is not None:
-        kind, value = _avro(settings, schema)
-    else:
-        jvm = messages.sparkSession.sparkContext
-        kind, value = _json(jvm, settings["schema"], drops=drops)
+    jvm = messages.sparkSession.sparkContext
+    kind, value = (
+        _json(jvm, settings["schema"], drops=drops) if schema is None else _avro(settings, schema)
+    )
     parsed = messages.withColumn(VALUE, value)
     if drops:
         parsed, others = parsed.withColumn(CORRUPT, F.col(f"{VALUE}.error")), (*others, CORRUPT)
