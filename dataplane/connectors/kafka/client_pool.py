@@ -7,7 +7,7 @@ client that raised is closed at once.
 
 Example:
 
-    with consumer(settings, topic) as pooled:
+    with pool.use(config_key(config), lambda: Consumer(config)) as pooled:
         pooled.assign([TopicPartition(topic, 0, first)])
 """
 
@@ -19,15 +19,9 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from dataplane.connectors.kafka.kafka_client import READING, client
-from dataplane.contract.jobs import ConnectorSettings
 from dataplane.contract.schemas import Json
-
-if TYPE_CHECKING:
-    from confluent_kafka import Consumer
 
 MOST_UNUSED = 32  # clients of one kind that are kept while nothing uses them
 UNUSED_S = 30.0
@@ -129,26 +123,6 @@ class ClientPool(Generic[C]):
         # Still referred to: the threads of a client are the parent's, so its end would hang
         self._parents = self._unused
         self._lock, self._unused, self._timer = threading.Lock(), [], None
-
-
-_consumers: ClientPool[Consumer] = ClientPool()
-
-
-@contextmanager
-def consumer(settings: ConnectorSettings, topic: str, **options: Json) -> Iterator[Consumer]:
-    """A consumer for a topic, of no group, with these options and nothing assigned. It reads up to
-    the last message of no open transaction, and raises rather than leave a gap. Its errors are
-    messages, and KafkaException."""
-    config = client(settings, **READING, **options)
-    with _consumers.use((topic, config_key(config)), partial(_consumer, config)) as pooled:
-        yield pooled
-        pooled.unassign()
-
-
-def _consumer(config: dict[str, Json]) -> Consumer:
-    from confluent_kafka import Consumer
-
-    return Consumer(config)
 
 
 def config_key(config: Mapping[str, Json]) -> Hashable:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dataplane.connectors.kafka.client_pool import ClientPool, config_key
 from dataplane.contract.jobs import ConnectorSettings
 from dataplane.contract.schemas import Json
 from dataplane.secrets import remember, resolved
 from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:
-    from confluent_kafka import Message
+    from confluent_kafka import Consumer, Message
 
 ANSWER_S = 20.0
 OWN = "client."  # starts the names of settings that are options of the client
@@ -107,6 +109,27 @@ def _failure(error: Any, servers: str) -> TaskFailure:
                 f"Kafka at {servers} does not answer: {error.str()}",
                 "infrastructure",
             )
+
+
+_consumers: ClientPool[Consumer] = ClientPool()
+
+
+@contextmanager
+def consumer(settings: ConnectorSettings, topic: str, **options: Json) -> Iterator[Consumer]:
+    """A consumer for a topic, of no group, with these options and nothing assigned. It stays
+    connected for the next use. It reads up to the last message of no open transaction, and raises
+    rather than leave a gap. Its errors are messages, and KafkaException."""
+    config = client(settings, **READING, **options)
+    key = topic, config_key(config)
+    with _consumers.use(key, partial(_consumer, config)) as pooled:
+        yield pooled
+        pooled.unassign()
+
+
+def _consumer(config: dict[str, Json]) -> Consumer:
+    from confluent_kafka import Consumer
+
+    return Consumer(config)
 
 
 def messages(

@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from dataplane.connectors.kafka.avro import WrittenUnder, own_columns, written
-from dataplane.connectors.kafka.client_pool import consumer
-from dataplane.connectors.kafka.kafka_client import in_words
+from dataplane.connectors.kafka.kafka_client import consumer, in_words
 from dataplane.connectors.kafka.kafka_server import OffsetBounds, Topic, look
 from dataplane.connectors.kafka.schema_registry import Registry
 from dataplane.contract.jobs import ConnectorSettings, ListJob
@@ -145,6 +144,8 @@ def await_news(job: ListJob, is_over: IsOver) -> None:
         return
     try:
         _await_message(settings, topic, until, is_over)
+    except TaskFailure:  # the listing says whether it lasts
+        _pause(min(until, time.monotonic() + PAUSE_S), is_over)
     finally:
         _polls.release()
 
@@ -152,8 +153,9 @@ def await_news(job: ListJob, is_over: IsOver) -> None:
 def _await_message(
     settings: ConnectorSettings, topic: Topic, until: float, is_over: IsOver
 ) -> None:
-    """Until a message comes behind the present end of a partition."""
-    from confluent_kafka import KafkaError, TopicPartition
+    """Until a message comes behind the present end of a partition. TaskFailure for an error of the
+    consumer, which is closed then."""
+    from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
     places = [TopicPartition(topic.name, b.partition, b.end) for b in topic.bounds]
     with in_words(settings["servers"]), consumer(settings, topic.name, **WAITING) as waiting:
@@ -164,8 +166,7 @@ def _await_message(
             if message is not None and error is None:
                 return
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                _pause(min(until, time.monotonic() + PAUSE_S), is_over)
-                return
+                raise KafkaException(error)
 
 
 def _pause(until: float, is_over: IsOver) -> None:
