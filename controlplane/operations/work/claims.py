@@ -185,7 +185,7 @@ def _job(
         stored = cast("StoredJob", {k: v for k, v in stored.items() if k != "followers"})
     match attempt.kind:
         case "list":
-            return listings.with_known(tx, cast("ListJob", stored))
+            return listings.with_known(tx, cast("ListJob", stored), tasks)
         case "write":
             job = cast("WriteJob", stored)
             return {**job, "goes_on": True} if targets.is_there(tx, tasks) else job

@@ -61,6 +61,7 @@ class Recording:
         self._events: list[Event] = []
         # Whether there may be more to do, for the loop or for a claim
         self.is_news = attempt.kind != "list"
+        self.is_due = False  # a continuous source is to be listed again
         self._outcomes: dict[bytes, Outcome] = {}
         self._accepted: list[TaskResult] = []
         self.fragments: list[Fragment] = []
@@ -197,6 +198,7 @@ class Recording:
                 self._report_listing(outcome.event)
                 self._count("task.other", _keys([result]))
             self.is_news |= outcome.is_news
+            self.is_due |= "within_s" in self._list_job
         self.is_news |= len(results) < len(self.attempt.tasks)
 
     def _report_listing(self, event: Event) -> None:

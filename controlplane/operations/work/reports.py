@@ -162,7 +162,7 @@ def _take_in(
         lake.delete_prefix(folder)
     accepted = tuple(r["task"] for r in checked if recording.is_own(r))
     fenced = tuple(r["task"] for r in checked if not recording.is_own(r))
-    return ReportOutcome(accepted, fenced, recording.is_news)
+    return ReportOutcome(accepted, fenced, recording.is_news or recording.is_due)
 
 
 def _not_live(attempt: Attempt) -> Fenced:
