@@ -62,7 +62,8 @@ class Queue(Protocol):
     def backlog(
         self, sizes: Sequence[Size] = SIZES, placements: Collection[Placement] = PLACEMENTS
     ) -> dict[Kind, int]:
-        """Queued (and due) plus running tasks of these sizes and placements by kind."""
+        """Queued (and due) plus running tasks of these sizes and placements by kind, without those
+        that wait (`wait_until`)."""
 
     def waiting_since(self, placements: Collection[Placement]) -> float | None:
         """When the oldest queued task of these placements that is due became so; None if there is
@@ -88,6 +89,13 @@ class Queue(Protocol):
 
         The prefix is `<namespace>/<flow>/<dataset>/_frags/<first two characters of the
         attempt>/<attempt>`."""
+
+    def wait_until(self, attempt: Attempt, time: float) -> None:
+        """The running tasks of this attempt, which this transaction claimed, are no work before
+        that time: their worker waits for something new."""
+
+    def waiting_attempts(self) -> frozenset[str]:
+        """Attempts whose tasks wait (`wait_until`)."""
 
     def attempts(self, ids: Iterable[str] | None = None) -> dict[str, Attempt]:
         """Live attempts (all, or those named)."""

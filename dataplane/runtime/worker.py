@@ -107,18 +107,27 @@ class WorkerState:
                     WAITS, AGAIN_S if without else self.rest.wait_s(WAIT_S), without
                 )
                 if claim is not None:
-                    start = self.slots.start_long_poll if may_wait(claim) else self.slots.start
-                    start(claim["dataset"].partition(".")[0], partial(self.do, claim))
+                    self._start(claim)
         except Ended:
             self.beats.end()  # no report is accepted any more: a hanging thread is not waited for
         else:
             self.slots.join()
 
-    def do(self, claim: Claim) -> None:
-        """One claim from end to end: its lease is kept until then, as taking in may outlast it."""
+    def _start(self, claim: Claim) -> None:
+        """In a thread. What may not wait, as too much does already, is listed at once."""
+        flow = claim["dataset"].partition(".")[0]
+        if may_wait(claim) and self.slots.may_wait():
+            self.slots.start_long_poll(flow, partial(self.do, claim, is_held=True))
+        else:
+            self.slots.start(flow, partial(self.do, claim))
+
+    def do(self, claim: Claim, *, is_held: bool = False) -> None:
+        """One claim from end to end: its lease is kept until then, as taking in may outlast it.
+        `is_held`: the listing waits for something new first."""
         rest = self.rest.broken(is_heavy=_may_load(claim))
         with suppress(Ended), rest, self.beats.lease_kept(claim) as orders:
-            self._await_news(claim, orders)
+            if is_held:
+                self._await_news(claim, orders)
             began = time.monotonic()
             results = perform(claim, self.cache, orders)
             seconds = time.monotonic() - began
@@ -128,11 +137,11 @@ class WorkerState:
                     self.client.report(claim["attempt"], results, measured(claim, seconds))
 
     def _await_news(self, claim: Claim, orders: Orders) -> None:
-        """Hold a listing that may wait for something new. The listing says what goes wrong."""
-        if claim["kind"] == "list" and may_wait(claim):
-            with suppress(TaskFailure):
-                job = claim["job"]
-                awaiter(connector_of(job))(job, lambda: orders.fenced or self.beats.is_over)
+        """Hold a listing until there is something new. The listing says what goes wrong."""
+        assert claim["kind"] == "list"
+        job = claim["job"]
+        with suppress(TaskFailure):
+            awaiter(connector_of(job))(job, lambda: orders.fenced or self.beats.is_over)
 
 
 def may_wait(claim: Claim) -> bool:

@@ -41,10 +41,13 @@ class Slots:
         self._start(self._used, flow, work)
 
     def start_long_poll(self, flow: str, work: Callable[[], None]) -> None:
-        """Start work that mostly waits: it takes no slot while there are few of them."""
+        """Start work that mostly waits: it takes no slot. Only while `may_wait`."""
+        self._start(self._long_polls, flow, work)
+
+    def may_wait(self) -> bool:
+        """Whether there is room for one more long poll."""
         with self._changed:
-            may_wait = self._long_polls.total() < MOST_LONG_POLLS
-        self._start(self._long_polls if may_wait else self._used, flow, work)
+            return self._long_polls.total() < MOST_LONG_POLLS
 
     def join(self) -> None:
         """Until nothing is under way."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -14,15 +13,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from dataplane.connectors.kafka.kafka_listing import await_news, partitions
 from dataplane.contract.jobs import ListJob
-from dataplane.contract.results import Measures, TaskResult
 from dataplane.contract.source_objects import ListedPartition
 from dataplane.listing.version_cache import Versions
-from dataplane.runtime.client import Reported
 from dataplane.runtime.worker import WorkerState
 from dataplane.runtime.worker_slots import Slots
 from tests.servers.kafka import Kafka
 from tests.unit.listing.location import list_job
-from tests.unit.listing.test_worker import Script, claim, listing_job, listing_of
+from tests.unit.listing.test_worker import Reports, claim, listing_job, listing_of
 
 HANGS_S = 60.0
 HELD_S = 3600.0
@@ -139,21 +136,6 @@ def test_an_order_ends_the_wait(topic: Topic) -> None:
     wait.go_on()
     wait.is_over = True
     assert wait.is_ended()
-
-
-class Reports(Script):
-    """Does something after the report of an attempt."""
-
-    def __init__(self, *claims: Any, after: str, then: Callable[[], None]) -> None:
-        super().__init__(*claims)
-        self._after, self._then = after, then
-
-    def report(
-        self, attempt: str, results: Sequence[TaskResult], measures: Measures | None = None
-    ) -> Reported:
-        if attempt == self._after:
-            self._then()
-        return super().report(attempt, results, measures)
 
 
 def test_held_listings_leave_the_slots_to_others(topic: Topic, tmp_path: Path) -> None:

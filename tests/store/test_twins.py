@@ -386,6 +386,7 @@ def look(tx: Tx) -> list[object]:
             tx.queue.backlog(),
             tx.queue.backlog(["large"]),
             tx.queue.attempts(),
+            tx.queue.waiting_attempts(),
             [tx.queue.demanding(k) for k in ALL],
         ],
         [

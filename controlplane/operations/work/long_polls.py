@@ -4,6 +4,8 @@ A worker may hold a listing only while nothing but the loop's own period asks fo
 request ends the poll: its attempt is fenced, so its report changes nothing. The task goes back to
 the queue, and is deleted where nothing demands it any more.
 
+A held listing is no work under way, and its worker is not busy by it: it may end at any time.
+
 Example: `headgate refresh` asks for a listing that a worker holds. The task is claimed again at
 once, and is not held this time.
 """
@@ -14,8 +16,9 @@ from collections.abc import Collection, Iterable
 
 from controlplane.core.blueprint import Read
 from controlplane.core.model.sources import Listing
-from controlplane.core.model.tasks import Task
+from controlplane.core.model.tasks import Attempt, Task
 from controlplane.ports.store import Tx
+from dataplane.contract.jobs import ListJob
 
 LONG_POLL_S = 10.0  # the longest wait for something new
 MOST_LISTINGS = 5  # within the bound of a source's latency
@@ -44,6 +47,13 @@ def wait_s(tx: Tx, listing: Listing, tasks: Iterable[Task]) -> float | None:
     demands = [name for task in tasks for _, name in tx.queue.demanding(task.key)]
     is_periodic = all(name.endswith(DEMAND) for name in demands)
     return LONG_POLL_S if is_calm and is_periodic else None
+
+
+def begin(tx: Tx, attempt: Attempt, job: ListJob) -> None:
+    """Leave a claimed listing that may be held out of the work under way, for so long that the
+    worker can list after its wait."""
+    if "wait_s" in job:
+        tx.queue.wait_until(attempt, tx.now() + 2 * job["wait_s"])
 
 
 def end(tx: Tx, keys: Collection[bytes]) -> None:

@@ -11,6 +11,7 @@ from controlplane.core.errors import Fenced, NotFound
 from controlplane.core.model.drivers import Fault
 from controlplane.core.model.tasks import Attempt
 from controlplane.operations.context import Context
+from controlplane.operations.work import long_polls
 from controlplane.operations.work.recording import Recording
 from controlplane.operations.work.reports import delete_folders, take_in
 from controlplane.ports.lake import ObjectStore
@@ -87,6 +88,9 @@ def _abandon(ctx: Context, attempt: Attempt, reason: str, fault: Fault) -> bool:
     with ctx.begin() as tx:
         if not tx.queue.end_attempt(attempt.id):
             return False
+        if fault == "disrupted" and attempt.id in tx.queue.waiting_attempts():
+            long_polls.end(tx, attempt.tasks)  # nothing was lost
+            return True
         recording = Recording(tx, attempt, "adopted")
         error = infrastructure_error(LOST.get(fault, "driver-lost"), reason)
         recording.release(sorted(attempt.tasks), error, burn=fault != "disrupted")

@@ -97,9 +97,10 @@ _NOW, _LATEST = bind("now", type_=Double), bind("latest", type_=Double)
 _IS_TRIED = (_TASK.not_before <= _NOW) | (_TASK.not_before > _LATEST)
 _BACKLOG = (
     select(_TASK.kind, func.count().label("n"))
-    .where(equal(db.tasks), (_TASK.state == "running") | ((_TASK.state == "queued") & _IS_TRIED))
+    .where(equal(db.tasks), _TASK.state.in_(("queued", "running")), _IS_TRIED)
     .group_by(_TASK.kind)
 )
+_WAITING = select(_TASK.attempt).where(equal(db.tasks), _TASK.state == "running", ~_IS_TRIED)
 _QUEUED = _TASK.queued_us / 1e6
 _DUE_SINCE = case((_TASK.not_before > _QUEUED, _TASK.not_before), else_=_QUEUED)
 _WAITING_SINCE = select(func.min(_DUE_SINCE).label("since")).where(
@@ -134,6 +135,7 @@ _OWN = equal(db.attempts, "driver") & one_of(_ATTEMPT.id)
 _LOCK_OWN = select(_ATTEMPT.id).where(_OWN).order_by(_ATTEMPT.id).with_for_update()
 _RENEW_OWN = update(db.attempts).where(_OWN)
 _IS_HELD = _TASKS & (_TASK.attempt == bind("of_attempt")) & (_TASK.state == "running")
+_WAIT = update(db.tasks).where(_IS_HELD)
 _SET_HELD = update(db.tasks).where(_IS_HELD).returning(_TASK.key)
 _RELEASE_HELD = _SET_HELD.values(failures=_TASK.failures + bind("burned"))
 
@@ -409,6 +411,13 @@ class SqlQueue(TableGroup):
     def _times(self) -> dict[str, float]:
         now = self._now()
         return {"now": now, "latest": now + LONGEST_DELAY_S}
+
+    def wait_until(self, attempt: Attempt, time: float) -> None:
+        self._claimed.clear()
+        self._change_by(_WAIT, attempt.tasks, of_attempt=attempt.id, not_before=time)
+
+    def waiting_attempts(self) -> frozenset[str]:
+        return frozenset(row.attempt for row in self._rows(_WAITING, **self._times()))
 
     # --- attempts
 

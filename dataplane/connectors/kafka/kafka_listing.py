@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import ceil
 
 from dataplane.connectors.kafka.avro import WrittenUnder, own_columns, written
 from dataplane.connectors.kafka.kafka_client import consumer, in_words
@@ -25,7 +26,7 @@ KIND = "offsets:"
 # Columns of a message, beside its value's
 ABOUT = ("_key", "_headers", "_partition", "_offset", "_timestamp")
 DIGITS = 12  # of a slice's number, so that keys come in its order
-FIRST_SLICE = 10_000  # offsets of a partition in the first slice of a stream that is behind
+FIRST_SLICE = 10_000  # offsets of the topic in the first slice of a stream that is behind
 MOST_POLLS = 64  # consumers that wait for messages at a time
 CHECK_S = 0.25
 PAUSE_S = 2.0  # after an error of a consumer, which may be a moment's
@@ -62,28 +63,40 @@ def partitions(job: ListJob) -> Iterator[ListedPartition]:
 
 
 def first_size(job: Mapping[str, object], last: Sequence[SourceObject]) -> int | None:
-    """Twice the size of the last slice, for a continuous source. So a stream that is a little behind
-    has small slices, which are soon read, and a backlog has few large ones."""
+    """Twice the size of the last slice, in offsets of all partitions, for a continuous source. So a
+    stream that is a little behind has small slices, which are soon read, and a backlog has few
+    large ones."""
     if "within_s" not in job:
         return None
-    return max(FIRST_SLICE, 2 * max((source["size"] for source in last), default=0))
+    return max(FIRST_SLICE, 2 * sum(source["size"] for source in last))
 
 
 def slices(
     topic: Topic, ends: Ends, most: int, first: int | None = None
 ) -> Iterator[list[OffsetBounds]]:
     """The messages behind `ends`, in ranges of at most `most` offsets of each partition. `first`:
-    the size of the first slice; each further one may be twice as large as the one before it."""
-    size = most if first is None else min(first, most)
+    the size of the first slice, in offsets of all partitions; each further one may be twice as
+    large as the one before it."""
+    total = most * len(topic.bounds) if first is None else first
     at = {b.partition: ends.get(b.partition, b.first) for b in topic.bounds}
     while any(at[b.partition] < b.end for b in topic.bounds):
-        bounds = [
-            OffsetBounds(b.partition, at[b.partition], min(b.end, at[b.partition] + size))
-            for b in topic.bounds
-        ]
+        behind = {b.partition: b.end - at[b.partition] for b in topic.bounds}
+        sizes = shares(behind, most, total)
+        bounds = [OffsetBounds(p, begin, begin + sizes[p]) for p, begin in at.items()]
         yield bounds
         at = {b.partition: b.end for b in bounds}
-        size = min(2 * size, most)
+        total *= 2
+
+
+def shares(behind: Mapping[int, int], most: int, total: int) -> dict[int, int]:
+    """How many of the offsets that each partition is behind are in one slice: `most` of each, and
+    `total` together. What a partition does not need is there for the others."""
+    sizes: dict[int, int] = {}
+    smallest_first = sorted(behind, key=behind.__getitem__)
+    for left, partition in zip(range(len(behind), 0, -1), smallest_first, strict=True):
+        share = ceil((total - sum(sizes.values())) / left)
+        sizes[partition] = min(behind[partition], most, share)
+    return sizes
 
 
 def ends_of(objects: Sequence[SourceObject], topic: Topic, *, accept: bool) -> Ends:

@@ -75,8 +75,9 @@ class KafkaServer:
         from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
         from confluent_kafka.admin import OffsetSpec
 
-        self._errors.clear()  # of an earlier call
         try:
+            self._admin.poll(0)
+            self._errors.clear()  # of an earlier call
             if not (descriptions := self._described(names)):
                 return {}
             places = [

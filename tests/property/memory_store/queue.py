@@ -190,15 +190,18 @@ class MemoryQueue(MemoryPart):
             if (
                 task.size in sizes
                 and task.placement in placements
-                and (task.state == "running" or self._is_due(task))
+                and task.state in ("queued", "running")
+                and self._is_tried(task)
             ):
                 counts[task.kind] = counts.get(task.kind, 0) + 1
         return counts
 
     def _is_due(self, task: Task) -> bool:
+        return task.state == "queued" and self._is_tried(task)
+
+    def _is_tried(self, task: Task) -> bool:
         """A delay that was set before the clock went back is over."""
-        is_delayed = self._now < task.not_before <= self._now + LONGEST_DELAY_S
-        return task.state == "queued" and not is_delayed
+        return not self._now < task.not_before <= self._now + LONGEST_DELAY_S
 
     def claim(
         self,
@@ -243,6 +246,13 @@ class MemoryQueue(MemoryPart):
 
     def _order(self, task: Task) -> tuple[int, int, bytes]:
         return -task.priority, self._space.queued_us[task.key], task.key
+
+    def wait_until(self, attempt: Attempt, time: float) -> None:
+        self._set(self._held(attempt.id, attempt.tasks), not_before=time)
+
+    def waiting_attempts(self) -> frozenset[str]:
+        running = [task for task in self._space.tasks.values() if task.state == "running"]
+        return frozenset(t.attempt for t in running if t.attempt and not self._is_tried(t))
 
     # --- attempts
 

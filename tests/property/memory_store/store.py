@@ -504,7 +504,7 @@ NAMES = {  # of the methods of each collaborator, and of those of `FlatTx` where
     ),
     "queue": (
         "jobs put_job put_jobs enqueue demands demanded drop_demands end_demands demanding branches_of tasks backlog "
-        "claim attempts extend finish fail release end_attempt retry"
+        "claim wait_until waiting_attempts attempts extend finish fail release end_attempt retry"
     ),
     "past_attempts": "put=put_past_attempts costs=past_costs drop=drop_past_attempts",
     "drivers": "drop=drop_drivers",

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from controlplane.core.errors import Fenced
+from controlplane.core.model import driver_ends
+from controlplane.core.model.scaling import PoolLimits, PoolShare
+from controlplane.core.model.tasks import SIZES
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
-from controlplane.operations.inspect import overview
+from controlplane.operations.inspect import overview, run_progress
 from controlplane.operations.work import claims, listing_requests, reports
 from controlplane.operations.work.long_polls import LONG_POLL_S, RETRY_S
 from controlplane.reconciler.fleet import Fleet
@@ -21,15 +24,17 @@ from dataplane.contract.results import infrastructure_error
 from dataplane.contract.schemas import Json, struct_of
 from tests.property.engine import MemoryLake
 from tests.stores import new_store
+from tests.there import there
 from tests.unit.listing.location import after, each, file, told
 from tests.unit.reconciler.nowhere import Nowhere
-from tests.unit.reconciler.test_reasons import Pool
+from tests.unit.reconciler.test_reasons import Pool, driver
 
 STREAM = """\
 dataflow: stream
 components:
   messages: {read: {connector: kafka, servers: "h:1", topic: t, schema: n BIGINT, refresh: continuous}}
 """
+OTHER = '{{read: {{connector: kafka, servers: "h:1", topic: t{}, schema: n BIGINT, refresh: continuous}}}}'
 PAUSED = STREAM.replace("read:", "paused: true, read:")
 NOTHING = "dataflow: stream\ncomponents: {}\n"
 COLUMNS = ("n", "_key", "_headers", "_partition", "_offset", "_timestamp")
@@ -70,6 +75,12 @@ class Place:
             self.now += 60
             self.loop.tick()
         return self.listing()
+
+    def asked_to_list_all(self, count: int) -> None:
+        """So many held listings."""
+        assert self.asked_to_list() is not None
+        for _ in range(count - 1):
+            assert "wait_s" in there(self.listing())["job"]
 
     def listing(self) -> ListClaim | None:
         claim = claims.claim(self.ctx, "worker", CONTRACT, ["list"])
@@ -163,6 +174,35 @@ def test_a_look_for_a_plan_or_a_status_does_not_wait_either(place: Place) -> Non
     assert "wait_s" not in listed["job"]
     place.finds(listed)
     assert "wait_s" in place.held()["job"]
+
+
+def test_held_listings_are_no_work(place: Place) -> None:
+    limits = PoolLimits(0, 9, idle_s=-1.0, tasks_each=1)
+    place.pool.shares = (PoolShare("worker", "standard", SIZES, limits),)
+    place.apply(STREAM + "".join(f"  m{i}: {OTHER.format(i)}\n" for i in range(3)))
+    place.loop.tick()
+    assert place.pool.scaled_to == 4, "listings that wait for a worker"
+    for _ in range(4):
+        place.finds(place.listing())
+    place.asked_to_list_all(4)
+    outcome = place.loop.tick()
+    assert outcome.under_way == 0
+    assert run_progress.progress(place.ctx, "main", [])["under_way"] == 0
+    assert place.pool.scaled_to == 1, "one worker holds all of them"
+    assert place.pool.busy == set()
+    place.now += 2 * LONG_POLL_S + 1
+    place.loop.tick()
+    assert (place.pool.scaled_to, place.pool.busy) == (4, {"worker"}), "they should be over"
+
+
+def test_a_held_listing_outlives_its_worker(place: Place) -> None:
+    place.pool.drivers = (driver("worker"),)
+    place.held()
+    place.pool.drivers = (driver("worker", driver_ends.AS_REQUESTED, "disrupted"),)
+    place.loop.tick()
+    again = place.listing()
+    assert again is not None
+    assert "wait_s" in again["job"]
 
 
 @pytest.mark.parametrize("how", ["pause", "paused", "deleted"])
