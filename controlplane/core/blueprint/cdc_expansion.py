@@ -70,7 +70,9 @@ def _is_refused(beside: Scalar, name: Scalar, names: frozenset[str], reading: Re
     fault = name_fault(beside.text)
     if fault is None or name_fault(name.text) is not None:  # that is reported where it is read
         return fault is not None
-    message = f"{shown(name.text)} needs a component {shown(beside.text)} beside it: {fault.message}"
+    message = (
+        f"{shown(name.text)} needs a component {shown(beside.text)} beside it: {fault.message}"
+    )
     reading.problems.add(name.place, fault.code, message, f"{fault.hint}, in the name of this one")
     return True
 
