@@ -26,6 +26,7 @@ from controlplane.core.blueprint.cdc import ChangeData
 
 LONGEST_MESSAGE = 400  # of an error, in characters
 _FALSE = "false"
+_LOOSELY_EQUAL = "float|double|collate"  # types of which values differ and compare as equal
 
 
 def quoted(name: str) -> str:
@@ -145,12 +146,16 @@ class _Query:
 
     def _changes(self) -> str:
         """What each event says of its key: a delete says nothing else. `_text` gives an order to
-        rows that differ and compare as equal, such as those of 0.0 and -0.0."""
+        rows that differ and compare as equal, such as those of 0.0 and -0.0. Spark knows the types
+        when it plans, so it makes no texts of other rows."""
         parts = ["_row"]
         parts += ["_tracked"] * bool(self.cdc.untracked) + ["_partial"] * bool(self.cdc.partial)
         fields = [f"if(_deleted, NULL, {part}) AS {part}" for part in parts]
-        text = ", ".join(f"CAST({part} AS STRING)" for part in parts if part != "_tracked")
-        fields.append(f"if(_deleted, NULL, concat({text})) AS _text")
+        rows = [part for part in parts if part != "_tracked"]
+        types = ", ".join(f"typeof({row})" for row in rows)
+        text = ", ".join(f"CAST({row} AS STRING)" for row in rows)
+        is_needed = f"NOT _deleted AND concat({types}) RLIKE {_literal(_LOOSELY_EQUAL)}"
+        fields.append(f"CASE WHEN {is_needed} THEN concat({text}) END AS _text")
         state = f"struct(_deleted, {', '.join(fields)})"
         return f"SELECT {self.keys}, _sequence, {state} AS _state, _fault\nFROM _events"
 
