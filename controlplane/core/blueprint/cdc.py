@@ -13,6 +13,7 @@ It is written out as a transform by `cdc_expansion`; `cdc_query` has its text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -39,6 +40,13 @@ from controlplane.core.blueprint.yaml_nodes import Entries, Node
 BUCKETS = 64
 MOST_KEYS = 16
 NO_COLUMNS: tuple[str, ...] = ()
+SPAN = ("_valid_from", "_valid_to")
+# Columns of the steps of the query, beside which the keys stand
+OWN_COLUMN = re.compile(
+    "_(sequence|deleted|deleted_at|row|tracked|partial|text|fault|state|tie|last|counts|value(_[0-9]+)?"
+    "|number|beside|end|is_live|before|version|from|next|valid_from|valid_to)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +113,7 @@ class Condition:
 
         passage = self.text.read(node, reading)
         try:
-            sql.predicate(passage.text)
+            sql.row_predicate(passage.text)
         except sql.SqlProblem as e:
             at = passage.place.at(e.line, e.column)
             code = cast("Code", e.code)  # one of SQL, which are on the same page
@@ -194,6 +202,7 @@ def _change_data(fields: Fields, reading: Reading) -> ChangeData:
     _report_counts(fields, reading)
     _report_conflicts(fields, reading)
     _report_columns(fields, reading)
+    _report_names(fields, reading)
     return ChangeData(
         source=fields[FROM],
         keys=fields[KEYS],
@@ -252,6 +261,30 @@ def _report_columns(fields: Fields, reading: Reading) -> None:
     _report_shared(partial, keys, place, "a key is partial", "remove it", reading)
     hint = "name it in one of both"
     _report_shared(partial, absent, place, "a partial column is left out", hint, reading)
+    if not chosen.is_exclusion:
+        named = {name.casefold() for name in chosen.names}
+        unlisted = [name for name in partial if name.casefold() not in named]
+        hint = "name it in columns, too"
+        _report_shared(unlisted, unlisted, place, "a partial column is left out", hint, reading)
+
+
+def _report_names(fields: Fields, reading: Reading) -> None:
+    """Columns that are named twice, and names that the result or its query needs for itself."""
+    listed = () if fields[COLUMNS].is_exclusion else fields[COLUMNS].names
+    for key in (KEYS, SEQUENCE_BY, PARTIAL):
+        _report_twice(fields[key], fields.place_of(key), reading)
+    _report_twice(listed, fields.place_of(COLUMNS), reading)
+    hint = "give the column another name in a transform before"
+    own = [name for name in fields[KEYS] if OWN_COLUMN.fullmatch(name)]
+    _report_shared(own, own, fields.place_of(KEYS), "a reserved name", hint, reading)
+    span = SPAN if fields[HISTORY] == "versions" else ()
+    _report_shared(listed, span, fields.place_of(COLUMNS), "a reserved name", hint, reading)
+
+
+def _report_twice(names: Sequence[str], place: Position | None, reading: Reading) -> None:
+    folded = [name.casefold() for name in names]
+    twice = [name for at, name in enumerate(folded) if name in folded[:at]]
+    _report_shared(twice, twice, place, "a column is named twice", "name it once", reading)
 
 
 def _report_shared(

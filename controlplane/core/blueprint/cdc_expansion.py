@@ -2,7 +2,8 @@
 
 A log with truncates needs a second component, `<name>_truncates`: a truncate concerns the keys of
 all partitions, and may have no key of its own. For snapshots it is `<name>_snapshots`. It is small,
-and is read whole; so a new event redoes its own bucket only.
+and is read whole; so a new event redoes its own bucket only. The query calls it `truncates` or
+`snapshots`: it does not change if the component gets another name.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from controlplane.core.blueprint import defaults
 from controlplane.core.blueprint.cdc import CDC, FROM, KEYS, SNAPSHOTS, TRUNCATES, ChangeData
 from controlplane.core.blueprint.cdc_query import marks_query, result_query
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
+from controlplane.core.blueprint.text_forms import name as name_fault
 from controlplane.core.blueprint.text_places import Position
 from controlplane.core.blueprint.trees import Pair, key_of, only
 from controlplane.core.blueprint.value_kinds import Reading
@@ -38,9 +40,7 @@ def with_transforms(
         yield name, BrokenNode(component.place)
         return
     beside = _name_beside(name, cdc, section)
-    if beside is not None and beside.text in names:
-        message = f"there is a component {shown(beside.text)}, which {name.text} needs for itself"
-        reading.problems.add(beside.place, "name-clash", message, "rename one of them")
+    if beside is not None and _is_refused(beside, name, names, reading):
         yield name, BrokenNode(component.place)
         return
     yield name, _transform(component, section, cdc, beside)
@@ -61,19 +61,46 @@ def _name_beside(name: Scalar, cdc: ChangeData, section: Entries) -> Scalar | No
     return _text(f"{name.text}_{key.name}", written.place)
 
 
+def _is_refused(beside: Scalar, name: Scalar, names: frozenset[str], reading: Reading) -> bool:
+    """Whether the component beside it cannot be called so, which is reported."""
+    if beside.text in names:
+        message = f"there is a component {shown(beside.text)}, which {name.text} needs for itself"
+        reading.problems.add(beside.place, "name-clash", message, "rename one of them")
+        return True
+    fault = name_fault(beside.text)
+    if fault is None or name_fault(name.text) is not None:  # that is reported where it is read
+        return fault is not None
+    message = (
+        f"{shown(name.text)} needs a component {shown(beside.text)} beside it: {fault.message}"
+    )
+    reading.problems.add(name.place, fault.code, message, f"{fault.hint}, in the name of this one")
+    return True
+
+
 def _transform(
     component: Entries, section: Entries, cdc: ChangeData, beside: Scalar | None
 ) -> Entries:
     place = _place(section, FROM.name)
     key_place = _place(section, KEYS.name)
     bucket = _entries(key_place, {cdc.keys[0]: _text(f"bucket {cdc.buckets}", key_place)})
-    query = _text(result_query(cdc, beside.text if beside else ""), place)
-    transform = _entries(place, {"sql": query, "partition_by": Items(key_place, (bucket,))})
+    nodes: dict[str, Node] = {"partition_by": Items(key_place, (bucket,))}
+    marks = ""
+    if beside is not None:
+        marks = _input_name(cdc)
+        nodes["inputs"] = _entries(beside.place, {marks: _entries(place, {"from": beside})})
+    nodes["sql"] = _text(result_query(cdc, marks), place)
+    transform = _entries(place, nodes)
     pairs = (
         (_text("transform", key.place), transform) if key.text == CDC.name else (key, node)
         for key, node in component.entries
     )
     return Entries(component.place, tuple(pairs))
+
+
+def _input_name(cdc: ChangeData) -> str:
+    """What the query calls the component beside it."""
+    name = SNAPSHOTS.name if cdc.is_of_snapshots else TRUNCATES.name
+    return f"{name}_" if name == cdc.source else name
 
 
 def _marks(component: Entries, section: Entries, cdc: ChangeData, place: Position) -> Entries:

@@ -10,6 +10,7 @@ Steps, each a common table expression:
     _changes    what each event says of its key (`_state`)
     _moments    one row for each key and place in the sequence: equal events become one
     _newest     the newest moment of each key; with `partial` of those after the last delete
+    _marks      each mark once, with the one beside it
     _versions   runs of moments with equal tracked columns
 
 A second dataset holds the marks: places in the sequence that concern all keys, namely those of
@@ -25,10 +26,15 @@ from controlplane.core.blueprint.cdc import ChangeData
 
 LONGEST_MESSAGE = 400  # of an error, in characters
 _FALSE = "false"
+_LOOSELY_EQUAL = "float|double|collate"  # types of which values differ and compare as equal
 
 
 def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+def _dataset(name: str) -> str:
+    return ".".join(map(quoted, name.split(".")))
 
 
 def _literal(text: str) -> str:
@@ -47,7 +53,7 @@ def _with(steps: Sequence[tuple[str, str]], last: str) -> str:
 
 
 def result_query(cdc: ChangeData, marks: str) -> str:
-    """The rows of the result. `marks`: the dataset of `marks_query`; empty where there is none."""
+    """The rows of the result. `marks`: the name of the rows of `marks_query`; empty where there is none."""
     query = _Query(cdc, marks)
     if cdc.has_versions:
         return query.versions()
@@ -56,14 +62,15 @@ def result_query(cdc: ChangeData, marks: str) -> str:
 
 def marks_query(cdc: ChangeData) -> str:
     """The places in the sequence that concern all keys."""
-    sequence = _sequence(cdc)
+    sequence, source = _sequence(cdc), _dataset(cdc.source)
     if cdc.is_of_snapshots:
-        return f"SELECT DISTINCT {sequence} AS _sequence\nFROM {cdc.source}\n"
+        columns = ", ".join(map(quoted, cdc.sequence))
+        return f"SELECT {sequence} AS _sequence\nFROM {source}\nGROUP BY {columns}\n"
     error = f"cdc-null-sequence: a truncate of {cdc.source} has no {', '.join(cdc.sequence)}"
     return (
         f"SELECT CASE WHEN {_any_null(cdc.sequence)} THEN raise_error({_literal(error)})\n"
         f"  ELSE {sequence} END AS _sequence\n"
-        f"FROM {cdc.source}\n"
+        f"FROM {source}\n"
         f"WHERE {_condition(cdc.truncates)}\n"
     )
 
@@ -126,7 +133,7 @@ class _Query:
         ]
         selected = ",\n  ".join(filter(None, columns))
         where = f"\nWHERE NOT {_condition(cdc.truncates)}" if cdc.truncates else ""
-        return f"SELECT {selected}\nFROM {cdc.source}{where}"
+        return f"SELECT {selected}\nFROM {_dataset(cdc.source)}{where}"
 
     def _fault(self) -> str:
         source, keys, sequence = self.cdc.source, self.cdc.keys, self.cdc.sequence
@@ -138,10 +145,17 @@ class _Query:
         )
 
     def _changes(self) -> str:
-        """What each event says of its key: a delete says nothing else."""
+        """What each event says of its key: a delete says nothing else. `_text` gives an order to
+        rows that differ and compare as equal, such as those of 0.0 and -0.0. Spark knows the types
+        when it plans, so it makes no texts of other rows."""
         parts = ["_row"]
         parts += ["_tracked"] * bool(self.cdc.untracked) + ["_partial"] * bool(self.cdc.partial)
-        fields = (f"if(_deleted, NULL, {part}) AS {part}" for part in parts)
+        fields = [f"if(_deleted, NULL, {part}) AS {part}" for part in parts]
+        rows = [part for part in parts if part != "_tracked"]
+        types = ", ".join(f"typeof({row})" for row in rows)
+        text = ", ".join(f"CAST({row} AS STRING)" for row in rows)
+        is_needed = f"NOT _deleted AND concat({types}) RLIKE {_literal(_LOOSELY_EQUAL)}"
+        fields.append(f"CASE WHEN {is_needed} THEN concat({text}) END AS _text")
         state = f"struct(_deleted, {', '.join(fields)})"
         return f"SELECT {self.keys}, _sequence, {state} AS _state, _fault\nFROM _events"
 
@@ -172,7 +186,7 @@ class _Query:
 
     @property
     def _last_mark(self) -> str:
-        return f"(SELECT max(_sequence) FROM {self.marks})"
+        return f"(SELECT max(_sequence) FROM {quoted(self.marks)})"
 
     def _is_ended(self, sequence: str) -> str:
         """Whether a truncate deletes events of this place, or the newest snapshot lacks them."""
@@ -202,7 +216,7 @@ class _Query:
 
     def filled(self) -> str:
         """The newest row, with the newest value that is not NULL in partial columns. Only events
-        after the last delete count."""
+        after the last delete count, and what it ties with."""
         steps = [
             *self._steps_to_moments,
             ("_dated", self._dated()),
@@ -226,25 +240,28 @@ class _Query:
         return f"SELECT *, {deleted_at} OVER ({self.over_key}) AS _deleted_at\nFROM _moments"
 
     def _current(self) -> str:
+        """Each moment, and whether the row depends on it: those since the last delete, itself
+        included, that no truncate ends."""
         ended = self._is_ended("_sequence")
         return (
-            "SELECT *, NOT coalesce(_sequence <= _deleted_at, false)\n"
-            f"  AND NOT coalesce({ended}, false) AS _is_live\n"
+            "SELECT *, NOT coalesce(_sequence < _deleted_at, false)\n"
+            f"  AND NOT coalesce({ended}, false) AS _counts\n"
             "FROM _dated"
         )
 
     def _filled(self) -> str:
         fields = [f"_state._partial.{quoted(name)}" for name in self.cdc.partial]
         values = "".join(
-            f"  max(CASE WHEN _is_live AND {field} IS NOT NULL"
+            f"  max(CASE WHEN _counts AND {field} IS NOT NULL"
             f" THEN struct(_sequence, {field} AS _value) END) AS _value_{at},\n"
             for at, field in enumerate(fields)
         )
         return (
             f"SELECT {self.keys}, max(_fault) AS _fault,\n"
-            f"  max(CASE WHEN _is_live THEN _tie END) AS _tie,\n"
+            f"  max(CASE WHEN _counts THEN _tie END) AS _tie,\n"
             f"{values}"
-            "  max(CASE WHEN _is_live THEN struct(_sequence, _state._row) END) AS _last\n"
+            "  max(CASE WHEN _counts AND NOT _state._deleted\n"
+            "    THEN struct(_sequence, _state._row) END) AS _last\n"
             f"FROM _current GROUP BY {self.keys}"
         )
 
@@ -253,6 +270,7 @@ class _Query:
     def versions(self) -> str:
         steps = [
             *self._steps_to_moments,
+            *self._steps_to_marks,
             ("_ended", self._ended()),
             ("_states", self._states()),
             ("_steps", self._steps()),
@@ -268,26 +286,39 @@ class _Query:
         )
         return _with(steps, last)
 
+    @property
+    def _steps_to_marks(self) -> list[tuple[str, str]]:
+        return [("_numbered", self._numbered()), ("_marks", self._marks())] if self.marks else []
+
+    def _numbered(self) -> str:
+        number = "rank() OVER (ORDER BY _sequence) AS _number"
+        return f"SELECT _sequence, {number}\nFROM {quoted(self.marks)} GROUP BY _sequence"
+
+    def _marks(self) -> str:
+        """Each mark once. `_beside`: the snapshot after it, or the truncate before it. So a moment
+        meets one mark at most."""
+        way = "FOLLOWING" if self.cdc.is_of_snapshots else "PRECEDING"
+        frame = f"RANGE BETWEEN 1 {way} AND 1 {way}"
+        beside = f"min(_sequence) OVER (ORDER BY _number {frame}) AS _beside"
+        return f"SELECT _sequence, {beside}\nFROM _numbered"
+
     def _ended(self) -> str:
         """Each moment with `_end`: the first mark that ends it if its key has no other event."""
-        fault = "coalesce(max(_fault), max(_tie)) AS _fault"
         if not self.marks:
-            moment = f"{self.keys}, _sequence, max(_state) AS _state, {fault}"
-            end = "max(nullif(_sequence, _sequence)) AS _end"
-            return f"SELECT {moment}, {end}\nFROM _moments GROUP BY {self.keys}, _sequence"
-        keys = ", ".join(f"m.{quoted(key)}" for key in self.cdc.keys)
-        later = ">" if self.cdc.is_of_snapshots else ">="
+            return "SELECT *, nullif(_sequence, _sequence) AS _end\nFROM _moments"
+        at_mark = "t._sequence = m._sequence"
+        until_mark = "m._sequence <= t._sequence AND coalesce(m._sequence > t._beside, true)"
+        is_of_snapshots = self.cdc.is_of_snapshots
         return (
-            f"SELECT {keys}, m._sequence, min(t._sequence) AS _end,\n"
-            f"  max(_state) AS _state, {fault}\n"
-            f"FROM _moments AS m LEFT JOIN {self.marks} AS t ON t._sequence {later} m._sequence\n"
-            f"GROUP BY {keys}, m._sequence"
+            f"SELECT m.*, t.{'_beside' if is_of_snapshots else '_sequence'} AS _end\n"
+            f"FROM _moments AS m LEFT JOIN _marks AS t\n"
+            f"  ON {at_mark if is_of_snapshots else until_mark}"
         )
 
     def _states(self) -> str:
         tracked = "_tracked" if self.cdc.untracked else "_row"
         return (
-            f"SELECT {self.keys}, _sequence, _end, _fault,\n"
+            f"SELECT {self.keys}, _sequence, _end, coalesce(_fault, _tie) AS _fault,\n"
             f"  _state._row, _state.{tracked} AS _tracked,\n"
             "  NOT _state._deleted AND NOT _end <=> _sequence AS _is_live,\n"
             f"  rank() OVER ({self.over_key} ORDER BY _sequence) AS _number\n"
