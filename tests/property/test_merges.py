@@ -192,6 +192,8 @@ def test_a_failed_merge_of_parts_that_are_lost_is_done_anew(tmp_path: Path, chan
             lost = tx.traces.fragments([next(iter(pairs)).fragment])
         for fragment in lost.values():
             world.lake.delete_prefix(fragment.files[0]["path"].rpartition("/")[0])
+        # What is lost may be computed again
+        world.engine.done[:] = [work for work in world.engine.done if work.partition != "0.csv"]
         assert repair(world.store, world.ctx.namespace, world.lake).fragments == 1
         world.once()
         controls.retry(world.ctx, BRANCH, None)
