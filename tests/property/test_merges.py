@@ -7,14 +7,21 @@ import random
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from controlplane.core import tree
+from controlplane.core.model.jobs import StoredSqlJob
 from controlplane.core.plan import FEWEST
+from controlplane.core.plan.transform import keyed_parts
+from controlplane.core.sql import PARTS
 from controlplane.core.tree.shape import boundaries
 from controlplane.operations.desired import controls
 from controlplane.operations.upkeep.collect import GRACE_S, collect
 from controlplane.operations.upkeep.fsck import fsck
+from controlplane.operations.upkeep.repair import repair
+from dataplane.contract.results import TaskError
 from tests.property.model import File, Grouped, Meeting, Read, Row, Total
 from tests.property.world import BRANCH, World
 from tests.slices import sliced
@@ -117,6 +124,82 @@ def test_a_partition_with_few_keys_costs_one_part_and_a_merge_of_each(keyed: Cou
     assert keyed.executed() == read + 1 + 4  # parts outlive a collection
 
 
+def test_changes_of_other_keys_share_merges_in_between(tmp_path: Path) -> None:
+    with closing(Counting(tmp_path, fewest=2, widest=3)) as world:
+        pairs = [range(2), range(1, 3), range(2, 4), range(3, -1, -3)]  # the last: 3 and 0
+        for number, name in enumerate(few()):
+            world.put("one", name, by_minute(number, pairs[number % 4]))
+        world.put("one", NAMES[-1], by_minute(1, range(9, 10)))
+        for name in few()[:3]:
+            world.put("one", name, by_minute(1, range(8)))
+        world.apply({"a": {"x": Read("one", declared=("k", "v")), "sums": Grouped("x")}}, {})
+        world.settle()
+        for name, keys in zip(NAMES[-2:-4:-1], (pairs[0], pairs[2]), strict=True):
+            world.put("one", name, by_minute(2, keys))
+            world.settle()
+        read, part = 2, 1
+        world.executed()
+        world.put("one", NAMES[-4], by_minute(3, range(1, 3)))
+        assert world.executed() == read + part + 1 + 2, "one merge for both keys, of one leaf"
+        world.put("one", NAMES[-5], by_minute(3, range(4, 5)))
+        assert world.executed() == read + part + 1, "few parts of its leaves: merged at once"
+
+
+def planned(world: World) -> set[tuple[str, int]]:
+    plan = world.once().plan
+    return {(item.reason, item.tasks) for item in plan.items if item.dataset == "a.sums"}
+
+
+def until_merges(world: World) -> None:
+    """Until merges are queued, of which none has begun."""
+    controls.refresh(world.ctx, BRANCH, None)
+    for _ in range(8):
+        world.once()
+        with world.store.read() as tx:
+            queued = tx.queue.demands(BRANCH, "a.sums").values()
+        if queued and all(task.partition.startswith("k=") for task in queued):
+            return
+        while world.engine.step():
+            """All that there is to do."""
+    pytest.fail("no merges")
+
+
+@pytest.mark.parametrize("changes", [1, 2], ids=["first parts", "parts of a state"])
+def test_a_failed_merge_of_parts_that_are_lost_is_done_anew(tmp_path: Path, changes: int) -> None:
+    with closing(World(tmp_path, fewest=2)) as world:
+        for number in range(6):
+            world.put("one", f"{number}.csv", by_minute(number, range(8)))
+        world.apply({"a": {"x": Read("one", declared=("k", "v")), "sums": Grouped("x")}}, {})
+        world.settle()
+        for number in range(6, 5 + changes):
+            world.put("one", f"{number}.csv", by_minute(number, range(2)))
+            world.settle()
+        world.put("one", "9.csv", by_minute(9, range(2)))
+        until_merges(world)
+        assert planned(world) == {("input, merged by key from parts", 2)}
+        with world.store.begin() as tx:
+            [attempt] = [
+                tx.queue.claim("one", "d", ["transform"], max_tasks=2, max_bytes=1 << 40, lease_s=9)
+            ]
+            assert attempt is not None
+            for key in attempt.tasks:
+                error = {"kind": "user", "condition": "X", "message": "boom", "detail": ""}
+                tx.queue.fail(attempt.id, key, cast("TaskError", error))
+            tx.queue.end_attempt(attempt.id)
+            job = cast("StoredSqlJob", tx.queue.jobs([attempt.job])[attempt.job])
+            assert job["shared"] == {"x": tree.EMPTY_ROOT.hex()}
+            pairs = tree.scan(tx.nodes, bytes.fromhex(job["pairs"][PARTS]))
+            lost = tx.traces.fragments([next(iter(pairs)).fragment])
+        for fragment in lost.values():
+            world.lake.delete_prefix(fragment.files[0]["path"].rpartition("/")[0])
+        # What is lost may be computed again
+        world.engine.done[:] = [work for work in world.engine.done if work.partition != "0.csv"]
+        assert repair(world.store, world.ctx.namespace, world.lake).fragments == 1
+        world.once()
+        controls.retry(world.ctx, BRANCH, None)
+        world.settle()
+
+
 def reasons(world: World) -> set[str]:
     """What plans say about keys to compute, on the way from a change to rest."""
     controls.refresh(world.ctx, BRANCH, None)
@@ -129,7 +212,10 @@ def reasons(world: World) -> set[str]:
     return said - {""}
 
 
-def test_the_plan_says_how_keys_are_computed(tmp_path: Path) -> None:
+def test_the_plan_says_how_keys_are_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert keyed_parts.MOST_PAIRS >= 64 * 4_000, "`bucket 64` of some thousands of partitions"
     with closing(World(tmp_path, fewest=3)) as world:
         reads = {"x": Read("one", declared=("k", "v"))}
         for number in range(4):
@@ -144,6 +230,10 @@ def test_the_plan_says_how_keys_are_computed(tmp_path: Path) -> None:
             world.put("one", f"{number}.csv", by_minute(number, range(9, 11), times=1))
             last = reasons(world)
         assert "input, plain query: its parts have over half of the rows" in last
+        monkeypatch.setattr(keyed_parts, "MOST_PAIRS", 4)
+        world.put("one", "9.csv", by_minute(9, range(1)))
+        too_many = "input, plain query: too many partitions hold the changed keys"
+        assert too_many in reasons(world)
 
 
 class History:

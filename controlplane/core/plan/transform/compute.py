@@ -126,10 +126,13 @@ def _missing(
     schema: Schema | None,
 ) -> Deciding[Decision]:
     """By parts where that is proven to give the same, and costs less."""
-    # Requested tasks are finished in the way that they were begun.
-    is_requested = any(task.state != "done" for task in window.queued.values())
-    if is_requested:
-        return (yield from _compute(case, extent, window, job, schema))
+    # Requested tasks are finished in the way that they were begun. Parts that a failed one was to
+    # merge may be lost, so its way is chosen anew.
+    requested = [task for task in window.queued.values() if task.state in windows.UNDER_WAY]
+    if requested:
+        plain = yield from _compute(case, extent, window, job, schema)
+        is_merging = any(keyed_parts.is_merge(task) for task in requested)
+        return _explained(plain, MERGED_BY_KEY if is_merging else "")
     if case.parted:
         return (yield from _missing_keys(case, extent, window, job, schema))
     parts = yield from partials.follow(case)
@@ -161,9 +164,11 @@ def _missing_keys(
     if isinstance(before, Decision):
         merges_of_keys = yield from _compute(case, extent, window, job, schema)
         return _with_merges(before, merges_of_keys)
-    window = window.under(ids.job_id(before))
+    if before is job:
+        return (yield from _compute(case, extent, window, job, schema))
+    window = keyed_parts.as_merges(window.under(ids.job_id(before)))
     merging = yield from _compute(case, extent, window, before, schema)
-    return _explained(merging, "" if before is job else MERGED_BY_KEY)
+    return _explained(merging, MERGED_BY_KEY)
 
 
 MERGED_BY_KEY = "merged by key from parts"

@@ -24,14 +24,15 @@ changed key needs has no part.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 
-from controlplane.core import tree
-from controlplane.core.model.jobs import StoredSqlJob
+from controlplane.core import sql, tree
+from controlplane.core.model.jobs import FragmentsSpec, StoredSqlJob
 from controlplane.core.model.states import PAIRS, Consumed
+from controlplane.core.model.tasks import Task
 from controlplane.core.partitioning import key_parts, named
 from controlplane.core.plan import lookups
 from controlplane.core.plan.lookups import Deciding
@@ -45,10 +46,11 @@ from controlplane.core.plan.transform.transform_jobs import (
     key_of_parts,
     whole_job_by_key,
 )
+from controlplane.core.plan.windows import Window
 from dataplane.contract.keys import pair_key
 from dataplane.contract.schemas import Schema
 
-MOST_PAIRS = 20_000  # of changed keys with partitions, that one plan enumerates
+MOST_PAIRS = 300_000  # of changed keys with partitions, that one plan lists: 0.6 seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +84,29 @@ class KeyedParts(Partials):
         return self._additions(iter(missing))
 
     @property
-    def merged(self) -> bytes:
-        parts = tree.lookup(self.case.nodes, self.parts, self.partitions)
-        return tree.build(self.case.nodes, (parts[partition] for partition in self.partitions))
-
-    @property
     def is_wide(self) -> bool:
-        return max(map(len, self.holders.values())) > self.case.planning.widest
+        return self.width(self.parts, 0) > self.case.planning.widest
+
+    def width(self, root: bytes, level: int) -> int:
+        if level == 0:
+            return max(map(len, self.holders.values()))
+        names = [part.key for part in tree.scan(self.case.nodes, root)]
+        return max(
+            len({bisect_left(names, name_at(level, partition)) for partition in partitions})
+            for partitions in self.holders.values()
+        )
+
+    def leaves(self, root: bytes, level: int) -> dict[str, tree.Totals]:
+        """In the first step, leaves that hold changed keys, with all of their parts: so a merge is
+        of use to other keys as well. None where most of these parts are not needed."""
+        leaves = dict(tree.leaf_totals(self.case.nodes, root))
+        if level > 0:
+            return leaves
+        lasts = list(leaves)
+        needed = {lasts[bisect_left(lasts, partition)] for partition in self.partitions}
+        leaves = {last: totals for last, totals in leaves.items() if last in needed}
+        parts_count = sum(totals.partitions for totals in leaves.values())
+        return leaves if parts_count <= 2 * len(self.partitions) else {}
 
     def by_key(self, job: StoredSqlJob, merging: Merging) -> StoredSqlJob | None:
         """The job of the whole with parts in place of the input; None where a key has another type
@@ -101,15 +119,19 @@ class KeyedParts(Partials):
 
     def _pairs(self, merging: Merging) -> bytes:
         """The root of a tree: (key, part or merged parts) -> the fragment of these."""
-        parts = list(tree.scan(self.case.nodes, merging.root))
+        nodes, root = self.case.nodes, merging.root
+        if merging.level:
+            parts = list(tree.scan(nodes, root))
+        else:
+            parts = list(tree.lookup(nodes, root, self.partitions).values())
+        return tree.build(nodes, self._pairs_of(merging.level, parts))
+
+    def _pairs_of(self, level: int, parts: Sequence[tree.Entry]) -> Iterator[tree.Entry]:
         names = [part.key for part in parts]
-        pairs: dict[str, tree.Entry] = {}
-        for key, partitions in self.holders.items():
-            for partition in partitions:
-                part = parts[bisect_left(names, name_at(merging.level, partition))]
-                pair = pair_key(key, part.key)
-                pairs[pair] = part._replace(key=pair)
-        return tree.build(self.case.nodes, (pairs[pair] for pair in sorted(pairs)))
+        for key, partitions in sorted(self.holders.items()):
+            places = (bisect_left(names, name_at(level, partition)) for partition in partitions)
+            for place in dict.fromkeys(places):
+                yield parts[place]._replace(key=pair_key(key, names[place]))
 
 
 def _key_types(schema: Schema, columns: Iterable[str]) -> list[str]:
@@ -136,6 +158,18 @@ def follow(case: Case, keys: Sequence[str]) -> Deciding[KeyedParts | Plain]:
     if not parts.is_wide and not _is_smaller(parts):
         return Plain("plain query: its parts have over half of the rows")
     return parts
+
+
+def as_merges(window: Window) -> Window:
+    """With tasks that say that they merge parts: their claim fills in which."""
+    spec: FragmentsSpec = {"slots": {sql.PARTS: []}}
+    missing = {key: replace(task, spec=spec) for key, task in window.missing.items()}
+    return replace(window, missing=missing)
+
+
+def is_merge(task: Task) -> bool:
+    """Whether this queued task merges parts."""
+    return "slots" in task.spec and sql.PARTS in task.spec["slots"]
 
 
 def trees_to_keep(case: Case, keys: Sequence[str]) -> Deciding[Mapping[str, Consumed]]:
@@ -185,10 +219,12 @@ def _holders(case: Case, of: Input, keys: Sequence[str]) -> Deciding[dict[str, l
     prefixes = {key: pair_key(key, "") for key in keys}
     yield from lookups.nodes([(root, sorted(prefixes.values()))])
     holders: dict[str, list[str]] = {}
+    names: dict[str, str] = {}  # a text of each partition, for all keys
     count = 0
     for key, prefix in prefixes.items():
         pairs = tree.scan(case.nodes, root, prefix=prefix)
-        holders[key] = [pair.key.removeprefix(prefix) for pair in pairs]
+        partitions = (pair.key.removeprefix(prefix) for pair in islice(pairs, MOST_PAIRS + 1))
+        holders[key] = [names.setdefault(partition, partition) for partition in partitions]
         count += len(holders[key])
         if count > MOST_PAIRS:
             break

@@ -60,11 +60,6 @@ class Merging:
         return self.between
 
     @property
-    def count(self) -> int:
-        """The number of parts to merge."""
-        return tree.totals(self.nodes, self.root).partitions
-
-    @property
     def is_whole(self) -> bool:
         return not self.window.missing
 
@@ -75,26 +70,26 @@ def follow(partials: Partials, schema: Schema) -> Deciding[Merging]:
     merging = Merging(partials, schema, partials.merged)
     if not partials.is_wide:
         return merging
-    widest, count = partials.case.planning.widest, merging.count
     try:
         merging.between = between_job(partials.case.node, partials.query, schema)
     except Unproven:
         return merging  # all at once
-    while count > widest:
-        yield from _level(merging)
-        if not merging.is_whole:
-            break
-        before, count = count, merging.count
+    widest = partials.case.planning.widest
+    while merging.is_whole and partials.width(merging.root, merging.level) > widest:
+        leaves = partials.leaves(merging.root, merging.level)
+        several = [last for last, totals in leaves.items() if totals.partitions > 1]
         # Every leaf has one part: a further level would merge nothing.
-        if count == before:
+        if not several:
             break
+        yield from _level(merging, leaves, several)
     return merging
 
 
-def _level(merging: Merging) -> Deciding[None]:
-    """The merges of the leaves, if memory has all of them, take the place of the root."""
-    leaves = dict(tree.leaf_totals(merging.nodes, merging.root))
-    several = [last for last, totals in leaves.items() if totals.partitions > 1]
+def _level(
+    merging: Merging, leaves: Mapping[str, tree.Totals], several: Sequence[str]
+) -> Deciding[None]:
+    """The merges of the leaves, if memory has all of them, take the place of the root. `several`:
+    the leaves with more than one part."""
     job, logic = ids.job_id(merging.job), _logic(merging)
 
     def tasks(lasts: Sequence[str]) -> Deciding[dict[str, Task]]:

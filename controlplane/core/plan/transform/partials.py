@@ -81,6 +81,16 @@ class Partials(Hidden[Trace]):
         totals = tree.totals(self.case.nodes, self.read.of.root)
         return totals.partitions > self.case.planning.widest
 
+    def width(self, root: bytes, level: int) -> int:  # noqa: ARG002
+        """The most parts that one task would merge, if it merged those under `root`, after so many
+        steps."""
+        return tree.totals(self.case.nodes, root).partitions
+
+    def leaves(self, root: bytes, level: int) -> dict[str, tree.Totals]:  # noqa: ARG002
+        """The leaves of this tree that are merged in the next step, by their last keys; none where
+        a step is of no use."""
+        return dict(tree.leaf_totals(self.case.nodes, root))
+
     def changes(self) -> Deciding[Iterable[tree.EntryChange]]:
         """The partitions that have no part that is right, as additions."""
         yield from self._still_right()

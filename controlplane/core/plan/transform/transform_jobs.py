@@ -224,6 +224,7 @@ def whole_job_by_key(
     return {
         **job,
         "inputs": {**job["inputs"], slot: unread, sql.PARTS: read},
+        "shared": {name: root for name, root in job["shared"].items() if name != sql.PARTS},
         "pairs": {sql.PARTS: pairs.hex()},
     }
 
