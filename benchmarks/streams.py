@@ -155,7 +155,7 @@ def _measured(kafka: Kafka, messages: Path, pid: int, load: Load) -> Json:
     if load.rest_s:
         time.sleep(SETTLE_S)
         rest = at_rest(pid, load.rest_s)
-        result["rest_cpu"] = {one.name: one.cpu_share for one in rest}
+        result["rest_cpu"] = round(sum(process.cpu_share for process in rest), 4)
     return result
 
 
