@@ -18,7 +18,7 @@ from controlplane.core.compile.nodes import Desired, Source, is_paused
 from controlplane.core.model.alerts import Channel
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.leases import Deposed
-from controlplane.core.model.scaling import DriverKeep
+from controlplane.core.model.scaling import USUAL_KEEP, DriverKeep
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Size
 from controlplane.core.plan import Compute, Decision, Learn, Status, worst
@@ -395,6 +395,9 @@ class Reconciler:
         if self.flows is not None:
             return NO_KEEPS
         nodes, paused = self._wished()
+        # Nearly always. Each pass asks, and there may be ten thousand components
+        if all(text.blueprint.drivers == USUAL_KEEP for text in nodes.texts.values()):
+            return NO_KEEPS
         live: dict[str, set[Size]] = {}
         for node in nodes.nodes.values():
             if node.has_rows and not is_paused(node, paused):
