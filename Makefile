@@ -1,7 +1,7 @@
 # Each target does all set-up that it needs: Python 3.11 or newer is enough to start with.
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-orders test check lint mutants docs test-k8s soak bench bench-incremental bench-step bench-connectors bench-planner bench-planner-huge bench-launch bench-listings bench-branches editor pictures lock clean setup bench-s3
+.PHONY: help demo demo-orders test check lint mutants docs test-k8s soak bench bench-incremental bench-step bench-connectors bench-planner bench-planner-huge bench-launch bench-listings bench-streams bench-branches editor pictures lock clean setup bench-s3
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1 \2/p' Makefile | while read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
@@ -62,6 +62,9 @@ bench-launch: setup  ## from a driver's Job to its first claim, on the cluster o
 
 bench-branches: setup  ## what a branch costs beside 10,000 components, on SQLite and PostgreSQL (ARGS=--keep)
 	@$(BIN)/python benchmarks/branches.py $(ARGS)
+
+bench-streams: setup  ## messages to a Delta table beside plain Structured Streaming: latency, CPU (ARGS="--seconds 20 --rest 0")
+	@$(BIN)/python benchmarks/streams.py $(ARGS)
 
 bench-listings: setup  ## small folders of many dataflows, listed by one service in a second (ARGS="--flows 400")
 	@$(BIN)/python benchmarks/listings.py $(ARGS)

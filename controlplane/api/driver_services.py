@@ -34,6 +34,10 @@ class Wake(Protocol):
         """The one for changes in this namespace."""
 
     @property
+    def make_pass(self) -> Callable[[], bool]:
+        """See `Context`."""
+
+    @property
     def count(self) -> int:
         """To be read before looking: `wait` returns at once if a notice came after it."""
 
@@ -87,12 +91,14 @@ class DriverServices:
     def context(self, token: Token, request_id: str) -> Context:
         """For the operation that a request asks for, in the namespace of its token."""
         namespace = token.namespace
+        wake = self.wake.of(namespace)
         return Context(
             store=self.store,
             namespace=namespace,
             actor=token.subject or token.name,
             request_id=request_id,
-            wake=self.wake.of(namespace).notify,
+            wake=wake.notify,
+            make_pass=wake.make_pass,
             wake_of=lambda other: self.wake.of(other).notify(),
             lake=self.lake.uri,
             planners=self.planners,

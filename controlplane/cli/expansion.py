@@ -1,5 +1,5 @@
-"""Blueprints as `validate --expand` shows them: with defaults, templates, connections and schemas
-written out."""
+"""Blueprints as `validate --expand` shows them: with defaults, templates, connections, schemas and
+`cdc` written out."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def column_fault(
     if part.granule:
         fits = text in _TIMES or (text == "date" and part.granule not in MINUTES)
         return None if fits else f"{column} is {text}, which has no {part.granule}"
-    if text in _TIMES:
+    if text in _TIMES and not part.buckets:
         return f"{column} is {text}: say one of {', '.join(GRANULES)}"
     if text in _WHOLE or text.startswith("decimal("):
         return None

@@ -81,7 +81,6 @@ class SeenJob:
 
     @property
     def driver(self) -> Driver:
-        """`seen` moves once, when it ends: an unchanged driver is not stored again."""
         ended = self.verdict.state == "ended"
         kind = cast("Literal['driver', 'worker']", self.launch.kind)
         at = self.verdict.at if ended else self.at

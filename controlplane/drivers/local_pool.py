@@ -251,7 +251,7 @@ class LocalPool:
         driver = child.driver
         if _lives(child):
             waits_for = driver_ends.STARTING if self._starts_spark(driver) else ""
-            return replace(driver, seen=time.time(), reason=waits_for)
+            return replace(driver, reason=waits_for)
         status = self._bury(child)
         del self._children[driver.id]
         if self._liveness is not None:

@@ -21,19 +21,26 @@ def _nobody() -> None:
     """The default nudge: does nothing."""
 
 
+def _no_pass() -> bool:
+    """The default pass: none is made."""
+    return False
+
+
 def _no_namespace(_: str) -> None:
     """The default nudge of a namespace: does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """`wake` nudges the loop and waiting claims after a change."""
+    """`wake` nudges the loop and waiting claims after a change. `make_pass` makes a pass in this
+    thread, if the loop runs in this process and waits; True if neither has to be nudged then."""
 
     store: Store
     namespace: str = "default"
     actor: str = "local"
     request_id: str = ""
     wake: Callable[[], None] = _nobody
+    make_pass: Callable[[], bool] = _no_pass
     wake_of: Callable[[str], None] = _no_namespace  # the same in another namespace
     lake: str = ""  # URI of the lake, for the addresses of tables
     planners: Planners = field(default_factory=Planners)

@@ -48,6 +48,9 @@ class Queue(Protocol):
         """End this dataset's demands but those in `keep`; returns how many ended. Queued or failed
         tasks that are left without a demand are deleted."""
 
+    def end_demands(self, branch: str, datasets: Iterable[str]) -> int:
+        """As `drop_demands` of each of these, and nothing is kept."""
+
     def demanding(self, task: bytes) -> tuple[tuple[str, str], ...]:
         """(branch, dataset) of all who demand a task."""
 
@@ -59,7 +62,8 @@ class Queue(Protocol):
     def backlog(
         self, sizes: Sequence[Size] = SIZES, placements: Collection[Placement] = PLACEMENTS
     ) -> dict[Kind, int]:
-        """Queued (and due) plus running tasks of these sizes and placements by kind."""
+        """Queued (and due) plus running tasks of these sizes and placements by kind, without those
+        that wait (`wait_until`)."""
 
     def waiting_since(self, placements: Collection[Placement]) -> float | None:
         """When the oldest queued task of these placements that is due became so; None if there is
@@ -85,6 +89,13 @@ class Queue(Protocol):
 
         The prefix is `<namespace>/<flow>/<dataset>/_frags/<first two characters of the
         attempt>/<attempt>`."""
+
+    def wait_until(self, attempt: Attempt, time: float) -> None:
+        """The running tasks of this attempt, which this transaction claimed, are no work before
+        that time: their worker waits for something new."""
+
+    def waiting_attempts(self) -> frozenset[str]:
+        """Attempts whose tasks wait (`wait_until`)."""
 
     def attempts(self, ids: Iterable[str] | None = None) -> dict[str, Attempt]:
         """Live attempts (all, or those named)."""
@@ -113,8 +124,9 @@ class Queue(Protocol):
         infrastructure failure), or are deleted where they have no demand left. Returns how many it
         held."""
 
-    def end_attempt(self, attempt: str) -> None:
-        """The attempt's row goes; its tasks must have been finished, failed or released."""
+    def end_attempt(self, attempt: str) -> bool:
+        """The attempt's row goes; its tasks are finished, failed or released in this transaction.
+        False if the attempt is not live."""
 
     def retry(
         self, branch: str, datasets: Iterable[str], tasks: Collection[bytes] | None = None

@@ -5,7 +5,7 @@ Contract under failure: a method either does all that it says or raises and chan
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from controlplane.core.model.addresses import Point
@@ -50,6 +50,10 @@ class States(Protocol):
         """Append `state` (its seq is expected_seq + 1); StaleState unless the newest is
         `expected_seq` (0: none)."""
 
+    def commit_all(self, branch: str, states: Sequence[State]) -> frozenset[str]:
+        """Append the states of one branch, each if the newest of its dataset is the one before it.
+        Names the datasets where it is not: nothing is appended to them."""
+
     def unfinished(
         self, branch: str, datasets: Iterable[str] | None = None
     ) -> tuple[dict[str, PartialState], dict[str, UnfinishedRun]]:
@@ -71,8 +75,8 @@ class States(Protocol):
 
     def marked(self, branch: str, after: int) -> tuple[int, frozenset[str]]:
         """The items marked behind the number `after`, and the number to remember: datasets and
-        write components to which something happened that plans depend on (states, tasks that they
-        demand, targets, half-built roots), and the marks of `core.model.change_marks`. Numbers grow
+        write components to which something happened that plans depend on (states, targets,
+        half-built roots), and the marks of `core.model.change_marks`. Numbers grow
         in the order in which transactions become visible."""
 
     def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, Pin]:

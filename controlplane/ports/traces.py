@@ -20,6 +20,9 @@ class Traces(Protocol):
     def hits(self, keys: Sequence[bytes]) -> dict[bytes, Trace]:
         """Hits only: traces all of whose fragments are stored, with the contents of these."""
 
+    def executed(self, keys: Iterable[bytes], after: int) -> dict[bytes, str]:
+        """The dataset that each of these traces was executed for, of those newer than `after`."""
+
     def put(self, traces: Sequence[Trace], fragments: Sequence[Fragment]) -> None:
         """A trace or fragment that is there already (and stored) stays as it is; `seq` is assigned
         here."""
@@ -48,6 +51,9 @@ class Traces(Protocol):
         one statement."""
 
     def put_build(self, key: bytes, root: bytes, schema: Schema) -> None: ...
+
+    def put_builds(self, builds: Mapping[bytes, tuple[bytes, Schema]]) -> None:
+        """As `put_build`, of many."""
 
     def memos(self, keys: Iterable[bytes]) -> dict[bytes, Memo]:
         """Results of inference and analysis: `{"schema": ...}`; results of checks

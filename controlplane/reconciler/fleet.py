@@ -29,6 +29,7 @@ from controlplane.operations.upkeep.orphans import sweep
 from controlplane.operations.work import claims, rescue
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.pool import DriverPool
+from controlplane.ports.store import Tx
 from controlplane.reconciler.shared_pool import DriverRequest, FairShare
 from dataplane.contract.kinds import STARTED_FOR
 
@@ -51,8 +52,14 @@ class Noted:
     """Attempts and drivers by their ids, as the database has them, and its time."""
 
     attempts: Mapping[str, Attempt]
+    waiting: frozenset[str]  # attempts that hold a listing, which may end at any time
     drivers: Mapping[str, Driver]
     now: float
+
+    @property
+    def busy(self) -> frozenset[str]:
+        """Drivers that have work."""
+        return frozenset(a.driver for id, a in self.attempts.items() if id not in self.waiting)
 
 
 class Fleet:
@@ -79,7 +86,8 @@ class Fleet:
         self._silent_s, self._fair = silent_s, fair
         self._draining: set[str] = set()  # drivers with a request to end
         self._drivers: dict[str, Driver] = {}  # by id, as they were last noted
-        self._busy: frozenset[str] = frozenset()  # drivers that have attempts
+        self._busy: frozenset[str] = frozenset()  # drivers that have work
+        self._is_holding = False  # workers hold listings
         self._levels: dict[tuple[str, Size], Level] = {}  # by kind and size
         self._rescues: Counter[str] = Counter()  # by attempt: how often it could not be rescued
         # Drivers could not be heard before, whatever their leases say
@@ -107,7 +115,7 @@ class Fleet:
             return
         noted = self._noted()
         present = polled if self._is_first_look else self._with_missing(polled, noted)
-        self._busy = frozenset(attempt.driver for attempt in noted.attempts.values())
+        self._busy, self._is_holding = noted.busy, bool(noted.waiting)
         left_behind = self._left_behind(present, noted)
         self._note(present, left_behind, noted)
         self._drivers.update(present)
@@ -127,18 +135,21 @@ class Fleet:
 
     def scale(self, keeps: Mapping[Size, Sequence[DriverKeep]] = NO_KEEPS) -> None:
         """Scale the pool to as many workers and drivers as the waiting and running tasks are worth.
+        All held listings together are worth one worker.
 
         `keeps`: how long dataflows with tasks of a size keep their drivers.
         """
         with self._store.read(self._namespace) as tx:
-            tasks = [
-                sum(tx.queue.backlog(share.serves, STARTED_FOR[share.kind]).values())
-                for share in self.pool.shares
-            ]
+            tasks = [self._tasks(tx, share) for share in self.pool.shares]
         for share, count in zip(self.pool.shares, tasks, strict=True):
-            wishes = [keep for size in share.serves for keep in keeps.get(size, ())]
-            fit = partial(self._fit, share, count, wishes if share.kind == "driver" else [])
+            keeps_here = [keep for size in share.serves for keep in keeps.get(size, ())]
+            fit = partial(self._fit, share, count, keeps_here if share.kind == "driver" else [])
             self.failing_units.attempt(f"pool of {share.kind} {share.size}", fit, None)
+
+    def _tasks(self, tx: Tx, share: PoolShare) -> int:
+        count = sum(tx.queue.backlog(share.serves, STARTED_FOR[share.kind]).values())
+        is_holding = share.kind == "worker" and self._is_holding
+        return max(count, int(is_holding))
 
     def close(self) -> None:
         """Note that the drivers of this pool, closed before, ended with it; none where they outlive
@@ -148,7 +159,7 @@ class Fleet:
         with suppress(Deposed), self._store.begin(self._namespace) as tx:
             for driver in tx.drivers.running():
                 if driver.id in self._drivers:
-                    tx.drivers.put(_with_its_maker(driver))
+                    tx.drivers.put(_with_its_maker(driver, tx.now()))
 
     # --- who is there -------------------------------------------------------------------------------
 
@@ -158,7 +169,7 @@ class Fleet:
         try:
             with self._store.read(self._namespace) as tx:
                 attempts, drivers = tx.queue.attempts(), {d.id: d for d in tx.drivers.running()}
-                noted = Noted(attempts, drivers, tx.now())
+                noted = Noted(attempts, tx.queue.waiting_attempts(), drivers, tx.now())
         except OSError:
             self._hears_since = None
             raise
@@ -199,7 +210,7 @@ class Fleet:
             for driver in moved:
                 tx.drivers.put(driver)
             for driver in left_behind:
-                tx.drivers.put(_with_its_maker(driver))
+                tx.drivers.put(_with_its_maker(driver, noted.now))
             if ended:
                 tokens.revoke_drivers(tx, ended)
             tx.events.put([_event_of(driver) for driver in moved if self._is_news(driver, noted)])
@@ -298,7 +309,7 @@ class Fleet:
         running = [d.id for d in self._drivers.values() if (d.kind, d.size) == of and not d.ended]
         level = self._levels.get(of, Level(len(running), now))
         needs = replace(share.limits, minimum=0)
-        limits = warmest(share.limits if self._namespace == DEFAULT else needs, keeps)
+        limits = warmest(share.limits if self._namespace == DEFAULT else needs, keeps, tasks)
         level = self._levels[of] = level.after(limits, tasks, now)
         granted = level.count
         if self._fair is not None:
@@ -339,5 +350,5 @@ def _fault(driver: Driver) -> Fault:
     return driver.fault or "crashed"
 
 
-def _with_its_maker(driver: Driver) -> Driver:
-    return replace(driver, ended=True, reason=driver_ends.WITH_ITS_MAKER)
+def _with_its_maker(driver: Driver, now: float) -> Driver:
+    return replace(driver, seen=now, ended=True, reason=driver_ends.WITH_ITS_MAKER)

@@ -6,8 +6,10 @@ made in core and carried out in operations.
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
@@ -16,7 +18,7 @@ from controlplane.core.compile.nodes import Desired, Source, is_paused
 from controlplane.core.model.alerts import Channel
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.leases import Deposed
-from controlplane.core.model.scaling import DriverKeep
+from controlplane.core.model.scaling import USUAL_KEEP, DriverKeep
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Size
 from controlplane.core.plan import Compute, Decision, Learn, Status, worst
@@ -29,18 +31,19 @@ from controlplane.operations.planning.apply_plan import PlanExecutor
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import desired
 from controlplane.operations.upkeep.collect import Collecting, Forget
-from controlplane.operations.work import listings
+from controlplane.operations.work import listings, long_polls
 from controlplane.ports.lake import Publisher
 from controlplane.ports.store import Store, Tx
 from controlplane.reconciler.branching import Branching, Done
 from controlplane.reconciler.fleet import NO_KEEPS, Fleet
 from controlplane.reconciler.packing import Packing
 from controlplane.reconciler.publishing import Publishing
-from controlplane.reconciler.wake import Ends, WakeCounter
+from controlplane.reconciler.wake import Ends, WakeCounter, no_pass
 
 IDLE_S = 10.0  # the longest wait between passes while nothing happens
 BUSY_S = 1.0
 LISTING_GAP_S = 0.25  # listings that become due within it are queued by one pass
+STREAM_GAP_S = 0.02  # of continuous sources
 WINDOW = 20_000  # tasks that are asked for at a time of one dataset
 log = logs.get("reconciler")
 
@@ -75,10 +78,11 @@ class TickOutcome:
 
 @dataclass(frozen=True, slots=True)
 class _ListingStep:
-    """`again_after_s`: when to look for due ones again."""
+    """`again_after_s`: when to look for due ones again; `streams_after_s`: of continuous sources."""
 
     is_open: bool = False
     again_after_s: float = IDLE_S
+    streams_after_s: float = IDLE_S
 
 
 class Reconciler:
@@ -105,6 +109,7 @@ class Reconciler:
         `wake_of` nudges the loop of another namespace."""
         self.failing_units = fleet.failing_units
         self.store, self.fleet, self.wake = store, fleet, wake
+        self._passing = threading.Lock()  # held by the loop, but while it waits
         self.namespace, self.branch, self.flows = namespace, branch, flows
         self._wake_of = wake_of
         # What feeds offer, as of the last pass: the newest state of each dataset
@@ -155,6 +160,10 @@ class Reconciler:
     def run(self, stop: Ends) -> None:
         """Serve until `stop`, or another process leads: faults are logged and the next pass tries
         again."""
+        with self._passes():
+            self._run(stop)
+
+    def _run(self, stop: Ends) -> None:
         outcome = TickOutcome()
         while not stop.is_set():
             count = self.wake.count
@@ -173,7 +182,50 @@ class Reconciler:
                 self.failing_units.pass_failed(e)
                 outcome = replace(outcome, changed=False)
             if not outcome.changed:
-                self.wake.wait(outcome.again_after_s, count + self._notices)
+                self._wait(outcome.again_after_s, count)
+
+    @contextmanager
+    def _passes(self) -> Iterator[None]:
+        """Passes are this thread's; and, while it waits, those of reports."""
+        with self._passing:
+            if self.branch == MAIN:
+                self.wake.make_pass = self._pass_of_report
+            try:
+                yield
+            finally:
+                if self._makes_passes:
+                    self.wake.make_pass = no_pass
+
+    @property
+    def _makes_passes(self) -> bool:
+        """Whether passes of reports are this loop's. A request may know an earlier loop."""
+        return self.wake.make_pass == self._pass_of_report
+
+    def _wait(self, timeout_s: float, count: int) -> None:
+        self._passing.release()
+        try:
+            self.wake.wait(timeout_s, count + self._notices)
+        finally:
+            self._passing.acquire()
+
+    def _pass_of_report(self) -> bool:
+        """Commit what a report completed, and request what follows, in the report's thread. True if
+        tasks are under way and nothing else has changed. A fault is left to the loop's next pass,
+        which meets it."""
+        if not self._passing.acquire(blocking=False):
+            return False
+        try:
+            if not self._planner.is_current or not self._makes_passes:
+                return False
+            settled = self._settling.settle()
+            self._planned = settled.plan.decisions
+            is_all = not self._planner.branches  # those of branches follow in the loop
+            return is_all and not settled.changed and settled.under_way > 0
+        except Exception as e:  # noqa: BLE001  # the report itself is taken in
+            log.info("a pass is left to the loop", reason=str(e))
+            return False
+        finally:
+            self._passing.release()
 
     def settle(self, stop: Ends, again: Callable[[], bool] = lambda: False) -> Status:
         """Pass until nothing is left, or nothing can go on, and collect if it is time; the worst
@@ -181,6 +233,10 @@ class Reconciler:
 
         `again` is called then: True says that it has found more to do.
         """
+        with self._passes():
+            return self._settle(stop, again)
+
+    def _settle(self, stop: Ends, again: Callable[[], bool]) -> Status:
         outcome = TickOutcome(self._decisions())
         while not stop.is_set():
             count = self.wake.count
@@ -190,7 +246,7 @@ class Reconciler:
             is_at_rest = self._is_over(outcome) and not self._plans_again(outcome)
             if is_at_rest and not again() and not self._packed(outcome):
                 break
-            self.wake.wait(BUSY_S, count + self._notices)
+            self._wait(BUSY_S, count)
         if not stop.is_set():
             self.failing_units.attempt("collection", lambda: _collect(self._collecting), None)
         return worst(outcome.decisions)
@@ -257,19 +313,23 @@ class Reconciler:
         """One pass."""
         self._notices = 0
         self.fleet.look_after()
-        nodes, _ = self._wished()
+        nodes, paused = self._wished()
+        listed = self._sources()
         listing = self._list()  # first: a worker is at work while we plan
         settled = self._settled()
         if settled.changed:
             self.wake.notify()  # claims wait for new tasks
         followed = self._followed()  # the reads of branches are known once these are planned
-        if self._wished()[0] is not nodes:
+        nodes_now, paused_now = self._wished()
+        if nodes_now is not nodes or paused_now != paused:
+            self._withdraw(listed)
             listing = self._list()
         self._report_broken(self._wished()[0])
         alerted = self.failing_units.attempt("alerts", self._watch.step, False)
         self.fleet.scale(self._keeps())
         self._publishing.nudge(self._tables())
         decisions = self._decisions()
+        wait_s = BUSY_S if settled.under_way else listing.again_after_s
         self._report(decisions, settled.under_way)
         if alerted:
             self.wake.notify()  # a worker waits for it
@@ -279,7 +339,7 @@ class Reconciler:
             changed=bool(followed or settled.changed or alerted),
             under_way=settled.under_way,
             is_listing=listing.is_open,
-            again_after_s=BUSY_S if settled.under_way else listing.again_after_s,
+            again_after_s=min(wait_s, listing.streams_after_s),
         )
 
     def _settled(self) -> Done:
@@ -335,9 +395,12 @@ class Reconciler:
         if self.flows is not None:
             return NO_KEEPS
         nodes, paused = self._wished()
+        # Nearly always. Each pass asks, and there may be ten thousand components
+        if all(text.blueprint.drivers == USUAL_KEEP for text in nodes.texts.values()):
+            return NO_KEEPS
         live: dict[str, set[Size]] = {}
         for node in nodes.nodes.values():
-            if not is_paused(node, paused):
+            if node.has_rows and not is_paused(node, paused):
                 live.setdefault(node.dataset.partition(".")[0], set()).add(node.component.resources)
         keeps: dict[Size, list[DriverKeep]] = {}
         for flow, sizes in live.items():
@@ -384,11 +447,15 @@ class Reconciler:
         if (due or waiting) and self._dispatch(due, by_branch):
             self._notices += 1
             self.wake.notify()  # a worker waits for it
-        due_in_s = min(
-            (listings.next_due_in(n, current.get(n.listing), now, requested) for n in free),
-            default=IDLE_S,
+        due_in_s = {
+            n.dataset: listings.next_due_in(n, current.get(n.listing), now, requested) for n in free
+        }
+        streams_s = [due_in_s[n.dataset] for n in free if n.read.within_s is not None]
+        return _ListingStep(
+            bool(requested),
+            _between(LISTING_GAP_S, min(due_in_s.values(), default=IDLE_S)),
+            _between(STREAM_GAP_S, min(streams_s, default=IDLE_S)),
         )
-        return _ListingStep(bool(requested), min(max(due_in_s, LISTING_GAP_S), IDLE_S))
 
     def _followed(self) -> int:
         """Steps towards what feeds offer by now."""
@@ -427,6 +494,15 @@ class Reconciler:
         for reader in readers:
             self._wake_of(reader)
 
+    def _withdraw(self, listed: Iterable[Source]) -> None:
+        """End listings of sources that are gone or paused by now: this pass began with the
+        sources of the last one."""
+        withdrawn = {n.dataset for n in listed} - {n.dataset for n in self._sources()}
+        if withdrawn:
+            with self.store.begin(self.namespace) as tx:
+                for dataset in sorted(withdrawn):
+                    long_polls.withdraw(tx, MAIN, listings.demand_of(dataset))
+
     def _read_in_branches(self) -> dict[str, list[Source]]:
         """Main's sources that are listed, and those that branches have of their own, by branch."""
         own = {
@@ -453,7 +529,11 @@ class Reconciler:
     def _dispatched(self, due: Sequence[Source], by_branch: Mapping[str, Sequence[Source]]) -> int:
         with self.store.begin(self.namespace) as tx:
             listings.request(tx, due)
-            return sum(listings.dispatch(tx, branch, reads) for branch, reads in by_branch.items())
+            is_periodic = self.flows is None
+            return sum(
+                listings.dispatch(tx, branch, reads, is_periodic=is_periodic)
+                for branch, reads in by_branch.items()
+            )
 
     def _in_hand(self, reads: Iterable[Source]) -> set[bytes]:
         """Growing listings whose present partitions a reader computes, as of the last pass, without
@@ -471,6 +551,10 @@ class Reconciler:
         reads = [node for some in self._read_in_branches().values() for node in some]
         with self.store.read(self.namespace) as tx:
             return any(map(listings.is_open, tx.listings.get(n.listing for n in reads).values()))
+
+
+def _between(shortest_s: float, due_in_s: float) -> float:
+    return min(max(due_in_s, shortest_s), IDLE_S)
 
 
 def _offered(tx: Tx) -> set[str]:

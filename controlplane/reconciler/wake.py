@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Protocol
 
 from controlplane.core.model.namespaces import DEFAULT
@@ -14,10 +15,17 @@ class Ends(Protocol):
     def is_set(self) -> bool: ...
 
 
+def no_pass() -> bool:
+    """The pass of a process without a loop: none is made."""
+    return False
+
+
 class WakeCounter:
-    """A counter that many threads can wait on to move."""
+    """A counter that many threads can wait on to move. `make_pass` is the loop's while it runs in
+    this process: see `Context`."""
 
     def __init__(self) -> None:
+        self.make_pass: Callable[[], bool] = no_pass
         self._condition = threading.Condition()
         self._count = 0
         self._others: dict[str, WakeCounter] = {}

@@ -43,6 +43,10 @@ Lister: TypeAlias = Callable[[ListJob, ListingContext], ListingResult]
 # objects behind it) asks only for what comes after; keys then ascend from there.
 Partitions: TypeAlias = Callable[[ListJob], Iterator[ListedPartition]]
 
+# Waits for something new, for `wait_s` of the job at most, or until the function says that it is
+# over. TaskFailure where a listing fails as well.
+Awaiting: TypeAlias = Callable[[ListJob, Callable[[], bool]], None]
+
 # Opens a target for the tasks of one claim, in a worker; what it yields does one task, all or
 # nothing, and may be asked to do it again. TaskFailure where the target is another writer's.
 Writer: TypeAlias = Callable[
@@ -99,6 +103,17 @@ def lister(connector: str) -> Lister:
             from dataplane.connectors.python.python_listing import partitions as of_python
 
             return _listing(of_python)
+        case _:
+            raise _unknown(connector)
+
+
+@_with_its_packages
+def awaiter(connector: str) -> Awaiting:
+    match connector:
+        case "kafka":
+            from dataplane.connectors.kafka.kafka_listing import await_news
+
+            return await_news
         case _:
             raise _unknown(connector)
 

@@ -55,6 +55,8 @@ class ListJob(TypedDict):
     connector: NotRequired[str]  # none: files
     settings: NotRequired[ConnectorSettings]
     known: NotRequired[Known | None]  # the listing only adds; None in a stored job
+    within_s: NotRequired[float]  # of a continuous source: how soon a row is to be in the dataset
+    wait_s: NotRequired[float]  # in a claim: how long the worker may wait for something new
     was: NotRequired[str]  # in a claim: the digest of the current listing, hex
 
 

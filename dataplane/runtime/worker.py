@@ -15,7 +15,7 @@ from contextlib import closing, suppress
 from functools import partial
 from typing import Protocol
 
-from dataplane.connectors.registry import loads_libraries
+from dataplane.connectors.registry import awaiter, loads_libraries
 from dataplane.contract.claims import Claim
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.jobs import connector_of
@@ -29,6 +29,7 @@ from dataplane.runtime.measures import measured
 from dataplane.runtime.worker_rest import Rest, rest_of
 from dataplane.runtime.worker_slots import Slots
 from dataplane.runtime.worker_tasks import perform_here
+from dataplane.task_failures import TaskFailure
 
 NOTICES: frozenset[Kind] = frozenset({"notify"})
 WAITS = (PROBE_KINDS | NOTICES) & WORKER_KINDS  # most of their time is waiting
@@ -106,16 +107,27 @@ class WorkerState:
                     WAITS, AGAIN_S if without else self.rest.wait_s(WAIT_S), without
                 )
                 if claim is not None:
-                    self.slots.start(claim["dataset"].partition(".")[0], partial(self.do, claim))
+                    self._start(claim)
         except Ended:
             self.beats.end()  # no report is accepted any more: a hanging thread is not waited for
         else:
             self.slots.join()
 
-    def do(self, claim: Claim) -> None:
-        """One claim from end to end: its lease is kept until then, as taking in may outlast it."""
+    def _start(self, claim: Claim) -> None:
+        """In a thread. What may not wait, as too much does already, is listed at once."""
+        flow = claim["dataset"].partition(".")[0]
+        if may_wait(claim) and self.slots.may_wait():
+            self.slots.start_long_poll(flow, partial(self.do, claim, is_held=True))
+        else:
+            self.slots.start(flow, partial(self.do, claim))
+
+    def do(self, claim: Claim, *, is_held: bool = False) -> None:
+        """One claim from end to end: its lease is kept until then, as taking in may outlast it.
+        `is_held`: the listing waits for something new first."""
         rest = self.rest.broken(is_heavy=_may_load(claim))
         with suppress(Ended), rest, self.beats.lease_kept(claim) as orders:
+            if is_held:
+                self._await_news(claim, orders)
             began = time.monotonic()
             results = perform(claim, self.cache, orders)
             seconds = time.monotonic() - began
@@ -123,6 +135,18 @@ class WorkerState:
             if not orders.fenced:
                 with suppress(AttemptFenced):
                     self.client.report(claim["attempt"], results, measured(claim, seconds))
+
+    def _await_news(self, claim: Claim, orders: Orders) -> None:
+        """Hold a listing until there is something new. The listing says what goes wrong."""
+        assert claim["kind"] == "list"
+        job = claim["job"]
+        with suppress(TaskFailure):
+            awaiter(connector_of(job))(job, lambda: orders.fenced or self.beats.is_over)
+
+
+def may_wait(claim: Claim) -> bool:
+    """Whether it is a listing that waits for something new."""
+    return claim["kind"] == "list" and "wait_s" in claim["job"]
 
 
 def _may_load(claim: Claim) -> bool:

@@ -67,6 +67,8 @@ _REPLACED = (
     (re.compile(r"Malformed records are detected in record parsing: .*"), "malformed record"),
     (re.compile(r"Encountered error while reading file .*"), "the file cannot be read"),
 )
+# The code that the query of a `cdc:` puts before its message
+_RAISED_CODE = re.compile(r"(cdc-[a-z-]+): ")
 _CLASS = re.compile(r"[a-z]\w*(?:\.\w+)+(?:Exception|Error)")  # of the JVM, alone
 _PARSER_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 _FRAME = re.compile(r'^\s*(?:File "([^"\n]+)", line |([^"\n]+):)(\d+)', re.MULTILINE)
@@ -254,11 +256,12 @@ def _of_spark(error: BaseException, causes: Sequence[Cause], source: ErrorSource
             error=error,
             source=source,
         )
+    code = _RAISED_CODE.match(message) if cause.condition == "USER_RAISED_EXCEPTION" else None
     return _record(
         kind,
-        cause.condition,
-        cause.sqlstate,
-        message=message,
+        code[1] if code else cause.condition,
+        None if code else cause.sqlstate,
+        message=message[code.end() :] if code else message,
         place=place,
         error=error,
         source=source,

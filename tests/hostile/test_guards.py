@@ -3,7 +3,7 @@ one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -167,12 +167,12 @@ def test_a_commit_that_raises_holds_up_its_dataset_and_what_is_downstream_alone(
     assert set(world.go_on().values()) == {"up_to_date"}
     spoils = True
 
-    def spoilt(right: Callable[..., Any], state: State, before: int) -> None:
-        if spoils and state.dataset == "bad.x":
+    def spoilt(right: Callable[..., Any], branch: str, states: Sequence[State]) -> Any:
+        if spoils and any(state.dataset == "bad.x" for state in states):
             raise ValueError("a row that the database refuses")
-        right(state, before)
+        return right(branch, states)
 
-    failing_units = poison(world, "states.commit", spoilt)
+    failing_units = poison(world, "states.commit_all", spoilt)
     arrives(world, "one", "two")
     world.go_on()
     assert world.state("good.y").generation == 2
@@ -212,10 +212,10 @@ def shown(world: Guarded, failing_units: FailingUnits) -> dict[str, DatasetStatu
 
 
 def test_a_leader_that_was_deposed_carries_out_nothing_more(world: Guarded) -> None:
-    def spoilt(right: Callable[..., Any], state: State, before: int) -> None:
+    def spoilt(right: Callable[..., Any], branch: str, states: Sequence[State]) -> None:
         raise Deposed("loop", 1)
 
-    poison(world, "states.commit", spoilt)
+    poison(world, "states.commit_all", spoilt)
     with pytest.raises(Deposed):
         world.go_on()
 

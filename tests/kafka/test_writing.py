@@ -348,7 +348,7 @@ def test_whom_nobody_trusts(world: World, monkeypatch: pytest.MonkeyPatch, tmp_p
             check(connecting(job, writes=False))
 
 
-def test_no_client_outlives_its_question(world: World, tmp_path: Path) -> None:
+def test_no_client_outlives_a_question_that_failed(world: World, tmp_path: Path) -> None:
     """Else it ends in whatever thread collects garbage, and with it, perhaps, the process."""
 
     def clients() -> int:
@@ -366,7 +366,8 @@ def test_no_client_outlives_its_question(world: World, tmp_path: Path) -> None:
     ):
         with pytest.raises(TaskFailure) as caught:
             look(settings, world.name)
-        assert (caught.value.condition, clients()) == (condition, before)
+        assert caught.value.condition == condition
+        assert clients() <= before, "one that stayed connected may have been used, and closed"
 
 
 def test_what_is_gone_is_not_jumped_over(world: World) -> None:

@@ -278,7 +278,7 @@ class Engine:
                 key = index_key(self._held(task), column_names(claim["job"]["schema"]))
             case "transform":
                 job, params = claim["job"], cast("Mapping[str, int]", claim["job"]["params"])
-                if PARTS in job["inputs"] and job["inputs"][PARTS]["mode"] == "all":
+                if PARTS in job["inputs"] and job["inputs"][PARTS]["mode"] != "each":
                     return Work(claim["dataset"], task["partition"], MERGED)
                 slots = {n: self._slot(job, task, n) for n in job["inputs"]}
                 if job["language"] == "sql" and ("_g0" in job["sql"] or "_p0" in job["sql"]):
@@ -321,7 +321,14 @@ class Engine:
         return (
             found
             if given["mode"] != "by"
-            else [_with_key(found, column_names(given["schema"]), task["partition"])]
+            else [
+                _with_key(
+                    found,
+                    column_names(given["schema"]),
+                    task["partition"],
+                    given["key"][0]["column"],
+                )
+            ]
         )
 
     def _held(self, task: TaskSpec) -> Fragment:
@@ -666,8 +673,8 @@ def _is_dealt(job: TransformJob) -> bool:
     return "key" in job and not any(given["mode"] == "by" for given in job["inputs"].values())
 
 
-def _with_key(fragments: Sequence[Fragment], columns: Columns, key: str) -> Fragment:
-    place = columns.index(KEY)
+def _with_key(fragments: Sequence[Fragment], columns: Columns, key: str, column: str) -> Fragment:
+    place = columns.index(column)
     rows = (row for f in fragments for row in f.under(columns))
     return Fragment(columns, tuple(row for row in rows if key_of(row[place]) == key))
 

@@ -12,13 +12,13 @@ import os
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
 from controlplane.core import tree
-from controlplane.core.compile.nodes import Source
+from controlplane.core.model.sources import Listing
 from controlplane.core.model.states import State
 from controlplane.core.plan import EXACT, FEWEST, WIDEST, Commit, Keep, Plan
 from controlplane.operations.context import Context
@@ -100,7 +100,8 @@ class World:
         self.home, self._now = home, 1_000_000.0
         self.store: Store = store_at(url, self._clock)
         self.lake = self._lake()
-        self.ctx = Context(self.store, lake=self.lake.uri)
+        self.ctx = Context(self.store, lake=self.lake.uri, make_pass=self._pass_of_report)
+        self.pass_of_report: Callable[[], object] | None = None
         self.exact, self.window = exact, WINDOW if exact == EXACT else exact + 1
         self.fewest, self.widest = fewest, widest
         planner = self._planner(window=self.window)
@@ -170,12 +171,16 @@ class World:
 
     def _listed(self, id: str) -> None:
         """Remember what the folder held under the root that its listing came to."""
+        self._note_listings(lambda listing: listing.id.hex() == id)
+
+    def _note_listings(self, which: Callable[[Listing], bool]) -> None:
         with self.store.read() as tx:
-            nodes = desired(tx, BRANCH).nodes.values()
-            node = next((n for n in nodes if isinstance(n, Source) and n.listing.hex() == id), None)
-            found = tx.listings.get([bytes.fromhex(id)])[bytes.fromhex(id)]
-        if node is not None and found.root is not None:
-            self._listings[found.root] = dict(self.folders[Path(node.location).parent.name])
+            nodes = desired(tx, BRANCH)
+            places = {n.listing: n.location for n in listings.sources(nodes, nodes.order)}
+            found = tx.listings.get(places)
+        for id, listing in found.items():
+            if listing.root is not None and which(listing):
+                self._listings[listing.root] = dict(self.folders[Path(places[id]).parent.name])
 
     # --- wishes -----------------------------------------------------------------------------------
 
@@ -310,6 +315,20 @@ class World:
         with self.store.begin() as tx:
             nodes = desired(tx, BRANCH)
             listings.dispatch(tx, BRANCH, listings.sources(nodes, nodes.order))
+        return self.settled()
+
+    def _pass_of_report(self) -> bool:
+        if self.pass_of_report is not None:
+            self.pass_of_report()
+        return False
+
+    def pass_between(self) -> None:
+        """As the loop's while it waits. A listing with another root was reported just now."""
+        self._note_listings(lambda listing: listing.root not in self._listings)
+        self.settled()
+
+    def settled(self) -> Pass:
+        """A pass, with what it commits compared with its own cut."""
         self._check_kept_plan()
         last = self.settling.settle()
         for decision in last.plan.decisions:

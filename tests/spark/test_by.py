@@ -39,7 +39,7 @@ def held(result: TaskResult) -> dict[str, Content]:
 
 TIME = datetime(2013, 7, 4, 23, 30, tzinfo=UTC)
 ODD = ["", "a/b=c d'\"`\\", "日本語 🛩", "%2F", "NULL", "null", "k" * 1000, "new\nline", "\0"]
-QUARTERS = {0: "00", 14: "00", 15: "15", 59: "45"}  # minute -> its quarter of an hour
+QUARTERS = {14: "00", 15: "15", 44: "30", 59: "45"}  # minute -> its quarter of an hour
 WEEKS = {
     day: "{:04}-W{:02}".format(*day.isocalendar())
     for day in (

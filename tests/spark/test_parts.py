@@ -15,15 +15,17 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from controlplane.core.sql import PARTS, Split, Unproven, analyse, apply_edits
+from controlplane.core.plan.transform.transform_jobs import Divided, key_of_parts
+from controlplane.core.sql import PARTS, OutputKeyPart, Split, Unproven, analyse, apply_edits
 from dataplane.contract.results import LABEL
 from tests.slices import sliced
 from tests.unit.sql.piecewise import Table, small_tables
-from tests.unit.sql.queries import TPCH, VERDICTS
+from tests.unit.sql.queries import TPCH, VERDICTS, parts_of
 from tests.unit.sql.tpch import tpch_tables
 
 TYPES = {"VARCHAR": "STRING", "INT[]": "ARRAY<INT>"}
 DEALT = 3  # parts of an input
+COLUMNS = {name: tuple(table.columns) for name, table in small_tables(1).items()}
 
 
 class Views:
@@ -139,7 +141,11 @@ def cases(queries: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
             yield from ((known["sql"], name) for name in known.get("merge", {}))
 
 
+STRUCTS = (
+    "SELECT k AS id, max(struct(x, v)).v + 1 AS last, min(struct(v, s)) AS first FROM f GROUP BY k"
+)
 BY_ALL = [
+    (STRUCTS, "f"),
     ("SELECT k, v % 3 AS rest, sum(v) AS t, count(*) AS n FROM f GROUP BY ALL", "f"),
     (
         "SELECT upper(string(k)) AS u, 'x' AS x, k % 2 AS odd, avg(v) AS a, max(v) - 1 AS w FROM f GROUP BY ALL",
@@ -155,6 +161,56 @@ BY_ALL = [
 )
 def test_parts_come_together_to_the_whole(small: Views, text: str, name: str) -> None:
     check(small, text, name)
+
+
+AROUND = {
+    "sql": "WITH sums AS (SELECT d, k, sum(v) AS t, count(*) AS n FROM f GROUP BY k, d) "
+    "SELECT d AS day, t / n AS mean, rank() OVER (PARTITION BY d ORDER BY t) AS place FROM sums WHERE n > 0",
+    "by": [{"day": "month"}],
+}
+
+
+def keyed_cases() -> Iterator[tuple[str, str, str, str]]:
+    """Text, input, column of the output, and that of parts that stands for it."""
+    for known in (*VERDICTS, {"sql": STRUCTS, "by": ["id"]}, AROUND):
+        if not known.get("by") or not known.get("runs", True):
+            continue
+        analysed, key = analyse(known["sql"]), parts_of(known)[0].name
+        for name, verdict in analysed.verdicts([OutputKeyPart(key)], COLUMNS).items():
+            try:
+                query = Divided(known["sql"], b"", analysed.split(name), is_renamed=False)
+            except Unproven:
+                continue
+            columns = key_of_parts(query, (key,))
+            if verdict.mode == "by" and columns is not None:
+                yield known["sql"], name, key, columns[0]
+
+
+KEYED = list(keyed_cases())
+
+
+def test_many_queries_are_merged_by_key() -> None:
+    assert len(KEYED) >= 10
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "key", "column"), sliced([pytest.param(*case) for case in KEYED], 4)
+)
+def test_a_key_comes_from_the_parts_of_its_key(
+    small: Views, text: str, name: str, key: str, column: str
+) -> None:
+    split = analyse(text).split(name)
+    plain = small.spark.sql(text).localCheckpoint()
+    several = []
+    for part in range(DEALT):
+        small.part(name, part)
+        several.append(small.spark.sql(apply_edits(text, split.partial)).localCheckpoint())
+    parts = several[0].unionAll(several[1]).unionAll(several[2]).localCheckpoint()
+    for (value,) in plain.select(key).distinct().collect():
+        own = parts.where(F.col(column).eqNullSafe(F.lit(value)))
+        found = counted(merged(small, text, name, own, split))
+        assert found == counted(plain.where(F.col(key).eqNullSafe(F.lit(value)))), value
+    small.restore(name)
 
 
 def test_an_average_of_what_adds_up_to_no_bigint_is_not_made_of_sums(spark: SparkSession) -> None:

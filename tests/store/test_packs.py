@@ -40,7 +40,7 @@ from controlplane.store import open_store, upgrade
 from dataplane.contract.claims import CONTRACT, PackClaim, PackTask
 from dataplane.contract.identity import EMPTY, Content, fragment_id
 from dataplane.contract.results import TaskResult
-from dataplane.contract.schemas import field_of, struct_of
+from dataplane.contract.schemas import Schema, field_of, struct_of
 from dataplane.fragments.statistics import file_entry
 from dataplane.storage.lake import LocalLake
 from tests.store.conftest import World
@@ -111,7 +111,9 @@ class Place:
         )
         return Fragment(fragment_id(SCHEMA, content), SCHEMA, content, entries, DATASET, attempt)
 
-    def commit(self, changes: Sequence[tuple[str, Fragment | None]]) -> State:
+    def commit(
+        self, changes: Sequence[tuple[str, Fragment | None]], schema: Schema = SCHEMA
+    ) -> State:
         """The next generation."""
         with self.store.begin(self.namespace) as tx:
             before = tx.states.newest("main", [DATASET]).get(DATASET)
@@ -120,7 +122,7 @@ class Place:
             root = tree.edit(tx.nodes, before.root if before else tree.EMPTY_ROOT, edits)
             totals, seq = tree.totals(tx.nodes, root), (before.seq if before else 0) + 1
             made = replace(
-                state(seq, DATASET), root=root, schema=SCHEMA, at=tx.now(), inputs={}, cut={}
+                state(seq, DATASET), root=root, schema=schema, at=tx.now(), inputs={}, cut={}
             )
             made = replace(made, partitions=totals.partitions, rows=totals.content.rows)
             tx.states.commit(made, seq - 1)
@@ -455,6 +457,31 @@ def test_a_generation_only_adds_though_packs_came_in_before_it(tmp_path: Path) -
     assert data_changes(place, version) == [True]  # what is added
     assert set(data_changes(place, version - 1)) == {False}
     assert published(place) == place.rows(newer)
+
+
+def test_a_generation_only_adds_though_a_column_came_as_well(tmp_path: Path) -> None:
+    """The publisher was behind: a file of the old columns came into a packed leaf before."""
+    place, new, publisher = packed(tmp_path)
+    before = publish.publish(place.store, place.namespace, new, publisher)
+    place.commit([("f103x", place.fragment(FEW + 1))])
+    wide = struct_of([*SCHEMA["fields"], field_of("extra", "long")])
+    late = place.fragment(FEW + 2)
+    late = replace(late, id=fragment_id(wide, late.content), schema=wide)
+    newer = place.commit([("zz", late)], wide)
+    version = publish.publish(place.store, place.namespace, newer, publisher)
+    publisher.close()
+    assert data_changes(place, version) == [True, True], "two fragments are added"
+    assert {change for v in range(before + 1, version) for change in data_changes(place, v)} == {
+        False
+    }
+
+
+def test_a_generation_of_equal_rows_in_other_files_changes_no_rows(tmp_path: Path) -> None:
+    """As after the repair of lost files."""
+    place, _, publisher = packed(tmp_path)
+    version = publish.publish(place.store, place.namespace, place.commit([]), publisher)
+    publisher.close()
+    assert set(data_changes(place, version)) == {False}
 
 
 def cost(place: Place, of: State) -> Cost:

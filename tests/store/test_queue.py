@@ -161,6 +161,24 @@ def test_claims_are_of_the_placements_that_a_process_takes(world: World) -> None
         assert [tx.queue.tasks([d(n)])[d(n)].placement for n in (1, 3)] == ["either", "either"]
 
 
+def test_what_a_worker_waits_with_is_no_work_until_then(world: World) -> None:
+    with world.begin() as tx:
+        tx.queue.enqueue("main", DAILY, [task(1), task(2)])
+        tx.queue.wait_until(claimed(tx, n=1), tx.now() + 20.0)
+        assert tx.queue.backlog() == {"transform": 1}
+        assert tx.queue.waiting_attempts() == {"a1"}
+        claimed(tx, "a2")
+    with world.read() as tx:
+        assert tx.queue.backlog() == {"transform": 1}
+        assert tx.queue.waiting_attempts() == {"a1"}
+    with world.begin() as tx:
+        [waiting, working] = (tx.queue.attempts()[name] for name in ("a1", "a2"))
+        tx.queue.wait_until(waiting, tx.now())
+        tx.queue.wait_until(replace(working, id="a3"), tx.now() + 20.0)
+        assert tx.queue.backlog() == {"transform": 2}
+        assert not tx.queue.waiting_attempts()
+
+
 def test_claims_are_of_the_sizes_asked_for(world: World) -> None:
     with world.begin() as tx:
         tx.queue.enqueue(

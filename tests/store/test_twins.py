@@ -147,6 +147,14 @@ DESIRED = [
 ]
 SETTLED = [
     call(
+        lambda b, s, ns: (
+            lambda tx: tx.states.commit_all(b, [state(s + 1, n, branch=b) for n in ns])
+        ),
+        branches,
+        small,
+        st.lists(names, max_size=3, unique=True),
+    ),
+    call(
         lambda b, n, s: lambda tx: tx.states.commit(state(s + 1, n, branch=b), s),
         branches,
         names,
@@ -220,6 +228,7 @@ REMEMBERED = [
         statuses,
     ),
     call(lambda k, n: lambda tx: tx.traces.put_build(d(k), d(n), SCHEMA), small, small),
+    call(lambda ns, k: lambda tx: tx.traces.executed(digests(ns), k), numbers, small),
     call(
         lambda k, n: lambda tx: tx.traces.put_memos({d(k): {"rows": n}, d(k + 1): {"rows": k}}),
         small,
@@ -247,6 +256,9 @@ QUEUE = [
     call(lambda b, n, ts: lambda tx: tx.queue.enqueue(b, n, ts), branches, names, tasks),
     call(
         lambda b, n, k: lambda tx: tx.queue.drop_demands(b, n, digests(k)), branches, names, numbers
+    ),
+    call(
+        lambda b, ns: lambda tx: tx.queue.end_demands(b, ns), branches, st.lists(names, max_size=2)
     ),
     call(lambda b, ns: lambda tx: tx.queue.retry(b, ns), branches, st.lists(names, max_size=2)),
     call(
@@ -374,6 +386,7 @@ def look(tx: Tx) -> list[object]:
             tx.queue.backlog(),
             tx.queue.backlog(["large"]),
             tx.queue.attempts(),
+            tx.queue.waiting_attempts(),
             [tx.queue.demanding(k) for k in ALL],
         ],
         [

@@ -13,7 +13,7 @@ KEEP = Key(
     "keep",
     Choice(("warm", "idle", "cold")),
     "idle",
-    "warm: one driver always stays. idle: drivers end after a time without work. cold: they end at once.",
+    "Without work: warm: one driver stays; idle: drivers end after a time; cold: they end.",
 )
 IDLE: Key[float | None] = Key(
     "idle", Duration(), None, "Time without work. Else the setting of the service.", example="10m"

@@ -1,5 +1,5 @@
 """Blueprints written out: `defaults`, `templates`, `connections` and `schemas` are put where they
-are used.
+are used, and `cdc` is a transform.
 
 It works on the nodes of the document, which keep their places. So all that follows, identities
 among it, sees a blueprint as if it had been written out.
@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import yaml
 
-from controlplane.core.blueprint import connections, defaults, templates
+from controlplane.core.blueprint import cdc_expansion, connections, defaults, templates
 from controlplane.core.blueprint.connectors import ByConnector
 from controlplane.core.blueprint.language import READ_SECTIONS, WRITE_SECTIONS
 from controlplane.core.blueprint.model import Read, Use, Write
@@ -22,6 +22,7 @@ from controlplane.core.blueprint.problems import BlueprintRefused, Problems
 from controlplane.core.blueprint.templates import Template
 from controlplane.core.blueprint.text_places import Position
 from controlplane.core.blueprint.trees import key_of, replaced, without
+from controlplane.core.blueprint.value_kinds import Reading
 from controlplane.core.blueprint.yaml_nodes import (
     BrokenNode,
     Entries,
@@ -79,25 +80,30 @@ def expanded(document: YamlDocument, problems: Problems) -> Expansion:
         connections.connections(root.get("connections"), problems),
         connections.schemas(root.get("schemas"), document, problems),
     )
-    written, uses = _written_out(components, declared, problems)
+    written, uses = _written_out(components, declared, Reading(document, {}, problems))
     expanded_root = without(replaced(root, COMPONENTS, written), SECTIONS)
     return Expansion(dataclasses.replace(document, root=expanded_root), uses)
 
 
 def _written_out(
-    components: Entries, declared: _Declared, problems: Problems
+    components: Entries, declared: _Declared, reading: Reading
 ) -> tuple[Entries, dict[str, Use]]:
     uses: dict[str, Use] = {}
     pairs: list[tuple[Scalar, Node]] = []
-    room = _Room(problems)
+    room = _Room(reading.problems)
+    names = frozenset(key.text for key, _ in components.entries)
+    reading = dataclasses.replace(reading, uses=uses)
     ends = (key.place for key, _ in components.entries[1:])
     for key, node in components.entries:
         end = next(ends, None)
-        written = _component(key, node, declared, problems)
+        written = _component(key, node, declared, reading.problems)
         if written is not node:
             uses[key.text] = Use(key.text, key.place, end)
-            room.take(written, key.place)
-        pairs.append((key, written))
+        of_component = reading.within(key.text)
+        for name, body in cdc_expansion.with_transforms(key, written, names, of_component):
+            if body is not node:
+                room.take(body, key.place)
+            pairs.append((name, body))
     return Entries(components.place, tuple(pairs)), uses
 
 

@@ -15,18 +15,17 @@ from controlplane.core.blueprint.common_keys import (
 )
 from controlplane.core.blueprint.model import Read, Settings, Write
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested
+from controlplane.core.blueprint.stream_refresh import SourceRefresh, StreamRefresh
 from controlplane.core.blueprint.text_places import ParamValue
 from controlplane.core.blueprint.value_kinds import (
     Choice,
     ListOf,
     Options,
     Reading,
-    RefreshInterval,
     Text,
     Whole,
 )
 
-CONTINUOUS_S = 2.0
 RAW = (
     "key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>, `partition` INT, offset BIGINT, "
     "timestamp TIMESTAMP"
@@ -111,11 +110,12 @@ READ_OPTIONS = Key(
     f"How clients log in: {', '.join((*CLIENT, *TO_REGISTRY))}.",
     example={"sasl.username": "app", "sasl.password": "secret://kafka/password"},
 )
-REFRESH: Key[float | None] = Key(
+REFRESH = Key(
     "refresh",
-    RefreshInterval(CONTINUOUS_S),
-    60.0,
-    "How often to look: continuous, a duration such as 30s, or manual.",
+    StreamRefresh(),
+    SourceRefresh(60.0),
+    "How often to look: continuous, {within: 500ms}, a duration such as 30s, or manual.",
+    written="1m",
     example="30s",
 )
 
@@ -186,7 +186,8 @@ def _read(fields: Fields, reading: Reading) -> Read:
         format="kafka",
         options=tuple(sorted(values.items())),
         schema=_columns(kind, schema),
-        refresh_s=fields[REFRESH],
+        refresh_s=fields[REFRESH].every_s,
+        within_s=fields[REFRESH].within_s,
         partition=None,
         metadata=(),
         on_bad_record=fields[ON_BAD_RECORD],

@@ -7,6 +7,7 @@ import dataclasses
 from typing import NamedTuple, cast
 
 from controlplane.core.blueprint import feed, text_forms
+from controlplane.core.blueprint.cdc import CDC
 from controlplane.core.blueprint.common_keys import (
     DELETES,
     FROM,
@@ -220,6 +221,7 @@ COMPONENT = Section(
     (
         READ,
         TRANSFORM_KEY,
+        CDC,
         WRITE,
         COMPONENT_DESCRIPTION,
         OWNER,
@@ -238,7 +240,7 @@ COMPONENT = Section(
         PROFILE,
         TESTS,
     ),
-    one_of=("read", "transform", "write"),
+    one_of=("read", "transform", "cdc", "write"),
 )
 
 

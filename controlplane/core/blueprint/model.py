@@ -91,7 +91,8 @@ class Read:
 
     For connectors other than `files`, `path` is the place in words, `format` the connector's name,
     and `settings` are all keys of its own. `is_growing`: a listing only adds to the one before it,
-    from where that one ended.
+    from where that one ended. `within_s`: of a continuous source, how soon a new row is to be in
+    the dataset; `refresh_s` is the same then.
     """
 
     connector: str
@@ -107,12 +108,14 @@ class Read:
     deletes_max: float
     settings: Settings = ()
     is_growing: bool = False
+    within_s: float | None = None
     hive_partitioning: bool | None = None  # of files; None: as the edition of the component has it
 
 
 @dataclass(frozen=True, slots=True)
 class SqlTransform:
-    """One SELECT. `text` places it in the blueprint."""
+    """One SELECT. `text` places it in the blueprint. `is_written`: by the author of the blueprint,
+    who may change it."""
 
     sql: str
     text: TextPlace
@@ -120,6 +123,7 @@ class SqlTransform:
     inputs: tuple[InputHint, ...]
     partition_by: tuple[KeyColumn, ...] = ()
     previous: Previous | None = None
+    is_written: bool = field(default=True, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

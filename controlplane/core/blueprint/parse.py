@@ -124,8 +124,8 @@ def file_references(text: str | bytes) -> tuple[str, ...]:
 
 
 def written_out(text: str | bytes, *, file: str) -> str:
-    """A blueprint with its defaults, templates, connections and schemas put where they are used, as
-    YAML.
+    """A blueprint with its defaults, templates, connections and schemas put where they are used, and
+    with `cdc` as transforms, as YAML.
 
     Raises InvalidBlueprint for problems of these.
     """

@@ -43,6 +43,8 @@ class Key(Generic[T_co]):
             described["description"] = self.doc
         if self._has_plain_default(described):
             described["default"] = self.written or self.default
+        elif self.written:
+            described["default"] = self.written
         if self.example is not None:
             described["examples"] = [self.example]
         if self.since != FIRST:

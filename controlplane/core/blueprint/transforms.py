@@ -186,12 +186,14 @@ def _transform(fields: Fields, reading: Reading) -> SqlTransform | PythonTransfo
         message = f"{key.text!r} belongs to Python, not to SQL"
         reading.problems.add(key.place, "conflicting-keys", message, "remove it")
     inputs, previous = _inputs(fields, reading)
+    text = fields.nodes[SQL.name][1]
     return SqlTransform(
         *fields[SQL],
         params=fields[PARAMS],
         inputs=inputs,
         partition_by=fields[PARTITION_BY],
         previous=previous,
+        is_written=isinstance(text, Scalar) and text.start < text.end,
     )
 
 

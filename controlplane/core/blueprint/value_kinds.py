@@ -300,18 +300,13 @@ class Fraction:
 
 @dataclass(frozen=True, slots=True)
 class RefreshInterval:
-    """How often to list: seconds, or None for `manual`. `continuous_s`: what `continuous` comes to,
-    where it may be."""
-
-    continuous_s: float | None = None
+    """How often to list: seconds, or None for `manual`."""
 
     def read(self, node: Node, reading: Reading) -> float | None:
         expected = "a duration such as 30s, 5m, 1h or 1d, or manual"
         text = node.text if isinstance(node, Scalar) else text_of(node, reading, expected)
         if text == "manual":
             return None
-        if text == "continuous" and self.continuous_s is not None:
-            return self.continuous_s
         if text == "continuous" or text.startswith("cron:"):
             message = f"refresh {shown(text)} comes with a later release"
             raise reading.refuse(node, "not-supported", message, f"use {expected}")
@@ -323,8 +318,7 @@ class RefreshInterval:
         return duration_s
 
     def schema(self) -> JsonSchema:
-        continuous = "" if self.continuous_s is None else "|continuous"
-        return {"type": "string", "pattern": f"^({DURATION}|manual{continuous})$"}
+        return {"type": "string", "pattern": f"^({DURATION}|manual)$"}
 
 
 @dataclass(frozen=True, slots=True)

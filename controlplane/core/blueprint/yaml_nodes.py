@@ -15,7 +15,7 @@ class Scalar:
     """`text` is the characters between quotes or as written; `value` what YAML 1.2 takes them for.
 
     `style` is the opening character of quoted and block scalars, else empty; `start` and `end` are
-    source offsets.
+    source offsets, equal where the text stands nowhere in the source.
     """
 
     place: Position

@@ -19,6 +19,7 @@ from controlplane.core.blueprint.text_places import Position, TextPlace
 from controlplane.core.compile.compiled_checks import CompiledCheck
 from controlplane.core.compile.nodes import Node, Source, Transform
 from controlplane.core.errors import Problem
+from controlplane.core.partitioning import column_fault
 from dataplane.contract.schemas import Schema
 
 Names: TypeAlias = tuple[str, ...] | None  # of all columns; None where they are not known
@@ -38,6 +39,7 @@ def _of(node: Source | Transform, tables: DatasetColumns) -> Iterator[Problem]:
     names = tables.of(node.dataset)
     if node.is_transform:
         yield from _twice(node, tables)
+        yield from _unfit_keys(node, tables)
         yield from _untaken(node)
     if names is None:
         return
@@ -174,6 +176,23 @@ def _twice(node: Transform, tables: DatasetColumns) -> Iterator[Problem]:
         yield place.problem(
             "duplicate-column", f"the output has two columns called {column.name[:40]!r}", hint
         )
+
+
+def _unfit_keys(node: Transform, tables: DatasetColumns) -> Iterator[Problem]:
+    """Keys of `cdc` of which no buckets are made, where the type is declared."""
+    if not isinstance(node.body, SqlTransform) or node.body.is_written:
+        return
+    for slot in node.slots:
+        source = tables.nodes.get(slot.dataset)
+        if slot.mode != "by" or not isinstance(source, Source) or source.declared is None:
+            continue
+        schema = source.with_metadata(source.declared)
+        for part, column in zip(node.key, slot.columns, strict=True):
+            is_exact = node.is_case_sensitive
+            fault = column_fault(schema, part, column, case_sensitive=is_exact)
+            if fault is not None and part.place is not None:
+                hint = "name a column of whole numbers, texts, dates or booleans first"
+                yield part.place.problem("invalid-value", fault, hint)
 
 
 def _untaken(node: Transform) -> Iterator[Problem]:

@@ -98,18 +98,22 @@ def _sql_slots(
     keyed = {} if declared else _proven_keys(verdicts)
     if not keyed:
         return tuple(slots), ()
-    return _by_types(body, slots, [_by(slot, verdicts, keyed) for slot in slots], inputs)
+    by_key = []
+    for slot in slots:
+        reason = verdicts[slot.name].reason
+        merge = query.verdicts()[slot.name].merge
+        # Parts of one of several inputs would have to be merged with rows of the others.
+        if merge is not None and len(keyed) == 1:
+            reason = f"{reason}; {merge.words}"
+        by_key.append(_by(slot, reason, keyed))
+    return _by_types(body, slots, by_key, inputs)
 
 
-def _by(
-    slot: Slot, verdicts: Mapping[str, sql.Verdict], keyed: Mapping[str, tuple[str, ...]]
-) -> Slot:
+def _by(slot: Slot, reason: str, keyed: Mapping[str, tuple[str, ...]]) -> Slot:
     """The input as it is read where the key is proven."""
     if slot.name not in keyed:
         return slot
-    return Slot(
-        slot.name, slot.dataset, "by", verdicts[slot.name].reason, keyed[slot.name], is_proven=True
-    )
+    return Slot(slot.name, slot.dataset, "by", reason, keyed[slot.name], is_proven=True)
 
 
 def _by_types(

@@ -12,7 +12,10 @@ from dataplane.contract.jobs import Mode
 def of_sql(
     body: SqlTransform, name: str, verdict: sql.Verdict, declared: Mapping[str, Mode]
 ) -> str:
-    """For an input of a query, by the proven mode and the declared modes."""
+    """For an input of a query, by the proven mode and the declared modes. Empty for a query
+    that stands in no blueprint, such as that of `cdc`."""
+    if not body.is_written:
+        return ""
     unsplit = [other for other, mode in declared.items() if mode != "each"]
     if name in unsplit:
         return f"to be read in part, leave `{name}` out of `inputs:`, so that its mode is inferred"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from controlplane.core import sql
+from controlplane.core.blueprint import SqlTransform
 from controlplane.core.blueprint.example_model import (
     ExampleRow,
     ExpectedCheck,
@@ -48,6 +49,7 @@ def problems(desired: Desired, datasets: Container[str] | None = None) -> tuple[
 def _of_test(node: Transform, test: TransformExample, tables: DatasetColumns) -> Iterator[Problem]:
     for input_rows in test.given:
         yield from _of_given(node, input_rows, tables.nodes)
+    yield from _of_marks(node, test)
     yield from _of_params(node, test)
     names = tables.of(node.dataset)
     look = None if names is None else ColumnWords(names, node.is_case_sensitive)
@@ -83,6 +85,19 @@ def _of_given(node: Transform, input_rows: Given, nodes: Mapping[str, Node]) -> 
     else:
         for row in input_rows.rows:
             yield from row_problems(row, schema, input_rows.name, str(node.spark["timezone"]))
+
+
+def _of_marks(node: Transform, test: TransformExample) -> Iterator[Problem]:
+    """Truncates and snapshots of `cdc` come from another dataset, of which a test sees the rows
+    that it gives."""
+    if not isinstance(node.body, SqlTransform) or node.body.is_written:
+        return
+    names = {input_named(node, rows.name) for rows in test.given}
+    for slot in node.slots:
+        if slot.mode == "all" and slot.name not in names:
+            message = f"the test gives no {slot.name}"
+            hint = f"for example {slot.name}: [{{_sequence: 5}}], or {slot.name}: []"
+            yield test.place.problem("missing-key", message, hint)
 
 
 def _declared(node: Transform, name: str, nodes: Mapping[str, Node]) -> Schema | None:

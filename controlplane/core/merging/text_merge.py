@@ -159,7 +159,18 @@ class _TextMerge:
             self._conflicts.append(conflict)
         newest = identities.newest(self._ours.uids, self._theirs.uids)
         uids = {part.name: newest.get(uid, uid) for uid, part in outcome.components.items()}
+        uids = self._uids_of_others() | uids
         return Merged(text, files, uids, imported, tuple(self._conflicts))
+
+    def _uids_of_others(self) -> dict[str, str]:
+        """Uids of components that no text names, as `cdc` brings them."""
+        sides = (self._theirs, self._other), (self._ours, self._mine)
+        return {
+            name: uid
+            for side, parts in sides
+            for name, uid in side.uids.items()
+            if name not in parts.components
+        }
 
     def _around(self, base: Unit, ours: Unit, theirs: Unit) -> Unit:
         """What stands before the components, or after them."""

@@ -30,7 +30,8 @@ class Driver:
     """A child or pod that pulls work. `pool` is `local` or `kubernetes`; `kind` determines if it
     has a JVM.
 
-    `reason` is that of its end, or of its waiting. The `fault` is what its attempts ended of; it
+    `seen` moves once, when it ends: an unchanged driver is not stored again. `reason` is that of
+    its end, or of its waiting. The `fault` is what its attempts ended of; it
     and the `size` are not stored.
     """
 

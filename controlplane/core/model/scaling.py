@@ -37,23 +37,24 @@ class DriverKeep:
     keep: Keep = "idle"
     idle_s: float | None = None
 
-    def within(self, limits: PoolLimits) -> PoolLimits:
-        """The limits of a pool whose drivers only this dataflow needs."""
+    def within(self, limits: PoolLimits, tasks: int) -> PoolLimits:
+        """The limits of a pool whose drivers only this dataflow needs. `tasks`: that wait or run;
+        while there are some, `cold` ends no driver early."""
         if self.keep == "warm":
             return replace(limits, minimum=max(limits.minimum, min(1, limits.maximum)))
         if self.keep == "cold":
-            return replace(limits, idle_s=0.0)
+            return limits if tasks else replace(limits, idle_s=0.0)
         return limits if self.idle_s is None else replace(limits, idle_s=self.idle_s)
 
 
 USUAL_KEEP = DriverKeep()  # of dataflows that do not choose
 
 
-def warmest(limits: PoolLimits, keeps: Sequence[DriverKeep]) -> PoolLimits:
+def warmest(limits: PoolLimits, keeps: Sequence[DriverKeep], tasks: int) -> PoolLimits:
     """The limits of a pool whose drivers several dataflows need: the longest stay counts."""
     if not keeps:
         return limits
-    each = [keep.within(limits) for keep in keeps]
+    each = [keep.within(limits, tasks) for keep in keeps]
     minimum = max(of.minimum for of in each)
     return replace(limits, minimum=minimum, idle_s=max(of.idle_s for of in each))
 

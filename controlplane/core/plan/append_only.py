@@ -23,13 +23,17 @@ def gate_on_append_only(
 ) -> Deciding[Decision]:
     """The decision, or a failed one where its commit would change or remove partitions."""
     state = planning.state(node.dataset)
-    if not (node.component.append_only and planning.branch == MAIN):
+    # Rows that are taken out of a dataset are no part of the promise
+    is_promised = node.component.append_only and not node.output
+    if not is_promised or planning.branch != MAIN:
         return decision
     if state is None or not isinstance(decision.step, Commit):
         return decision
     after = decision.step.state
     [changes] = yield from lookups.diffs([(state.root, after.root)])
-    rewritten = [change.key for change in changes if change.before is not None]
+    rewritten = [
+        change.key for change in changes if change.before is not None and change.before.content.rows
+    ]
     columns = state.schema["fields"]
     if rewritten:
         changed = _names(rewritten)
@@ -47,5 +51,5 @@ def gate_on_append_only(
 
 def _names(keys: list[str]) -> str:
     names = ", ".join(key or "the only partition" for key in keys[:NAMED])
-    more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
-    return names + more
+    rest = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
+    return names + rest

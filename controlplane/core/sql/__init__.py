@@ -12,7 +12,7 @@ from controlplane.core.sql.function_calls import Unproven
 from controlplane.core.sql.input_modes import InputKey, OutputKeyPart, PartsMerge, Verdict
 from controlplane.core.sql.mode_proof import Mode
 from controlplane.core.sql.output_columns import OutputColumn, OutputColumns
-from controlplane.core.sql.predicate import Predicate, predicate
+from controlplane.core.sql.predicate import Predicate, predicate, row_predicate
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.resolution import UNKNOWN, ColumnUse
 from controlplane.core.sql.split import PARTS, Split
@@ -42,4 +42,5 @@ __all__ = [
     "apply_edits",
     "original_offset",
     "predicate",
+    "row_predicate",
 ]  # fmt: skip

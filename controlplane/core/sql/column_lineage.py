@@ -22,6 +22,7 @@ from controlplane.core.sql.functions import AGGREGATES
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.resolution import InputTypes, resolved_tree, table_names
 from dataplane.contract.transform_lineage import (
+    EVERY,
     NOTHING,
     ColumnLineage,
     Indirect,
@@ -89,8 +90,21 @@ def of_query(
             ", ..." if len(walk.untold) > _MOST_REPORTED else ""
         )
         walk.tracing.over_reported.add(UNTOLD.format(unresolved))
-    names = columns if len(columns) == len(outputs) else tuple(outputs)
-    return walk.tracing.lineage(dict(zip(names, outputs.values(), strict=True)))
+    pairs = _with_stars(outputs, len(columns))
+    names = columns if len(columns) == len(pairs) else [name for name, _ in pairs]
+    origins = (origin for _, origin in pairs)
+    return walk.tracing.lineage(dict(zip(names, origins, strict=True)))
+
+
+def _with_stars(outputs: Values, count: int) -> list[tuple[str, Value]]:
+    """The output's columns. The star of a struct, of whose fields the text says nothing, stands for
+    as many as the output has besides the others."""
+    others = len(outputs) - (EVERY in outputs)
+    return [
+        (name, origin)
+        for name, origin in outputs.items()
+        for _ in range(count - others if name == EVERY and count > others else 1)
+    ]
 
 
 def _has_right(tree: exp.Expr) -> bool:

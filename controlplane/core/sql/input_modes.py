@@ -59,6 +59,10 @@ class PartsMerge:
     start: int
     line: int
 
+    @property
+    def words(self) -> str:
+        return f"decomposable: {', '.join(self.aggregates) or 'groups'} of parts can be merged"
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -77,8 +81,7 @@ class Verdict:
         whole."""
         words = self.reason if self.mode != "by" else f"`all`: it could be read {self.reason}"
         if self.merge is not None:
-            aggregates = ", ".join(self.merge.aggregates) or "groups"
-            words = f"{words}; decomposable: {aggregates} of parts can be merged"
+            words = f"{words}; {self.merge.words}"
         return Mode("each" if self.mode == "each" else "all", words)
 
 

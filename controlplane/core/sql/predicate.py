@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from controlplane.core.sql.sql_problem import SqlProblem, problem_at
 from dataplane.contract.encoding import digest
 
 _QUERIES = frozenset({"FROM", "SELECT", "TABLE", "VALUES", "WITH"})
+_AROUND_OBSTACLE = re.compile(r"^`\w+`: |,? at line \d+$")
 _OPENING = "SELECT 1 WHERE (\n"  # a line of its own: places are counted from the next one
 
 
@@ -42,7 +44,7 @@ def predicate(text: str) -> Predicate:
         query = analyse(f"{_OPENING}{text}\n)")
     except SqlProblem as e:
         message = e.message.replace("the query", "the condition")
-        raise SqlProblem(e.code, message, max(e.line - 1, 1), e.column, e.hint) from None
+        raise SqlProblem(e.code, message, *_place(text, e), e.hint) from None
     if query.references:
         first = query.references[0]
         place = max(first.line - 1, 1), first.column
@@ -65,6 +67,30 @@ def predicate(text: str) -> Predicate:
     return Predicate(text, digest("sql/1", tokens=[x.folded for x in lexemes]), query)
 
 
+def row_predicate(text: str) -> Predicate:
+    """As `predicate`, for a condition that is put into a query over many rows: refused unless it is
+    proven to look at each row by itself."""
+    condition = predicate(text)
+    try:
+        mode = analyse(f"SELECT 1 FROM t WHERE\n{text}\n").mode("t")
+    except SqlProblem as e:
+        raise SqlProblem(e.code, e.message, *_place(text, e), e.hint) from None
+    if mode.mode != "each":
+        obstacle = _AROUND_OBSTACLE.sub("", mode.reason)
+        message = f"the condition is not proven to look at one row by itself: {obstacle}"
+        hint = "make a column of it in a transform before"
+        raise SqlProblem("not-a-condition", message, hint=hint)
+    return condition
+
+
+def _place(text: str, problem: SqlProblem) -> tuple[int, int]:
+    """Line and column in the condition; its end where the problem is what follows it."""
+    lines = text.split("\n")
+    if problem.line - 1 > len(lines):
+        return len(lines), len(lines[-1]) + 1
+    return max(problem.line - 1, 1), problem.column
+
+
 def _refuse(text: str, lexemes: tuple[Lexeme, ...]) -> None:
     """What would make more, or other, of the text than one expression over one row."""
     depth = 0
@@ -78,6 +104,9 @@ def _refuse(text: str, lexemes: tuple[Lexeme, ...]) -> None:
             raise problem_at(
                 text, lexeme.token.start, "not-a-condition", "a condition is one expression"
             )
+        if depth == 0 and (lexeme.is_symbol(",") or lexeme.upper == "AS"):
+            message = "a condition is one expression without a name"
+            raise problem_at(text, lexeme.token.start, "not-a-condition", message)
         if lexeme.upper in _QUERIES and (at == 0 or lexemes[at - 1].is_symbol("(")):
             message = "a condition looks at one row, and reads no other"
             raise problem_at(

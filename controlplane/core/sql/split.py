@@ -9,7 +9,7 @@ whether it can be taken apart here: where the text leaves a doubt, it cannot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
@@ -81,10 +81,24 @@ class Split:
         """The second query. `types` are those of the columns that the first one gave. Raises
         Unproven where parts of such a type come together to something else than the plain query
         gives."""
-        calls = (
-            Edit(start, end, partial.merged(types, start)) for start, end, partial in self._calls
-        )
+        return self._second(lambda partial, start: partial.merged(types, start))
+
+    @property
+    def outline(self) -> tuple[Edit, ...]:
+        """The second query without types: its groups are right, its aggregates stand in for others.
+        A proof by key looks at the groups alone."""
+        return self._second(lambda partial, _: f"max({partial.columns[0][0]})")
+
+    def _second(self, merged: Callable[[Partial, int], str]) -> tuple[Edit, ...]:
+        calls = (Edit(start, end, merged(partial, start)) for start, end, partial in self._calls)
         return tuple(sorted([*self._around, *calls]))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of parts."""
+        groups = (f"_g{i}" for i in range(self._groups))
+        partials = (name for *_, partial in self._calls for name, _ in partial.columns)
+        return tuple(dict.fromkeys(chain(groups, partials)))
 
 
 def split(

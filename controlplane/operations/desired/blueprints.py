@@ -34,7 +34,7 @@ from controlplane.operations.inspect import plan_basis, source_changes
 from controlplane.operations.planning import plan_listings
 from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.snapshot import compile_live, plan_now
-from controlplane.operations.work import listings
+from controlplane.operations.work import listings, long_polls
 from controlplane.ports.store import Tx
 
 Action: TypeAlias = Literal["apply", "revert", "refresh"]
@@ -176,9 +176,9 @@ def _end_demands(tx: Tx, branch: str, before: Desired, after: Desired) -> None:
     for dataset, node in before.nodes.items():
         now = after.nodes.get(dataset)
         if now is None:
-            tx.queue.drop_demands(branch, listings.demand_of(dataset))
             tx.queue.drop_demands(branch, packs.name_of(dataset))
         if now is None or (now.component.paused and not node.component.paused):
+            long_polls.withdraw(tx, branch, listings.demand_of(dataset))
             tx.queue.drop_demands(branch, dataset)
             ended.append(dataset)
     tx.states.drop_unfinished(branch, ended)

@@ -15,7 +15,7 @@ from controlplane.operations.desired import holds, schema_pins
 from controlplane.operations.inspect import tasks
 from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.snapshot import desired, targeted
-from controlplane.operations.work import listing_requests, listings
+from controlplane.operations.work import listing_requests, listings, long_polls
 from controlplane.operations.work.listing_requests import ListingRequests
 from controlplane.ports.store import Tx
 
@@ -159,6 +159,7 @@ def pause(ctx: Context, branch: str, target: str) -> PauseAnswer:
         before = sorted(tx.blueprints.paused(branch))
         tx.blueprints.set_paused(branch, target, True)
         for dataset in sorted(chosen):
+            long_polls.withdraw(tx, branch, listings.demand_of(dataset))
             tx.queue.drop_demands(branch, dataset)
         tx.states.drop_unfinished(branch, chosen)
         _note(ctx, tx, branch, "pause", target, {"before": before})

@@ -10,6 +10,7 @@ from controlplane.core.model.answers import ListingLateness
 from controlplane.core.model.sources import Listing
 from controlplane.operations.inspect import json_views
 from controlplane.operations.planning.pinned import is_pinned
+from controlplane.operations.work import long_polls
 from controlplane.ports.store import Tx
 
 
@@ -47,4 +48,5 @@ def of_sources(
 def _due(node: Source, listing: Listing | None, declared: Mapping[str, float]) -> float | None:
     if listing is None or listing.at is None:
         return declared.get(node.dataset.partition(".")[0])
-    return None if node.read.refresh_s is None else listing.at + node.read.refresh_s
+    expected_s = long_polls.expected_s(node.read)
+    return None if expected_s is None else listing.at + expected_s

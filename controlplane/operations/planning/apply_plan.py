@@ -12,9 +12,10 @@ from controlplane.core.model import change_marks
 from controlplane.core.model.events import Event
 from controlplane.core.model.leases import Deposed
 from controlplane.core.model.tasks import Demand
-from controlplane.core.plan import Compute, Decision, Keep, Plan, Planning, WorkStep
+from controlplane.core.plan import Commit, Compute, Decision, Keep, Plan, Planning, WorkStep
 from controlplane.core.plan.transform import followers
 from controlplane.operations.failing_units import FailingUnits, of_dataset
+from controlplane.operations.planning.commits import commit_all
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.operations.planning.step_visitors import StepExecutor, StepPreview, is_given_up
@@ -204,11 +205,13 @@ class PlanExecutor:
             ):  # it may be unwanted by now
                 return 1
             tx.nodes.put_nodes(facts.overlay.staged)
+            commits: list[Commit] = []
             for decision in todo:
                 demanded = demands.get(decision.dataset, {})
                 changed += StepExecutor(
-                    tx, decision, demanded, facts, self._since_trace
+                    tx, decision, demanded, facts, self._since_trace, commits
                 ).carry_out()
+            changed += len(commit_all(tx, facts, commits, self._since_trace))
         self._planner.nodes_stored()
         failpoint("after-commit")
         return changed

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
@@ -190,6 +190,12 @@ class Planner:
         memory = self._memory
         return 0 if memory is None else memory.newest_mark
 
+    @property
+    def is_current(self) -> bool:
+        """True if the next plan fetches only facts that were marked since the last one."""
+        memory = self._memory
+        return memory is not None and not _is_old(memory)
+
     def observed(self) -> tuple[Desired, Fetched] | None:
         """The facts of the last plan; not to be changed."""
         memory = self._memory
@@ -205,7 +211,7 @@ class Planner:
         """The facts as of now, and the datasets to decide about again."""
         memory = self._memory
         self._memory = None  # whatever happens now, nothing half-known is kept
-        if memory is None or time.monotonic() - memory.swept_at > SWEEP_S:
+        if memory is None or _is_old(memory):
             return self._swept(tx)
         memory.newest_mark, memory.marked = tx.states.marked(self._branch, memory.newest_mark)
         # The facts are those of an earlier branch of this name, or of another main.
@@ -257,14 +263,33 @@ class Planner:
             memory.fetched.holds = tx.states.holds(self._branch)
         if change_marks.FORCED in marked:
             memory.fetched.forces = tx.blueprints.forces(self._branch)
-        listings = {id for m in marked if (id := change_marks.listing_of(m))}
-        if listings:
-            stale |= {
-                n.dataset for n in desired.nodes.values() if n.is_source and n.listing in listings
-            }
         stale |= marked & desired.nodes.keys()
         self._fetch(tx, memory, stale)
-        return stale
+        stale |= self._listed(tx, memory, stale) | self._progressed(tx, memory, stale)
+        return stale | _named(memory, change_marks.demanding)
+
+    def _listed(self, tx: Tx, memory: Memory, fetched: set[str]) -> set[str]:
+        """Fetch the listings that were marked, but those that were fetched with their datasets;
+        returns the datasets that read there."""
+        marked = {id for m in memory.marked if (id := change_marks.listing_of(m))}
+        if not marked:
+            return set()
+        nodes = memory.desired.nodes
+        readers = {d for d, n in nodes.items() if n.is_source and n.listing in marked}
+        left = [nodes[dataset] for dataset in self._viewed(readers) - fetched]
+        memory.fetched.listings.update(tx.listings.get(n.listing for n in left if n.is_source))
+        return readers
+
+    def _progressed(self, tx: Tx, memory: Memory, fetched: set[str]) -> set[str]:
+        """As `_listed`, of runs under way and of half-built roots."""
+        progressing = _named(memory, change_marks.progressing)
+        if left := self._viewed(progressing) - fetched:
+            memory.fetched.fetch_progress(tx, self._branch, sorted(left))
+        return progressing
+
+    def _viewed(self, datasets: set[str]) -> set[str]:
+        own = self._view.own
+        return datasets if own is None else datasets & own
 
     def _recompiled(self, tx: Tx, memory: Memory, flows: set[str]) -> set[str]:
         """Datasets whose nodes are new or other than before."""
@@ -315,6 +340,16 @@ class Planner:
             standing=decided,
         )
         memory.decisions.update((decision.dataset, decision) for decision in new_plan.decisions)
+
+
+def _named(memory: Memory, dataset_of: Callable[[str], str | None]) -> set[str]:
+    """The desired datasets that marks of one kind name."""
+    names = {name for mark in memory.marked if (name := dataset_of(mark)) is not None}
+    return names & memory.desired.nodes.keys()
+
+
+def _is_old(memory: Memory) -> bool:
+    return time.monotonic() - memory.swept_at > SWEEP_S
 
 
 def turned(tx: Tx, memory: Memory) -> set[str]:

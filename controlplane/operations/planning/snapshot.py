@@ -238,9 +238,7 @@ class Fetched:
         sources = [n for n in nodes if n.is_source]
         if everything or not all(n.is_copy for n in nodes):
             self._replace(self.states, names, tx.states.newest(branch, names))
-            half_built, unfinished = tx.states.unfinished(branch, names)
-            self._replace(self.buildings, names, half_built)
-            self._replace(self.unfinished, names, unfinished)
+            self.fetch_progress(tx, branch, names)
         if sources:
             self.listings.update(tx.listings.get(n.listing for n in sources))
             self._replace(
@@ -250,6 +248,12 @@ class Fetched:
             self._replace(
                 self.targets, names, tx.projections.targets(branch, None if everything else sinks)
             )
+
+    def fetch_progress(self, tx: Tx, branch: str, names: Sequence[str] | None) -> None:
+        """The half-built roots and the runs under way of these datasets; of all by default."""
+        half_built, unfinished = tx.states.unfinished(branch, names)
+        self._replace(self.buildings, names, half_built)
+        self._replace(self.unfinished, names, unfinished)
 
     def drop(self, dataset: str) -> None:
         """Forget all facts about it."""

@@ -12,11 +12,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from controlplane.core.errors import StaleState
-from controlplane.core.model.events import COMMITTED, Event, committed_body
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import Demand, Task
 from controlplane.core.plan import Commit, Compute, Decision, Keep, Learn, RunChecks, Step, Sync
+from controlplane.operations.planning.commits import adopted_counts, adopted_events
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.ports.store import Tx
 from dataplane.contract.kinds import KINDS
@@ -120,13 +119,15 @@ def is_well_supplied(tasks: Sequence[Task], demanded: Mapping[bytes, Demand]) ->
 @dataclass(frozen=True, slots=True)
 class StepExecutor:
     """Carries out the step of a decision in a transaction. Each method returns the number of
-    changes. `since_trace`: see PlanExecutor."""
+    changes. Commits are collected in `commits`, to be carried out together. `since_trace`: see
+    PlanExecutor."""
 
     tx: Tx
     decision: Decision
     demanded: Mapping[bytes, Demand]
     facts: StoreSnapshot
     since_trace: int
+    commits: list[Commit]
 
     @property
     def dataset(self) -> str:
@@ -143,34 +144,17 @@ class StepExecutor:
         return 1
 
     def visit_commit(self, step: Commit) -> int:
-        self._end_run()
-        if not self._has_pin_of(step):
-            return 0
-        tx, state = self.tx, step.state
-        try:
-            tx.states.commit(state, state.seq - 1)
-        except StaleState:
-            return 0  # a concurrent commit moved it: the next pass plans from there
-        if step.pin is not None:
-            tx.states.pin_schema(state.branch, state.dataset, step.pin)
-        if step.build is not None:
-            tx.traces.put_build(step.build, state.root, state.schema)
-        tx.traces.put_memos(step.notes)
-        tx.queue.drop_demands(state.branch, state.dataset)
-        tx.states.drop_building(state.branch, state.dataset)
-        body = committed_body(state)
-        tx.events.put(
-            [Event(COMMITTED, state.dataset, state.partitions, body, branch=state.branch)]
-        )
-        self._note_adopted(step.adopted if step.entered is None else self._adopted(step.entered))
-        return 1
+        self.commits.append(step)
+        return 0
 
     def visit_compute(self, step: Compute) -> int:
         if step.unfinished is not None and step.unfinished != self.facts.unfinished(self.dataset):
             self.tx.states.put_unfinished(step.unfinished)
         if step.building is not None and step.building != self.facts.building(self.dataset):
             self.tx.states.put_building(step.building)
-            self._note_adopted(self._adopted(step.entered))
+            counts = adopted_counts(self.tx, {self.dataset: step.entered}, self.since_trace)
+            branch = self.facts.branch
+            self.tx.events.put(adopted_events(branch, self.dataset, counts[self.dataset]))
         is_memo = any(KINDS[task.kind].remembered_as == "memo" for task in step.tasks)
         traces = self.tx.traces
         return self._request(_shared_job(step), traces.memos if is_memo else traces.hits)
@@ -201,7 +185,8 @@ class StepExecutor:
         again = self.tx.now() + AGAIN_S
         answered = set(answers([task.key for task in tasks]))
         missing = [self._delayed(task, again) for task in tasks if task.key not in answered]
-        queue.drop_demands(branch, self.dataset, [task.key for task in missing])
+        if not self.demanded.keys() <= {task.key for task in missing}:
+            queue.drop_demands(branch, self.dataset, [task.key for task in missing])
         if not missing:
             return 1
         for digest in dict.fromkeys(task.job for task in missing):
@@ -213,31 +198,6 @@ class StepExecutor:
         little."""
         is_over = task.key in self.demanded and self.demanded[task.key].state == "done"
         return replace(task, not_before=again) if is_over else task
-
-    def _has_pin_of(self, step: Commit) -> bool:
-        """Whether the pinned schema is as it was when the step was planned: an operator may have
-        taken it back since."""
-        if step.pin is None:
-            return True
-        pins = self.tx.states.pinned_schemas(step.state.branch, [self.dataset])
-        return pins.get(self.dataset) == self.facts.pinned(self.dataset)
-
-    def _adopted(self, entered: Mapping[str, bytes]) -> int:
-        """Entering partitions that no task executed for this dataset since the run began."""
-        traces = self.tx.traces.hits(list(dict.fromkeys(entered.values())))
-        own = {
-            key
-            for key, trace in traces.items()
-            if trace.seq > self.since_trace
-            and trace.by == "executed"
-            and trace.home == self.dataset
-        }
-        return sum(task not in own for task in entered.values())
-
-    def _note_adopted(self, adopted: int) -> None:
-        if adopted:
-            event = Event("partitions.adopted", self.dataset, adopted, branch=self.facts.branch)
-            self.tx.events.put([event])
 
 
 def _shared_job(step: Compute | Learn | Sync) -> dict[bytes, StoredJob]:

@@ -20,6 +20,7 @@ from controlplane.ports.lake import Publisher
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.identity import schema_id
+from dataplane.contract.schemas import Schema
 
 log = logs.get("publish")
 
@@ -89,10 +90,10 @@ def publish(store: Store, namespace: str, state: State, publisher: Publisher) ->
 
 
 def _has_rows_of(publication: Publication, state: State) -> bool:
-    return publication.version >= 0 and (publication.generation, publication.root) == (
-        state.generation,
-        state.root,
-    )
+    """True if the table holds the rows of the state, perhaps in other files. It may be one
+    generation newer than its record, where an answer was lost."""
+    newer = state.generation - publication.generation
+    return publication.version >= 0 and newer in (0, 1) and publication.root == state.root
 
 
 def _table(tx: Tx, namespace: str, state: State, *, is_layout: bool) -> TableContent:
@@ -110,12 +111,10 @@ def _unpacked(
     """The table with its present rows, without packs that the state breaks up, with those that came
     in since: so that the commit of a generation that adds rows does nothing but add. The published
     table may be newer than its record, where an answer was lost: then this step is passed over."""
-    if (
-        publication is None
-        or publication.version < 0
-        or publication.root == state.root
-        or not _has_columns_of(tx, publication, state)
-    ):
+    if publication is None or publication.version < 0 or publication.root == state.root:
+        return None
+    schema = _published_schema(tx, publication, state)
+    if schema is None:
         return None
     leaves = frozenset(tree.leaf_digests(tx.nodes, state.root))
     try:
@@ -127,7 +126,7 @@ def _unpacked(
     path = table_path(namespace, state.branch, state.dataset)
     return TableContent(
         path,
-        state.schema,
+        schema,
         fragments,
         publication.generation,
         state.dataset,
@@ -137,17 +136,17 @@ def _unpacked(
     )
 
 
-def _has_columns_of(tx: Tx, publication: Publication, state: State) -> bool:
-    """True if the published table has the columns of the state. Where packs came in, its columns
-    have to be looked up."""
-    columns_id = schema_id(state.schema)
-    if publication.schema:
-        return publication.schema == columns_id
-    earlier = tx.states.history(state.branch, state.dataset, RECENT)
-    return any(
-        s.generation == publication.generation and schema_id(s.schema) == columns_id
-        for s in earlier
-    )
+def _published_schema(tx: Tx, publication: Publication, state: State) -> Schema | None:
+    """The columns of the published table, if the state has them too, with new ones at most behind
+    them. Else None."""
+    if publication.schema == schema_id(state.schema):
+        return state.schema
+    for earlier in tx.states.history(state.branch, state.dataset, RECENT):
+        if earlier.generation == publication.generation:
+            columns = earlier.schema["fields"]
+            is_start = state.schema["fields"][: len(columns)] == columns
+            return earlier.schema if is_start else None
+    return None
 
 
 def note_failure(store: Store, namespace: str, state: State, message: str) -> None:

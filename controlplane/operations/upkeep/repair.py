@@ -216,6 +216,8 @@ def _commit_lost(tx: Tx, state: State) -> bool:
     except StaleState:
         return False
     tx.states.drop_building(state.branch, state.dataset)
+    # The jobs of requested tasks, also of failed ones, may name what is given up.
+    tx.queue.drop_demands(state.branch, state.dataset)
     tx.events.put(
         [
             Event(

@@ -25,7 +25,7 @@ from controlplane.core.model.tasks import SIZES, Attempt, Size, Task
 from controlplane.core.plan.plan_values import INTERNAL
 from controlplane.operations.context import Context
 from controlplane.operations.projections import compaction
-from controlplane.operations.work import following_results, listings, targets
+from controlplane.operations.work import following_results, listings, long_polls, targets
 from controlplane.ports.store import Tx
 from dataplane.contract.claims import CONTRACT, Claim, TaskSpec, WriteTask, WrittenFragment
 from dataplane.contract.failpoints import failpoint
@@ -106,7 +106,9 @@ def claim(
             tx.queue.end_attempt(attempt.id)
             ctx.wake()
             return None
-        if attempt.kind != "list":  # most listings find nothing new, which is no event
+        if answer["kind"] == "list":  # most find nothing new, which is no event
+            long_polls.begin(tx, attempt, answer["job"])
+        else:
             branches = tx.queue.branches_of(attempt.tasks)
             tx.events.put(claimed(attempt.id, driver, attempt.dataset, attempt.tasks, branches))
     failpoint("after-claim")
@@ -185,7 +187,7 @@ def _job(
         stored = cast("StoredJob", {k: v for k, v in stored.items() if k != "followers"})
     match attempt.kind:
         case "list":
-            return listings.with_known(tx, cast("ListJob", stored))
+            return listings.with_known(tx, cast("ListJob", stored), tasks)
         case "write":
             job = cast("WriteJob", stored)
             return {**job, "goes_on": True} if targets.is_there(tx, tasks) else job

@@ -89,8 +89,7 @@ def ask(ctx: Context, branch: str, nodes: Iterable[Source]) -> ListingRequests:
     with ctx.begin() as tx:
         unseen = _unseen(tx, branch, sources)
         chosen = [node for node in sources if node.dataset not in unseen]
-        before = tx.listings.get(node.listing for node in chosen)
-        listings.request(tx, chosen)
+        before = listings.request(tx, chosen)
         requests = _requests_of(tx, branch, chosen, before, unseen)
         listings.dispatch(tx, branch, chosen, requests.demand)
     ctx.wake()
@@ -104,8 +103,7 @@ def request_listings(
     sources = [node for node in nodes if not node.output]
     if is_pinned(tx, branch):
         return _requests_of(tx, branch, [], {}, {node.dataset: PINNED for node in sources})
-    before = tx.listings.get(node.listing for node in sources)
-    listings.request(tx, sources, accept_deletes=accept_deletes, is_awaited=True)
+    before = listings.request(tx, sources, accept_deletes=accept_deletes, is_awaited=True)
     paused = tx.blueprints.paused(branch)
     unseen = {node.dataset: PAUSED for node in sources if is_paused(node, paused)}
     chosen = [node for node in sources if node.dataset not in unseen]

@@ -17,6 +17,7 @@ from controlplane.core.model.events import NO_BRANCH, Event
 from controlplane.core.model.sources import HeldListing, Listing
 from controlplane.core.model.tasks import Demand, Task
 from controlplane.operations.planning import plan_listings
+from controlplane.operations.work import long_polls
 from controlplane.operations.work.listing_diff import (
     Found,
     ListingDiff,
@@ -46,9 +47,10 @@ def sources(desired: Desired, scope: Iterable[str]) -> list[Source]:
 
 def request(
     tx: Tx, nodes: Iterable[Source], *, accept_deletes: bool = False, is_awaited: bool = False
-) -> int:
-    """Request a new listing of each location, and answer how many there are. An open request is not
-    repeated, unless a worker is at it: the worker may have listed before the change was there.
+) -> dict[bytes, Listing]:
+    """Request a new listing of each location; returns the listings as they were. An open request is
+    not repeated, unless a worker is at it: the worker may have listed before the change was there.
+    One that a worker holds for want of news is ended, and listed at once.
     Until an awaited listing is there, nothing that reads there is up to date."""
     listing_ids = {n.listing for n in nodes}
     current = tx.listings.get(listing_ids)
@@ -64,7 +66,7 @@ def request(
         if is_awaited:
             held["awaited"] = True
         tx.listings.put(replace(listing, held=held or None))
-    return len(listing_ids)
+    return current
 
 
 def _is_as_planned(listing: Listing) -> bool:
@@ -73,10 +75,11 @@ def _is_as_planned(listing: Listing) -> bool:
 
 
 def _requested(tx: Tx, current: Sequence[Listing]) -> Iterator[Listing]:
-    started = _started(
-        tx,
-        {_key(listing.id, listing.requested): listing.id for listing in current if listing.is_open},
-    )
+    tasks = {
+        _key(listing.id, listing.requested): listing.id for listing in current if listing.is_open
+    }
+    long_polls.end(tx, tasks)
+    started = _started(tx, tasks)
     for listing in current:
         yield replace(
             listing, requested=(listing.requested if listing.id in started else listing.served) + 1
@@ -115,12 +118,7 @@ def ask(tx: Tx, id: bytes) -> None:
 def is_due(node: Source, listing: Listing | None, now: float, *, periodic: bool) -> bool:
     if listing is None or (listing.at is None and listing.requested == 0):
         return True
-    if (
-        listing.requested > listing.served
-        or listing.at is None
-        or not periodic
-        or node.read.refresh_s is None
-    ):
+    if listing.requested > listing.served or listing.at is None or not periodic:
         return False
     return due_in(node, listing, now) <= 0.0
 
@@ -130,26 +128,29 @@ def due_in(node: Source, listing: Listing | None, now: float) -> float:
 
     A listing that is ahead by more than a period was made before the clock went back, and is due at
     once."""
-    if listing is None or listing.at is None or node.read.refresh_s is None:
+    period_s = long_polls.period_s(node.read, listing)
+    if listing is None or listing.at is None or period_s is None:
         return inf
-    if listing.at - now > node.read.refresh_s:
+    if listing.at - now > period_s:
         return 0.0
-    return listing.at + node.read.refresh_s - now
+    return listing.at + period_s - now
 
 
 def next_due_in(
     node: Source, listing: Listing | None, now: float, requested: Collection[bytes]
 ) -> float:
     """As `due_in`; a listing that is requested already is due a period after it ends, at the
-    earliest."""
+    earliest. The report of a continuous source wakes the loop."""
     if node.listing not in requested:
         return due_in(node, listing, now)
-    return inf if node.read.refresh_s is None else node.read.refresh_s
+    if node.read.refresh_s is None or node.read.within_s is not None:
+        return inf
+    return node.read.refresh_s
 
 
 def demand_of(dataset: str) -> str:
     """The name that demands the listing of the location that a dataset reads."""
-    return dataset + "#listing"
+    return dataset + long_polls.DEMAND
 
 
 def is_open(listing: Listing | None) -> bool:
@@ -157,18 +158,28 @@ def is_open(listing: Listing | None) -> bool:
     return listing is not None and listing.is_open
 
 
-def dispatch(tx: Tx, branch: str, nodes: Iterable[Source], demand: Demanding = demand_of) -> int:
+def dispatch(
+    tx: Tx,
+    branch: str,
+    nodes: Iterable[Source],
+    demand: Demanding = demand_of,
+    *,
+    is_periodic: bool = False,
+) -> int:
     """Queue the worker tasks of open requests, each once the one before it is over. Components that
     share a location share the task, and demands of an earlier request are dropped. A task that is
     queued already costs only the check. A dataflow's tasks stand in the queue `TURN_S` apart, so
     that one with many leaves room for the few of another one that are queued later. `demand` names
-    the demand for the listing that a dataset reads."""
+    the demand for the listing that a dataset reads. `is_periodic`: a worker may hold the listings
+    of continuous sources."""
     nodes = list(nodes)
-    listing_tasks = to_queue(tx, branch, nodes, tx.listings.get(n.listing for n in nodes), demand)
+    current = tx.listings.get(n.listing for n in nodes)
+    listing_tasks = to_queue(tx, branch, nodes, current, demand, is_periodic=is_periodic)
     queued = 0
     tx.queue.put_jobs({listed.task.job: listed.job for listed in listing_tasks})
     for listing_task in listing_tasks:
         tx.queue.drop_demands(branch, listing_task.demand, [listing_task.task.key])
+        long_polls.end_undemanded(tx, listing_task.replaced)
         queued += tx.queue.enqueue(
             branch, listing_task.demand, [listing_task.task], after_s=TURN_S * listing_task.turn
         )
@@ -178,12 +189,13 @@ def dispatch(tx: Tx, branch: str, nodes: Iterable[Source], demand: Demanding = d
 @dataclass(frozen=True, slots=True)
 class ListingTask:
     """A listing that is to be queued: `turn` counts those of its dataflow before it that are not
-    over."""
+    over. `replaced`: running tasks that its demand was for."""
 
     demand: str
     task: Task
     job: ListJob
     turn: int
+    replaced: tuple[bytes, ...]
 
 
 def to_queue(
@@ -192,6 +204,8 @@ def to_queue(
     nodes: Iterable[Source],
     current: Mapping[bytes, Listing],
     demanding: Demanding = demand_of,
+    *,
+    is_periodic: bool = False,
 ) -> list[ListingTask]:
     """What `dispatch` would queue, where that much is known of the nodes' listings."""
     by_listing: dict[bytes, list[Source]] = {}
@@ -216,12 +230,18 @@ def to_queue(
     )
     listing_tasks, turn_of_flow = [], Counter[str]()
     for id, group in groups.items():
-        task, job = _task(current[id], group)
+        task, job = _task(current[id], group, is_periodic=is_periodic)
         demand, flow = demanding(task.dataset), task.dataset.partition(".")[0]
-        if not _is_under_way(demands.get(demand, {}), task):
-            listing_tasks.append(ListingTask(demand, task, job, turn_of_flow[flow]))
+        demanded = demands.get(demand, {})
+        if not _is_under_way(demanded, task):
+            replaced = _running(demanded, task.key)
+            listing_tasks.append(ListingTask(demand, task, job, turn_of_flow[flow], replaced))
         turn_of_flow[flow] += 1
     return listing_tasks
+
+
+def _running(demands: Mapping[bytes, Demand], but: bytes) -> tuple[bytes, ...]:
+    return tuple(key for key, task in demands.items() if task.state == "running" and key != but)
 
 
 def _is_under_way(demands: Mapping[bytes, Demand], task: Task) -> bool:
@@ -235,7 +255,7 @@ def _is_under_way(demands: Mapping[bytes, Demand], task: Task) -> bool:
     )
 
 
-def _task(listing: Listing, group: list[Source]) -> tuple[Task, ListJob]:
+def _task(listing: Listing, group: list[Source], *, is_periodic: bool) -> tuple[Task, ListJob]:
     node = group[0]
     job: ListJob = {
         "location": node.location,
@@ -251,6 +271,9 @@ def _task(listing: Listing, group: list[Source]) -> tuple[Task, ListJob]:
     # It only adds to the listing before it, and its claim has the end of that one
     if node.read.is_growing:
         job["known"] = None
+    bounds_s = [n.read.within_s for n in group if n.read.within_s is not None]
+    if is_periodic and bounds_s:
+        job["within_s"] = min(bounds_s)
     key = _key(listing.id, listing.requested)
     priority = max(n.component.priority for n in group)
     return Task(
@@ -270,10 +293,14 @@ def _key(listing: bytes, request: int) -> bytes:
     return digest("list/1", listing=listing, request=request)
 
 
-def with_known(tx: Tx, job: ListJob) -> ListJob:
+def with_known(tx: Tx, job: ListJob, tasks: Iterable[Task]) -> ListJob:
     """The job of a listing with known contents: the digest of the one before it (`was`); or the
-    last key of that one and the objects behind it, if the new one is only to add to it."""
+    last key of that one and the objects behind it, if the new one is only to add to it. A listing
+    that may be held has `wait_s`."""
     listing = _stored(tx, job) or Listing(bytes.fromhex(job["listing"]), None, None, 0, 0)
+    wait_s = long_polls.wait_s(tx, listing, tasks) if "within_s" in job else None
+    if wait_s is not None:
+        job = {**job, "wait_s": wait_s}
     if "known" not in job:
         return {**job, "was": listing.digest.hex()} if listing.digest else job
     last = tree.last(tx.nodes, listing.root or tree.EMPTY_ROOT)

@@ -53,11 +53,15 @@ class Recording:
         attempt: Attempt,
         by: By,
         listing_changes: Mapping[str, Found] = MappingProxyType({}),
+        job: StoredJob | None = None,
     ) -> None:
+        """`job`: the attempt's, if it was read already."""
         self.tx, self.attempt, self.by, self.listing_changes = tx, attempt, by, listing_changes
+        self._read_job = job
         self._events: list[Event] = []
         # Whether there may be more to do, for the loop or for a claim
         self.is_news = attempt.kind != "list"
+        self.is_due = False  # a continuous source is to be listed again
         self._outcomes: dict[bytes, Outcome] = {}
         self._accepted: list[TaskResult] = []
         self.fragments: list[Fragment] = []
@@ -79,7 +83,7 @@ class Recording:
 
     @cached_property
     def _job(self) -> StoredJob | None:
-        return self.tx.queue.jobs([self.attempt.job]).get(self.attempt.job)
+        return self._read_job or self.tx.queue.jobs([self.attempt.job]).get(self.attempt.job)
 
     @cached_property
     def _branches(self) -> dict[bytes, tuple[str, ...]]:
@@ -161,7 +165,8 @@ class Recording:
         """What the driver went on to after these results, by their tasks (hex)."""
         if not any(r.get("then") for r in results):
             return {}
-        return following_results.proven(self._job, self.tasks, results)
+        tasks = self.tasks if "fold" in (self._job or {}) else {}
+        return following_results.proven(self._job, tasks, results)
 
     def _taken_in(self, runs: Mapping[str, following_results.Run]) -> following_results.Run:
         """What a driver went on to is demanded where its first task is."""
@@ -193,6 +198,7 @@ class Recording:
                 self._report_listing(outcome.event)
                 self._count("task.other", _keys([result]))
             self.is_news |= outcome.is_news
+            self.is_due |= "within_s" in self._list_job
         self.is_news |= len(results) < len(self.attempt.tasks)
 
     def _report_listing(self, event: Event) -> None:

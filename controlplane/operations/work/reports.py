@@ -11,7 +11,7 @@ from typing import TypedDict, cast
 
 from controlplane.core import wire
 from controlplane.core.errors import Fenced, HeadgateError
-from controlplane.core.model.jobs import datasets_of_followers
+from controlplane.core.model.jobs import StoredJob, datasets_of_followers
 from controlplane.core.model.table_paths import attempt_folder
 from controlplane.core.model.tasks import Attempt, By, Fragment
 from controlplane.operations.context import Context
@@ -31,6 +31,9 @@ from dataplane.contract.results import (
     infrastructure_error,
 )
 from dataplane.contract.source_objects import ListingResult
+
+# Tasks of an attempt whose report makes the pass that follows it: its driver waits for the answer
+OWN_PASS = 16
 
 
 class BadReport(HeadgateError):
@@ -93,7 +96,7 @@ def report(
         outcome = take_in(ctx, running, decoded.results, lake, by="executed", measures=measured)
     # A pass for each of thousands of listings that found nothing new would leave time for little
     # else.
-    if outcome.is_news:
+    if outcome.is_news and not (len(running.tasks) <= OWN_PASS and ctx.make_pass()):
         ctx.wake()
     return {"accepted": list(outcome.accepted), "fenced": list(outcome.fenced)}
 
@@ -144,14 +147,14 @@ def _take_in(
     by: By,
     measures: Measures,
 ) -> ReportOutcome:
-    followers = _followers(ctx, attempt)
+    job = _job(ctx, attempt)
+    followers = frozenset(datasets_of_followers(job or {}))
     checked = _verified(lake, attempt, [_in_order(r, followers) for r in results], followers)
-    with _listings(ctx, attempt, checked, lake) as listing_changes, ctx.begin() as tx:
-        if attempt.id not in tx.queue.attempts([attempt.id]):
-            raise Fenced(f"attempt {attempt.id} is not live; stop, and delete nothing")
-        recording = Recording(tx, attempt, by, listing_changes)
+    with _listings(ctx, attempt, job, checked, lake) as listing_changes, ctx.begin() as tx:
+        if not tx.queue.end_attempt(attempt.id):
+            raise _not_live(attempt)
+        recording = Recording(tx, attempt, by, listing_changes, job)
         recording.record([r for r in checked if recording.is_own(r)])
-        tx.queue.end_attempt(attempt.id)
         tx.past_attempts.put(recording.accounts(measures))
         tx.events.put(recording.events)
         unused = _unused_folders(tx, attempt, followers, recording.fragments)
@@ -159,16 +162,19 @@ def _take_in(
         lake.delete_prefix(folder)
     accepted = tuple(r["task"] for r in checked if recording.is_own(r))
     fenced = tuple(r["task"] for r in checked if not recording.is_own(r))
-    return ReportOutcome(accepted, fenced, recording.is_news)
+    return ReportOutcome(accepted, fenced, recording.is_news or recording.is_due)
 
 
-def _followers(ctx: Context, attempt: Attempt) -> frozenset[str]:
-    """The datasets that the driver may have gone on to."""
-    if attempt.kind not in ("parse", "transform"):
-        return frozenset()
+def _not_live(attempt: Attempt) -> Fenced:
+    return Fenced(f"attempt {attempt.id} is not live; stop, and delete nothing")
+
+
+def _job(ctx: Context, attempt: Attempt) -> StoredJob | None:
+    """The job, where its results are not known without it. None if it is gone as well."""
+    if attempt.kind not in ("list", "parse", "transform"):
+        return None
     with ctx.read() as tx:
-        job = tx.queue.jobs([attempt.job]).get(attempt.job)
-    return frozenset(datasets_of_followers(job or {}))
+        return tx.queue.jobs([attempt.job]).get(attempt.job)
 
 
 def _in_order(result: TaskResult, followers: frozenset[str]) -> TaskResult:
@@ -206,7 +212,8 @@ def _folders(attempt: Attempt, followers: Collection[str]) -> list[str]:
 
 def delete_folders(ctx: Context, attempt: Attempt, lake: ObjectStore) -> None:
     """All that an attempt wrote."""
-    for folder in _folders(attempt, _followers(ctx, attempt)):
+    followers = frozenset(datasets_of_followers(_job(ctx, attempt) or {}))
+    for folder in _folders(attempt, followers):
         lake.delete_prefix(folder)
 
 
@@ -218,9 +225,11 @@ def _unused_folders(
     if attempt.kind != "list" and not KINDS[attempt.kind].has_manifest:
         return []
     own, *others = _folders(attempt, followers)
-    is_kept = attempt.kind != "list" and bool(tx.traces.referenced_attempts([attempt.id]))
-    stored = tx.traces.fragments([f.id for f in fragments]) if is_kept and others else {}
+    stored = tx.traces.fragments([f.id for f in fragments] if others else ())
     paths = [file["path"] for fragment in stored.values() for file in fragment.files]
+    is_kept = any(fragment.attempt == attempt.id for fragment in stored.values())
+    if not is_kept and attempt.kind != "list":
+        is_kept = bool(tx.traces.referenced_attempts([attempt.id]))
     unused = [f for f in others if not any(path.startswith(f"{f}/") for path in paths)]
     return unused if is_kept else [own, *unused]
 
@@ -253,7 +262,11 @@ def _is_there(file: FileEntry, sizes: Mapping[str, int]) -> bool:
 
 @contextmanager
 def _listings(
-    ctx: Context, attempt: Attempt, results: list[TaskResult], lake: ObjectStore
+    ctx: Context,
+    attempt: Attempt,
+    job: StoredJob | None,
+    results: list[TaskResult],
+    lake: ObjectStore,
 ) -> Iterator[dict[str, Found]]:
     """What listings found, by task, before the transaction that takes it in. Damaged ones become
     failures."""
@@ -262,18 +275,18 @@ def _listings(
         for i, result in enumerate(results if attempt.kind == "list" else ()):
             if result["state"] == "done":
                 try:
-                    listing_change = _listing(ctx, attempt, result, lake)
+                    listing_change = _listing(ctx, attempt, job, result, lake)
                     by_task[result["task"]] = files.enter_context(closing(listing_change))
                 except Damaged as e:
                     results[i] = _damaged(result, e)
         yield by_task
 
 
-def _listing(ctx: Context, attempt: Attempt, result: TaskResult, lake: ObjectStore) -> Found:
-    with ctx.read() as tx:
-        job = tx.queue.jobs([attempt.job]).get(attempt.job)
+def _listing(
+    ctx: Context, attempt: Attempt, job: StoredJob | None, result: TaskResult, lake: ObjectStore
+) -> Found:
     if job is None:
-        raise Fenced(f"attempt {attempt.id} is not live; stop, and delete nothing")
+        raise _not_live(attempt)
     listing_result = cast("ListingResult", result["result"])
     return listings.read(
         ctx.store, ctx.namespace, cast("ListJob", job), listing_result, lake, attempt.prefix

@@ -11,6 +11,7 @@ from controlplane.core.errors import Fenced, NotFound
 from controlplane.core.model.drivers import Fault
 from controlplane.core.model.tasks import Attempt
 from controlplane.operations.context import Context
+from controlplane.operations.work import long_polls
 from controlplane.operations.work.recording import Recording
 from controlplane.operations.work.reports import delete_folders, take_in
 from controlplane.ports.lake import ObjectStore
@@ -85,12 +86,14 @@ def _abandon(ctx: Context, attempt: Attempt, reason: str, fault: Fault) -> bool:
     """What took the driver away for reasons of its own does not count against its tasks. False if
     the attempt's own report came first: then its output may be in use."""
     with ctx.begin() as tx:
-        if attempt.id not in tx.queue.attempts([attempt.id]):
+        if not tx.queue.end_attempt(attempt.id):
             return False
+        if fault == "disrupted" and attempt.id in tx.queue.waiting_attempts():
+            long_polls.end(tx, attempt.tasks)  # nothing was lost
+            return True
         recording = Recording(tx, attempt, "adopted")
         error = infrastructure_error(LOST.get(fault, "driver-lost"), reason)
         recording.release(sorted(attempt.tasks), error, burn=fault != "disrupted")
-        tx.queue.end_attempt(attempt.id)
         tx.past_attempts.put(recording.accounts({}))
         tx.events.put(recording.events)
     return True

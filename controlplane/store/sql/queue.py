@@ -28,6 +28,7 @@ from sqlalchemy import (
 from sqlalchemy import bindparam as bind
 from sqlalchemy.sql.dml import ReturningUpdate
 
+from controlplane.core.model import change_marks
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task, TaskState
 from controlplane.store.rules import LONGEST_DELAY_S, KindText, attempt_prefix, kind_texts, within
@@ -67,7 +68,11 @@ _COUNTS = (
     .group_by(_DEMAND.dataset, _TASK.state)
 )
 _DEMANDS_OF_DATASET = select(_DEMAND.task).where(_OF_DATASET)
-_DROP_DEMANDS = delete(db.demands).where(_OF_DATASET).returning(_DEMAND.task)
+_END_DEMANDS = (
+    delete(db.demands)
+    .where(equal(db.demands, "branch"), one_of(_DEMAND.dataset))
+    .returning(_DEMAND.dataset, _DEMAND.task)
+)
 _BELOW = equal(db.demands, "branch") & (
     func.substr(_DEMAND.dataset, 1, func.length(bind("prefix"))) == bind("prefix")
 )
@@ -92,9 +97,10 @@ _NOW, _LATEST = bind("now", type_=Double), bind("latest", type_=Double)
 _IS_TRIED = (_TASK.not_before <= _NOW) | (_TASK.not_before > _LATEST)
 _BACKLOG = (
     select(_TASK.kind, func.count().label("n"))
-    .where(equal(db.tasks), (_TASK.state == "running") | ((_TASK.state == "queued") & _IS_TRIED))
+    .where(equal(db.tasks), _TASK.state.in_(("queued", "running")), _IS_TRIED)
     .group_by(_TASK.kind)
 )
+_WAITING = select(_TASK.attempt).where(equal(db.tasks), _TASK.state == "running", ~_IS_TRIED)
 _QUEUED = _TASK.queued_us / 1e6
 _DUE_SINCE = case((_TASK.not_before > _QUEUED, _TASK.not_before), else_=_QUEUED)
 _WAITING_SINCE = select(func.min(_DUE_SINCE).label("since")).where(
@@ -129,6 +135,7 @@ _OWN = equal(db.attempts, "driver") & one_of(_ATTEMPT.id)
 _LOCK_OWN = select(_ATTEMPT.id).where(_OWN).order_by(_ATTEMPT.id).with_for_update()
 _RENEW_OWN = update(db.attempts).where(_OWN)
 _IS_HELD = _TASKS & (_TASK.attempt == bind("of_attempt")) & (_TASK.state == "running")
+_WAIT = update(db.tasks).where(_IS_HELD)
 _SET_HELD = update(db.tasks).where(_IS_HELD).returning(_TASK.key)
 _RELEASE_HELD = _SET_HELD.values(failures=_TASK.failures + bind("burned"))
 
@@ -142,6 +149,9 @@ class SqlQueue(TableGroup):
         self._is_locked = False
         # Tasks as a claim left them, until the queue is locked
         self._claimed: dict[bytes, Row[Any]] = {}
+        self._backlog: Sequence[Row[Any]] | None = (
+            None  # of a snapshot, which is read for each pool
+        )
         self._demanding: dict[bytes, list[Row[Any]]] = {}  # demands by task, read under the lock
 
     def lock(self) -> None:
@@ -190,7 +200,7 @@ class SqlQueue(TableGroup):
             [{"branch": branch, "dataset": dataset, "task": key} for key in tasks_by_key],
         )
         self._demanding.clear()
-        self._mark(branch, dataset)
+        self._mark(branch, change_marks.tasks(dataset))
         return queued
 
     def _queue_again(
@@ -264,18 +274,28 @@ class SqlQueue(TableGroup):
         return counts
 
     def drop_demands(self, branch: str, dataset: str, keep: Iterable[bytes] = ()) -> int:
+        kept_keys = set(keep)
+        if not kept_keys:
+            return self.end_demands(branch, [dataset])
         self.lock()
-        of, kept_keys = {"of_branch": branch, "of_dataset": dataset}, set(keep)
-        rows = self._rows(_DEMANDS_OF_DATASET if kept_keys else _DROP_DEMANDS, **of)
-        dropped = {row.task for row in rows} - kept_keys
-        if not dropped:
-            return 0
-        if kept_keys:
-            self._delete_among(db.demands, "task", dropped, branch=branch, dataset=dataset)
-        self._demanding.clear()
-        self._delete_undemanded(dropped)
-        self._mark(branch, dataset)
-        return len(dropped)
+        rows = self._rows(_DEMANDS_OF_DATASET, of_branch=branch, of_dataset=dataset)
+        dropped = {(dataset, row.task) for row in rows if row.task not in kept_keys}
+        keys = [key for _, key in dropped]
+        self._delete_among(db.demands, "task", keys, branch=branch, dataset=dataset)
+        return self._dropped(branch, dropped)
+
+    def end_demands(self, branch: str, datasets: Iterable[str]) -> int:
+        self.lock()
+        rows = self._rows_by(_END_DEMANDS, datasets, of_branch=branch)
+        return self._dropped(branch, {(row.dataset, row.task) for row in rows})
+
+    def _dropped(self, branch: str, demands: Collection[tuple[str, bytes]]) -> int:
+        """`demands`: of a dataset each for a task."""
+        if demands:
+            self._demanding.clear()
+            self._delete_undemanded(task for _, task in demands)
+            self._mark(branch, *(change_marks.tasks(dataset) for dataset, _ in demands))
+        return len(demands)
 
     def drop_demands_below(self, branch: str, prefix: str) -> None:
         self.lock()
@@ -321,7 +341,7 @@ class SqlQueue(TableGroup):
     ) -> int:
         self.lock()
         names = list(datasets)
-        self._mark(branch, *names)
+        self._mark(branch, *map(change_marks.tasks, names))
         of = {"of_branch": branch, "datasets": names}
         return (
             self._change(_RETRY, **of, **FRESH)
@@ -334,8 +354,10 @@ class SqlQueue(TableGroup):
     def backlog(
         self, sizes: Sequence[Size] = SIZES, placements: Collection[Placement] = PLACEMENTS
     ) -> dict[Kind, int]:
+        if self._backlog is None or self._transaction.is_writing:
+            self._backlog = self._rows(_BACKLOG, **self._times())
         counts: dict[Kind, int] = {}
-        for row in self._rows(_BACKLOG, **self._times()):
+        for row in self._backlog:
             kind, size, placement = KindText.of(row.kind)
             if size in sizes and placement in placements:
                 counts[kind] = counts.get(kind, 0) + row.n
@@ -390,6 +412,13 @@ class SqlQueue(TableGroup):
         now = self._now()
         return {"now": now, "latest": now + LONGEST_DELAY_S}
 
+    def wait_until(self, attempt: Attempt, time: float) -> None:
+        self._claimed.clear()
+        self._change_by(_WAIT, attempt.tasks, of_attempt=attempt.id, not_before=time)
+
+    def waiting_attempts(self) -> frozenset[str]:
+        return frozenset(row.attempt for row in self._rows(_WAITING, **self._times()))
+
     # --- attempts
 
     def attempts(self, ids: Iterable[str] | None = None) -> dict[str, Attempt]:
@@ -434,7 +463,7 @@ class SqlQueue(TableGroup):
     def _mark_demanding(self, tasks: Iterable[bytes]) -> None:
         for rows in self._demands_of(tasks).values():
             for row in rows:
-                self._mark(row.branch, row.dataset)
+                self._mark(row.branch, change_marks.tasks(row.dataset))
 
     def _set_held(
         self, statement: ReturningUpdate[Any], by: str, keys: Iterable[bytes], /, **values: Any
@@ -444,8 +473,8 @@ class SqlQueue(TableGroup):
         self.lock()
         return [row.key for row in self._rows_by(statement, keys, of_attempt=by, **values)]
 
-    def end_attempt(self, attempt: str) -> None:
-        self._delete(db.attempts, id=attempt)
+    def end_attempt(self, attempt: str) -> bool:
+        return self._delete(db.attempts, id=attempt) == 1
 
 
 def _kind_of(task: Task) -> KindText:

@@ -6,7 +6,7 @@ Does not belong here: why a state is right; the integrity checks come before the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -22,6 +22,7 @@ from sqlalchemy import (
     select,
     true,
     union_all,
+    update,
 )
 from sqlalchemy import bindparam as bind
 
@@ -39,7 +40,7 @@ from controlplane.store.sql.base import OpenTransaction, TableGroup
 from controlplane.store.sql.queue import SqlQueue
 from controlplane.store.sql.row_records import Record, dump
 from controlplane.store.sql.snapshots import SqlSnapshots
-from controlplane.store.sql.statements import equal, one_of, over_main, update_rows
+from controlplane.store.sql.statements import equal, one_of, over_main
 from dataplane.contract.schemas import Schema
 
 _STATE, _HEAD, _HALF, _RUN = db.states.c, db.heads.c, db.buildings.c, db.unfinished.c
@@ -74,6 +75,10 @@ _RECENT = _all_and_some(
 _SETTLED = select(db.states).where(
     over_main(db.states), one_of(_STATE.seq, "seqs"), one_of(_STATE.dataset)
 )
+_OF_HEADS = equal(db.heads, "branch") & one_of(_HEAD.dataset)
+_ADVANCE = update(db.heads).where(_OF_HEADS).values(seq=_HEAD.seq + 1)
+_ADVANCE = _ADVANCE.returning(_HEAD.dataset, _HEAD.seq)
+_STEP_BACK = update(db.heads).where(_OF_HEADS).values(seq=_HEAD.seq - 1)
 _PINS = select(db.pins).where(over_main(db.pins), one_of(db.pins.c.dataset))
 
 
@@ -224,23 +229,38 @@ class SqlStates(TableGroup):
         return tuple(_STATES.from_row(row, **_unpacked(row, schemas)) for row in rows)
 
     def commit(self, state: State, expected_seq: int) -> None:
-        if state.seq != expected_seq + 1 or not self._move_head(state, expected_seq):
+        if state.seq != expected_seq + 1 or self.commit_all(state.branch, [state]):
             raise StaleState(f"{state.dataset} is not at state {expected_seq}")
-        self._mark(state.branch, state.dataset)
-        self._snapshots.note_move("head", state.branch, state.dataset, expected_seq)
-        (schema,) = self._put_schemas([state.schema])
-        self._insert(db.states, [_STATES.to_row(state) | _packed(state, schema)])
 
-    def _move_head(self, state: State, expected_seq: int) -> bool:
-        of = {"branch": state.branch, "dataset": state.dataset}
-        if expected_seq == 0 and state.branch == MAIN:
-            return self._insert_one(db.heads, **of, seq=state.seq)
-        there = {"of_branch": state.branch, "of_dataset": state.dataset, "of_seq": expected_seq}
-        advance = update_rows(db.heads, "branch", "dataset", "seq")
-        if self._change(advance, **there, seq=state.seq) == 1:
-            return True
+    def commit_all(self, branch: str, states: Sequence[State]) -> frozenset[str]:
+        moved = self._heads_advanced(branch, {s.dataset: s.seq for s in states})
+        committed = [s for s in states if moved.get(s.dataset) or self._begins(s, moved)]
+        for state in committed:
+            self._mark(branch, state.dataset)
+            self._snapshots.note_move("head", branch, state.dataset, state.seq - 1)
+        schemas = self._put_schemas([s.schema for s in committed])
+        rows = zip(committed, schemas, strict=True)
+        self._insert(db.states, [_STATES.to_row(s) | _packed(s, schema) for s, schema in rows])
+        return frozenset(s.dataset for s in states) - {s.dataset for s in committed}
+
+    def _heads_advanced(self, branch: str, seqs: Mapping[str, int]) -> dict[str, bool]:
+        """Whether each head that there is came to its number. The others stay where they are."""
+        rows = self._rows_by(_ADVANCE, seqs, of_branch=branch)
+        moved = {row.dataset: row.seq == seqs[row.dataset] for row in rows}
+        stale = [dataset for dataset, is_right in moved.items() if not is_right]
+        self._change_by(_STEP_BACK, stale, of_branch=branch)
+        return moved
+
+    def _begins(self, state: State, there: Collection[str]) -> bool:
+        """Whether it became the first state of its dataset in its branch."""
+        if state.dataset in there:
+            return False
+        of = {"branch": state.branch, "dataset": state.dataset, "seq": state.seq}
+        expected_seq = state.seq - 1
+        if state.branch == MAIN:
+            return expected_seq == 0 and self._insert_one(db.heads, **of)
         return self._is_at_main(state, expected_seq) and self._insert_one(
-            db.heads, **of, seq=state.seq, fork=expected_seq
+            db.heads, **of, fork=expected_seq
         )
 
     def _is_at_main(self, state: State, expected_seq: int) -> bool:
@@ -289,12 +309,13 @@ class SqlStates(TableGroup):
         return {half.dataset: half for half in buildings}, {run.dataset: run for run in runs}
 
     def put_building(self, building: PartialState) -> None:
-        self._mark(building.branch, building.dataset)
+        self._mark(building.branch, change_marks.progress(building.dataset))
         (schema,) = self._put_schemas([building.schema]) if building.schema is not None else (None,)
         row = _BUILDINGS.to_row(building) | _packed(building, schema)
         self._upsert(db.buildings, [row | {"at": self._now()}])
 
     def drop_building(self, branch: str, dataset: str) -> None:
+        self._mark(branch, change_marks.progress(dataset))
         self._delete(db.buildings, branch=branch, dataset=dataset)
 
     # --- runs under way
@@ -313,7 +334,7 @@ class SqlStates(TableGroup):
 
     def put_unfinished(self, unfinished: UnfinishedRun) -> None:
         self._queue.lock()  # who ends a run ends its tasks as well: both in one order
-        self._mark(unfinished.branch, unfinished.dataset)
+        self._mark(unfinished.branch, change_marks.progress(unfinished.dataset))
         self._upsert(db.unfinished, [_unfinished_row(unfinished)])
 
     def drop_unfinished(self, branch: str, datasets: Iterable[str]) -> None:
@@ -321,7 +342,7 @@ class SqlStates(TableGroup):
         if not names:
             return
         self._queue.lock()
-        self._mark(branch, *names)
+        self._mark(branch, *map(change_marks.progress, names))
         self._delete_among(db.unfinished, "dataset", names, branch=branch)
 
     # --- holds of datasets

@@ -8,7 +8,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Row, Text, literal, select, union, update
+from sqlalchemy import BigInteger, Row, Text, literal, select, union, update
+from sqlalchemy import bindparam as bind
 
 from controlplane.core.model.memos import Memo, Memos
 from controlplane.core.model.retention import Files, Stored
@@ -52,6 +53,12 @@ _WITH_OUTPUTS = (
     .outerjoin(db.fragments, _OF_OUTPUT)
     .where(equal(db.traces), one_of(_TRACE.task))
 )
+_EXECUTED = select(_TRACE.task, _TRACE.home).where(
+    equal(db.traces),
+    one_of(_TRACE.task),
+    _TRACE.by == "executed",
+    _TRACE.seq > bind("after", type_=BigInteger),
+)
 _NO_DIGEST, _NO_TEXT = literal(None, type_=db.Blob), literal(None, type_=Text)
 _BUILD, _MEMO = db.build_traces.c, db.memos.c
 _REMEMBERED = (
@@ -86,6 +93,10 @@ class SqlTraces(TableGroup):
         self._write_traces()
         return self._hits(keys)
 
+    def executed(self, keys: Iterable[bytes], after: int) -> dict[bytes, str]:
+        self._write_traces()
+        return {row.task: row.home for row in self._rows_by(_EXECUTED, keys, after=after)}
+
     def put(self, traces: Sequence[Trace], fragments: Sequence[Fragment]) -> None:
         self._new_traces.append((traces, fragments))
 
@@ -110,7 +121,7 @@ class SqlTraces(TableGroup):
         return {row.id: bytes(row.body) for row in self._rows_among(db.profiles, "id", ids)}
 
     def referenced_attempts(self, ids: Sequence[str]) -> frozenset[str]:
-        self._flush()  # the caller has nothing else to write: one statement raises all counters
+        self._flush()  # the caller has nothing else to write
         return frozenset(row.id for row in self._rows_by(_REFERENCED, ids))
 
     def stored(self, fragments: Iterable[bytes]) -> dict[bytes, Stored]:
@@ -157,10 +168,10 @@ class SqlTraces(TableGroup):
         )
 
     def _write_traces(self) -> None:
-        """Write them before the transaction ends, since it reads traces."""
+        """Write them before the transaction ends, since it reads traces. What else waits is written
+        with them: one statement raises all counters."""
         if self._new_traces:
-            at_most = self.waiting()
-            self.store_traces(self._count("traces", at_most) if at_most else 0)
+            self._flush()
 
     def waiting(self) -> int:
         """How many numbers the new traces take, unless some of them are hits."""
@@ -232,9 +243,17 @@ class SqlTraces(TableGroup):
         return traces, {row.key: json.loads(row.value) for row in rows if row.schema is None}
 
     def put_build(self, key: bytes, root: bytes, schema: Schema) -> None:
-        (schema_id,) = self._put_schemas([schema])
+        self.put_builds({key: (root, schema)})
+
+    def put_builds(self, builds: Mapping[bytes, tuple[bytes, Schema]]) -> None:
+        schemas = self._put_schemas([schema for _, schema in builds.values()])
+        rows = zip(builds.items(), schemas, strict=True)
         self._upsert(
-            db.build_traces, [{"key": key, "root": root, "schema": schema_id, "at": self._now()}]
+            db.build_traces,
+            [
+                {"key": key, "root": root, "schema": id, "at": self._now()}
+                for (key, (root, _)), id in rows
+            ],
         )
 
     def memos(self, keys: Iterable[bytes]) -> dict[bytes, Memo]:

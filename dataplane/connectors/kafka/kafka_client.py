@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dataplane.connectors.kafka.client_pool import ClientPool, config_key
 from dataplane.contract.jobs import ConnectorSettings
 from dataplane.contract.schemas import Json
 from dataplane.secrets import remember, resolved
 from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:
-    from confluent_kafka import Message
+    from confluent_kafka import Consumer, Message
 
 ANSWER_S = 20.0
 OWN = "client."  # starts the names of settings that are options of the client
+READING = {  # options of a consumer of no group
+    "group.id": "headgate",  # never joined
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",  # where reading begins is known: elsewhere would be a gap
+    "isolation.level": "read_committed",
+}
 REGISTRY = "registry."  # behind it: they are options of the client of the schema registry
 
 
@@ -102,6 +111,27 @@ def _failure(error: Any, servers: str) -> TaskFailure:
             )
 
 
+_consumers: ClientPool[Consumer] = ClientPool()
+
+
+@contextmanager
+def consumer(settings: ConnectorSettings, topic: str, **options: Json) -> Iterator[Consumer]:
+    """A consumer for a topic, of no group, with these options and nothing assigned. It stays
+    connected for the next use. It reads up to the last message of no open transaction, and raises
+    rather than leave a gap. Its errors are messages, and KafkaException."""
+    config = client(settings, **READING, **options)
+    key = topic, config_key(config)
+    with _consumers.use(key, partial(_consumer, config)) as pooled:
+        yield pooled
+        pooled.unassign()
+
+
+def _consumer(config: dict[str, Json]) -> Consumer:
+    from confluent_kafka import Consumer
+
+    return Consumer(config)
+
+
 def messages(
     settings: ConnectorSettings, topic: str, starts: Mapping[int, int]
 ) -> Iterator[Message]:
@@ -109,9 +139,7 @@ def messages(
     transaction."""
     from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-    own = {"group.id": "headgate", "enable.auto.commit": False, "enable.partition.eof": True}
-    own |= {"auto.offset.reset": "error"}  # where they begin is known: elsewhere would be a gap
-    consumer = Consumer(client(settings, **own, **{"isolation.level": "read_committed"}))
+    consumer = Consumer(client(settings, **READING))
     left = set(starts)
     try:
         consumer.assign([TopicPartition(topic, partition, at) for partition, at in starts.items()])

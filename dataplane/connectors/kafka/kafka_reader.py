@@ -93,6 +93,18 @@ class KafkaReading:
         read = reduce(
             DataFrame.unionAll, [self._load(covers) for covers in together([d for _, d in ranges])]
         )
+        labels = {label for label, _ in ranges}
+        labelled = (
+            read.withColumn(LABEL, F.lit(labels.pop()))
+            if len(labels) == 1  # what is loaded is all of this slice
+            else self._labelled(read, ranges)
+        )
+        return shaped(labelled, self.settings, schema, LABEL, drops=self.drops)
+
+    def _labelled(
+        self, read: DataFrame, ranges: Sequence[tuple[str, Mapping[str, Json]]]
+    ) -> DataFrame:
+        """Messages with the labels of their slices."""
         bounds = [(label, d["partition"], d["first"], d["end"]) for label, d in ranges]
         labels = self.session.createDataFrame(
             bounds, f"{LABEL} STRING, _of INT, _first BIGINT, _end BIGINT"
@@ -100,8 +112,7 @@ class KafkaReading:
         mine = (F.col("partition") == F.col("_of")) & F.col("offset").between(
             F.col("_first"), F.col("_end") - 1
         )
-        labelled = read.join(F.broadcast(labels), mine)
-        return shaped(labelled, self.settings, schema, LABEL, drops=self.drops)
+        return read.join(F.broadcast(labels), mine)
 
     def _check(self, ranges: Sequence[Mapping[str, Json]]) -> None:
         bounds = {b.partition: b for b in self.topic.bounds}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from dataplane.connectors.kafka.client_pool import ClientPool, config_key
 from dataplane.connectors.kafka.kafka_client import ANSWER_S, client, in_words
 from dataplane.contract.schemas import Json
 from dataplane.task_failures import TaskFailure
@@ -43,7 +43,8 @@ class Topic:
 def look(settings: Mapping[str, Json], name: str) -> Topic:
     """The topic as it is now, up to the last message of no open transaction. TaskFailure if there
     is no such topic, or no answer."""
-    with in_words(settings["servers"]), closing(KafkaServer(settings)) as server:
+    key, make = config_key(client(settings)), partial(KafkaServer, settings)
+    with in_words(settings["servers"]), _servers.use(key, make) as server:
         return server.topic(name)
 
 
@@ -75,6 +76,8 @@ class KafkaServer:
         from confluent_kafka.admin import OffsetSpec
 
         try:
+            self._admin.poll(0)
+            self._errors.clear()  # of an earlier call
             if not (descriptions := self._described(names)):
                 return {}
             places = [
@@ -182,3 +185,6 @@ class KafkaServer:
 def _of(name: str, bounds: Mapping[Any, OffsetBounds]) -> tuple[OffsetBounds, ...]:
     mine = (offsets for place, offsets in bounds.items() if place.topic == name)
     return tuple(sorted(mine, key=lambda b: b.partition))
+
+
+_servers = ClientPool[KafkaServer]()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import cast
 
+from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
@@ -32,7 +33,10 @@ def shaped(
     if settings["format"] == "raw":
         raw = ("key", "value", "headers", "partition", "offset", "timestamp")
         return messages.select(*map(F.col, raw), *others)
-    kind, value = _avro(settings, schema) if schema is not None else _json(settings, drops=drops)
+    jvm = messages.sparkSession.sparkContext
+    kind, value = (
+        _json(jvm, settings["schema"], drops=drops) if schema is None else _avro(settings, schema)
+    )
     parsed = messages.withColumn(VALUE, value)
     if drops:
         parsed, others = parsed.withColumn(CORRUPT, F.col(f"{VALUE}.error")), (*others, CORRUPT)
@@ -66,8 +70,16 @@ def _avro(settings: ConnectorSettings, schema: int) -> tuple[StructType, Column]
     return kind, column.asNondeterministic()(F.col("value"))
 
 
-def _json(settings: ConnectorSettings, *, drops: bool) -> tuple[StructType, Column]:
-    kind = cast("StructType", StructType.fromDDL(settings["schema"]))
+@lru_cache(maxsize=64)
+def _json(
+    jvm: SparkContext,  # noqa: ARG001  # in which the column is
+    columns: str,
+    *,
+    drops: bool,
+) -> tuple[StructType, Column]:
+    """The types of these columns, and a column of values that `shaped` takes apart. It is built
+    once: each of its expressions is some calls of the JVM."""
+    kind = cast("StructType", StructType.fromDDL(columns))
     text = _unframed(F.col("value")).cast("string")
     mode = (
         {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from controlplane.core.model import change_marks
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task
 from controlplane.store.rules import LONGEST_DELAY_S, attempt_prefix, larger, within
@@ -70,7 +71,7 @@ class MemoryQueue(MemoryPart):
             self._space.demands[key] = self._space.demands.get(key, frozenset()) | {
                 (branch, dataset)
             }
-        self._mark(branch, dataset)
+        self._mark(branch, change_marks.tasks(dataset))
         return sum(queued)
 
     def _ask(self, task: Task, queued_us: int) -> bool:
@@ -121,13 +122,16 @@ class MemoryQueue(MemoryPart):
         who = {(branch, dataset) for dataset in datasets}
         return [key for key, theirs in self._space.demands.items() if not theirs.isdisjoint(who)]
 
+    def end_demands(self, branch: str, datasets: Iterable[str]) -> int:
+        return sum(self.drop_demands(branch, dataset) for dataset in set(datasets))
+
     def drop_demands(self, branch: str, dataset: str, keep: Iterable[bytes] = ()) -> int:
         kept = set(keep)
         gone = [key for key in self._demanded_by(branch, {dataset}) if key not in kept]
         for key in gone:
             self._undemand(key, (branch, dataset))
         if gone:
-            self._mark(branch, dataset)
+            self._mark(branch, change_marks.tasks(dataset))
         return len(gone)
 
     def _drop_demands_below(self, branch: str, prefix: str) -> None:
@@ -167,7 +171,7 @@ class MemoryQueue(MemoryPart):
         self, branch: str, datasets: Iterable[str], tasks: Collection[bytes] | None = None
     ) -> int:
         named = list(datasets)
-        self._mark(branch, *named)
+        self._mark(branch, *map(change_marks.tasks, named))
         theirs = self._demanded_by(branch, named)
         failed = [
             key for key, task in pick(self._space.tasks, theirs).items() if task.state == "failed"
@@ -186,15 +190,18 @@ class MemoryQueue(MemoryPart):
             if (
                 task.size in sizes
                 and task.placement in placements
-                and (task.state == "running" or self._is_due(task))
+                and task.state in ("queued", "running")
+                and self._is_tried(task)
             ):
                 counts[task.kind] = counts.get(task.kind, 0) + 1
         return counts
 
     def _is_due(self, task: Task) -> bool:
+        return task.state == "queued" and self._is_tried(task)
+
+    def _is_tried(self, task: Task) -> bool:
         """A delay that was set before the clock went back is over."""
-        is_delayed = self._now < task.not_before <= self._now + LONGEST_DELAY_S
-        return task.state == "queued" and not is_delayed
+        return not self._now < task.not_before <= self._now + LONGEST_DELAY_S
 
     def claim(
         self,
@@ -239,6 +246,13 @@ class MemoryQueue(MemoryPart):
 
     def _order(self, task: Task) -> tuple[int, int, bytes]:
         return -task.priority, self._space.queued_us[task.key], task.key
+
+    def wait_until(self, attempt: Attempt, time: float) -> None:
+        self._set(self._held(attempt.id, attempt.tasks), not_before=time)
+
+    def waiting_attempts(self) -> frozenset[str]:
+        running = [task for task in self._space.tasks.values() if task.state == "running"]
+        return frozenset(t.attempt for t in running if t.attempt and not self._is_tried(t))
 
     # --- attempts
 
@@ -288,7 +302,7 @@ class MemoryQueue(MemoryPart):
     def _mark_demanding(self, tasks: Iterable[bytes]) -> None:
         for task in tasks:
             for branch, dataset in self._space.demands.get(task, ()):
-                self._mark(branch, dataset)
+                self._mark(branch, change_marks.tasks(dataset))
 
     def _held(self, attempt: str, keys: Iterable[bytes]) -> list[bytes]:
         found = pick(self._space.tasks, keys)
@@ -302,8 +316,8 @@ class MemoryQueue(MemoryPart):
         for key in keys:
             self._space.tasks[key] = replace(self._space.tasks[key], **values)
 
-    def end_attempt(self, attempt: str) -> None:
-        self._space.attempts.pop(attempt, None)
+    def end_attempt(self, attempt: str) -> bool:
+        return self._space.attempts.pop(attempt, None) is not None
 
 
 def _asked(task: Task) -> Demand:

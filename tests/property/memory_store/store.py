@@ -314,6 +314,15 @@ class FlatTx(
         self._note_move("head", state.branch, state.dataset, expected_seq)
         self._mark(state.branch, state.dataset)
 
+    def commit_states(self, branch: str, states: Sequence[State]) -> frozenset[str]:
+        stale = set()
+        for state in states:
+            try:
+                self.commit_state(state, state.seq - 1)
+            except StaleState:
+                stale.add(state.dataset)
+        return frozenset(stale)
+
     def unfinished(
         self, branch: str, datasets: Iterable[str] | None = None
     ) -> tuple[dict[str, PartialState], dict[str, UnfinishedRun]]:
@@ -323,10 +332,11 @@ class FlatTx(
         )
 
     def put_building(self, building: PartialState) -> None:
-        self._mark(building.branch, building.dataset)
+        self._mark(building.branch, change_marks.progress(building.dataset))
         self._space.buildings[building.branch, building.dataset] = building
 
     def drop_building(self, branch: str, dataset: str) -> None:
+        self._mark(branch, change_marks.progress(dataset))
         self._space.buildings.pop((branch, dataset), None)
 
     def settled(self, branch: str, states: Iterable[tuple[str, int]]) -> tuple[State, ...]:
@@ -340,12 +350,12 @@ class FlatTx(
         return tuple(s for key, s in found.items() if key in wanted)
 
     def put_unfinished(self, unfinished: UnfinishedRun) -> None:
-        self._mark(unfinished.branch, unfinished.dataset)
+        self._mark(unfinished.branch, change_marks.progress(unfinished.dataset))
         self._space.unfinished[unfinished.branch, unfinished.dataset] = unfinished
 
     def drop_unfinished(self, branch: str, datasets: Iterable[str]) -> None:
         for dataset in datasets:
-            self._mark(branch, dataset)
+            self._mark(branch, change_marks.progress(dataset))
             self._space.unfinished.pop((branch, dataset), None)
 
     def marked(self, branch: str, after: int) -> tuple[int, frozenset[str]]:
@@ -421,6 +431,18 @@ class FlatTx(
     def put_build_trace(self, key: bytes, root: bytes, schema: Schema) -> None:
         self._space.build_traces[key] = (self._now, (root, schema))
 
+    def put_build_traces(self, builds: Mapping[bytes, tuple[bytes, Schema]]) -> None:
+        for key, (root, schema) in builds.items():
+            self.put_build_trace(key, root, schema)
+
+    def executed(self, keys: Iterable[bytes], after: int) -> dict[bytes, str]:
+        there = pick(self._space.traces, keys)
+        return {
+            key: trace.home
+            for key, trace in there.items()
+            if trace.by == "executed" and trace.seq > after
+        }
+
     def memos(self, keys: Iterable[bytes]) -> dict[bytes, Memo]:
         return pick(self._space.memos, keys)
 
@@ -472,17 +494,17 @@ NAMES = {  # of the methods of each collaborator, and of those of `FlatTx` where
         "of_plans=plan_listings drop=drop_listings"
     ),
     "states": (
-        "newest=states find=state_of commit=commit_state history unfinished put_building "
+        "newest=states find=state_of commit=commit_state commit_all=commit_states history unfinished put_building "
         "drop_building settled put_unfinished drop_unfinished marked pinned_schemas pin_schema holds "
         "put_hold drop_holds"
     ),
     "traces": (
-        "hits=traces put=put_traces put_build=put_build_trace fragments put_profiles remembered "
-        "memos put_memos referenced_attempts stored condemn files loose_outputs"
+        "hits=traces put=put_traces executed put_build=put_build_trace put_builds=put_build_traces "
+        "fragments put_profiles remembered memos put_memos referenced_attempts stored condemn files loose_outputs"
     ),
     "queue": (
-        "jobs put_job put_jobs enqueue demands demanded drop_demands demanding branches_of tasks backlog "
-        "claim attempts extend finish fail release end_attempt retry"
+        "jobs put_job put_jobs enqueue demands demanded drop_demands end_demands demanding branches_of tasks backlog "
+        "claim wait_until waiting_attempts attempts extend finish fail release end_attempt retry"
     ),
     "past_attempts": "put=put_past_attempts costs=past_costs drop=drop_past_attempts",
     "drivers": "drop=drop_drivers",

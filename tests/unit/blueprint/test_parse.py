@@ -113,6 +113,23 @@ def test_durations(text: str, seconds: float | None) -> None:
     assert body.refresh_s == seconds
 
 
+@pytest.mark.parametrize(
+    ("text", "seconds", "within_s"),
+    [
+        ("continuous", 1.0, 1.0),
+        ("{within: 100ms}", 0.1, 0.1),
+        ("{within: 2s}", 2.0, 2.0),
+        ("30s", 30.0, None),
+        ("manual", None, None),
+    ],
+)
+def test_how_a_topic_is_followed(text: str, seconds: float | None, within_s: float | None) -> None:
+    topic = "connector: kafka, servers: 'a:1', topic: t, schema: a INT"
+    body = one(f"read: {{{topic}, refresh: {text}}}")
+    assert isinstance(body, Read)
+    assert (body.refresh_s, body.within_s) == (seconds, within_s)
+
+
 def test_a_dataflow_may_be_empty() -> None:
     assert parse("dataflow: d\ncomponents: {}", file="f").components == ()
 

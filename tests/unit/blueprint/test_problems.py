@@ -107,6 +107,21 @@ CASES = [
     ("invalid-duration", read("refresh: ^30")),
     ("invalid-duration", read("refresh: ^0s")),
     ("invalid-duration", read("refresh: ^1w")),
+    ("invalid-duration", read("refresh: ^500ms")),
+    ("wrong-type", read("refresh: ^{within: 1s}")),
+    ("invalid-duration", component(f"read: {{{TOPIC}, schema: a INT, refresh: ^500ms}}")),
+    *(
+        (
+            "invalid-duration",
+            component(f"read: {{{TOPIC}, format: raw, refresh: {{within: ^{bound}}}}}"),
+        )
+        for bound in ("99ms", "0ms", "0s", "1w", "[1s]", "manual")
+    ),
+    ("missing-key", component(f"read: {{{TOPIC}, schema: a INT, refresh: ^{{}}}}")),
+    (
+        "unknown-key",
+        component(f"read: {{{TOPIC}, format: raw, refresh: {{within: 1s, ^after: 1s}}}}"),
+    ),
     ("invalid-path", component("read: {connector: files, path: ^' ', format: csv}")),
     ("invalid-path", component("read: {connector: files, path: ^'http://a/b.csv', format: csv}")),
     ("invalid-path", component("write: {connector: files, from: a, path: ^'out/*', format: csv}")),

@@ -124,12 +124,13 @@ def test_a_conflict_is_settled_by_taking_a_side(side: Side, expected: str) -> No
 
 U = {"a": "ua", "b": "ub", "c": "uc"}
 RENAMED = {"a": "ua", "d": "ub"}
+AB = {"a": "ua", "b": "ub"}
 
 
 def test_a_rename_and_an_edit_come_together() -> None:
-    base = revision(text(A, B), U)
-    one = merge_dataflow(base, revision(text(A, B2), U), revision(text(A, D), RENAMED))
-    other = merge_dataflow(base, revision(text(A, D), RENAMED), revision(text(A, B2), U))
+    base = revision(text(A, B), AB)
+    one = merge_dataflow(base, revision(text(A, B2), AB), revision(text(A, D), RENAMED))
+    other = merge_dataflow(base, revision(text(A, D), RENAMED), revision(text(A, B2), AB))
     assert one.text == other.text == text(A, D.replace("SELECT 1", "SELECT 2"))
     assert one.uids == other.uids == RENAMED
     assert (one.taken, other.taken) == (("d",), ("d",))
@@ -161,6 +162,16 @@ def test_smaller_keys_merge_by_themselves() -> None:
     assert merge(text(OWNED), text(TAGGED), text(B2 + "    owner: ann\n")).text == text(
         TAGGED.replace("SELECT 1", "SELECT 2")
     )
+
+
+def test_a_component_that_no_text_names_keeps_its_uid() -> None:
+    cdc = "  c:\n    cdc: {from: a, keys: [id], sequence_by: [lsn], truncates: op = 'T'}\n"
+    base = revision(text(A, B), {"a": "1", "b": "2"})
+    theirs = revision(text(A, B, cdc), {"a": "1", "b": "2", "c": "3", "c_truncates": "4"})
+    ours = revision(text(A, B2), {"a": "1", "b": "2"})
+    merged = merge_dataflow(base, ours, theirs)
+    assert merged.uids == {"a": "1", "b": "2", "c": "3", "c_truncates": "4"}
+    assert merged.text == text(A, B2, cdc)
 
 
 @pytest.mark.parametrize(

@@ -220,3 +220,10 @@ def test_rows_are_not_quarantined_there() -> None:
         "not-supported",
     )
     assert "by` the key" in problem.hint
+
+
+def test_an_aggregate_of_the_only_input_by_key_has_parts() -> None:
+    found = slots("SELECT k, sum(v) AS t, max(struct(v, k)) AS m FROM f GROUP BY k")["f"]
+    assert found.reason.endswith("; decomposable: sum, max of parts can be merged")
+    joined = slots("SELECT f.k, sum(f.v) AS t FROM f JOIN g ON f.k = g.k GROUP BY f.k")
+    assert not [slot for slot in joined.values() if "decomposable" in slot.reason]

@@ -105,6 +105,7 @@ def test_children_get_an_address_a_token_and_no_secrets_of_ours(world: World) ->
     seen = world.report()
     driver = only(pool.poll())
     assert (driver.pool, driver.kind, driver.ended) == ("local", "worker", False)
+    assert only(pool.poll()) == driver, "else each pass of the loop stores it again"
     assert (seen["kind"], seen["token"]) == ("worker", f"token of {driver.id}")
     assert "HEADGATE_TOKEN_FILE" not in seen["environment"]
     assert not any(name.startswith("HEADGATE_SECRET") for name in seen["environment"])

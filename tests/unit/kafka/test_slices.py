@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from dataplane.connectors.kafka.kafka_listing import ends_of, object_of, slices
+from dataplane.connectors.kafka.kafka_listing import (
+    FIRST_SLICE,
+    ends_of,
+    first_size,
+    object_of,
+    slices,
+)
 from dataplane.connectors.kafka.kafka_reader import together
 from dataplane.connectors.kafka.kafka_server import OffsetBounds, Topic
 from dataplane.contract.source_objects import SourceObject
@@ -33,6 +39,40 @@ def test_all_there_is_and_nothing_twice() -> None:
 
 def test_much_is_several_slices() -> None:
     assert ranges(TOPIC, {}, most=3) == [[(0, 3), (0, 3)], [(3, 6), (3, 3)], [(6, 7), (3, 3)]]
+
+
+def sizes(backlog: int, first: int, most: int) -> list[int]:
+    topic = Topic("t", "A", (OffsetBounds(0, 0, backlog),))
+    return [b.end - b.first for [b] in slices(topic, {}, most, first)]
+
+
+def test_slices_of_a_stream_double_while_it_is_behind() -> None:
+    assert sizes(7, first=10, most=40) == [7]
+    assert sizes(100, first=10, most=40) == [10, 20, 40, 30]
+    assert sizes(100, first=50, most=40) == [40, 40, 20]
+
+
+def totals(backlogs: list[int], first: int, most: int = 500_000) -> list[int]:
+    topic = Topic("t", "A", tuple(OffsetBounds(p, 0, end) for p, end in enumerate(backlogs)))
+    return [sum(b.end - b.first for b in bounds) for bounds in slices(topic, {}, most, first)]
+
+
+def test_the_first_slice_of_a_stream_is_bounded_over_all_partitions() -> None:
+    assert totals([9_000] * 12, FIRST_SLICE) == [10_000, 20_000, 40_000, 38_000]
+    assert totals([1] * 11 + [50_000], FIRST_SLICE) == [10_000, 20_000, 20_011], "one is behind"
+    assert totals([5] * 12, first=7) == [7, 14, 28, 11], "fewer offsets than partitions"
+    assert totals([100, 7], first=80, most=40) == [47, 40, 20], "each is within the slice as well"
+
+
+@pytest.mark.parametrize(
+    ("last", "first"), [(0, FIRST_SLICE), (FIRST_SLICE, 2 * FIRST_SLICE), (600_000, 1_200_000)]
+)
+def test_the_first_slice_is_twice_the_last_one(last: int, first: int) -> None:
+    objects = [object_of(TOPIC, OffsetBounds(0, 5, 5 + last))]
+    assert first_size({"within_s": 1.0}, objects) == first
+    other = object_of(TOPIC, OffsetBounds(1, 0, 50_000))
+    assert first_size({"within_s": 1.0}, [*objects, other]) == 2 * (last + 50_000)
+    assert first_size({}, objects) is None, "not continuous: all that there is"
 
 
 def test_the_last_slice_says_where_the_next_one_begins() -> None:

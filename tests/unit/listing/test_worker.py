@@ -7,7 +7,7 @@ import hashlib
 import subprocess
 import sys
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
@@ -27,7 +27,7 @@ from dataplane.listing.version_cache import Versions, cache_file
 from dataplane.runtime.client import AttemptFenced, Ended, Heartbeat, Reported
 from dataplane.runtime.heartbeats import Orders
 from dataplane.runtime.worker import WAITS, WRITES, WorkerState, perform, run
-from dataplane.runtime.worker_slots import Slots
+from dataplane.runtime.worker_slots import MOST_LONG_POLLS, Slots
 from tests.unit.listing.location import list_job
 
 HANGS_S = 60.0
@@ -101,6 +101,32 @@ class Script:
             self._told()
 
 
+class Reports(Script):
+    """Does something after the report of an attempt."""
+
+    def __init__(self, *claims: Any, after: str, then: Callable[[], None]) -> None:
+        super().__init__(*claims)
+        self._after, self._then = after, then
+
+    def report(
+        self, attempt: str, results: Sequence[TaskResult], measures: Measures | None = None
+    ) -> Reported:
+        if attempt == self._after:
+            self._then()
+        return super().report(attempt, results, measures)
+
+
+class Holding(WorkerState):
+    """Holds listings until an event."""
+
+    def __init__(self, script: Script, may_end: threading.Event) -> None:
+        super().__init__(script, Versions(), Slots(1))
+        self._may_end = may_end
+
+    def _await_news(self, _claim: Claim, _orders: Orders) -> None:
+        assert self._may_end.wait(HANGS_S)
+
+
 def listing_job(folder: Path) -> ListJob:
     return list_job(f"{folder}/*.csv", options={"header": True})
 
@@ -143,6 +169,21 @@ def test_a_large_listing_becomes_a_file(tmp_path: Path) -> None:
     assert [listing_head(line)[0] for line in lines.splitlines()] == sorted(
         f"{i}.csv" for i in range(50)
     )
+
+
+def test_listings_beyond_those_that_are_held_do_not_wait(tmp_path: Path) -> None:
+    """Nothing sleeps in a slot: with only one, another listing is done meanwhile."""
+    held_job: ListJob = {**listing_job(tmp_path), "within_s": 1.0, "wait_s": 3600.0}
+    count = MOST_LONG_POLLS + 1
+    held = [claim("list", held_job, attempt=f"held {i}") for i in range(count)]
+    other, may_end = claim("list", listing_job(tmp_path), attempt="other"), threading.Event()
+    script = Reports(*held, other, after="other", then=may_end.set)
+    work = Holding(script, may_end)
+    work.look()
+    work.beats.close()
+    first_two = [attempt for attempt, _ in script.reported[:2]]
+    assert first_two == [f"held {count - 1}", "other"]
+    assert len(script.reported) == count + 1
 
 
 def test_one_broken_task_does_not_spoil_the_others(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.errors import NothingPinned
+from controlplane.core.model.pins import TAKEN_BACK
 from controlplane.core.plan import Commit, Plan
 from controlplane.operations.desired import controls
 from controlplane.operations.inspect import overview
@@ -16,10 +17,12 @@ from controlplane.operations.planning.apply_plan import PlanExecutor
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import StoreSnapshot, plan_now
 from controlplane.ports.store import Store
+from tests.unit.branches.world import BranchWorld
 from tests.unit.expectations.world import BRANCH
 from tests.unit.schema.world import World
 
 ORDERS = "shop.orders"
+BRANCHES = ("main", "dev")
 
 
 IN_WINDOWS = pytest.mark.parametrize("world", [1000, 1], ids=["exact", "windows"], indirect=True)
@@ -155,3 +158,19 @@ def test_a_commit_that_was_planned_before_does_not_undo_it(world: World) -> None
     late.settle()
     world.settle()
     assert world.schema == {"k": "integer", "v": "integer"}
+
+
+def test_a_branch_keeps_its_own_schema_when_that_of_main_is_taken_back(tmp_path: Path) -> None:
+    world = BranchWorld(tmp_path)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.csv").write_text("k,v\n1,2\n")
+    source = f"files, path: {tmp_path}/in/*.csv, format: csv, options: {{header: true}}"
+    world.apply_in("main", f"  other:\n    read: {{connector: {source}}}\n")
+    world.ran()
+    world.create("dev")
+    controls.refresh(world.ctx, "dev", "shop.other", force=True)
+    world.ran()
+    controls.refresh(world.ctx, "main", "shop.other", schema=True)
+    with world.store.read() as tx:
+        pins = {b: tx.states.pinned_schemas(b, ["shop.other"])["shop.other"] for b in BRANCHES}
+    assert [b for b, pin in pins.items() if pin.settings == TAKEN_BACK] == ["main"]

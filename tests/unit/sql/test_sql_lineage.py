@@ -178,3 +178,13 @@ def test_tpch() -> None:
         ("Q22", "numcust"),
     }
     assert without == counts
+
+
+def test_the_star_of_a_struct_is_as_many_columns_as_the_output_has_besides() -> None:
+    text = "WITH r AS (SELECT k, struct(v, x) AS s FROM f) SELECT k, s.*, k AS z FROM r"
+    lineage = sql.analyse(text).lineage({"f": TABLES["f"]}, ("k", "v", "x", "z"))
+    assert lineage is not None
+    fields = lineage["fields"]
+    assert list(fields) == ["k", "v", "x", "z"]
+    assert fields["k"] == fields["z"]
+    assert fields["v"] == fields["x"] != fields["k"]

@@ -8,24 +8,25 @@ limit                     nothing may be requested           -> stale: only coun
   |
 look                      memory has all of them             -> Commit
   | some are missing
-partials.follow           merging parts costs less           -> Compute or Learn: parts, and merges of parts
+partials, keyed_parts     merging parts costs less           -> Compute or Learn: parts, and merges of parts
   |
 _compute                                                     -> Compute: the missing partitions
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from controlplane.core.compile import ids
 from controlplane.core.compile.sort_by import sorting
 from controlplane.core.model.jobs import StoredTransformJob
+from controlplane.core.model.states import Consumed
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import windows
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.plan_values import Decision, Item, user_error
-from controlplane.core.plan.transform import merges, partials
+from controlplane.core.plan.transform import keyed_parts, merges, partials
 from controlplane.core.plan.transform.case import (
     NOT_LOOKED_UP,
     Case,
@@ -38,6 +39,7 @@ from controlplane.core.plan.transform.commit import commit
 from controlplane.core.plan.transform.extent import Extent, extent_of
 from controlplane.core.plan.transform.input_states import possible
 from controlplane.core.plan.transform.key_index import output_error
+from controlplane.core.plan.transform.keyed_parts import KeyedParts, Plain
 from controlplane.core.plan.transform.transform_tasks import job_of, tasks_of
 from controlplane.core.plan.work_keys import Keys, listed, minus, union
 from dataplane.contract.results import TaskError
@@ -69,11 +71,17 @@ def decide(case: Case, schema: Schema | None, build: bytes | None) -> Deciding[D
         return (yield from _missing(case, extent, window, job, schema))
 
     assert build is not None
-    # Parts that memory has are remembered with the new state, for the next change.
-    parts = yield from partials.follow(case)
-    if parts is not None:
-        case = replace(case, parts=parts.trees)
+    case = replace(case, parts=(yield from _parts_to_keep(case, sorted(window.hits))))
     return (yield from commit(case, extent, window, schema, build))
+
+
+def _parts_to_keep(case: Case, keys: Sequence[str]) -> Deciding[Mapping[str, Consumed]]:
+    """Parts that memory has are remembered with the new state, for the next change. `keys` are
+    those that changed."""
+    if case.parted:
+        return (yield from keyed_parts.trees_to_keep(case, keys))
+    parts = yield from partials.follow(case)
+    return {} if parts is None else parts.trees
 
 
 def sorted_job(case: Case, schema: Schema | None) -> StoredTransformJob:
@@ -118,10 +126,15 @@ def _missing(
     schema: Schema | None,
 ) -> Deciding[Decision]:
     """By parts where that is proven to give the same, and costs less."""
-    # Requested tasks are finished in the way that they were begun.
-    is_requested = any(task.state != "done" for task in window.queued.values())
-    if is_requested:
-        return (yield from _compute(case, extent, window, job, schema))
+    # Requested tasks are finished in the way that they were begun. Parts that a failed one was to
+    # merge may be lost, so its way is chosen anew.
+    requested = [task for task in window.queued.values() if task.state in windows.UNDER_WAY]
+    if requested:
+        plain = yield from _compute(case, extent, window, job, schema)
+        is_merging = any(keyed_parts.is_merge(task) for task in requested)
+        return _explained(plain, MERGED_BY_KEY if is_merging else "")
+    if case.parted:
+        return (yield from _missing_keys(case, extent, window, job, schema))
     parts = yield from partials.follow(case)
     if parts is None:
         return (yield from _compute(case, extent, window, job, schema))
@@ -130,6 +143,67 @@ def _missing(
         return before
     window = window.under(ids.job_id(before))
     return (yield from _compute(case, extent, window, before, schema))
+
+
+def _missing_keys(
+    case: Case,
+    extent: Extent,
+    window: windows.Window,
+    job: StoredTransformJob,
+    schema: Schema | None,
+) -> Deciding[Decision]:
+    """Partitions of a transform by partition: those by key from parts, where that costs less."""
+    parts: KeyedParts | Plain = Plain()
+    # Where there are too many to look at, nearly all are to be read.
+    if window.is_whole:
+        parts = yield from keyed_parts.follow(case, sorted(window.missing))
+    if isinstance(parts, Plain):
+        plain = yield from _compute(case, extent, window, job, schema)
+        return _explained(plain, parts.reason)
+    before = yield from _before_merging(parts, job)
+    if isinstance(before, Decision):
+        merges_of_keys = yield from _compute(case, extent, window, job, schema)
+        return _with_merges(before, merges_of_keys)
+    if before is job:
+        return (yield from _compute(case, extent, window, job, schema))
+    window = keyed_parts.as_merges(window.under(ids.job_id(before)))
+    merging = yield from _compute(case, extent, window, before, schema)
+    return _explained(merging, MERGED_BY_KEY)
+
+
+MERGED_BY_KEY = "merged by key from parts"
+
+
+def _explained(decision: Decision, reason: str) -> Decision:
+    """With the way in which it is computed."""
+    if not reason:
+        return decision
+    works = tuple(
+        replace(work, reason=f"{work.reason or work.cause}, {reason}")
+        if work.action == "compute"
+        else work
+        for work in decision.items
+    )
+    return replace(decision, items=works)
+
+
+def _with_merges(before: Decision, after: Decision) -> Decision:
+    """Parts, or merges of parts, to compute first; with all that is to be done for the output."""
+    [parts] = before.items
+    parts_count = parts.tasks - 1  # it counts the task of the whole
+    works = tuple(
+        replace(
+            work,
+            tasks=work.tasks + parts_count,
+            certain=work.certain and parts.certain,
+            reason=parts.reason,
+        )
+        if work.action == "compute"
+        else work
+        for work in after.items
+    )
+    decision = replace(before, items=works, pending=after.pending)
+    return _explained(decision, MERGED_BY_KEY)
 
 
 def _before_merging(
@@ -143,7 +217,10 @@ def _before_merging(
     merging = yield from merges.follow(parts, schema)
     if not merging.is_whole:
         return merges.compute(merging)
-    return partials.merge_job(parts, job, merging.schema, merging.root) or job
+    merged = partials.merge_job(parts, job, merging.schema, merging.root)
+    if merged is not None and isinstance(parts, KeyedParts):
+        merged = parts.by_key(merged, merging)
+    return merged or job
 
 
 def _missing_parts(

@@ -44,6 +44,7 @@ class Merging:
     partials: Partials
     schema: Schema
     root: bytes
+    level: int = 0  # steps that the tree of `root` is of
     # The job of a level; none where all parts are merged at once
     between: StoredSqlJob | None = None
     window: windows.Window = field(default_factory=windows.Window)
@@ -59,11 +60,6 @@ class Merging:
         return self.between
 
     @property
-    def count(self) -> int:
-        """The number of parts to merge."""
-        return tree.totals(self.nodes, self.root).partitions
-
-    @property
     def is_whole(self) -> bool:
         return not self.window.missing
 
@@ -71,30 +67,29 @@ class Merging:
 def follow(partials: Partials, schema: Schema) -> Deciding[Merging]:
     """From all parts, which have this schema, to as few as are merged at once; up to the first
     level that lacks any."""
-    merging = Merging(partials, schema, partials.parts)
-    widest = partials.case.planning.widest
-    count = merging.count
-    if count <= widest:
+    merging = Merging(partials, schema, partials.merged)
+    if not partials.is_wide:
         return merging
     try:
         merging.between = between_job(partials.case.node, partials.query, schema)
     except Unproven:
         return merging  # all at once
-    while count > widest:
-        yield from _level(merging)
-        if not merging.is_whole:
-            break
-        before, count = count, merging.count
+    widest = partials.case.planning.widest
+    while merging.is_whole and partials.width(merging.root, merging.level) > widest:
+        leaves = partials.leaves(merging.root, merging.level)
+        several = [last for last, totals in leaves.items() if totals.partitions > 1]
         # Every leaf has one part: a further level would merge nothing.
-        if count == before:
+        if not several:
             break
+        yield from _level(merging, leaves, several)
     return merging
 
 
-def _level(merging: Merging) -> Deciding[None]:
-    """The merges of the leaves, if memory has all of them, take the place of the root."""
-    leaves = dict(tree.leaf_totals(merging.nodes, merging.root))
-    several = [last for last, totals in leaves.items() if totals.partitions > 1]
+def _level(
+    merging: Merging, leaves: Mapping[str, tree.Totals], several: Sequence[str]
+) -> Deciding[None]:
+    """The merges of the leaves, if memory has all of them, take the place of the root. `several`:
+    the leaves with more than one part."""
     job, logic = ids.job_id(merging.job), _logic(merging)
 
     def tasks(lasts: Sequence[str]) -> Deciding[dict[str, Task]]:
@@ -104,13 +99,14 @@ def _level(merging: Merging) -> Deciding[None]:
     merging.window = yield from windows.look(several, tasks, len(several))
     if merging.is_whole:
         merging.root = tree.build(merging.nodes, _merged(merging, leaves))
+        merging.level += 1
     else:
         merging.window.missing = _with_parts(merging)
 
 
 def _merged(merging: Merging, leaves: Mapping[str, tree.Totals]) -> Iterator[tree.Entry]:
     """One entry for each leaf, under a key of its own: the last keys of leaves are where nodes end,
-    all of them."""
+    all of them. `name_at` finds it."""
     entries = merging.window.entries
     for last in leaves:
         if last in entries:
@@ -119,6 +115,12 @@ def _merged(merging: Merging, leaves: Mapping[str, tree.Totals]) -> Iterator[tre
             # The only part of its leaf
             entry = tree.lookup(merging.nodes, merging.root, [last])[last]
         yield entry._replace(key=f"/{last}")
+
+
+def name_at(level: int, partition: str) -> str:
+    """After so many steps, a part has gone into the first result under this key or a greater
+    one."""
+    return "/" * level + partition
 
 
 # --- tasks ----------------------------------------------------------------------------------------

@@ -19,9 +19,10 @@ the result, no part is computed at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import TypeVar
 
 from controlplane.core import tree
 from controlplane.core.compile import ids
@@ -68,6 +69,27 @@ class Partials(Hidden[Trace]):
     def parts(self) -> bytes:
         """The root of the tree of present parts."""
         return self.root(PARTS)
+
+    @property
+    def merged(self) -> bytes:
+        """The root of the tree of parts to merge, once all are there."""
+        return self.parts
+
+    @property
+    def is_wide(self) -> bool:
+        """There are too many to merge them at once."""
+        totals = tree.totals(self.case.nodes, self.read.of.root)
+        return totals.partitions > self.case.planning.widest
+
+    def width(self, root: bytes, level: int) -> int:  # noqa: ARG002
+        """The most parts that one task would merge, if it merged those under `root`, after so many
+        steps."""
+        return tree.totals(self.case.nodes, root).partitions
+
+    def leaves(self, root: bytes, level: int) -> dict[str, tree.Totals]:  # noqa: ARG002
+        """The leaves of this tree that are merged in the next step, by their last keys; none where
+        a step is of no use."""
+        return dict(tree.leaf_totals(self.case.nodes, root))
 
     def changes(self) -> Deciding[Iterable[tree.EntryChange]]:
         """The partitions that have no part that is right, as additions."""
@@ -119,20 +141,26 @@ class Partials(Hidden[Trace]):
         self.put({PARTS: edits})
 
 
+P = TypeVar("P", bound=Partials)
+
+
 def follow(case: Case) -> Deciding[Partials | None]:
-    """Where the parts stand; None where the plain query is to be run."""
-    if not _may_be_parted(case):
-        return None
-    chosen = _chosen(case)
+    """Where the parts stand; None where the plain query is to be run. Only for a query whose output
+    is one function of whole inputs."""
+    chosen = None if case.parted else chosen_input(case)
     if chosen is None:
         return None
-    of, query = chosen
+    return (yield from follow_by(case, *chosen, Partials))
+
+
+def follow_by(case: Case, of: Input, query: Divided, kind: Callable[..., P]) -> Deciding[P | None]:
+    """By the partitions of this input. `kind` makes the hidden dataset."""
     types = yield from _types(case, query)
     if types is not None and not query.split.comes_together(types):
         return None
     is_typed = types is not None or not query.split.depends_on_types
     mark, job = _logic(case, of, query), _job(case, of, query)
-    partials = Partials(case, of, mark, job, lookups.traces, query=query, is_typed=is_typed)
+    partials = kind(case, of, mark, job, lookups.traces, query=query, is_typed=is_typed)
     # All parts are outdated: then one query costs less.
     if partials.root(PARTED) == tree.EMPTY_ROOT and _has_moved_beside(case, of):
         return None
@@ -146,23 +174,17 @@ def _job(case: Case, of: Input, query: Divided) -> StoredSqlJob:
     return {**logic, "shared": {i.slot.name: i.of.root.hex() for i in others}}
 
 
-def _may_be_parted(case: Case) -> bool:
-    node = case.node
-    # Only a query whose output is one function of whole inputs is taken apart.
-    if case.parted or node.query is None:
-        return False
-    # Not proven for volatile queries, nor for names that differ in case only.
-    return not (node.is_volatile or node.is_case_sensitive)
-
-
-def _chosen(case: Case) -> tuple[Input, Divided] | None:
+def chosen_input(case: Case) -> tuple[Input, Divided] | None:
     """The input with the most rows, among those that have many partitions and whose parts can be
-    merged."""
-    assert case.node.query is not None
-    verdicts = case.node.query.verdicts()
+    merged. If one is read by key, only that one."""
+    node = case.node
+    # Not proven for volatile queries, nor for names that differ in case only.
+    if node.query is None or node.is_volatile or node.is_case_sensitive:
+        return None
+    verdicts = node.query.verdicts()
     mergeable = {name.lower() for name, verdict in verdicts.items() if verdict.merge is not None}
     candidates: list[tuple[int, Input]] = []
-    for i in case.inputs:
+    for i in case.parted or case.inputs:
         totals = tree.totals(case.nodes, i.of.root)
         if i.slot.name.lower() in mergeable and totals.partitions >= case.planning.fewest:
             candidates.append((totals.content.rows, i))
@@ -225,15 +247,13 @@ def _has_moved_beside(case: Case, of: Input) -> bool:
 def compute(partials: Partials) -> Decision:
     """Ask for missing parts; the task that merges them comes after."""
     case = partials.case
-    parts = tree.totals(case.nodes, partials.read.of.root).partitions
-    is_merged_at_once = parts <= case.planning.widest
     item = item_of(case, "compute", partials.missing + 1, listed(("",)))
     if not partials.window.is_whole:
         item = uncertain(item, NOT_LOOKED_UP)
-    elif not is_merged_at_once:
+    elif partials.is_wide:
         item = uncertain(item, "parts are merged in steps, and equal steps are one")
     building = None
-    if partials.is_windowed:
+    if partials.is_windowed and not case.parted:
         building = half_built(replace(case, parts=partials.trees), tree.EMPTY_ROOT, None)
     return partials.request(item, building)
 

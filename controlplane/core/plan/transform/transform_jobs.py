@@ -27,6 +27,7 @@ from dataplane.contract.jobs import (
     SqlLogic,
     SqlTexts,
 )
+from dataplane.contract.keys import KeyPart
 from dataplane.contract.schemas import Schema
 
 SINGLE_COST = 8 << 20  # bytes that a task counts for that cannot share a Spark job
@@ -146,10 +147,21 @@ def _divided(text: str, name: str, *, is_renamed: bool) -> Divided | None:
     )
 
 
+@lru_cache(maxsize=1000)
+def key_of_parts(query: Divided, key: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The columns of parts that stand for these columns of the output, by which parts may be merged
+    key by key; None where that is not proven."""
+    text = sql.apply_edits(query.text, query.split.outline)
+    parts = [sql.OutputKeyPart(column) for column in key]
+    verdict = sql.analyse(text).verdicts(parts, {sql.PARTS: query.split.columns}).get(sql.PARTS)
+    columns = tuple(part.column for part in verdict.keys) if verdict is not None else ()
+    return columns if columns and all(columns) else None
+
+
 def part_job(node: Transform, schemas: Mapping[str, Schema], slot: str, query: Divided) -> SqlLogic:
     """What tasks of parts of this input share."""
     inputs = _inputs(node, schemas)
-    inputs[slot] = {**inputs[slot], "mode": "each"}
+    inputs[slot] = {"view": view_of(slot), "mode": "each", "schema": schemas[slot]}
     labelled = query.split.labelled
     return {
         "language": "sql",
@@ -198,6 +210,22 @@ def whole_job(
         **_edited(query, edits),
         "inputs": {**job["inputs"], sql.PARTS: read},
         "shared": {**job["shared"], slot: tree.EMPTY_ROOT.hex(), sql.PARTS: parts.hex()},
+    }
+
+
+def whole_job_by_key(
+    job: StoredSqlJob, slot: str, key: list[KeyPart], pairs: bytes
+) -> StoredSqlJob:
+    """The job of plain tasks by key with parts in place of the input: `key` is read off their rows,
+    and `pairs` is the tree of those that hold each key."""
+    unread: InputJob = {**job["inputs"][slot], "mode": "all"}
+    unread.pop("key", None)
+    read: InputJob = {**job["inputs"][sql.PARTS], "mode": "by", "key": key}
+    return {
+        **job,
+        "inputs": {**job["inputs"], slot: unread, sql.PARTS: read},
+        "shared": {name: root for name, root in job["shared"].items() if name != sql.PARTS},
+        "pairs": {sql.PARTS: pairs.hex()},
     }
 
 
