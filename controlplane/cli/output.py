@@ -23,6 +23,8 @@ STYLES = {
     "failed": "bold red",
     "blocked": "red",
 }
+EXCERPT, EXCERPT_BEFORE = 100, 80  # characters of a line that are shown; before its place
+EXCERPT_BYTES = 4_000_000  # of a file; a longer one has no excerpts behind them
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +51,11 @@ def show(value: Any, view: View, output: Output, out: TextIO | None = None) -> N
     out = out or sys.stdout
     match output:
         case "json":
-            out.write(json.dumps(value, indent=2, ensure_ascii=not _is_utf8(out)) + "\n")
+            out.write(json.dumps(value, indent=2, ensure_ascii=not is_utf8(out)) + "\n")
         case "yaml":
             import yaml
 
-            yaml.safe_dump(value, out, sort_keys=False, allow_unicode=_is_utf8(out), width=1000)
+            yaml.safe_dump(value, out, sort_keys=False, allow_unicode=is_utf8(out), width=1000)
         case "md":
             out.write("\n".join(_markdown(part) for part in view))
         case "table":
@@ -76,7 +78,8 @@ def is_fancy(out: TextIO) -> bool:
     return out.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def _is_utf8(out: TextIO) -> bool:
+def is_utf8(out: TextIO) -> bool:
+    """Whether all characters may be written here."""
     return (getattr(out, "encoding", None) or "").lower().replace("-", "") == "utf8"
 
 
@@ -159,6 +162,38 @@ def problem_lines(errors: Iterable[Mapping[str, Any]]) -> list[str]:
     """Problems as text: `FILE:LINE:COL: code: message (hint)`; where there is no file, our name
     stands there."""
     return [_problem_line(e) for e in errors]
+
+
+def problem_excerpts(errors: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The same, each followed by the line of its file with a caret below the place, where this
+    machine has the file."""
+    lines = []
+    for error in errors:
+        lines += [_problem_line(error), *_excerpt(error)]
+    return lines
+
+
+def _excerpt(error: Mapping[str, Any]) -> list[str]:
+    """Two lines of text, or none."""
+    number, column = error.get("line") or 0, error.get("column") or 1
+    source = _line_of(error.get("file") or "", number)
+    if source is None:
+        return []
+    cut = max(0, column - EXCERPT_BEFORE)
+    shown = printable(source[cut : cut + EXCERPT])
+    caret = len(printable(source[cut : column - 1]))
+    return [f"  {number:>4} | {shown}", f"  {'':>4} | {' ' * caret}^"]
+
+
+def _line_of(file: str, number: int) -> str | None:
+    """None if there is no such file or line, or the file is no text of a blueprint's size."""
+    try:
+        with open(file, "rb") as stream:
+            text = stream.read(EXCERPT_BYTES).decode()
+    except (OSError, ValueError):
+        return None
+    lines = text.splitlines()
+    return lines[number - 1].replace("\t", " ") if 0 < number <= len(lines) else None
 
 
 def _problem_line(error: Mapping[str, Any]) -> str:

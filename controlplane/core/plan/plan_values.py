@@ -156,6 +156,11 @@ class Decision:
     gives_up: bool = False  # the run under way, for good: the requested work takes its place
     is_off: bool = False  # an export of a branch that writes nowhere: no part of the branch's state
 
+    @property
+    def tasks_left(self) -> int:
+        """Tasks that are still to be done, at most."""
+        return sum(item.tasks for item in self.items)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

@@ -80,7 +80,8 @@ class DatasetStatus(TypedDict):
     """How a dataset stands. `checks` names those that failed, or warn. `as_of` (when it was last
     looked at) and `listing` are there for sources, `times` where it was requested, `freshness`
     where it is expected. `wider`: where an inferred schema is wider than the source objects, in
-    sentences. `hold`: where it was rolled back. `feed`: the feed that it is read from, `feeds`:
+    sentences. `tasks_left`: tasks that are still to be done, at most, while there are some. `hold`:
+    where it was rolled back. `feed`: the feed that it is read from, `feeds`:
     those that offer it. `own`: in a branch, whether it has states of its own there; else they are
     main's."""
 
@@ -97,6 +98,7 @@ class DatasetStatus(TypedDict):
     error: ErrorReport | None
     as_of: NotRequired[str | None]
     listing: NotRequired[ListingLateness]
+    tasks_left: NotRequired[int]
     wider: NotRequired[list[str]]
     hold: NotRequired[DatasetHold]
     freshness: NotRequired[DatasetFreshness]
