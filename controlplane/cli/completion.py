@@ -1,8 +1,8 @@
 """Completion of commands, options and names on Tab: the script for a shell, and the names that a
 running service has.
 
-Without a service there are no names to offer: Tab starts none. Does not belong here: what is
-offered for choices, which Typer knows.
+Without a service there are no names to offer: Tab starts none. Does not belong here: values of
+choices, which Typer offers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VARIABLE: Final = "_HEADGATE_COMPLETE"  # set by the script: says that names are
 MOST_NAMES = 500
 
 
-class Shell(StrEnum):
+class ShellName(StrEnum):
     """A shell that has a script."""
 
     bash = "bash"
@@ -33,7 +33,7 @@ class Shell(StrEnum):
     fish = "fish"
 
 
-def completion(shell: Annotated[Shell, typer.Argument(help="Its name.")]) -> None:
+def completion(shell: Annotated[ShellName, typer.Argument(help="Its name.")]) -> None:
     """Print the script that completes commands and names in a shell.
 
     Bash: `source <(headgate completion bash)` in ~/.bashrc. Zsh: the same with `zsh` in ~/.zshrc,

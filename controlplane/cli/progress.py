@@ -1,4 +1,4 @@
-"""Progress of a run: which datasets were made, and which are being made.
+"""Progress of a run: datasets that were made, and those that are being made.
 
 On a terminal, a line for each dataset that is being made with a bar of its tasks, drawn again as it
 changes. Elsewhere a line of text each ten seconds. Does not belong here: the result of the run."""
@@ -58,7 +58,7 @@ class DatasetWork:
 
 
 class ProgressDisplay:
-    """What `show` is told, as text. Silent where a run has nothing to do."""
+    """Writes the progress that `show` is given. Silent where a run has nothing to do."""
 
     def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -135,10 +135,10 @@ class Terminal:
         bars = self._bars = self._bars or _started(self._out)
         made, total = _counts(progress)
         self._update(bars, "datasets", made, total, "; ".join(_phase(progress)))
-        shown = [*work][:MOST_BARS]
-        for name in self._lines.keys() - {"datasets", *shown}:
+        names = [*work][:MOST_BARS]
+        for name in self._lines.keys() - {"datasets", *names}:
             bars.remove_task(self._lines.pop(name))
-        for name in shown:
+        for name in names:
             self._update(bars, name, work[name].done, work[name].tasks, "tasks")
 
     def _update(self, bars: Bars, name: str, done: int, total: int, text: str) -> None:
@@ -178,9 +178,9 @@ def _counts(progress: PassProgress) -> tuple[int, int]:
 def _names(work: Mapping[str, DatasetWork]) -> Iterator[str]:
     """`shop.items 7/12 tasks, shop.days 0/3 tasks and 4 more`."""
     if work:
-        named = [f"{n} {w.done}/{w.tasks} tasks" for n, w in [*work.items()][:MOST_NAMES]]
-        more = f" and {len(work) - MOST_NAMES} more" if len(work) > MOST_NAMES else ""
-        yield f"now {', '.join(named)}{more}"
+        first = [f"{n} {w.done}/{w.tasks} tasks" for n, w in [*work.items()][:MOST_NAMES]]
+        rest = f" and {len(work) - MOST_NAMES} more" if len(work) > MOST_NAMES else ""
+        yield f"now {', '.join(first)}{rest}"
 
 
 def _phase(progress: PassProgress) -> Iterator[str]:

@@ -119,9 +119,9 @@ class Sections(TyperGroup):
             if names := [name for name in section if name in shown]:
                 with formatter.section(title):
                     formatter.write_dl([(name, _first_sentence(name, width)) for name in names])
-        if more := len(MODULES) - len(shown):
+        if left_out := len(MODULES) - len(shown):
             formatter.write_paragraph()
-            formatter.write_text(f"{more} more: headgate --all")
+            formatter.write_text(f"{left_out} more: headgate --all")
 
 
 class LazyCommands(Mapping[str, "BuiltCommand"]):

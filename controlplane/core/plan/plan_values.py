@@ -159,7 +159,7 @@ class Decision:
     @property
     def tasks_left(self) -> int:
         """Tasks that are still to be done, at most."""
-        return sum(item.tasks for item in self.items)
+        return sum(i.tasks for i in self.items)
 
 
 @dataclass(frozen=True, slots=True)
