@@ -120,7 +120,8 @@ def _sql_slots(
         if merge is not None and len(keyed) == 1:
             reason = f"{reason}; {merge.words}"
         by_key.append(_by(slot, reason, keyed))
-    return _by_types(body, slots, by_key, inputs)
+    windows = any(key.window for name in keyed for key in verdicts[name].keys)
+    return _by_types(body, slots, by_key, inputs, windows=windows)
 
 
 def _granule_s(granule: str, timezone: str) -> int:
@@ -134,7 +135,7 @@ def _granule_s(granule: str, timezone: str) -> int:
 def _reason_of_expression(verdict: sql.Verdict) -> str:
     """Why an input is read whole that could be read by expressions of its columns."""
     for key in verdict.keys:
-        if key.window:
+        if key.window and not key.column:
             return f"`all`: a window of {key.window} may begin in another {key.part.granule} than its rows"
     return "`all`: a part of the key is an expression of columns, in one of its inputs"
 
@@ -147,12 +148,17 @@ def _by(slot: Slot, reason: str, keyed: Mapping[str, tuple[str, ...]]) -> Slot:
 
 
 def _by_types(
-    body: SqlTransform, slots: Sequence[Slot], by_key: Sequence[Slot], inputs: ComponentInputs
+    body: SqlTransform,
+    slots: Sequence[Slot],
+    by_key: Sequence[Slot],
+    inputs: ComponentInputs,
+    *,
+    windows: bool,
 ) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
-    """One input is read by the key whatever its types are. With several inputs, a key might have
-    another text in each."""
+    """One input is read by its own columns whatever their types are. With several inputs, a key
+    might have another text in each; and a window is over times, or over texts of them."""
     sides = [slot for slot in by_key if slot.mode == "by"]
-    if len(sides) == 1:
+    if len(sides) == 1 and not windows:
         return tuple(by_key), ()
     schemas = {
         side.name: schema
@@ -164,6 +170,11 @@ def _by_types(
         part, words = types.difference
         return _explained(slots, sides, f"`all`: {words}", key_types.cure_of_types(part)), ()
     if types.are_known:
+        unfit = key_types.unfit(
+            body.partition_by, sides, schemas, case_sensitive=inputs.case_sensitive
+        )
+        if unfit is not None:
+            return _explained(slots, sides, f"`all`: {unfit}", ""), ()
         return tuple(by_key), ()
     return tuple(_awaiting(slot, sides, types) for slot in slots), tuple(by_key)
 

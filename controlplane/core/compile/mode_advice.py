@@ -29,7 +29,7 @@ def of_sql(
             "to be read in part, aggregate by the slide alone in a transform before, for example "
             "`window(at, '1 minute')`, and the windows of its rows here"
         )
-    if any(part.window for part in verdict.keys):
+    if any(part.window and not part.column for part in verdict.keys):
         return f"to be read by {key}, take windows that divide its granule, and the time zone UTC"
     if verdict.mode == "by":
         return f"to be read by {key}, select {key} as a column of each input, not as an expression"

@@ -40,8 +40,8 @@ class OutputKeyPart:
 @dataclass(frozen=True, slots=True)
 class InputKey:
     """What a part of the key is in the rows of an input. `expression` is for people; `column` is
-    empty if it is more. `window`: the length of a window that may begin in another granule than its
-    rows.
+    empty if it is more. `window`: the length of the window whose start is that part. Its rows'
+    time is the column, unless windows may begin in another granule than their rows.
 
     The caller, which knows the types, has to ensure that the values have the same text on every
     side.
@@ -200,7 +200,7 @@ def _input_key(part: OutputKeyPart, expression: exp.Expr) -> InputKey:
     if not tumbling.lies_within(part.granule_s):
         return InputKey(part, expression.sql("spark"), "", tumbling.length)
     # The window begins in the granule of its rows: their time gives the same key
-    return InputKey(part, tumbling.time.name, tumbling.time.name)
+    return InputKey(part, tumbling.time.name, tumbling.time.name, tumbling.length)
 
 
 def _keyed(partition_by: tuple[OutputKeyPart, ...], expressions: tuple[exp.Expr, ...]) -> Verdict:

@@ -18,6 +18,7 @@ from sqlglot import exp
 SLIDING: Final = "a row has several sliding windows"
 _NAME: Final = "window"
 _UNITS: Final = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
+_LONGEST: Final = 100  # characters of a length
 _AMOUNT: Final = re.compile(rf"(\d{{1,9}})\s+({'|'.join(_UNITS)})s?\b\s*", re.IGNORECASE)
 
 
@@ -69,6 +70,8 @@ def obstacle(selected: exp.Expr) -> str:
 
 def _seconds(text: str) -> int:
     """A length such as `1 hour 30 minutes`; 0 if it is none of whole seconds."""
+    if len(text) > _LONGEST:
+        return 0
     rest = text.strip().lower().removeprefix("interval").strip()
     total = 0
     while match := _AMOUNT.match(rest):

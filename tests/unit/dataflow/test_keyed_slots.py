@@ -263,6 +263,24 @@ def test_a_tumbling_window_that_divides_the_granule_is_read_by_its_time(
     assert "decomposable: sum of parts can be merged" in slot.reason
 
 
+TEXTS = EVENTS.replace("at TIMESTAMP", "at STRING")
+UNTYPED = EVENTS.replace(', schema: "at TIMESTAMP, shop STRING, v INT"', "")
+
+
+def test_a_window_over_texts_of_times_is_read_whole() -> None:
+    slot = windowed("window(at, '1 minute')", more=TEXTS)
+    assert (slot.mode, slot.reason) == ("all", "`all`: events: at is string, which has no hour")
+
+
+def test_a_window_over_unknown_types_is_decided_once_they_are_known() -> None:
+    text = "SELECT window(at, '1 minute').start AS m, v FROM events"
+    node = transform(text, "[{m: hour}]", more=UNTYPED)
+    assert node.slots[0].awaits_types
+    for kind, mode in (("TIMESTAMP", "by"), ("STRING", "all")):
+        decided = key_types.decided(node, {"events": parse_ddl(f"at {kind}, v INT")})
+        assert (decided.slots[0].mode, decided.slots[0].awaits_types) == (mode, False)
+
+
 SLIDES = "aggregate by the slide alone in a transform before, for example `window(at, '1 minute')`"
 DIVIDES = "take windows that divide its granule, and the time zone UTC"
 
@@ -287,6 +305,12 @@ DIVIDES = "take windows that divide its granule, and the time zone UTC"
             EVENTS,
             "a row has several sliding windows at line 1",
             SLIDES,
+        ),
+        (
+            f"window(at, '{'1 minute ' * 20}')",
+            EVENTS,
+            "the key is not `window(column, 'length').start` at line 1",
+            "let each GROUP BY, join and window hold m",
         ),
         (
             "window(at, '1 month')",
