@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypedDict
 
 from controlplane.core import tree
 from controlplane.core.model.sources import Listing
@@ -82,6 +82,15 @@ class Rest:
     is_clean: bool = True  # nothing was left out
 
 
+class Thresholds(TypedDict):
+    """Of `core.plan.plan`."""
+
+    exact: int
+    fewest: int
+    min_rows: int
+    widest: int
+
+
 class World:
     """`flows`, `styles` and `paused` are what is wished for; `folders` is what lies in the source
     folders."""
@@ -93,17 +102,18 @@ class World:
         exact: int = EXACT,
         fewest: int = FEWEST,
         widest: int = WIDEST,
+        min_rows: int = 0,
     ) -> None:
-        """`exact`, `fewest`, `widest`: see core.plan.plan; a small one makes windows and half-built
-        roots of nearly everything, parts of all that can be merged, and several levels of
-        merges."""
+        """`exact`, `fewest`, `widest`, `min_rows`: see core.plan.plan; a small one makes windows and
+        half-built roots of nearly everything, parts of all that can be merged, and several levels
+        of merges."""
         self.home, self._now = home, 1_000_000.0
         self.store: Store = store_at(url, self._clock)
         self.lake = self._lake()
         self.ctx = Context(self.store, lake=self.lake.uri, make_pass=self._pass_of_report)
         self.pass_of_report: Callable[[], object] | None = None
         self.exact, self.window = exact, WINDOW if exact == EXACT else exact + 1
-        self.fewest, self.widest = fewest, widest
+        self.fewest, self.widest, self.min_rows = fewest, widest, min_rows
         planner = self._planner(window=self.window)
         self.settling = PlanExecutor(self.store, planner, self.ctx.namespace, BRANCH)
         self.watching = self._planner()
@@ -140,17 +150,19 @@ class World:
     # --- files ------------------------------------------------------------------------------------
 
     def _planner(self, window: int = 0) -> Planner:
-        exact, fewest, widest = self.exact, self.fewest, self.widest
-        return Planner(
-            self.store, branch=BRANCH, window=window, exact=exact, fewest=fewest, widest=widest
-        )
+        return Planner(self.store, branch=BRANCH, window=window, **self._thresholds())
 
     def _planned(self, tx: Tx, window: int = 0) -> Plan:
         """By nobody who remembers anything."""
-        exact, fewest, widest = self.exact, self.fewest, self.widest
-        return plan_now(tx, BRANCH, None, window=window, exact=exact, fewest=fewest, widest=widest)[
-            0
-        ]
+        return plan_now(tx, BRANCH, None, window=window, **self._thresholds())[0]
+
+    def _thresholds(self) -> Thresholds:
+        return {
+            "exact": self.exact,
+            "fewest": self.fewest,
+            "min_rows": self.min_rows,
+            "widest": self.widest,
+        }
 
     def put(self, folder: str, name: str, file: File) -> None:
         path = self.home / folder / name

@@ -283,7 +283,10 @@ class _Step:
         return node_identity.transform(self.named, body, bundle, chosen, checks, self.nodes)
 
     def _inputs(self) -> ComponentInputs:
-        return ComponentInputs(self.datasets, self.nodes, bool(self.named.spark["case_sensitive"]))
+        spark = self.named.spark
+        return ComponentInputs(
+            self.datasets, self.nodes, bool(spark["case_sensitive"]), str(spark["timezone"])
+        )
 
     def _is_sound(
         self, body: SqlTransform | PythonTransform, chosen: Modes, checks: tuple[CompiledCheck, ...]

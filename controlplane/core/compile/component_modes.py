@@ -17,7 +17,15 @@ from controlplane.core.compile.ordered_fold import Fold
 from controlplane.core.errors import Problem
 from controlplane.core.python import code
 from dataplane.contract.jobs import Mode
+from dataplane.contract.key_values import MINUTES
 from dataplane.contract.schemas import Schema
+
+_UTC = ("UTC", "Etc/UTC")
+_DAY_S = 86_400
+_BOUND_OF_SESSIONS = (
+    "group by a column as well, and partition by it: partition_by: [{user: bucket 16}]; or say "
+    "that they are read whole: inputs: {NAME: all}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +36,7 @@ class ComponentInputs:
     datasets: Mapping[str, str]
     nodes: Mapping[str, Node]
     case_sensitive: bool
+    timezone: str = "UTC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +61,7 @@ def of_sql(
     problems = (
         *unread,
         *_unset(component, body, query),
+        *_unbounded(body, query, (*slots, *by_key)),
         *wrong,
         *_conflicts(component, body, slots),
     )
@@ -80,7 +90,11 @@ def _sql_slots(
     the same."""
     declared = {hint.name: hint.mode for hint in body.inputs if hint.mode}
     parts = [
-        sql.OutputKeyPart(key.column, key.granule or f"bucket {key.buckets}" * bool(key.buckets))
+        sql.OutputKeyPart(
+            key.column,
+            key.granule or f"bucket {key.buckets}" * bool(key.buckets),
+            _granule_s(key.granule, inputs.timezone),
+        )
         for key in body.partition_by
     ]
     verdicts = dict(query.verdicts(parts, case_sensitive=inputs.case_sensitive))
@@ -93,7 +107,7 @@ def _sql_slots(
     ):
         cure = mode_advice.of_sql(body, name, verdicts[name], declared) if mode == "all" else ""
         if mode == "all" and verdicts[name].mode == "by" and not declared:
-            reason = "`all`: a part of the key is an expression of columns, in one of its inputs"
+            reason = _reason_of_expression(verdicts[name])
         slots.append(Slot(name, datasets[name], mode, reason, _columns(body, mode), cure=cure))
     keyed = {} if declared else _proven_keys(verdicts)
     if not keyed:
@@ -106,7 +120,24 @@ def _sql_slots(
         if merge is not None and len(keyed) == 1:
             reason = f"{reason}; {merge.words}"
         by_key.append(_by(slot, reason, keyed))
-    return _by_types(body, slots, by_key, inputs)
+    windows = any(key.window for name in keyed for key in verdicts[name].keys)
+    return _by_types(body, slots, by_key, inputs, windows=windows)
+
+
+def _granule_s(granule: str, timezone: str) -> int:
+    """As of `OutputKeyPart`. Days of other zones begin at other hours of UTC, and some hours of
+    former times at other minutes."""
+    if not granule or timezone not in _UTC:
+        return 0
+    return 60 * MINUTES[granule] if granule in MINUTES else _DAY_S
+
+
+def _reason_of_expression(verdict: sql.Verdict) -> str:
+    """Why an input is read whole that could be read by expressions of its columns."""
+    for key in verdict.keys:
+        if key.window and not key.column:
+            return f"`all`: a window of {key.window} may begin in another {key.part.granule} than its rows"
+    return "`all`: a part of the key is an expression of columns, in one of its inputs"
 
 
 def _by(slot: Slot, reason: str, keyed: Mapping[str, tuple[str, ...]]) -> Slot:
@@ -117,12 +148,17 @@ def _by(slot: Slot, reason: str, keyed: Mapping[str, tuple[str, ...]]) -> Slot:
 
 
 def _by_types(
-    body: SqlTransform, slots: Sequence[Slot], by_key: Sequence[Slot], inputs: ComponentInputs
+    body: SqlTransform,
+    slots: Sequence[Slot],
+    by_key: Sequence[Slot],
+    inputs: ComponentInputs,
+    *,
+    windows: bool,
 ) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
-    """One input is read by the key whatever its types are. With several inputs, a key might have
-    another text in each."""
+    """One input is read by its own columns whatever their types are. With several inputs, a key
+    might have another text in each; and a window is over times, or over texts of them."""
     sides = [slot for slot in by_key if slot.mode == "by"]
-    if len(sides) == 1:
+    if len(sides) == 1 and not windows:
         return tuple(by_key), ()
     schemas = {
         side.name: schema
@@ -134,6 +170,11 @@ def _by_types(
         part, words = types.difference
         return _explained(slots, sides, f"`all`: {words}", key_types.cure_of_types(part)), ()
     if types.are_known:
+        unfit = key_types.unfit(
+            body.partition_by, sides, schemas, case_sensitive=inputs.case_sensitive
+        )
+        if unfit is not None:
+            return _explained(slots, sides, f"`all`: {unfit}", ""), ()
         return tuple(by_key), ()
     return tuple(_awaiting(slot, sides, types) for slot in slots), tuple(by_key)
 
@@ -227,6 +268,21 @@ def _folded(
 def _unread(place: Position, name: str, read: Iterable[str]) -> Problem:
     hint = did_you_mean(name, read) or "remove it"
     return place.problem("unused-input", f"the SQL does not read {name!r}", hint)
+
+
+def _unbounded(
+    body: SqlTransform, query: sql.AnalysedQuery, slots: Iterable[Slot]
+) -> Iterator[Problem]:
+    """Sessions over inputs that are read whole: any new row might join any two of them."""
+    place = query.session_place()
+    is_declared = any(hint.mode for hint in body.inputs)
+    is_bounded = is_declared or any(slot.mode == "by" for slot in slots)
+    if place is None or is_bounded or not body.is_written:
+        return
+    message = (
+        "session_window over inputs that are read whole: each late row would redo all sessions"
+    )
+    yield body.text.at(*place).problem("unbounded-session", message, _BOUND_OF_SESSIONS)
 
 
 def _unset(component: Component, body: SqlTransform, query: sql.AnalysedQuery) -> Iterator[Problem]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 from weakref import WeakValueDictionary
 
-import sqlglot
-from sqlglot import exp
+from sqlglot import TokenType, exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, ParseError
 
 from controlplane.core.sql import (
@@ -106,6 +107,13 @@ class AnalysedQuery:
         tree = _parse(self.text, self._lexemes)
         for name, offset, is_all in mentioned_columns(tree) if tree is not None else ():
             yield name, *line_column(self.text, offset), is_all
+
+    def session_place(self) -> tuple[int, int] | None:
+        """Line and column of the first call of `session_window`; None if there is none."""
+        calls = (x.token for x in self._lexemes if x.is_call)
+        sessions = (token.start for token in calls if token.name.lower() == "session_window")
+        offset = next(sessions, None)
+        return None if offset is None else line_column(self.text, offset)
 
     def parameter_place(self, name: str) -> tuple[int, int]:
         """Line and column of the first `:name`."""
@@ -294,13 +302,26 @@ def _tree(plain: str) -> exp.Expr:
     """How many arguments a function takes is for Spark to say: complaints about that alone are
     passed over."""
     try:
-        return sqlglot.parse_one(plain, read="spark", error_level=ErrorLevel.RAISE)
+        return _parsed(plain, ErrorLevel.RAISE)
     except ParseError as e:
         if not all(
             _is_about_arguments(str(complaint.get("description"))) for complaint in e.errors
         ):
             raise
-        return sqlglot.parse_one(plain, read="spark", error_level=ErrorLevel.IGNORE)
+        return _parsed(plain, ErrorLevel.IGNORE)
+
+
+def _parsed(plain: str, level: ErrorLevel) -> exp.Expr:
+    """As `sqlglot.parse_one`, but that would take GROUP BY window(...) for a clause WINDOW."""
+    spark = Dialect.get_or_raise("spark")
+    tokens = spark.tokenize(plain)
+    for token, following in pairwise(tokens):
+        if token.token_type is TokenType.WINDOW and following.token_type is TokenType.L_PAREN:
+            token.token_type = TokenType.VAR
+    trees = spark.parser(error_level=level).parse(tokens, plain)
+    if len(trees) != 1 or trees[0] is None:
+        raise ParseError("not one statement")
+    return trees[0]
 
 
 def _is_about_arguments(description: str) -> bool:
