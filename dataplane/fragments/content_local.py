@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dataplane.contract.identity import Content
-from dataplane.contract.schemas import Json, Schema, array_of, field_of, struct_of
+from dataplane.contract.schemas import HEADERS, Json, Schema
 from dataplane.contract.types import decimal_digits
 from dataplane.contract.xxh64 import PRIMES, SEED
 from dataplane.fragments.arrow import arrow_type
@@ -53,13 +53,13 @@ _NUMBERS = {
     "timestamp_ntz": pa.int64(),
 }
 _LONG_DIGITS = 18  # of decimals that Spark hashes as a long
-# The one nested type: the headers of messages. Like all nested values they are hashed as JSON.
-HEADERS = array_of(struct_of([field_of("key", "string"), field_of("value", "binary")]))
-_ESCAPED = re.compile(r"[\0-\x1f]")  # Spark writes some of them in another way
+# In names of headers: Spark writes some of them in another way
+_ESCAPED = re.compile(r"[\0-\x1f]")
 
 
 def is_simple(schema: Schema) -> bool:
-    """Whether all columns are of types that `content` knows."""
+    """Whether all columns are of types that `content` knows. One of them is nested: the headers of
+    messages. Like all nested values they are hashed as JSON."""
     return all(_arrow_type(f["type"]) is not None for f in schema["fields"])
 
 
@@ -97,7 +97,7 @@ def hashes(kind: str, values: pa.Array) -> Words:
 
 def _arrow_type(kind: Json) -> pa.DataType | None:
     if not isinstance(kind, str):
-        return arrow_type(kind) if _is_headers(kind) else None
+        return arrow_type(kind) if kind == HEADERS else None
     precision, _ = decimal_digits(kind) or (_LONG_DIGITS + 1, 0)
     return arrow_type(kind) if kind in _KINDS or precision <= _LONG_DIGITS else None
 
@@ -140,10 +140,6 @@ class _Column:
         if values.itemsize == 8:
             return _of_longs(values.view(np.uint64), seeds)
         return _of_ints(values.astype(np.int32).view(np.uint32).astype(np.uint64), seeds)
-
-
-def _is_headers(kind: Json) -> bool:
-    return bool(kind == HEADERS)
 
 
 def _header_texts(values: pa.Array) -> _TextArray:

@@ -21,7 +21,6 @@ import pyarrow.parquet
 
 from dataplane.connectors.kafka.kafka_client import consumer, in_words
 from dataplane.connectors.kafka.kafka_server import Topic, check_held, look
-
 from dataplane.connectors.kafka.slice_values import Message, Undecided, batch_of
 from dataplane.connectors.kafka.topic import QUEUED_KB
 from dataplane.contract.claims import ParseClaim, ParseTask
@@ -170,7 +169,7 @@ def _plain(message: ClientMessage) -> Message:
     return Message(
         message.key(),
         message.value(),
-        headers,  # type: ignore[arg-type]  # a list, as it is read
+        headers,
         _number(message.partition()),
         _number(message.offset()),
         millis if kind in HAS_TIME else -1,
@@ -199,9 +198,7 @@ def _size(message: Message) -> int:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def _written(
-    attempt: Attempt[ParseClaim], label: str, columns: Schema, table: pa.Table
-) -> Written:
+def _written(attempt: Attempt[ParseClaim], label: str, columns: Schema, table: pa.Table) -> Written:
     """The file of a fragment, as Spark writes it."""
     if not table.num_rows:
         return Written(columns)

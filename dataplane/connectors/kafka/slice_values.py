@@ -135,9 +135,7 @@ def _headers(messages: Sequence[Message]) -> pa.Array:
 # --- Avro -----------------------------------------------------------------------------------------
 
 
-def _avro(
-    values: Sequence[bytes | None], settings: ConnectorSettings, schema_id: int
-) -> Columns:
+def _avro(values: Sequence[bytes | None], settings: ConnectorSettings, schema_id: int) -> Columns:
     registry = Registry.of(settings)
     records, errors = decoded(
         partial(written, registry), schema_id, pa.array(values, pa.binary())
@@ -278,5 +276,3 @@ def _local_time(text: str) -> datetime:
     if not _LOCAL_TIME.fullmatch(text):
         raise Undecided("a time in another form")
     return datetime.fromisoformat(text)
-
-
