@@ -22,7 +22,7 @@ from controlplane.core.model.leases import AHEAD, Deposed
 from controlplane.core.model.namespaces import DEFAULT
 from controlplane.core.model.scaling import DriverKeep, Level, PoolShare, warmest
 from controlplane.core.model.tasks import Attempt, Size
-from controlplane.core.plan.source.slices import SLICE
+from controlplane.core.plan.source.lane import SLICE
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.operations.failing_units import FailingUnits

@@ -179,7 +179,7 @@ class ParseClaim(_Claim):
 
 
 class SliceClaim(_Claim):
-    """Of a slice that a worker reads, if it can: a driver's claim would say the same."""
+    """The claim of a slice that a worker reads, if it can: a driver's would say the same."""
 
     kind: Literal["slice"]
     job: ParseJob

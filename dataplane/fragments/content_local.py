@@ -160,10 +160,10 @@ def _header_text(headers: list[dict[str, Any]] | None) -> str:
 def _header_json(header: dict[str, Any] | None) -> str:
     if header is None:
         return "null"
-    key, value = header["key"], header["value"]
+    key, body = header["key"], header["value"]
     if key is not None and _ESCAPED.search(key):
         raise ValueError("a control character, which has several forms in JSON")
-    text = None if value is None else b64encode(value).decode()
+    text = None if body is None else b64encode(body).decode()
     return json.dumps({"key": key, "value": text}, ensure_ascii=False, separators=(",", ":"))
 
 

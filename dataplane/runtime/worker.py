@@ -8,6 +8,7 @@ slices of topics: none of the three waits for another.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -25,7 +26,7 @@ from dataplane.contract.kinds import KINDS, PROBE_KINDS, WORKER_KINDS, Kind
 from dataplane.contract.results import Measures, TaskResult
 from dataplane.listing.version_cache import Versions, cache_file
 from dataplane.runtime import listing_child
-from dataplane.runtime.client import WAIT_S, AttemptFenced, Ended, Heartbeat, Reported
+from dataplane.runtime.client import WAIT_S, AttemptFenced, CallRefused, Ended, Heartbeat, Reported
 from dataplane.runtime.heartbeats import Beats, Orders
 from dataplane.runtime.manifest import write_manifest
 from dataplane.runtime.measures import measured
@@ -40,6 +41,7 @@ WAITS = (PROBE_KINDS | NOTICES) & WORKER_KINDS  # most of their time is waiting
 SLICES: frozenset[Kind] = frozenset({"slice"})
 WRITES = WORKER_KINDS - WAITS - SLICES
 SLOTS = 16  # looks at a time, by default; HEADGATE_WORKER_SLOTS
+log = logging.getLogger(__name__)
 AGAIN_S = 2.0  # the wait of a claim that leaves out a dataflow: its slots may be free before
 
 
@@ -63,14 +65,14 @@ def run(client: Pulls, slots: int = 0) -> None:
     cache = Versions(cache_file(os.environ.get("HEADGATE_HOME")))
     work = WorkerState(client, cache, Slots(slots or _slots()), rest_of())
     with closing(work.beats):
-        turns = [threading.Thread(target=work.write, name="writing", daemon=True)]
+        threads = [threading.Thread(target=work.write, name="writing", daemon=True)]
         if reads_slices():
-            turns.append(threading.Thread(target=work.read_slices, name="slices", daemon=True))
-        for turn in turns:
-            turn.start()
+            threads.append(threading.Thread(target=work.read_slices, name="slices", daemon=True))
+        for thread in threads:
+            thread.start()
         work.look()
-        for turn in turns:
-            turn.join()
+        for thread in threads:
+            thread.join()
 
 
 def reads_slices() -> bool:
@@ -112,11 +114,18 @@ class WorkerState:
 
     def read_slices(self) -> None:
         """Read slices of topics, one after the other, until the end."""
-        with suppress(Ended):
+        # A control plane of the version before knows no slices
+        with suppress(Ended, CallRefused):
             while not self.beats.is_over:
                 claim = self.client.claim(SLICES, self.rest.wait_s(WAIT_S))
                 if claim is not None:
-                    self.do(claim)
+                    self._read_slices_of(claim)
+
+    def _read_slices_of(self, claim: Claim) -> None:
+        try:
+            self.do(claim)
+        except Exception:
+            log.exception("slices could not be brought to their end: their lease runs out")
 
     def look(self) -> None:
         """Listings and tries, as many at a time as there are slots, until the end. Only one claim

@@ -30,7 +30,7 @@ from dataplane.connectors.kafka.kafka_listing import object_of
 from dataplane.connectors.kafka.kafka_server import OffsetBounds, look
 from dataplane.connectors.kafka.schema_registry import Registry
 from dataplane.connectors.kafka.slice_reader import read_slice, table_of
-from dataplane.connectors.kafka.slice_values import Message, Undecided, batch_of
+from dataplane.connectors.kafka.slice_values import KafkaMessage, Undecided, batch_of
 from dataplane.contract.claims import ParseClaim, ParseTask
 from dataplane.contract.results import FileEntry, Output, TaskResult
 from dataplane.contract.schemas import Schema, struct_of
@@ -239,7 +239,7 @@ def counted(file: FileEntry) -> tuple[int, dict[str, Any]]:
 
 def decided(value: bytes | None, topic: Topic, columns: Schema, schema: int | None = None) -> bool:
     try:
-        batch_of([Message(None, value, None, 0, 0, 0)], topic.settings, schema, columns)
+        batch_of([KafkaMessage(None, value, None, 0, 0, 0)], topic.settings, schema, columns)
     except Undecided:
         return False
     return True
@@ -302,7 +302,7 @@ def test_keys_and_headers_are_the_drivers(lake: Lake, kafka: Kafka, spark: Spark
     for ddl, topic in topics.items():
         columns = schema_of(spark, ddl)
         for key, headers in product(KEYS, HEADERS):
-            message = Message(key, b"{}", headers, 0, 0, 0)
+            message = KafkaMessage(key, b"{}", headers, 0, 0, 0)
             try:
                 batch_of([message], topic.settings, None, columns)
             except Undecided:

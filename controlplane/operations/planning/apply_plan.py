@@ -13,7 +13,7 @@ from controlplane.core.model.events import Event
 from controlplane.core.model.leases import Deposed
 from controlplane.core.model.tasks import Demand
 from controlplane.core.plan import Commit, Compute, Decision, Keep, Plan, Planning, WorkStep
-from controlplane.core.plan.source import slices as plan_slices
+from controlplane.core.plan.source import lane
 from controlplane.core.plan.transform import followers
 from controlplane.operations.failing_units import FailingUnits, of_dataset
 from controlplane.operations.planning.commits import commit_all
@@ -241,13 +241,12 @@ def _with_slices(
     for decision in todo:
         node = facts.desired.nodes[decision.dataset]
         step = decision.step
-        if isinstance(step, Compute) and plan_slices.may_have_slices(node, step):
+        if isinstance(step, Compute) and lane.may_have_slices(node, step):
             room = slices.room(facts.tx) if room is None else room
             demanded = demands.get(decision.dataset, {})
-            decision = plan_slices.with_slices(decision, node, demanded, room)
+            decision = lane.with_slices(decision, node, demanded, room)
             room -= sum(
-                task.kind == plan_slices.SLICE and task.key not in demanded
-                for task in decision.step.tasks
+                task.kind == lane.SLICE and task.key not in demanded for task in decision.step.tasks
             )
         changed.append(decision)
     return changed

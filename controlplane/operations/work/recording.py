@@ -16,7 +16,7 @@ from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.past_attempts import Outcome, PastAttempt
 from controlplane.core.model.tasks import Attempt, By, Fragment, Task, Trace
 from controlplane.core.plan.sink import voided
-from controlplane.core.plan.source.slices import SLICE, is_checked
+from controlplane.core.plan.source.lane import SLICE, is_checked
 from controlplane.operations.projections import compaction
 from controlplane.operations.work import accounts, following_results, listings, slices, targets
 from controlplane.operations.work.listing_diff import Found

@@ -1,7 +1,7 @@
 """Slices of topics between workers and drivers: which workers read them, which slices a worker left,
 and which are read by both.
 
-A worker that reads slices renews a lease by asking for them. Without one nothing is requested of
+A worker that reads slices renews a lease by claiming them. Without one nothing is requested of
 workers, and what still waits for them goes to drivers.
 """
 
@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from typing import cast
 
 from controlplane.core.model.tasks import Attempt, Task
-from controlplane.core.plan.source.slices import MOST_WAITING, READERS, READERS_S, SLICE, is_checked
+from controlplane.core.plan.source.lane import MOST_WAITING, READERS, READERS_S, SLICE, is_checked
 from controlplane.ports.store import Tx
 from dataplane.contract.identity import task_key
 from dataplane.contract.results import IndexAnswer, TaskError, TaskResult, infrastructure_error
-from dataplane.lakes.lake_addresses import kind_of
 
 HOLDER = "workers"  # all of them: each may renew it
 DIFFERS = "slice-differs"
@@ -24,7 +23,7 @@ DIFFERS = "slice-differs"
 def note_reader(tx: Tx, kinds: Sequence[str], lake: str) -> None:
     """A worker asks for slices: renew the lease of those that read them, long before it is over.
     Workers write to no HDFS."""
-    if SLICE not in kinds or kind_of(lake) == "hdfs":
+    if SLICE not in kinds or lake.startswith("hdfs:"):
         return
     lease = tx.leases.get(READERS)
     if lease is None or lease.until - tx.now() < READERS_S / 2:
@@ -56,10 +55,10 @@ def put_aside(
 ) -> None:
     """A driver reads these slices as well; what a worker made of them is remembered until then."""
     held = tx.queue.hand_over(attempt.id, tasks, "parse")
-    for result in results:
-        key = bytes.fromhex(result["task"])
+    for of_worker in results:
+        key = bytes.fromhex(of_worker["task"])
         if key in held:
-            tx.traces.put_memo(_check_key(key), {"keys": {"": result["content"]}})
+            tx.traces.put_memo(_check_key(key), {"keys": {"": of_worker["content"]}})
 
 
 def disputes(tx: Tx, results: Sequence[TaskResult]) -> dict[bytes, TaskError]:

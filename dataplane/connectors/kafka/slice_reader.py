@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from dataplane.connectors.kafka.kafka_client import consumer, in_words
-from dataplane.connectors.kafka.kafka_server import Topic, check_held, look
-from dataplane.connectors.kafka.slice_values import Message, Undecided, batch_of
+from dataplane.connectors.kafka.kafka_server import OffsetBounds, Topic, check_held, look
+from dataplane.connectors.kafka.slice_values import KafkaMessage, Undecided, batch_of
 from dataplane.connectors.kafka.topic import QUEUED_KB
 from dataplane.contract.claims import ParseClaim, ParseTask
 from dataplane.contract.jobs import ConnectorSettings
@@ -44,15 +44,6 @@ FILE_NAME = "part-00000.zstd.parquet"
 SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 # What is behind the end of a slice is not kept
 READING = {"queued.max.messages.kbytes": QUEUED_KB // 4, "fetch.queue.backoff.ms": 20}
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Offsets of one partition: from `first` up to `end`, which is not among them."""
-
-    partition: int
-    first: int
-    end: int
 
 
 def read_slice(claim: ParseClaim, task: ParseTask, lake: Lake) -> MeasuredFragment:
@@ -94,8 +85,8 @@ def _schema_id(details: Sequence[Mapping[str, Json]]) -> int | None:
     return next(iter(ids), None)
 
 
-def _ranges(details: Sequence[Mapping[str, Json]]) -> list[Range]:
-    ranges = [Range(d["partition"], d["first"], d["end"]) for d in details]
+def _ranges(details: Sequence[Mapping[str, Json]]) -> list[OffsetBounds]:
+    ranges = [OffsetBounds(d["partition"], d["first"], d["end"]) for d in details]
     if len({of.partition for of in ranges}) < len(ranges):
         raise Undecided("several ranges of one partition")
     return [of for of in ranges if of.first < of.end]
@@ -105,8 +96,8 @@ def _ranges(details: Sequence[Mapping[str, Json]]) -> list[Range]:
 
 
 def messages_of(
-    settings: ConnectorSettings, topic: Topic, ranges: Sequence[Range]
-) -> Iterator[list[Message]]:
+    settings: ConnectorSettings, topic: Topic, ranges: Sequence[OffsetBounds]
+) -> Iterator[list[KafkaMessage]]:
     """The messages of these ranges, up to BATCH at a time. Undecided if they take longer than
     READ_S."""
     if not ranges:
@@ -120,22 +111,22 @@ def messages_of(
         while left.ranges:
             if time.monotonic() > until:
                 raise Undecided(f"the slice was not read within {READ_S:.0f} s")
-            own = left.taken(reader.consume(min(BATCH, left.offsets), POLL_S))
+            own = left.accept(reader.consume(min(BATCH, left.offsets), POLL_S))
             if own:
                 yield own
 
 
 @dataclass(slots=True)
 class _Left:
-    """What is still to be read, by partition."""
+    """The offsets that are still to be read, by partition."""
 
-    ranges: dict[int, Range]
+    ranges: dict[int, OffsetBounds]
 
     @property
     def offsets(self) -> int:
         return sum(of.end - of.first for of in self.ranges.values())
 
-    def taken(self, arrived: Sequence[ClientMessage]) -> list[Message]:
+    def accept(self, arrived: Sequence[ClientMessage]) -> list[KafkaMessage]:
         """Those of the arrived messages that are in the ranges. A client reads on behind them."""
         from confluent_kafka import KafkaError, KafkaException
 
@@ -153,20 +144,20 @@ class _Left:
             self._move(of, offset if error is not None else offset + 1)
         return own
 
-    def _move(self, of: Range, position: int) -> None:
+    def _move(self, of: OffsetBounds, position: int) -> None:
         if position >= of.end:
             del self.ranges[of.partition]
         elif position > of.first:
-            self.ranges[of.partition] = Range(of.partition, position, of.end)
+            self.ranges[of.partition] = OffsetBounds(of.partition, position, of.end)
 
 
-def _plain(message: ClientMessage) -> Message:
+def _plain(message: ClientMessage) -> KafkaMessage:
     kind, millis = message.timestamp()
     try:
         headers = message.headers()
     except ValueError as e:
         raise Undecided("a header whose name is no UTF-8") from e
-    return Message(
+    return KafkaMessage(
         message.key(),
         message.value(),
         headers,
@@ -181,7 +172,7 @@ def _number(number: int | None) -> int:
     return number
 
 
-def _bounded(batches: Iterator[list[Message]]) -> Iterator[list[Message]]:
+def _bounded(batches: Iterator[list[KafkaMessage]]) -> Iterator[list[KafkaMessage]]:
     size = 0
     for messages in batches:
         size += sum(map(_size, messages))
@@ -190,9 +181,9 @@ def _bounded(batches: Iterator[list[Message]]) -> Iterator[list[Message]]:
         yield messages
 
 
-def _size(message: Message) -> int:
-    headers = sum(len(name) + len(value or b"") for name, value in message.headers or ())
-    return len(message.key or b"") + len(message.value or b"") + headers
+def _size(message: KafkaMessage) -> int:
+    headers = sum(len(name) + len(body or b"") for name, body in message.headers or ())
+    return len(message.key or b"") + len(message.payload or b"") + headers
 
 
 # --- files ----------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 `message_values` says in Spark what the columns of a message are. This says the same of the messages
 for which it is certain: JSON objects with values of just the types of their columns, records of
-Avro, and raw bytes. Anything else is `Undecided`: a driver reads it, or says what is wrong with it.
+Avro, and raw bytes. Anything else is `Undecided`: a driver reads it, or names its fault.
 
 Example: for `schema: "id INT"` it takes `{"id": 1}`, and leaves `{"id": "1"}` and `{"id": 1} 2`.
 """
@@ -47,11 +47,11 @@ class Undecided(Exception):
     """Only Spark can say what these messages are."""
 
 
-class Message(NamedTuple):
+class KafkaMessage(NamedTuple):
     """A message. `timestamp` is in milliseconds since 1970."""
 
     key: bytes | None
-    value: bytes | None
+    payload: bytes | None
     headers: list[tuple[str, bytes | None]] | None
     partition: int
     offset: int
@@ -59,7 +59,10 @@ class Message(NamedTuple):
 
 
 def batch_of(
-    messages: Sequence[Message], settings: ConnectorSettings, schema_id: int | None, columns: Schema
+    messages: Sequence[KafkaMessage],
+    settings: ConnectorSettings,
+    schema_id: int | None,
+    columns: Schema,
 ) -> pa.RecordBatch:
     """The columns of some messages; `schema_id`: of that under which values of Avro are read.
     Undecided where they are not certain, TaskFailure where a schema cannot be had."""
@@ -76,11 +79,14 @@ def batch_of(
 
 
 def _columns(
-    messages: Sequence[Message], settings: ConnectorSettings, schema_id: int | None, columns: Schema
+    messages: Sequence[KafkaMessage],
+    settings: ConnectorSettings,
+    schema_id: int | None,
+    columns: Schema,
 ) -> Columns:
     if settings["format"] == "raw":
         return _raw(messages)
-    values = [message.value for message in messages]
+    values = [message.payload for message in messages]
     about = _about(messages)
     if schema_id is not None:
         return about | _avro(values, settings, schema_id)
@@ -93,20 +99,20 @@ def _columns(
 # --- messages -------------------------------------------------------------------------------------
 
 
-def _raw(messages: Sequence[Message]) -> Columns:
+def _raw(messages: Sequence[KafkaMessage]) -> Columns:
     return {
         "key": pa.array([message.key for message in messages], pa.binary()),
-        "value": pa.array([message.value for message in messages], pa.binary()),
+        "value": pa.array([message.payload for message in messages], pa.binary()),
         **_places(messages, ""),
     }
 
 
-def _about(messages: Sequence[Message]) -> Columns:
+def _about(messages: Sequence[KafkaMessage]) -> Columns:
     keys = [None if message.key is None else message.key.decode() for message in messages]
     return {"_key": pa.array(keys, pa.string()), **_places(messages, "_")}
 
 
-def _places(messages: Sequence[Message], before: str) -> Columns:
+def _places(messages: Sequence[KafkaMessage], before: str) -> Columns:
     """The columns that all formats have, with names that begin with `before`."""
     millis = [message.timestamp for message in messages]
     if millis and min(millis) < 0:
@@ -121,10 +127,10 @@ def _places(messages: Sequence[Message], before: str) -> Columns:
     }
 
 
-def _headers(messages: Sequence[Message]) -> pa.Array:
+def _headers(messages: Sequence[KafkaMessage]) -> pa.Array:
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     lists = [
-        [{"key": key, "value": value} for key, value in message.headers]
+        [{"key": name, "value": body} for name, body in message.headers]
         if message.headers
         else None
         for message in messages
@@ -156,18 +162,18 @@ class _Fraction(str):
 
 
 def _json(values: Iterable[bytes | None], columns: Sequence[Field]) -> Columns:
-    rows = [_object_of(value) for value in values]
+    rows = [_object_of(text) for text in values]
     return {
         field["name"]: _column([row.get(field["name"]) for row in rows], field["type"])
         for field in columns
     }
 
 
-def _object_of(value: bytes | None) -> Mapping[str, Json]:
-    """The object that a value is; NULL has no columns."""
-    if value is None:
+def _object_of(text: bytes | None) -> Mapping[str, Json]:
+    """The object of a value; NULL has no columns."""
+    if text is None:
         return {}
-    body = value[HEAD:] if value.startswith(b"\0") else value
+    body = text[HEAD:] if text.startswith(b"\0") else text
     if len(body) > PLAIN:
         _check_limits(body)
     if b"-0" in body and _MINUS_ZERO.search(body):
@@ -238,7 +244,7 @@ def _converted(
 ) -> pa.Array:
     if not types <= of:
         raise Undecided("a value of another type than its column")
-    return pa.array([None if value is None else convert(value) for value in values], arrow)
+    return pa.array([None if cell is None else convert(cell) for cell in values], arrow)
 
 
 def _double(number: int | str) -> float:

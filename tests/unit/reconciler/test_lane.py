@@ -4,19 +4,20 @@ those that a worker leaves."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from controlplane.core.model.tasks import Task
-from controlplane.core.plan.source import slices
+from controlplane.core.plan.source import lane as lane_plan
 from controlplane.operations.desired import controls
 from controlplane.operations.work import claims
-from dataplane.contract.claims import CONTRACT, Claim
+from dataplane.contract.claims import CONTRACT
 from dataplane.contract.kinds import Kind
 from dataplane.contract.results import UNDECIDED, infrastructure_error
 from dataplane.contract.schemas import Json, struct_of
 from tests.there import there
-from tests.unit.listing.location import after, file, listed, told
+from tests.unit.listing.location import after, each, file, told
 from tests.unit.reconciler.test_streams import ERROR, STREAM, Place
 
 DATASET = "stream.messages"
@@ -43,15 +44,20 @@ class Lane(Place):
         known = there(claim["job"]["known"])["key"]
         first = int(known or 0) + 1
         names = [f"{first + i:012}" for i in range(len(messages))]
-        objects = [
-            {**file(name, columns=None), "size": size}
-            for name, size in zip(names, messages, strict=True)
-        ]
-        found = told((listed(o["name"], [o], ()) for o in objects), None)
+        objects = [file(name, columns=None) for name in names]
+        for source, size in zip(objects, messages, strict=True):
+            source["size"] = size
+        found = told(each(objects), None)
         self.report(claim, {"result": {**found, "after": after(claim)}})
         self.loop.tick()
 
-    def work(self, kind: Kind, lake: str = LAKE) -> Claim | None:
+    def reports(self, kind: Kind, result: Json) -> None:
+        """The result of the one task of a claim, and the pass after it."""
+        claim = there(self.work(kind))
+        self.report(claim, result)
+        self.loop.tick()
+
+    def work(self, kind: Kind, lake: str = LAKE) -> Any:
         return claims.claim(self.ctx, "worker", CONTRACT, [kind], lake=lake)
 
     def tasks(self) -> Sequence[Task]:
@@ -105,32 +111,29 @@ def test_the_result_of_either_is_the_same_tasks(lane: Lane) -> None:
     other.finds_slices(10)
     [of_driver] = other.tasks()
     assert of_worker.key == of_driver.key
-    lane.report(there(lane.work("slice")), EMPTY)
-    lane.loop.tick()
+    lane.reports("slice", EMPTY)
     assert (lane.committed(), lane.kinds()) == (1, [])
 
 
 def test_what_a_worker_leaves_is_a_drivers_from_then_on(lane: Lane) -> None:
     lane.finds_slices(10)
-    lane.report(there(lane.work("slice")), LEFT)
-    lane.loop.tick()
+    lane.reports("slice", LEFT)
     assert lane.kinds() == ["parse"]
     assert lane.work("slice") is None
-    lane.report(there(lane.work("parse")), {"state": "failed", "error": ERROR})
+    lane.reports("parse", {"state": "failed", "error": ERROR})
     controls.retry(lane.ctx, "main", DATASET)
     lane.loop.tick()
     assert lane.kinds() == ["parse"]
-    lane.report(there(lane.work("parse")), EMPTY)
-    lane.loop.tick()
+    lane.reports("parse", EMPTY)
     assert lane.committed() == 1
 
 
 def test_many_slices_and_large_ones_are_for_drivers(lane: Lane) -> None:
-    lane.finds_slices(slices.MOST_MESSAGES - 1, slices.MOST_MESSAGES)
+    lane.finds_slices(lane_plan.MOST_MESSAGES - 1, lane_plan.MOST_MESSAGES)
     assert lane.kinds() == ["parse", "slice"]
     many = Lane()
-    many.finds_slices(*[1] * (slices.MOST_WAITING + 5))
-    assert many.kinds() == ["parse"] * 5 + ["slice"] * slices.MOST_WAITING
+    many.finds_slices(*[1] * (lane_plan.MOST_WAITING + 5))
+    assert many.kinds() == ["parse"] * 5 + ["slice"] * lane_plan.MOST_WAITING
 
 
 @pytest.mark.parametrize("text", [NESTED, LENIENT, CHECKING])
@@ -142,7 +145,7 @@ def test_other_columns_and_rules_are_for_drivers(lane: Lane, text: str) -> None:
 
 def test_slices_that_nobody_reads_any_more_go_to_drivers(lane: Lane) -> None:
     lane.finds_slices(10)
-    lane.now += slices.READERS_S + 1
+    lane.now += lane_plan.READERS_S + 1
     lane.loop.tick()
     assert lane.kinds() == ["parse"]
 
@@ -150,31 +153,27 @@ def test_slices_that_nobody_reads_any_more_go_to_drivers(lane: Lane) -> None:
 @pytest.fixture
 def both(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> Lane:
     """Each slice is read by both."""
-    monkeypatch.setattr(slices, "CHECKED", 1)
+    monkeypatch.setattr(lane_plan, "CHECKED", 1)
     lane.finds_slices(10)
-    lane.report(there(lane.work("slice")), EMPTY)
-    lane.loop.tick()
+    lane.reports("slice", EMPTY)
     assert lane.kinds() == ["parse"], "a driver reads it as well"
     return lane
 
 
 def test_some_slices_are_read_by_both(both: Lane) -> None:
-    both.report(there(both.work("parse")), EMPTY)
-    both.loop.tick()
+    both.reports("parse", EMPTY)
     assert both.committed() == 1
 
 
 def test_a_difference_is_an_error_until_somebody_decides(both: Lane) -> None:
-    both.report(there(both.work("parse")), {**EMPTY, "content": [1, 2, 3]})
-    both.loop.tick()
+    both.reports("parse", {**EMPTY, "content": [1, 2, 3]})
     [task] = both.tasks()
     assert (task.state, there(task.error)["condition"]) == ("failed", "slice-differs")
     assert "0 rows (0000000000000000) and 1 rows (0000000000000002)" in there(task.error)["message"]
     controls.retry(both.ctx, "main", DATASET)
-    both.report(there(both.work("parse")), {**EMPTY, "content": [1, 2, 3]})
-    both.loop.tick()
+    both.reports("parse", {**EMPTY, "content": [1, 2, 3]})
     assert both.committed() == 1
 
 
 def test_one_slice_of_a_thousand_is_checked() -> None:
-    assert [n for n in range(3_000) if slices.is_checked(n.to_bytes(32))] == [0, 1_000, 2_000]
+    assert [n for n in range(3_000) if lane_plan.is_checked(n.to_bytes(32))] == [0, 1_000, 2_000]
