@@ -21,9 +21,9 @@ DIFFERS = "slice-differs"
 
 
 def note_reader(tx: Tx, kinds: Sequence[str], lake: str) -> None:
-    """A worker asks for slices: renew the lease of those that read them, long before it is over.
-    Workers write to no HDFS."""
-    if SLICE not in kinds or lake.startswith("hdfs:"):
+    """A worker claims slices alone, in a thread for them: renew the lease of those that read them,
+    long before it is over. Workers write to no HDFS."""
+    if list(kinds) != [SLICE] or lake.startswith("hdfs:"):
         return
     lease = tx.leases.get(READERS)
     if lease is None or lease.until - tx.now() < READERS_S / 2:
