@@ -25,7 +25,13 @@ from controlplane.core.model.tasks import SIZES, Attempt, Size, Task
 from controlplane.core.plan.plan_values import INTERNAL
 from controlplane.operations.context import Context
 from controlplane.operations.projections import compaction
-from controlplane.operations.work import following_results, listings, long_polls, targets
+from controlplane.operations.work import (
+    following_results,
+    listings,
+    long_polls,
+    slices,
+    targets,
+)
 from controlplane.ports.store import Tx
 from dataplane.contract.claims import CONTRACT, Claim, TaskSpec, WriteTask, WrittenFragment
 from dataplane.contract.failpoints import failpoint
@@ -84,6 +90,7 @@ def claim(
             f"contract {contract} is not spoken here; this control plane speaks {CONTRACT}"
         )
     with ctx.begin() as tx:
+        slices.note_reader(tx, kinds, lake)
         attempt = tx.queue.claim(
             uuid.uuid4().hex,
             driver,
@@ -197,7 +204,7 @@ def _job(
             return _check_job(tx, cast("StoredCheckJob", stored), named)
         case "parse":
             return cast("Job", _with_followers(tx, attempt, stored, named))
-        case "footers" | "infer" | "analyse" | "index" | "pack" | "connect" | "notify":
+        case "slice" | "footers" | "infer" | "analyse" | "index" | "pack" | "connect" | "notify":
             return cast("Job", stored)
         case other:
             assert_never(other)

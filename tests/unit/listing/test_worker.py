@@ -26,7 +26,7 @@ from dataplane.contract.source_objects import ListingResult, listing_head
 from dataplane.listing.version_cache import Versions, cache_file
 from dataplane.runtime.client import AttemptFenced, Ended, Heartbeat, Reported
 from dataplane.runtime.heartbeats import Orders
-from dataplane.runtime.worker import WAITS, WRITES, WorkerState, perform, run
+from dataplane.runtime.worker import SLICES, WAITS, WRITES, WorkerState, perform, run
 from dataplane.runtime.worker_slots import MOST_LONG_POLLS, Slots
 from tests.unit.listing.location import list_job
 
@@ -69,7 +69,7 @@ class Script:
     def claim(
         self, kinds: Iterable[Kind], wait_s: float, without: Collection[str] = ()
     ) -> Claim | None:
-        assert set(kinds) in (WAITS, WRITES)
+        assert set(kinds) in (WAITS, WRITES, SLICES)
         with self.changed:
             theirs = [c for c in self.claims if c is None or c["kind"] in kinds]
             if theirs:
@@ -265,8 +265,9 @@ def test_a_worker_loads_neither_spark_nor_arrow() -> None:
 
 
 def test_a_worker_asks_for_work_of_workers_alone() -> None:
-    assert WAITS | WRITES == WORKER_KINDS
+    assert WAITS | WRITES | SLICES == WORKER_KINDS
     assert not WAITS & WRITES
+    assert not (WAITS | WRITES) & SLICES
 
 
 def test_footers_of_what_an_earlier_version_parsed(tmp_path: Path) -> None:
