@@ -19,6 +19,7 @@ from dataplane.contract.results import LABEL
 from dataplane.contract.source_objects import ListedPartition
 from dataplane.spark.connector_jars import provide
 from dataplane.task_failures import TaskFailure
+from tests.slices import takes_turns
 from tests.unit.listing.location import list_job
 
 FEED = "delta.enableChangeDataFeed"
@@ -110,6 +111,7 @@ def test_first_rows_are_inserts_then_each_version_has_its_changes(table: Table) 
     assert failure.value.condition == "versions-expired"
 
 
+@takes_turns(0, 2)
 def test_a_table_of_the_feed_is_the_table(table: Table) -> None:
     """Updates of keys, merges, overwrites: `cdc:` gives the rows that the table has."""
     text = """\
