@@ -14,8 +14,8 @@ from typing import NamedTuple
 from dataplane.connectors.delta import delta_listing
 from dataplane.connectors.delta.delta_listing import root_of
 from dataplane.connectors.delta.log import (
-    Commit,
     Head,
+    VersionActions,
     commits_after,
     first_version,
     head,
@@ -46,7 +46,7 @@ class Reached(NamedTuple):
 
 
 def partitions(job: ListJob) -> Iterator[ListedPartition]:
-    """Of a Delta table: its files, or with `changes` what came since the listing before."""
+    """The files of a Delta table, or with `changes` its changes since the listing before."""
     if not job["settings"].get("changes"):
         yield from delta_listing.partitions(job)
         return
@@ -63,7 +63,7 @@ def has_feed(table: Head) -> bool:
     return str((table.metadata.get("configuration") or {}).get(FEED)).lower() == "true"
 
 
-def change_files(commit: Commit) -> list[Mapping[str, Json]]:
+def change_files(commit: VersionActions) -> list[Mapping[str, Json]]:
     """The actions whose files the feed reads: those of changed rows, or else whole files that were
     added or removed."""
     if cdc := commit.actions("cdc"):
@@ -73,7 +73,7 @@ def change_files(commit: Commit) -> list[Mapping[str, Json]]:
 
 def _new(job: ListJob, reached: Reached | None) -> Iterator[list[SourceObject]]:
     """Objects of new partitions. TaskFailure where versions are lost, unless that is accepted:
-    then all begins anew."""
+    then the listing begins at the first version again."""
     root = root_of(job)
     newest = head(root)
     if not has_feed(newest):
@@ -169,7 +169,7 @@ def _of_snapshot(root: Path, version: int) -> Iterator[list[SourceObject]]:
 def _of_ranges(root: Path, version: int, newest: Head) -> Iterator[list[SourceObject]]:
     """Ranges of versions after this one. One ends where the table's metadata changes."""
     table = head(root, version)
-    commits: list[Commit] = []
+    commits: list[VersionActions] = []
     for at in range(version + 1, newest.version + 1):
         commit = read_commit(root, at)
         _check_places(root, change_files(commit))
@@ -186,7 +186,7 @@ def _of_ranges(root: Path, version: int, newest: Head) -> Iterator[list[SourceOb
         yield [_range(table, commits)]
 
 
-def _range(table: Head, commits: Sequence[Commit]) -> SourceObject:
+def _range(table: Head, commits: Sequence[VersionActions]) -> SourceObject:
     first, end, id = commits[0].version, commits[-1].version, table.metadata["id"]
     return {
         "name": f"{first}-{end}",

@@ -96,7 +96,7 @@ def local_place(root: Path, path: str) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class VersionActions:
     """The actions of one version. `at_ms`: when it was committed."""
 
     version: int
@@ -107,7 +107,7 @@ class Commit:
         return [action for kind, action in self.all if kind in kinds]
 
 
-def read_commit(root: Path, version: int) -> Commit:
+def read_commit(root: Path, version: int) -> VersionActions:
     """TaskFailure where the log does not have it any more, or it cannot be read."""
     path = root / LOG / commit_name(version)
     try:
@@ -121,7 +121,7 @@ def read_commit(root: Path, version: int) -> Commit:
     of_commits = (
         action.get("inCommitTimestamp") for kind, action in actions if kind == "commitInfo"
     )
-    return Commit(version, actions, next(filter(None, of_commits), at_ms))
+    return VersionActions(version, actions, next(filter(None, of_commits), at_ms))
 
 
 def commits_after(root: Path, version: int) -> frozenset[int]:

@@ -1,6 +1,6 @@
 """Events of Debezium as rows: the row after a change, or before a delete, with columns of the event.
 
-The JSON or Avro of a message is parsed as any other. What is here takes the envelope apart:
+The JSON or Avro of a message is parsed as any other. Then the envelope is taken apart:
 `{before, after, source, op}`, in JSON perhaps within `{schema, payload}`.
 https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-events
 """
@@ -57,14 +57,14 @@ def opened(answer: Column, message: StructType, rows: StructType) -> tuple[Struc
         *(_refused_time(row[f.name], columns[f.name], f) for f in rows if _is_text(f, message)),
     )
     kind = StructType([*rows.fields, *_event_type().fields])
-    value = F.struct(*fields).cast(kind)
-    return kind, F.struct(value.alias("value"), error.alias("error"))
+    columns_of_row = F.struct(*fields).cast(kind)
+    return kind, F.struct(columns_of_row.alias("value"), error.alias("error"))
 
 
-def _event(value: Column, message: StructType) -> Column:
-    parts = [value[name].alias(name) for name in ("before", "after", "source", "op")]
+def _event(parsed: Column, message: StructType) -> Column:
+    parts = [parsed[name].alias(name) for name in ("before", "after", "source", "op")]
     event = F.struct(*parts)
-    return F.coalesce(value["payload"], event) if "payload" in message.names else event
+    return F.coalesce(parsed["payload"], event) if "payload" in message.names else event
 
 
 def _fault(event: Column, row: Column) -> Column:
@@ -85,9 +85,9 @@ def _of_source(source: Column, message: StructType) -> list[Column]:
     names = kind.names if isinstance(kind, StructType) else []
     columns = []
     for column, (field, type_name) in OF_SOURCE.items():
-        value = source[field] if field in names else F.lit(None)
-        value = value.cast(type_name)
-        columns.append((F.timestamp_millis(value) if field == "ts_ms" else value).alias(column))
+        part = source[field] if field in names else F.lit(None)
+        typed = part.cast(type_name)
+        columns.append((F.timestamp_millis(typed) if field == "ts_ms" else typed).alias(column))
     return columns
 
 
@@ -111,20 +111,20 @@ def _is_text(field: StructField, message: StructType) -> bool:
 
 
 def _column(row: Column, field: StructField, message: StructType) -> Column:
-    value = row[field.name]
+    text = row[field.name]
     if not _is_text(field, message):
-        return value
+        return text
     if isinstance(field.dataType, DateType):
-        days = F.date_add(F.lit(date(1970, 1, 1)), value.try_cast("int"))
-        return F.when(_is_number(value), days).otherwise(value.try_cast("date"))
-    return F.when(~_is_number(value), value.try_cast(field.dataType))
+        days = F.date_add(F.lit(date(1970, 1, 1)), text.try_cast("int"))
+        return F.when(_is_number(text), days).otherwise(text.try_cast("date"))
+    return F.when(~_is_number(text), text.try_cast(field.dataType))
 
 
 def _is_number(text: Column) -> Column:
     return text.rlike(r"\A-?\d+\z")
 
 
-def _refused_time(text: Column, value: Column, field: StructField) -> Column:
+def _refused_time(text: Column, time: Column, field: StructField) -> Column:
     """An error for a text that is no value of its column."""
     kind = field.dataType.simpleString().upper()
     words = f"column {field.name} is {kind}, and its value is "
@@ -132,14 +132,14 @@ def _refused_time(text: Column, value: Column, field: StructField) -> Column:
         _is_number(text), "; declare BIGINT: the connector says whether it counts ms, us or ns"
     ).otherwise("")
     message = F.concat(F.lit(words), F.left(text, F.lit(40)), hint)
-    return F.when(text.isNotNull() & value.isNull(), message)
+    return F.when(text.isNotNull() & time.isNull(), message)
 
 
 def _decimals(rows: StructType) -> list[str]:
     return [field.name for field in rows if isinstance(field.dataType, DecimalType)]
 
 
-def _refused_decimals(value: Column, message: StructType, rows: StructType) -> Column:
+def _refused_decimals(parsed: Column, message: StructType, rows: StructType) -> Column:
     """An error where the schema beside the event says that decimals are in base64. Such a text may
     look like a number."""
     if "schema" not in message.names:
@@ -148,4 +148,4 @@ def _refused_decimals(value: Column, message: StructType, rows: StructType) -> C
         f"decimals in base64 for {', '.join(_decimals(rows))}: set decimal.handling.mode=string "
         "in the connector of Debezium"
     )
-    return F.when(F.contains(value["schema"], F.lit(PRECISE)), words)
+    return F.when(F.contains(parsed["schema"], F.lit(PRECISE)), words)

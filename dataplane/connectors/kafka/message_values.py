@@ -47,19 +47,19 @@ def shaped(
 def _parsed(
     messages: DataFrame, settings: ConnectorSettings, schema: int | None, *, drops: bool
 ) -> tuple[StructType, DataFrame]:
-    """The columns of values, and messages with `{value, error}`. Of events the columns are those
-    of rows; the messages without a value that follow deletes are left out."""
+    """The columns of values, and messages with `{value, error}`. Events give the columns of rows;
+    the messages without a value that follow deletes are left out."""
     jvm = messages.sparkSession.sparkContext
     of_events = settings["format"] == "debezium"
     if schema is None:
-        rows, kind, value = _json(jvm, settings["schema"], drops=drops, of_events=of_events)
+        rows, kind, parsed = _json(jvm, settings["schema"], drops=drops, of_events=of_events)
     else:
-        rows, kind, value = _avro(settings, schema, of_events=of_events)
+        rows, kind, parsed = _avro(settings, schema, of_events=of_events)
     if not of_events:
-        return kind, messages.withColumn(VALUE, value)
-    parsed = messages.where(F.col("value").isNotNull()).withColumn(VALUE, value)
+        return kind, messages.withColumn(VALUE, parsed)
+    events = messages.where(F.col("value").isNotNull()).withColumn(VALUE, parsed)
     columns, row = debezium.opened(F.col(VALUE), kind, rows)
-    return columns, parsed.withColumn(VALUE, row)
+    return columns, events.withColumn(VALUE, row)
 
 
 def _required(kind: StructType) -> Column:
