@@ -194,7 +194,7 @@ def checker(connector: str) -> Checker:
         case "files":
             return check_folder
         case "delta":
-            from dataplane.connectors.delta.delta_listing import check as check_delta
+            from dataplane.connectors.delta.change_listing import check as check_delta
 
             return check_delta
         case "jdbc":

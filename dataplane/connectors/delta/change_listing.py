@@ -23,10 +23,11 @@ from dataplane.connectors.delta.log import (
     read_commit,
     snapshot,
 )
-from dataplane.contract.jobs import ListJob
+from dataplane.contract.jobs import ConnectJob, ListJob
 from dataplane.contract.schemas import Json, fields_within
 from dataplane.contract.source_objects import NESTED, ListedPartition, SourceObject
 from dataplane.listing.listed_partitions import listed
+from dataplane.listing.local_files import local_path
 from dataplane.listing.version_cache import Versions, cache_file
 from dataplane.storage.refused_places import Places
 from dataplane.task_failures import TaskFailure
@@ -56,6 +57,17 @@ def partitions(job: ListJob) -> Iterator[ListedPartition]:
     first = int(before["key"]) + 1 if before["key"] else 1
     for number, objects in enumerate(_new(job, _reached(before["objects"])), first):
         yield listed(f"{number:0{DIGITS}}", objects, ())
+
+
+def check(job: ConnectJob) -> None:
+    """As `delta_listing.check`. A table that is read with `changes` has the feed."""
+    delta_listing.check(job)
+    if job["writes"] or not (job.get("settings") or {}).get("changes"):
+        return
+    table = Path(local_path(job["place"]))
+    newest = head(table)
+    if not has_feed(newest):
+        raise _off(table, newest.version)
 
 
 def has_feed(table: Head) -> bool:

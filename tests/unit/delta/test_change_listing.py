@@ -6,14 +6,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
 from dataplane.connectors.delta import change_listing
-from dataplane.connectors.delta.change_listing import partitions
+from dataplane.connectors.delta.change_listing import check, partitions
+from dataplane.contract.jobs import ConnectJob
 from dataplane.contract.source_objects import ListedPartition
 from dataplane.task_failures import TaskFailure
 from tests.unit.delta.test_log import METADATA, PROTOCOL, add, commit, remove
@@ -127,6 +128,11 @@ def test_a_table_without_the_feed_is_an_error(tmp_path: Path) -> None:
     table = Table(tmp_path, on=False)
     table.insert()
     assert table.refused() == "change-feed-off"
+    job = {"connector": "delta", "place": str(tmp_path), "options": {}, "writes": False}
+    with pytest.raises(TaskFailure) as failure:
+        check(cast("ConnectJob", {**job, "settings": {"changes": True}}))
+    assert failure.value.condition == "change-feed-off"
+    check(cast("ConnectJob", {**job, "settings": {}}))
     table.insert(metadata("x"))
     table.insert()
     assert table.look() == ["1.parquet 2.parquet", "3-3"]
