@@ -62,7 +62,8 @@ class ChangeData:
     """What a `cdc:` section says. Conditions are empty where there is none.
 
     `untracked`: columns whose changes open no version. `partial`: columns in which NULL keeps the
-    value before. `is_of_snapshots`: rows with one sequence are all rows of that moment.
+    value before. `upsert_wins`: over deletes of its sequence. `is_of_snapshots`: rows with one
+    sequence are all rows of that moment.
     """
 
     source: str
@@ -75,6 +76,7 @@ class ChangeData:
     untracked: tuple[str, ...]
     partial: tuple[str, ...]
     fails_on_tie: bool
+    upsert_wins: bool
     buckets: int
     is_of_snapshots: bool
 
@@ -183,9 +185,10 @@ PARTIAL = Key(
 )
 ON_TIE = Key(
     "on_tie",
-    Choice(("fail", "greatest")),
+    Choice(("fail", "greatest", "upsert")),
     "fail",
-    "Different events of one key and sequence. greatest: a delete wins, then the greatest row.",
+    "Different events of one key and sequence. greatest: a delete wins, then the greatest row. "
+    "upsert: it wins over deletes, and different ones fail.",
 )
 BUCKET_COUNT = Key(
     "buckets", Whole(1, MOST_BUCKETS), BUCKETS, "How many partitions the keys are spread over."
@@ -213,7 +216,8 @@ def _change_data(fields: Fields, reading: Reading) -> ChangeData:
         has_versions=fields[HISTORY] == "versions",
         untracked=fields[TRACK],
         partial=fields[PARTIAL],
-        fails_on_tie=fields[ON_TIE] == "fail",
+        fails_on_tie=fields[ON_TIE] != "greatest",
+        upsert_wins=fields[ON_TIE] == "upsert",
         buckets=fields[BUCKET_COUNT],
         is_of_snapshots=fields[SNAPSHOTS],
     )

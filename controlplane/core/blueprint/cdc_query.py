@@ -160,16 +160,19 @@ class _Query:
         return f"SELECT {self.keys}, _sequence, {state} AS _state, _fault\nFROM _events"
 
     def _moments(self) -> str:
-        tie = "CAST(NULL AS STRING)"
+        tie, state, compared = "CAST(NULL AS STRING)", "max(_state)", "_state"
+        if self.cdc.upsert_wins:
+            compared = "CASE WHEN NOT _state._deleted THEN _state END"
+            state = f"coalesce(max({compared}), max(_state))"
         if self.cdc.fails_on_tie:
             words = f"cdc-ambiguous: {self.cdc.source} has different events of one key and sequence"
             moment = f"to_json(struct({self.keys}, _sequence))"
             tie = (
-                "CASE WHEN NOT min(_state) <=> max(_state)\n    THEN "
+                f"CASE WHEN NOT min({compared}) <=> max({compared})\n    THEN "
                 f"left(concat({_literal(words + ': ')}, {moment}), {LONGEST_MESSAGE}) END"
             )
         return (
-            f"SELECT {self.keys}, _sequence, max(_state) AS _state, max(_fault) AS _fault,\n"
+            f"SELECT {self.keys}, _sequence, {state} AS _state, max(_fault) AS _fault,\n"
             f"  {tie} AS _tie\n"
             f"FROM _changes GROUP BY {self.keys}, _sequence"
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
-from dataplane.contract.delta_log import LOG, NO_VERSION, LogFiles, actions_in
+from dataplane.contract.delta_log import LOG, NO_VERSION, LogFiles, actions_in, commit_name
 from dataplane.contract.schemas import Json
 from dataplane.task_failures import TaskFailure
 
@@ -93,6 +93,52 @@ def local_place(root: Path, path: str) -> Path:
             "not-supported", f"a file of the Delta table {root} lies elsewhere: {path}"
         )
     return root / unquote(parts.path)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionActions:
+    """The actions of one version. `at_ms`: when it was committed."""
+
+    version: int
+    all: tuple[Action, ...]
+    at_ms: int
+
+    def actions(self, *kinds: str) -> list[Mapping[str, Json]]:
+        return [action for kind, action in self.all if kind in kinds]
+
+
+def read_commit(root: Path, version: int) -> VersionActions:
+    """TaskFailure where the log does not have it any more, or it cannot be read."""
+    path = root / LOG / commit_name(version)
+    try:
+        actions = tuple(_of_json(path, ("metaData", "add", "remove", "cdc", "commitInfo")))
+        at_ms = int(path.stat().st_mtime * 1000)
+    except FileNotFoundError as e:
+        message = f"version {version} is not in the log of the Delta table {root} any more"
+        raise TaskFailure("versions-expired", message) from e
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise _unreadable(root, f"{path.name}: {e}") from e
+    of_commits = (
+        action.get("inCommitTimestamp") for kind, action in actions if kind == "commitInfo"
+    )
+    return VersionActions(version, actions, next(filter(None, of_commits), at_ms))
+
+
+def commits_after(root: Path, version: int) -> frozenset[int]:
+    """Versions after this one whose commits the log has."""
+    return frozenset(v for v in LogFiles.of(_names(root)).commits if v > version)
+
+
+def first_version(root: Path) -> int:
+    """The first version of which the log has the commit, and which it can be read up to, as all
+    after it."""
+    files = LogFiles.of(_names(root))
+    first = files.newest
+    while first - 1 in files.commits:
+        first -= 1
+    if first == 0:
+        return 0
+    return min((v for v in files.checkpoints if v >= first), default=files.newest)
 
 
 class _Heading:

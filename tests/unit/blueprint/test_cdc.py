@@ -206,7 +206,7 @@ WRONG = [
     ("partial: [phone, PHONE]", "invalid-value", "twice"),
     ("history: versions\n      columns: [_Valid_to]", "invalid-value", "'_Valid_to'"),
     ("buckets: 0", "invalid-value", "from 1"),
-    ("on_tie: any", "invalid-value", "fail or greatest"),
+    ("on_tie: any", "invalid-value", "fail, greatest or upsert"),
     ("columns: name", "wrong-type", "a list"),
     ("colums: [name]", "unknown-key", "colums"),
     ("snapshots: true", "conflicting-keys", "'deletes'"),

@@ -344,6 +344,20 @@ CASES = [
             "read: {connector: kafka, servers: 'a:1', topic: t, format: avro, registry: ^'http://169.254.1.1'}"
         ),
     ),
+    (
+        "conflicting-keys",
+        component(
+            "read: {connector: kafka, servers: 'a:1', topic: t, format: debezium, schema: a INT, ^subject: s}"
+        ),
+    ),
+    (
+        "missing-key",
+        component("read: ^{connector: kafka, servers: 'a:1', topic: t, format: debezium}"),
+    ),
+    (
+        "conflicting-keys",
+        component("read: {connector: delta, path: /t, changes: true, ^deletes: {max: 0.5}}"),
+    ),
     ("unknown-key", jdbc("^path: a")),
     ("invalid-value", component(f"write: {{connector: jdbc, from: a, url: {URL}, table: ^' '}}")),
     (

@@ -43,6 +43,7 @@ AVRO = {"format": "avro", "registry": "http://a:1"}
 TOGETHER: dict[str, dict[str, Any]] = {
     "upsert": {"key": ["a"]},
     "read kafka json": {"schema": "a INT"},
+    "read kafka debezium": {"schema": "a INT"},
     **{f"read kafka {word}": AVRO for word in ("avro", "fail", "drop", "append", "sync")},
 }
 CASES = [
