@@ -75,6 +75,8 @@ def _is_readable(node: Source, job: ParseJob, task: Task) -> bool:
     if sum(source["size"] for source in spec["objects"]) >= MOST_MESSAGES:
         return False
     format = job["settings"]["format"]
+    if format not in TYPES:
+        return False
     if format == "json" and not _is_declared(node, spec["columns"]):
         return False
     kinds = field_types(spec["columns"]).values()
