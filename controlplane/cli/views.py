@@ -132,6 +132,8 @@ def _things(
         parts.append(Lines(tuple(line for d in warnings for line in _check_lines(d))))
     if late := [line for d in datasets if is_led for line in _late_lines(d)]:
         parts.append(Lines(tuple(late)))
+    if lags := [line for d in datasets for line in _lag_lines(d)]:
+        parts.append(Lines(tuple(lags)))
     if lines := tuple(notes(datasets)):
         parts.append(Lines(lines))
     if targets:
@@ -175,6 +177,14 @@ def _late_lines(dataset: DatasetStatus) -> list[str]:
     return [
         f"late: {dataset['name']}: its listing is {listing['behind_s']:.0f} s behind; {last}; {state}"
     ]
+
+
+def _lag_lines(dataset: DatasetStatus) -> list[str]:
+    """Of a stream with rows that are not committed, or not known."""
+    lag = dataset.get("lag")
+    if lag is None or lag["rows"] == 0:
+        return []
+    return [f"lag: {dataset['name']}: {lag['sentence']}"]
 
 
 def _errors(errors: Iterable[tuple[str, ErrorReport | None]]) -> list[TextTable | Lines]:

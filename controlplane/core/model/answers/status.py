@@ -31,6 +31,19 @@ class ListingLateness(TypedDict):
     behind_s: float
 
 
+class SourceLag(TypedDict):
+    """Rows of a stream that are listed and not committed. `seconds`: how long the oldest of them
+    has waited `since` it was listed; None where that is not known.
+
+    `rows`: None before the first listing. `sentence` says the same, and why there may be more.
+    """
+
+    rows: int | None
+    seconds: float | None
+    since: str | None
+    sentence: str
+
+
 class RunningWork(TypedDict):
     """Attempts at a dataset that run, since when the oldest of them does, and that oldest one."""
 
@@ -78,11 +91,11 @@ class OfferedAs(TypedDict):
 
 class DatasetStatus(TypedDict):
     """How a dataset stands. `checks` names those that failed, or warn. `as_of` (when it was last
-    looked at) and `listing` are there for sources, `times` where it was requested, `freshness`
-    where it is expected. `wider`: where an inferred schema is wider than the source objects, in
-    sentences. `hold`: where it was rolled back. `feed`: the feed that it is read from, `feeds`:
-    those that offer it. `own`: in a branch, whether it has states of its own there; else they are
-    main's."""
+    looked at) and `listing` are there for sources, `lag` for streams, `times` where it was
+    requested, `freshness` where it is expected. `wider`: where an inferred schema is wider than the
+    source objects, in sentences. `hold`: where it was rolled back. `feed`: the feed that it is read
+    from, `feeds`: those that offer it. `own`: in a branch, whether it has states of its own there;
+    else they are main's."""
 
     name: str
     state: State
@@ -97,6 +110,7 @@ class DatasetStatus(TypedDict):
     error: ErrorReport | None
     as_of: NotRequired[str | None]
     listing: NotRequired[ListingLateness]
+    lag: NotRequired[SourceLag]
     wider: NotRequired[list[str]]
     hold: NotRequired[DatasetHold]
     freshness: NotRequired[DatasetFreshness]
@@ -123,9 +137,11 @@ class SparkSchema(TypedDict):
 
 
 class DatasetAnswer(DatasetStatus):
-    """One dataset, with its schema. `namespace`: which it is in, the bucket of the S3 view."""
+    """One dataset, with its schema. `namespace`: which it is in, the bucket of the S3 view.
+    `rows_last_minute`: how many rows more than a minute ago a stream's dataset has."""
 
     namespace: str
+    rows_last_minute: NotRequired[int]
     schema: SparkSchema | None
     description: str
     logic: str
