@@ -83,6 +83,8 @@ def status(value: StatusAnswer) -> View:
     }
     if looked := tuple(source_views.times(sources)):
         parts.append(Lines(looked))
+    if due := tuple(_due_lines(value)):
+        parts.append(Lines(due))
     drivers = [d for d in value["drivers"] if d.get("reason")]
     parts += (
         [_table("drivers", ("pool", "kind", "state", "reason", "at"), drivers)] if drivers else []
@@ -102,6 +104,15 @@ def status(value: StatusAnswer) -> View:
     return [*parts, *_errors(errors)] or [
         Lines(("nothing is declared here yet: headgate apply FILE",))
     ]
+
+
+def _due_lines(value: StatusAnswer) -> Iterator[str]:
+    """When sources are looked at by their cron expressions."""
+    for flow in value["dataflows"]:
+        for dataset in flow["datasets"]:
+            listing = dataset.get("listing")
+            if listing is not None and "cron" in listing and listing["due"] is not None:
+                yield source_views.next_look(dataset["name"], listing["due"])
 
 
 def _export(export: ExportStatus) -> str:

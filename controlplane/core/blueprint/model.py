@@ -87,7 +87,8 @@ class KeyColumn:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A read connector. `refresh_s` is None where listings are only made on request.
+    """A read connector. `refresh_s` is None where listings are only made on request, or at the
+    times of `cron`, an expression with five fields in the time zone of the dataflow.
 
     For connectors other than `files`, `path` is the place in words, `format` the connector's name,
     and `settings` are all keys of its own. `is_growing`: a listing only adds to the one before it,
@@ -109,6 +110,7 @@ class Read:
     settings: Settings = ()
     is_growing: bool = False
     within_s: float | None = None
+    cron: str | None = None
     hive_partitioning: bool | None = None  # of files; None: as the edition of the component has it
 
 

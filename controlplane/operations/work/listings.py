@@ -127,9 +127,14 @@ def due_in(node: Source, listing: Listing | None, now: float) -> float:
     """Seconds until the location is due by its period, 0 or less if it is; infinity if it has none.
 
     A listing that is ahead by more than a period was made before the clock went back, and is due at
-    once."""
+    once. Of a cron expression any number of missed times is one."""
+    if listing is None or listing.at is None:
+        return inf
+    scheduled = node.due_after(min(listing.at, now))
+    if scheduled is not None:
+        return scheduled - now
     period_s = long_polls.period_s(node.read, listing)
-    if listing is None or listing.at is None or period_s is None:
+    if period_s is None:
         return inf
     if listing.at - now > period_s:
         return 0.0
@@ -143,6 +148,8 @@ def next_due_in(
     earliest. The report of a continuous source wakes the loop."""
     if node.listing not in requested:
         return due_in(node, listing, now)
+    if (scheduled := node.due_after(now)) is not None:
+        return scheduled - now
     if node.read.refresh_s is None or node.read.within_s is not None:
         return inf
     return node.read.refresh_s

@@ -22,13 +22,14 @@ from controlplane.core.model.states import Cause
 
 class ListingLateness(TypedDict):
     """When a source was last listed, when it is due, since when a worker is at it, and how far it
-    is behind."""
+    is behind. `cron`: the expression that says when it is due."""
 
     at: str | None
     due: str | None
     since: str | None
     refresh_s: float | None
     behind_s: float
+    cron: NotRequired[str]
 
 
 class SourceLag(TypedDict):
