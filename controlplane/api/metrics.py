@@ -64,7 +64,7 @@ def render(
 
 
 class _Lags(Collector):
-    """How far streams are behind. What is not known has no value."""
+    """How far streams are behind. An unknown lag has no value."""
 
     def __init__(self, lags: Mapping[str, SourceLag]) -> None:
         self._lags = lags

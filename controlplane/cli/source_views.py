@@ -28,7 +28,7 @@ def lines(sources: Sequence[SourceChange]) -> list[str]:
 
 
 def next_look(dataset: str, due: str) -> str:
-    """Of a source that is looked at by a cron expression."""
+    """The line of a source that is looked at by a cron expression."""
     return f"{dataset}: next look at {second_of(due)}"
 
 

@@ -106,9 +106,9 @@ def status(value: StatusAnswer) -> View:
     ]
 
 
-def _due_lines(value: StatusAnswer) -> Iterator[str]:
+def _due_lines(answer: StatusAnswer) -> Iterator[str]:
     """When sources are looked at by their cron expressions."""
-    for flow in value["dataflows"]:
+    for flow in answer["dataflows"]:
         for dataset in flow["datasets"]:
             listing = dataset.get("listing")
             if listing is not None and "cron" in listing and listing["due"] is not None:
@@ -191,7 +191,7 @@ def _late_lines(dataset: DatasetStatus) -> list[str]:
 
 
 def _lag_lines(dataset: DatasetStatus) -> list[str]:
-    """Of a stream with rows that are not committed, or not known."""
+    """A line for a stream with rows that are not committed, or not known."""
     lag = dataset.get("lag")
     if lag is None or lag["rows"] == 0:
         return []

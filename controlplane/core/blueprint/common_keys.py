@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controlplane.core.blueprint.section_keys import Key, Nested, Section
-from controlplane.core.blueprint.source_refresh import Refresh, SourceRefresh
+from controlplane.core.blueprint.source_refresh import RefreshChoice, SourceRefresh
 from controlplane.core.blueprint.transforms import DATASET
 from controlplane.core.blueprint.value_kinds import (
     Choice,
@@ -35,7 +35,7 @@ SCHEMA: Key[str | None] = Key(
 )
 REFRESH = Key(
     "refresh",
-    Refresh(),
+    RefreshChoice(),
     SourceRefresh(60.0),
     "How often to list: a duration such as 30s, a cron expression, or manual.",
     written="1m",

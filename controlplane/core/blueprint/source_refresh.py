@@ -43,7 +43,7 @@ class SourceRefresh(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Refresh:
+class RefreshChoice:
     """How a source is followed: an interval, a cron expression, or `manual`."""
 
     def read(self, node: Node, reading: Reading) -> SourceRefresh:
@@ -107,7 +107,7 @@ WITHIN = Key(
     example="500ms",
 )
 BOUND = Section((WITHIN,))
-_REFRESH = Refresh()
+_REFRESH = RefreshChoice()
 
 
 @dataclass(frozen=True, slots=True)

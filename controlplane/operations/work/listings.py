@@ -127,7 +127,7 @@ def due_in(node: Source, listing: Listing | None, now: float) -> float:
     """Seconds until the location is due by its period, 0 or less if it is; infinity if it has none.
 
     A listing that is ahead by more than a period was made before the clock went back, and is due at
-    once. Of a cron expression any number of missed times is one."""
+    once. Any number of missed times of a cron expression is one listing."""
     if listing is None or listing.at is None:
         return inf
     scheduled = node.due_after(min(listing.at, now))
