@@ -41,6 +41,14 @@ REFRESH = Key(
     written="1m",
     example="30s",
 )
+FOLDER_REFRESH = Key(
+    "refresh",
+    RefreshChoice(is_of_folders=True),
+    SourceRefresh(60.0),
+    "How often to list: a duration such as 30s, a cron expression, on_change, or manual.",
+    written="1m",
+    example="30s",
+)
 SCHEMA_CHANGE = Key(
     "schema_change",
     Choice(("fail", "append", "sync")),

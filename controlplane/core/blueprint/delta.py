@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from controlplane.core.blueprint import text_forms
 from controlplane.core.blueprint.common_keys import (
+    FOLDER_REFRESH,
     FROM,
     READ_CONNECTOR,
-    REFRESH,
     SCHEMA,
     SCHEMA_CHANGE,
     WRITE_CONNECTOR,
@@ -14,6 +14,7 @@ from controlplane.core.blueprint.common_keys import (
 )
 from controlplane.core.blueprint.model import Read, Write
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
+from controlplane.core.blueprint.source_refresh import report_unwatched
 from controlplane.core.blueprint.value_kinds import Fraction, Reading, Text, Whole
 
 PATH = Key(
@@ -47,7 +48,8 @@ DELETES = Key(
 )
 
 
-def _read(fields: Fields, _: Reading) -> Read:
+def _read(fields: Fields, reading: Reading) -> Read:
+    report_unwatched(fields[FOLDER_REFRESH], fields[PATH], fields, reading)
     version = fields[VERSION]
     return Read(
         connector="delta",
@@ -55,8 +57,10 @@ def _read(fields: Fields, _: Reading) -> Read:
         format="delta",
         options=(),
         schema=fields[SCHEMA],
-        refresh_s=fields[REFRESH].every_s,
-        cron=fields[REFRESH].cron,
+        refresh_s=fields[FOLDER_REFRESH].every_s,
+        cron=fields[FOLDER_REFRESH].cron,
+        within_s=fields[FOLDER_REFRESH].within_s,
+        is_watched=fields[FOLDER_REFRESH].is_watched,
         partition=None,
         metadata=(),
         on_bad_record="fail",
@@ -67,7 +71,7 @@ def _read(fields: Fields, _: Reading) -> Read:
 
 
 READ = Nested(
-    section((READ_CONNECTOR, PATH, VERSION, SCHEMA, REFRESH, SCHEMA_CHANGE, DELETES)), _read
+    section((READ_CONNECTOR, PATH, VERSION, SCHEMA, FOLDER_REFRESH, SCHEMA_CHANGE, DELETES)), _read
 )
 
 

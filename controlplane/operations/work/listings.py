@@ -281,6 +281,8 @@ def _task(listing: Listing, group: list[Source], *, is_periodic: bool) -> tuple[
     bounds_s = [n.read.within_s for n in group if n.read.within_s is not None]
     if is_periodic and bounds_s:
         job["within_s"] = min(bounds_s)
+        if any(n.read.is_watched for n in group):
+            job["hold_s"] = long_polls.hold_s(n.read for n in group) or long_polls.LONG_POLL_S
     key = _key(listing.id, listing.requested)
     priority = max(n.component.priority for n in group)
     return Task(
@@ -305,7 +307,7 @@ def with_known(tx: Tx, job: ListJob, tasks: Iterable[Task]) -> ListJob:
     last key of that one and the objects behind it, if the new one is only to add to it. A listing
     that may be held has `wait_s`."""
     listing = _stored(tx, job) or Listing(bytes.fromhex(job["listing"]), None, None, 0, 0)
-    wait_s = long_polls.wait_s(tx, listing, tasks) if "within_s" in job else None
+    wait_s = long_polls.wait_s(tx, listing, job, tasks) if "within_s" in job else None
     if wait_s is not None:
         job = {**job, "wait_s": wait_s}
     if "known" not in job:

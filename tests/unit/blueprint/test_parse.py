@@ -162,6 +162,38 @@ def test_a_wrong_cron_expression_names_its_field(expression: str, fault: str) ->
     assert fault in problem.message
 
 
+WATCHED = "read: {{connector: {}, refresh: on_change}}"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "files, path: a, format: csv",
+        "files, path: 'file:///a/*.csv', format: csv",
+        "delta, path: /data/table",
+    ],
+)
+def test_local_folders_may_be_listed_on_change(source: str) -> None:
+    body = one(WATCHED.format(source))
+    assert isinstance(body, Read)
+    assert (body.is_watched, body.within_s, body.refresh_s) == (True, 1.0, 600.0)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("files, path: 's3://b/*.csv', format: csv", "an object store"),
+        ("kafka, servers: 'a:1', topic: t, schema: a INT", "a local folder"),
+    ],
+)
+def test_other_places_give_no_notice(source: str, reason: str) -> None:
+    with pytest.raises(InvalidBlueprint) as refused:
+        one(WATCHED.format(source))
+    [problem] = refused.value.problems
+    assert problem.code == "not-supported"
+    assert reason in problem.message
+
+
 def test_a_dataflow_may_be_empty() -> None:
     assert parse("dataflow: d\ncomponents: {}", file="f").components == ()
 
