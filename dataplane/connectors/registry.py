@@ -110,6 +110,10 @@ def lister(connector: str) -> Lister:
 @_with_its_packages
 def awaiter(connector: str) -> Awaiting:
     match connector:
+        case "files" | "delta":
+            from dataplane.listing.folder_watch import await_news as await_change
+
+            return await_change
         case "kafka":
             from dataplane.connectors.kafka.kafka_listing import await_news
 

@@ -56,6 +56,7 @@ class ListJob(TypedDict):
     settings: NotRequired[ConnectorSettings]
     known: NotRequired[Known | None]  # the listing only adds; None in a stored job
     within_s: NotRequired[float]  # of a continuous source: how soon a row is to be in the dataset
+    hold_s: NotRequired[float]  # the longest wait for something new, where it is not the usual one
     wait_s: NotRequired[float]  # in a claim: how long the worker may wait for something new
     was: NotRequired[str]  # in a claim: the digest of the current listing, hex
 

@@ -108,6 +108,7 @@ def _metrics(call: Call) -> bytes:
         states,
         ctx.failing_units,
         late_s,
+        lags={d["name"]: d["lag"] for d in datasets if "lag" in d},
         namespace=ctx.namespace,
         exports=app_services.exports,
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from controlplane.core.blueprint import text_forms
 from controlplane.core.blueprint.common_keys import (
+    FOLDER_REFRESH,
     FROM,
     READ_CONNECTOR,
-    REFRESH,
     SCHEMA,
     SCHEMA_CHANGE,
     WRITE_CONNECTOR,
@@ -14,6 +14,7 @@ from controlplane.core.blueprint.common_keys import (
 )
 from controlplane.core.blueprint.model import Read, Write
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
+from controlplane.core.blueprint.source_refresh import report_unwatched
 from controlplane.core.blueprint.value_kinds import Flag, Fraction, Reading, Text, Whole
 
 PATH = Key(
@@ -55,6 +56,7 @@ DELETES = Key(
 
 
 def _read(fields: Fields, reading: Reading) -> Read:
+    report_unwatched(fields[FOLDER_REFRESH], fields[PATH], fields, reading)
     version, is_feed = fields[VERSION], fields[CHANGES]
     for loss in fields.present((DELETES,)) if is_feed else ():
         message = f"{loss.text!r} cannot stand beside changes, which are only added"
@@ -67,7 +69,10 @@ def _read(fields: Fields, reading: Reading) -> Read:
         format="delta",
         options=(),
         schema=f"{schema}, {FEED}" if is_feed and schema else schema,
-        refresh_s=fields[REFRESH],
+        refresh_s=fields[FOLDER_REFRESH].every_s,
+        cron=fields[FOLDER_REFRESH].cron,
+        within_s=fields[FOLDER_REFRESH].within_s,
+        is_watched=fields[FOLDER_REFRESH].is_watched,
         partition=None,
         metadata=(),
         on_bad_record="fail",
@@ -79,7 +84,7 @@ def _read(fields: Fields, reading: Reading) -> Read:
 
 
 READ = Nested(
-    section((READ_CONNECTOR, PATH, VERSION, CHANGES, SCHEMA, REFRESH, SCHEMA_CHANGE, DELETES)),
+    section((READ_CONNECTOR, PATH, VERSION, CHANGES, SCHEMA, FOLDER_REFRESH, SCHEMA_CHANGE, DELETES)),
     _read,
 )
 

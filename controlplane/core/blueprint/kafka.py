@@ -15,7 +15,7 @@ from controlplane.core.blueprint.common_keys import (
 )
 from controlplane.core.blueprint.model import Read, Settings, Write
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested
-from controlplane.core.blueprint.stream_refresh import SourceRefresh, StreamRefresh
+from controlplane.core.blueprint.source_refresh import SourceRefresh, StreamRefresh
 from controlplane.core.blueprint.text_places import ParamValue
 from controlplane.core.blueprint.value_kinds import (
     Choice,
@@ -118,7 +118,7 @@ REFRESH = Key(
     "refresh",
     StreamRefresh(),
     SourceRefresh(60.0),
-    "How often to look: continuous, {within: 500ms}, a duration such as 30s, or manual.",
+    "How often to look: continuous, {within: 500ms}, a duration, a cron expression, or manual.",
     written="1m",
     example="30s",
 )
@@ -200,6 +200,7 @@ def _read(fields: Fields, reading: Reading) -> Read:
         schema=_columns(kind, schema),
         refresh_s=fields[REFRESH].every_s,
         within_s=fields[REFRESH].within_s,
+        cron=fields[REFRESH].cron,
         partition=None,
         metadata=(),
         on_bad_record=fields[ON_BAD_RECORD],

@@ -10,11 +10,11 @@ from controlplane.core.blueprint import feed, text_forms
 from controlplane.core.blueprint.cdc import CDC
 from controlplane.core.blueprint.common_keys import (
     DELETES,
+    FOLDER_REFRESH,
     FROM,
     ON_BAD_RECORD,
     OPTIONS,
     READ_CONNECTOR,
-    REFRESH,
     SCHEMA,
     SCHEMA_CHANGE,
     WRITE_CONNECTOR,
@@ -29,6 +29,7 @@ from controlplane.core.blueprint.notify import NOTIFY
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
 from controlplane.core.blueprint.shared_parts import SHARED
+from controlplane.core.blueprint.source_refresh import report_unwatched
 from controlplane.core.blueprint.storage import (
     GROUP,
     HIVE_PARTITIONING,
@@ -95,7 +96,7 @@ READ_KEYS = (
     FORMAT,
     OPTIONS,
     SCHEMA,
-    REFRESH,
+    FOLDER_REFRESH,
     PARTITION,
     METADATA,
     ON_BAD_RECORD,
@@ -109,13 +110,17 @@ READ_KEYS = (
 
 
 def _read(fields: Fields, reading: Reading) -> Read:
+    report_unwatched(fields[FOLDER_REFRESH], fields[PATH], fields, reading)
     return Read(
         connector=fields[READ_CONNECTOR],
         path=fields[PATH],
         format=fields[FORMAT],
         options=fields[OPTIONS],
         schema=fields[SCHEMA],
-        refresh_s=fields[REFRESH],
+        refresh_s=fields[FOLDER_REFRESH].every_s,
+        cron=fields[FOLDER_REFRESH].cron,
+        within_s=fields[FOLDER_REFRESH].within_s,
+        is_watched=fields[FOLDER_REFRESH].is_watched,
         partition=fields[PARTITION],
         metadata=fields[METADATA],
         on_bad_record=fields[ON_BAD_RECORD],

@@ -87,12 +87,14 @@ class KeyColumn:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A read connector. `refresh_s` is None where listings are only made on request.
+    """A read connector. `refresh_s` is None where listings are only made on request, or at the
+    times of `cron`, an expression with five fields in the time zone of the dataflow.
 
     For connectors other than `files`, `path` is the place in words, `format` the connector's name,
     and `settings` are all keys of its own. `is_growing`: a listing only adds to the one before it,
     from where that one ended. `within_s`: of a continuous source, how soon a new row is to be in
-    the dataset; `refresh_s` is the same then.
+    the dataset; `refresh_s` is the same then. `is_watched`: a worker waits for changes of the
+    folder; `refresh_s` is the time from one listing without news to the next.
     """
 
     connector: str
@@ -109,6 +111,8 @@ class Read:
     settings: Settings = ()
     is_growing: bool = False
     within_s: float | None = None
+    cron: str | None = None
+    is_watched: bool = False
     hive_partitioning: bool | None = None  # of files; None: as the edition of the component has it
 
 

@@ -241,6 +241,7 @@ class _Step:
         location = self._located(read.path) if connector_identity.is_path(read) else read.path
         declared = self._declared(read)
         checks = self._checks() if location is not None else ()
+        self._refuse_zone(None)
         return (
             None
             if location is None

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal, TypeAlias
 
-from controlplane.core import sql
+from controlplane.core import cron_times, sql
 from controlplane.core.blueprint import (
     QUARANTINE,
     Blueprint,
@@ -114,6 +114,13 @@ class Source:
     output: str = ""  # of its tasks
     # The feed to read, in place of a location: nothing is listed or parsed
     feed: FeedAddress | None = None
+
+    def due_after(self, at: float) -> float | None:
+        """When the location is to be listed after a listing of this time; None where only an
+        interval or a request says so. Both in seconds since 1970."""
+        if self.read.cron is None:
+            return None
+        return cron_times.next_after(self.read.cron, at, self.timezone)
 
     @property
     def positional(self) -> bool:

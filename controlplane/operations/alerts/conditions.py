@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from controlplane.core.alerts import Key
+from controlplane.core.compile.nodes import Source
 from controlplane.core.plan import Decision
-from controlplane.operations.inspect import lateness
+from controlplane.operations.inspect import lateness, source_lag
 from controlplane.operations.planning.snapshot import StoreSnapshot
 
 SHORTEST_LATENESS_S = 10.0  # less may be a moment's
@@ -52,9 +53,30 @@ def _late(facts: StoreSnapshot, decisions: Iterable[Decision]) -> Mapping[Key, s
         name: revision.at for name, revision in facts.tx.blueprints.revisions(facts.branch).items()
     }
     listed = lateness.of_sources(facts.tx, facts.branch, sources, declared)
-    return {
+    late = _behind(facts, sources)
+    late |= {
         (name, "late"): f"its listing is {dataset_lateness['behind_s']:.0f} s behind"
         for name, dataset_lateness in listed.items()
         if dataset_lateness["behind_s"]
         > max(dataset_lateness["refresh_s"] or 0.0, SHORTEST_LATENESS_S)
     }
+    return late
+
+
+def _behind(facts: StoreSnapshot, sources: Iterable[Source]) -> dict[Key, str]:
+    """Streams whose oldest uncommitted row waits for longer than a period. A dataset that is paused
+    or held is not to be computed."""
+    streams = [node for node in sources if not _is_halted(facts, node)]
+    lags = source_lag.of_sources(facts, streams)
+    late: dict[Key, str] = {}
+    for node in streams:
+        lag = lags.get(node.dataset)
+        waits_s = None if lag is None else lag["seconds"]
+        longest_s = max(node.read.refresh_s or 0.0, SHORTEST_LATENESS_S)
+        if lag is not None and waits_s is not None and waits_s > longest_s:
+            late[node.dataset, "late"] = lag["sentence"]
+    return late
+
+
+def _is_halted(facts: StoreSnapshot, node: Source) -> bool:
+    return facts.is_paused(node.dataset) or node.dataset in facts.holds()

@@ -93,7 +93,7 @@ def _source_changes(
         n.dataset: _difference(nodes, before[n.dataset], listings.get(n.listing)) for n in sources
     }
     names = _names(tx, sources, differences, looked)
-    return [
+    changes: list[SourceChange] = [
         {
             "dataset": node.dataset,
             "location": node.location,
@@ -107,6 +107,18 @@ def _source_changes(
         }
         for node in sources
     ]
+    for node, change in zip(sources, changes, strict=True):
+        if due := next_look(node, listings.get(node.listing)):
+            change["due"] = due
+    return changes
+
+
+def next_look(node: Source, listing: Listing | None) -> str | None:
+    """When a cron expression has the location listed next. None of other sources, and before the
+    first listing, which is made at once."""
+    if listing is None or listing.at is None:
+        return None
+    return json_views.when(node.due_after(listing.at))
 
 
 def _followed(listing: Listing | None) -> str | None:

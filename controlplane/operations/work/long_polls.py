@@ -38,15 +38,24 @@ def expected_s(read: Read) -> float | None:
     """Seconds after which a listing without news is overdue; None where none is expected."""
     if read.within_s is None:
         return read.refresh_s
+    if read.is_watched:
+        return read.refresh_s
     return read.within_s + LONG_POLL_S
 
 
-def wait_s(tx: Tx, listing: Listing, tasks: Iterable[Task]) -> float | None:
+def hold_s(reads: Iterable[Read]) -> float | None:
+    """The longest wait for something new at a place of files. Their listing without news repairs a
+    lost notice, and is that of reads with an interval. None for topics: the usual wait."""
+    periods_s = [r.refresh_s for r in reads if r.is_watched or r.within_s is None]
+    return min((p for p in periods_s if p is not None), default=None)
+
+
+def wait_s(tx: Tx, listing: Listing, job: ListJob, tasks: Iterable[Task]) -> float | None:
     """How long a worker may hold this listing; None where a request waits for it."""
     is_calm = listing.at is not None and listing.error is None and not listing.held
     demands = [name for task in tasks for _, name in tx.queue.demanding(task.key)]
     is_periodic = all(name.endswith(DEMAND) for name in demands)
-    return LONG_POLL_S if is_calm and is_periodic else None
+    return job.get("hold_s", LONG_POLL_S) if is_calm and is_periodic else None
 
 
 def begin(tx: Tx, attempt: Attempt, job: ListJob) -> None:

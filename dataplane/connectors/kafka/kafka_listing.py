@@ -51,16 +51,18 @@ def partitions(job: ListJob) -> Iterator[ListedPartition]:
     """New slices of the topic. TaskFailure where no server answers, or messages expired before they
     were listed."""
     settings, before = job["settings"], job["known"]
+    listed_ms = int(time.time() * 1000)
     topic = look(settings, settings["topic"])
     assert before is not None, "a claim says what is known"
     ends = ends_of(before["objects"], topic, accept=bool(job.get("accept_deletes")))
     number = int(before["key"]) + 1 if before["key"] else 1
+    of_events = settings["format"] == "debezium"
     schema: WrittenUnder | None = None
     for ranges in slices(topic, ends, settings["slice"], first_size(job, before["objects"])):
         schema = schema or newest(settings)
-        of_events = settings["format"] == "debezium"
         objects = [
-            under(schema, object_of(topic, bounds), of_events=of_events) for bounds in ranges
+            listed_at(listed_ms, under(schema, object_of(topic, bounds), of_events=of_events))
+            for bounds in ranges
         ]
         yield listed(f"{number:0{DIGITS}}", objects, ())
         number += 1
@@ -142,6 +144,11 @@ def object_of(topic: Topic, of: OffsetBounds) -> SourceObject:
         "columns": None,
         "detail": {"topic": topic.id, "partition": of.partition, "first": of.first, "end": of.end},
     }
+
+
+def listed_at(listed_ms: int, source: SourceObject) -> SourceObject:
+    """A range that a listing found at this time. It identifies nothing."""
+    return {**source, "detail": {**source["detail"], "listed_ms": listed_ms}}
 
 
 # --- waiting --------------------------------------------------------------------------------------
