@@ -37,6 +37,7 @@ MINUTES = {
     "e2e/test_on_s3.py": 1.2,
     "spark/test_by.py": 1.2,
     "spark/test_cdc.py": 1.2,
+    "spark/test_distinct.py": 0.5,
     "e2e/test_copies_on_s3.py": 1.1,
     "spark/test_oracle.py": 1.1,
     "e2e/test_branch_tables.py": 1.0,
