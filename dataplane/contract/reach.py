@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
-from urllib.parse import unquote
 
 from dataplane.contract.key_values import MINUTES, granule_text
-from dataplane.contract.keys import encode_segment
+from dataplane.contract.keys import column_texts, encode_segment
 
 _MOMENT = timedelta(microseconds=1)
 _LATEST = datetime.max.replace(tzinfo=UTC)
@@ -41,12 +40,13 @@ def neighbours(key: str, granules: Sequence[str], reach: Reach) -> list[str]:
     `granules`: of the key's parts, in order; empty texts but for one. A key whose time is NULL, or
     lies beyond the years 1 to 9999, reads itself alone.
     """
-    segments = key.split("/")
     place = next(number for number, granule in enumerate(granules) if granule)
-    name, _, text = segments[place].partition("=")
-    start = _start(unquote(text), granules[place])
+    text = column_texts(key)[place]
+    start = None if text is None else _start(text, granules[place])
     if start is None:
         return [key]
+    segments = key.split("/")
+    name, _, _ = segments[place].partition("=")
     keys: list[str] = []
     for neighbour in _texts(start, granules[place], reach):
         segments[place] = f"{name}={encode_segment(neighbour)}"

@@ -163,10 +163,3 @@ def test_views_alone_make_no_hour(story: Workspace) -> None:
     run = settled(story)
     assert run.tasks == {"executed": 1 + 2}
     assert run.datasets["attributed"]["partitions"] == HOURS
-
-
-def test_what_was_read_is_told(story: Workspace) -> None:
-    hour = "at=2026-11-27T23"
-    lineage = story.ask("lineage", f"ads.attributed/{hour}")
-    read = {i["dataset"]: i["partitions"] for i in lineage["upstream"]}
-    assert read["ads.views"] == ["2.csv", "3.csv"]

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.operations.inspect import causes
+from controlplane.operations.inspect import lineage as inspecting
+from controlplane.operations.inspect.lineage import LineageRequest
 from controlplane.operations.upkeep.collect import GRACE_S, collect
 from controlplane.operations.upkeep.fsck import fsck
 from tests.property.model import Component, File, Near, Read, Row
-from tests.property.world import World
+from tests.property.world import BRANCH, World
 from tests.slices import sliced
 
 COLUMNS = ("t", "v")
@@ -84,6 +87,27 @@ def test_a_file_that_holds_several_neighbours_is_read_once(world: World) -> None
     world.put("two", "b.csv", rows(10, 70, 130, 190))  # the same rows once more
     world.apply({"a": {**READS, "near": Near("x", "y", before=120, after=70)}}, {})
     world.settle()
+
+
+def test_lineage_and_causes_name_the_neighbours(world: World) -> None:
+    hourly(world)
+    world.apply({"a": {**READS, "near": Near("x", "y", before=90)}}, {})
+    world.settle()
+    world.put("two", "3.csv", rows(60 * 3 + 25, v=3))
+    world.settle()
+    upstream = inspecting.lineage(
+        world.ctx, BRANCH, LineageRequest("a.near", partition="t=2026-01-01T05")
+    )
+    partitions = {of["dataset"]: of["partitions"] for of in upstream["partitions"]}
+    assert partitions["a.x"] == ["5.csv"]
+    assert partitions["a.y"] == ["3.csv", "4.csv", "5.csv"]
+    downstream = inspecting.lineage(
+        world.ctx, BRANCH, LineageRequest("a.y", partition="3.csv", direction="downstream")
+    )
+    [reached] = [of for of in downstream["partitions"] if of["dataset"] == "a.near"]
+    assert reached["partitions"] == [f"t=2026-01-01T0{hour}" for hour in (3, 4, 5)]
+    told = str(causes.why(world.ctx, BRANCH, "a.near", partition="t=2026-01-01T05"))
+    assert "3.csv" in told
 
 
 @pytest.mark.parametrize("seed", sliced(range(40), of=10))

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from controlplane.core.blueprint import defaults
 from controlplane.core.blueprint.cdc import CDC, FROM, KEYS, SNAPSHOTS, TRUNCATES, ChangeData
 from controlplane.core.blueprint.cdc_query import marks_query, result_query
-from controlplane.core.blueprint.distinct import DISTINCT
+from controlplane.core.blueprint.distinct_rows import DISTINCT
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.text_forms import name as name_fault
 from controlplane.core.blueprint.text_places import Position

@@ -20,7 +20,7 @@ from controlplane.core.blueprint.common_keys import (
     WRITE_CONNECTOR,
 )
 from controlplane.core.blueprint.connectors import READS, WRITES, by_connector
-from controlplane.core.blueprint.distinct import DISTINCT
+from controlplane.core.blueprint.distinct_rows import DISTINCT
 from controlplane.core.blueprint.driver_keep import DRIVERS
 from controlplane.core.blueprint.expectations import EXPECT
 from controlplane.core.blueprint.freshness import FRESHNESS, report_freshness

@@ -10,7 +10,7 @@ from controlplane.core import sql
 from controlplane.core.blueprint import Component, PythonTransform, SqlTransform
 from controlplane.core.blueprint.problems import did_you_mean
 from controlplane.core.blueprint.text_places import Position
-from controlplane.core.compile import key_types, mode_advice, name_lookup, ordered_fold, reach
+from controlplane.core.compile import key_types, mode_advice, name_lookup, ordered_fold, reach_rules
 from controlplane.core.compile.key_types import KeyTypes
 from controlplane.core.compile.nodes import Node, Slot
 from controlplane.core.compile.ordered_fold import Fold
@@ -47,7 +47,7 @@ def of_sql(
     component: Component, body: SqlTransform, query: sql.AnalysedQuery, inputs: ComponentInputs
 ) -> Modes:
     slots, by_key = _sql_slots(component, body, query, inputs)
-    slots = reach.with_reach(body, slots, query)
+    slots = reach_rules.with_reach(body, slots, query)
     read = {slot.name for slot in slots}
     unread = [_unread(hint.place, hint.name, read) for hint in body.inputs if hint.name not in read]
     folded, wrong = _folded(component, body, slots, {".".join(r.parts) for r in query.references})
@@ -56,7 +56,7 @@ def of_sql(
         *_unset(component, body, query),
         *wrong,
         *_conflicts(component, body, slots),
-        *reach.problems(body, slots, query, inputs.timezone),
+        *reach_rules.problems(body, slots, query, inputs.timezone),
     )
     return Modes(slots, folded, problems, by_key)
 
@@ -68,13 +68,13 @@ def of_python(
     slots = tuple(
         _python_slot(component, body, hint.name, hint.mode or "all", inputs) for hint in body.inputs
     )
-    slots = reach.with_reach(body, slots, None)
+    slots = reach_rules.with_reach(body, slots, None)
     folded, wrong = _folded(component, body, slots, None)
     problems = (
         *_unnamed(component, body, bundle),
         *wrong,
         *_conflicts(component, body, slots),
-        *reach.problems(body, slots, None, inputs.timezone),
+        *reach_rules.problems(body, slots, None, inputs.timezone),
     )
     return Modes(slots, folded, problems)
 

@@ -52,8 +52,8 @@ def time_distance(
 
 
 def _greatest(bounds: list[float | None]) -> float | None:
-    known = [bound for bound in bounds if bound is not None]
-    return max(known) if known and len(known) == len(bounds) else None
+    finite = [bound for bound in bounds if bound is not None]
+    return max(finite) if finite and len(finite) == len(bounds) else None
 
 
 def _readings(relation: Relation, name: str) -> Iterator[tuple[QueryScope, str]]:
@@ -127,9 +127,9 @@ def _conditions(scope: QueryScope) -> Iterator[exp.Expr]:
 
 def _comparisons(condition: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
     match condition:
-        case exp.Between(this=value) if not condition.args.get("symmetric"):
-            yield condition.args["low"], value
-            yield value, condition.args["high"]
+        case exp.Between(this=moment) if not condition.args.get("symmetric"):
+            yield condition.args["low"], moment
+            yield moment, condition.args["high"]
         case exp.GT() | exp.GTE():
             yield condition.right, condition.left
         case exp.LT() | exp.LTE():

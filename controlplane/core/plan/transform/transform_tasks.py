@@ -88,7 +88,7 @@ def _entries(case: Case, i: Input, keys: Sequence[str]) -> Mapping[str, tree.Ent
     for key in keys:
         read = [present[k] for k in case.node.keys_read(i.slot, key) if k in present]
         if read:
-            content = reduce(Content.plus, (entry.content for entry in read))
+            content = reduce(Content.plus, (part.content for part in read))
             entries[key] = read[0]._replace(key=key, content=content)
     return entries
 

@@ -1,4 +1,4 @@
-"""Inputs that are read beyond the granule of the output: what has to hold for their `reach`."""
+"""Inputs that are read beyond the granule of the output: the rules for their `reach`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_NEIGHBOURS = 1_000  # granules that a partition reads beside its own
 def with_reach(
     body: SqlTransform | PythonTransform, slots: Sequence[Slot], query: sql.AnalysedQuery | None
 ) -> tuple[Slot, ...]:
-    """The inputs with the reach that is declared, and what is known about it."""
+    """The inputs with the reach that is declared, and words about its proof."""
     reaches = {hint.name: hint.reach for hint in body.inputs if hint.reach is not None}
     reaching: list[Slot] = []
     for slot in slots:
@@ -39,8 +39,8 @@ def _in_words(reach: Reach, distance: sql.TimeDistance) -> str:
     )
     unknown = [
         side
-        for known, side in ((distance.before_s, "before"), (distance.after_s, "after"))
-        if known is None
+        for seconds_apart, side in ((distance.before_s, "before"), (distance.after_s, "after"))
+        if seconds_apart is None
     ]
     if not unknown:
         return f"reads {reads} its granule, which covers the conditions of the query"
