@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.operations.inspect import causes
-from controlplane.operations.inspect import lineage as inspecting
-from controlplane.operations.inspect.lineage import LineageRequest
+from controlplane.core.explain.steps import read_of
+from controlplane.core.lineage import partition_lineage
+from controlplane.operations.planning.snapshot import desired
 from controlplane.operations.upkeep.collect import GRACE_S, collect
 from controlplane.operations.upkeep.fsck import fsck
 from tests.property.model import Component, File, Near, Read, Row
@@ -93,21 +93,21 @@ def test_lineage_and_causes_name_the_neighbours(world: World) -> None:
     hourly(world)
     world.apply({"a": {**READS, "near": Near("x", "y", before=90)}}, {})
     world.settle()
-    world.put("two", "3.csv", rows(60 * 3 + 25, v=3))
-    world.settle()
-    upstream = inspecting.lineage(
-        world.ctx, BRANCH, LineageRequest("a.near", partition="t=2026-01-01T05")
-    )
-    partitions = {of["dataset"]: of["partitions"] for of in upstream["partitions"]}
-    assert partitions["a.x"] == ["5.csv"]
-    assert partitions["a.y"] == ["3.csv", "4.csv", "5.csv"]
-    downstream = inspecting.lineage(
-        world.ctx, BRANCH, LineageRequest("a.y", partition="3.csv", direction="downstream")
-    )
-    [reached] = [of for of in downstream["partitions"] if of["dataset"] == "a.near"]
-    assert reached["partitions"] == [f"t=2026-01-01T0{hour}" for hour in (3, 4, 5)]
-    told = str(causes.why(world.ctx, BRANCH, "a.near", partition="t=2026-01-01T05"))
-    assert "3.csv" in told
+    with world.store.read() as tx:
+        code, states = desired(tx, BRANCH), tx.states.newest(BRANCH)
+        near, node, nodes = states["a.near"], code.nodes["a.near"], tx.nodes
+        assert node.is_transform
+        five = "t=2026-01-01T05"
+        read = partition_lineage.inputs(code, nodes, lambda name, _: states[name], near, five)
+        assert {name: sorted(of.keys or ()) for name, of in read} == {
+            "x": ["5.csv"],
+            "y": ["3.csv", "4.csv", "5.csv"],
+        }
+        below = partition_lineage.downstream(code, nodes, states, "a.y", frozenset({"3.csv"}))
+        [reached] = [of for of in below if of.dataset == "a.near"]
+        assert set(reached.keys or ()) == {f"t=2026-01-01T0{hour}" for hour in (3, 4, 5)}
+        [_, slot] = node.slots
+        assert read_of(nodes, node, near, slot, [five]) == ["3.csv", "4.csv", "5.csv"]
 
 
 @pytest.mark.parametrize("seed", sliced(range(40), of=10))
