@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 from typing import NamedTuple
 
 from dataplane.contract.key_values import MINUTES, granule_text
@@ -49,7 +50,7 @@ def neighbours(key: str, granules: Sequence[str], reach: Reach) -> list[str]:
     name, _, _ = segments[place].partition("=")
     keys: list[str] = []
     for neighbour in _texts(start, granules[place], reach):
-        segments[place] = f"{name}={encode_segment(neighbour)}"
+        segments[place] = _segment(name, neighbour)
         keys.append("/".join(segments))
     return keys
 
@@ -73,13 +74,27 @@ def _width(granule: str) -> timedelta:
 def _texts(start: datetime, granule: str, reach: Reach) -> Iterator[str]:
     """Those of the granules with a moment from `before_s` before the start to `after_s` after the
     end, the end not included."""
+    first = _moved(start, -timedelta(seconds=reach.before_s))
     last = min(_moved(_end(start, granule), timedelta(seconds=reach.after_s)), _LATEST) - _MOMENT
-    text = granule_text(_moved(start, -timedelta(seconds=reach.before_s)), granule, UTC)
-    at = _start(text, granule)
-    while at is not None and at <= last:
-        yield granule_text(at, granule, UTC)
-        end = _end(at, granule)
-        at = end if end > at else None
+    text, last_text = granule_text(first, granule, UTC), granule_text(last, granule, UTC)
+    yield text
+    while text != last_text:
+        text = _following(text, granule)
+        yield text
+
+
+# Neighbouring keys have most of their neighbours in common
+@lru_cache(maxsize=65_536)
+def _following(text: str, granule: str) -> str:
+    """The text of the next granule, of one that is not the last."""
+    start = _start(text, granule)
+    assert start is not None
+    return granule_text(_end(start, granule), granule, UTC)
+
+
+@lru_cache(maxsize=65_536)
+def _segment(name: str, text: str) -> str:
+    return f"{name}={encode_segment(text)}"
 
 
 def _start(text: str, granule: str) -> datetime | None:

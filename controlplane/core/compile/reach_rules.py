@@ -13,7 +13,7 @@ from controlplane.core.durations import duration
 from controlplane.core.errors import Problem
 from dataplane.contract.reach import Reach, most_neighbours
 
-MOST_NEIGHBOURS = 1_000  # granules that a partition reads beside its own
+MOST_NEIGHBOURS = 500  # granules that a partition reads beside its own
 
 
 def with_reach(
