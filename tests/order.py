@@ -39,6 +39,7 @@ MINUTES = {
     "spark/test_cdc.py": 1.2,
     "spark/test_delta_changes.py": 1.2,
     "e2e/test_debezium.py": 1.2,
+    "spark/test_distinct.py": 0.5,
     "e2e/test_copies_on_s3.py": 1.1,
     "spark/test_oracle.py": 1.1,
     "e2e/test_branch_tables.py": 1.0,

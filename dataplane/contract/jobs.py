@@ -12,6 +12,7 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 from dataplane.contract.keys import KeyPart
 from dataplane.contract.profiles import Mode as ProfileMode
+from dataplane.contract.reach import Reach, neighbours
 from dataplane.contract.schemas import Schema
 from dataplane.contract.source_objects import SourceObject
 
@@ -200,6 +201,16 @@ class InputJob(TypedDict):
     mode: Mode
     schema: Schema
     key: NotRequired[list[KeyPart]]  # of mode `by`: how the key is read off its rows
+    # Seconds before and after its granule of time in which a task reads rows, too (`reach.Reach`)
+    reach: NotRequired[tuple[int, int]]
+
+
+def keys_read(job: InputJob, key: str) -> list[str]:
+    """The keys whose rows the task of `key` reads of an input by key."""
+    if "reach" not in job:
+        return [key]
+    granules = [part["granule"] for part in job["key"]]
+    return neighbours(key, granules, Reach(*job["reach"]))
 
 
 class FoldJob(TypedDict):

@@ -23,7 +23,7 @@ def key_text(value: Json, part: KeyPart, zone: tzinfo) -> str | None:
     """The text of a typed value in a key. NULL stays None."""
     if value is None:
         return None
-    text = _granule(value, part["granule"], zone) if part["granule"] else _text(value)
+    text = granule_text(value, part["granule"], zone) if part["granule"] else _text(value)
     return str(xxhash64(text.encode()) % part["buckets"]) if part["buckets"] else text
 
 
@@ -36,7 +36,8 @@ def _text(value: Json) -> str:
     return str(value)
 
 
-def _granule(value: date, granule: str, zone: tzinfo) -> str:
+def granule_text(value: date, granule: str, zone: tzinfo) -> str:
+    """The text of the granule that holds a date or a time."""
     local = value.astimezone(zone) if isinstance(value, datetime) and value.tzinfo else value
     day = local.isoformat()[:10]
     match granule:

@@ -47,6 +47,7 @@ from tests.property.model import (
     Grouped,
     Key,
     Meeting,
+    Near,
     Read,
     Transform,
 )
@@ -233,7 +234,11 @@ class World:
                 return {"transform": self._transform(component, style), **daily}
 
     def _transform(self, component: Transform, style: int) -> dict[str, object]:
-        key = {"partition_by": [model.KEY]} if model.is_keyed(component) else {}
+        key: dict[str, object] = {}
+        if isinstance(component, Near):
+            key["partition_by"] = [{model.TIME: "hour"}]
+        elif model.is_keyed(component):
+            key["partition_by"] = [model.KEY]
         if isinstance(component, Script):
             text = component.restyled(style)
             self.canonical[text], self.plain[component.sql] = component.sql, component.plain
@@ -256,6 +261,9 @@ class World:
         # Read by k once types are known
         is_met = isinstance(component, Meeting) and not component.dimension
         is_plain = isinstance(component, Further) or is_grouped or is_met
+        if isinstance(component, Near):
+            reach = {"mode": "by", "reach": component.reach}
+            return {**body, **key, "inputs": {component.left: "by", component.right: reach}}
         return {**body, **key, **({} if is_plain or not key else {"inputs": dict(component.modes)})}
 
     def _read(self, read: Read) -> dict[str, object]:
@@ -269,9 +277,7 @@ class World:
         if read.grouped:
             body["partition"] = "{part}-*.csv"
         if read.declared:
-            body["schema"] = ", ".join(
-                f"{c} {'STRING' if c.startswith('s') else 'BIGINT'}" for c in read.declared
-            )
+            body["schema"] = ", ".join(f"{c} {_type(c)}" for c in read.declared)
         return body
 
     def pause(self, dataset: str, *, paused: bool) -> None:
@@ -632,7 +638,7 @@ class World:
             own = (
                 c
                 if isinstance(c, Read | Copy)
-                else (c.sql, how, *model.params_of(c).items(), *c.modes.items())
+                else (model.code_of(c), how, *model.params_of(c).items(), *c.modes.items())
             )
             found[dataset] = (own, *above)
         return found
@@ -651,6 +657,12 @@ class World:
         self._known |= components.keys()
         self._is_busy = False
         self._rest = Rest(kept, self._lineages(), not exempt)
+
+
+def _type(column: str) -> str:
+    if column == model.TIME:
+        return "TIMESTAMP_NTZ"
+    return "STRING" if column.startswith("s") else "BIGINT"
 
 
 def _as_read(component: Component) -> Read:

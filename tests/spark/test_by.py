@@ -151,6 +151,28 @@ def test_each_key_finds_its_own_rows(
     assert told == values
 
 
+def test_an_input_with_a_reach_has_the_rows_of_neighbouring_granules(lake: Lake) -> None:
+    times = [datetime(2013, 7, 4, hour, 30, tzinfo=UTC) for hour in range(6)]
+    files = lake.table(pa.table({"at": pa.array([*times, None], pa.timestamp("us", "UTC"))}))
+    read = {
+        "view": "x",
+        "mode": "by",
+        "schema": schema_of(lake.spark, "at TIMESTAMP"),
+        "key": [part("at", "hour")],
+    }
+    inputs = {"own": {**read, "view": "own"}, "x": {**read, "reach": [5400, 1]}}
+    text = (
+        "SELECT max(own.at) AS at, max(collected) AS hours FROM own"
+        " CROSS JOIN (SELECT sort_array(collect_list(hour(at))) AS collected FROM x)"
+    )
+    job = query(text, inputs=inputs, key=[part("at", "hour")])
+    hours = {"k=2013-07-04T03": [1, 2, 3, 4], "k=2013-07-04T00": [0, 1], "k": []}
+    tasks = [{"partition": key, "slots": {"own": files, "x": files}} for key in hours]
+    for result, expected in zip(lake.run("transform", job, tasks), hours.values(), strict=True):
+        [row] = lake.rows(result)
+        assert list(row["hours"]) == expected
+
+
 def test_contents_of_keys_add_up_over_files_whatever_their_own_columns(lake: Lake) -> None:
     ddl = "k INT, v DOUBLE, tags ARRAY<STRING>"
     whole = {

@@ -20,6 +20,7 @@ from controlplane.core.blueprint.common_keys import (
     WRITE_CONNECTOR,
 )
 from controlplane.core.blueprint.connectors import READS, WRITES, by_connector
+from controlplane.core.blueprint.distinct_rows import DISTINCT
 from controlplane.core.blueprint.driver_keep import DRIVERS
 from controlplane.core.blueprint.expectations import EXPECT
 from controlplane.core.blueprint.freshness import FRESHNESS, report_freshness
@@ -227,6 +228,7 @@ COMPONENT = Section(
         READ,
         TRANSFORM_KEY,
         CDC,
+        DISTINCT,
         WRITE,
         COMPONENT_DESCRIPTION,
         OWNER,
@@ -245,7 +247,7 @@ COMPONENT = Section(
         PROFILE,
         TESTS,
     ),
-    one_of=("read", "transform", "cdc", "write"),
+    one_of=("read", "transform", "cdc", "distinct", "write"),
 )
 
 

@@ -13,6 +13,7 @@ from controlplane.core.model.scaling import USUAL_KEEP, DriverKeep
 from controlplane.core.model.tasks import Size
 from dataplane.contract import profiles
 from dataplane.contract.jobs import Mode, OnBadRecord
+from dataplane.contract.reach import Reach
 
 # A connector's own keys, sorted by name
 Settings: TypeAlias = tuple[tuple[str, ParamValue | tuple[str, ...]], ...]
@@ -55,12 +56,13 @@ class Retention:
 @dataclass(frozen=True, slots=True)
 class InputHint:
     """What a transform declares about one input. `dataset` and `mode` are None where they are not
-    declared."""
+    declared. `reach`: of `by`, how far it is read beyond the granule of the output."""
 
     name: str
     dataset: str | None
     mode: Mode | None
     place: Position
+    reach: Reach | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -284,10 +284,9 @@ class _Step:
         return node_identity.transform(self.named, body, bundle, chosen, checks, self.nodes)
 
     def _inputs(self) -> ComponentInputs:
-        spark = self.named.spark
-        return ComponentInputs(
-            self.datasets, self.nodes, bool(spark["case_sensitive"]), str(spark["timezone"])
-        )
+        named = self.named
+        is_exact = bool(named.spark["case_sensitive"])
+        return ComponentInputs(self.datasets, self.nodes, is_exact, named.timezone)
 
     def _is_sound(
         self, body: SqlTransform | PythonTransform, chosen: Modes, checks: tuple[CompiledCheck, ...]

@@ -10,7 +10,7 @@ from controlplane.core import sql
 from controlplane.core.blueprint import Component, PythonTransform, SqlTransform
 from controlplane.core.blueprint.problems import did_you_mean
 from controlplane.core.blueprint.text_places import Position
-from controlplane.core.compile import key_types, mode_advice, name_lookup, ordered_fold
+from controlplane.core.compile import key_types, mode_advice, name_lookup, ordered_fold, reach_rules
 from controlplane.core.compile.key_types import KeyTypes
 from controlplane.core.compile.nodes import Node, Slot
 from controlplane.core.compile.ordered_fold import Fold
@@ -36,7 +36,7 @@ class ComponentInputs:
     datasets: Mapping[str, str]
     nodes: Mapping[str, Node]
     case_sensitive: bool
-    timezone: str = "UTC"
+    timezone: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,7 @@ def of_sql(
     component: Component, body: SqlTransform, query: sql.AnalysedQuery, inputs: ComponentInputs
 ) -> Modes:
     slots, by_key = _sql_slots(component, body, query, inputs)
+    slots = reach_rules.with_reach(body, slots, query)
     read = {slot.name for slot in slots}
     unread = [_unread(hint.place, hint.name, read) for hint in body.inputs if hint.name not in read]
     folded, wrong = _folded(component, body, slots, {".".join(r.parts) for r in query.references})
@@ -64,6 +65,7 @@ def of_sql(
         *_unbounded(body, query, (*slots, *by_key)),
         *wrong,
         *_conflicts(component, body, slots),
+        *reach_rules.problems(body, slots, query, inputs.timezone),
     )
     return Modes(slots, folded, problems, by_key)
 
@@ -75,9 +77,15 @@ def of_python(
     slots = tuple(
         _python_slot(component, body, hint.name, hint.mode or "all", inputs) for hint in body.inputs
     )
-    unnamed = _unnamed(component, body, bundle)
+    slots = reach_rules.with_reach(body, slots, None)
     folded, wrong = _folded(component, body, slots, None)
-    return Modes(slots, folded, (*unnamed, *wrong, *_conflicts(component, body, slots)))
+    problems = (
+        *_unnamed(component, body, bundle),
+        *wrong,
+        *_conflicts(component, body, slots),
+        *reach_rules.problems(body, slots, None, inputs.timezone),
+    )
+    return Modes(slots, folded, problems)
 
 
 # --- slots --------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from controlplane.core.python import code
 from controlplane.core.schema.ddl_schemas import append_columns, metadata_fields, struct
 from dataplane.contract.encoding import digest
 from dataplane.contract.jobs import JobSparkSettings, Mode
+from dataplane.contract.reach import Reach, neighbours
 from dataplane.contract.schemas import Schema, select_columns
 
 
@@ -44,7 +45,7 @@ class Slot:
     `is_proven`: over many keys at once the query gives the same as over each, so that they may be
     computed together. `cure`: what to write so that it is not read whole, where there is something.
     `awaits_types`: it is read by the key if its types, once they are known, are those of the
-    others; nothing is computed before.
+    others; nothing is computed before. `reach`: how far rows of neighbouring granules are read, too.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Slot:
     is_proven: bool = False
     cure: str = ""
     awaits_types: bool = False
+    reach: Reach | None = None
 
     @property
     def shown_mode(self) -> str:
@@ -206,6 +208,20 @@ class Transform:
         """What the output's partition keys are made of; empty where they are those of inputs, or
         there is one."""
         return self.body.partition_by
+
+    def keys_read(self, slot: Slot, key: str) -> list[str]:
+        """The keys of a `by` input's rows that the output partition `key` reads."""
+        return [key] if slot.reach is None else neighbours(key, self._granules, slot.reach)
+
+    def keys_reached(self, slot: Slot, key: str) -> list[str]:
+        """The output partitions that read the rows of a `by` input with this key."""
+        if slot.reach is None:
+            return [key]
+        return neighbours(key, self._granules, slot.reach.reversed)
+
+    @property
+    def _granules(self) -> list[str]:
+        return [part.granule for part in self.key]
 
     @property
     def is_case_sensitive(self) -> bool:

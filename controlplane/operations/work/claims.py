@@ -38,11 +38,13 @@ from dataplane.contract.failpoints import failpoint
 from dataplane.contract.jobs import (
     CheckJob,
     Follower,
+    InputJob,
     Job,
     ListJob,
     SqlJob,
     TransformJob,
     WriteJob,
+    keys_read,
 )
 from dataplane.contract.keys import pair_key
 from dataplane.contract.kinds import Kind, placements_for
@@ -253,24 +255,38 @@ def _with_pairs(tx: Tx, attempt: Attempt, stored: StoredJob, tasks: list[Task]) 
     """Tasks with the fragments that hold their key, of each input that is read by key."""
     if attempt.kind != "transform":
         return tasks
-    pairs = cast("StoredTransformJob", stored).get("pairs")
+    job = cast("StoredTransformJob", stored)
+    pairs = job.get("pairs")
     if not pairs:
         return tasks
     nodes = tree.NodeCache(CLAIM_NODES).over(tx.nodes)
-    roots = {slot: bytes.fromhex(root) for slot, root in pairs.items()}
-    prefixes = sorted(pair_key(t.partition, "") for t in tasks)
-    tree.warm(nodes, [(root, prefixes) for root in roots.values()])
-    return [_with_pairs_of(nodes, task, roots) for task in tasks]
+    trees = {slot: (job["inputs"][slot], bytes.fromhex(root)) for slot, root in pairs.items()}
+    prefixes = [
+        (root, sorted({prefix for task in tasks for prefix in _pair_prefixes(read, task)}))
+        for read, root in trees.values()
+    ]
+    tree.warm(nodes, prefixes)
+    return [_with_pairs_of(nodes, task, trees) for task in tasks]
 
 
-def _with_pairs_of(nodes: tree.NodeStore, task: Task, roots: Mapping[str, bytes]) -> Task:
+def _pair_prefixes(read: InputJob, task: Task) -> list[str]:
+    return [pair_key(key, "") for key in keys_read(read, task.partition)]
+
+
+def _with_pairs_of(
+    nodes: tree.NodeStore, task: Task, trees: Mapping[str, tuple[InputJob, bytes]]
+) -> Task:
+    """`trees`: how each input by key is read, and the root of its pairs."""
     spec = task.spec
     assert "slots" in spec
-    prefix = pair_key(task.partition, "")
-    fragment_ids = {
-        slot: [e.fragment.hex() for e in tree.scan(nodes, root, prefix=prefix)]
-        for slot, root in roots.items()
-    }
+    fragment_ids: dict[str, list[str]] = {}
+    for slot, (read, root) in trees.items():
+        # A partition that holds several of the keys is read once
+        fragments: dict[str, str] = {}
+        for prefix in _pair_prefixes(read, task):
+            pairs = tree.scan(nodes, root, prefix=prefix)
+            fragments |= {pair.key.removeprefix(prefix): pair.fragment.hex() for pair in pairs}
+        fragment_ids[slot] = list(fragments.values())
     return replace(task, spec={**spec, "slots": spec["slots"] | fragment_ids})
 
 

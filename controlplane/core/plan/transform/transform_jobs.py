@@ -108,6 +108,8 @@ def _input(node: Transform, slot: Slot, schema: Schema) -> InputJob:
     read: InputJob = {"view": view_of(slot.name), "mode": slot.mode, "schema": schema}
     if slot.mode == "by":
         read["key"] = slot_parts(node, slot, schema)
+    if slot.reach is not None:
+        read["reach"] = (slot.reach.before_s, slot.reach.after_s)
     return read
 
 
