@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING, BinaryIO, TypeAlias, cast
 from dataplane.contract.schemas import Json
 from dataplane.contract.source_objects import NESTED
 from dataplane.listing import encodings
+from dataplane.listing.avro_schema import avro_types, nested_names
 from dataplane.listing.encodings import HEAD_BYTES, codec_of
 from dataplane.task_failures import TaskFailure
 
@@ -55,6 +56,8 @@ def own_columns(
                 return _json(file, name, settings)
             case "parquet" | "orc":
                 return _footer(file, kind)
+            case "avro":
+                return _header(file)
             case _:
                 return None
     except _BROKEN:
@@ -89,6 +92,11 @@ def _footer(file: BinaryIO, kind: str) -> list[str] | None:
         return _with_fields(ORCFile(file).schema)
     except pyarrow.ArrowException:
         return None
+
+
+def _header(file: BinaryIO) -> list[str] | None:
+    types = avro_types(file)
+    return _names_of({n: dict.fromkeys(nested_names(t, n, NESTED)) for n, t in types.items()})
 
 
 def _with_fields(schema: Iterable[pa.Field]) -> list[str] | None:

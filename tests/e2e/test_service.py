@@ -20,6 +20,7 @@ import pytest
 
 from controlplane.cli.example_making import OverApi
 from controlplane.client import Headgate
+from tests.avro_files import avro_file
 from tests.e2e.conftest import closing
 from tests.e2e.workspace import HANGS_S, Run, Service, Workspace, ended, until
 
@@ -386,6 +387,7 @@ components:
   objects: {read: {connector: files, path: formats/*.json, format: json}}
   columns: {read: {connector: files, path: formats/*.parquet, format: parquet}}
   stripes: {read: {connector: files, path: formats/*.orc, format: orc}}
+  blocks: {read: {connector: files, path: formats/*.avro, format: avro}}
   text: {read: {connector: files, path: formats/*.txt, format: text, metadata: [name]}}
   bytes: {read: {connector: files, path: formats/*.bin, format: binary}}
   together:
@@ -402,11 +404,12 @@ def test_every_format_is_read(place: Workspace, api: Headgate) -> None:
     place.write("formats/a.json", '{"id": 1, "name": "ä"}\n{"id": 2, "name": null}\n')
     pq.write_table(table, place.folder / "formats" / "a.parquet")
     orc.write_table(table, place.folder / "formats" / "a.orc")
+    place.write("formats/a.avro", avro_file(table))
     place.write("formats/a b.txt", "one\n\ntwo")
     place.write("formats/a.bin", bytes(range(4)))
     assert {d["state"] for d in applied(place, "formats", FORMATS).values()} == {"up_to_date"}
     expected = [{"id": 1, "name": "ä"}, {"id": 2, "name": None}]
-    for name in ("comma", "objects", "columns", "stripes"):
+    for name in ("comma", "objects", "columns", "stripes", "blocks"):
         assert rows(api, f"formats.{name}") == expected, name
     assert rows(api, "formats.text") == [
         {"value": v, "_source_name": "a b.txt"} for v in ("one", "", "two")

@@ -70,7 +70,7 @@ PATH = Key(
 )
 FORMAT = Key(
     "format",
-    Choice(("csv", "json", "parquet", "orc", "text", "binary"), ("avro",)),
+    Choice(("csv", "json", "parquet", "orc", "avro", "text", "binary")),
     "csv",
     "Format of the files.",
     is_required=True,

@@ -204,7 +204,6 @@ CASES = [
         "not-supported",
         python(f"inputs: {{self: previous, a: each}}\n  {DDL}\n  ^partition_by: [k]"),
     ),
-    ("not-supported", component("read: {connector: files, path: a, format: ^avro}")),
     ("missing-key", component(f"read: ^{{{TOPIC}, format: avro}}")),
     ("missing-key", component(f"read: ^{{{TOPIC}}}")),
     ("invalid-value", component(f"read: {{{TOPIC}, format: avro, registry: ^'r:1'}}")),
