@@ -23,6 +23,7 @@ from controlplane.client import Headgate
 from tests.avro_files import avro_file
 from tests.e2e.conftest import closing
 from tests.e2e.workspace import HANGS_S, Run, Service, Workspace, ended, until
+from tests.excel_files import sheet, workbook
 
 LETTERS = """\
 dataflow: letters
@@ -420,6 +421,58 @@ def test_every_format_is_read(place: Workspace, api: Headgate) -> None:
         {"id": 1, "name": "ä", "o": "ä", "p": "ä", "s": "ä"},
         {"id": 2, "name": None, "o": None, "p": None, "s": None},
     ]
+
+
+STAGED = """\
+dataflow: staged
+components:
+  sheets: {read: {connector: files, path: staged/*.xlsx, format: xlsx, options: {header: true}}}
+  fixed: {read: {connector: files, path: staged/*.dat, format: fixed, options: {columns: "id:1-2, v:3-5"}}}
+  elements: {read: {connector: files, path: staged/*.xml, format: xml, options: {rowTag: r}}}
+"""
+
+
+def staged_files(id: int, v: object, **more: object) -> dict[str, bytes | str]:
+    """A row, and in formats that name their columns some columns more."""
+    cells = "".join(f"<{n}>{value}</{n}>" for n, value in {"id": id, "v": v, **more}.items())
+    return {
+        "xlsx": workbook({"S": sheet([["id", "v", *more], [id, v, *more.values()]])}),
+        "dat": f"{id:>2}{v:>3}\n",
+        "xml": f"<x><r>{cells}</r></x>",
+    }
+
+
+def test_sheets_lines_and_elements_follow_their_files(place: Workspace, api: Headgate) -> None:
+    def put(name: str, files: dict[str, bytes | str]) -> None:
+        for suffix, content in files.items():
+            place.write(f"staged/{name}.{suffix}", content)
+
+    def read_again() -> dict[str, list[dict[str, Any]]]:
+        place.ask("refresh", "staged")
+        assert place.ask("wait", "staged")["state"] == "up_to_date"
+        names = ("sheets", "fixed", "elements")
+        return {n: sorted(rows(api, f"staged.{n}"), key=lambda r: r["id"]) for n in names}
+
+    put("a", staged_files(1, 10))
+    assert {d["state"] for d in applied(place, "staged", STAGED).values()} == {"up_to_date"}
+    put("b", staged_files(2, 20))  # late
+    first, second = {"id": 1, "v": 10}, {"id": 2, "v": 20}
+    assert read_again() == dict.fromkeys(("sheets", "fixed", "elements"), [first, second])
+    put("a", staged_files(1, 1.5))  # corrected, and of a wider type
+    wide = [{"id": 1, "v": 1.5}, {"id": 2, "v": 20.0}]
+    assert read_again() == dict.fromkeys(("sheets", "fixed", "elements"), wide)
+    put("b", staged_files(2, 20, note="new"))  # a new column
+    noted = [{**wide[0], "note": None}, {**wide[1], "note": "new"}]
+    assert read_again() == {"sheets": noted, "fixed": wide, "elements": noted}
+    for suffix in ("xlsx", "dat", "xml"):
+        (place.folder / f"staged/a.{suffix}").unlink()  # withdrawn
+    assert read_again() == {"sheets": noted[1:], "fixed": wide[1:], "elements": noted[1:]}
+    put("c", {"xlsx": b"PK", "dat": "3\n", "xml": "<x><r>"})  # damaged
+    place.ask("refresh", "staged")
+    place.call("wait", "staged", "--home", place.home, code=1)
+    for name, suffix in (("sheets", "xlsx"), ("fixed", "dat"), ("elements", "xml")):
+        assert f"c.{suffix}" in place.ask("why", f"staged.{name}")["error"]["message"]
+        assert len(rows(api, f"staged.{name}")) == 1
 
 
 # --- bad input ------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from controlplane.core.blueprint.common_keys import (
 from controlplane.core.blueprint.connectors import READS, WRITES, by_connector
 from controlplane.core.blueprint.driver_keep import DRIVERS
 from controlplane.core.blueprint.expectations import EXPECT
+from controlplane.core.blueprint.format_options import report_options
 from controlplane.core.blueprint.freshness import FRESHNESS, report_freshness
 from controlplane.core.blueprint.lasting import PIN, VOLATILE, report_misplaced
 from controlplane.core.blueprint.model import Component, Read, Retention, SparkSettings, Write
@@ -70,7 +71,7 @@ PATH = Key(
 )
 FORMAT = Key(
     "format",
-    Choice(("csv", "json", "parquet", "orc", "avro", "text", "binary")),
+    Choice(("csv", "json", "parquet", "orc", "avro", "xlsx", "fixed", "xml", "text", "binary")),
     "csv",
     "Format of the files.",
     is_required=True,
@@ -109,6 +110,7 @@ READ_KEYS = (
 
 
 def _read(fields: Fields, reading: Reading) -> Read:
+    report_options(fields, fields[FORMAT], reading)
     return Read(
         connector=fields[READ_CONNECTOR],
         path=fields[PATH],
