@@ -50,21 +50,24 @@ def sheet_of(rows: str, before: str = "") -> str:
     return f"{before}<worksheet {SPACE}><sheetData>{rows}</sheetData></worksheet>"
 
 
-def workbook(sheets: Mapping[str, str]) -> bytes:
-    """A file with these sheets."""
+def workbook(sheets: Mapping[str, str], text: str = "") -> bytes:
+    """A file with these sheets. `text`: the one that cells share by the number 0."""
     ids = list(enumerate(sheets, 1))
     entries = "".join(f'<sheet name={quoteattr(n)} sheetId="{i}" r:id="r{i}"/>' for i, n in ids)
     links = "".join(
         f'<Relationship Id="r{i}" Type="{LINKS}/worksheet" Target="worksheets/sheet{i}.xml"/>'
         for i, _ in ids
     )
+    texts = f'<Relationship Id="t" Type="{LINKS}/sharedStrings" Target="sharedStrings.xml"/>'
     styles = f'<Relationship Id="s" Type="{LINKS}/styles" Target="styles.xml"/>'
+    links += styles + texts
     root = f'<Relationship Id="r" Type="{LINKS}/officeDocument" Target="xl/workbook.xml"/>'
     parts = {
         "_rels/.rels": f'<Relationships xmlns="{PACKAGE}/relationships">{root}</Relationships>',
         "xl/workbook.xml": f'<workbook {SPACE} xmlns:r="{LINKS}"><sheets>{entries}</sheets></workbook>',
-        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{PACKAGE}/relationships">{links}{styles}</Relationships>',
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{PACKAGE}/relationships">{links}</Relationships>',
         "xl/styles.xml": STYLES,
+        "xl/sharedStrings.xml": f"<sst {SPACE}><si><t>{text}</t></si></sst>",
         **{f"xl/worksheets/sheet{i}.xml": sheets[name] for i, name in ids},
     }
     target = io.BytesIO()

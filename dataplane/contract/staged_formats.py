@@ -68,11 +68,12 @@ STAGED = tuple(_NAMES)
 
 
 def staged_options(format: str, options: Mapping[str, Json]) -> StagedOptions:
-    """The options of a format of STAGED. ValueError says what is wrong with them."""
+    """The options of a format of STAGED. ValueError for an option that the format does not have, or
+    whose text is none of it."""
     for name in options:
         if name not in _NAMES[format]:
             raise ValueError(f"{format} has no option {name!r}: {', '.join(_NAMES[format])}")
-    texts = {name: str(value) for name, value in options.items() if value is not None}
+    texts = {name: str(option) for name, option in options.items() if option is not None}
     if format == "xlsx":
         cells = _cells(texts["range"]) if texts.get("range") else None
         return ExcelOptions(texts.get("sheet", ""), cells, _flag(texts.get("header", "false")))
@@ -118,6 +119,8 @@ def _columns(text: str) -> tuple[FixedColumn, ...]:
         if not 0 <= column.start < column.end <= MOST_WIDTH:
             raise ValueError(f"{part.strip()!r} has to lie within characters 1 to {MOST_WIDTH}")
         columns.append(column)
+    if len(columns) > MOST_COLUMNS:
+        raise ValueError(f"there are more than {MOST_COLUMNS} columns")
     if len({column.name for column in columns}) < len(columns):
         raise ValueError("two columns have one name")
     return tuple(columns)

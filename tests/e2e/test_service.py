@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -456,22 +457,27 @@ def test_sheets_lines_and_elements_follow_their_files(place: Workspace, api: Hea
     put("a", staged_files(1, 10))
     assert {d["state"] for d in applied(place, "staged", STAGED).values()} == {"up_to_date"}
     put("b", staged_files(2, 20))  # late
-    first, second = {"id": 1, "v": 10}, {"id": 2, "v": 20}
-    assert read_again() == dict.fromkeys(("sheets", "fixed", "elements"), [first, second])
+    both = [{"id": 1, "v": 10}, {"id": 2, "v": 20}]
+    assert read_again() == {"sheets": both, "fixed": both, "elements": both}
     put("a", staged_files(1, 1.5))  # corrected, and of a wider type
     wide = [{"id": 1, "v": 1.5}, {"id": 2, "v": 20.0}]
-    assert read_again() == dict.fromkeys(("sheets", "fixed", "elements"), wide)
+    assert read_again() == {"sheets": wide, "fixed": wide, "elements": wide}
     put("b", staged_files(2, 20, note="new"))  # a new column
     noted = [{**wide[0], "note": None}, {**wide[1], "note": "new"}]
     assert read_again() == {"sheets": noted, "fixed": wide, "elements": noted}
     for suffix in ("xlsx", "dat", "xml"):
         (place.folder / f"staged/a.{suffix}").unlink()  # withdrawn
     assert read_again() == {"sheets": noted[1:], "fixed": wide[1:], "elements": noted[1:]}
+
+    def failure(name: str) -> Any:
+        return place.ask("why", f"staged.{name}")["error"]
+
     put("c", {"xlsx": b"PK", "dat": "3\n", "xml": "<x><r>"})  # damaged
     place.ask("refresh", "staged")
     place.call("wait", "staged", "--home", place.home, code=1)
     for name, suffix in (("sheets", "xlsx"), ("fixed", "dat"), ("elements", "xml")):
-        assert f"c.{suffix}" in place.ask("why", f"staged.{name}")["error"]["message"]
+        error = until(partial(failure, name), lambda: "failed")
+        assert f"c.{suffix}" in error["message"]
         assert len(rows(api, f"staged.{name}")) == 1
 
 

@@ -1,8 +1,8 @@
-"""A process of its own that writes a sheet of Excel as CSV. What a file makes of memory, time and
-disk ends this process alone.
+"""A process of its own that writes a sheet of Excel as CSV. A file that takes too much memory, time
+or disk ends this process alone.
 
-Run as `python -m dataplane.connectors.files.excel_process SOURCE TARGET SHEET`. Exit 2: what is
-wrong with the file stands in the last line of standard error.
+Run as `python -m dataplane.connectors.files.excel_process SOURCE TARGET OPTIONS`, options as JSON.
+With exit code 2, the last line of standard error is the fault of the file.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def sheet_rows(source: str, options: ExcelOptions) -> Iterator[list[str]]:
         sheet = workbook.get_sheet_by_name(name)
     row_at, column_at = sheet.start or (0, 0)
     cells = options.cells
-    for number, values in enumerate(sheet.iter_rows(), row_at + 1):
-        row = [cell_text(value) for value in values]
+    for number, sheet_row in enumerate(sheet.iter_rows(), row_at + 1):
+        row = [cell_text(cell) for cell in sheet_row]
         if cells is not None:
             if not cells.first_row <= number <= cells.last_row:
                 continue
@@ -68,24 +68,24 @@ def _within(row: list[str], start: int, end: int) -> list[str]:
     return [*own, *[""] * (end - start - len(own))]
 
 
-def cell_text(value: Json) -> str:
+def cell_text(cell: Json) -> str:
     """A cell as a text of CSV."""
-    match value:
+    match cell:
         case bool():
-            return "true" if value else "false"
-        case float() if math.isfinite(value) and value == int(value) and abs(value) <= WHOLE:
-            return str(int(value))
+            return "true" if cell else "false"
+        case float() if math.isfinite(cell) and cell == int(cell) and abs(cell) <= WHOLE:
+            return str(int(cell))
         case datetime() | date() | time():
-            return value.isoformat()
+            return cell.isoformat()
         case timedelta():
-            return _duration(value)
+            return _duration(cell)
         case _:
-            return str(value)
+            return str(cell)
 
 
-def _duration(value: timedelta) -> str:
+def _duration(length: timedelta) -> str:
     """Hours, minutes and seconds, with more than a day in the hours."""
-    minutes, seconds = divmod(value.total_seconds(), 60)
+    minutes, seconds = divmod(length.total_seconds(), 60)
     hours, minutes = divmod(int(minutes), 60)
     return f"{hours}:{minutes:02}:{seconds:02g}"
 

@@ -11,6 +11,7 @@ import csv
 import dataclasses
 import hashlib
 import io
+import itertools
 import json
 import shutil
 import subprocess
@@ -74,14 +75,15 @@ def staged(
     return [
         task_result(task, outcome.outcome)
         if isinstance(outcome, _Refused)
-        else stage.result(next(left))
+        else stage.reported(next(left))
         for task, outcome in zip(tasks, outcomes, strict=True)
     ]
 
 
 def _check_place(attempt: SparkAttempt[Claim]) -> None:
     if not str(attempt.spark.sparkContext.master).startswith("local"):
-        message = f"files of format {attempt.claim['job']['format']} are read by drivers alone, not by executors elsewhere"
+        kind = attempt.claim["job"]["format"]
+        message = f"files of format {kind} are not read by executors elsewhere"
         raise TaskFailure("not-supported", f"{message}: set spark.master to local[*]")
 
 
@@ -98,6 +100,7 @@ class _Stage:
     def __init__(self, folder: Path, job: SourceJob) -> None:
         self.folder, self._job = folder, job
         self.job = {**job, "format": "csv", "options": self._dialect()}
+        self._numbers = itertools.count()  # several tasks may read one file
         self._paths: dict[str, str] = {}  # of CSV files: the places of the files behind them
         folder.mkdir(parents=True)
 
@@ -118,7 +121,7 @@ class _Stage:
 
     def _object(self, source: SourceObject, options: StagedOptions) -> SourceObject:
         place = reported_path(source)
-        target = self.folder / f"{hashlib.sha256(source['uri'].encode()).hexdigest()}.csv"
+        target = self.folder / f"{next(self._numbers)}.csv"
         try:
             self._write(source, options, target)
         except (Moved, TaskFailure):
@@ -168,11 +171,11 @@ class _Stage:
         copy.unlink()
         _check_end(done, reported_path(source))
 
-    def result(self, result: TaskResult) -> TaskResult:
+    def reported(self, report: TaskResult) -> TaskResult:
         """A result with the places of files as users know them."""
-        if result["state"] != "failed":
-            return result
-        return {**result, "error": cast("TaskError", self._renamed(result["error"]))}
+        if report["state"] != "failed":
+            return report
+        return {**report, "error": cast("TaskError", self._renamed(report["error"]))}
 
     def _renamed(self, error: TaskError) -> Mapping[str, object]:
         texts = dict[str, object](error)
@@ -221,14 +224,18 @@ def _check_workbook(path: Path) -> None:
 def _check_end(done: subprocess.CompletedProcess[str], path: str) -> None:
     if not done.returncode:
         return
-    if done.returncode == 2:
-        raise ValueError((done.stderr.strip().splitlines() or ["no workbook of Excel"])[-1][:500])
     if "ModuleNotFoundError" in done.stderr:
         message = "files of format xlsx need: pip install 'headgate[excel]'"
         raise TaskFailure("missing-package", message, "infrastructure")
+    if done.returncode > 0 and not any(text in done.stderr for text in _TOO_MUCH):
+        raise ValueError((done.stderr.strip().splitlines() or ["no workbook of Excel"])[-1][:500])
     memory, disk = excel_bounds.MEMORY_BYTES >> 20, excel_bounds.DISK_BYTES >> 20
     message = f"{path}: the sheet needs more than {memory} MiB of memory, {disk} MiB as CSV, or {excel_bounds.CPU_S} s"
     raise TaskFailure("file-too-large", f"{message}: give a `range`, or save it as CSV", file=path)
+
+
+# Of errors in the process: of memory, of the size of a file
+_TOO_MUCH = ("MemoryError", "capacity overflow", "File too large")
 
 
 # --- fixed width ----------------------------------------------------------------------------------

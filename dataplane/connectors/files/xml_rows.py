@@ -116,8 +116,8 @@ class _Rows:
         self._path.append(name)
         self._texts.append([])
         self._has_elements.append(False)
-        for attribute, value in attributes.items():
-            self._put(f"_{attribute}", value)
+        for attribute, text in attributes.items():
+            self._put(f"_{attribute}", text)
 
     def _end(self, _: str) -> None:
         self._depth -= 1
@@ -132,7 +132,7 @@ class _Rows:
         if not self._path:
             self._take(self._row)
 
-    def _put(self, name: str, value: str) -> None:
+    def _put(self, name: str, text: str) -> None:
         """A value of the open element: its text, or that of an attribute."""
         column = JOINT.join([*self._path[1:], *([name] if name else [])]) or "_VALUE"
         if column in self._row:
@@ -140,10 +140,10 @@ class _Rows:
                 f"{column} stands more than once in one <{self._row_tag}>: only rows of single "
                 "values can be read"
             )
-        self._characters += len(value)
+        self._characters += len(text)
         if self._characters > MOST_CHARACTERS:
             raise ValueError(f"a row has more than {MOST_CHARACTERS} characters")
-        self._row[column] = value
+        self._row[column] = text
 
     def _text(self, text: str) -> None:
         if self._path:
