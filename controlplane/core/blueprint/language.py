@@ -23,6 +23,7 @@ from controlplane.core.blueprint.connectors import READS, WRITES, by_connector
 from controlplane.core.blueprint.distinct_rows import DISTINCT
 from controlplane.core.blueprint.driver_keep import DRIVERS
 from controlplane.core.blueprint.expectations import EXPECT
+from controlplane.core.blueprint.format_options import report_options
 from controlplane.core.blueprint.freshness import FRESHNESS, report_freshness
 from controlplane.core.blueprint.lasting import PIN, VOLATILE, report_misplaced
 from controlplane.core.blueprint.model import Component, Read, Retention, SparkSettings, Write
@@ -72,7 +73,7 @@ PATH = Key(
 )
 FORMAT = Key(
     "format",
-    Choice(("csv", "json", "parquet", "orc", "text", "binary"), ("avro",)),
+    Choice(("csv", "json", "parquet", "orc", "avro", "xlsx", "fixed", "xml", "text", "binary")),
     "csv",
     "Format of the files.",
     is_required=True,
@@ -112,6 +113,7 @@ READ_KEYS = (
 
 def _read(fields: Fields, reading: Reading) -> Read:
     report_unwatched(fields[FOLDER_REFRESH], fields[PATH], fields, reading)
+    report_options(fields, fields[FORMAT], reading)
     return Read(
         connector=fields[READ_CONNECTOR],
         path=fields[PATH],

@@ -126,9 +126,9 @@ class Source:
 
     @property
     def positional(self) -> bool:
-        """CSV without a header: columns have places, not names."""
+        """CSV or sheets without a header: columns have places, not names."""
         return (
-            self.read.format == "csv"
+            self.read.format in ("csv", "xlsx")
             and dict(self.read.options).get("header", "false").lower() != "true"
         )
 

@@ -204,7 +204,6 @@ CASES = [
         "not-supported",
         python(f"inputs: {{self: previous, a: each}}\n  {DDL}\n  ^partition_by: [k]"),
     ),
-    ("not-supported", component("read: {connector: files, path: a, format: ^avro}")),
     ("missing-key", component(f"read: ^{{{TOPIC}, format: avro}}")),
     ("missing-key", component(f"read: ^{{{TOPIC}}}")),
     ("invalid-value", component(f"read: {{{TOPIC}, format: avro, registry: ^'r:1'}}")),
@@ -302,6 +301,18 @@ CASES = [
     ("conflicting-keys", jdbc("full: true\n  ^incremental: {column: a}")),
     ("missing-key", jdbc("partitioned: ^{bounds: [1]}")),
     ("wrong-type", jdbc("partitioned: {column: a, bounds: [1, ^true]}")),
+    *(
+        ("invalid-value", component(f"read: {{connector: files, path: a, format: {text}}}"))
+        for text in (
+            "xlsx, ^options: {page: 1}",
+            "xlsx, ^options: {range: B2}",
+            "xlsx, ^options: {range: 'C1:B2'}",
+            "xlsx, ^options: {header: perhaps}",
+            "fixed, ^options: {columns: 'a:0-5'}",
+            "fixed, ^options: {columns: 'a:1-5, a:6-7'}",
+            "xml, ^options: {header: true}",
+        )
+    ),
     ("invalid-value", component("read: {connector: jdbc, url: ^h, table: t}")),
     ("not-supported", component("read: {connector: jdbc, url: ^'jdbc:mysql://h/d', table: t}")),
     ("invalid-value", component("read: {connector: jdbc, url: ^'secret://a', table: t}")),
