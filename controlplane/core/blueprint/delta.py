@@ -84,7 +84,9 @@ def _read(fields: Fields, reading: Reading) -> Read:
 
 
 READ = Nested(
-    section((READ_CONNECTOR, PATH, VERSION, CHANGES, SCHEMA, FOLDER_REFRESH, SCHEMA_CHANGE, DELETES)),
+    section(
+        (READ_CONNECTOR, PATH, VERSION, CHANGES, SCHEMA, FOLDER_REFRESH, SCHEMA_CHANGE, DELETES)
+    ),
     _read,
 )
 
