@@ -36,6 +36,7 @@ Row: TypeAlias = dict[str, Any]
 COLUMNS = {
     "sales": ("id", "customer", "amount", "ts"),
     "per_minute": ("minute", "orders", "amount"),
+    "attributed": ("id", "ts", "amount", "campaign"),
     "customers": ("id", "name", "city", "_valid_from", "_valid_to"),
 }
 # What each table holds, in DuckDB's SQL over all messages: no slices, no keys, no merges.
@@ -47,6 +48,11 @@ BATCH = {
         SELECT time_bucket(INTERVAL 1 MINUTE, ts) AS minute, count(*) AS orders,
                sum(amount) AS amount
         FROM sales GROUP BY 1""",
+    "attributed": """
+        SELECT s.id, s.ts, s.amount, max_by(c.campaign, (c.ts, c.id)) AS campaign
+        FROM sales s LEFT JOIN clicks c
+          ON c.customer = s.customer AND c.ts BETWEEN s.ts - INTERVAL 1 HOUR AND s.ts
+        GROUP BY s.id, s.ts, s.amount""",
     "customers": """
         SELECT id, name, city, lsn AS _valid_from,
                lead(lsn) OVER (PARTITION BY id ORDER BY lsn) AS _valid_to
@@ -118,7 +124,8 @@ class Clicks:
         is_delete = self.random.random() < 0.1
         before, after = (row, None) if is_delete else (None, row)
         op = "d" if is_delete else "u"
-        return {"op": op, "source": {"lsn": self.lsn}, "before": before, "after": after}
+        source = {"lsn": self.lsn, "ts_ms": 1_767_225_600_000 + self.lsn}
+        return {"op": op, "source": source, "before": before, "after": after}
 
     def correct(self, hour: datetime) -> int:
         """A file says that all orders of an hour cost a cent. How many there are."""
