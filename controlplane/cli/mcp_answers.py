@@ -33,34 +33,34 @@ class Folding:
     characters: int
     cuts: list[dict[str, object]] = field(default_factory=list)
 
-    def fold(self, value: Any, path: str = "answer") -> Any:
-        match value:
+    def fold(self, node: Any, path: str = "answer") -> Any:
+        match node:
             case dict():
-                self._note(path, len(value), self.items)
-                fields = islice(value.items(), self.items)
+                self._note(path, len(node), self.items)
+                fields = islice(node.items(), self.items)
                 return {key: self.fold(each, f"{path}.{key}") for key, each in fields}
             case list():
-                self._note(path, len(value), self.items)
-                entries = enumerate(value[: self.items])
+                self._note(path, len(node), self.items)
+                entries = enumerate(node[: self.items])
                 return [self.fold(each, f"{path}[{index}]") for index, each in entries]
             case str():
-                self._note(path, len(value), self.characters)
-                return value[: self.characters]
+                self._note(path, len(node), self.characters)
+                return node[: self.characters]
             case _:
-                return value
+                return node
 
     def _note(self, path: str, size: int, limit: int) -> None:
         if size > limit:
             self.cuts.append({"at": path, "shown": limit, "of": size})
 
 
-def bounded(value: object) -> str:
+def bounded(answer: object) -> str:
     """JSON with `answer` and, if its lists or texts lost their ends, `cut`: at most MOST_BYTES.
     Raises ToolError."""
     items, characters = MOST_ITEMS, MOST_CHARACTERS
     while items:
         folding = Folding(items, characters)
-        document = {"answer": folding.fold(value)}
+        document = {"answer": folding.fold(answer)}
         if folding.cuts:
             document |= {"cut": folding.cuts[:MOST_NOTES], "cuts": len(folding.cuts)}
         text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))

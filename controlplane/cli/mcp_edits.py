@@ -1,4 +1,4 @@
-"""Tools of assistants that edit: each in a branch that this process created, and in no other."""
+"""Tools of assistants that edit, in branches that this process created."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Seconds = Annotated[float, Field(ge=0, le=600, description="To wait for results 
 
 
 @dataclass
-class Blueprint:
+class EditedBlueprint:
     """`name`: the absolute path, as `blueprint` gives it; `files`: texts by relative path."""
 
     name: str
@@ -44,7 +44,7 @@ class EditTools:
     def edit_branch(
         self,
         name: Name,
-        blueprints: list[Blueprint],
+        blueprints: list[EditedBlueprint],
         days: Days = 7,
         timeout_s: Seconds = 120,
     ) -> object:
@@ -89,8 +89,8 @@ class EditTools:
         unknown = [source["dataset"] for source in plan["sources"] if source["as_of"] is None]
         if unknown:
             raise ToolError(
-                f"unknown-work: {', '.join(unknown[:10])} was never listed, so nobody knows how"
-                " many tasks this edit asks for; a person starts `headgate serve`, with workers"
+                f"unknown-work: {', '.join(unknown[:10])} was never listed, so the"
+                " number of tasks is unknown; a person starts `headgate serve`, with workers"
             )
         tasks = plan["certain"] + plan["possible"]
         if tasks > self._max_tasks:
@@ -104,29 +104,30 @@ class EditTools:
         """How the edited dataflows stand once nothing of them moves, or at the deadline."""
         edited = set(self._client.branch(branch)["dataflows"])
 
-        def look() -> StatusAnswer:
-            value = self._client.status(branch=branch)
-            flows = [flow for flow in value["dataflows"] if flow["name"] in edited]
-            return {**value, "dataflows": flows}
+        def edited_part() -> StatusAnswer:
+            status = self._client.status(branch=branch)
+            flows = [flow for flow in status["dataflows"] if flow["name"] in edited]
+            return {**status, "dataflows": flows}
 
-        value = look()
-        if value["leader"] is not None and operate.moves(value) and time.monotonic() < deadline:
+        status = edited_part()
+        has_loop = status["leader"] is not None
+        if has_loop and operate.moves(status) and time.monotonic() < deadline:
             with suppress(TransportError):
                 for _ in self._client.events(branch=branch):
-                    value = look()
-                    if not operate.moves(value) or time.monotonic() >= deadline:
+                    status = edited_part()
+                    if not operate.moves(status) or time.monotonic() >= deadline:
                         break
-        note = {} if value["leader"] else {"note": "no service runs, so nothing is computed"}
-        return {"settled": not operate.moves(value), "dataflows": value["dataflows"], **note}
+        note = {} if has_loop else {"note": "no service runs, so nothing is computed"}
+        return {"settled": not operate.moves(status), "dataflows": status["dataflows"], **note}
 
 
-def documents_of(blueprints: Sequence[Blueprint]) -> list[Document]:
+def documents_of(blueprints: Sequence[EditedBlueprint]) -> list[Document]:
     return [{"name": b.name, "text": b.text, "files": b.files} for b in blueprints]
 
 
 def without_basis(plan: PlanAnswer) -> dict[str, object]:
-    """What is of use to a reader."""
-    return {key: value for key, value in plan.items() if key != "basis"}
+    """The plan without hashes that only `carry_out` reads."""
+    return {key: part for key, part in plan.items() if key != "basis"}
 
 
 def _branch(name: str) -> str:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from controlplane.cli.activity import ATTEMPT
 from controlplane.cli.mcp_answers import MOST_BYTES, MOST_CHARACTERS
-from controlplane.cli.mcp_edits import Blueprint, documents_of, without_basis
+from controlplane.cli.mcp_edits import EditedBlueprint, documents_of, without_basis
 from controlplane.client import Headgate
 
 Branch = Annotated[str, Field(description="The branch to look at.")]
@@ -45,7 +45,7 @@ class ReadTools:
 
     def plan(
         self,
-        blueprints: Annotated[list[Blueprint], Field(description="None: what is stored.")],
+        blueprints: Annotated[list[EditedBlueprint], Field(description="None: what is stored.")],
         listing_s: Listing = 0,
         branch: Branch = "main",
     ) -> object:
