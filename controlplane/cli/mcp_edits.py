@@ -22,7 +22,9 @@ PREFIX = "mcp-"
 LISTING_S = 60.0
 Name = Annotated[str, Field(description="Of the branch, without the `mcp-` before it.")]
 Days = Annotated[float, Field(gt=0, le=30, description="Without an edit until it ends.")]
-Seconds = Annotated[float, Field(ge=0, le=600, description="To wait for results at most.")]
+Seconds = Annotated[
+    float, Field(ge=0, le=600, description="For the listing, and again for results.")
+]
 
 
 @dataclass
@@ -51,20 +53,19 @@ class EditTools:
         """Store blueprints in a branch of your own, which is created if need be, and wait for its
         results. main stays as it is; a person merges."""
         branch, documents = _branch(name), documents_of(blueprints)
-        deadline = time.monotonic() + timeout_s
         with ExitStack() as undo:
             if branch not in self._own:
                 self._client.create_branch(branch, days=days)
                 self._own.add(branch)
                 undo.callback(self._drop, branch)
-            plan = self._plan(branch, documents)
+            plan = self._plan(branch, documents, min(timeout_s, LISTING_S))
             applied = self._client.carry_out(documents, plan["basis"], branch=branch)
             undo.pop_all()
         return {
             "branch": branch,
             "revisions": applied["revisions"],
             "plan": without_basis(plan),
-            **self._outcome(branch, deadline),
+            **self._outcome(branch, time.monotonic() + timeout_s),
             "merge": f"a person runs: headgate branch merge {branch} --dry-run, then without it",
         }
 
@@ -80,10 +81,10 @@ class EditTools:
         self._own.discard(branch)
         return dropped
 
-    def _plan(self, branch: str, documents: Sequence[Document]) -> PlanAnswer:
+    def _plan(self, branch: str, documents: Sequence[Document], listing_s: float) -> PlanAnswer:
         """The plan, if its work is known and within the limit. Raises ToolError."""
         has_loop = self._client.status(branch=branch)["leader"] is not None
-        refresh_s = LISTING_S if has_loop else None
+        refresh_s = listing_s if has_loop else None
         applied = self._client.apply(documents, branch=branch, dry_run=True, refresh_s=refresh_s)
         plan = applied["plan"]
         unknown = [source["dataset"] for source in plan["sources"] if source["as_of"] is None]

@@ -42,7 +42,7 @@ def test_an_edit_is_stored_in_a_branch_of_its_own(service: Assisted) -> None:
 def test_an_edit_waits_for_its_results_and_can_be_edited_again(service: Assisted) -> None:
     lead(service.world)
     first, second = service.call(
-        ("edit_branch", {"name": "low", "blueprints": [service.edit(5)]}),
+        ("edit_branch", {"name": "low", "blueprints": [service.edit(5)], "timeout_s": 2}),
         ("edit_branch", {"name": "low", "blueprints": [service.edit(6)], "timeout_s": 0}),
     )
     assert answer(first)["settled"] is True
