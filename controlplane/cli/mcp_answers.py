@@ -64,9 +64,9 @@ def bounded(answer: object) -> str:
         if folding.cuts:
             document |= {"cut": folding.cuts[:MOST_NOTES], "cuts": len(folding.cuts)}
         text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
-        data = text.encode(errors="replace")
-        if len(data) <= MOST_BYTES:
-            return data.decode()
+        encoded = text.encode(errors="replace")
+        if len(encoded) <= MOST_BYTES:
+            return encoded.decode()
         items, characters = items // 2, characters // 2
     raise ToolError(f"too-large: the answer has more than {MOST_BYTES} bytes; ask for less")
 
