@@ -62,7 +62,7 @@ def test_tools_answer_over_pipes(place: Served, tmp_path: Path) -> None:
         async with stdio(tmp_path, place.url, place.token) as client:
             tools = (await client.list_tools()).tools
             assert all(tool.description and tool.annotations for tool in tools)
-        calls = (
+        calls: tuple[tuple[str, dict[str, Any]], ...] = (
             ("status", {"target": "shop"}),
             ("query", {"sql": "SELECT count(*) FROM shop.orders"}),
             ("preview", {"dataset": "shop.orders", "rows": 2}),
