@@ -54,6 +54,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "diff": "diff",
         "tasks": "activity",
         "logs": "activity",
+        "mcp": "assistants",
     },
     "Read rows": {
         "preview": "look",
