@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 VARIABLE: Final = "_HEADGATE_COMPLETE"  # set by the script: says that names are to be offered
 MOST_NAMES = 500
+WAIT_S = 2.0  # for the service, at most
 
 
 class ShellName(StrEnum):
@@ -79,17 +82,16 @@ def _offered(
     """Names with this beginning. None where there is no service, or it does not answer: a shell
     shows no errors on Tab."""
     session = ctx.find_object(Session)
-    if session is None:
-        return []
-    try:
-        with session.service_client(ctx.params.get("home")) as client:
-            if client is None:
-                return []
-            names = all_names(client, ctx.params.get("branch") or "main")
-            fitting = sorted({name for name in names if name.startswith(incomplete)})
-            return fitting[:MOST_NAMES]
-    except Exception:  # noqa: BLE001  # whatever it is, the next command will say it
-        return []
+    names: list[str] = []
+
+    def look() -> None:
+        with suppress(Exception), session.service_client(ctx.params.get("home")) as client:  # type: ignore[union-attr]  # the next command will say it
+            names.extend(all_names(client, ctx.params.get("branch") or "main") if client else ())
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    thread.join(WAIT_S)
+    return sorted({name for name in [*names] if name.startswith(incomplete)})[:MOST_NAMES]
 
 
 COMMANDS: Final[dict[str, Command]] = {"completion": completion}

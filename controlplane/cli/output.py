@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TextIO
 
 from controlplane.cli.session import Output
@@ -25,6 +27,10 @@ STYLES = {
 }
 EXCERPT, EXCERPT_BEFORE = 100, 80  # characters of a line that are shown; before its place
 EXCERPT_BYTES = 4_000_000  # of a file; a longer one has no excerpts behind them
+MAY_BE_SECRET = re.compile(
+    r"passw|secret(?!://)|token|credential|access.?key|account.?key|api.?key|sas\b|://[^/\s]*@",
+    re.I,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,34 +172,38 @@ def problem_lines(errors: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def problem_excerpts(errors: Iterable[Mapping[str, Any]]) -> list[str]:
     """The same, each followed by the line of its file with a caret below the place, where this
-    machine has the file."""
-    lines = []
+    machine has the file. Lines that may hold a secret are left out."""
+    lines, texts = [], {}
     for error in errors:
-        lines += [_problem_line(error), *_excerpt(error)]
+        file = error.get("file") or ""
+        if file not in texts:
+            texts[file] = _lines_of(file)
+        lines += [_problem_line(error), *_excerpt(error, texts[file])]
     return lines
 
 
-def _excerpt(error: Mapping[str, Any]) -> list[str]:
+def _excerpt(error: Mapping[str, Any], lines: Sequence[str]) -> list[str]:
     """Two lines of text, or none."""
     number, column = error.get("line") or 0, error.get("column") or 1
-    source = _line_of(error.get("file") or "", number)
-    if source is None:
+    if not 0 < number <= len(lines) or MAY_BE_SECRET.search(lines[number - 1]):
         return []
+    source = lines[number - 1].replace("\t", " ")
     cut = max(0, column - EXCERPT_BEFORE)
     shown = printable(source[cut : cut + EXCERPT])
     caret = len(printable(source[cut : column - 1]))
     return [f"  {number:>4} | {shown}", f"  {'':>4} | {' ' * caret}^"]
 
 
-def _line_of(file: str, number: int) -> str | None:
-    """None if there is no such file or line, or the file is no text of a blueprint's size."""
+def _lines_of(file: str) -> list[str]:
+    """None of what is no regular file, or no text: a pipe is read once, by the command."""
+    path = Path(file)
     try:
-        with open(file, "rb") as stream:
-            text = stream.read(EXCERPT_BYTES).decode()
+        if not path.is_file():
+            return []
+        with path.open("rb") as stream:
+            return stream.read(EXCERPT_BYTES).decode("utf-8-sig").splitlines()
     except (OSError, ValueError):
-        return None
-    lines = text.splitlines()
-    return lines[number - 1].replace("\t", " ") if 0 < number <= len(lines) else None
+        return []
 
 
 def _problem_line(error: Mapping[str, Any]) -> str:

@@ -6,7 +6,8 @@ changes. Elsewhere a line of text each ten seconds. Does not belong here: the re
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO
 
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 
 LINE_S = 10.0  # between two lines where there is no terminal
 STARTING_S = 2.0  # from which on a start of Spark is shown
-MOST_BARS, MOST_NAMES = 8, 3
+MOST_BARS, MOST_NAMES, MOST_ENDS = 8, 3, 20
 MOVING = ("stale", "building")
-MADE = ("up_to_date", "paused", "held")
+ENDS = ("up_to_date", "failed")
 
 
 class PassProgress(Protocol):
@@ -57,12 +58,22 @@ class DatasetWork:
         return self.tasks - self.left
 
 
+@dataclass(frozen=True, slots=True)
+class DatasetEnd:
+    """A dataset that was made, or failed, after so many seconds."""
+
+    name: str
+    is_failed: bool
+    seconds: float
+
+
 class ProgressDisplay:
     """Writes the progress that `show` is given. Silent where a run has nothing to do."""
 
     def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._work: dict[str, DatasetWork] = {}
+        self._ended: set[tuple[str, str]] = set()
         self._screen: Terminal | LineWriter = (
             Terminal(out) if is_fancy(out) else LineWriter(out, clock)
         )
@@ -76,14 +87,25 @@ class ProgressDisplay:
     def show(self, progress: PassProgress) -> None:
         now = self._clock()
         for name, left in progress.tasks_left.items():
-            work = self._work.setdefault(name, DatasetWork(now, left, left))
-            work.left = left
-            work.tasks = max(work.tasks, left)
-        for name in [*self._work]:
-            if progress.states.get(name) not in MOVING:
-                seconds = now - self._work.pop(name).since
-                self._screen.write_end(name, str(progress.states.get(name)), seconds)
+            if progress.states.get(name) in MOVING:
+                work = self._work.setdefault(name, DatasetWork(now, left, left))
+                work.tasks = max(work.tasks, left)
+        for name, work in self._work.items():
+            work.left = progress.tasks_left.get(name, 0)
+        self._screen.write_ends([*self._ends(progress, now)])
         self._screen.draw(progress, self._work)
+
+    def _ends(self, progress: PassProgress, now: float) -> Iterator[DatasetEnd]:
+        """Datasets that were made or failed since the last pass, each of them once. Those that wait,
+        are paused or are gone just leave the screen."""
+        for name in [*self._work]:
+            state = progress.states.get(name)
+            if state in MOVING:
+                continue
+            seconds = now - self._work.pop(name).since
+            if state in ENDS and (name, state) not in self._ended:
+                self._ended.add((name, state))
+                yield DatasetEnd(name, state == "failed", seconds)
 
 
 class LineWriter:
@@ -94,7 +116,7 @@ class LineWriter:
 
     def stop(self) -> None: ...
 
-    def write_end(self, name: str, state: str, seconds: float) -> None: ...
+    def write_ends(self, ends: Sequence[DatasetEnd]) -> None: ...
 
     def draw(self, progress: PassProgress, work: Mapping[str, DatasetWork]) -> None:
         now = self._clock()
@@ -119,14 +141,19 @@ class Terminal:
         if self._bars is not None:
             self._bars.stop()
 
-    def write_end(self, name: str, state: str, seconds: float) -> None:
-        if self._bars is not None:
-            self._bars.console.print(self._end(name, state, seconds), markup=False, highlight=False)
+    def write_ends(self, ends: Sequence[DatasetEnd]) -> None:
+        """Once for all of them: each time, the bars are drawn again."""
+        if self._bars is None or not ends:
+            return
+        lines = [self._line(end) for end in ends[:MOST_ENDS]]
+        if len(ends) > MOST_ENDS:
+            lines.append(f"  and {len(ends) - MOST_ENDS:,} more")
+        self._bars.console.print("\n".join(lines), markup=False, highlight=False)
 
-    def _end(self, name: str, state: str, seconds: float) -> str:
-        if state in MADE:
-            return f"{'✓' if is_utf8(self._out) else 'ok'} {name}  {seconds:.1f} s"
-        return f"{'✗' if is_utf8(self._out) else '!!'} {name}  {state}"
+    def _line(self, end: DatasetEnd) -> str:
+        if end.is_failed:
+            return f"{'✗' if is_utf8(self._out) else '!!'} {end.name}  failed"
+        return f"{'✓' if is_utf8(self._out) else 'ok'} {end.name}  {end.seconds:.1f} s"
 
     def draw(self, progress: PassProgress, work: Mapping[str, DatasetWork]) -> None:
         """The bars appear with the first task, so that a run with nothing to do stays silent."""
@@ -171,8 +198,10 @@ def _started(out: TextIO) -> Bars:
 
 
 def _counts(progress: PassProgress) -> tuple[int, int]:
-    """Datasets that are up to date, and all."""
-    return sum(state in MADE for state in progress.states.values()), len(progress.states)
+    """Datasets that are up to date, and all but those that are paused or held."""
+    counts = Counter(progress.states.values())
+    total = sum(counts.values()) - counts["paused"] - counts["held"]
+    return counts["up_to_date"], total
 
 
 def _names(work: Mapping[str, DatasetWork]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -236,3 +237,17 @@ def test_a_problem_without_a_line_has_no_excerpt(tmp_path: Path, name: str, line
     (tmp_path / "shop.yaml").write_text("dataflow: shop\n")
     file = str(tmp_path / name) if name else ""
     assert len(problem_excerpts([problem(file, line, 1)])) == 1
+
+
+@pytest.mark.parametrize(
+    "line", ["  sasl.password: hunter2", "  url: jdbc:postgresql://app:hunter2@db/shop"]
+)
+def test_a_line_that_may_hold_a_secret_is_not_shown(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(f"{line}\n")
+    assert "hunter2" not in "".join(problem_excerpts([problem(str(file), 1, 3)]))
+
+
+def test_a_pipe_is_not_read_again(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    assert len(problem_excerpts([problem(str(tmp_path / "pipe.yaml"), 1, 1)])) == 1

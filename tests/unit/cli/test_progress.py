@@ -94,3 +94,34 @@ def test_a_run_with_nothing_to_do_draws_nothing(terminal: Screen) -> None:
     with ProgressDisplay(terminal, Clock()) as progress:
         progress.show(Moving(0, {"shop.orders": "up_to_date"}))
     assert terminal.getvalue() == ""
+
+
+def test_an_end_is_told_once_and_only_of_what_was_made_or_failed(terminal: Screen) -> None:
+    states = {"a.x": "building", "a.y": "building", "a.z": "building"}
+    with ProgressDisplay(terminal, Clock()) as progress:
+        for ended in ("up_to_date", "building", "up_to_date"):
+            progress.show(Moving(1, states, dict.fromkeys(states, 1)))
+            later = {"a.x": ended, "a.y": "failed", "a.z": "waiting"}
+            progress.show(Moving(1, later, {"a.y": 1, "a.z": 1}))
+    text = terminal.getvalue()
+    assert (text.count("✓ a.x"), text.count("✗ a.y")) == (1, 1)
+    assert not {"✓ a.z", "✗ a.z"} & {line.strip() for line in text.splitlines()}
+
+
+def test_many_ends_are_one_text(terminal: Screen) -> None:
+    names = [f"a.d{number}" for number in range(1_000)]
+    with ProgressDisplay(terminal, Clock()) as progress:
+        progress.show(Moving(9, dict.fromkeys(names, "building"), dict.fromkeys(names, 1)))
+        progress.show(Moving(9, dict.fromkeys(names, "up_to_date"), {}))
+    assert "and 980 more" in terminal.getvalue()
+
+
+def test_tasks_that_are_done_are_counted_while_a_dataset_is_published() -> None:
+    out, clock = io.StringIO(), Clock()
+    with ProgressDisplay(out, clock) as progress:
+        progress.show(Moving(12, BUILDING, {"shop.orders": 12}))
+        clock.now = 10.0
+        progress.show(Moving(0, BUILDING | {"shop.old": "paused"}, {}, publishing=1))
+    assert out.getvalue() == (
+        "headgate: 1 of 3 datasets are up to date; now shop.orders 12/12 tasks; publishing\n"
+    )
