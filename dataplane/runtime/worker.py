@@ -42,6 +42,7 @@ SLICES: frozenset[Kind] = frozenset({"slice"})
 WRITES = WORKER_KINDS - WAITS - SLICES
 SLOTS = 16  # looks at a time, by default; HEADGATE_WORKER_SLOTS
 log = logging.getLogger(__name__)
+REFUSED_S = WAIT_S  # after a claim that the control plane does not know
 AGAIN_S = 2.0  # the wait of a claim that leaves out a dataflow: its slots may be free before
 
 
@@ -114,12 +115,19 @@ class WorkerState:
 
     def read_slices(self) -> None:
         """Read slices of topics, one after the other, until the end."""
-        # A control plane of the version before knows no slices
-        with suppress(Ended, CallRefused):
+        with suppress(Ended):
             while not self.beats.is_over:
-                claim = self.client.claim(SLICES, self.rest.wait_s(WAIT_S))
+                claim = self._claim_slices()
                 if claim is not None:
                     self._read_slices_of(claim)
+
+    def _claim_slices(self) -> Claim | None:
+        try:
+            return self.client.claim(SLICES, self.rest.wait_s(WAIT_S))
+        except CallRefused as e:  # a control plane of the version before knows no slices
+            log.warning("slices are not handed out; the next try is in %d s: %s", REFUSED_S, e)
+            time.sleep(REFUSED_S)
+            return None
 
     def _read_slices_of(self, claim: Claim) -> None:
         try:

@@ -75,7 +75,7 @@ NUMBERS_AS_WRITTEN = (
     "-9223372036854775809 1234567890.12 1234567890.125 12345678901.25 9999999999.99 9999999999.999 "
     "99999999999.99 0.005 0.004 0.010 0.0100 1.20 1e1 1e9 1e10 12e-1 12e-3 120e-3 999999999999999999 "
     "1000000000000000000 0.1000000000000000055511151231257827 123456789012345678901234567890 "
-    "NaN Infinity -Infinity nan 0x10 1_000 1,5 0b1 1f 1d 1L"
+    "0e400 0e401 0E2147483648 0e-1000000000000 NaN Infinity -Infinity nan 0x10 1_000 1,5 0b1 1f 1d 1L"
 )
 TIMES_AS_WRITTEN = (
     "2024-01-02 2024-1-2 2024-02-30 2023-02-29 2024-02-29 0001-01-01 0000-01-01 1582-10-10 1500-02-29 "
@@ -239,7 +239,7 @@ def counted(file: FileEntry) -> tuple[int, dict[str, Any]]:
 
 def decided(value: bytes | None, topic: Topic, columns: Schema, schema: int | None = None) -> bool:
     try:
-        batch_of([KafkaMessage(None, value, None, 0, 0, 0)], topic.settings, schema, columns)
+        batch_of([KafkaMessage(None, value, 0, 0, 0)], topic.settings, schema, columns)
     except Undecided:
         return False
     return True
@@ -288,29 +288,28 @@ def test_columns_that_are_more_than_their_types_are_left(
 
 
 KEYS = [None, b"", b"k", "\u00e9".encode(), b"\xe9", b"\0"]
-HEADERS: list[list[tuple[str, bytes | None]] | None] = [
-    None, [], [("a", b"1")], [("a", None)], [("a", b"")], [("", b"")], [("a", b"1"), ("a", b"2")],
-    [("a", bytes(range(256)))], [("\u00e9\u2028/\x7f", b"\xff")], [('"\\', b"1")],
-]  # fmt: skip
 
 
-def test_keys_and_headers_are_the_drivers(lake: Lake, kafka: Kafka, spark: SparkSession) -> None:
+def test_keys_are_the_drivers(lake: Lake, kafka: Kafka, spark: SparkSession) -> None:
     topics = {
         RAW: Topic(kafka, format="raw"),
         f"s STRING, {ABOUT}": Topic(kafka, format="json", schema="s STRING"),
     }
     for ddl, topic in topics.items():
         columns = schema_of(spark, ddl)
-        for key, headers in product(KEYS, HEADERS):
-            message = KafkaMessage(key, b"{}", headers, 0, 0, 0)
-            try:
-                batch_of([message], topic.settings, None, columns)
-            except Undecided:
-                continue
-            topic.send([b"{}"], key=key, headers=headers)
+        for key in KEYS:
+            with suppress(Undecided):
+                batch_of([KafkaMessage(key, b"{}", 0, 0, 0)], topic.settings, None, columns)
+                topic.send([b"{}"], key=key, headers=[])
         topic.send([None, b"\xff\0"] if ddl == RAW else [None])
         (rows,) = assert_same(lake, topic, topic.task(columns))
-        assert len(rows) > 40
+        assert len(rows) > 5
+
+
+def test_messages_with_headers_are_left(topic: Topic, columns: Schema) -> None:
+    topic.send(numbered(1), headers=[("a", None)])
+    with pytest.raises(Undecided, match="headers"):
+        numbers(topic, topic.task(columns), columns)
 
 
 def test_an_empty_value_is_no_missing_one(lake: Lake, kafka: Kafka, spark: SparkSession) -> None:
@@ -388,7 +387,7 @@ def test_nor_is_one_that_is_made_again_meanwhile(
     monkeypatch.setattr(
         slice_reader, "look", lambda *of: next(looks, None) or kafka_server.look(*of)
     )
-    with pytest.raises(TaskFailure, match="made again"):
+    with pytest.raises(Undecided, match="made again"):
         numbers(topic, task, columns)
 
 

@@ -96,7 +96,7 @@ class PlanExecutor:
             todo = [
                 d for d in steps if StepPreview(d, demands.get(d.dataset, {}), facts).would_change()
             ]
-            todo = _with_slices(facts, todo, demands)
+            todo = self._with_slices(facts, todo, demands)
             todo = self._with_followers(plan, facts, todo, {d.dataset for d in decided})
             collections = facts.tx.upkeep.collections() if todo else 0
             carrying = _Carrying(facts, demands, collections, self._planner.newest_mark)
@@ -105,6 +105,27 @@ class PlanExecutor:
         return Pass(
             plan, changed, _under_way(demands, [d for d in steps if d.dataset not in failing])
         )
+
+    def _with_slices(
+        self,
+        facts: StoreSnapshot,
+        todo: Sequence[Decision],
+        demands: Mapping[str, Mapping[bytes, Demand]],
+    ) -> list[Decision]:
+        """With tasks for workers in place of drivers. Plans do not depend on it."""
+        room: int | None = None
+        changed: list[Decision] = []
+        for decision in todo:
+            node, step = facts.desired.nodes[decision.dataset], decision.step
+            if isinstance(step, Compute) and lane.may_have_slices(node, step):
+                room = slices.room(facts.tx) if room is None else room
+                if room and not slices.are_left(facts.tx, self._branch, decision.dataset):
+                    demanded = demands.get(decision.dataset, {})
+                    decision = lane.with_slices(decision, node, demanded, room)
+                    new = [task for task in decision.step.tasks if task.key not in demanded]
+                    room -= sum(task.kind == lane.SLICE for task in new)
+            changed.append(decision)
+        return changed
 
     def _with_followers(
         self,
@@ -228,28 +249,6 @@ class _Carrying:
     demands: Mapping[str, Mapping[bytes, Demand]]
     collections: int
     newest_mark: int  # the newest mark that the plan knows of
-
-
-def _with_slices(
-    facts: StoreSnapshot,
-    todo: Sequence[Decision],
-    demands: Mapping[str, Mapping[bytes, Demand]],
-) -> list[Decision]:
-    """With tasks for workers in place of drivers. Plans do not depend on it."""
-    room: int | None = None
-    changed: list[Decision] = []
-    for decision in todo:
-        node = facts.desired.nodes[decision.dataset]
-        step = decision.step
-        if isinstance(step, Compute) and lane.may_have_slices(node, step):
-            room = slices.room(facts.tx) if room is None else room
-            demanded = demands.get(decision.dataset, {})
-            decision = lane.with_slices(decision, node, demanded, room)
-            room -= sum(
-                task.kind == lane.SLICE and task.key not in demanded for task in decision.step.tasks
-            )
-        changed.append(decision)
-    return changed
 
 
 def _is_held(decision: Decision) -> bool:

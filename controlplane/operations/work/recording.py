@@ -4,7 +4,7 @@ that go back."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
@@ -28,7 +28,6 @@ from dataplane.contract.kinds import KINDS
 from dataplane.contract.profiles import of_text
 from dataplane.contract.results import (
     TARGET_GONE,
-    UNDECIDED,
     Measures,
     Metrics,
     Output,
@@ -297,8 +296,8 @@ class Recording:
     def _failed(self, key: bytes, error: TaskError) -> None:
         if self.attempt.kind == "write" and error["condition"] == TARGET_GONE:
             self._request_whole_target(key, error)
-        elif self.attempt.kind == SLICE and error["condition"] == UNDECIDED:
-            self._leave_to_drivers(key, error)
+        elif self.attempt.kind == SLICE:
+            self._leave_to_drivers([key], error)
         elif self.attempt.kind != "list" and error["kind"] == "infrastructure":
             self.release([key], error)
         else:
@@ -324,12 +323,12 @@ class Recording:
             body = {"message": error["message"], "partition": self.tasks[key].partition}
             self._count("task.failed", [key], body)
 
-    def _leave_to_drivers(self, key: bytes, error: TaskError) -> None:
-        """A worker cannot read this slice: from now on it is a driver's."""
+    def _leave_to_drivers(self, keys: Sequence[bytes], error: TaskError) -> None:
+        """A worker did not read these slices, whatever the reason: from now on drivers do. It is no
+        retry, and no failure of the task."""
         _ = self._branches  # before a demand ends
-        self.tx.queue.hand_over(self.attempt.id, [self.tasks[key]], "parse")
-        self._came_to("retried", [key], error)
-        self._count("task.retried", [key], {"message": error["message"]})
+        self.tx.queue.hand_over(self.attempt.id, [self.tasks[key] for key in keys], "parse")
+        self._came_to("retried", keys, error)
 
     def _void(self, results: list[TaskResult]) -> None:
         """Source objects changed under the reader: request a new listing. The tasks end without a
@@ -355,6 +354,9 @@ class Recording:
         self._count("task.retried", [key], {"message": error["message"]})
 
     def release(self, keys: list[bytes], error: TaskError, *, burn: bool = True) -> None:
+        if self.attempt.kind == SLICE:
+            self._leave_to_drivers(keys, error)
+            return
         for key in keys:
             task = self.tasks[key]
             if burn and task.failures + 1 >= BUDGET:

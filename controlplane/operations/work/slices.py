@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from controlplane.core.model.tasks import Attempt, Task
+from controlplane.core.plan.source import lane
 from controlplane.core.plan.source.lane import MOST_WAITING, READERS, READERS_S, SLICE, is_checked
 from controlplane.ports.store import Tx
 from dataplane.contract.identity import task_key
@@ -40,6 +41,14 @@ def room(tx: Tx) -> int:
     if not has_readers(tx):
         return 0
     return max(0, MOST_WAITING - tx.queue.backlog().get(SLICE, 0))
+
+
+def are_left(tx: Tx, branch: str, dataset: str) -> bool:
+    """Whether workers left the last slices of a dataset, so that they are not offered more now."""
+    recent = (tx.now() - lane.LEFT_S, tx.now())
+    return lane.are_left(
+        tx.past_attempts.newest(branch, [dataset], ended=recent, limit=lane.LEFT_ATTEMPTS)
+    )
 
 
 def are_stranded(tx: Tx) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet
 
 from dataplane.connectors.kafka.kafka_client import consumer, in_words
@@ -27,6 +28,7 @@ from dataplane.contract.claims import ParseClaim, ParseTask
 from dataplane.contract.jobs import ConnectorSettings
 from dataplane.contract.schemas import Json, Schema, canonical_schema
 from dataplane.fragments.attempt import Attempt, task_label
+from dataplane.fragments.content_local import WIDEST
 from dataplane.fragments.measuring import MeasuredRows, measure, rows_in_memory
 from dataplane.fragments.written import MeasuredFile, MeasuredFragment, Written
 from dataplane.storage.job_folders import fragment_folder
@@ -36,9 +38,9 @@ if TYPE_CHECKING:
     from confluent_kafka import Message as ClientMessage
 
 BATCH = 1_000  # messages that become columns at a time
-MOST_BYTES = QUEUED_KB << 10  # of the keys, values and headers of a slice
+MOST_BYTES = QUEUED_KB << 10  # of the keys and values of a slice
 POLL_S = 0.1
-READ_S = 60.0  # to read a slice, at most
+READ_S = 20.0  # to read a slice, at most
 HAS_TIME = (1, 2)  # a message's time is that of its making, or of its arrival
 FILE_NAME = "part-00000.zstd.parquet"
 SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
@@ -61,21 +63,16 @@ def table_of(settings: ConnectorSettings, task: ParseTask, columns: Schema) -> p
     """The rows of a slice. The topic is looked at before and after: one that was made again has
     other messages at the same offsets."""
     details = [source["detail"] for source in task["objects"]]
-    topic = _held_topic(settings, details)
+    topic = look(settings, settings["topic"])
+    check_held(topic, [detail for detail in details if detail["first"] < detail["end"]])
     schema_id = _schema_id(details)
     batches = [
         batch_of(messages, settings, schema_id, columns)
         for messages in _bounded(messages_of(settings, topic, _ranges(details)))
     ]
-    if batches:
-        _held_topic(settings, details)
+    if batches and look(settings, settings["topic"]).id != topic.id:
+        raise Undecided("the topic was made again meanwhile")
     return pa.Table.from_batches(batches or [batch_of([], settings, schema_id, columns)])
-
-
-def _held_topic(settings: ConnectorSettings, details: Sequence[Mapping[str, Json]]) -> Topic:
-    topic = look(settings, settings["topic"])
-    check_held(topic, [detail for detail in details if detail["first"] < detail["end"]])
-    return topic
 
 
 def _schema_id(details: Sequence[Mapping[str, Json]]) -> int | None:
@@ -139,7 +136,7 @@ class _Left:
             if of is None:
                 continue
             offset = _number(message.offset())
-            if error is None and offset < of.end:
+            if error is None and of.first <= offset < of.end:
                 own.append(_plain(message))
             self._move(of, offset if error is not None else offset + 1)
         return own
@@ -152,19 +149,25 @@ class _Left:
 
 
 def _plain(message: ClientMessage) -> KafkaMessage:
+    if _has_headers(message):
+        raise Undecided("a message with headers")
     kind, millis = message.timestamp()
-    try:
-        headers = message.headers()
-    except ValueError as e:
-        raise Undecided("a header whose name is no UTF-8") from e
     return KafkaMessage(
         message.key(),
         message.value(),
-        headers,
         _number(message.partition()),
         _number(message.offset()),
         millis if kind in HAS_TIME else -1,
     )
+
+
+def _has_headers(message: ClientMessage) -> bool:
+    """The client cuts a header's name at a zero byte, and fails at one that is no UTF-8. So what
+    it says of headers is no certain fact, but that there are any is."""
+    try:
+        return bool(message.headers())
+    except (ValueError, SystemError):
+        return True
 
 
 def _number(number: int | None) -> int:
@@ -182,8 +185,7 @@ def _bounded(batches: Iterator[list[KafkaMessage]]) -> Iterator[list[KafkaMessag
 
 
 def _size(message: KafkaMessage) -> int:
-    headers = sum(len(name) + len(body or b"") for name, body in message.headers or ())
-    return len(message.key or b"") + len(message.payload or b"") + headers
+    return len(message.key or b"") + len(message.payload or b"")
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -193,6 +195,7 @@ def _written(attempt: Attempt[ParseClaim], label: str, columns: Schema, table: p
     """The file of a fragment, as Spark writes it."""
     if not table.num_rows:
         return Written(columns)
+    _check_widths(table)
     path = f"{fragment_folder(attempt.prefix, label)}/{FILE_NAME}"
     with attempt.lake.new_file(path) as file:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -205,6 +208,15 @@ def _written(attempt: Attempt[ParseClaim], label: str, columns: Schema, table: p
         )
         size = file.stat().st_size
     return Written(columns, {path: size})
+
+
+def _check_widths(table: pa.Table) -> None:
+    """Undecided where a column is too wide for hashes without Spark: before it is written."""
+    for column in table.columns:
+        if column.type in (pa.string(), pa.binary()):
+            longest = pa.compute.max(pa.compute.binary_length(column)).as_py() or 0
+            if table.num_rows * longest > WIDEST:
+                raise Undecided("texts that only Spark hashes")
 
 
 @dataclass(frozen=True, slots=True)

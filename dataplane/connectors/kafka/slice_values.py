@@ -23,19 +23,20 @@ import pyarrow as pa
 from dataplane.connectors.kafka.avro import HEAD, decoded, written
 from dataplane.connectors.kafka.schema_registry import Registry
 from dataplane.contract.jobs import ConnectorSettings
-from dataplane.contract.schemas import Field, Json, Schema
+from dataplane.contract.schemas import HEADERS, Field, Json, Schema
 from dataplane.contract.types import INTEGER_BITS, decimal_digits
 from dataplane.fragments.arrow import arrow_schema, arrow_type
 
 LONGEST = 50_000  # bytes of a JSON value: parsers have limits beyond, of names and of nesting
 PLAIN = 300  # bytes of a JSON value that reaches no limit of a parser
 DEEPEST = 300  # opening brackets in a longer one
+LARGEST_EXPONENT = 400  # of a decimal: Spark's parser has limits beyond
 _MINUS_ZERO = re.compile(rb"-0(?![\d.])")  # an integer has no sign of its zero
 _LONG_NUMBER = re.compile(rb"\d{300}")
 # Parts of a column that change its values, or that only Spark's parser knows
 _MORE_THAN_TYPES = re.compile(r"\b(char|varchar|collate|not|generated|default)\b", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_LOCAL_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?", re.ASCII)
+_LOCAL_TIME = re.compile(r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):\d\d:\d\d(\.\d{1,6})?", re.ASCII)
 _EXACT = 1 << 53  # up to which a double holds every whole number
 NOTHING = type(None)
 
@@ -48,11 +49,10 @@ class Undecided(Exception):
 
 
 class KafkaMessage(NamedTuple):
-    """A message. `timestamp` is in milliseconds since 1970."""
+    """A message without headers. `timestamp` is in milliseconds since 1970."""
 
     key: bytes | None
     payload: bytes | None
-    headers: list[tuple[str, bytes | None]] | None
     partition: int
     offset: int
     timestamp: int
@@ -118,24 +118,13 @@ def _places(messages: Sequence[KafkaMessage], before: str) -> Columns:
     if millis and min(millis) < 0:
         raise Undecided("a message without a time")
     return {
-        f"{before}headers": _headers(messages),
+        f"{before}headers": pa.nulls(len(messages), arrow_type(HEADERS)),
         f"{before}partition": pa.array([message.partition for message in messages], pa.int32()),
         f"{before}offset": pa.array([message.offset for message in messages], pa.int64()),
         f"{before}timestamp": pa.array(millis, pa.timestamp("ms", "UTC")).cast(
             arrow_type("timestamp")
         ),
     }
-
-
-def _headers(messages: Sequence[KafkaMessage]) -> pa.Array:
-    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-    lists = [
-        [{"key": name, "value": body} for name, body in message.headers]
-        if message.headers
-        else None
-        for message in messages
-    ]
-    return pa.array(lists, kind)
 
 
 # --- Avro -----------------------------------------------------------------------------------------
@@ -256,6 +245,8 @@ def _double(number: int | str) -> float:
 
 def _decimal(precision: int, scale: int, number: int | str) -> Decimal:
     decimal = Decimal(number)
+    if abs(decimal.adjusted()) > LARGEST_EXPONENT:  # also of a zero
+        raise Undecided("a number with a large exponent")
     try:
         exact = decimal.quantize(Decimal(1).scaleb(-scale))
     except DecimalException as e:

@@ -9,11 +9,12 @@ Example: a slice of 10,000 messages, `schema: "id INT"`: a worker needs a tenth 
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from typing import cast
 
 from controlplane.core.compile.nodes import Node, Source
+from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan.plan_values import Compute, Decision
 from dataplane.contract.jobs import ParseJob
@@ -25,9 +26,13 @@ SLICE: Kind = "slice"
 READERS = "readers"  # the lease that workers renew which read slices
 READERS_S = 60.0
 MOST_MESSAGES = 50_000  # of a slice
+MOST_VALUES = 2_000_000  # of a slice: messages times columns
 MOST_WAITING = 20  # slices: more are read sooner by drivers, many in one job
 MOST_DIGITS = 18  # of decimals that are hashed without Spark
 CHECKED = 1_000  # one slice of so many is read by a driver as well
+# Drivers read the slices of a dataset of which workers left so many in a row, until so many more
+# attempts are over, or so many seconds
+LEFT, LEFT_ATTEMPTS, LEFT_S = 3, 100, 600.0
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 _PLAIN = ("string", "boolean", "byte", "short", "integer", "long", "double", *_TIMES)
 TYPES = {
@@ -59,8 +64,17 @@ def may_have_slices(node: Node, step: Compute) -> bool:
     """Whether the tasks of a step read slices of a topic, and as messages are by default."""
     if not isinstance(node, Source) or node.read.connector != "kafka" or node.output:
         return False
-    is_parse = all(task.kind == "parse" for task in step.tasks)
-    return is_parse and step.job.get("on_bad_record") == "fail" and "expect" not in step.job
+    if not all(task.kind == "parse" for task in step.tasks):
+        return False
+    is_plain = "expect" not in step.job and "sort_by" not in step.job
+    return is_plain and step.job.get("on_bad_record") == "fail"
+
+
+def are_left(newest: Iterable[PastAttempt]) -> bool:
+    """Whether workers left the last slices of a dataset; `newest`: its last attempts, the newest
+    first."""
+    last = [attempt.error for attempt in newest if attempt.kind == SLICE][:LEFT]
+    return len(last) == LEFT and None not in last
 
 
 def is_checked(task: bytes) -> bool:
@@ -72,14 +86,15 @@ def _is_readable(node: Source, job: ParseJob, task: Task) -> bool:
     spec = task.spec
     if "columns" not in spec or "lacking" in spec or "inferred" in spec:
         return False
-    if sum(source["size"] for source in spec["objects"]) >= MOST_MESSAGES:
+    messages = sum(source["size"] for source in spec["objects"])
+    kinds = field_types(spec["columns"]).values()
+    if messages >= MOST_MESSAGES or messages * len(kinds) > MOST_VALUES:
         return False
     format = job["settings"]["format"]
     if format not in TYPES:
         return False
     if format == "json" and not _is_declared(node, spec["columns"]):
         return False
-    kinds = field_types(spec["columns"]).values()
     return all(_is_simple(kind, TYPES[format]) for kind in kinds)
 
 
