@@ -155,9 +155,12 @@ class Tour:
         self.clicks.sell(
             now + timedelta(seconds=number / self.size.rate) for number in range(self.size.rate)
         )
-        for process, line in self.place.processes().items():
-            if "-m dataplane driver" in line:
-                os.kill(process, signal.SIGKILL)
+        lines = self.place.processes().items()
+        drivers = [process for process, line in lines if "-m dataplane driver" in line]
+        if not drivers:
+            raise Failed("No driver runs")
+        for process in drivers:
+            os.kill(process, signal.SIGKILL)
         self.clicks.sell(
             now + timedelta(seconds=1 + n / self.size.rate) for n in range(self.size.rate)
         )

@@ -36,6 +36,7 @@ MINUTES = {
     "spark/test_queries.py": 1.3,
     "e2e/test_on_s3.py": 1.2,
     "spark/test_by.py": 1.2,
+    "e2e/test_clicks.py": 1.5,
     "spark/test_cdc.py": 1.2,
     "spark/test_delta_changes.py": 1.2,
     "e2e/test_debezium.py": 1.2,
