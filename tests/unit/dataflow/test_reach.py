@@ -17,7 +17,7 @@ from controlplane.core.model.revisions import Revision
 from controlplane.core.plan.transform.transform_jobs import logic_job
 from dataplane.contract.key_values import granule_text
 from dataplane.contract.reach import Reach, neighbours
-from dataplane.contract.schemas import Schema
+from dataplane.contract.schemas import field_of, struct_of
 from dataplane.contract.zones import UTC_NAMES
 
 # --- neighbours of a key --------------------------------------------------------------------------
@@ -265,7 +265,7 @@ def test_the_input_whose_key_is_the_output_s_has_no_reach(join: str) -> None:
 
 def test_a_driver_that_knows_no_reach_has_no_key_to_read_by() -> None:
     node = attributed(TEXT)
-    schema: Schema = {"fields": [{"name": "at", "type": "timestamp", "nullable": True}]}
+    schema = struct_of([field_of("at", "timestamp")])
     job = logic_job(node, {"clicks": schema, "views": schema})
     own, views = job["inputs"]["clicks"], job["inputs"]["views"]
     assert views["mode"] == "by"

@@ -109,8 +109,9 @@ def _input(node: Transform, slot: Slot, schema: Schema) -> InputJob:
     if slot.mode == "by" and slot.reach is None:
         read["key"] = slot_parts(node, slot, schema)
     if slot.reach is not None:
+        before_s, after_s = slot.reach
         key = slot_parts(node, slot, schema)
-        read["reach"] = {"key": key, **slot.reach._asdict()}
+        read["reach"] = {"key": key, "before_s": before_s, "after_s": after_s}
     return read
 
 
