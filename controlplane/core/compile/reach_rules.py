@@ -48,7 +48,7 @@ class ReachRules:
 
     @cached_property
     def _reaches(self) -> Mapping[str, Reach]:
-        """Of inputs by key that have one."""
+        """The declared reach of each input by key that has one."""
         by = {slot.name for slot in self.slots if slot.mode == "by"}
         return {
             hint.name: hint.reach

@@ -3,7 +3,7 @@ say.
 
 A condition counts if it compares times of two inputs with a constant interval at most between them,
 in ON or in WHERE: `i.at BETWEEN c.at - INTERVAL 1 HOUR AND c.at`. Conditions are followed from input
-to input: what is an hour before a row that is an hour before `c` is two hours before it.
+to input: a row that is an hour before a row that is an hour before `c` is two hours before `c`.
 What else a query says is not read. Then a distance is not known, which proves nothing.
 """
 
@@ -174,8 +174,8 @@ class _Scope:
                 yield from ((condition, holds_for) for condition in _conjuncts(on))
 
     def _holds_for(self, at: int) -> frozenset[str]:
-        """Of ON: an outer join keeps rows that do not fulfil it, so it says something about rows of
-        the other side alone."""
+        """The aliases for whose rows ON of this source holds. An outer join also keeps rows that do
+        not fulfil ON, so it holds for rows of the side that may be missing."""
         sources = self.scope.sources
         join = sources[at].join
         assert join is not None
