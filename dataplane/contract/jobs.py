@@ -194,6 +194,15 @@ def connector_of(job: ConnectorJob) -> str:
 # --- work of drivers: transforms ----------------------------------------------------------------
 
 
+class ReachJob(TypedDict):
+    """Seconds before and after its granule of time in which a task reads rows, too. `key`: as that
+    of an input."""
+
+    key: list[KeyPart]
+    before_s: int
+    after_s: int
+
+
 class InputJob(TypedDict):
     """One input of a transform: the name of its view, and how it is read."""
 
@@ -201,16 +210,17 @@ class InputJob(TypedDict):
     mode: Mode
     schema: Schema
     key: NotRequired[list[KeyPart]]  # of mode `by`: how the key is read off its rows
-    # Seconds before and after its granule of time in which a task reads rows, too (`reach.Reach`)
-    reach: NotRequired[tuple[int, int]]
+    # In place of `key`: a driver that does not know it fails, and does not read too few rows
+    reach: NotRequired[ReachJob]
 
 
 def keys_read(job: InputJob, key: str) -> list[str]:
     """The keys whose rows the task of `key` reads of an input by key."""
     if "reach" not in job:
         return [key]
-    granules = [part["granule"] for part in job["key"]]
-    return neighbours(key, granules, Reach(*job["reach"]))
+    reach = job["reach"]
+    granules = [part["granule"] for part in reach["key"]]
+    return neighbours(key, granules, Reach(reach["before_s"], reach["after_s"]))
 
 
 class FoldJob(TypedDict):

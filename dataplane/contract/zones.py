@@ -10,6 +10,9 @@ from zoneinfo import ZoneInfo
 _OFFSET = re.compile(r"([+-])([0-9]{2}):([0-9]{2})")
 
 
+UTC_NAMES = ("UTC", "Etc/UTC", "Z")
+
+
 class UnknownZone(ValueError):
     """No zone of this name is known on this machine."""
 
@@ -18,7 +21,7 @@ class UnknownZone(ValueError):
 def zone(name: str) -> tzinfo:
     """The time zone of a name such as `Europe/Berlin`, or of an offset such as `+05:30`. Raises
     UnknownZone."""
-    if name in ("UTC", "Z"):
+    if name in UTC_NAMES:
         return UTC
     try:
         if match := _OFFSET.fullmatch(name):

@@ -46,10 +46,12 @@ from dataplane.contract.jobs import (
     CheckJob,
     DropRule,
     FragmentJob,
+    InputJob,
     TransformJob,
     WriteJob,
     keys_read,
 )
+from dataplane.contract.keys import KeyPart
 from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS, Kind
 from dataplane.contract.profiles import (
     WHOLE,
@@ -304,7 +306,7 @@ class Engine:
             _unrenamed(job["sql"]) if job["language"] == "sql" else job["modules"][job["main"]]
         ]
         reaches = [given["reach"] for given in job["inputs"].values() if "reach" in given]
-        return " ".join([code, *(f"{before} {after}" for before, after in reaches)])
+        return " ".join([code, *(f"{r['before_s']} {r['after_s']}" for r in reaches)])
 
     def _slot(self, job: TransformJob, task: TaskSpec, name: str) -> Key:
         given = job["inputs"][name]
@@ -330,7 +332,7 @@ class Engine:
                     found,
                     column_names(given["schema"]),
                     keys_read(given, task["partition"]),
-                    given["key"][0]["column"],
+                    _key_of(given)[0]["column"],
                 )
             ]
         )
@@ -675,6 +677,10 @@ def _kept(
 
 def _is_dealt(job: TransformJob) -> bool:
     return "key" in job and not any(given["mode"] == "by" for given in job["inputs"].values())
+
+
+def _key_of(given: InputJob) -> list[KeyPart]:
+    return given["reach"]["key"] if "reach" in given else given["key"]
 
 
 def _with_key(

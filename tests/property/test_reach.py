@@ -4,13 +4,17 @@ are computed again."""
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from controlplane.core.errors import HeadgateError
 from controlplane.core.explain.steps import read_of
 from controlplane.core.lineage import partition_lineage
+from controlplane.core.plan import lookups
+from controlplane.core.plan.transform import extent
 from controlplane.operations.planning.snapshot import desired
 from controlplane.operations.upkeep.collect import GRACE_S, collect
 from controlplane.operations.upkeep.fsck import fsck
@@ -79,6 +83,45 @@ def test_rows_out_of_reach_make_no_partition(world: World) -> None:
     assert executed(world) == PARSED_AND_INDEXED
     world.remove("one", "a.csv")
     world.settle()
+
+
+def test_partitions_that_do_not_exist_are_not_listed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.put("one", "a.csv", rows(*range(0, 60 * HOURS, 60)))
+    world.put("two", "a.csv", rows(1))
+    world.apply({"a": {**READS, "near": Near("x", "y", before=200 * 60)}}, {})
+    world.settle()
+    counts: list[int] = []
+    nodes = lookups.nodes
+
+    def counted(paths: Iterable[lookups.Path]) -> lookups.Deciding[None]:
+        listed = list(paths)
+        counts.extend(len(keys) for _, keys in listed)
+        yield from nodes(listed)
+
+    monkeypatch.setattr(extent, "REACHED_AT_ONCE", 300)
+    monkeypatch.setattr(lookups, "nodes", counted)
+    world.put("two", "far.csv", rows(0, *(60 * hour for hour in range(300, 5_000, 300))))
+    world.settle()
+    assert 300 <= max(counts) <= 300 + 201
+
+
+@dataclass(frozen=True)
+class Turned(Near):
+    """The rows of the right side are kept, and the left one makes the partitions."""
+
+    @property
+    def sql(self) -> str:
+        return (
+            f"SELECT r.t, r.v, l.v AS w FROM {self.right} AS r LEFT JOIN {self.left} AS l"
+            f" ON r.t >= l.t - {self.before} AND r.t <= l.t + {self.after}"
+        )
+
+
+def test_rows_that_are_kept_are_not_those_of_a_reach(world: World) -> None:
+    with pytest.raises(HeadgateError, match="key is that of y, which therefore has no reach"):
+        world.apply({"a": {**READS, "near": Turned("x", "y", before=0, after=60)}}, {})
 
 
 def test_a_file_that_holds_several_neighbours_is_read_once(world: World) -> None:

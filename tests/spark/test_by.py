@@ -158,9 +158,12 @@ def test_an_input_with_a_reach_has_the_rows_of_neighbouring_granules(lake: Lake)
         "view": "x",
         "mode": "by",
         "schema": schema_of(lake.spark, "at TIMESTAMP"),
-        "key": [part("at", "hour")],
     }
-    inputs = {"own": {**read, "view": "own"}, "x": {**read, "reach": [5400, 1]}}
+    key = [part("at", "hour")]
+    inputs = {
+        "own": {**read, "view": "own", "key": key},
+        "x": {**read, "reach": {"key": key, "before_s": 5400, "after_s": 1}},
+    }
     text = (
         "SELECT max(own.at) AS at, max(collected) AS hours FROM own"
         " CROSS JOIN (SELECT sort_array(collect_list(hour(at))) AS collected FROM x)"

@@ -123,6 +123,29 @@ def test_rows_that_are_equal_in_keys_and_order(spark: SparkSession, within: str)
     assert row.asDict() == {"id": 7, "shop": "x", "place": 0}
 
 
+@pytest.mark.parametrize("kind", ["STRING", "BIGINT"])
+@pytest.mark.parametrize("order_by", ["[at]", "[at, place]"])
+def test_what_is_no_time_is_refused(spark: SparkSession, kind: str, order_by: str) -> None:
+    value = {"STRING": "2026-11-27 00:00:00", "BIGINT": 1}[kind]
+    spark.createDataFrame(
+        [(1, "x", value, 0, 1)], DDL.replace("TIMESTAMP_NTZ", kind)
+    ).createOrReplaceTempView("orders")
+    words = "distinct-no-time: at of orders .* but string|DATATYPE_MISMATCH"
+    with pytest.raises(PySparkException, match=words):
+        spark.sql(text({**DISTINCT, "order_by": order_by, "within": "1h"})).collect()
+
+
+@pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP"])
+def test_dates_and_times_of_the_session_are_times(spark: SparkSession, kind: str) -> None:
+    days = [START + timedelta(days=day) for day in (0, 1, 3)]
+    values = [day.date() if kind == "DATE" else day for day in days]
+    spark.createDataFrame(
+        [(1, "x", value, 0, 1) for value in values], DDL.replace("TIMESTAMP_NTZ", kind)
+    ).createOrReplaceTempView("orders")
+    rows = spark.sql(text({**DISTINCT, "within": "1d"})).collect()
+    assert sorted(row["at"] for row in rows) == [values[0], values[2]]
+
+
 # --- the examples of docs/distinct.md -------------------------------------------------------------
 
 EXAMPLES = re.findall(

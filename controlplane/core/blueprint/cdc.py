@@ -44,7 +44,7 @@ SPAN = ("_valid_from", "_valid_to")
 # Columns of the steps of the query, beside which the keys stand
 OWN_COLUMN = re.compile(
     "_(sequence|deleted|deleted_at|row|tracked|partial|text|fault|state|tie|last|counts|value(_[0-9]+)?"
-    "|number|beside|end|at|is_live|before|version|from|next|valid_from|valid_to)",
+    "|number|beside|end|is_live|before|version|from|next|valid_from|valid_to)",
     re.IGNORECASE,
 )
 

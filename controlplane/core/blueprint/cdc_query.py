@@ -239,25 +239,30 @@ class _Query:
             else "_sequence." + quoted(self.cdc.sequence[0])
         )
         numbered = (
-            f"SELECT *, {time} AS _at,\n"
+            "SELECT *,\n"
             f"  rank() OVER ({self.over_key} ORDER BY _sequence) AS _number\n"
             "FROM _moments"
         )
         before = "RANGE BETWEEN 1 PRECEDING AND 1 PRECEDING"
         spaced = (
-            f"SELECT *, max(_at) OVER ({self.over_key} ORDER BY _number {before}) AS _before\n"
+            f"SELECT *, max({time}) OVER ({self.over_key} ORDER BY _number {before}) AS _before\n"
             "FROM _numbered"
         )
         # Rows without a time come first, and are duplicates of each other.
         is_first = (
-            f"_number = 1 OR coalesce(_at > _before + INTERVAL '{within_s:.6f}' SECOND,"
-            " _at IS NOT NULL)"
+            f"_number = 1 OR coalesce({time} > _before + INTERVAL '{within_s:.6f}' SECOND,"
+            f" {time} IS NOT NULL)"
         )
+        name = self.cdc.sequence[0]
+        words = f"distinct-no-time: {name} of {self.cdc.source} is no date or timestamp, but "
         tie = "WHEN _tie IS NOT NULL THEN raise_error(_tie) " * self.cdc.fails_on_tie
         last = (
             f"SELECT {self._selected('_state._row')}\n"
             "FROM _spaced\n"
-            f"WHERE CASE WHEN NOT ({is_first}) THEN false\n"
+            # A text would be read as a time, and compared as a text
+            f"WHERE CASE WHEN typeof({time}) NOT RLIKE '^(date|timestamp)'\n"
+            f"    THEN raise_error(concat({_literal(words)}, typeof({time})))\n"
+            f"  WHEN NOT ({is_first}) THEN false\n"
             f"  {tie}ELSE true END"
         )
         return _with([*self._steps_to_moments, ("_numbered", numbered), ("_spaced", spaced)], last)

@@ -19,8 +19,8 @@ from controlplane.core.python import code
 from dataplane.contract.jobs import Mode
 from dataplane.contract.key_values import MINUTES
 from dataplane.contract.schemas import Schema
+from dataplane.contract.zones import UTC_NAMES
 
-_UTC = ("UTC", "Etc/UTC")
 _DAY_S = 86_400
 _BOUND_OF_SESSIONS = (
     "group by a column as well, and partition by it: partition_by: [{user: bucket 16}]; or say "
@@ -55,7 +55,8 @@ def of_sql(
     component: Component, body: SqlTransform, query: sql.AnalysedQuery, inputs: ComponentInputs
 ) -> Modes:
     slots, by_key = _sql_slots(component, body, query, inputs)
-    slots = reach_rules.with_reach(body, slots, query)
+    rules = reach_rules.ReachRules(body, slots, inputs.timezone, query, inputs.case_sensitive)
+    slots = rules.slots_with_reach()
     read = {slot.name for slot in slots}
     unread = [_unread(hint.place, hint.name, read) for hint in body.inputs if hint.name not in read]
     folded, wrong = _folded(component, body, slots, {".".join(r.parts) for r in query.references})
@@ -65,7 +66,7 @@ def of_sql(
         *_unbounded(body, query, (*slots, *by_key)),
         *wrong,
         *_conflicts(component, body, slots),
-        *reach_rules.problems(body, slots, query, inputs.timezone),
+        *rules.problems(),
     )
     return Modes(slots, folded, problems, by_key)
 
@@ -77,13 +78,14 @@ def of_python(
     slots = tuple(
         _python_slot(component, body, hint.name, hint.mode or "all", inputs) for hint in body.inputs
     )
-    slots = reach_rules.with_reach(body, slots, None)
+    rules = reach_rules.ReachRules(body, slots, inputs.timezone)
+    slots = rules.slots_with_reach()
     folded, wrong = _folded(component, body, slots, None)
     problems = (
         *_unnamed(component, body, bundle),
         *wrong,
         *_conflicts(component, body, slots),
-        *reach_rules.problems(body, slots, None, inputs.timezone),
+        *rules.problems(),
     )
     return Modes(slots, folded, problems)
 
@@ -135,7 +137,7 @@ def _sql_slots(
 def _granule_s(granule: str, timezone: str) -> int:
     """As of `OutputKeyPart`. Days of other zones begin at other hours of UTC, and some hours of
     former times at other minutes."""
-    if not granule or timezone not in _UTC:
+    if not granule or timezone not in UTC_NAMES:
         return 0
     return 60 * MINUTES[granule] if granule in MINUTES else _DAY_S
 

@@ -17,7 +17,7 @@ from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.resolution import UNKNOWN, ColumnUse
 from controlplane.core.sql.split import PARTS, Split
 from controlplane.core.sql.sql_problem import SqlProblem
-from controlplane.core.sql.time_distance import TimeDistance
+from controlplane.core.sql.time_distance import TimeColumns, TimeDistance
 from controlplane.core.sql.time_windows import SLIDING
 from controlplane.core.sql.volatile import VolatileCall
 
@@ -38,6 +38,7 @@ __all__ = [
     "Split",
     "SqlProblem",
     "TableRef",
+    "TimeColumns",
     "TimeDistance",
     "Unproven",
     "Verdict",

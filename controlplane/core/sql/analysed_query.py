@@ -36,7 +36,7 @@ from controlplane.core.sql.scan import Lexeme, scan
 from controlplane.core.sql.split import Split, split
 from controlplane.core.sql.sql_problem import SqlProblem, line_column
 from controlplane.core.sql.syntax import check_brackets, syntax_problem
-from controlplane.core.sql.time_distance import TimeDistance, time_distance
+from controlplane.core.sql.time_distance import UNKNOWN, TimeColumns, TimeDistance, time_distance
 from controlplane.core.sql.variant_paths import has_path, without_paths
 from controlplane.core.sql.volatile import VolatileCall, volatile
 from dataplane.contract.encoding import digest
@@ -167,12 +167,11 @@ class AnalysedQuery:
         """How the dataset of this name is proven to be readable by the text alone, and why."""
         return self._shape.mode(self.references, name)
 
-    def time_distance(self, name: str, columns: Mapping[str, str]) -> TimeDistance:
-        """How far rows of this input lie from those of others that they meet. `columns`: the time
-        column of each input."""
+    def time_distance(self, name: str, columns: TimeColumns) -> TimeDistance:
+        """How far rows of this input lie from those of the anchors that they meet."""
         tree = _parse(self.text, self._lexemes)
         if tree is None:
-            return TimeDistance(None, None)
+            return UNKNOWN
         return time_distance(tree, self.references, name, columns)
 
     def split(self, name: str) -> Split:

@@ -40,7 +40,7 @@ def _input(
 def only_read(rows: DataFrame, job: InputJob, key: str) -> DataFrame:
     """The rows that the task of this key reads of an input by key."""
     if "reach" in job:
-        return any_of(rows, job["schema"], job["key"], keys_read(job, key))
+        return any_of(rows, job["schema"], job["reach"]["key"], keys_read(job, key))
     return only(rows, job["schema"], job["key"], key)
 
 

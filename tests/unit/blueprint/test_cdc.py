@@ -248,6 +248,10 @@ def test_names_of_keys_that_cannot_be(keys: str, words: str) -> None:
     assert words in problem.message
 
 
+def test_a_key_may_be_called_like_a_column_that_is_none_of_the_query() -> None:
+    assert node(EVENTS + CUSTOMERS.replace("[id, shop]", "[id, _at]"), "customers").slots
+
+
 @pytest.mark.parametrize("name", ["cust_", "c" * 95])
 def test_a_name_with_no_room_for_another_is_reported_at_the_component(name: str) -> None:
     [problem] = problems(CUSTOMERS.replace("customers:", f"{name}:") + MORE[2])

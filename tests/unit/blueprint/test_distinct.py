@@ -41,7 +41,7 @@ def test_no_key_is_called_like_a_column_of_the_query() -> None:
     assert unique.query is not None
     columns = set(re.findall(r"AS (_\w+)", unique.query.text))
     steps = set(re.findall(r"(_\w+) AS \(", unique.query.text))
-    assert "_at" in columns
+    assert "_before" in columns
     assert not [name for name in columns - steps if not OWN_COLUMN.fullmatch(name)]
 
 

@@ -14,8 +14,11 @@ from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Transform
 from controlplane.core.errors import Problem
 from controlplane.core.model.revisions import Revision
+from controlplane.core.plan.transform.transform_jobs import logic_job
 from dataplane.contract.key_values import granule_text
 from dataplane.contract.reach import Reach, neighbours
+from dataplane.contract.schemas import field_of, struct_of
+from dataplane.contract.zones import UTC_NAMES
 
 # --- neighbours of a key --------------------------------------------------------------------------
 
@@ -102,23 +105,70 @@ DISTANCES = [
 ]
 
 
+TIMES = {"clicks": "at", "views": "at", "convs": "at"}
+OF_CLICKS = sql.TimeColumns(TIMES, ("clicks",))
+
+
 @pytest.mark.parametrize(("condition", "expected"), DISTANCES)
 def test_distances_that_conditions_allow(
     condition: str, expected: tuple[float | None, float | None]
 ) -> None:
-    columns = {"clicks": "at", "views": "at"}
-    distance = sql.analyse(CLICKS + condition).time_distance("views", columns)
+    distance = sql.analyse(CLICKS + condition).time_distance("views", OF_CLICKS)
     assert (distance.before_s, distance.after_s) == expected
 
 
 def test_an_input_that_is_read_twice_has_the_greater_distance() -> None:
     query = f"{CLICKS}{DISTANCES[0][0]} UNION ALL {CLICKS}{DISTANCES[1][0]}"
-    columns = {"clicks": "at", "views": "at"}
-    distance = sql.analyse(query).time_distance("views", columns)
+    distance = sql.analyse(query).time_distance("views", OF_CLICKS)
     assert (distance.before_s, distance.after_s) == (5400, 93_600)
     alone = f"{query} UNION ALL SELECT v.at, v.ad FROM views v"
-    distance = sql.analyse(alone).time_distance("views", columns)
+    distance = sql.analyse(alone).time_distance("views", OF_CLICKS)
     assert (distance.before_s, distance.after_s) == (None, None)
+
+
+NEAR = "BETWEEN {0}.at - INTERVAL 1 HOUR AND {0}.at"
+VIEWS = f"JOIN views v ON c.ad = v.ad AND v.at {NEAR.format('c')}"
+LATER = f"ON w.ad = v.ad AND w.at {NEAR.format('v')}"
+CONDITIONS_OF_OTHERS = [
+    # An hour before a row that is an hour before
+    (f"{VIEWS} JOIN convs w {LATER}", "convs", (7200, 0)),
+    (f"{VIEWS} JOIN views w {LATER}", "views", (7200, 0)),
+    (f"LEFT {VIEWS} LEFT JOIN convs w {LATER}", "convs", (7200, 0)),
+    (f"{VIEWS} JOIN convs w {LATER} AND w.at {NEAR.format('c')}", "convs", (3600, 0)),
+    # An outer join keeps views without conversions, however far they are
+    (f"JOIN views v ON c.ad = v.ad LEFT JOIN convs w {LATER}", "views", (None, None)),
+    (
+        f"JOIN views v ON c.ad = v.ad LEFT JOIN convs w ON v.at {NEAR.format('c')}",
+        "views",
+        (None, None),
+    ),
+    (f"JOIN views v ON c.ad = v.ad JOIN convs w ON v.at {NEAR.format('c')}", "views", (3600, 0)),
+    (f"JOIN convs w LEFT {VIEWS} AND w.at {NEAR.format('v')}", "convs", (None, None)),
+    (f"LEFT ANTI {VIEWS}", "views", (3600, 0)),
+    (f"FULL {VIEWS}", "views", (None, None)),
+]
+
+
+@pytest.mark.parametrize(("joins", "name", "expected"), CONDITIONS_OF_OTHERS)
+def test_distances_count_from_the_rows_that_make_partitions(
+    joins: str, name: str, expected: tuple[float | None, float | None]
+) -> None:
+    query = sql.analyse(f"SELECT c.at FROM clicks c {joins}")
+    distance = query.time_distance(name, OF_CLICKS)
+    assert (distance.before_s, distance.after_s) == expected
+
+
+def test_a_right_join_keeps_the_rows_of_its_right_side() -> None:
+    query = sql.analyse(f"SELECT c.at FROM views v RIGHT JOIN clicks c ON v.at {NEAR.format('c')}")
+    distance = query.time_distance("views", OF_CLICKS)
+    assert (distance.before_s, distance.after_s) == (3600, 0)
+
+
+def test_names_of_times_are_folded_as_the_session_folds_them() -> None:
+    query = sql.analyse(f"SELECT c.at FROM clicks c JOIN views v ON v.AT {NEAR.format('c')}")
+    assert query.time_distance("views", OF_CLICKS).before_s == 3600
+    exact = sql.TimeColumns(TIMES, ("clicks",), case_sensitive=True)
+    assert query.time_distance("views", exact).before_s is None
 
 
 # --- blueprints -----------------------------------------------------------------------------------
@@ -160,10 +210,67 @@ def test_the_plan_says_what_is_read_and_whether_it_is_proven() -> None:
     slots = {slot.name: slot for slot in attributed(TEXT).slots}
     assert slots["clicks"].reach is None
     assert slots["views"].reach == Reach(3600, 0)
-    assert "reads 1 h 0 min before its granule, which covers" in slots["views"].explanation
+    covers = "reads 1 h 0 min before its granule, which covers the times of the conditions"
+    assert covers in slots["views"].explanation
     unchecked = BLUEPRINT.replace("QUERY", CLICKS + "v.at < c.at")
     [views] = [slot for slot in attributed(unchecked).slots if slot.name == "views"]
     assert "as declared: no condition says how far before" in views.explanation
+
+
+OVER = "row_number() OVER (PARTITION BY {} ORDER BY v.at) AS n"
+NOT_COVERED = [
+    # Rows of another ad are not read
+    (
+        TEXT.replace("c.ad = v.ad", "c.user = v.user").replace("[{at", "[ad, {at"),
+        "no condition says that ad is equal",
+    ),
+    (
+        TEXT.replace("SELECT c.at", f"SELECT {OVER.format('v.id')}, c.at"),
+        "not proven that clicks can be read by it",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), NOT_COVERED)
+def test_what_is_not_shown_is_as_declared(text: str, words: str) -> None:
+    [views] = [slot for slot in attributed(text).slots if slot.name == "views"]
+    assert "as declared: " in views.explanation
+    assert words in views.explanation
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT.replace("[{at", "[ad, {at"),
+        TEXT.replace("SELECT c.at", f"SELECT {OVER.format('c.at')}, c.at"),
+    ],
+)
+def test_equal_columns_and_windows_by_the_key_are_covered(text: str) -> None:
+    [views] = [slot for slot in attributed(text).slots if slot.name == "views"]
+    assert "which covers the times of the conditions" in views.explanation
+
+
+LEADING = """clicks: {mode: by, reach: {after: 1h}}
+        views: by
+"""
+
+
+@pytest.mark.parametrize("join", ["LEFT JOIN", "JOIN", "LEFT SEMI JOIN"])
+def test_the_input_whose_key_is_the_output_s_has_no_reach(join: str) -> None:
+    inputs = TEXT[TEXT.index("clicks: by") :]
+    _, [problem] = _compiled(TEXT.replace(inputs, LEADING).replace("LEFT JOIN", join))
+    assert (problem.code, problem.line) == ("conflicting-keys", 11)
+    assert "the output's key is that of clicks" in problem.message
+
+
+def test_a_driver_that_knows_no_reach_has_no_key_to_read_by() -> None:
+    node = attributed(TEXT)
+    schema = struct_of([field_of("at", "timestamp")])
+    job = logic_job(node, {"clicks": schema, "views": schema})
+    own, views = job["inputs"]["clicks"], job["inputs"]["views"]
+    assert views["mode"] == "by"
+    assert "key" not in views  # which a driver of former releases reads rows by
+    assert views["reach"] == {"key": own["key"], "before_s": 3600, "after_s": 0}
 
 
 def test_another_reach_is_another_logic() -> None:
@@ -185,6 +292,11 @@ WRONG = [
     ("clicks: by", "clicks: all", "conflicting-keys", "all inputs by key have a reach"),
     ("timezone: UTC", "timezone: Europe/Berlin", "not-supported", "Europe/Berlin"),
 ]
+
+
+@pytest.mark.parametrize("name", UTC_NAMES)
+def test_utc_has_several_names(name: str) -> None:
+    assert attributed(TEXT.replace("timezone: UTC", f"timezone: {name}"))
 
 
 @pytest.mark.parametrize(("old", "new", "code", "words"), WRONG)

@@ -24,6 +24,8 @@ from controlplane.core.plan.transform.case import Case
 from controlplane.core.plan.transform.input_states import Input
 from controlplane.core.plan.work_keys import Keys, lacking, listed, union
 
+REACHED_AT_ONCE = 10_000  # partitions that changes may reach and that are looked up together
+
 
 @dataclass(frozen=True, slots=True)
 class Extent:
@@ -100,15 +102,30 @@ def differences(case: Case, used: State | PartialState) -> Deciding[list[tree.En
 
 
 def _reached(case: Case, used: State | PartialState) -> Deciding[set[str]]:
-    """The partitions of the output that read neighbouring granules which differ."""
+    """The partitions of the output that read neighbouring granules which differ. Few of those that
+    a change reaches may exist, so not all are listed at once."""
     reached: set[str] = set()
     for i in case.parted:
         if i.slot.reach is None:
             continue
         changes = yield from _differences([i], used)
+        keys: set[str] = set()
         for change in changes:
-            reached.update(case.node.keys_reached(i.slot, change.key))
+            keys.update(case.node.keys_reached(i.slot, change.key))
+            if len(keys) >= REACHED_AT_ONCE:
+                reached |= yield from _present(case, sorted(keys))
+                keys.clear()
+        reached |= yield from _present(case, sorted(keys))
     return reached
+
+
+def _present(case: Case, keys: Sequence[str]) -> Deciding[set[str]]:
+    """Those of the keys that the inputs have which make partitions."""
+    yield from lookups.nodes([(i.root, keys) for i in case.leading])
+    present: set[str] = set()
+    for i in case.leading:
+        present |= tree.lookup(case.nodes, i.root, keys).keys()
+    return present
 
 
 def _differences(
@@ -125,17 +142,13 @@ def _changed(case: Case, state: State) -> Deciding[Extent]:
     reached = yield from _reached(case, state)
     changed = {change.key for change in changes}
     keys = sorted(changed | reached)
-    yield from lookups.nodes([(i.root, keys) for i in case.leading])
-    nodes = case.nodes
-    present: set[str] = set()
-    for i in case.leading:
-        present |= tree.lookup(nodes, i.root, keys).keys()
+    present = yield from _present(case, keys)
     present_keys = [key for key in keys if key in present]
     removed = tuple(key for key in keys if key in changed - present)
     base = state.root
     # Many are computed in windows: then the base is a partial root, whose holes they are.
     if len(present_keys) > case.planning.exact:
-        base = _without(nodes, base, keys)
+        base = _without(case.nodes, base, keys)
     return Extent(base, len(present_keys), present_keys, listed(present_keys), removed)
 
 
