@@ -1,9 +1,9 @@
-"""Tumbling windows of time, as they stand in analysed plans.
+"""Tumbling windows of time, as analysed plans have them.
 
-Spark makes `window(at, '10 minutes')` a column of its own, a struct, below what groups by it. Its
-`start` is arithmetic on microseconds: the time less what is left over of it by the length. It is
-looked for in just that form. Sliding windows, other first starts, and texts or dates, which are cast
-before, have other ones.
+Spark makes `window(at, '10 minutes')` a column, a struct, below the node that groups by the window.
+The struct's `start` is arithmetic on microseconds: the time, less its remainder by the length. Only
+this form is recognised. Sliding windows, windows with another first start, and windows over texts or
+dates have other forms.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class WindowStart:
 
 
 def start_of_window(struct: PlanNode) -> WindowStart | None:
-    """The first member of this struct; None if it is in any other form."""
+    """The start that is the first member of this struct; None for all other expressions."""
     if struct.kind != "CreateNamedStruct":
         return None
     words = list(_words(struct.children[1]))

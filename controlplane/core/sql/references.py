@@ -77,9 +77,8 @@ def below(text: str, query: exp.Expr, tree: exp.Expr) -> frozenset[str]:
     while waiting:
         part = waiting.pop()
         names.update(ref.name for ref in from_tree(text, part))
-        for table in part.find_all(exp.Table):
-            if _is_common(table) and _fold(table.name) in common:
-                waiting.append(common.pop(_fold(table.name)))
+        read = {_fold(table.name) for table in part.find_all(exp.Table) if _is_common(table)}
+        waiting += [common.pop(name) for name in read & common.keys()]
     return frozenset(names)
 
 
